@@ -1,0 +1,158 @@
+//! Splitting a byte range into page accesses (specs §0.1).
+
+use std::fmt;
+
+/// The page and block size that a cache works with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageGeometry {
+    page_shift: u32,
+    pages_per_block: u32,
+}
+
+/// Why a page or block size cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GeometryError {
+    /// The page size is not a power of two between 512 B and 1 MiB.
+    PageBytes(u64),
+    /// The block size in pages is not between 1 and 65,536.
+    PagesPerBlock(u64),
+}
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PageBytes(n) => write!(f, "page size {n} B is not a power of two between 512 B and 1 MiB"),
+            Self::PagesPerBlock(n) => write!(f, "{n} pages per block is not between 1 and 65536"),
+        }
+    }
+}
+
+impl std::error::Error for GeometryError {}
+
+impl PageGeometry {
+    /// Pages of `page_bytes`, `pages_per_block` of them to a logical block.
+    pub fn new(page_bytes: u64, pages_per_block: u64) -> Result<Self, GeometryError> {
+        if !page_bytes.is_power_of_two() || !(512..=1 << 20).contains(&page_bytes) {
+            return Err(GeometryError::PageBytes(page_bytes));
+        }
+        if !(1..=65_536).contains(&pages_per_block) {
+            return Err(GeometryError::PagesPerBlock(pages_per_block));
+        }
+        Ok(Self { page_shift: page_bytes.trailing_zeros(), pages_per_block: pages_per_block as u32 })
+    }
+
+    /// Bytes in a page.
+    #[inline]
+    pub const fn page_bytes(self) -> u64 {
+        1 << self.page_shift
+    }
+
+    /// Pages in a logical block.
+    #[inline]
+    pub const fn pages_per_block(self) -> u32 {
+        self.pages_per_block
+    }
+
+    /// The pages that `len` bytes at `offset` touch, and whether the first and the last are touched only in part.
+    /// An empty range touches none.
+    #[inline]
+    pub const fn split(self, offset: u64, len: u64) -> Split {
+        if len == 0 {
+            return Split { first: offset >> self.page_shift, pages: 0, head_partial: false, tail_partial: false };
+        }
+        // A range that runs past 2^64 is cut there: no device is that large.
+        let last_byte = offset.saturating_add(len - 1);
+        let mask = self.page_bytes() - 1;
+        let first = offset >> self.page_shift;
+        let last = last_byte >> self.page_shift;
+        let head = offset & mask != 0;
+        let tail = last_byte & mask != mask;
+        Split {
+            first,
+            pages: last - first + 1,
+            head_partial: head || (first == last && tail),
+            tail_partial: tail || (first == last && head),
+        }
+    }
+}
+
+/// The pages of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// First page touched.
+    pub first: u64,
+    /// Pages touched.
+    pub pages: u64,
+    /// The first page is not covered whole.
+    pub head_partial: bool,
+    /// The last page is not covered whole. Of a request inside one page both flags are equal.
+    pub tail_partial: bool,
+}
+
+/// Consecutive pages of one request inside one logical block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRun {
+    /// Logical block, in the address space of the request.
+    pub block: u64,
+    /// First page, as an offset in the block.
+    pub offset: u32,
+    /// Pages, at least 1.
+    pub pages: u32,
+}
+
+impl Split {
+    /// The request's pages cut at the borders of logical blocks, in ascending order.
+    pub fn runs(self, geometry: PageGeometry) -> impl Iterator<Item = PageRun> {
+        let n = u64::from(geometry.pages_per_block());
+        let end = self.first + self.pages;
+        let mut page = self.first;
+        std::iter::from_fn(move || {
+            if page >= end {
+                return None;
+            }
+            let block = page / n;
+            let offset = page % n;
+            let pages = (n - offset).min(end - page);
+            page += pages;
+            Some(PageRun { block, offset: offset as u32, pages: pages as u32 })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_touch_the_pages_they_overlap() {
+        let g = PageGeometry::new(4096, 64).unwrap();
+        assert_eq!(g.split(0, 4096), Split { first: 0, pages: 1, head_partial: false, tail_partial: false });
+        assert_eq!(g.split(4096, 0).pages, 0);
+        assert_eq!(g.split(100, 200), Split { first: 0, pages: 1, head_partial: true, tail_partial: true });
+        assert_eq!(g.split(0, 512), Split { first: 0, pages: 1, head_partial: true, tail_partial: true });
+        assert_eq!(g.split(4095, 2), Split { first: 0, pages: 2, head_partial: true, tail_partial: true });
+        assert_eq!(g.split(4096, 8193), Split { first: 1, pages: 3, head_partial: false, tail_partial: true });
+        assert_eq!(g.split(u64::MAX - 1, 4096).pages, 1);
+    }
+
+    #[test]
+    fn runs_stop_at_block_borders() {
+        let g = PageGeometry::new(4096, 4).unwrap();
+        let runs: Vec<_> = g.split(2 * 4096, 7 * 4096).runs(g).collect();
+        assert_eq!(
+            runs,
+            [
+                PageRun { block: 0, offset: 2, pages: 2 },
+                PageRun { block: 1, offset: 0, pages: 4 },
+                PageRun { block: 2, offset: 0, pages: 1 },
+            ]
+        );
+    }
+
+    #[test]
+    fn impossible_sizes_are_named() {
+        assert_eq!(PageGeometry::new(3000, 64), Err(GeometryError::PageBytes(3000)));
+        assert_eq!(PageGeometry::new(256, 64), Err(GeometryError::PageBytes(256)));
+        assert_eq!(PageGeometry::new(4096, 0), Err(GeometryError::PagesPerBlock(0)));
+    }
+}

@@ -1,0 +1,57 @@
+//! What went wrong with a trace, where, and what would be right.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where in a file something went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A line, counted from 1, of the decompressed text.
+    Line(u64),
+    /// A byte, counted from 0, of the decompressed data.
+    Byte(u64),
+    /// The file as a whole.
+    File,
+}
+
+/// An error in a trace or in how it was asked for: file, place, and reason (which says what would be right).
+#[derive(Debug)]
+pub struct TraceError {
+    /// The file as the user named it.
+    pub file: PathBuf,
+    /// Where in it.
+    pub place: Place,
+    /// What is wrong and what would be right, without a final stop.
+    pub reason: String,
+    source: Option<std::io::Error>,
+}
+
+impl TraceError {
+    /// An error with a reason of our own.
+    pub fn new(file: &Path, place: Place, reason: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), place, reason: reason.into(), source: None }
+    }
+
+    /// An error that the operating system or a decompressor reported.
+    pub fn io(file: &Path, place: Place, doing: &str, source: std::io::Error) -> Self {
+        Self { file: file.to_owned(), place, reason: format!("{doing}: {source}"), source: Some(source) }
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        match self.place {
+            Place::Line(n) => write!(f, ", line {n}")?,
+            Place::Byte(n) => write!(f, ", byte {n}")?,
+            Place::File => {}
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+impl std::error::Error for TraceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|e| e as _)
+    }
+}

@@ -1,0 +1,45 @@
+//! The interface that every reader and generator of requests has.
+
+use destage_plan::Request;
+
+use crate::TraceError;
+
+/// How many requests a batch holds at most.
+pub const BATCH_REQUESTS: usize = 1 << 14;
+
+/// What a lenient reader left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Lines or records left out.
+    pub count: u64,
+    /// Place and reason of the first of them, as an error message.
+    pub first: Option<String>,
+}
+
+/// A stream of requests in the order of the trace.
+pub trait Source: Send {
+    /// Replaces the content of `out` by the next requests, at most [`BATCH_REQUESTS`] (a line that yields two requests
+    /// may exceed it by one). `out` is empty afterwards only at the end of the trace.
+    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError>;
+
+    /// The trace's own names for its volumes seen so far; [`Request::volume`] is the index. May be shorter than the
+    /// number of volumes where a format has none to give.
+    fn volume_names(&self) -> &[String] {
+        &[]
+    }
+
+    /// What was left out so far because it could not be read and the reader is lenient.
+    fn skipped(&self) -> Skipped {
+        Skipped::default()
+    }
+
+    /// Requests in the whole trace, where the format says so at its beginning.
+    fn len_hint(&self) -> Option<u64> {
+        None
+    }
+
+    /// Share of the input read so far, 0 to 1, where the input's size is known: for progress.
+    fn progress(&self) -> Option<f64> {
+        None
+    }
+}
