@@ -1,0 +1,256 @@
+//! BPLRU, block padding LRU (Kim and Ahn, FAST 2008; LB-CLOCK §III; specs §5.2).
+//!
+//! Idea: a write buffer in LRU order of logical blocks. The victim is padded: its missing pages are read and the whole
+//! block is written in order, so that a log-block FTL can switch instead of merge. A block written completely and in
+//! order is unlikely to be written again soon and becomes the next victim at once (LRU compensation).
+//!
+//! Resolved: a read of a buffered page is served and moves nothing, other reads go to flash; a sequence is the offsets
+//! 0, 1, …, N−1 each written exactly once and in order since the block entered (`seq_detect=ordered`), or, as LB-CLOCK
+//! describes it, a write to the last page while all others are buffered (`last_page_full`).
+
+use destage_plan::PageNo;
+
+use super::fab::PROTECT_CURRENT;
+use super::page_bits::PageBits;
+use super::{
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+};
+use crate::links::Links;
+
+/// When the sequence of writes to a block is broken.
+const BROKEN: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compensation {
+    Off,
+    Ordered,
+    LastPageFull,
+}
+
+/// Block padding LRU.
+#[derive(Clone, Debug)]
+pub struct Bplru {
+    pages_per_block: u32,
+    capacity: u32,
+    len: u32,
+    /// Blocks with at least this many pages are padded; more than a block holds where none are.
+    pad_from: u32,
+    compensation: Compensation,
+    protect_current: bool,
+    cached: PageBits,
+    count: Vec<u32>,
+    /// Offsets 0..k were each written once and in order, and nothing else was: k, or [`BROKEN`].
+    sequence: Vec<u32>,
+    /// Node 0 is the sentinel, node `block + 1` the block; most recently used first.
+    list: Links,
+    memory_accesses: u64,
+}
+
+const PADDING: ParamSpec = ParamSpec {
+    name: "padding",
+    default: "always",
+    values: "always, never, or a share f of 0 to 1: if at least f·N pages are buffered",
+    unit: "share of a block",
+    help: "whether the missing pages of a victim are read and written with it",
+};
+
+const COMPENSATION: ParamSpec = ParamSpec {
+    name: "compensation",
+    default: "on",
+    values: "on, off",
+    unit: "-",
+    help: "whether a block written completely and in order becomes the next victim",
+};
+
+const SEQ_DETECT: ParamSpec = ParamSpec {
+    name: "seq_detect",
+    default: "ordered",
+    values: "ordered, last_page_full",
+    unit: "-",
+    help: "how such a block is recognised",
+};
+
+impl Registered for Bplru {
+    const INFO: PolicyInfo = PolicyInfo {
+        name: "bplru",
+        title: "least recently used block, padded",
+        paper: "BPLRU, FAST 2008, as described by LB-CLOCK §III",
+        unit: EvictionUnit::Block,
+        params: &[PADDING, COMPENSATION, SEQ_DETECT, PROTECT_CURRENT],
+    };
+
+    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
+        let n = config.pages_per_block;
+        let pad_from = match params.text(PADDING.name) {
+            "always" => 0,
+            "never" => n + 1,
+            share => {
+                let share = share.parse::<f64>().ok().filter(|f| (0.0..=1.0).contains(f));
+                let share = share.ok_or_else(|| params.refuse(PADDING.name))?;
+                (0..=n).find(|&pages| f64::from(pages) >= share * f64::from(n)).unwrap_or(n)
+            }
+        };
+        let detect = params.choice(
+            SEQ_DETECT.name,
+            &[("ordered", Compensation::Ordered), ("last_page_full", Compensation::LastPageFull)],
+        )?;
+        Ok(Self {
+            pages_per_block: n,
+            capacity: config.capacity_pages,
+            len: 0,
+            pad_from,
+            compensation: if params.switch(COMPENSATION.name)? { detect } else { Compensation::Off },
+            protect_current: params.switch(PROTECT_CURRENT.name)?,
+            cached: PageBits::new(n),
+            count: Vec::new(),
+            sequence: Vec::new(),
+            list: Links::new(1),
+            memory_accesses: 0,
+        })
+    }
+}
+
+impl Bplru {
+    fn is_padded(&self, block: u32) -> bool {
+        self.count[block as usize] >= self.pad_from
+    }
+
+    /// The block to give up, or `None` if every block is vetoed and the access shall bypass.
+    #[inline]
+    fn victim<V: Veto>(&mut self, current: u32, veto: &mut V) -> Option<u32> {
+        self.memory_accesses += 1;
+        let last = self.list.prev(0);
+        if !V::ACTIVE && !(self.protect_current && last == current + 1) {
+            return Some(last - 1);
+        }
+        let mut unprotected = None;
+        let mut node = last;
+        while node != 0 {
+            let block = node - 1;
+            if !(self.protect_current && block == current) {
+                unprotected = unprotected.or(Some(block));
+                let first = PageNo(block * self.pages_per_block);
+                let cached = self.cached.of(block);
+                if !veto.passes_over(Candidate::Block { first, cached, padded: self.is_padded(block) }) {
+                    return Some(block);
+                }
+            }
+            node = self.list.prev(node);
+        }
+        let base = unprotected.unwrap_or(last - 1);
+        if V::ACTIVE && veto.exhausted() == Exhausted::Bypass { None } else { Some(base) }
+    }
+
+    fn evict(&mut self, block: u32, out: &mut Evictions) {
+        if self.is_padded(block) {
+            out.group(Kind::Pad, self.cached.pages(block, false));
+        }
+        out.group(Kind::Flush, self.cached.pages(block, true));
+        out.end_unit();
+        self.forget(block);
+    }
+
+    fn forget(&mut self, block: u32) {
+        self.len -= std::mem::take(&mut self.count[block as usize]);
+        self.cached.clear_block(block);
+        self.list.unlink(block + 1);
+    }
+
+    /// Whether this write completes a block that is unlikely to be written again.
+    #[inline]
+    fn completes_sequence(&mut self, block: u32, offset: u32) -> bool {
+        match self.compensation {
+            Compensation::Off => false,
+            Compensation::LastPageFull => {
+                offset == self.pages_per_block - 1 && self.count[block as usize] == self.pages_per_block
+            }
+            Compensation::Ordered => {
+                let sequence = &mut self.sequence[block as usize];
+                *sequence = if *sequence == offset { offset + 1 } else { BROKEN };
+                *sequence == self.pages_per_block
+            }
+        }
+    }
+}
+
+impl Buffer for Bplru {
+    fn grow(&mut self, pages: u32) {
+        let blocks = pages.div_ceil(self.pages_per_block).max(self.count.len() as u32);
+        self.cached.grow(blocks);
+        self.count.resize(blocks as usize, 0);
+        self.sequence.resize(blocks as usize, 0);
+        self.list.grow(blocks + 1);
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        _device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> Outcome {
+        self.memory_accesses += 1;
+        let (block, offset) = (access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block);
+        let held = self.cached.get(block, offset);
+        if !access.write {
+            return if held { Outcome::Hit } else { Outcome::Bypassed };
+        }
+        if !held {
+            if self.len == self.capacity {
+                match self.victim(block, veto) {
+                    Some(victim) => self.evict(victim, out),
+                    None => return Outcome::Bypassed,
+                }
+            }
+            self.cached.set(block, offset);
+            if self.count[block as usize] == 0 {
+                self.sequence[block as usize] = 0;
+            }
+            self.count[block as usize] += 1;
+            self.len += 1;
+        }
+        self.memory_accesses += 1;
+        if self.completes_sequence(block, offset) {
+            self.list.unlink(block + 1);
+            self.list.insert_before(0, block + 1);
+        } else {
+            self.list.move_after(0, block + 1);
+        }
+        if held { Outcome::Hit } else { Outcome::Inserted }
+    }
+
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+        match notice {
+            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Flush => {
+                while self.len > 0 {
+                    self.evict(self.list.prev(0) - 1, out);
+                }
+            }
+            Notice::Trim { page } => {
+                let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
+                if self.cached.get(block, offset) {
+                    out.page(Kind::Drop, page);
+                    if self.count[block as usize] == 1 {
+                        self.forget(block);
+                    } else {
+                        self.cached.clear(block, offset);
+                        self.count[block as usize] -= 1;
+                        self.len -= 1;
+                        self.sequence[block as usize] = BROKEN;
+                    }
+                }
+            }
+        }
+    }
+
+    fn len(&self) -> u32 {
+        self.len
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.memory_accesses
+    }
+}

@@ -1,0 +1,49 @@
+//! No buffer at all: every access goes to the device. The baseline that shows what a buffer is worth.
+
+use super::{
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, Params, PolicyError,
+    PolicyInfo, Registered, Veto,
+};
+
+/// Holds nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bypass;
+
+impl Registered for Bypass {
+    const INFO: PolicyInfo = PolicyInfo {
+        name: "none",
+        title: "no buffer: every access goes to the device",
+        paper: "baseline",
+        unit: EvictionUnit::Page,
+        params: &[],
+    };
+
+    fn with_params(_config: BufferConfig, _params: &Params) -> Result<Self, PolicyError> {
+        Ok(Self)
+    }
+}
+
+impl Buffer for Bypass {
+    fn grow(&mut self, _pages: u32) {}
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        _access: Access,
+        _device: &D,
+        _veto: &mut V,
+        _out: &mut Evictions,
+    ) -> Outcome {
+        Outcome::Bypassed
+    }
+
+    fn notify<D: DeviceView, V: Veto>(&mut self, _notice: Notice, _device: &D, _veto: &mut V, _out: &mut Evictions) {}
+
+    fn len(&self) -> u32 {
+        0
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        0
+    }
+}

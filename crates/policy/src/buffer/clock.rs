@@ -1,0 +1,180 @@
+//! CLOCK over pages (LB-CLOCK §IV.A; specs §4.2).
+//!
+//! Idea: a ring of frames, a hand, a reference bit per frame. An access sets the bit; the hand clears bits until it
+//! stands on a frame whose bit is 0, and that page leaves. The new page takes its slot and the hand moves on.
+//!
+//! Resolved: the slots fill in order while the hand stays at slot 0; a slot emptied by a trim is filled first.
+
+use destage_plan::PageNo;
+
+use super::lru::{READS, caches_reads};
+use super::{
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    Params, PolicyError, PolicyInfo, Registered, Veto,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Frame {
+    page: u32,
+    referenced: bool,
+    dirty: bool,
+    held: bool,
+}
+
+/// CLOCK, the second-chance approximation of LRU.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    /// Page → frame + 1, 0 where the page is not held.
+    slot_of: Vec<u32>,
+    frames: Vec<Frame>,
+    /// Frames emptied by a trim.
+    free: Vec<u32>,
+    hand: u32,
+    capacity: u32,
+    len: u32,
+    cache_reads: bool,
+    memory_accesses: u64,
+}
+
+impl Registered for Clock {
+    const INFO: PolicyInfo = PolicyInfo {
+        name: "clock",
+        title: "page CLOCK with one reference bit",
+        paper: "Corbató 1968, as described by LB-CLOCK §IV.A",
+        unit: EvictionUnit::Page,
+        params: &[READS],
+    };
+
+    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
+        Ok(Self {
+            slot_of: Vec::new(),
+            frames: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            capacity: config.capacity_pages,
+            len: 0,
+            cache_reads: caches_reads(params)?,
+            memory_accesses: 0,
+        })
+    }
+}
+
+impl Clock {
+    #[inline]
+    fn advance(&mut self) {
+        self.hand += 1;
+        if self.hand == self.capacity {
+            self.hand = 0;
+        }
+    }
+
+    /// Moves the hand to the frame to give up; `false` if every page is vetoed and the access shall bypass.
+    #[inline]
+    fn find_victim<V: Veto>(&mut self, veto: &mut V) -> bool {
+        // Frames with bit 0 passed over in a row, without one whose bit was cleared in between.
+        let mut passed = 0;
+        loop {
+            self.memory_accesses += 1;
+            let frame = &mut self.frames[self.hand as usize];
+            if frame.referenced {
+                frame.referenced = false;
+                passed = 0;
+            } else if V::ACTIVE && veto.passes_over(Candidate::Page(PageNo(frame.page))) {
+                passed += 1;
+                if passed == self.capacity {
+                    // A whole turn of frames that were all passed over: the hand is back where the turn began.
+                    self.advance();
+                    return veto.exhausted() == Exhausted::TakeBase;
+                }
+            } else {
+                return true;
+            }
+            self.advance();
+        }
+    }
+}
+
+impl Buffer for Clock {
+    fn grow(&mut self, pages: u32) {
+        self.slot_of.resize(self.slot_of.len().max(pages as usize), 0);
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        _device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> Outcome {
+        self.memory_accesses += 2;
+        let page = access.page;
+        let slot = self.slot_of[page.index()];
+        if slot != 0 {
+            let frame = &mut self.frames[slot as usize - 1];
+            frame.referenced = true;
+            frame.dirty |= access.write;
+            return Outcome::Hit;
+        }
+        if !access.write && !self.cache_reads {
+            return Outcome::Bypassed;
+        }
+        let new = Frame { page: page.0, referenced: true, dirty: access.write, held: true };
+        let at = if self.len < self.capacity {
+            self.len += 1;
+            if let Some(at) = self.free.pop() {
+                self.frames[at as usize] = new;
+                at
+            } else {
+                self.frames.push(new);
+                (self.frames.len() - 1) as u32
+            }
+        } else {
+            if !self.find_victim(veto) {
+                return Outcome::Bypassed;
+            }
+            let at = self.hand;
+            let victim = std::mem::replace(&mut self.frames[at as usize], new);
+            self.slot_of[victim.page as usize] = 0;
+            out.page(if victim.dirty { Kind::Flush } else { Kind::Drop }, PageNo(victim.page));
+            self.advance();
+            at
+        };
+        self.slot_of[page.index()] = at + 1;
+        Outcome::Inserted
+    }
+
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+        match notice {
+            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Flush => {
+                let held = self.frames.len();
+                for i in 0..held {
+                    let frame = &mut self.frames[(self.hand as usize + i) % held];
+                    if frame.held && frame.dirty {
+                        frame.dirty = false;
+                        out.page(Kind::Clean, PageNo(frame.page));
+                    }
+                }
+            }
+            Notice::Trim { page } => {
+                let slot = self.slot_of[page.index()];
+                if slot != 0 {
+                    self.slot_of[page.index()] = 0;
+                    self.frames[slot as usize - 1] = Frame { page: 0, referenced: false, dirty: false, held: false };
+                    self.free.push(slot - 1);
+                    self.len -= 1;
+                    out.page(Kind::Drop, page);
+                }
+            }
+        }
+    }
+
+    fn len(&self) -> u32 {
+        self.len
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.memory_accesses
+    }
+}

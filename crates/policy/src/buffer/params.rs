@@ -1,0 +1,178 @@
+//! Policy names with parameters as a user writes them, checked against what the policy declares.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::PolicyInfo;
+
+/// A parameter that a policy declares.
+#[derive(Clone, Copy, Debug)]
+pub struct ParamSpec {
+    /// The key.
+    pub name: &'static str,
+    /// The value where none is given.
+    pub default: &'static str,
+    /// The values allowed, for people.
+    pub values: &'static str,
+    /// The unit of a number, or "-".
+    pub unit: &'static str,
+    /// What it does, in one line, with the source.
+    pub help: &'static str,
+}
+
+/// A policy and its parameters: `name` or `name:key=value:key=value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySpec {
+    /// The policy's name.
+    pub name: String,
+    /// The parameters given, in the order given.
+    pub given: Vec<(String, String)>,
+}
+
+impl FromStr for PolicySpec {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default().trim();
+        let given = parts
+            .map(|part| match part.split_once('=') {
+                Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().into(), value.trim().into())),
+                _ => Err(PolicyError::Syntax { spec: text.into(), part: part.into() }),
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self { name: name.into(), given })
+    }
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.given.iter().try_for_each(|(key, value)| write!(f, ":{key}={value}"))
+    }
+}
+
+/// Why a policy could not be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// Not of the form `name:key=value`.
+    #[error("policy '{spec}': '{part}' is not of the form key=value (write name:key=value:key=value)")]
+    Syntax {
+        /// The whole specification.
+        spec: String,
+        /// The part that is wrong.
+        part: String,
+    },
+    /// No policy of this name.
+    #[error("policy '{name}' is not known; there are {known}")]
+    Unknown {
+        /// The name given.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The policy has no such parameter.
+    #[error("policy '{policy}' has no parameter '{key}'; {known}")]
+    UnknownParam {
+        /// The policy.
+        policy: &'static str,
+        /// The key given.
+        key: String,
+        /// The keys there are.
+        known: String,
+    },
+    /// A key was given twice.
+    #[error("policy '{policy}': parameter '{key}' is given twice")]
+    Twice {
+        /// The policy.
+        policy: &'static str,
+        /// The key.
+        key: String,
+    },
+    /// The value is none of those allowed.
+    #[error("policy '{policy}': {key} = '{value}' is not {allowed}")]
+    Value {
+        /// The policy.
+        policy: &'static str,
+        /// The key.
+        key: &'static str,
+        /// The value given.
+        value: String,
+        /// The values allowed.
+        allowed: String,
+    },
+    /// The buffer cannot hold a page.
+    #[error("a buffer needs room for at least one page")]
+    NoCapacity,
+}
+
+/// The parameters of one policy: what was given, and defaults for the rest.
+#[derive(Clone, Debug)]
+pub struct Params {
+    policy: &'static str,
+    values: Vec<(&'static ParamSpec, String)>,
+}
+
+impl Params {
+    /// Checks the keys given against those declared and fills in the defaults.
+    pub fn resolve(info: &'static PolicyInfo, spec: &PolicySpec) -> Result<Self, PolicyError> {
+        for (i, (key, _)) in spec.given.iter().enumerate() {
+            if !info.params.iter().any(|p| p.name == key) {
+                let names: Vec<_> = info.params.iter().map(|p| p.name).collect();
+                let known =
+                    if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+                return Err(PolicyError::UnknownParam { policy: info.name, key: key.clone(), known });
+            }
+            if spec.given[..i].iter().any(|(other, _)| other == key) {
+                return Err(PolicyError::Twice { policy: info.name, key: key.clone() });
+            }
+        }
+        let value_of = |param: &ParamSpec| {
+            let given = spec.given.iter().find(|(key, _)| key == param.name);
+            given.map_or_else(|| param.default.to_owned(), |(_, value)| value.clone())
+        };
+        Ok(Self { policy: info.name, values: info.params.iter().map(|p| (p, value_of(p))).collect() })
+    }
+
+    /// Every parameter with the value in force, in declaration order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.values.iter().map(|(param, value)| (param.name, value.as_str()))
+    }
+
+    fn find(&self, key: &str) -> (&'static ParamSpec, &str) {
+        let found = self.values.iter().find(|(param, _)| param.name == key);
+        let (param, value) = found.unwrap_or_else(|| panic!("policy '{}' does not declare '{key}'", self.policy));
+        (param, value)
+    }
+
+    /// The error for a value that is not allowed.
+    pub fn refuse(&self, key: &str) -> PolicyError {
+        let (param, value) = self.find(key);
+        PolicyError::Value {
+            policy: self.policy,
+            key: param.name,
+            value: value.into(),
+            allowed: format!("one of: {}", param.values),
+        }
+    }
+
+    /// The value of one of `choices`.
+    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, PolicyError> {
+        let (_, value) = self.find(key);
+        choices.iter().find(|(word, _)| *word == value).map(|&(_, choice)| choice).ok_or_else(|| self.refuse(key))
+    }
+
+    /// A switch: `true|on|yes|1` or `false|off|no|0`.
+    pub fn switch(&self, key: &str) -> Result<bool, PolicyError> {
+        match self.find(key).1 {
+            "true" | "on" | "yes" | "1" => Ok(true),
+            "false" | "off" | "no" | "0" => Ok(false),
+            _ => Err(self.refuse(key)),
+        }
+    }
+
+    /// The text of a value.
+    pub fn text(&self, key: &str) -> &str {
+        self.find(key).1
+    }
+}
