@@ -1,1 +1,10 @@
-//! placeholder
+//! The simulator: virtual time, devices, hosts and measurements.
+
+mod analytic;
+pub mod experiment;
+pub mod feed;
+pub mod measure;
+pub mod result;
+mod run;
+pub mod space;
+pub mod ssd;

@@ -1,0 +1,544 @@
+//! An experiment: policies × buffer sizes over one trace, read once for all of them.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use destage_plan::{Nanos, PageGeometry, Request};
+use destage_policy::buffer::{
+    self, BufferConfig, EvictionUnit, NoDevice, Params, PolicyError, PolicySpec, Registered, Visitor,
+};
+use destage_trace::{Skipped, Source, TraceError};
+use rayon::prelude::*;
+
+pub use crate::analytic::AnalyticConfig;
+use crate::feed::{Feed, FeedCounts, Feeder, Ops, Speed, Volumes};
+use crate::result::{DeviceCounters, ElementResult, InputResult, ParamValue, ResponseResult, RunResult, SsdResult};
+pub use crate::run::{FlushMode, HostModel, RunConfig, Subpage, TrimMode, Warmup};
+use crate::run::{Job, Outcomes, Simulation};
+use crate::space::{LbaOverflow, PageSpace, SpaceError};
+use crate::ssd::{ElementCounters, GeometryError, Ssd, SsdConfig, SsdShape, StartState};
+
+/// Source batches in a feed: enough work for a thread to be worth waking.
+const BATCHES_PER_FEED: usize = 4;
+/// Feeds that the reader may be ahead.
+const FEEDS_AHEAD: usize = 2;
+
+/// The device below the buffer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DeviceConfig {
+    /// None: hit ratios and evictions only.
+    #[default]
+    None,
+    /// LB-CLOCK's cost model.
+    Analytic(AnalyticConfig),
+    /// The page-mapping SSD.
+    Ssd(SsdConfig, StartState),
+}
+
+/// Everything that decides about the results of an experiment.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The trace as the user named it, for the results.
+    pub trace: String,
+    /// Page and block size.
+    pub geometry: PageGeometry,
+    /// The policies.
+    pub policies: Vec<PolicySpec>,
+    /// The buffer sizes in bytes.
+    pub caches: Vec<u64>,
+    /// The device.
+    pub device: DeviceConfig,
+    /// What becomes of addresses beyond it.
+    pub lba_overflow: LbaOverflow,
+    /// Operations that take part.
+    pub ops: Ops,
+    /// Volumes that take part.
+    pub volumes: Volumes,
+    /// How much faster the trace is played.
+    pub speed: Speed,
+    /// At most so many requests are read.
+    pub limit: Option<u64>,
+    /// How a run treats its requests; capacity and block size are filled in.
+    pub run: RunConfig,
+}
+
+/// How an experiment is carried out; without influence on its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// Threads that simulate.
+    pub threads: usize,
+    /// Memory for the devices simulated at a time; more of them means that the trace is read again.
+    pub memory_bytes: u64,
+}
+
+/// How far an experiment is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Passes over the trace that are complete, and how many there will be.
+    pub pass: (u32, u32),
+    /// Share of the trace read in this pass, where that is known.
+    pub share: Option<f64>,
+    /// Requests simulated in this pass, and runs that share it.
+    pub requests: u64,
+    /// Runs of this pass.
+    pub runs: u32,
+}
+
+/// An opened trace.
+pub struct Input {
+    /// The requests.
+    pub source: Box<dyn Source>,
+    /// The format, for the results.
+    pub format: String,
+}
+
+/// What an experiment brought.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// One per policy and size, sizes in the inner loop.
+    pub results: Vec<RunResult>,
+    /// What the user should know, such as requests that did not fit the device.
+    pub warnings: Vec<String>,
+    /// Requests read, for rates.
+    pub requests: u64,
+    /// Page accesses of all runs, for rates.
+    pub accesses: u64,
+}
+
+/// Why an experiment failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The trace could not be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A policy could not be built.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The SSD cannot have this shape.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// A request has no place.
+    #[error("{trace}, request {request}: {source}")]
+    Space {
+        /// The trace.
+        trace: String,
+        /// The request, from 1.
+        request: u64,
+        /// Why.
+        source: SpaceError,
+    },
+    /// A buffer is smaller than a page or larger than the page space.
+    #[error("cache = {bytes} B is not between one page ({page} B) and 2^32 - 2 pages")]
+    CacheSize {
+        /// Size asked for.
+        bytes: u64,
+        /// Page size.
+        page: u64,
+    },
+    /// Nothing was measured.
+    #[error("warmup: the trace ends within it, after {requests} requests; give a shorter one")]
+    Warmup {
+        /// Requests in the trace.
+        requests: u64,
+    },
+    /// The operating system refused a thread.
+    #[error("cannot start threads: {0}")]
+    Threads(String),
+}
+
+/// A job and what its result needs beside what it finds.
+struct Planned {
+    policy: String,
+    params: Vec<ParamValue>,
+    unit: EvictionUnit,
+    cache_bytes: u64,
+    job: Box<dyn Job>,
+}
+
+/// Wraps a policy into a run over the configured device.
+struct Build<'a> {
+    config: RunConfig,
+    ssd: Option<(&'a SsdShape, StartState)>,
+}
+
+impl Visitor for Build<'_> {
+    type Out = (Box<dyn Job>, EvictionUnit, Params);
+
+    fn visit<B: Registered>(self, buffer: B, params: Params) -> Self::Out {
+        let unit = B::INFO.unit;
+        let job: Box<dyn Job> = match self.ssd {
+            Some((shape, start)) => {
+                Box::new(Simulation::new(self.config, unit, buffer, Ssd::new(shape.clone(), start)))
+            }
+            None => Box::new(Simulation::new(self.config, unit, buffer, NoDevice)),
+        };
+        (job, unit, params)
+    }
+}
+
+impl Experiment {
+    /// Runs the experiment. `open` opens the trace anew for each pass; `progress` is called now and then.
+    pub fn run(
+        &self,
+        resources: Resources,
+        open: &mut dyn FnMut() -> Result<Input, TraceError>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Report, SimError> {
+        let shape = match &self.device {
+            DeviceConfig::Ssd(config, _) => Some(SsdShape::new(config.clone(), self.geometry)?),
+            DeviceConfig::None | DeviceConfig::Analytic(_) => None,
+        };
+        let mut combinations = Vec::new();
+        for policy in &self.policies {
+            buffer::info(&policy.name)?;
+            for &cache_bytes in &self.caches {
+                combinations.push((policy, cache_bytes));
+            }
+        }
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(resources.threads)
+            .build()
+            .map_err(|error| SimError::Threads(error.to_string()))?;
+        let per_run = shape.as_ref().map_or(1, SsdShape::memory_bytes).max(1);
+        let per_pass = (resources.memory_bytes / per_run).clamp(1, combinations.len().max(1) as u64) as usize;
+        let passes = combinations.len().div_ceil(per_pass) as u32;
+        let mut report = Report { results: Vec::new(), warnings: Vec::new(), requests: 0, accesses: 0 };
+        for (pass, group) in combinations.chunks(per_pass).enumerate() {
+            // Every policy and size is checked before the first pass begins, not when its turn comes.
+            if pass == 0 {
+                for &(policy, cache_bytes) in &combinations[group.len()..] {
+                    self.check(policy, cache_bytes)?;
+                }
+            }
+            let mut jobs = group
+                .iter()
+                .map(|&(policy, cache_bytes)| self.plan(policy, cache_bytes, shape.as_ref()))
+                .collect::<Result<Vec<_>, _>>()?;
+            let input = open()?;
+            let runs = jobs.len() as u32;
+            let report_progress = |share, requests| {
+                progress(Progress { pass: (pass as u32, passes), share, requests, runs });
+            };
+            let end = self.pass(&pool, &mut jobs, input, shape.as_ref(), &report_progress)?;
+            report.requests += end.counts.read;
+            for job in &mut jobs {
+                let result = self.result(job, shape.as_ref(), &end)?;
+                report.accesses += result.counters.accesses;
+                report.results.push(result);
+            }
+            if pass == 0 {
+                report.warnings = self.warnings(&end);
+            }
+        }
+        Ok(report)
+    }
+
+    fn run_config(&self, cache_bytes: u64) -> Result<RunConfig, SimError> {
+        let page = self.geometry.page_bytes();
+        let pages = cache_bytes / page;
+        if !(1..u64::from(u32::MAX) - 1).contains(&pages) {
+            return Err(SimError::CacheSize { bytes: cache_bytes, page });
+        }
+        Ok(RunConfig { capacity_pages: pages as u32, pages_per_block: self.geometry.pages_per_block(), ..self.run })
+    }
+
+    fn buffer_config(run: &RunConfig) -> BufferConfig {
+        BufferConfig { capacity_pages: run.capacity_pages, pages_per_block: run.pages_per_block }
+    }
+
+    /// Checks a combination without building its device.
+    fn check(&self, policy: &PolicySpec, cache_bytes: u64) -> Result<(), SimError> {
+        let config = self.run_config(cache_bytes)?;
+        buffer::build(policy, Self::buffer_config(&config), Build { config, ssd: None })?;
+        Ok(())
+    }
+
+    fn plan(&self, policy: &PolicySpec, cache_bytes: u64, shape: Option<&SsdShape>) -> Result<Planned, SimError> {
+        let config = self.run_config(cache_bytes)?;
+        let start = match self.device {
+            DeviceConfig::Ssd(_, start) => start,
+            DeviceConfig::None | DeviceConfig::Analytic(_) => StartState::Empty,
+        };
+        let build = Build { config, ssd: shape.map(|shape| (shape, start)) };
+        let (job, unit, params) = buffer::build(policy, Self::buffer_config(&config), build)?;
+        let params = params.iter().map(|(name, value)| ParamValue { name, value: value.to_owned() }).collect();
+        Ok(Planned { policy: policy.name.clone(), params, unit, cache_bytes, job })
+    }
+
+    /// Reads the trace once and feeds it to all jobs.
+    fn pass(
+        &self,
+        pool: &rayon::ThreadPool,
+        jobs: &mut [Planned],
+        input: Input,
+        shape: Option<&SsdShape>,
+        progress: &dyn Fn(Option<f64>, u64),
+    ) -> Result<PassEnd, SimError> {
+        let space = match shape {
+            Some(shape) => PageSpace::bounded(self.geometry, shape.host_pages, self.lba_overflow),
+            None => PageSpace::unbounded(self.geometry),
+        };
+        let reader = Reader {
+            input,
+            feeder: Feeder::new(space, self.ops, self.volumes, self.speed),
+            left: self.limit.unwrap_or(u64::MAX),
+            batch: Vec::new(),
+        };
+        let (full_sender, full) = sync_channel(FEEDS_AHEAD);
+        let (empty_sender, empty) = sync_channel(FEEDS_AHEAD + 1);
+        for _ in 0..=FEEDS_AHEAD {
+            empty_sender.send(Feed::default()).expect("the channel has room for all feeds");
+        }
+        std::thread::scope(|scope| {
+            let reading = std::thread::Builder::new()
+                .name("trace reader".into())
+                .spawn_scoped(scope, move || reader.run(&full_sender, &empty))
+                .map_err(|error| SimError::Threads(error.to_string()))?;
+            let mut requests = 0;
+            for (feed, share) in full {
+                if let [only] = jobs {
+                    only.job.feed(&feed);
+                } else {
+                    pool.install(|| jobs.par_iter_mut().with_max_len(1).for_each(|job| job.job.feed(&feed)));
+                }
+                requests += feed.requests.len() as u64;
+                progress(share, requests);
+                // The reader may be gone already; then the feed is not needed any more.
+                let _ = empty_sender.send(feed);
+            }
+            let end = reading.join().map_err(|_| SimError::Threads("the trace reader panicked".into()))?;
+            end.map_err(|failure| match failure {
+                ReadError::Trace(error) => SimError::Trace(error),
+                ReadError::Space(request, source) => SimError::Space { trace: self.trace.clone(), request, source },
+            })
+        })
+    }
+
+    fn warnings(&self, end: &PassEnd) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let counts = end.counts;
+        if counts.overflowed > 0 {
+            let fate = match self.lba_overflow {
+                LbaOverflow::Filter => "were left out (lba-overflow = filter)",
+                LbaOverflow::Wrap => "were wrapped to its size (lba-overflow = wrap; see filter, compact and volumes)",
+                LbaOverflow::Compact => "were wrapped: the trace touches more blocks than the device exports",
+            };
+            warnings
+                .push(format!("{} of {} requests lie beyond the device and {fate}", counts.overflowed, counts.read));
+        }
+        if counts.reversed > 0 {
+            warnings.push(format!(
+                "{} of {} requests are earlier than one before them and were moved to its time",
+                counts.reversed, counts.read
+            ));
+        }
+        if end.skipped.count > 0 {
+            let first = end.skipped.first.as_deref().unwrap_or("unknown");
+            warnings.push(format!("{} lines or records were skipped; the first: {first}", end.skipped.count));
+        }
+        if counts.read == counts.left_out {
+            warnings.push("no request of the trace took part; see ops and volumes".into());
+        }
+        warnings
+    }
+
+    fn result(&self, planned: &mut Planned, shape: Option<&SsdShape>, end: &PassEnd) -> Result<RunResult, SimError> {
+        let outcomes = planned.job.finish();
+        if !outcomes.measured {
+            return Err(SimError::Warmup { requests: end.counts.read });
+        }
+        let mut counters = outcomes.counters.clone();
+        let analytic = match &self.device {
+            DeviceConfig::Analytic(config) => {
+                Some(config.cost(planned.unit, self.geometry.pages_per_block(), &outcomes))
+            }
+            DeviceConfig::None | DeviceConfig::Ssd(..) => None,
+        };
+        if analytic.is_some() && planned.unit == EvictionUnit::Block {
+            // The model pads every victim, whatever the policy says (specs §5.7).
+            counters.pad_reads = outcomes.victims.missing_pages;
+            counters.flush_pad_reads = outcomes.flush_victims.missing_pages;
+            counters.drain_pad_reads = outcomes.drain_victims.missing_pages;
+        }
+        let (flash, analytic) = match (analytic, planned.job.ssd()) {
+            (Some((flash, cost)), _) => (flash, Some(cost)),
+            (None, Some(ssd)) => (device_counters(&ssd.total()), None),
+            (None, None) => (DeviceCounters::default(), None),
+        };
+        let ssd = planned.job.ssd().zip(shape).map(|(ssd, shape)| ssd_result(ssd, shape, &outcomes));
+        let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
+        let simulated = outcomes.simulated_time;
+        let timed = outcomes.timed;
+        Ok(RunResult {
+            policy: planned.policy.clone(),
+            params: std::mem::take(&mut planned.params),
+            cache_bytes: planned.cache_bytes,
+            page_bytes: self.geometry.page_bytes(),
+            pages_per_block: self.geometry.pages_per_block(),
+            device: self.device.word().into(),
+            start_state: self.device.start_state().into(),
+            host: match self.run.host {
+                HostModel::Open => "open".into(),
+                HostModel::Closed { depth } => format!("closed:{depth}"),
+            },
+            input: InputResult {
+                trace: self.trace.clone(),
+                format: end.format.clone(),
+                trace_requests: end.counts.read,
+                left_out_requests: end.counts.left_out,
+                overflowed_requests: end.counts.overflowed,
+                reversed_requests: end.counts.reversed,
+                skipped_lines: end.skipped.count,
+            },
+            warmup_requests: outcomes.warmup_requests,
+            hit_ratio: ratio(counters.hits, counters.accesses),
+            pages_per_eviction: ratio(outcomes.victims.pages, counters.evictions),
+            simulated_time: simulated.0,
+            requests_per_second: (simulated > Nanos::ZERO)
+                .then(|| counters.requests as f64 / (simulated.0 as f64 / 1e9)),
+            flash,
+            counters,
+            stall_time: timed.as_ref().map(|t| t.stall.min(u128::from(u64::MAX)) as u64),
+            saturated: timed.as_ref().and_then(|t| t.saturated.clone()),
+            response: timed.as_ref().filter(|t| t.saturated.is_none()).map(|t| ResponseResult { ..t.response.clone() }),
+            ssd,
+            analytic,
+            series: timed.map(|t| t.series),
+        })
+    }
+}
+
+impl DeviceConfig {
+    /// The word on the command line.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Analytic(_) => "analytic",
+            Self::Ssd(..) => "ssd",
+        }
+    }
+
+    /// What the flash holds at the start, as results say it.
+    pub const fn start_state(&self) -> &'static str {
+        match self {
+            Self::None | Self::Analytic(_) => "none",
+            Self::Ssd(_, StartState::Empty) => "empty",
+            Self::Ssd(_, StartState::Full) => "full",
+            Self::Ssd(_, StartState::Aged { .. }) => "aged",
+        }
+    }
+}
+
+/// How a pass ended.
+struct PassEnd {
+    counts: FeedCounts,
+    skipped: Skipped,
+    format: String,
+}
+
+enum ReadError {
+    Trace(TraceError),
+    Space(u64, SpaceError),
+}
+
+/// The thread that turns the trace into feeds.
+struct Reader {
+    input: Input,
+    feeder: Feeder,
+    left: u64,
+    batch: Vec<Request>,
+}
+
+impl Reader {
+    fn run(mut self, full: &SyncSender<(Feed, Option<f64>)>, empty: &Receiver<Feed>) -> Result<PassEnd, ReadError> {
+        let mut ended = false;
+        while !ended && self.left > 0 {
+            // Only a consumer that has given up hangs up.
+            let Ok(mut feed) = empty.recv() else { break };
+            feed.clear();
+            for _ in 0..BATCHES_PER_FEED {
+                self.input.source.next_batch(&mut self.batch).map_err(ReadError::Trace)?;
+                let take = self.batch.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+                self.left -= take as u64;
+                ended = self.batch.is_empty();
+                let appended = self.feeder.append(&self.batch[..take], &mut feed);
+                appended.map_err(|(request, error)| ReadError::Space(request, error))?;
+                if ended || self.left == 0 {
+                    break;
+                }
+            }
+            if full.send((feed, self.input.source.progress())).is_err() {
+                break;
+            }
+        }
+        Ok(PassEnd {
+            counts: self.feeder.counts(),
+            skipped: self.input.source.skipped(),
+            format: std::mem::take(&mut self.input.format),
+        })
+    }
+}
+
+fn device_counters(total: &ElementCounters) -> DeviceCounters {
+    DeviceCounters {
+        flash_reads: Some(total.flash_reads),
+        flash_writes: Some(total.flash_writes()),
+        erases: Some(total.erases),
+        gc_invocations: Some(total.gc_invocations),
+        gc_pages_moved: Some(total.gc_pages_moved),
+        gc_time: Some(total.gc_time.0),
+    }
+}
+
+fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
+    let total = ssd.total();
+    let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
+    let blocks = u64::from(shape.config.elements) * u64::from(shape.pools) * u64::from(shape.pool_blocks);
+    let (mut erases, mut erases_max) = (0, 0);
+    for block in ssd.erases() {
+        erases += u64::from(block);
+        erases_max = erases_max.max(u64::from(block));
+    }
+    let endurance = f64::from(shape.config.endurance) * blocks as f64;
+    let elements: Vec<_> = ssd
+        .counters()
+        .map(|c| ElementResult {
+            flash_reads: c.flash_reads,
+            flash_writes: c.flash_writes(),
+            erases: c.erases,
+            gc_invocations: c.gc_invocations,
+            gc_pages_moved: c.gc_pages_moved,
+            gc_time: c.gc_time.0,
+            busy_time: c.busy_time.0,
+        })
+        .collect();
+    SsdResult {
+        host_pages: u64::from(shape.host_pages),
+        raw_pages: blocks * u64::from(shape.pages_per_block),
+        host_programs: total.host_programs,
+        summary_programs: total.summary_programs,
+        unmapped_reads: total.unmapped_reads,
+        write_amplification: ratio(total.host_programs + total.gc_pages_moved, total.host_programs),
+        write_amplification_with_summaries: ratio(total.flash_writes(), total.host_programs),
+        flash_writes_per_host_page: ratio(total.flash_writes(), outcomes.counters.write_pages),
+        mean_free_blocks: outcomes.timed.as_ref().map_or(0.0, |t| t.mean_free_blocks),
+        erases_per_block_mean: erases as f64 / blocks as f64,
+        erases_per_block_max: erases_max,
+        lifetime_host_bytes: (total.erases > 0)
+            .then(|| outcomes.counters.host_bytes_written as f64 * endurance / total.erases as f64),
+        cv_reads: variation(elements.iter().map(|e| e.flash_reads)),
+        cv_writes: variation(elements.iter().map(|e| e.flash_writes)),
+        cv_erases: variation(elements.iter().map(|e| e.erases)),
+        elements,
+    }
+}
+
+/// Population standard deviation / mean; `None` where the mean is zero.
+fn variation(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {
+    let n = values.clone().count() as f64;
+    let mean = values.clone().sum::<u64>() as f64 / n;
+    if mean == 0.0 || mean.is_nan() {
+        return None;
+    }
+    let variance = values.map(|v| (v as f64 - mean) * (v as f64 - mean)).sum::<f64>() / n;
+    Some(variance.sqrt() / mean)
+}

@@ -1,0 +1,169 @@
+//! From requests to page accesses, once for all runs of an experiment.
+
+use destage_plan::{Nanos, Op, PageGeometry, Request};
+
+use crate::space::{PageSpace, Run, SpaceError};
+
+/// One request with its place in the page space.
+#[derive(Clone, Copy, Debug)]
+pub struct FeedRequest {
+    /// Arrival after scaling; never before that of the request before.
+    pub time: Nanos,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// The request's runs end here in [`Feed::runs`]; they begin where those of the request before ended.
+    pub runs_end: u32,
+    /// What is asked.
+    pub op: Op,
+    /// Force unit access.
+    pub fua: bool,
+    /// The first page is covered only in part.
+    pub head_partial: bool,
+    /// The last page is covered only in part.
+    pub tail_partial: bool,
+}
+
+/// A batch of requests, shared by all runs.
+#[derive(Clone, Debug, Default)]
+pub struct Feed {
+    /// The requests in order.
+    pub requests: Vec<FeedRequest>,
+    /// Their page runs.
+    pub runs: Vec<Run>,
+    /// Page numbers in this and all earlier feeds are below it.
+    pub pages: u32,
+}
+
+/// Which operations of the trace take part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ops {
+    /// All of them.
+    #[default]
+    All,
+    /// Everything but reads.
+    Writes,
+}
+
+/// Which of the trace's volumes take part, and how they share one address space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Volumes {
+    /// Every volume keeps addresses of its own.
+    #[default]
+    Each,
+    /// All volumes lie over each other.
+    Merge,
+    /// Only the volume with this index, in order of first appearance.
+    Only(u32),
+}
+
+/// A factor by which the trace is played faster, kept as a fraction so that times stay exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Speed {
+    /// Numerator.
+    pub times: u64,
+    /// Denominator.
+    pub per: u64,
+}
+
+impl Default for Speed {
+    fn default() -> Self {
+        Self { times: 1, per: 1 }
+    }
+}
+
+/// What was left out or changed on the way from the trace to the page space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeedCounts {
+    /// Requests taken from the trace.
+    pub read: u64,
+    /// Requests left out because of their operation or volume.
+    pub left_out: u64,
+    /// Requests beyond the device: wrapped, or left out with `filter`.
+    pub overflowed: u64,
+    /// Requests earlier than one before them; they arrive together with it.
+    pub reversed: u64,
+}
+
+/// Builds feeds.
+#[derive(Clone, Debug)]
+pub struct Feeder {
+    space: PageSpace,
+    ops: Ops,
+    volumes: Volumes,
+    speed: Speed,
+    latest: Nanos,
+    counts: FeedCounts,
+}
+
+impl Feeder {
+    /// A feeder into `space`.
+    pub fn new(space: PageSpace, ops: Ops, volumes: Volumes, speed: Speed) -> Self {
+        Self { space, ops, volumes, speed, latest: Nanos::ZERO, counts: FeedCounts::default() }
+    }
+
+    /// What was left out or changed so far.
+    pub fn counts(&self) -> FeedCounts {
+        FeedCounts { overflowed: self.space.overflowed, ..self.counts }
+    }
+
+    /// The page and block size.
+    pub fn geometry(&self) -> PageGeometry {
+        self.space.geometry()
+    }
+
+    /// Appends `requests` to `feed`. On an error the number of the request in the trace, from 1, comes with it.
+    pub fn append(&mut self, requests: &[Request], feed: &mut Feed) -> Result<(), (u64, SpaceError)> {
+        let geometry = self.space.geometry();
+        for request in requests {
+            self.counts.read += 1;
+            let volume = match self.volumes {
+                Volumes::Each => request.volume,
+                Volumes::Merge => 0,
+                Volumes::Only(wanted) if request.volume == wanted => 0,
+                Volumes::Only(_) => {
+                    self.counts.left_out += 1;
+                    continue;
+                }
+            };
+            if self.ops == Ops::Writes && request.op == Op::Read {
+                self.counts.left_out += 1;
+                continue;
+            }
+            let time = if self.speed.times == self.speed.per {
+                request.time
+            } else {
+                let scaled = u128::from(request.time.0) * u128::from(self.speed.per) / u128::from(self.speed.times);
+                Nanos(scaled.min(u128::from(u64::MAX / 2)) as u64)
+            };
+            if time < self.latest {
+                self.counts.reversed += 1;
+            }
+            self.latest = self.latest.max(time);
+            let split = geometry.split(request.offset, if request.op == Op::Flush { 0 } else { request.len });
+            let placed = self.space.place(volume, split, &mut feed.runs);
+            if !placed.map_err(|error| (self.counts.read, error))? {
+                continue;
+            }
+            feed.requests.push(FeedRequest {
+                time: self.latest,
+                bytes: request.len,
+                runs_end: feed.runs.len() as u32,
+                op: request.op,
+                fua: request.fua,
+                head_partial: split.head_partial,
+                tail_partial: split.tail_partial,
+            });
+        }
+        feed.pages = self.space.pages();
+        Ok(())
+    }
+}
+
+impl Feed {
+    /// Empties the feed and keeps its memory.
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.runs.clear();
+    }
+}

@@ -1,0 +1,117 @@
+//! Response times: exact mean, deviation and maximum, and percentiles to three significant digits.
+
+use destage_plan::Nanos;
+use hdrhistogram::Histogram;
+
+use super::record;
+
+/// Response times of one kind of request.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    histogram: Histogram<u64>,
+    sum: u128,
+    sum_of_squares: u128,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        let histogram = Histogram::new(3).expect("three significant digits are among those allowed");
+        Self { histogram, sum: 0, sum_of_squares: 0 }
+    }
+}
+
+record! {
+    /// Response times of one kind of request.
+    pub struct LatencySummary {
+        count: u64 ["1"] "requests measured",
+        mean: f64 ["ns"] "arithmetic mean",
+        standard_deviation: f64 ["ns"] "population standard deviation",
+        p50: u64 ["ns"] "median; percentiles have three significant digits and name the upper end of their class",
+        p90: u64 ["ns"] "90th percentile",
+        p95: u64 ["ns"] "95th percentile",
+        p99: u64 ["ns"] "99th percentile",
+        p99_9: u64 ["ns"] "99.9th percentile",
+        p99_99: u64 ["ns"] "99.99th percentile",
+        max: u64 ["ns"] "maximum",
+    }
+}
+
+impl Latency {
+    /// Adds one response time.
+    #[inline]
+    pub fn record(&mut self, time: Nanos) {
+        let nanos = time.0;
+        self.sum += u128::from(nanos);
+        self.sum_of_squares += u128::from(nanos) * u128::from(nanos);
+        self.histogram.record(nanos).expect("the histogram grows by itself");
+    }
+
+    /// Adds all of `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.sum += other.sum;
+        self.sum_of_squares += other.sum_of_squares;
+        self.histogram.add(&other.histogram).expect("histograms that grow by themselves can be added");
+    }
+
+    /// Sum of all response times.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// The figures; `None` where nothing was recorded.
+    pub fn summary(&self) -> Option<LatencySummary> {
+        let count = self.histogram.len();
+        if count == 0 {
+            return None;
+        }
+        let n = count as f64;
+        let mean = self.sum as f64 / n;
+        // n·Σx² − (Σx)² is exact in integers where it fits, so equal times give a deviation of exactly zero.
+        let spread = u128::from(count)
+            .checked_mul(self.sum_of_squares)
+            .zip(self.sum.checked_mul(self.sum))
+            .map_or_else(|| self.sum_of_squares as f64 / n - mean * mean, |(a, b)| (a - b) as f64 / (n * n));
+        let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.histogram.max());
+        Some(LatencySummary {
+            count,
+            mean,
+            standard_deviation: spread.max(0.0).sqrt(),
+            p50: at(0.5),
+            p90: at(0.9),
+            p95: at(0.95),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            p99_99: at(0.9999),
+            max: self.histogram.max(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_of_a_known_sample() {
+        let mut latency = Latency::default();
+        assert_eq!(latency.summary(), None);
+        for nanos in 1..=1000 {
+            latency.record(Nanos(nanos));
+        }
+        let s = latency.summary().unwrap();
+        assert_eq!((s.count, s.p50, s.p99, s.p99_9, s.max), (1000, 500, 990, 999, 1000));
+        assert!((s.mean - 500.5).abs() < 1e-9);
+        assert!((s.standard_deviation - 288.675).abs() < 0.001);
+    }
+
+    #[test]
+    fn equal_times_have_no_deviation() {
+        let mut latency = Latency::default();
+        for _ in 0..1000 {
+            latency.record(Nanos(7_777_777_777));
+        }
+        let s = latency.summary().unwrap();
+        assert_eq!(s.standard_deviation.to_bits(), 0);
+        assert_eq!((s.p50, s.p99_99, s.max >= 7_777_777_777), (s.max, s.max, true));
+    }
+}

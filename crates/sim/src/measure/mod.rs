@@ -1,0 +1,12 @@
+//! What is measured, and how it is written down.
+
+mod backlog;
+mod latency;
+mod record;
+mod series;
+
+pub use backlog::{Backlog, Saturation};
+pub use latency::{Latency, LatencySummary};
+pub use record::FieldDoc;
+pub(crate) use record::record;
+pub use series::{Series, SeriesBin};

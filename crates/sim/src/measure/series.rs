@@ -1,0 +1,121 @@
+//! Figures over time in a fixed number of bins: when the run outgrows them, neighbours are merged.
+
+use destage_plan::Nanos;
+
+use super::record;
+
+/// Bins kept; a series ends with between half as many and this many.
+const BINS: usize = 256;
+/// Width of a bin at the beginning: 2^20 ns, about a millisecond.
+const FIRST_WIDTH_LOG2: u32 = 20;
+
+record! {
+    /// One span of simulated time.
+    pub struct SeriesBin {
+        requests: u64 ["1"] "requests that arrived",
+        response_sum: u64 ["ns"] "sum of the response times of reads and writes that arrived",
+        response_max: u64 ["ns"] "largest of them",
+        backlog_sum: u64 ["1"] "outstanding requests seen by each arrival, summed up; divide by requests",
+        hits: u64 ["1"] "pages found in the buffer",
+        accesses: u64 ["1"] "pages accessed",
+        flash_writes: u64 ["1"] "pages programmed, for whatever reason",
+        gc_invocations: u64 ["1"] "collections begun",
+        gc_pages_moved: u64 ["1"] "valid pages copied by collection",
+    }
+}
+
+impl SeriesBin {
+    fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.response_sum = self.response_sum.saturating_add(other.response_sum);
+        self.response_max = self.response_max.max(other.response_max);
+        self.backlog_sum += other.backlog_sum;
+        self.hits += other.hits;
+        self.accesses += other.accesses;
+        self.flash_writes += other.flash_writes;
+        self.gc_invocations += other.gc_invocations;
+        self.gc_pages_moved += other.gc_pages_moved;
+    }
+}
+
+/// Bins over the arrival times of a run.
+#[derive(Clone, Debug)]
+pub struct Series {
+    start: Nanos,
+    width_log2: u32,
+    bins: Vec<SeriesBin>,
+}
+
+impl Series {
+    /// A series that begins at `start`.
+    pub fn new(start: Nanos) -> Self {
+        Self { start, width_log2: FIRST_WIDTH_LOG2, bins: Vec::with_capacity(BINS) }
+    }
+
+    /// The bin of this time.
+    #[inline]
+    pub fn at(&mut self, time: Nanos) -> &mut SeriesBin {
+        let mut index = (time.since(self.start).0 >> self.width_log2) as usize;
+        if index >= self.bins.len() {
+            while index >= BINS {
+                self.halve();
+                index /= 2;
+            }
+            if index >= self.bins.len() {
+                self.bins.resize(index + 1, SeriesBin::default());
+            }
+        }
+        &mut self.bins[index]
+    }
+
+    fn halve(&mut self) {
+        self.width_log2 += 1;
+        let merged = self.bins.len().div_ceil(2);
+        for i in 0..merged {
+            let mut bin = self.bins[2 * i].clone();
+            if let Some(second) = self.bins.get(2 * i + 1) {
+                bin.merge(second);
+            }
+            self.bins[i] = bin;
+        }
+        self.bins.truncate(merged);
+    }
+
+    /// The number of the bin of this time, were it not to be merged.
+    #[inline]
+    pub fn index(&self, time: Nanos) -> u64 {
+        time.since(self.start).0 >> self.width_log2
+    }
+
+    /// Width of a bin.
+    pub fn width(&self) -> Nanos {
+        Nanos(1 << self.width_log2)
+    }
+
+    /// The bins from the start on.
+    pub fn bins(&self) -> &[SeriesBin] {
+        &self.bins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_merge_and_lose_nothing() {
+        let mut series = Series::new(Nanos(1000));
+        let mut requests = 0;
+        for i in 0..100_000_u64 {
+            let bin = series.at(Nanos(1000 + i * i * 1000));
+            bin.requests += 1;
+            bin.response_max = bin.response_max.max(i);
+            requests += 1;
+        }
+        assert!(series.bins().len() <= BINS && series.bins().len() > BINS / 4);
+        assert_eq!(series.bins().iter().map(|b| b.requests).sum::<u64>(), requests);
+        assert_eq!(series.bins().last().unwrap().response_max, 99_999);
+        let index = (99_999_u64 * 99_999 * 1000) / series.width().0;
+        assert_eq!(series.bins().len() as u64, index + 1);
+    }
+}

@@ -1,0 +1,231 @@
+//! The result of one run: everything measured, with names, units and meanings.
+
+use serde::Serialize;
+
+use crate::measure::{FieldDoc, LatencySummary, Saturation, SeriesBin, record};
+
+record! {
+    /// Counters of the buffer over the measured part of a run (specs §0.3).
+    pub struct BufferCounters {
+        requests: u64 ["1"] "requests of every kind",
+        read_requests: u64 ["1"] "read requests",
+        write_requests: u64 ["1"] "write requests",
+        flush_requests: u64 ["1"] "flush requests",
+        discard_requests: u64 ["1"] "discard requests",
+        zero_length_requests: u64 ["1"] "reads and writes of no bytes: counted, without any effect",
+        host_bytes_read: u64 ["B"] "bytes asked for by read requests",
+        host_bytes_written: u64 ["B"] "bytes asked for by write requests",
+        accesses: u64 ["1"] "page accesses: read_pages + write_pages",
+        read_pages: u64 ["1"] "page accesses of read requests",
+        write_pages: u64 ["1"] "page accesses of write requests",
+        hits: u64 ["1"] "page accesses that found their page in the buffer: read_hits + write_hits",
+        read_hits: u64 ["1"] "read page accesses that hit",
+        write_hits: u64 ["1"] "write page accesses that hit",
+        misses: u64 ["1"] "page accesses that did not hit: accesses - hits",
+        bypassed_reads: u64 ["1"] "read misses that did not enter the buffer",
+        bypassed_writes: u64 ["1"] "writes that went past the buffer to the device",
+        write_insertions: u64 ["1"] "write misses that entered the buffer, dirty",
+        evictions: u64 ["1"] "victim units (pages or blocks) during the run",
+        dirty_pages_flushed: u64 ["1"] "dirty pages written because of evictions during the run",
+        pad_reads: u64 ["1"] "missing pages of victims, read so as to write whole blocks, during the run (analytic: of every victim)",
+        clean_drops: u64 ["1"] "clean pages dropped by evictions during the run",
+        trimmed_pages: u64 ["1"] "buffered pages forgotten because of a discard or overwritten past the buffer",
+        flush_evictions: u64 ["1"] "units written because of host flushes",
+        flush_pages_flushed: u64 ["1"] "dirty pages written because of host flushes",
+        flush_pad_reads: u64 ["1"] "missing pages read because of host flushes",
+        drain_evictions: u64 ["1"] "units written by the final drain",
+        drain_pages_flushed: u64 ["1"] "dirty pages written by the final drain",
+        drain_pad_reads: u64 ["1"] "missing pages read by the final drain",
+        memory_accesses: u64 ["1"] "list or ring nodes and bits that the algorithm as published touches (specs 5.6)",
+    }
+}
+
+record! {
+    /// What the device did over the measured part of a run; null where there is no flash. Under the analytic model run
+    /// and final drain together, under the SSD without the drain.
+    pub struct DeviceCounters {
+        flash_reads: Option<u64> ["1"] "pages read for hosts and padding",
+        flash_writes: Option<u64> ["1"] "pages programmed: for hosts and padding, moved by collection, and summaries",
+        erases: Option<u64> ["1"] "blocks erased",
+        gc_invocations: Option<u64> ["1"] "collections; null under the analytic model",
+        gc_pages_moved: Option<u64> ["1"] "valid pages copied by collection; null under the analytic model",
+        gc_time: Option<u64> ["ns"] "time that elements spent collecting, summed up; null under the analytic model",
+    }
+}
+
+record! {
+    /// What one element of the SSD did over the measured part of a run.
+    pub struct ElementResult {
+        flash_reads: u64 ["1"] "pages read for hosts and padding",
+        flash_writes: u64 ["1"] "pages programmed: for hosts and padding, moved, and summaries",
+        erases: u64 ["1"] "blocks erased",
+        gc_invocations: u64 ["1"] "collections",
+        gc_pages_moved: u64 ["1"] "valid pages copied by collection",
+        gc_time: u64 ["ns"] "time spent collecting",
+        busy_time: u64 ["ns"] "time spent on anything",
+    }
+}
+
+record! {
+    /// The SSD over the measured part of a run, beside [`DeviceCounters`]; the final drain is not part of it.
+    pub struct SsdResult {
+        host_pages: u64 ["1"] "pages that hosts can address",
+        raw_pages: u64 ["1"] "pages of flash",
+        host_programs: u64 ["1"] "pages programmed for hosts, padding included",
+        summary_programs: u64 ["1"] "summary pages programmed",
+        unmapped_reads: u64 ["1"] "reads of pages that were never written: no flash operation",
+        write_amplification: Option<f64> ["1"] "(host_programs + gc_pages_moved) / host_programs; summaries apart",
+        write_amplification_with_summaries: Option<f64> ["1"] "flash_writes / host_programs",
+        flash_writes_per_host_page: Option<f64> ["1"] "flash_writes / write_pages: what buffer and flash make of a host's page",
+        mean_free_blocks: f64 ["1"] "free blocks of the device, averaged over the arrivals",
+        erases_per_block_mean: f64 ["1"] "erases per block since the start, warm-up included",
+        erases_per_block_max: u64 ["1"] "erases of the most erased block since the start, warm-up included",
+        lifetime_host_bytes: Option<f64> ["B"] "host bytes until the mean block has its endurance used up, at the measured rate",
+        cv_reads: Option<f64> ["1"] "coefficient of variation of flash_reads over the elements (population)",
+        cv_writes: Option<f64> ["1"] "coefficient of variation of flash_writes over the elements",
+        cv_erases: Option<f64> ["1"] "coefficient of variation of erases over the elements",
+        elements: Vec<ElementResult> ["-"] "each element's share" = ElementResult,
+    }
+}
+
+record! {
+    /// LB-CLOCK's analytic cost model over run and final drain (specs §5.7).
+    pub struct AnalyticResult {
+        model: &'static str ["-"] "analytic: whole padded blocks; analytic-page: single dirty pages and no erase",
+        time: f64 ["ns"] "erases, pad reads, programs and memory accesses together",
+        throughput: Option<f64> ["B/s"] "host bytes written / time",
+    }
+}
+
+record! {
+    /// Response times; absent where the device has no time or the run is saturated.
+    pub struct ResponseResult {
+        all: Option<LatencySummary> ["-"] "reads and writes" = LatencySummary,
+        read: Option<LatencySummary> ["-"] "reads" = LatencySummary,
+        write: Option<LatencySummary> ["-"] "writes" = LatencySummary,
+    }
+}
+
+record! {
+    /// Figures over simulated time.
+    pub struct SeriesResult {
+        start: u64 ["ns"] "arrival of the first measured request",
+        width: u64 ["ns"] "width of a bin",
+        bins: Vec<SeriesBin> ["-"] "the bins in order" = SeriesBin,
+    }
+}
+
+record! {
+    /// The parameters of a policy in force.
+    pub struct ParamValue {
+        name: &'static str ["-"] "key",
+        value: String ["-"] "value",
+    }
+}
+
+record! {
+    /// What was left out or changed between the trace and the page space, the same for all runs of an experiment.
+    pub struct InputResult {
+        trace: String ["-"] "the trace as the user named it",
+        format: String ["-"] "its format",
+        trace_requests: u64 ["1"] "requests read from the trace",
+        left_out_requests: u64 ["1"] "requests left out by ops or volumes",
+        overflowed_requests: u64 ["1"] "requests beyond the device: wrapped, or left out with lba-overflow = filter",
+        reversed_requests: u64 ["1"] "requests earlier than one before them; they arrive together with it",
+        skipped_lines: u64 ["1"] "lines or records that could not be read and were left out by --lenient",
+    }
+}
+
+/// The result of one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunResult {
+    /// Policy name.
+    pub policy: String,
+    /// Parameters in force.
+    pub params: Vec<ParamValue>,
+    /// Buffer size.
+    pub cache_bytes: u64,
+    /// Page size.
+    pub page_bytes: u64,
+    /// Pages in a logical block.
+    pub pages_per_block: u32,
+    /// none, analytic or ssd.
+    pub device: String,
+    /// empty, full or aged; none without flash.
+    pub start_state: String,
+    /// open or closed:DEPTH.
+    pub host: String,
+    /// What came in.
+    pub input: InputResult,
+    /// Requests of the warm-up, not measured.
+    pub warmup_requests: u64,
+    /// Counters.
+    #[serde(flatten)]
+    pub counters: BufferCounters,
+    /// The flash.
+    #[serde(flatten)]
+    pub flash: DeviceCounters,
+    /// hits / accesses.
+    pub hit_ratio: Option<f64>,
+    /// Mean pages of a victim unit.
+    pub pages_per_eviction: Option<f64>,
+    /// First measured arrival to last completion.
+    pub simulated_time: u64,
+    /// Requests per second of simulated time.
+    pub requests_per_second: Option<f64>,
+    /// Time that accesses waited for a free frame.
+    pub stall_time: Option<u64>,
+    /// Why response times are no result, if so.
+    pub saturated: Option<Saturation>,
+    /// Response times.
+    pub response: Option<ResponseResult>,
+    /// The SSD.
+    pub ssd: Option<SsdResult>,
+    /// The analytic model.
+    pub analytic: Option<AnalyticResult>,
+    /// Over time.
+    pub series: Option<SeriesResult>,
+}
+
+impl RunResult {
+    /// Name, unit and meaning of every field, in order.
+    pub fn fields() -> Vec<FieldDoc> {
+        let field = |name, unit, meaning| FieldDoc { name, unit, meaning, fields: &[] };
+        let nested = |name, meaning, fields| FieldDoc { name, unit: "-", meaning, fields };
+        let mut all = vec![
+            field("policy", "-", "name of the policy, as destage policies lists it"),
+            nested("params", "the policy's parameters in force", ParamValue::FIELDS),
+            field("cache_bytes", "B", "size of the buffer, in data held"),
+            field("page_bytes", "B", "size of a page"),
+            field("pages_per_block", "1", "pages of a logical block and of an erase block"),
+            field("device", "-", "none, analytic or ssd"),
+            field("start_state", "-", "what the flash held at the start: empty, full or aged; none without flash"),
+            field("host", "-", "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)"),
+            nested("input", "what was read, left out and changed", InputResult::FIELDS),
+            field("warmup_requests", "1", "requests before the measured part"),
+        ];
+        all.extend(BufferCounters::FIELDS);
+        all.extend(DeviceCounters::FIELDS);
+        all.extend([
+            field("hit_ratio", "1", "hits / accesses; null without accesses"),
+            field("pages_per_eviction", "1", "mean pages of a victim unit during the run; null without evictions"),
+            field("simulated_time", "ns", "from the first measured arrival to the last arrival or completion"),
+            field("requests_per_second", "1/s", "requests / simulated_time; null where no time passed"),
+            field(
+                "stall_time",
+                "ns",
+                "time that accesses waited for a free frame, summed up; null without a timed device",
+            ),
+            field(
+                "saturated",
+                "-",
+                "null, or why the response times are no result: cause = backlog or growing, with figures",
+            ),
+            nested("response", "response times; null without a timed device or when saturated", ResponseResult::FIELDS),
+            nested("ssd", "the SSD; null for other devices", SsdResult::FIELDS),
+            nested("analytic", "LB-CLOCK's cost model; null for other devices", AnalyticResult::FIELDS),
+            nested("series", "figures over simulated time; null without a timed device", SeriesResult::FIELDS),
+        ]);
+        all
+    }
+}

@@ -1,0 +1,762 @@
+//! One run: a buffer over a device, fed with page accesses.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use destage_plan::{Nanos, Op, PageNo};
+use destage_policy::buffer::{
+    Access, Buffer, DeviceView, EvictionUnit, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, Wait,
+};
+
+use crate::feed::{Feed, FeedRequest};
+use crate::measure::{Backlog, Latency, Saturation, Series};
+use crate::result::{BufferCounters, ResponseResult, SeriesResult};
+use crate::space::Run;
+use crate::ssd::Ssd;
+
+/// How requests reach the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HostModel {
+    /// At trace time.
+    #[default]
+    Open,
+    /// So many are outstanding; the trace's times are ignored.
+    Closed {
+        /// Requests outstanding.
+        depth: u32,
+    },
+}
+
+/// What a host flush does. FUA follows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlushMode {
+    /// Nothing: the buffer is non-volatile.
+    #[default]
+    Ignore,
+    /// Every dirty page is written to flash; a FUA write goes to flash past the buffer.
+    Drain,
+}
+
+/// What a discard does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrimMode {
+    /// Buffer and device forget the pages that it covers whole.
+    #[default]
+    Honour,
+    /// Nothing.
+    Ignore,
+}
+
+/// What a write of a part of a page does (specs §0.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Subpage {
+    /// It counts as a write of the page.
+    #[default]
+    Promote,
+    /// On a miss the old page is read first.
+    Rmw,
+}
+
+/// The part of a trace that fills the buffer and is not measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Warmup {
+    /// There is none.
+    #[default]
+    None,
+    /// So many requests.
+    Requests(u64),
+    /// The requests that arrive before this time.
+    Time(Nanos),
+}
+
+/// How a run treats its requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunConfig {
+    /// Arrivals.
+    pub host: HostModel,
+    /// Host flushes and FUA.
+    pub flush: FlushMode,
+    /// Discards.
+    pub trim: TrimMode,
+    /// Partial pages.
+    pub subpage: Subpage,
+    /// What is not measured.
+    pub warmup: Warmup,
+    /// Outstanding requests at which an open-loop run is saturated.
+    pub max_backlog: u64,
+    /// Copying a page between host and buffer.
+    pub buffer_latency: Nanos,
+    /// Whether the buffer is drained at the end.
+    pub drain: bool,
+    /// Pages the buffer can hold.
+    pub capacity_pages: u32,
+    /// Pages in a logical block.
+    pub pages_per_block: u32,
+}
+
+/// A device below the buffer.
+pub(crate) trait Device: DeviceView + Send {
+    /// Whether operations take time; if not, response times are not computed.
+    const TIMED: bool;
+    fn set_now(&mut self, now: Nanos);
+    fn read(&mut self, now: Nanos, page: PageNo) -> Nanos;
+    fn program(&mut self, now: Nanos, page: PageNo) -> Nanos;
+    fn trim(&mut self, page: PageNo);
+    fn reset_counters(&mut self);
+    /// The device as an SSD, if it is one.
+    fn ssd(&self) -> Option<&Ssd>;
+}
+
+impl Device for NoDevice {
+    const TIMED: bool = false;
+    fn set_now(&mut self, _now: Nanos) {}
+    fn read(&mut self, now: Nanos, _page: PageNo) -> Nanos {
+        now
+    }
+    fn program(&mut self, now: Nanos, _page: PageNo) -> Nanos {
+        now
+    }
+    fn trim(&mut self, _page: PageNo) {}
+    fn reset_counters(&mut self) {}
+    fn ssd(&self) -> Option<&Ssd> {
+        None
+    }
+}
+
+impl Device for Ssd {
+    const TIMED: bool = true;
+    #[inline]
+    fn set_now(&mut self, now: Nanos) {
+        Self::set_now(self, now);
+    }
+    #[inline]
+    fn read(&mut self, now: Nanos, page: PageNo) -> Nanos {
+        Self::read(self, now, page)
+    }
+    #[inline]
+    fn program(&mut self, now: Nanos, page: PageNo) -> Nanos {
+        Self::program(self, now, page)
+    }
+    fn trim(&mut self, page: PageNo) {
+        Self::trim(self, page);
+    }
+    fn reset_counters(&mut self) {
+        Self::reset_counters(self);
+    }
+    fn ssd(&self) -> Option<&Ssd> {
+        Some(self)
+    }
+}
+
+/// When frames are free: they are handed out in the order in which their evictions were decided.
+#[derive(Debug, Default)]
+struct Frames {
+    /// Free now.
+    ready: u32,
+    /// Free from a time on.
+    pending: VecDeque<(Nanos, u32)>,
+}
+
+impl Frames {
+    #[inline]
+    fn free_at(&mut self, at: Nanos, frames: u32) {
+        self.pending.push_back((at, frames));
+    }
+
+    /// Takes a frame; returns from when on it can be used.
+    #[inline]
+    fn take(&mut self) -> Nanos {
+        if self.ready > 0 {
+            self.ready -= 1;
+            return Nanos::ZERO;
+        }
+        let (at, frames) = self.pending.front_mut().expect("a buffer inserts only into a free frame");
+        let at = *at;
+        *frames -= 1;
+        if *frames == 0 {
+            self.pending.pop_front();
+        }
+        at
+    }
+}
+
+/// Which counters an eviction belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Run,
+    Flush,
+    Trim,
+    Drain,
+}
+
+/// Units that a phase wrote, and what their blocks lacked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Victims {
+    /// Units that held dirty pages.
+    pub(crate) dirty_units: u64,
+    /// Pages that these units' blocks lacked.
+    pub(crate) missing_pages: u64,
+    /// Pages of all units.
+    pub(crate) pages: u64,
+}
+
+/// A run in progress.
+pub(crate) struct Simulation<B, D> {
+    config: RunConfig,
+    pages_per_unit: u32,
+    buffer: B,
+    device: D,
+    out: Evictions,
+    counters: BufferCounters,
+    victims: Victims,
+    flush_victims: Victims,
+    drain_victims: Victims,
+    memory_accesses_before: u64,
+    /// Requests fed, and those of them that were not measured.
+    fed: u64,
+    warmup_requests: u64,
+    measuring: bool,
+    clock: Clock,
+}
+
+/// Everything that has to do with time; idle without a timed device.
+struct Clock {
+    frames: Frames,
+    /// Closed loop: completions of the outstanding requests.
+    outstanding: BinaryHeap<Reverse<Nanos>>,
+    /// Arrival (open loop) or issue (closed loop) of the latest request.
+    now: Nanos,
+    start: Nanos,
+    last_completion: Nanos,
+    /// Completion of the latest program of all.
+    programmed: Nanos,
+    stall: u128,
+    read: Latency,
+    write: Latency,
+    backlog: Backlog,
+    series: Series,
+    series_sample: SeriesSample,
+    free_block_samples: u64,
+    free_block_sum: u64,
+}
+
+/// The device's totals at the beginning of the series' present bin.
+#[derive(Clone, Copy, Debug, Default)]
+struct SeriesSample {
+    bin: u64,
+    at: Nanos,
+    flash_writes: u64,
+    gc_invocations: u64,
+    gc_pages_moved: u64,
+}
+
+/// The free blocks are sampled at every so many arrivals.
+const FREE_BLOCK_SAMPLING: u64 = 64;
+
+/// What a run found, before it is written down.
+pub(crate) struct Outcomes {
+    pub(crate) counters: BufferCounters,
+    pub(crate) victims: Victims,
+    pub(crate) flush_victims: Victims,
+    pub(crate) drain_victims: Victims,
+    /// Requests that were not measured; all of them where the warm-up outlasts the trace.
+    pub(crate) warmup_requests: u64,
+    pub(crate) measured: bool,
+    pub(crate) simulated_time: Nanos,
+    pub(crate) timed: Option<Timed>,
+}
+
+/// What a run over a timed device found beside.
+pub(crate) struct Timed {
+    pub(crate) stall: u128,
+    pub(crate) saturated: Option<Saturation>,
+    pub(crate) response: ResponseResult,
+    pub(crate) series: SeriesResult,
+    pub(crate) mean_free_blocks: f64,
+}
+
+/// A run whose policy and device are no longer visible.
+pub(crate) trait Job: Send {
+    /// Simulates a batch.
+    fn feed(&mut self, feed: &Feed);
+    /// Drains the buffer if so configured, and reports.
+    fn finish(&mut self) -> Outcomes;
+    /// The SSD, if the device is one.
+    fn ssd(&self) -> Option<&Ssd>;
+}
+
+impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
+    fn feed(&mut self, feed: &Feed) {
+        self.buffer.grow(feed.pages);
+        let mut runs_begin = 0;
+        for request in &feed.requests {
+            let runs = &feed.runs[runs_begin..request.runs_end as usize];
+            runs_begin = request.runs_end as usize;
+            self.end_warmup_if_due(request);
+            self.fed += 1;
+            self.counters.requests += 1;
+            match request.op {
+                Op::Read | Op::Write => self.read_or_write(request, runs),
+                Op::Flush => self.flush(request),
+                Op::Discard => self.discard(request, runs),
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Outcomes {
+        if self.config.drain {
+            // The drain is counted, and not charged to the device: the run is over.
+            self.buffer.notify(Notice::Flush, &self.device, &mut NoVeto, &mut self.out);
+            self.account(Phase::Drain);
+            self.out.clear();
+        }
+        let c = &mut self.counters;
+        c.accesses = c.read_pages + c.write_pages;
+        c.hits = c.read_hits + c.write_hits;
+        c.misses = c.accesses - c.hits;
+        c.memory_accesses = self.buffer.memory_accesses() - self.memory_accesses_before;
+        let end = self.clock.now.max(self.clock.last_completion);
+        Outcomes {
+            counters: self.counters.clone(),
+            victims: self.victims,
+            flush_victims: self.flush_victims,
+            drain_victims: self.drain_victims,
+            warmup_requests: self.warmup_requests,
+            measured: self.measuring || self.fed == 0,
+            simulated_time: end.since(self.clock.start),
+            timed: D::TIMED.then(|| self.timed()),
+        }
+    }
+
+    fn ssd(&self) -> Option<&Ssd> {
+        self.device.ssd()
+    }
+}
+
+impl<B: Buffer, D: Device> Simulation<B, D> {
+    pub(crate) fn new(config: RunConfig, unit: EvictionUnit, buffer: B, device: D) -> Self {
+        let frames = Frames { ready: config.capacity_pages, pending: VecDeque::new() };
+        Self {
+            config,
+            pages_per_unit: if unit == EvictionUnit::Block { config.pages_per_block } else { 1 },
+            buffer,
+            device,
+            out: Evictions::default(),
+            counters: BufferCounters::default(),
+            victims: Victims::default(),
+            flush_victims: Victims::default(),
+            drain_victims: Victims::default(),
+            memory_accesses_before: 0,
+            fed: 0,
+            warmup_requests: 0,
+            measuring: false,
+            clock: Clock {
+                frames,
+                outstanding: BinaryHeap::new(),
+                now: Nanos::ZERO,
+                start: Nanos::ZERO,
+                last_completion: Nanos::ZERO,
+                programmed: Nanos::ZERO,
+                stall: 0,
+                read: Latency::default(),
+                write: Latency::default(),
+                backlog: Backlog::new(config.max_backlog),
+                series: Series::new(Nanos::ZERO),
+                series_sample: SeriesSample::default(),
+                free_block_samples: 0,
+                free_block_sum: 0,
+            },
+        }
+    }
+
+    /// At the first measured request: forgets what was counted, and keeps what buffer and device hold.
+    #[inline]
+    fn end_warmup_if_due(&mut self, request: &FeedRequest) {
+        let due = match self.config.warmup {
+            Warmup::None => true,
+            Warmup::Requests(requests) => self.fed >= requests,
+            Warmup::Time(time) => request.time >= time,
+        };
+        if self.measuring || !due {
+            return;
+        }
+        self.measuring = true;
+        self.warmup_requests = self.fed;
+        self.counters = BufferCounters::default();
+        self.victims = Victims::default();
+        self.flush_victims = Victims::default();
+        self.memory_accesses_before = self.buffer.memory_accesses();
+        self.device.reset_counters();
+        let clock = &mut self.clock;
+        clock.start = match self.config.host {
+            HostModel::Open => request.time,
+            HostModel::Closed { .. } => clock.now,
+        };
+        clock.stall = 0;
+        clock.read = Latency::default();
+        clock.write = Latency::default();
+        clock.series = Series::new(clock.start);
+        clock.series_sample = SeriesSample { at: clock.start, ..SeriesSample::default() };
+        clock.free_block_samples = 0;
+        clock.free_block_sum = 0;
+    }
+
+    /// When the request is issued.
+    #[inline]
+    fn issue(&mut self, request: &FeedRequest) -> Nanos {
+        let clock = &mut self.clock;
+        clock.now = match self.config.host {
+            HostModel::Open => request.time,
+            HostModel::Closed { depth } => {
+                if clock.outstanding.len() < depth as usize {
+                    clock.now
+                } else {
+                    clock.outstanding.pop().map_or(clock.now, |Reverse(done)| done.max(clock.now))
+                }
+            }
+        };
+        self.device.set_now(clock.now);
+        clock.now
+    }
+
+    #[inline]
+    fn read_or_write(&mut self, request: &FeedRequest, runs: &[Run]) {
+        let write = request.op == Op::Write;
+        if write {
+            self.counters.write_requests += 1;
+            self.counters.host_bytes_written += request.bytes;
+        } else {
+            self.counters.read_requests += 1;
+            self.counters.host_bytes_read += request.bytes;
+        }
+        self.counters.zero_length_requests += u64::from(request.bytes == 0);
+        let past_buffer = write && request.fua && self.config.flush == FlushMode::Drain;
+        if !D::TIMED {
+            for run in runs {
+                for page in run.page..run.page + run.pages {
+                    if past_buffer {
+                        self.write_past_buffer(Nanos::ZERO, PageNo(page));
+                    } else {
+                        self.access(Nanos::ZERO, Access { page: PageNo(page), write });
+                    }
+                }
+            }
+            self.clock.now = request.time;
+            return;
+        }
+        let start = self.issue(request);
+        if request.bytes == 0 {
+            self.complete(request, start, start);
+            return;
+        }
+        let hits_before = self.counters.read_hits + self.counters.write_hits;
+        let (mut copied, mut done) = (start, start);
+        let mut pages = 0;
+        for (r, run) in runs.iter().enumerate() {
+            for page in run.page..run.page + run.pages {
+                let page = PageNo(page);
+                pages += 1;
+                if past_buffer {
+                    done = done.max(self.write_past_buffer(start, page));
+                    continue;
+                }
+                let outcome = self.access(start, Access { page, write });
+                match outcome {
+                    Outcome::Hit => copied += self.config.buffer_latency,
+                    Outcome::Inserted => {
+                        let free_at = self.clock.frames.take();
+                        self.clock.stall += u128::from(free_at.since(start).0);
+                        copied = copied.max(free_at) + self.config.buffer_latency;
+                        if !write {
+                            done = done.max(self.device.read(start, page));
+                        }
+                    }
+                    Outcome::Bypassed if write => done = done.max(self.program(start, page)),
+                    Outcome::Bypassed => done = done.max(self.device.read(start, page)),
+                }
+                if write && outcome != Outcome::Hit && self.config.subpage == Subpage::Rmw {
+                    let head = request.head_partial && r == 0 && page.0 == run.page;
+                    let tail = request.tail_partial && r + 1 == runs.len() && page.0 + 1 == run.page + run.pages;
+                    if head || tail {
+                        done = done.max(self.device.read(start, page));
+                    }
+                }
+            }
+        }
+        let hits = self.counters.read_hits + self.counters.write_hits - hits_before;
+        self.complete(request, start, done.max(copied));
+        let bin = self.clock.series.at(start);
+        bin.accesses += pages;
+        bin.hits += hits;
+    }
+
+    /// One page access through the buffer; what it evicts is written from `now` on.
+    #[inline]
+    fn access(&mut self, now: Nanos, access: Access) -> Outcome {
+        let outcome = self.buffer.access(access, &self.device, &mut NoVeto, &mut self.out);
+        let c = &mut self.counters;
+        if access.write {
+            c.write_pages += 1;
+            match outcome {
+                Outcome::Hit => c.write_hits += 1,
+                Outcome::Inserted => c.write_insertions += 1,
+                Outcome::Bypassed => c.bypassed_writes += 1,
+            }
+        } else {
+            c.read_pages += 1;
+            match outcome {
+                Outcome::Hit => c.read_hits += 1,
+                Outcome::Inserted => {}
+                Outcome::Bypassed => c.bypassed_reads += 1,
+            }
+        }
+        if !self.out.is_empty() {
+            self.account(Phase::Run);
+            self.carry_out(now);
+        }
+        outcome
+    }
+
+    /// A write that must be on flash when it is acknowledged: the buffer's copy is outdated.
+    fn write_past_buffer(&mut self, now: Nanos, page: PageNo) -> Nanos {
+        self.buffer.notify(Notice::Trim { page }, &self.device, &mut NoVeto, &mut self.out);
+        self.account(Phase::Trim);
+        self.carry_out(now);
+        self.counters.write_pages += 1;
+        self.counters.bypassed_writes += 1;
+        self.program(now, page)
+    }
+
+    #[inline]
+    fn program(&mut self, now: Nanos, page: PageNo) -> Nanos {
+        let done = self.device.program(now, page);
+        self.clock.programmed = self.clock.programmed.max(done);
+        done
+    }
+
+    fn flush(&mut self, request: &FeedRequest) {
+        self.counters.flush_requests += 1;
+        if D::TIMED {
+            self.issue(request);
+        }
+        let now = self.clock.now;
+        if self.config.flush == FlushMode::Drain {
+            self.buffer.notify(Notice::Flush, &self.device, &mut NoVeto, &mut self.out);
+            self.account(Phase::Flush);
+            self.carry_out(now);
+        }
+        if D::TIMED {
+            let waits = self.config.flush == FlushMode::Drain;
+            let done = if waits { self.clock.programmed.max(now) } else { now };
+            self.complete(request, now, done);
+        }
+    }
+
+    fn discard(&mut self, request: &FeedRequest, runs: &[Run]) {
+        self.counters.discard_requests += 1;
+        if D::TIMED {
+            self.issue(request);
+        }
+        let now = self.clock.now;
+        if self.config.trim == TrimMode::Honour {
+            for (r, run) in runs.iter().enumerate() {
+                let from = run.page + u32::from(request.head_partial && r == 0);
+                let cut = u32::from(request.tail_partial && r + 1 == runs.len());
+                for page in from..(run.page + run.pages).saturating_sub(cut) {
+                    self.buffer.notify(Notice::Trim { page: PageNo(page) }, &self.device, &mut NoVeto, &mut self.out);
+                    self.account(Phase::Trim);
+                    self.carry_out(now);
+                    self.device.trim(PageNo(page));
+                }
+            }
+        }
+        if D::TIMED {
+            self.complete(request, now, now);
+        }
+    }
+
+    /// Takes note of a request's completion.
+    #[inline]
+    fn complete(&mut self, request: &FeedRequest, start: Nanos, done: Nanos) {
+        let clock = &mut self.clock;
+        clock.last_completion = clock.last_completion.max(done);
+        let backlog = match self.config.host {
+            HostModel::Open => clock.backlog.arrive(start, done),
+            HostModel::Closed { .. } => {
+                clock.outstanding.push(Reverse(done));
+                clock.outstanding.len() as u64 - 1
+            }
+        };
+        if clock.series.index(start) != clock.series_sample.bin {
+            self.sample_series(start);
+        }
+        let clock = &mut self.clock;
+        let response = done.since(start);
+        let bin = clock.series.at(start);
+        bin.requests += 1;
+        bin.backlog_sum += backlog;
+        if request.bytes > 0 && matches!(request.op, Op::Read | Op::Write) {
+            bin.response_sum = bin.response_sum.saturating_add(response.0);
+            bin.response_max = bin.response_max.max(response.0);
+            if request.op == Op::Write { &mut clock.write } else { &mut clock.read }.record(response);
+        }
+        if self.fed.is_multiple_of(FREE_BLOCK_SAMPLING)
+            && let Some(ssd) = self.device.ssd()
+        {
+            clock.free_block_samples += 1;
+            clock.free_block_sum += ssd.total_free_blocks();
+        }
+    }
+
+    /// Credits what the device did since the last sample to the bin in which that sample was taken.
+    #[cold]
+    fn sample_series(&mut self, next: Nanos) {
+        let Some(ssd) = self.device.ssd() else { return };
+        let total = ssd.total();
+        let clock = &mut self.clock;
+        let before = clock.series_sample;
+        let bin = clock.series.at(before.at);
+        bin.flash_writes += total.flash_writes() - before.flash_writes;
+        bin.gc_invocations += total.gc_invocations - before.gc_invocations;
+        bin.gc_pages_moved += total.gc_pages_moved - before.gc_pages_moved;
+        clock.series.at(next);
+        clock.series_sample = SeriesSample {
+            bin: clock.series.index(next),
+            at: next,
+            flash_writes: total.flash_writes(),
+            gc_invocations: total.gc_invocations,
+            gc_pages_moved: total.gc_pages_moved,
+        };
+    }
+
+    /// Counts what is in `self.out`.
+    #[inline]
+    fn account(&mut self, phase: Phase) {
+        let c = &mut self.counters;
+        let mut clean = 0;
+        let (units, dirty, pads, drops, victims) = match phase {
+            Phase::Run => {
+                (&mut c.evictions, &mut c.dirty_pages_flushed, &mut c.pad_reads, &mut c.clean_drops, &mut self.victims)
+            }
+            Phase::Flush => (
+                &mut c.flush_evictions,
+                &mut c.flush_pages_flushed,
+                &mut c.flush_pad_reads,
+                &mut clean,
+                &mut self.flush_victims,
+            ),
+            Phase::Drain => (
+                &mut c.drain_evictions,
+                &mut c.drain_pages_flushed,
+                &mut c.drain_pad_reads,
+                &mut clean,
+                &mut self.drain_victims,
+            ),
+            Phase::Trim => {
+                c.trimmed_pages += self.out.groups().map(|(group, _)| u64::from(group.len())).sum::<u64>();
+                return;
+            }
+        };
+        let (mut unit_pages, mut unit_dirty) = (0, false);
+        for (group, _) in self.out.groups() {
+            let pages = group.len();
+            match group.kind {
+                Kind::Pad => *pads += u64::from(pages),
+                Kind::Drop => {
+                    *drops += u64::from(pages);
+                    unit_pages += pages;
+                }
+                Kind::Flush | Kind::Clean => {
+                    *dirty += u64::from(pages);
+                    unit_pages += pages;
+                    unit_dirty = true;
+                }
+            }
+            if group.ends_unit {
+                *units += 1;
+                victims.pages += u64::from(unit_pages);
+                if unit_dirty {
+                    victims.dirty_units += 1;
+                    victims.missing_pages += u64::from(self.pages_per_unit - unit_pages);
+                }
+                (unit_pages, unit_dirty) = (0, false);
+            }
+        }
+    }
+
+    /// Writes what is in `self.out` from `now` on, frees the frames, and empties it.
+    #[inline]
+    fn carry_out(&mut self, now: Nanos) {
+        if D::TIMED {
+            let (device, clock) = (&mut self.device, &mut self.clock);
+            let mut pads: &[PageNo] = &[];
+            for (group, pages) in self.out.groups() {
+                match group.kind {
+                    Kind::Drop => clock.frames.ready += group.len(),
+                    Kind::Pad => {
+                        // An element serves its operations in order, so each program comes after the reads on its own
+                        // element; those on other elements are taken to be done by then.
+                        for &page in pages {
+                            device.read(now, page);
+                        }
+                        pads = pages;
+                    }
+                    Kind::Flush | Kind::Clean => {
+                        let frees = group.kind == Kind::Flush;
+                        let mut last = now;
+                        let mut padding = pads.iter().copied().peekable();
+                        for &page in pages {
+                            while let Some(pad) = padding.next_if(|pad| *pad < page) {
+                                last = last.max(device.program(now, pad));
+                            }
+                            let done = device.program(now, page);
+                            last = last.max(done);
+                            if frees && group.wait == Wait::Any {
+                                clock.frames.free_at(done, 1);
+                            }
+                        }
+                        for pad in padding {
+                            last = last.max(device.program(now, pad));
+                        }
+                        pads = &[];
+                        if frees && group.wait == Wait::All {
+                            clock.frames.free_at(last, group.len());
+                        }
+                        clock.programmed = clock.programmed.max(last);
+                    }
+                }
+            }
+        }
+        self.out.clear();
+    }
+
+    fn timed(&mut self) -> Timed {
+        self.sample_series(self.clock.now);
+        let clock = &self.clock;
+        let saturated = match self.config.host {
+            HostModel::Open => clock.backlog.verdict(clock.series.bins()),
+            HostModel::Closed { .. } => None,
+        };
+        let mut all = clock.read.clone();
+        all.add(&clock.write);
+        let response = if saturated.is_some() {
+            ResponseResult::default()
+        } else {
+            ResponseResult { all: all.summary(), read: clock.read.summary(), write: clock.write.summary() }
+        };
+        Timed {
+            stall: clock.stall,
+            saturated,
+            response,
+            series: SeriesResult {
+                start: clock.start.0,
+                width: clock.series.width().0,
+                bins: clock.series.bins().to_vec(),
+            },
+            mean_free_blocks: clock.free_block_sum as f64 / clock.free_block_samples.max(1) as f64,
+        }
+    }
+}

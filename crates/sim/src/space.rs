@@ -1,0 +1,269 @@
+//! From (volume, byte address) to the dense page numbers that policies and devices work with.
+
+use destage_plan::{PageGeometry, PageRun};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// Blocks per chunk of the directory: one chunk is what a first touch costs.
+const CHUNK_BLOCKS: usize = 64;
+const UNTOUCHED: u32 = u32::MAX;
+/// Each volume has its own range of this many pages of the common address space.
+const VOLUME_PAGES_LOG2: u32 = 40;
+
+/// Numbers logical blocks in the order of their first touch, so that the pages of a block stay adjacent and memory is
+/// proportional to the blocks touched.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    chunk_of: HashMap<u64, u32, FixedState>,
+    chunks: Vec<[u32; CHUNK_BLOCKS]>,
+    /// The chunk looked up last: requests come in runs.
+    last: (u64, u32),
+    blocks: u32,
+}
+
+impl Default for Directory {
+    fn default() -> Self {
+        Self {
+            chunk_of: HashMap::with_hasher(FixedState::with_seed(0)),
+            chunks: Vec::new(),
+            last: (u64::MAX, 0),
+            blocks: 0,
+        }
+    }
+}
+
+impl Directory {
+    /// Blocks numbered so far.
+    pub fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// The number of the block with this address.
+    #[inline]
+    pub fn number(&mut self, address: u64) -> u32 {
+        let key = address / CHUNK_BLOCKS as u64;
+        if key != self.last.0 {
+            let fresh = self.chunks.len() as u32;
+            let chunk = *self.chunk_of.entry(key).or_insert(fresh);
+            if chunk == fresh {
+                self.chunks.push([UNTOUCHED; CHUNK_BLOCKS]);
+            }
+            self.last = (key, chunk);
+        }
+        let slot = &mut self.chunks[self.last.1 as usize][(address % CHUNK_BLOCKS as u64) as usize];
+        if *slot == UNTOUCHED {
+            *slot = self.blocks;
+            self.blocks += 1;
+        }
+        *slot
+    }
+}
+
+/// What to do with addresses beyond the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LbaOverflow {
+    /// Leave such requests out.
+    Filter,
+    /// Take the address modulo the device's exported size.
+    #[default]
+    Wrap,
+    /// Number the blocks in the order of their first touch; wrap only when more are touched than the device has.
+    Compact,
+}
+
+/// Why a request has no place in the page space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpaceError {
+    /// The address is larger than any volume may be.
+    #[error("request at byte {offset} of {len} bytes lies beyond 2^40 pages, the largest volume that is handled")]
+    Address {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// More than 2^32 pages were touched.
+    #[error("the trace touches more than 2^32 pages; use larger pages or a part of the trace")]
+    TooManyPages,
+}
+
+/// Places requests in the page space and counts what did not fit.
+#[derive(Clone, Debug)]
+pub struct PageSpace {
+    geometry: PageGeometry,
+    placement: Placement,
+    /// Requests that touched a page beyond the device.
+    pub overflowed: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Placement {
+    /// No device: number the blocks by first touch.
+    Unbounded(Directory),
+    /// A device of so many pages.
+    Modulo { pages: u64, filter: bool },
+    /// A device of so many blocks, numbered by first touch.
+    Compact { directory: Directory, blocks: u32 },
+}
+
+impl PageSpace {
+    /// A page space without a device.
+    pub fn unbounded(geometry: PageGeometry) -> Self {
+        Self { geometry, placement: Placement::Unbounded(Directory::default()), overflowed: 0 }
+    }
+
+    /// A page space over a device of `device_pages`, a multiple of the block size.
+    pub fn bounded(geometry: PageGeometry, device_pages: u32, overflow: LbaOverflow) -> Self {
+        let placement = match overflow {
+            LbaOverflow::Compact => Placement::Compact {
+                directory: Directory::default(),
+                blocks: device_pages / geometry.pages_per_block(),
+            },
+            LbaOverflow::Filter | LbaOverflow::Wrap => {
+                Placement::Modulo { pages: u64::from(device_pages), filter: overflow == LbaOverflow::Filter }
+            }
+        };
+        Self { geometry, placement, overflowed: 0 }
+    }
+
+    /// The page and block size.
+    pub fn geometry(&self) -> PageGeometry {
+        self.geometry
+    }
+
+    /// Pages numbered so far, or those of the device: page numbers are below it.
+    pub fn pages(&self) -> u32 {
+        let n = self.geometry.pages_per_block();
+        match &self.placement {
+            Placement::Unbounded(directory) => directory.blocks() * n,
+            Placement::Modulo { pages, .. } => *pages as u32,
+            Placement::Compact { blocks, .. } => blocks * n,
+        }
+    }
+
+    /// Appends the request's page runs to `runs`; returns `false` if the request is left out.
+    #[inline]
+    pub fn place(&mut self, volume: u32, split: destage_plan::Split, runs: &mut Vec<Run>) -> Result<bool, SpaceError> {
+        let n = self.geometry.pages_per_block();
+        if split.pages == 0 {
+            return Ok(true);
+        }
+        if (split.first + split.pages) >> VOLUME_PAGES_LOG2 != 0 {
+            let page = self.geometry.page_bytes();
+            return Err(SpaceError::Address { offset: split.first * page, len: split.pages * page });
+        }
+        match &mut self.placement {
+            Placement::Unbounded(directory) => {
+                // A volume has fewer than 2^40 blocks too, so this keeps the volumes apart.
+                let volume = u64::from(volume) << VOLUME_PAGES_LOG2;
+                for PageRun { block, offset, pages } in split.runs(self.geometry) {
+                    let block = directory.number(volume | block);
+                    if u64::from(directory.blocks()) * u64::from(n) > u64::from(u32::MAX) {
+                        return Err(SpaceError::TooManyPages);
+                    }
+                    push(runs, block * n + offset, pages);
+                }
+            }
+            Placement::Compact { directory, blocks } => {
+                let volume = u64::from(volume) << VOLUME_PAGES_LOG2;
+                let mut beyond = false;
+                for PageRun { block, offset, pages } in split.runs(self.geometry) {
+                    let block = directory.number(volume | block);
+                    beyond |= block >= *blocks;
+                    push(runs, block % *blocks * n + offset, pages);
+                }
+                self.overflowed += u64::from(beyond);
+            }
+            Placement::Modulo { pages: device, filter } => {
+                let mut first = u64::from(volume) << VOLUME_PAGES_LOG2 | split.first;
+                if first + split.pages > *device {
+                    self.overflowed += 1;
+                    if *filter {
+                        return Ok(false);
+                    }
+                    first %= *device;
+                }
+                let mut left = split.pages;
+                while left > 0 {
+                    let here = left.min(*device - first);
+                    push(runs, first as u32, here as u32);
+                    left -= here;
+                    first = 0;
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Consecutive pages of the page space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// First page.
+    pub page: u32,
+    /// Pages, at least 1.
+    pub pages: u32,
+}
+
+/// Appends a run. Runs of one request that happen to be adjacent stay apart: it makes no difference.
+#[inline]
+fn push(runs: &mut Vec<Run>, page: u32, pages: u32) {
+    runs.push(Run { page, pages });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(space: &mut PageSpace, volume: u32, offset: u64, len: u64) -> Vec<(u32, u32)> {
+        let mut runs = Vec::new();
+        let split = space.geometry().split(offset, len);
+        assert!(space.place(volume, split, &mut runs).unwrap());
+        runs.iter().map(|r| (r.page, r.pages)).collect()
+    }
+
+    #[test]
+    fn blocks_are_numbered_by_first_touch_and_stay_whole() {
+        let mut space = PageSpace::unbounded(PageGeometry::new(4096, 4).unwrap());
+        let page = 4096;
+        assert_eq!(place(&mut space, 0, 1_000_002 * page, 4 * page), [(2, 2), (4, 2)]);
+        assert_eq!(place(&mut space, 0, 1_000_000 * page, page), [(0, 1)]);
+        assert_eq!(place(&mut space, 1, 1_000_000 * page, page), [(8, 1)]);
+        assert_eq!(space.pages(), 12);
+    }
+
+    #[test]
+    fn a_device_wraps_filters_or_compacts() {
+        let g = PageGeometry::new(4096, 4).unwrap();
+        let mut wrap = PageSpace::bounded(g, 16, LbaOverflow::Wrap);
+        assert_eq!(place(&mut wrap, 0, 14 * 4096, 4 * 4096), [(14, 2), (0, 2)]);
+        assert_eq!(wrap.overflowed, 1);
+        let mut filter = PageSpace::bounded(g, 16, LbaOverflow::Filter);
+        assert!(!filter.place(0, g.split(14 * 4096, 4 * 4096), &mut Vec::new()).unwrap());
+        assert!(!filter.place(1, g.split(0, 4096), &mut Vec::new()).unwrap());
+        assert_eq!(filter.overflowed, 2);
+        let mut compact = PageSpace::bounded(g, 8, LbaOverflow::Compact);
+        assert_eq!(place(&mut compact, 3, 4000 * 4096, 4096), [(0, 1)]);
+        assert_eq!(place(&mut compact, 0, 4 * 4096, 8 * 4096), [(4, 4), (0, 4)]);
+        assert_eq!(compact.overflowed, 1);
+    }
+
+    #[test]
+    fn a_directory_costs_what_is_touched() {
+        let mut directory = Directory::default();
+        for i in 0..1000 {
+            assert_eq!(directory.number(i * 1_000_003), i as u32);
+        }
+        assert_eq!(directory.chunks.len(), 1000);
+        assert_eq!(directory.number(5 * 1_000_003), 5);
+    }
+
+    #[test]
+    fn an_address_beyond_any_volume_is_an_error() {
+        let g = PageGeometry::new(512, 4).unwrap();
+        let mut space = PageSpace::unbounded(g);
+        let error = space.place(0, g.split(u64::MAX - 10, 5), &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("2^40 pages"), "{error}");
+    }
+}

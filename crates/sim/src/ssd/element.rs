@@ -1,0 +1,380 @@
+//! An element of the SSD: its page map, its pools, and the clock that says until when it is busy.
+
+use std::collections::VecDeque;
+
+use destage_plan::Nanos;
+
+use super::geometry::SsdShape;
+use super::pool::{PageStates, Pool};
+
+/// A logical page without a place.
+const UNMAPPED: u32 = u32::MAX;
+
+/// What an element has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ElementCounters {
+    /// Pages read for hosts and for padding (not those moved by collection).
+    pub flash_reads: u64,
+    /// Pages programmed for hosts, padding included.
+    pub host_programs: u64,
+    /// Valid pages moved by collection: each read and programmed.
+    pub gc_pages_moved: u64,
+    /// Summary pages programmed.
+    pub summary_programs: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Collections.
+    pub gc_invocations: u64,
+    /// Time spent collecting.
+    pub gc_time: Nanos,
+    /// Time spent on anything.
+    pub busy_time: Nanos,
+    /// Reads of pages that were never written: no flash operation.
+    pub unmapped_reads: u64,
+}
+
+impl ElementCounters {
+    /// Pages programmed for whatever reason.
+    pub fn flash_writes(&self) -> u64 {
+        self.host_programs + self.gc_pages_moved + self.summary_programs
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            flash_reads: self.flash_reads + other.flash_reads,
+            host_programs: self.host_programs + other.host_programs,
+            gc_pages_moved: self.gc_pages_moved + other.gc_pages_moved,
+            summary_programs: self.summary_programs + other.summary_programs,
+            erases: self.erases + other.erases,
+            gc_invocations: self.gc_invocations + other.gc_invocations,
+            gc_time: self.gc_time + other.gc_time,
+            busy_time: self.busy_time + other.busy_time,
+            unmapped_reads: self.unmapped_reads + other.unmapped_reads,
+        }
+    }
+}
+
+/// One element.
+#[derive(Clone, Debug)]
+pub(super) struct Element {
+    /// Logical page of the element → physical page.
+    map: Vec<u32>,
+    /// Physical page → logical page, meaningful where the page is valid.
+    holds: Vec<u32>,
+    pools: Vec<Pool>,
+    /// Busy until, per parallel unit; the pools of a unit take turns.
+    busy_until: Vec<Nanos>,
+    /// With several pools: where the search for the emptiest begins, and where each unit's turn stands.
+    next_pool: u32,
+    unit_turn: Vec<u32>,
+    /// Collections that have not ended, or not been asked about since: the element is in GC from start to end.
+    pub(super) collections: VecDeque<(Nanos, Nanos)>,
+    pub(super) counters: ElementCounters,
+}
+
+/// The times of an element's operations.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    read: Nanos,
+    program: Nanos,
+    summary: Nanos,
+}
+
+impl Cost {
+    fn of(shape: &SsdShape) -> Self {
+        let c = &shape.config;
+        Self {
+            read: c.read + shape.transfer,
+            program: c.program + shape.transfer,
+            summary: if c.summary_page { c.program + shape.transfer_sector } else { Nanos::ZERO },
+        }
+    }
+}
+
+impl Element {
+    /// An element whose blocks are all clean.
+    pub(super) fn empty(shape: &SsdShape) -> Self {
+        let units = if shape.config.copy_back { shape.config.parallel_units } else { 1 };
+        let blocks = shape.pools as usize * shape.pool_blocks as usize;
+        let pool = Pool::new(shape.pool_blocks, shape.pages_per_block, shape.data_pages);
+        Self {
+            map: vec![UNMAPPED; shape.element_pages as usize],
+            holds: vec![UNMAPPED; blocks * shape.pages_per_block as usize],
+            pools: vec![pool; shape.pools as usize],
+            busy_until: vec![Nanos::ZERO; units as usize],
+            next_pool: 0,
+            unit_turn: (0..units).collect(),
+            collections: VecDeque::new(),
+            counters: ElementCounters::default(),
+        }
+    }
+
+    /// Maps every exported page in ascending order, which leaves the reserved blocks free.
+    pub(super) fn fill(&mut self, shape: &SsdShape) {
+        let per_pool = shape.element_pages.div_ceil(shape.pools);
+        for lpn in 0..shape.element_pages {
+            self.place(shape, (lpn / per_pool) as usize, lpn);
+        }
+    }
+
+    /// Overwrites a page outside of measured time; collection happens as ever.
+    pub(super) fn age(&mut self, shape: &SsdShape, lpn: u32) {
+        self.program(shape, Nanos::ZERO, lpn);
+    }
+
+    /// Forgets times, counters and wear, not what the flash holds: the start of a run.
+    pub(super) fn reset_clock(&mut self) {
+        self.busy_until.fill(Nanos::ZERO);
+        self.collections.clear();
+        self.reset_counters();
+        for pool in &mut self.pools {
+            pool.erases.fill(0);
+        }
+    }
+
+    pub(super) fn reset_counters(&mut self) {
+        self.counters = ElementCounters::default();
+    }
+
+    fn unit_of(&self, pool: usize) -> usize {
+        pool % self.busy_until.len()
+    }
+
+    #[inline]
+    fn physical(shape: &SsdShape, pool: usize, block: u32, page: u32) -> u32 {
+        (pool as u32 * shape.pool_blocks + block) * shape.pages_per_block + page
+    }
+
+    /// Where a physical page is: pool, block in the pool, page in the block.
+    #[inline]
+    fn locate(shape: &SsdShape, ppn: u32) -> (usize, u32, u32) {
+        let block = ppn / shape.pages_per_block;
+        let page = ppn % shape.pages_per_block;
+        if shape.pools == 1 {
+            (0, block, page)
+        } else {
+            ((block / shape.pool_blocks) as usize, block % shape.pool_blocks, page)
+        }
+    }
+
+    /// Programs `lpn` at the pool's write point; returns the block and whether the block was sealed.
+    #[inline]
+    fn place(&mut self, shape: &SsdShape, pool: usize, lpn: u32) -> (u32, bool) {
+        let old = self.map[lpn as usize];
+        if old != UNMAPPED {
+            let (old_pool, block, page) = Self::locate(shape, old);
+            self.pools[old_pool].invalidate(block, page);
+        }
+        let at = self.pools[pool].program();
+        let ppn = Self::physical(shape, pool, at.block, at.page);
+        self.map[lpn as usize] = ppn;
+        self.holds[ppn as usize] = lpn;
+        (at.block, at.sealed)
+    }
+
+    /// The pool that receives the next host page: with several the one with the most free blocks, in turn.
+    #[inline]
+    fn pool_for_write(&mut self) -> usize {
+        let pools = self.pools.len() as u32;
+        if pools == 1 {
+            return 0;
+        }
+        let best = (0..pools)
+            .map(|i| (self.next_pool + i) % pools)
+            .filter(|&p| self.pools[p as usize].has_room())
+            .reduce(|best, p| {
+                let more = self.pools[p as usize].free_blocks() > self.pools[best as usize].free_blocks();
+                if more { p } else { best }
+            })
+            .expect("the reserve keeps some plane from being full");
+        self.next_pool = (best + 1) % pools;
+        best as usize
+    }
+
+    /// Reads a page; returns when its data is there.
+    #[inline]
+    pub(super) fn read(&mut self, shape: &SsdShape, now: Nanos, lpn: u32) -> Nanos {
+        let ppn = self.map[lpn as usize];
+        if ppn == UNMAPPED {
+            self.counters.unmapped_reads += 1;
+            return now;
+        }
+        let (pool, _, _) = Self::locate(shape, ppn);
+        self.collect_if_due(shape, now, pool);
+        self.counters.flash_reads += 1;
+        self.occupy(pool, now, Cost::of(shape).read)
+    }
+
+    /// Programs a page; returns when it is done.
+    #[inline]
+    pub(super) fn program(&mut self, shape: &SsdShape, now: Nanos, lpn: u32) -> Nanos {
+        let pool = self.pool_for_write();
+        self.collect_if_due(shape, now, pool);
+        let (_, sealed) = self.place(shape, pool, lpn);
+        self.counters.host_programs += 1;
+        let cost = Cost::of(shape);
+        let done = self.occupy(pool, now, cost.program);
+        if sealed && shape.config.summary_page {
+            // The summary follows the page that filled the block; the host need not wait for it.
+            self.counters.summary_programs += 1;
+            self.occupy(pool, now, cost.summary);
+        }
+        done
+    }
+
+    /// Forgets a page's data.
+    pub(super) fn trim(&mut self, shape: &SsdShape, lpn: u32) {
+        let ppn = std::mem::replace(&mut self.map[lpn as usize], UNMAPPED);
+        if ppn != UNMAPPED {
+            let (pool, block, page) = Self::locate(shape, ppn);
+            self.pools[pool].invalidate(block, page);
+        }
+    }
+
+    #[inline]
+    fn occupy(&mut self, pool: usize, now: Nanos, time: Nanos) -> Nanos {
+        let unit = self.unit_of(pool);
+        let done = self.busy_until[unit].max(now) + time;
+        self.busy_until[unit] = done;
+        self.counters.busy_time += time;
+        done
+    }
+
+    /// Collects before an operation of this pool is issued, if its free blocks have come down to the threshold.
+    #[inline]
+    fn collect_if_due(&mut self, shape: &SsdShape, now: Nanos, pool: usize) {
+        if self.pools[pool].free_blocks() <= shape.pool_low {
+            if shape.config.copy_back {
+                self.collect_planes(shape, now, pool);
+            } else {
+                self.collect_element(shape, now);
+            }
+        }
+    }
+
+    /// Copy-back off: one block after the other until there are more than `low + 1` free; the element does nothing
+    /// else meanwhile.
+    #[cold]
+    fn collect_element(&mut self, shape: &SsdShape, now: Nanos) {
+        let mut time = Nanos::ZERO;
+        while self.pools[0].free_blocks() <= shape.pool_low + 1 {
+            let Some(cost) = self.clean_one(shape, 0) else { break };
+            time += cost;
+        }
+        if time > Nanos::ZERO {
+            let start = self.busy_until[0].max(now);
+            self.occupy(0, now, time);
+            self.collected(now, start, time);
+        }
+    }
+
+    /// Copy-back on: every parallel unit cleans one block of one plane that is due, in turn; the element does nothing
+    /// else until the slowest is done.
+    #[cold]
+    fn collect_planes(&mut self, shape: &SsdShape, now: Nanos, due: usize) {
+        let units = self.busy_until.len() as u32;
+        let mut slowest = Nanos::ZERO;
+        for unit in 0..units {
+            let turns = shape.pools.div_ceil(units);
+            let mut plane = self.unit_turn[unit as usize];
+            if self.unit_of(due) == unit as usize {
+                plane = due as u32;
+            }
+            for _ in 0..turns {
+                let here = plane;
+                plane = if plane + units < shape.pools { plane + units } else { unit };
+                if self.pools[here as usize].free_blocks() <= shape.pool_low
+                    && let Some(cost) = self.clean_one(shape, here as usize)
+                {
+                    slowest = slowest.max(cost);
+                    break;
+                }
+            }
+            self.unit_turn[unit as usize] = plane;
+        }
+        if slowest > Nanos::ZERO {
+            let start = self.busy_until.iter().copied().max().unwrap_or_default().max(now);
+            self.busy_until.fill(start + slowest);
+            self.counters.busy_time += slowest;
+            self.collected(now, start, slowest);
+        }
+    }
+
+    fn collected(&mut self, now: Nanos, start: Nanos, time: Nanos) {
+        self.counters.gc_invocations += 1;
+        self.counters.gc_time += time;
+        while self.collections.front().is_some_and(|&(_, end)| end <= now) {
+            self.collections.pop_front();
+        }
+        self.collections.push_back((start, start + time));
+    }
+
+    /// Moves the valid pages of the pool's best victim and erases it; returns the time it takes.
+    fn clean_one(&mut self, shape: &SsdShape, pool: usize) -> Option<Nanos> {
+        let victim = self.pools[pool].take_victim()?;
+        let c = &shape.config;
+        let cost = Cost::of(shape);
+        let copy_inside = c.read + c.program;
+        let copy_across = cost.read + cost.program;
+        let plane_of = |block: u32| block / c.blocks_per_plane;
+        let mut time = Nanos::ZERO;
+        while let Some(page) = self.pools[pool].first_valid(victim) {
+            let lpn = self.holds[Self::physical(shape, pool, victim, page) as usize];
+            let (block, sealed) = self.place(shape, pool, lpn);
+            self.counters.gc_pages_moved += 1;
+            let inside = c.copy_back || plane_of(block) == plane_of(victim);
+            time += if inside { copy_inside } else { copy_across };
+            if sealed && c.summary_page {
+                self.counters.summary_programs += 1;
+                time += cost.summary;
+            }
+        }
+        self.pools[pool].erase(victim);
+        self.counters.erases += 1;
+        Some(time + c.erase)
+    }
+
+    /// Free blocks of the element.
+    pub(super) fn free_blocks(&self) -> u32 {
+        self.pools.iter().map(Pool::free_blocks).sum()
+    }
+
+    /// Until when the element is busy with what it was given.
+    pub(super) fn busy_until(&self) -> Nanos {
+        self.busy_until.iter().copied().max().unwrap_or_default()
+    }
+
+    /// Erases of every block, in order.
+    pub(super) fn erases(&self) -> impl Iterator<Item = u32> {
+        self.pools.iter().flat_map(|pool| pool.erases.iter().copied())
+    }
+
+    pub(super) fn page_states(&self) -> PageStates {
+        self.pools.iter().map(Pool::page_states).fold(PageStates::default(), |a, b| PageStates {
+            valid: a.valid + b.valid,
+            free: a.free + b.free,
+            invalid: a.invalid + b.invalid,
+        })
+    }
+
+    /// Checks that the map and its inverse agree and that exactly the mapped pages are valid.
+    pub(super) fn check(&self, shape: &SsdShape) -> Result<(), String> {
+        let mut mapped = 0;
+        for (lpn, &ppn) in self.map.iter().enumerate() {
+            if ppn != UNMAPPED {
+                mapped += 1;
+                if self.holds[ppn as usize] as usize != lpn {
+                    return Err(format!("page {lpn} is mapped to {ppn}, which holds {}", self.holds[ppn as usize]));
+                }
+                let (pool, block, page) = Self::locate(shape, ppn);
+                if !self.pools[pool].is_valid(block, page) {
+                    return Err(format!("page {lpn} is mapped to {ppn}, which is not valid"));
+                }
+            }
+        }
+        let valid = self.page_states().valid;
+        if mapped == valid { Ok(()) } else { Err(format!("{mapped} pages are mapped and {valid} are valid")) }
+    }
+}

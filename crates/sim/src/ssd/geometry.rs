@@ -1,0 +1,267 @@
+//! The shape and the times of an SSD, and what makes a shape impossible (specs §1.1–1.2).
+
+use destage_plan::{Nanos, PageGeometry};
+
+/// What the SSD is made of and how fast its parts are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SsdConfig {
+    /// Elements (packages): each serves one operation at a time.
+    pub elements: u32,
+    /// Planes in an element.
+    pub planes: u32,
+    /// Erase blocks in a plane.
+    pub blocks_per_plane: u32,
+    /// Share of each plane's blocks that is not exported, in hundredths of a percent.
+    pub reserve_bp: u32,
+    /// Share of free blocks at or below which an element (with copy-back: a plane) collects, in hundredths of a percent.
+    pub min_free_bp: u32,
+    /// Reading a page into the element's register.
+    pub read: Nanos,
+    /// Programming a page from the register.
+    pub program: Nanos,
+    /// Erasing a block.
+    pub erase: Nanos,
+    /// Moving a byte over the element's pins, in picoseconds; a sector moves 528 bytes (specs §1.1).
+    pub transfer_ps_per_byte: u64,
+    /// Valid pages are copied inside their plane, planes work in parallel, and each plane has its own write point.
+    pub copy_back: bool,
+    /// With copy-back: how many planes of an element can work at the same time.
+    pub parallel_units: u32,
+    /// Consecutive pages that lie on the same element.
+    pub stride: u32,
+    /// The last page of each block holds a summary and no data.
+    pub summary_page: bool,
+    /// Erases that a block endures.
+    pub endurance: u32,
+}
+
+impl Default for SsdConfig {
+    /// LAWC's SSD (Table 1) with the transfer time of the MSR sample configuration.
+    fn default() -> Self {
+        Self {
+            elements: 4,
+            planes: 4,
+            blocks_per_plane: 512,
+            reserve_bp: 1500,
+            min_free_bp: 500,
+            read: Nanos(25_000),
+            program: Nanos(200_000),
+            erase: Nanos(1_500_000),
+            transfer_ps_per_byte: 25_000,
+            copy_back: false,
+            parallel_units: 4,
+            stride: 1,
+            summary_page: true,
+            endurance: 100_000,
+        }
+    }
+}
+
+/// Which SSDs have a name.
+pub const PRESETS: &[(&str, &str)] = &[
+    ("lawc", "LAWC Table 1: 4 elements x 4 planes x 512 blocks, 2 GiB at 64 pages of 4 KiB"),
+    ("gcar", "GCaR Table 2: 7 elements x 8 planes x 1024 blocks, 14 GiB at 64 pages of 4 KiB"),
+    ("80gb", "80 GB as in LB-CLOCK §V: 8 elements x 8 planes x 4768 blocks at 64 pages of 4 KiB"),
+];
+
+impl SsdConfig {
+    /// The SSD of this name.
+    pub fn preset(name: &str) -> Option<Self> {
+        let (elements, planes, blocks_per_plane) = match name {
+            "lawc" => (4, 4, 512),
+            "gcar" => (7, 8, 1024),
+            "80gb" => (8, 8, 4768),
+            _ => return None,
+        };
+        Some(Self { elements, planes, blocks_per_plane, parallel_units: planes, ..Self::default() })
+    }
+}
+
+/// Why an SSD of this shape cannot work. Each says which key to change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// A count is zero or too large.
+    #[error("ssd.{key} = {value} is not between {min} and {max}")]
+    Range {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: u64,
+        /// Smallest value allowed.
+        min: u64,
+        /// Largest value allowed.
+        max: u64,
+    },
+    /// More pages than can be numbered.
+    #[error("ssd: {pages} raw pages are more than 2^32 - 2; use larger pages or fewer blocks")]
+    TooLarge {
+        /// Raw pages.
+        pages: u64,
+    },
+    /// Collection could not reach its goal.
+    #[error(
+        "ssd.reserve keeps {reserved} of {blocks} blocks of {scope} free and ssd.min-free collects at {low} or fewer: \
+         collection needs at least {needed} reserved blocks; raise ssd.reserve, lower ssd.min-free or add blocks"
+    )]
+    NoRoomToCollect {
+        /// Reserved blocks.
+        reserved: u64,
+        /// All blocks.
+        blocks: u64,
+        /// Of what.
+        scope: &'static str,
+        /// Threshold.
+        low: u64,
+        /// Reserved blocks needed.
+        needed: u64,
+    },
+    /// Nothing is left to export.
+    #[error("ssd: no whole logical block is exported; use more blocks or a smaller ssd.reserve")]
+    NothingExported,
+}
+
+/// An [`SsdConfig`] with everything derived from it.
+#[derive(Clone, Debug)]
+pub struct SsdShape {
+    /// What it derives from.
+    pub config: SsdConfig,
+    /// Pages in an erase block.
+    pub pages_per_block: u32,
+    /// Pages of an erase block that hold data.
+    pub data_pages: u32,
+    /// Write pools of an element: one, or one per plane with copy-back.
+    pub pools: u32,
+    /// Erase blocks in a pool.
+    pub pool_blocks: u32,
+    /// Blocks of a pool that are free in a full device.
+    pub pool_reserved: u32,
+    /// A pool with this many free blocks or fewer is collected.
+    pub pool_low: u32,
+    /// Pages that an element exports.
+    pub element_pages: u32,
+    /// Pages that hosts can address: whole logical blocks.
+    pub host_pages: u32,
+    /// Moving a page over the element's pins.
+    pub transfer: Nanos,
+    /// Moving one sector over the element's pins.
+    pub transfer_sector: Nanos,
+}
+
+impl SsdShape {
+    /// Derives the shape and checks that it can work.
+    pub fn new(config: SsdConfig, geometry: PageGeometry) -> Result<Self, GeometryError> {
+        let c = &config;
+        let n = geometry.pages_per_block();
+        let range = |key, value: u32, min: u64, max: u64| {
+            let value = u64::from(value);
+            if (min..=max).contains(&value) { Ok(()) } else { Err(GeometryError::Range { key, value, min, max }) }
+        };
+        range("elements", c.elements, 1, 4096)?;
+        range("planes", c.planes, 1, 4096)?;
+        range("blocks-per-plane", c.blocks_per_plane, 2, 1 << 24)?;
+        range("reserve", c.reserve_bp / 100, 0, 95)?;
+        range("min-free", c.min_free_bp / 100, 0, 95)?;
+        range("stride", c.stride, 1, 1 << 20)?;
+        range("parallel-units", c.parallel_units, 1, u64::from(c.planes))?;
+        range("endurance", c.endurance, 1, u64::from(u32::MAX))?;
+        if c.summary_page && n < 2 {
+            return Err(GeometryError::Range {
+                key: "summary-page with pages-per-block",
+                value: n.into(),
+                min: 2,
+                max: 65_536,
+            });
+        }
+        let blocks = u64::from(c.planes) * u64::from(c.blocks_per_plane);
+        let raw = u64::from(c.elements) * blocks * u64::from(n);
+        if raw > u64::from(u32::MAX) - 1 {
+            return Err(GeometryError::TooLarge { pages: raw });
+        }
+        let share = |of: u64, bp: u32| of * u64::from(bp) / 10_000;
+        let data_pages = n - u32::from(c.summary_page);
+        let plane_reserved = share(c.blocks_per_plane.into(), c.reserve_bp);
+        let (pools, pool_blocks, pool_reserved, scope) = if c.copy_back {
+            (c.planes, u64::from(c.blocks_per_plane), plane_reserved, "a plane")
+        } else {
+            (1, blocks, plane_reserved * u64::from(c.planes), "an element")
+        };
+        // Copying the valid pages of a victim may take one free block before it gives one back.
+        let pool_low = share(pool_blocks, c.min_free_bp).max(1);
+        // Collection stops above low + 1 free blocks and holds one more as write point; with fewer than that many
+        // blocks' worth of slack every block could be fully valid, and copying would free nothing.
+        let needed = pool_low + 4;
+        if pool_reserved < needed {
+            return Err(GeometryError::NoRoomToCollect {
+                reserved: pool_reserved,
+                blocks: pool_blocks,
+                scope,
+                low: pool_low,
+                needed,
+            });
+        }
+        let element_pages =
+            (u64::from(c.blocks_per_plane) - plane_reserved) * u64::from(c.planes) * u64::from(data_pages);
+        let host_pages = element_pages / u64::from(c.stride) * u64::from(c.stride) * u64::from(c.elements);
+        let host_pages = host_pages / u64::from(n) * u64::from(n);
+        if host_pages == 0 {
+            return Err(GeometryError::NothingExported);
+        }
+        let transfer = |sectors: u64| Nanos(sectors * 528 * c.transfer_ps_per_byte / 1000);
+        Ok(Self {
+            pages_per_block: n,
+            data_pages,
+            pools,
+            pool_blocks: pool_blocks as u32,
+            pool_reserved: pool_reserved as u32,
+            pool_low: pool_low as u32,
+            element_pages: element_pages as u32,
+            host_pages: host_pages as u32,
+            transfer: transfer(geometry.page_bytes() / 512),
+            transfer_sector: transfer(1),
+            config,
+        })
+    }
+
+    /// Bytes of memory that a simulated device of this shape takes, roughly.
+    pub fn memory_bytes(&self) -> u64 {
+        let c = &self.config;
+        let blocks = u64::from(c.elements) * u64::from(c.planes) * u64::from(c.blocks_per_plane);
+        let raw = blocks * u64::from(self.pages_per_block);
+        raw * 4 + u64::from(self.element_pages) * u64::from(c.elements) * 4 + raw / 4 + blocks * 16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages_of_4k() -> PageGeometry {
+        PageGeometry::new(4096, 64).unwrap()
+    }
+
+    #[test]
+    fn the_papers_sizes_come_out() {
+        let lawc = SsdShape::new(SsdConfig::default(), pages_of_4k()).unwrap();
+        assert_eq!((lawc.pool_reserved, lawc.pool_low), (304, 102));
+        assert_eq!(lawc.element_pages * 4, 439_488);
+        assert_eq!(lawc.host_pages, 439_488);
+        assert_eq!(lawc.transfer, Nanos(105_600));
+        let gcar = SsdShape::new(SsdConfig::preset("gcar").unwrap(), pages_of_4k()).unwrap();
+        assert_eq!((gcar.pool_reserved, gcar.pool_low), (1224, 409));
+        let exported_gib = f64::from(gcar.element_pages) * 7.0 * 4096.0 / f64::from(1 << 30);
+        assert!((exported_gib - 11.72).abs() < 0.01, "{exported_gib}");
+    }
+
+    #[test]
+    fn impossible_shapes_say_what_to_change() {
+        let message = |change: fn(&mut SsdConfig)| {
+            let mut config = SsdConfig::default();
+            change(&mut config);
+            SsdShape::new(config, pages_of_4k()).unwrap_err().to_string()
+        };
+        assert!(message(|c| c.elements = 0).contains("ssd.elements = 0"));
+        assert!(message(|c| c.reserve_bp = 500).contains("raise ssd.reserve"));
+        assert!(message(|c| c.blocks_per_plane = 1 << 24).contains("raw pages"));
+        assert!(message(|c| c.parallel_units = 5).contains("ssd.parallel-units = 5"));
+    }
+}
