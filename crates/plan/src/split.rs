@@ -7,6 +7,8 @@ use std::fmt;
 pub struct PageGeometry {
     page_shift: u32,
     pages_per_block: u32,
+    /// log2 of the pages per block where they are a power of two: dividing by it is on the path of every request.
+    block_shift: Option<u32>,
 }
 
 /// Why a page or block size cannot be used.
@@ -38,7 +40,11 @@ impl PageGeometry {
         if !(1..=65_536).contains(&pages_per_block) {
             return Err(GeometryError::PagesPerBlock(pages_per_block));
         }
-        Ok(Self { page_shift: page_bytes.trailing_zeros(), pages_per_block: pages_per_block as u32 })
+        Ok(Self {
+            page_shift: page_bytes.trailing_zeros(),
+            pages_per_block: pages_per_block as u32,
+            block_shift: pages_per_block.is_power_of_two().then(|| pages_per_block.trailing_zeros()),
+        })
     }
 
     /// Bytes in a page.
@@ -51,6 +57,16 @@ impl PageGeometry {
     #[inline]
     pub const fn pages_per_block(self) -> u32 {
         self.pages_per_block
+    }
+
+    /// The block of a page, and the page's offset in it.
+    #[inline]
+    pub const fn block_of(self, page: u64) -> (u64, u32) {
+        let n = self.pages_per_block as u64;
+        match self.block_shift {
+            Some(shift) => (page >> shift, (page & (n - 1)) as u32),
+            None => (page / n, (page % n) as u32),
+        }
     }
 
     /// The pages that `len` bytes at `offset` touch, and whether the first and the last are touched only in part.
@@ -110,11 +126,10 @@ impl Split {
             if page >= end {
                 return None;
             }
-            let block = page / n;
-            let offset = page % n;
-            let pages = (n - offset).min(end - page);
+            let (block, offset) = geometry.block_of(page);
+            let pages = (n - u64::from(offset)).min(end - page);
             page += pages;
-            Some(PageRun { block, offset: offset as u32, pages: pages as u32 })
+            Some(PageRun { block, offset, pages: pages as u32 })
         })
     }
 }
@@ -147,6 +162,16 @@ mod tests {
                 PageRun { block: 2, offset: 0, pages: 1 },
             ]
         );
+    }
+
+    #[test]
+    fn pages_have_a_block_and_an_offset() {
+        for n in [1, 3, 4, 64, 100] {
+            let g = PageGeometry::new(4096, n).unwrap();
+            for page in [0, 1, n - 1, n, 5 * n + n / 2, 1 << 50] {
+                assert_eq!(g.block_of(page), (page / n, (page % n) as u32));
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,37 @@
+//! Alibaba Cloud block traces (2020), comma-separated, without a header:
+//!
+//! | column | unit |
+//! |---|---|
+//! | device | the volume, a number |
+//! | opcode | `R` or `W` |
+//! | offset | bytes |
+//! | length | bytes |
+//! | time stamp | microseconds since 1970 |
+
+use destage_plan::Op;
+
+use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+pub(crate) struct Alibaba;
+
+impl LineFormat for Alibaba {
+    #[inline]
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<b','>::new(line);
+        let device = fields.number("the device")?;
+        let op = match fields.text("the opcode")? {
+            b"R" => Op::Read,
+            b"W" => Op::Write,
+            text => return Err(Fault::field("the opcode", text, "R or W")),
+        };
+        let offset = fields.number("the offset")?;
+        let len = fields.number("the length")?;
+        let time = fields.time("the time stamp", TimeUnit::Micros)?;
+        fields.end()?;
+        let volume = sink.volumes.number(device)?;
+        sink.push(time, volume, op, false, offset, len)?;
+        Ok(Line::Data)
+    }
+}

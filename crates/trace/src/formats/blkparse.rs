@@ -1,0 +1,201 @@
+//! The default text output of `blkparse` (blktrace's `blkparse_fmt.c`, `process_default`), separated by blanks:
+//!
+//! | column | unit |
+//! |---|---|
+//! | device | `major,minor`: the volume |
+//! | CPU, sequence | passed over |
+//! | time | seconds and nanoseconds, `s.nnnnnnnnn` |
+//! | process | passed over |
+//! | action | one or two letters; lines of other actions than the chosen event are passed over |
+//! | RWBS | what is asked, see below |
+//! | range | `sector + sectors`, in 512 B; absent for requests without data |
+//!
+//! RWBS: an optional `F` (flush before), then `R` read, `W` write, `D` discard or `N` none, then flags: `F` FUA,
+//! `A` read-ahead, `S` synchronous, `M` metadata, `B` barrier (old kernels: flush before, and FUA), `E` secure (after
+//! `D`), `P` (priority). A flush before yields a flush request of its own; `FN`, `F`, `FF` and `FWS` without a range
+//! yield only that. `N` without a flush is a command passed through to the device, whose range blkparse does not show:
+//! no request. Zone commands (`Z`) are not read: an error.
+//!
+//! Before the events blkparse can print `Input file ... added`, after them a summary (from `CPU0 (...)` or
+//! `Total (...)` on); both are passed over.
+
+use destage_plan::Op;
+
+use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, whole_number};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+/// The actions of which each request has one line with its range.
+pub(crate) const EVENTS: &[u8] = b"QGIDC";
+
+pub(crate) struct Blkparse {
+    event: u8,
+    /// Lines of each action by its first letter, to say what a file without the chosen event holds.
+    seen: [u64; 128],
+    in_summary: bool,
+}
+
+impl Blkparse {
+    pub(crate) const fn new(event: u8) -> Self {
+        Self { event, seen: [0; 128], in_summary: false }
+    }
+}
+
+/// What RWBS says.
+struct Asked {
+    flush_before: bool,
+    op: Option<Op>,
+    fua: bool,
+}
+
+fn rwbs(text: &[u8]) -> Parsed<Asked> {
+    let wrong =
+        || Fault::field("RWBS", text, "an optional F, one of R, W, D or N, then flags out of F, A, S, M, B, E, P");
+    let (mut flush_before, rest) = match text {
+        [b'F', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    let (op, flags) = match rest {
+        [] | b"F" if flush_before => (None, &[][..]),
+        [b'N', flags @ ..] => (None, flags),
+        [b'R', flags @ ..] => (Some(Op::Read), flags),
+        [b'W', flags @ ..] => (Some(Op::Write), flags),
+        [b'D', flags @ ..] => (Some(Op::Discard), flags),
+        [b'Z', ..] => return Err(Fault::field("RWBS", text, "no zone command: these are not read")),
+        _ => return Err(wrong()),
+    };
+    let mut fua = false;
+    for flag in flags {
+        match flag {
+            b'F' => fua = true,
+            b'B' => {
+                flush_before = true;
+                fua = true;
+            }
+            b'A' | b'S' | b'M' | b'E' | b'P' => {}
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(Asked { flush_before, op, fua: fua && op == Some(Op::Write) })
+}
+
+/// `major,minor`, if the text is that.
+fn device(text: &[u8]) -> Option<(u64, u64)> {
+    let comma = text.iter().position(|&b| b == b',')?;
+    let part = |t: &[u8]| whole_number("", t).ok().filter(|&n| u32::try_from(n).is_ok());
+    Some((part(&text[..comma])?, part(&text[comma + 1..])?))
+}
+
+impl LineFormat for Blkparse {
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<BLANKS>::new(line);
+        let first = fields.text("the device")?;
+        let Some((major, minor)) = device(first) else {
+            if first == b"Total" || (first.starts_with(b"CPU") && first[3..].iter().all(u8::is_ascii_digit)) {
+                self.in_summary = true;
+            }
+            if self.in_summary || (first == b"Input" && fields.next() == Some(b"file")) {
+                return Ok(Line::Other);
+            }
+            return Err(Fault::field("the device", first, "major,minor"));
+        };
+        self.in_summary = false;
+        fields.skip("the CPU")?;
+        fields.skip("the sequence")?;
+        let time = fields.time("the time", TimeUnit::Seconds)?;
+        fields.skip("the process")?;
+        let action = fields.text("the action")?;
+        if !action.iter().all(u8::is_ascii_alphabetic) {
+            return Err(Fault::field("the action", action, "one or two letters"));
+        }
+        self.seen[usize::from(action[0])] += 1;
+        if action != [self.event] {
+            return Ok(Line::Data);
+        }
+        let asked = rwbs(fields.text("RWBS")?)?;
+        let range = range(&mut fields)?;
+        if asked.flush_before || asked.op.is_some() {
+            let volume = sink.volumes.number_named(major << 32 | minor, |_| format!("{major},{minor}"))?;
+            if asked.flush_before {
+                sink.push(time, volume, Op::Flush, false, 0, 0)?;
+            }
+            if let (Some(op), Some((offset, len))) = (asked.op, range) {
+                sink.push(time, volume, op, asked.fua, offset, len)?;
+            }
+        }
+        Ok(Line::Data)
+    }
+
+    fn why_none(&self) -> Option<String> {
+        let kinds: Vec<String> = (0_u8..)
+            .zip(self.seen)
+            .filter(|&(_, n)| n > 0)
+            .map(|(letter, n)| format!("{n} of {}", char::from(letter)))
+            .collect();
+        let event = char::from(self.event);
+        if kinds.is_empty() {
+            return None;
+        }
+        let have = kinds.join(", ");
+        Some(if self.seen[usize::from(self.event)] > 0 {
+            format!("the events of kind {event} hold no request (the file holds {have})")
+        } else {
+            let other: Vec<String> = EVENTS
+                .iter()
+                .filter(|&&e| self.seen[usize::from(e)] > 0)
+                .map(|&e| format!("--format blkparse:event={}", char::from(e)))
+                .collect();
+            let hint = if other.is_empty() { String::new() } else { format!("; use {}", other.join(" or ")) };
+            format!("holds no event of kind {event}, but {have}{hint}")
+        })
+    }
+}
+
+/// `sector + sectors` in bytes. Anything else (a process in brackets, a length and a command in parentheses) is no
+/// range, and neither is one of no sectors.
+fn range(fields: &mut Fields<'_, BLANKS>) -> Parsed<Option<(u64, u64)>> {
+    let sector = match fields.next() {
+        Some(text) if text.first().is_some_and(u8::is_ascii_digit) => text,
+        None | Some([b'[' | b'(', ..]) => return Ok(None),
+        Some(text) => return Err(Fault::field("the sector", text, "sector + sectors, or [process]")),
+    };
+    match fields.next() {
+        Some(b"+") => {}
+        None | Some([b'[' | b'(', ..]) => return Ok(None),
+        Some(text) => return Err(Fault::field("the text after the sector", text, "+")),
+    }
+    let offset = Fields::<BLANKS>::new(sector).sectors("the sector")?;
+    let len = fields.sectors("the number of sectors")?;
+    Ok((len > 0).then_some((offset, len)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(text: &str) -> (bool, Option<Op>, bool) {
+        let a = rwbs(text.as_bytes()).unwrap();
+        (a.flush_before, a.op, a.fua)
+    }
+
+    #[test]
+    fn rwbs_letters_mean_what_the_kernel_means() {
+        assert_eq!(asked("R"), (false, Some(Op::Read), false));
+        assert_eq!(asked("RAM"), (false, Some(Op::Read), false));
+        assert_eq!(asked("RF"), (false, Some(Op::Read), false));
+        assert_eq!(asked("WS"), (false, Some(Op::Write), false));
+        assert_eq!(asked("WFSM"), (false, Some(Op::Write), true));
+        assert_eq!(asked("FWS"), (true, Some(Op::Write), false));
+        assert_eq!(asked("FWFSM"), (true, Some(Op::Write), true));
+        assert_eq!(asked("WB"), (true, Some(Op::Write), true));
+        assert_eq!(asked("D"), (false, Some(Op::Discard), false));
+        assert_eq!(asked("DE"), (false, Some(Op::Discard), false));
+        assert_eq!(asked("N"), (false, None, false));
+        for flush in ["FN", "F", "FF", "FNS"] {
+            assert_eq!(asked(flush), (true, None, false), "{flush}");
+        }
+        for bad in ["", "X", "WX", "ZR", "S", "FZ"] {
+            assert!(rwbs(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! Any other table of text, described by its columns.
+//!
+//! `columns:ITEM,ITEM,...` with the items in the order of the columns:
+//!
+//! | item | column |
+//! |---|---|
+//! | `ts=UNIT` | time: `s`, `ms`, `us`, `ns` or `filetime` (100 ns ticks) |
+//! | `dev` | the volume, any text |
+//! | `off=UNIT` | offset: `bytes`, `sectors` (512 B), `pages4k`, or a number of bytes per unit |
+//! | `len=UNIT` | length: the same units |
+//! | `op` | the kind as a word: `R`, `Read`, `W`, `Write`, `WF`, `F`, `Flush`, `D`, `Discard` or `Trim`, in any case |
+//! | `op(VALUE=KIND)` | this value is this kind (`R` or `W`), every other value the other of the two |
+//! | `op(VALUE=KIND,VALUE=KIND,...)` | these values are these kinds (`R`, `W`, `WF`, `F`, `D`), all others errors |
+//! | `_` | passed over |
+//!
+//! and, anywhere among them, settings that are no column: `op=KIND` (all requests are of this kind), `sep=comma`,
+//! `tab`, `semicolon` or `blanks` (found in the first line unless given), `skip=N` (lines to pass over at the start).
+//!
+//! `off`, `len` and the kind are required. Without `ts` all requests come at time 0; without `dev` there is one volume.
+//! Columns after the last one described are passed over.
+
+use std::fmt;
+
+use destage_plan::Op;
+
+use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, decimal_time, shown, whole_number};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+/// What a request is, as a table can say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    op: Op,
+    fua: bool,
+}
+
+const KINDS: [(&str, Kind); 5] = [
+    ("R", Kind { op: Op::Read, fua: false }),
+    ("W", Kind { op: Op::Write, fua: false }),
+    ("WF", Kind { op: Op::Write, fua: true }),
+    ("F", Kind { op: Op::Flush, fua: false }),
+    ("D", Kind { op: Op::Discard, fua: false }),
+];
+
+impl Kind {
+    fn letters(self) -> &'static str {
+        KINDS.iter().find(|(_, kind)| *kind == self).map_or("W", |(name, _)| name)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        KINDS
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|&(_, kind)| kind)
+            .ok_or_else(|| format!("the kind of request \"{}\" is not R, W, WF, F or D", text.escape_debug()))
+    }
+
+    fn word(text: &[u8]) -> Option<Self> {
+        const WORDS: [(&[u8], usize); 10] = [
+            (b"r", 0),
+            (b"read", 0),
+            (b"w", 1),
+            (b"write", 1),
+            (b"wf", 2),
+            (b"f", 3),
+            (b"flush", 3),
+            (b"d", 4),
+            (b"discard", 4),
+            (b"trim", 4),
+        ];
+        WORDS.iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|&(_, i)| KINDS[i].1)
+    }
+}
+
+/// How a column tells the kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kinds {
+    /// The usual words.
+    Words,
+    /// One value and its kind; every other value is the second kind.
+    OneOf(String, Kind, Kind),
+    /// Exactly these values.
+    Exactly(Vec<(String, Kind)>),
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Column {
+    Pass,
+    Time(TimeUnit),
+    Device,
+    /// Bytes per unit.
+    Offset(u64),
+    Length(u64),
+    Kind(Kinds),
+}
+
+/// The description of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    separator: Option<u8>,
+    skip: u64,
+    /// The kind of all requests, where no column tells it.
+    kind: Option<Kind>,
+}
+
+const SEPARATORS: [(&str, u8); 4] = [("comma", b','), ("tab", b'\t'), ("semicolon", b';'), ("blanks", BLANKS)];
+const TIME_UNITS: [(&str, TimeUnit); 5] = [
+    ("s", TimeUnit::Seconds),
+    ("ms", TimeUnit::Millis),
+    ("us", TimeUnit::Micros),
+    ("ns", TimeUnit::Nanos),
+    ("filetime", TimeUnit::Filetime),
+];
+const SIZE_UNITS: [(&str, u64); 3] = [("bytes", 1), ("sectors", 512), ("pages4k", 4096)];
+
+fn named<T: Copy>(table: &[(&str, T)], what: &str, text: &str) -> Result<T, String> {
+    table.iter().find(|(name, _)| *name == text).map(|&(_, value)| value).ok_or_else(|| {
+        let names: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
+        format!("{what} \"{}\" is not one of {}", text.escape_debug(), names.join(", "))
+    })
+}
+
+fn name_of<T: Copy + PartialEq>(table: &[(&'static str, T)], value: T) -> Option<&'static str> {
+    table.iter().find(|(_, v)| *v == value).map(|(name, _)| *name)
+}
+
+fn size_unit(item: &str, text: &str) -> Result<u64, String> {
+    if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
+        return match text.parse::<u64>() {
+            Ok(n @ 1..=0xffff_ffff) => Ok(n),
+            _ => Err(format!("{item}={text}: the bytes per unit are not between 1 and 4294967295")),
+        };
+    }
+    named(&SIZE_UNITS, &format!("{item}: the unit"), text).map_err(|e| format!("{e}, or a number of bytes"))
+}
+
+/// The items of the description: cut at commas that are not inside parentheses.
+fn items(text: &str) -> Result<Vec<&str>, String> {
+    let mut items = Vec::new();
+    let (mut start, mut depth) = (0, 0_u32);
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.checked_sub(1).ok_or("a parenthesis closes that was not opened")?,
+            ',' if depth == 0 => {
+                items.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if depth > 0 {
+        return Err("a parenthesis is not closed".to_owned());
+    }
+    items.push(&text[start..]);
+    Ok(items)
+}
+
+fn kinds(inside: &str) -> Result<Kinds, String> {
+    let mut pairs: Vec<(String, Kind)> = Vec::new();
+    for pair in inside.split([',', ';']) {
+        let (value, kind) = pair
+            .rsplit_once('=')
+            .filter(|(value, _)| !value.is_empty())
+            .ok_or_else(|| format!("op({}): expected VALUE=KIND", inside.escape_debug()))?;
+        if pairs.iter().any(|(v, _)| v == value) {
+            return Err(format!("op({}): the value {} stands twice", inside.escape_debug(), value.escape_debug()));
+        }
+        pairs.push((value.to_owned(), Kind::parse(kind)?));
+    }
+    if pairs.len() > 1 {
+        return Ok(Kinds::Exactly(pairs));
+    }
+    let (value, kind) = pairs.remove(0);
+    let other = match kind {
+        k if k == KINDS[0].1 => KINDS[1].1,
+        k if k == KINDS[1].1 => KINDS[0].1,
+        _ => {
+            return Err(format!(
+                "op({}): with one value its kind must be R or W; name the other values too",
+                inside.escape_debug()
+            ));
+        }
+    };
+    Ok(Kinds::OneOf(value, kind, other))
+}
+
+impl Table {
+    /// Parses what follows `columns:`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut table = Self { columns: Vec::new(), separator: None, skip: 0, kind: None };
+        let mut skip = None;
+        for item in items(text)? {
+            let (key, value) = match item.split_once('=') {
+                Some((key, value)) if !key.contains('(') => (key, Some(value)),
+                _ => (item, None),
+            };
+            match (key, value) {
+                ("_", None) => table.columns.push(Column::Pass),
+                ("dev", None) => table.columns.push(Column::Device),
+                ("ts", Some(unit)) => {
+                    table.columns.push(Column::Time(named(&TIME_UNITS, "ts: the unit", unit)?));
+                }
+                ("off", Some(unit)) => table.columns.push(Column::Offset(size_unit("off", unit)?)),
+                ("len", Some(unit)) => table.columns.push(Column::Length(size_unit("len", unit)?)),
+                ("op", None) => table.columns.push(Column::Kind(Kinds::Words)),
+                ("op", Some(kind)) => {
+                    if table.kind.replace(Kind::parse(kind)?).is_some() {
+                        return Err("op= stands twice".to_owned());
+                    }
+                }
+                ("sep", Some(name)) => {
+                    let separator = named(&SEPARATORS, "sep:", name)?;
+                    if table.separator.replace(separator).is_some() {
+                        return Err("sep= stands twice".to_owned());
+                    }
+                }
+                ("skip", Some(n)) => {
+                    let lines = n.parse().map_err(|_| format!("skip={} is not a number", n.escape_debug()))?;
+                    if skip.replace(lines).is_some() {
+                        return Err("skip= stands twice".to_owned());
+                    }
+                }
+                ("ts" | "off" | "len", None) => {
+                    return Err(format!("{key} needs a unit, such as {key}={}", example(key)));
+                }
+                _ => match item.strip_prefix("op(").and_then(|rest| rest.strip_suffix(')')) {
+                    Some(inside) => table.columns.push(Column::Kind(kinds(inside)?)),
+                    None => {
+                        return Err(format!(
+                            "\"{}\" is not an item: expected ts=UNIT, dev, off=UNIT, len=UNIT, op, op(VALUE=KIND,...), \
+                             _, op=KIND, sep=NAME or skip=N",
+                            item.escape_debug()
+                        ));
+                    }
+                },
+            }
+        }
+        table.skip = skip.unwrap_or(0);
+        table.check()?;
+        Ok(table)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let count = |is: fn(&Column) -> bool| self.columns.iter().filter(|c| is(c)).count();
+        let once = [
+            ("ts", count(|c| matches!(c, Column::Time(_)))),
+            ("dev", count(|c| matches!(c, Column::Device))),
+            ("off", count(|c| matches!(c, Column::Offset(_)))),
+            ("len", count(|c| matches!(c, Column::Length(_)))),
+            ("op", count(|c| matches!(c, Column::Kind(_)))),
+        ];
+        if let Some((name, _)) = once.iter().find(|(_, n)| *n > 1) {
+            return Err(format!("the column {name} stands twice"));
+        }
+        if let Some((name, _)) = once[2..4].iter().find(|(_, n)| *n == 0) {
+            return Err(format!("there is no column {name}: it is required, such as {name}={}", example(name)));
+        }
+        match (once[4].1, self.kind) {
+            (0, None) => Err("nothing tells reads from writes: add a column op or op(VALUE=R), or op=R or op=W \
+                              if all requests are the same"
+                .to_owned()),
+            (1, Some(_)) => Err("op= says that all requests are the same, but there is a column op too".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The separator: the one given, or the only one that cuts the first line into enough columns.
+    pub(crate) fn separator(&self, head: &[u8]) -> Result<u8, String> {
+        if let Some(separator) = self.separator {
+            return Ok(separator);
+        }
+        let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+        let mut lines = (0..).zip(text.split(|&b| b == b'\n'));
+        let first = lines.find(|(n, line)| *n >= self.skip && !crate::fields::all_blank(line.trim_ascii_end()));
+        let Some((_, line)) = first else {
+            return Err(format!("holds no line after the {} to skip", self.skip));
+        };
+        let line = line.trim_ascii_end();
+        let wanted = self.columns.len();
+        let mut fits: Vec<(&str, u8)> = SEPARATORS
+            .into_iter()
+            .filter(|&(_, separator)| match separator {
+                BLANKS => line.split(|b| *b == b' ' || *b == b'\t').filter(|f| !f.is_empty()).count() >= wanted,
+                _ => memchr::memchr_iter(separator, line).count() + 1 >= wanted && line.contains(&separator),
+            })
+            .collect();
+        // Tabs count as blanks too.
+        if fits.len() == 2 && fits[0].0 == "tab" && fits[1].0 == "blanks" {
+            fits.pop();
+        }
+        match fits[..] {
+            [(_, separator)] => Ok(separator),
+            [] => Err(format!(
+                "the first line is {}: no comma, tab, semicolon or blank cuts it into {wanted} columns",
+                shown(line)
+            )),
+            _ => {
+                let names: Vec<String> = fits.iter().map(|(name, _)| format!("sep={name}")).collect();
+                Err(format!("more than one separator fits the first line; give {}", names.join(" or ")))
+            }
+        }
+    }
+}
+
+fn example(item: &str) -> &'static str {
+    if item == "ts" { "ms" } else { "bytes" }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |unit: u64| name_of(&SIZE_UNITS, unit).map_or_else(|| unit.to_string(), str::to_owned);
+        let mut items: Vec<String> = self
+            .columns
+            .iter()
+            .map(|column| match column {
+                Column::Pass => "_".to_owned(),
+                Column::Time(unit) => format!("ts={}", name_of(&TIME_UNITS, *unit).unwrap_or("s")),
+                Column::Device => "dev".to_owned(),
+                Column::Offset(unit) => format!("off={}", size(*unit)),
+                Column::Length(unit) => format!("len={}", size(*unit)),
+                Column::Kind(Kinds::Words) => "op".to_owned(),
+                Column::Kind(Kinds::OneOf(value, kind, _)) => format!("op({value}={})", kind.letters()),
+                Column::Kind(Kinds::Exactly(pairs)) => {
+                    let pairs: Vec<String> = pairs.iter().map(|(v, k)| format!("{v}={}", k.letters())).collect();
+                    format!("op({})", pairs.join(","))
+                }
+            })
+            .collect();
+        if let Some(kind) = self.kind {
+            items.push(format!("op={}", kind.letters()));
+        }
+        if let Some(name) = self.separator.and_then(|s| name_of(&SEPARATORS, s)) {
+            items.push(format!("sep={name}"));
+        }
+        if self.skip > 0 {
+            items.push(format!("skip={}", self.skip));
+        }
+        f.write_str(&items.join(","))
+    }
+}
+
+/// A described table whose columns `SEP` separates.
+pub(crate) struct Columns<const SEP: u8> {
+    table: Table,
+}
+
+impl<const SEP: u8> Columns<SEP> {
+    pub(crate) const fn new(table: Table) -> Self {
+        Self { table }
+    }
+}
+
+fn scaled(name: &str, text: &[u8], unit: u64) -> Parsed<u64> {
+    whole_number(name, text)?
+        .checked_mul(unit)
+        .ok_or_else(|| Fault::field(name, text, "a number of units below 2^64 bytes"))
+}
+
+impl<const SEP: u8> LineFormat for Columns<SEP> {
+    fn skip_lines(&self) -> u64 {
+        self.table.skip
+    }
+
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<SEP>::new(line);
+        let (mut time, mut device) = (0, None);
+        let (mut offset, mut len) = ((&b""[..], 1), (&b""[..], 1));
+        let mut kind = self.table.kind;
+        for column in &self.table.columns {
+            match column {
+                Column::Pass => fields.skip("a column passed over (_)")?,
+                Column::Time(unit) => time = decimal_time("ts", fields.text("ts")?, *unit)?,
+                Column::Device => device = Some(fields.text("dev")?),
+                // A flush needs none, and its kind may come later.
+                Column::Offset(unit) => offset = (fields.next().unwrap_or_default(), *unit),
+                Column::Length(unit) => len = (fields.next().unwrap_or_default(), *unit),
+                Column::Kind(kinds) => kind = Some(kinds.of(fields.text("op")?)?),
+            }
+        }
+        // The description was checked to name the kind.
+        let Some(Kind { op, fua }) = kind else {
+            return Err(Fault::fatal("nothing tells the kind of request"));
+        };
+        let (offset, len) =
+            if op == Op::Flush { (0, 0) } else { (scaled("off", offset.0, offset.1)?, scaled("len", len.0, len.1)?) };
+        let volume = match device {
+            Some(name) => sink.volumes.text(name)?,
+            None => 0,
+        };
+        sink.push(time, volume, op, fua, offset, len)?;
+        Ok(Line::Data)
+    }
+}
+
+impl Kinds {
+    fn of(&self, text: &[u8]) -> Parsed<Kind> {
+        match self {
+            Self::Words => Kind::word(text)
+                .ok_or_else(|| Fault::field("op", text, "R, Read, W, Write, WF, F, Flush, D, Discard or Trim")),
+            Self::OneOf(value, this, other) => Ok(if text == value.as_bytes() { *this } else { *other }),
+            Self::Exactly(pairs) => {
+                pairs.iter().find(|(value, _)| text == value.as_bytes()).map(|&(_, kind)| kind).ok_or_else(|| {
+                    let values: Vec<&str> = pairs.iter().map(|(v, _)| v.as_str()).collect();
+                    Fault::field("op", text, &format!("one of {}", values.join(", ")))
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_come_back_as_they_were() {
+        for text in [
+            "ts=ms,dev,off=bytes,len=bytes,op(1=R)",
+            "_,ts=filetime,off=sectors,_,len=520,op(R=R,W=W,T=D,S=F,X=WF),sep=semicolon,skip=3",
+            "off=pages4k,len=pages4k,op=W",
+            "ts=s,op,off=sectors,len=sectors,sep=blanks",
+        ] {
+            let table = Table::parse(text).unwrap();
+            assert_eq!(table.to_string(), text);
+            assert_eq!(Table::parse(&table.to_string()).unwrap(), table);
+        }
+        assert_eq!(
+            Table::parse("skip=1,off=512,sep=tab,len=1,op(a=R;b=W)").unwrap().to_string(),
+            "off=sectors,len=bytes,op(a=R,b=W),sep=tab,skip=1"
+        );
+    }
+
+    #[test]
+    fn wrong_descriptions_say_what_would_be_right() {
+        let wrong = |text: &str| Table::parse(text).unwrap_err();
+        assert_eq!(wrong("ts=ms,len=bytes,op"), "there is no column off: it is required, such as off=bytes");
+        assert!(wrong("off=bytes,len=bytes").contains("add a column op"));
+        assert!(wrong("off=bytes,len=bytes,op,op=R").contains("a column op too"));
+        assert_eq!(wrong("off=bytes,off=bytes,len=bytes,op"), "the column off stands twice");
+        assert!(wrong("off=blocks,len=bytes,op").contains("is not one of bytes, sectors, pages4k, or a number"));
+        assert!(wrong("off=0,len=bytes,op").contains("between 1 and"));
+        assert!(wrong("ts=min,off=bytes,len=bytes,op").contains("is not one of s, ms, us, ns, filetime"));
+        assert_eq!(wrong("ts,off=bytes,len=bytes,op"), "ts needs a unit, such as ts=ms");
+        assert!(wrong("off=bytes,len=bytes,op(1=D)").contains("must be R or W"));
+        assert!(wrong("off=bytes,len=bytes,op(1=X)").contains("not R, W, WF, F or D"));
+        assert!(wrong("off=bytes,len=bytes,op(1=R,1=W)").contains("stands twice"));
+        assert!(wrong("off=bytes,len=bytes,op(R)").contains("expected VALUE=KIND"));
+        assert!(wrong("off=bytes,len=bytes,op(1=R").contains("not closed"));
+        assert!(wrong("off=bytes,len=bytes,op)").contains("not opened"));
+        assert!(wrong("off=bytes,len=bytes,op,sep=|").contains("comma, tab, semicolon, blanks"));
+        assert!(wrong("off=bytes,len=bytes,op,skip=x").contains("not a number"));
+        assert!(wrong("").contains("is not an item"));
+        assert!(wrong("off=bytes,len=bytes,op,size").contains("is not an item"));
+    }
+
+    #[test]
+    fn the_separator_is_found_where_only_one_fits() {
+        let table = Table::parse("ts=s,off=bytes,len=bytes,op").unwrap();
+        assert_eq!(table.separator(b"1,2,3,R\n"), Ok(b','));
+        assert_eq!(table.separator(b"\n 1 2\t3 R\r\n"), Ok(b' '));
+        assert_eq!(table.separator(b"1\t2\t3\tR"), Ok(b'\t'));
+        assert_eq!(table.separator(b"1;2;3;R"), Ok(b';'));
+        assert!(table.separator(b"1, 2, 3, R").unwrap_err().contains("sep=comma or sep=blanks"));
+        assert!(table.separator(b"1,2,3").unwrap_err().contains("into 4 columns"));
+        assert!(table.separator(b"\n\n").unwrap_err().contains("no line"));
+    }
+}

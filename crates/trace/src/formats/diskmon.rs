@@ -1,0 +1,41 @@
+//! Logs of the Windows tool `DiskMon`, separated by tabs:
+//!
+//! | column | unit |
+//! |---|---|
+//! | sequence | a number; passed over |
+//! | time | seconds, decimal |
+//! | duration | seconds; passed over |
+//! | disk | the volume, a number |
+//! | request | `Read` or `Write` |
+//! | sector | sectors of 512 B |
+//! | length | sectors of 512 B |
+
+use destage_plan::Op;
+
+use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+pub(crate) struct Diskmon;
+
+impl LineFormat for Diskmon {
+    #[inline]
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<BLANKS>::new(line);
+        fields.number("the sequence")?;
+        let time = fields.time("the time", TimeUnit::Seconds)?;
+        fields.skip("the duration")?;
+        let disk = fields.number("the disk")?;
+        let op = match fields.text("the request")? {
+            b"Read" => Op::Read,
+            b"Write" => Op::Write,
+            text => return Err(Fault::field("the request", text, "Read or Write")),
+        };
+        let offset = fields.sectors("the sector")?;
+        let len = fields.sectors("the length")?;
+        fields.end()?;
+        let volume = sink.volumes.number(disk)?;
+        sink.push(time, volume, op, false, offset, len)?;
+        Ok(Line::Data)
+    }
+}

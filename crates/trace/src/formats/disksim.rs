@@ -1,0 +1,46 @@
+//! ASCII traces of `DiskSim` (`iotrace_ascii_get_ioreq_event` of version 4.0), separated by blanks:
+//!
+//! | column | unit |
+//! |---|---|
+//! | time | milliseconds, decimal |
+//! | device | the volume, a number |
+//! | address | sectors of 512 B |
+//! | length | sectors of 512 B |
+//! | flags | hexadecimal; bit 0 set means a read, else a write |
+
+use destage_plan::Op;
+
+use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+pub(crate) struct Disksim;
+
+impl LineFormat for Disksim {
+    #[inline]
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<BLANKS>::new(line);
+        let time = fields.time("the time", TimeUnit::Millis)?;
+        let device = fields.number("the device")?;
+        let offset = fields.sectors("the address")?;
+        let len = fields.sectors("the length")?;
+        let op = match fields.text("the flags")? {
+            b"0" => Op::Write,
+            b"1" => Op::Read,
+            text => flags(text)?,
+        };
+        fields.end()?;
+        let volume = sink.volumes.number(device)?;
+        sink.push(time, volume, op, false, offset, len)?;
+        Ok(Line::Data)
+    }
+}
+
+#[cold]
+fn flags(text: &[u8]) -> Parsed<Op> {
+    let bits = std::str::from_utf8(text).ok().filter(|t| !t.starts_with('+'));
+    match bits.and_then(|t| u32::from_str_radix(t, 16).ok()) {
+        Some(bits) => Ok(if bits & 1 == 1 { Op::Read } else { Op::Write }),
+        None => Err(Fault::field("the flags", text, "a hexadecimal number")),
+    }
+}

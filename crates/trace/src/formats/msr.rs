@@ -1,0 +1,40 @@
+//! MSR Cambridge traces, comma-separated, without a header:
+//!
+//! | column | unit |
+//! |---|---|
+//! | time of issue | Windows file time: 100 ns ticks since 1601 |
+//! | host, disk | together the volume, called `host_disk` |
+//! | type | `Read` or `Write` |
+//! | offset | bytes from the start of the disk |
+//! | size | bytes |
+//! | response time | 100 ns ticks; passed over |
+
+use destage_plan::Op;
+
+use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+pub(crate) struct Msr;
+
+impl LineFormat for Msr {
+    #[inline]
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<b','>::new(line);
+        let time = fields.time("the time stamp", TimeUnit::Filetime)?;
+        let host = fields.text("the host")?;
+        let disk = fields.text("the disk")?;
+        let op = match fields.text("the type")? {
+            b"Read" | b"read" => Op::Read,
+            b"Write" | b"write" => Op::Write,
+            text => return Err(Fault::field("the type", text, "Read or Write")),
+        };
+        let offset = fields.number("the offset")?;
+        let len = fields.number("the size")?;
+        fields.skip("the response time")?;
+        fields.end()?;
+        let volume = sink.volumes.pair(host, disk)?;
+        sink.push(time, volume, op, false, offset, len)?;
+        Ok(Line::Data)
+    }
+}

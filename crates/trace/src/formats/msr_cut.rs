@@ -1,0 +1,39 @@
+//! Pieces of MSR Cambridge, Alibaba and other traces prepared for replay tools, separated by blanks:
+//!
+//! | column | unit |
+//! |---|---|
+//! | time | milliseconds, decimal |
+//! | device | the volume, a number |
+//! | offset | bytes |
+//! | length | bytes |
+//! | operation | `1` read, `0` write |
+//!
+//! Column for column like `DiskSim`'s traces, but in bytes: nothing in such a file tells which of the two it is.
+
+use destage_plan::Op;
+
+use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+pub(crate) struct MsrCut;
+
+impl LineFormat for MsrCut {
+    #[inline]
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<BLANKS>::new(line);
+        let time = fields.time("the time", TimeUnit::Millis)?;
+        let device = fields.number("the device")?;
+        let offset = fields.number("the offset")?;
+        let len = fields.number("the length")?;
+        let op = match fields.text("the operation")? {
+            b"0" => Op::Write,
+            b"1" => Op::Read,
+            text => return Err(Fault::field("the operation", text, "1 (read) or 0 (write)")),
+        };
+        fields.end()?;
+        let volume = sink.volumes.number(device)?;
+        sink.push(time, volume, op, false, offset, len)?;
+        Ok(Line::Data)
+    }
+}

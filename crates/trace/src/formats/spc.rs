@@ -1,0 +1,39 @@
+//! SPC traces (Storage Performance Council trace file format 1.0.1, as the `UMass` repository publishes it),
+//! comma-separated, without a header:
+//!
+//! | column | unit |
+//! |---|---|
+//! | ASU | the application's storage unit: the volume, a number |
+//! | LBA | sectors of 512 B from the start of the ASU |
+//! | size | bytes |
+//! | opcode | `r`, `R`, `w` or `W` |
+//! | time stamp | seconds, decimal |
+//!
+//! Optional further fields are passed over.
+
+use destage_plan::Op;
+
+use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+pub(crate) struct Spc;
+
+impl LineFormat for Spc {
+    #[inline]
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<b','>::new(line);
+        let asu = fields.number("the ASU")?;
+        let offset = fields.sectors("the LBA")?;
+        let len = fields.number("the size")?;
+        let op = match fields.text("the opcode")? {
+            b"r" | b"R" => Op::Read,
+            b"w" | b"W" => Op::Write,
+            text => return Err(Fault::field("the opcode", text, "r or w")),
+        };
+        let time = fields.time("the time stamp", TimeUnit::Seconds)?;
+        let volume = sink.volumes.number(asu)?;
+        sink.push(time, volume, op, false, offset, len)?;
+        Ok(Line::Data)
+    }
+}

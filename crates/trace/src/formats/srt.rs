@@ -1,0 +1,116 @@
+//! HP's SRT traces (Cello, Snake, hplajw; `disksim_hptrace.h`): an ASCII header that begins `$$TR_IOREC` and ends with
+//! a form feed (0x0C), then records of big-endian 32-bit numbers:
+//!
+//! | byte | field |
+//! |---|---|
+//! | 0 | length of the record in bytes: 52, 56 with the queue's length, 60 with suspicion flags too |
+//! | 4 | id: the layout's version (1 to 4) in the upper half, 1 in the lower half, or 4 for a suspect record |
+//! | 8, 12 | time of enqueueing: seconds, microseconds |
+//! | 16, 20 | start and stop of the service, microseconds; passed over |
+//! | 24 | bytes |
+//! | 28 | block: sectors from the start of the disk |
+//! | 32 | device number: the disk's unit in bits 8 to 15, the section in bits 0 to 7 |
+//! | 36, 40 | driver type, cylinder; passed over |
+//! | 44 | flags; bit 0 set means a read |
+//! | 48 ... | information, queue length; passed over |
+//!
+//! Blocks count from the start of the disk, whatever section (or raw device) they were reached through, as the
+//! cylinder field shows; so the volume is the disk, called `disk` and its unit. Their size is the disks' `sectorsize`
+//! in the header (256 B on the disks of that time), which must be the same for all; else `unit=` must give it.
+
+use destage_plan::Op;
+
+use crate::TraceError;
+use crate::fields::{Fault, Parsed, shown};
+use crate::records::{ByteReader, RecordFormat};
+use crate::sink::Sink;
+
+/// What such a file begins with.
+pub(crate) const MAGIC: &[u8] = b"$$TR_IOREC";
+/// Where the header ends at the latest.
+const MAX_HEADER: usize = 1 << 20;
+const FORM_FEED: u8 = 0x0c;
+const SUSPECT: u32 = 4;
+
+pub(crate) struct Srt {
+    /// Bytes of a block; 0 until known.
+    unit: u64,
+}
+
+impl Srt {
+    pub(crate) fn new(unit: Option<u32>) -> Self {
+        Self { unit: u64::from(unit.unwrap_or(0)) }
+    }
+}
+
+fn at(record: &[u8], byte: usize) -> u32 {
+    u32::from_be_bytes(record[byte..byte + 4].try_into().expect("four bytes"))
+}
+
+/// The one `sectorsize` of all disks in the header.
+fn sector_size(header: &[u8]) -> Result<u64, String> {
+    const KEY: &[u8] = b"sectorsize";
+    let mut found = None;
+    for at in memchr::memmem::find_iter(header, KEY) {
+        let value = header[at + KEY.len()..].iter().skip_while(|b| matches!(b, b' ' | b'\t' | b'='));
+        let digits: Vec<u8> = value.copied().take_while(u8::is_ascii_digit).take(6).collect();
+        let size = String::from_utf8_lossy(&digits).parse::<u64>().ok().filter(|&n| n > 0);
+        let size = size.ok_or("the header's sectorsize is not a number; give --format srt:unit=BYTES")?;
+        if *found.get_or_insert(size) != size {
+            return Err("the header's disks have different sector sizes; give --format srt:unit=BYTES".to_owned());
+        }
+    }
+    found.ok_or_else(|| "the header has no sectorsize; give the size of a block, --format srt:unit=BYTES".to_owned())
+}
+
+impl RecordFormat for Srt {
+    const PREFIX: usize = 8;
+
+    fn header(&mut self, bytes: &mut ByteReader) -> Result<(), TraceError> {
+        let start = bytes.available(MAX_HEADER)?;
+        if !start.starts_with(MAGIC) {
+            let reason = format!("begins with {}, expected \"$$TR_IOREC\"", shown(&start[..start.len().min(41)]));
+            return Err(bytes.error(reason));
+        }
+        let Some(end) = memchr::memchr(FORM_FEED, &start[..start.len().min(MAX_HEADER)]) else {
+            return Err(bytes.error("the header's end, a form feed, is not within the first 1 MiB"));
+        };
+        if self.unit == 0 {
+            let unit = sector_size(&start[..end]);
+            self.unit = unit.map_err(|reason| bytes.error(reason))?;
+        }
+        bytes.consume(end + 1);
+        Ok(())
+    }
+
+    #[inline]
+    fn length(&self, prefix: &[u8]) -> Parsed<usize> {
+        let (size, id) = (at(prefix, 0), at(prefix, 4));
+        let (version, kind) = (id >> 16, id & 0xffff);
+        if !(1..=4).contains(&version) || (kind != 1 && kind != SUSPECT) {
+            return Err(Fault::new(format!("the record's id is {id:#x}, expected version 1 to 4 and kind 1 or 4")));
+        }
+        let expected = 52 + 4 * u32::from(version == 4) + 4 * u32::from(kind == SUSPECT);
+        if size != expected {
+            return Err(Fault::new(format!("the record's length is {size}, expected {expected} for id {id:#x}")));
+        }
+        Ok(size as usize)
+    }
+
+    #[inline]
+    fn parse_record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Parsed<()> {
+        if at(record, 4) & 0xffff == SUSPECT {
+            return Err(Fault::new("the recorder marked the record as suspect"));
+        }
+        let (seconds, micros) = (u64::from(at(record, 8)), u64::from(at(record, 12)));
+        if micros >= 1_000_000 {
+            return Err(Fault::new(format!("the time's microseconds are {micros}, expected less than 1000000")));
+        }
+        let len = u64::from(at(record, 24));
+        let offset = u64::from(at(record, 28)) * self.unit;
+        let unit = u64::from(at(record, 32) >> 8 & 0xff);
+        let op = if at(record, 44) & 1 == 1 { Op::Read } else { Op::Write };
+        let volume = sink.volumes.number_named(unit, |n| format!("disk{n}"))?;
+        sink.push(seconds * 1_000_000_000 + micros * 1000, volume, op, false, offset, len)
+    }
+}

@@ -1,0 +1,37 @@
+//! Traces of `SSDsim` and `MQSim`, separated by blanks:
+//!
+//! | column | unit |
+//! |---|---|
+//! | time | nanoseconds |
+//! | device | the volume, a number |
+//! | address | sectors of 512 B |
+//! | length | sectors of 512 B |
+//! | operation | `1` read, `0` write |
+
+use destage_plan::Op;
+
+use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+pub(crate) struct Ssdsim;
+
+impl LineFormat for Ssdsim {
+    #[inline]
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<BLANKS>::new(line);
+        let time = fields.time("the time", TimeUnit::Nanos)?;
+        let device = fields.number("the device")?;
+        let offset = fields.sectors("the address")?;
+        let len = fields.sectors("the length")?;
+        let op = match fields.text("the operation")? {
+            b"0" => Op::Write,
+            b"1" => Op::Read,
+            text => return Err(Fault::field("the operation", text, "1 (read) or 0 (write)")),
+        };
+        fields.end()?;
+        let volume = sink.volumes.number(device)?;
+        sink.push(time, volume, op, false, offset, len)?;
+        Ok(Line::Data)
+    }
+}

@@ -1,0 +1,44 @@
+//! SYSTOR '17 traces (virtual desktops), comma-separated, usually with the header line
+//! `Timestamp,Response,IOType,LUN,Offset,Size`:
+//!
+//! | column | unit |
+//! |---|---|
+//! | time stamp | seconds, decimal |
+//! | response time | seconds; passed over, and empty in some lines of the originals |
+//! | type | `R` or `W` |
+//! | LUN | the volume |
+//! | offset | bytes |
+//! | size | bytes |
+
+use destage_plan::Op;
+
+use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+pub(crate) struct Systor;
+
+impl LineFormat for Systor {
+    fn header(&mut self, line: &[u8]) -> Parsed<bool> {
+        Ok(line.len() >= 9 && line[..9].eq_ignore_ascii_case(b"timestamp"))
+    }
+
+    #[inline]
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<b','>::new(line);
+        let time = fields.time("the time stamp", TimeUnit::Seconds)?;
+        fields.skip("the response time")?;
+        let op = match fields.text("the type")? {
+            b"R" => Op::Read,
+            b"W" => Op::Write,
+            text => return Err(Fault::field("the type", text, "R or W")),
+        };
+        let lun = fields.number("the LUN")?;
+        let offset = fields.number("the offset")?;
+        let len = fields.number("the size")?;
+        fields.end()?;
+        let volume = sink.volumes.number(lun)?;
+        sink.push(time, volume, op, false, offset, len)?;
+        Ok(Line::Data)
+    }
+}

@@ -1,0 +1,37 @@
+//! Tencent Cloud Block Storage traces, comma-separated, without a header:
+//!
+//! | column | unit |
+//! |---|---|
+//! | time stamp | seconds since 1970 |
+//! | offset | sectors of 512 B |
+//! | size | sectors of 512 B |
+//! | type | `0` read, `1` write |
+//! | volume | a number |
+
+use destage_plan::Op;
+
+use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+pub(crate) struct Tencent;
+
+impl LineFormat for Tencent {
+    #[inline]
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<b','>::new(line);
+        let time = fields.time("the time stamp", TimeUnit::Seconds)?;
+        let offset = fields.sectors("the offset")?;
+        let len = fields.sectors("the size")?;
+        let op = match fields.text("the type")? {
+            b"0" => Op::Read,
+            b"1" => Op::Write,
+            text => return Err(Fault::field("the type", text, "0 (read) or 1 (write)")),
+        };
+        let id = fields.number("the volume")?;
+        fields.end()?;
+        let volume = sink.volumes.number(id)?;
+        sink.push(time, volume, op, false, offset, len)?;
+        Ok(Line::Data)
+    }
+}

@@ -1,0 +1,146 @@
+//! `CloudPhysics` traces of virtual SCSI disks: little-endian records of 32 (version 1) or 40 bytes (version 2).
+//!
+//! | version 1 | version 2 | bytes | field |
+//! |---|---|---|---|
+//! | 0 | 4 | 4 | serial number; passed over |
+//! | 4 | 8 | 4 | length in bytes |
+//! | 8 | 12 | 4 | scatter-gather segments; passed over |
+//! | 12 | 0 | 2 | SCSI operation code |
+//! | 14 | 2 | 2 | version, in its high byte |
+//! | 16 | 16 | 8 | address, sectors of 512 B |
+//! | 24 | 24 | 8 | time, microseconds |
+//! | | 32 | 8 | response time; passed over |
+//!
+//! Reads and writes of 6, 10, 12 and 16 bytes and cache synchronisations are requests. Commands that neither read nor
+//! change the medium (inquiries, mode pages, reservations, ...) are passed over. Commands that change it in a way that
+//! the record does not tell (unmap, write same, ...) are errors. There is one volume.
+
+use destage_plan::{Op, SECTOR_BYTES};
+
+use crate::fields::{Fault, Parsed};
+use crate::records::RecordFormat;
+use crate::sink::Sink;
+
+/// The two layouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vscsi {
+    V1,
+    V2,
+}
+
+/// A command, by its operation code.
+enum Command {
+    Request(Op),
+    /// Neither reads nor changes the medium.
+    Harmless,
+    /// Changes the medium in a way that the record does not tell.
+    Untold(&'static str),
+}
+
+fn command(code: u16) -> Command {
+    match code {
+        0x08 | 0x28 | 0xa8 | 0x88 => Command::Request(Op::Read),
+        0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Command::Request(Op::Write),
+        0x35 | 0x91 => Command::Request(Op::Flush),
+        0x04 => Command::Untold("format unit"),
+        0x41 | 0x93 => Command::Untold("write same"),
+        0x42 => Command::Untold("unmap"),
+        0x83 | 0x84 => Command::Untold("extended copy"),
+        0x89 => Command::Untold("compare and write"),
+        0x7f => Command::Untold("a command of variable length"),
+        0x48 => Command::Untold("sanitize"),
+        _ => Command::Harmless,
+    }
+}
+
+fn u16_at(record: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([record[at], record[at + 1]])
+}
+
+fn u32_at(record: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(record[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(record: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"))
+}
+
+impl Vscsi {
+    const fn bytes(self) -> usize {
+        match self {
+            Self::V1 => 32,
+            Self::V2 => 40,
+        }
+    }
+
+    /// The version byte and the operation code of a record.
+    fn version_and_code(self, record: &[u8]) -> (u16, u16) {
+        let at = if self == Self::V1 { 12 } else { 0 };
+        (u16_at(record, at + 2) >> 8, u16_at(record, at))
+    }
+
+    /// The layout whose version number stands in every whole record of `head`, with operation codes of one byte; and
+    /// of which at least one is there.
+    pub(crate) fn of(head: &[u8]) -> Option<Self> {
+        [(Self::V2, 2), (Self::V1, 1)].into_iter().find_map(|(layout, number)| {
+            let mut records = head.chunks_exact(layout.bytes()).peekable();
+            records.peek()?;
+            records
+                .all(|record| {
+                    let (version, code) = layout.version_and_code(record);
+                    version == number && code <= 0xff
+                })
+                .then_some(layout)
+        })
+    }
+
+    /// The layout of the first record.
+    pub(crate) fn of_first(head: &[u8]) -> Option<Self> {
+        Self::of(head.get(..40).unwrap_or(head)).or_else(|| (head.len() >= 40).then(|| Self::of(&head[..32])).flatten())
+    }
+}
+
+impl RecordFormat for Vscsi {
+    const PREFIX: usize = 32;
+
+    #[inline]
+    fn length(&self, _prefix: &[u8]) -> Parsed<usize> {
+        Ok(self.bytes())
+    }
+
+    #[inline]
+    fn parse_record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Parsed<()> {
+        let (version, code) = self.version_and_code(record);
+        let expected = if *self == Self::V1 { 1 } else { 2 };
+        if version != expected {
+            return Err(Fault::new(format!("the record's version is {version}, expected {expected} as before")));
+        }
+        if code > 0xff {
+            return Err(Fault::new(format!("the SCSI operation code is {code:#06x}, expected one byte")));
+        }
+        let op = match command(code) {
+            Command::Request(op) => op,
+            Command::Harmless => return Ok(()),
+            Command::Untold(name) => {
+                return Err(Fault::new(format!(
+                    "the SCSI command {code:#04x} ({name}) changes the medium in a way that the trace does not tell"
+                )));
+            }
+        };
+        let len = u64::from(u32_at(record, if *self == Self::V1 { 4 } else { 8 }));
+        let sector = u64_at(record, 16);
+        let micros = u64_at(record, 24);
+        let time = micros
+            .checked_mul(1000)
+            .ok_or_else(|| Fault::new(format!("the time is {micros} µs, expected less than 2^64 ns (584 years)")))?;
+        let (offset, len) = if op == Op::Flush {
+            (0, 0)
+        } else {
+            let offset = sector
+                .checked_mul(SECTOR_BYTES)
+                .ok_or_else(|| Fault::new(format!("the address is sector {sector}, more than 2^64 bytes")))?;
+            (offset, len)
+        };
+        sink.push(time, 0, op, false, offset, len)
+    }
+}

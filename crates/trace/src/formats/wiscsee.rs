@@ -1,0 +1,62 @@
+//! Event files of the `WiscSee` SSD simulator, made from blktrace, separated by blanks:
+//!
+//! | column | unit |
+//! |---|---|
+//! | process | a number; passed over |
+//! | action | `D` issued to the device, `C` completed |
+//! | operation | `read`, `write`, `discard` or `flush` |
+//! | offset | bytes |
+//! | size | bytes |
+//! | time | seconds, decimal |
+//! | wait, sync | passed over |
+//!
+//! Only issues (`D`) are requests. There is one volume.
+
+use destage_plan::Op;
+
+use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
+use crate::lines::{Line, LineFormat};
+use crate::sink::Sink;
+
+#[derive(Default)]
+pub(crate) struct Wiscsee {
+    completions: u64,
+}
+
+impl LineFormat for Wiscsee {
+    #[inline]
+    fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
+        let mut fields = Fields::<BLANKS>::new(line);
+        fields.number("the process")?;
+        let issue = match fields.text("the action")? {
+            b"D" => true,
+            b"C" => false,
+            text => return Err(Fault::field("the action", text, "D or C")),
+        };
+        let op = match fields.text("the operation")? {
+            b"read" => Op::Read,
+            b"write" => Op::Write,
+            b"discard" => Op::Discard,
+            b"flush" => Op::Flush,
+            text => return Err(Fault::field("the operation", text, "read, write, discard or flush")),
+        };
+        let offset = fields.number("the offset")?;
+        let len = fields.number("the size")?;
+        let time = fields.time("the time", TimeUnit::Seconds)?;
+        fields.skip("the wait")?;
+        fields.skip("the sync flag")?;
+        fields.end()?;
+        if issue {
+            let (offset, len) = if op == Op::Flush { (0, 0) } else { (offset, len) };
+            sink.push(time, 0, op, false, offset, len)?;
+        } else {
+            self.completions += 1;
+        }
+        Ok(Line::Data)
+    }
+
+    fn why_none(&self) -> Option<String> {
+        (self.completions > 0)
+            .then(|| format!("holds no issue (D), only {} completions (C); only issues are requests", self.completions))
+    }
+}

@@ -1,0 +1,229 @@
+//! From a file's name to its requests.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use destage_plan::Request;
+
+use crate::compress::{Compression, Input, Meter};
+use crate::detect::{HEAD, detect};
+use crate::format::{FormatId, FormatSpec, Kind};
+use crate::formats::alibaba::Alibaba;
+use crate::formats::blkparse::Blkparse;
+use crate::formats::columns::Columns;
+use crate::formats::diskmon::Diskmon;
+use crate::formats::disksim::Disksim;
+use crate::formats::fio::Fio;
+use crate::formats::msr::Msr;
+use crate::formats::msr_cut::MsrCut;
+use crate::formats::oracle_general::OracleGeneral;
+use crate::formats::rq_csv::RqCsv;
+use crate::formats::spc::Spc;
+use crate::formats::srt::Srt;
+use crate::formats::ssdsim::Ssdsim;
+use crate::formats::systor::Systor;
+use crate::formats::tencent::Tencent;
+use crate::formats::vscsi::Vscsi;
+use crate::formats::wiscsee::Wiscsee;
+use crate::lines::{LineFormat, LineSource, Probe, probe};
+use crate::native::NativeReader;
+use crate::records::RecordSource;
+use crate::{Place, Skipped, Source, TraceError};
+
+/// How to open a trace.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The file's format; found from its content if `None`.
+    pub format: Option<FormatSpec>,
+    /// Leave out lines and records that cannot be read, and count them, instead of stopping there. The native format
+    /// has nothing to leave out: its checksums hold or they do not.
+    pub lenient: bool,
+}
+
+/// An open trace.
+///
+/// Times are nanoseconds after the earliest request of the first batch; a later one that its recorder dated before it
+/// counts as simultaneous with it. The order is the file's. A batch that ends in an error is empty, and after
+/// it there are no further requests.
+pub struct Trace {
+    source: Box<dyn Source>,
+    file: PathBuf,
+    format: FormatSpec,
+    compression: Compression,
+    meter: Meter,
+}
+
+impl Trace {
+    /// The file as the user named it; `standard input` for `-`.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The format, given or found.
+    pub fn format(&self) -> FormatId {
+        self.format.id()
+    }
+
+    /// The format with its options, as `--format` would give it.
+    pub fn format_spec(&self) -> &FormatSpec {
+        &self.format
+    }
+
+    /// How the file is compressed.
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+}
+
+impl std::fmt::Debug for Trace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trace")
+            .field("file", &self.file)
+            .field("format", &self.format)
+            .field("compression", &self.compression)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Source for Trace {
+    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        self.source.next_batch(out)
+    }
+
+    fn volume_names(&self) -> &[String] {
+        self.source.volume_names()
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.source.skipped()
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.source.len_hint()
+    }
+
+    /// Share of the requests where their number is known, else of the file's (compressed) bytes.
+    fn progress(&self) -> Option<f64> {
+        self.source.progress().or_else(|| self.meter.share())
+    }
+}
+
+/// Opens a trace file, or standard input for `-`: undoes its compression and finds its format.
+///
+/// # Errors
+///
+/// If the file cannot be opened, is empty, or its format was not given and its content fits none or more than one: the
+/// error then says what would be right. Malformed content further on is an error of [`Source::next_batch`].
+pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Trace, TraceError> {
+    let path = path.as_ref();
+    let (input, meter) = Input::open(path)?;
+    // A native file can be looked at from its end, a stream cannot.
+    let seekable = (input.compression() == Compression::None && meter.size().is_some()).then_some(path);
+    open_input(input, meter, seekable, options)
+}
+
+/// Like [`open`], from a stream of bytes that is called `name` in messages and has `size` bytes if that is known.
+pub fn open_stream(
+    name: impl AsRef<Path>,
+    stream: Box<dyn Read + Send>,
+    size: Option<u64>,
+    options: &OpenOptions,
+) -> Result<Trace, TraceError> {
+    let (input, meter) = Input::new(name.as_ref(), stream, size)?;
+    open_input(input, meter, None, options)
+}
+
+fn open_input(
+    mut input: Input,
+    meter: Meter,
+    seekable: Option<&Path>,
+    options: &OpenOptions,
+) -> Result<Trace, TraceError> {
+    let file = input.file().to_owned();
+    let compression = input.compression();
+    let head = input.look_ahead(HEAD)?;
+    if head.is_empty() {
+        return Err(TraceError::new(&file, Place::File, "is empty, expected a trace"));
+    }
+    let format = match &options.format {
+        Some(format) => format.clone(),
+        None => detect(head).map_err(|reason| TraceError::new(&file, Place::File, reason))?,
+    };
+    let source = match (seekable, &format.0) {
+        (Some(path), Kind::Native) => Box::new(NativeReader::open_file(path)?),
+        _ => source(&file, &format, input, options.lenient)?,
+    };
+    Ok(Trace { source, file, format, compression, meter })
+}
+
+/// Evaluates `$body` with `$format` bound to the text format of `$kind`, or `$other` if it is none. A described
+/// table needs the `$head` of the file to find its separator; `$failed` turns its reason into the caller's error.
+macro_rules! with_line_format {
+    ($kind:expr, $head:expr, $format:ident => $body:expr, failed: $failed:expr, other: $other:expr) => {{
+        macro_rules! run {
+            ($value:expr) => {{
+                let $format = $value;
+                $body
+            }};
+        }
+        match $kind {
+            Kind::Msr => run!(Msr),
+            Kind::Systor => run!(Systor),
+            Kind::RqCsv => run!(RqCsv),
+            Kind::Tencent => run!(Tencent),
+            Kind::Alibaba => run!(Alibaba),
+            Kind::Spc => run!(Spc),
+            Kind::Disksim => run!(Disksim),
+            Kind::Ssdsim => run!(Ssdsim),
+            Kind::MsrCut => run!(MsrCut),
+            Kind::Diskmon => run!(Diskmon),
+            Kind::Wiscsee => run!(Wiscsee::default()),
+            Kind::Blkparse { event } => run!(Blkparse::new(*event)),
+            Kind::Fio { wait } => run!(Fio::new(*wait)),
+            Kind::Columns(table) => match table.separator($head) {
+                Ok(b',') => run!(Columns::<b','>::new(table.clone())),
+                Ok(b'\t') => run!(Columns::<b'\t'>::new(table.clone())),
+                Ok(b';') => run!(Columns::<b';'>::new(table.clone())),
+                Ok(_) => run!(Columns::<b' '>::new(table.clone())),
+                Err(reason) => $failed(reason),
+            },
+            Kind::Native | Kind::Vscsi | Kind::Srt { .. } | Kind::OracleGeneral { .. } => $other,
+        }
+    }};
+}
+
+fn source(file: &Path, format: &FormatSpec, mut input: Input, lenient: bool) -> Result<Box<dyn Source>, TraceError> {
+    fn lines<F: LineFormat + 'static>(format: F, input: Input, lenient: bool) -> Box<dyn Source> {
+        Box::new(LineSource::new(format, input, lenient))
+    }
+    let failed = |reason: String| Err(TraceError::new(file, Place::File, reason));
+    let head = input.look_ahead(HEAD)?.to_vec();
+    with_line_format!(
+        &format.0,
+        &head,
+        f => Ok(lines(f, input, lenient)),
+        failed: failed,
+        other: match format.0 {
+            Kind::Vscsi => match Vscsi::of_first(&head) {
+                Some(layout) => Ok(Box::new(RecordSource::new(layout, input, lenient))),
+                None => failed("the first record has no vscsi version, expected 1 (32-byte records) or 2 (40)".into()),
+            },
+            Kind::Srt { unit } => Ok(Box::new(RecordSource::new(Srt::new(unit), input, lenient))),
+            Kind::OracleGeneral { op, unit } => {
+                Ok(Box::new(RecordSource::new(OracleGeneral::new(op, unit), input, lenient)))
+            }
+            _ => Ok(Box::new(NativeReader::open(file, Box::new(input))?)),
+        }
+    )
+}
+
+/// How well a text format without options reads whole lines; `None` for formats that are not text.
+pub(crate) fn probe_text(format: &FormatSpec, text: &[u8]) -> Option<Probe> {
+    with_line_format!(
+        &format.0,
+        text,
+        f => Some(probe(&mut { f }, text)),
+        failed: |_| None,
+        other: None
+    )
+}

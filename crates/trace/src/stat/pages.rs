@@ -1,0 +1,153 @@
+//! The set of pages that a trace touches.
+
+use std::collections::BTreeMap;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// Pages in a group: the bits of a word.
+const GROUP_PAGES: u64 = 64;
+
+/// Requests of at least this many pages are kept as ranges: no device has so large ones, but a file may claim them, and
+/// their bits would fill the memory.
+const LONG_PAGES: u64 = 1 << 16;
+
+/// Which of the two sets a page goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Read = 0,
+    Write = 1,
+}
+
+/// Pages read and pages written. A page of a volume is counted once for each, and once for both together.
+#[derive(Default)]
+pub(super) struct PageSet {
+    /// By volume and group, the bits of the pages read and written.
+    groups: HashMap<(u32, u64), [u64; 2], FixedState>,
+    /// The long requests, read and written.
+    long: [Ranges; 2],
+}
+
+impl PageSet {
+    /// Adds `pages` pages from `first` on.
+    #[inline]
+    pub(super) fn touch(&mut self, volume: u32, first: u64, pages: u64, direction: Direction) {
+        if pages >= LONG_PAGES {
+            self.long[direction as usize].add(volume, first, first.saturating_add(pages));
+            return;
+        }
+        let mut page = first;
+        let mut left = pages;
+        while left > 0 {
+            let at = page % GROUP_PAGES;
+            let n = left.min(GROUP_PAGES - at);
+            let bits = (u64::MAX >> (GROUP_PAGES - n)) << at;
+            self.groups.entry((volume, page / GROUP_PAGES)).or_default()[direction as usize] |= bits;
+            page += n;
+            left -= n;
+        }
+    }
+
+    /// Different pages in all, read, and written.
+    pub(super) fn count(&self) -> [u64; 3] {
+        let [read, written] = &self.long;
+        let mut either = read.clone();
+        for (&(volume, start), &end) in &written.0 {
+            either.add(volume, start, end);
+        }
+        let mut sums = [either.pages(), read.pages(), written.pages()];
+        for (&(volume, group), &[r, w]) in &self.groups {
+            for ((sum, bits), long) in sums.iter_mut().zip([r | w, r, w]).zip([&either, read, written]) {
+                *sum = sum.saturating_add(u64::from((bits & !long.mask(volume, group)).count_ones()));
+            }
+        }
+        sums
+    }
+}
+
+/// Disjoint ranges of pages, of which no two touch: by volume and first page, the page after the last.
+#[derive(Clone, Default)]
+struct Ranges(BTreeMap<(u32, u64), u64>);
+
+impl Ranges {
+    fn add(&mut self, volume: u32, mut start: u64, mut end: u64) {
+        // The range that reaches furthest into the new one from below, then all that begin inside it.
+        if let Some((&(_, s), &e)) = self.0.range((volume, 0)..=(volume, start)).next_back()
+            && e >= start
+        {
+            start = s;
+            end = end.max(e);
+        }
+        while let Some((&key, &e)) = self.0.range((volume, start)..=(volume, end)).next() {
+            end = end.max(e);
+            self.0.remove(&key);
+        }
+        self.0.insert((volume, start), end);
+    }
+
+    fn pages(&self) -> u64 {
+        self.0.iter().fold(0, |sum: u64, (&(_, start), &end)| sum.saturating_add(end - start))
+    }
+
+    /// The bits of a group's pages that lie in a range.
+    fn mask(&self, volume: u32, group: u64) -> u64 {
+        if self.0.is_empty() {
+            return 0;
+        }
+        let low = group * GROUP_PAGES;
+        let high = low + GROUP_PAGES;
+        let below = self.0.range((volume, 0)..(volume, high)).rev();
+        below.take_while(|&(_, &end)| end > low).fold(0, |mask, (&(_, start), &end)| {
+            let from = start.max(low) - low;
+            let n = end.min(high) - low - from;
+            mask | (u64::MAX >> (GROUP_PAGES - n)) << from
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn long_ranges_and_bits_count_each_page_once() {
+        let mut set = PageSet::default();
+        let long = LONG_PAGES;
+        set.touch(0, 10, long, Direction::Write);
+        set.touch(0, 0, 64, Direction::Write);
+        assert_eq!(set.count(), [long + 10, 0, long + 10]);
+        set.touch(0, long + 5, 10, Direction::Read);
+        assert_eq!(set.count(), [long + 15, 10, long + 10]);
+        set.touch(1, 0, 3, Direction::Read);
+        assert_eq!(set.count(), [long + 18, 13, long + 10]);
+        set.touch(0, long + 10, long, Direction::Read);
+        assert_eq!(set.count(), [2 * long + 13, long + 8, long + 10]);
+        set.touch(0, 0, 1 << 55, Direction::Read);
+        assert_eq!(set.count(), [(1 << 55) + 3, (1 << 55) + 3, long + 10]);
+        set.touch(0, 0, 1 << 55, Direction::Write);
+        assert_eq!(set.count(), [(1 << 55) + 3, (1 << 55) + 3, 1 << 55]);
+    }
+
+    #[test]
+    fn ranges_are_a_set() {
+        let mut x = 12_345_u64;
+        for _ in 0..200 {
+            let mut ranges = Ranges::default();
+            let mut model = BTreeSet::new();
+            for _ in 0..12 {
+                x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let (volume, start, n) = ((x >> 60) as u32 % 2, (x >> 40) % 300, (x >> 30) % 60 + 1);
+                ranges.add(volume, start, start + n);
+                model.extend((start..start + n).map(|page| (volume, page)));
+            }
+            assert_eq!(ranges.pages(), model.len() as u64);
+            for volume in 0..2 {
+                for group in 0..6 {
+                    let bits = (0..64).filter(|bit| model.contains(&(volume, group * 64 + bit)));
+                    assert_eq!(ranges.mask(volume, group), bits.fold(0, |mask, bit| mask | 1 << bit));
+                }
+            }
+        }
+    }
+}

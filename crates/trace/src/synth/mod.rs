@@ -1,0 +1,266 @@
+//! Synthetic traces: a specification, and the source that generates its requests.
+//!
+//! The same specification gives the same requests on every machine: draws are integers wherever they can be, and where
+//! a logarithm or a power is needed it comes from `libm`, in software, never from the platform. Each property draws from
+//! a random stream of its own, so that changing one (the read share, say) leaves the others as they were: the n-th read,
+//! write or discard keeps its size, its volume, its random address and its arrival time.
+
+mod arrivals;
+mod footprint;
+mod quantity;
+mod random;
+mod size_mix;
+mod volumes;
+mod zipf;
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::str::FromStr;
+
+use destage_plan::{Nanos, Op, Request};
+
+pub use arrivals::Arrivals;
+pub use footprint::Footprint;
+pub use quantity::{Share, parse_bytes};
+pub use size_mix::SizeMix;
+pub use volumes::Volumes;
+
+use crate::{BATCH_REQUESTS, Place, Source, TraceError};
+use arrivals::Clock;
+use footprint::Addresses;
+use quantity::{MILLION, parse_duration};
+use random::{Component, Stream};
+
+/// A value of a specification that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} = {value}: {allowed}")]
+pub struct SynthError {
+    /// The key: a field of [`SynthSpec`].
+    pub key: &'static str,
+    /// The value it has.
+    pub value: String,
+    /// What would be right.
+    pub allowed: String,
+}
+
+impl SynthError {
+    pub(super) fn new(key: &'static str, value: impl fmt::Display, allowed: impl Into<String>) -> Self {
+        Self { key, value: value.to_string(), allowed: allowed.into() }
+    }
+}
+
+/// How much is generated: `1000000` (requests) or `60s` (a time, with unit).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// So many requests, flushes included; at least 1.
+    Requests(u64),
+    /// The requests that arrive before this time; at least 1 ns.
+    Duration(Nanos),
+}
+
+impl FromStr for Length {
+    type Err = SynthError;
+
+    fn from_str(text: &str) -> Result<Self, SynthError> {
+        if let Ok(n) = text.parse() {
+            return Ok(Self::Requests(n));
+        }
+        parse_duration(text)
+            .map(Self::Duration)
+            .ok_or_else(|| SynthError::new("length", text, "a number of requests, or a time such as 500ms, 60s or 2h"))
+    }
+}
+
+/// What to generate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SynthSpec {
+    /// How many requests, or for how long.
+    pub length: Length,
+    /// Sizes of reads, writes and discards.
+    pub sizes: SizeMix,
+    /// Share of reads among reads, writes and discards.
+    pub read_share: Share,
+    /// Share of discards among reads, writes and discards; with the read share at most 100 %.
+    pub discard_share: Share,
+    /// When requests arrive.
+    pub arrivals: Arrivals,
+    /// Share of requests that begin where the one before them of the same kind on the same volume ended (the first: at
+    /// 0). One that would pass the end of the volume begins at 0 again.
+    pub sequential_share: Share,
+    /// Where the other requests go.
+    pub footprint: Footprint,
+    /// Bytes of which the addresses of the other requests are multiples; at most 1 GiB. The volume's slots are this
+    /// large. A sequential request begins at the exact end of the one before it.
+    pub align: u64,
+    /// Bytes of each volume, at most 2^62; at least 1 and at most 2^48 times `align`. A request that would pass the end
+    /// moves back to the last aligned address where it fits.
+    pub space: u64,
+    /// How many volumes, and how unequal.
+    pub volumes: Volumes,
+    /// A flush follows every so many writes, at the same time and on the same volume.
+    pub flush_every: Option<NonZeroU64>,
+    /// Which of the traces with these properties.
+    pub seed: u64,
+}
+
+impl SynthSpec {
+    fn check(&self) -> Result<(), SynthError> {
+        match self.length {
+            Length::Requests(0) => return Err(SynthError::new("length", 0, "at least 1 request")),
+            Length::Duration(Nanos(0)) => return Err(SynthError::new("length", "0 ns", "at least 1 ns")),
+            Length::Duration(time) if self.arrivals == Arrivals::Closed => {
+                return Err(SynthError::new(
+                    "length",
+                    time,
+                    "a number of requests, since arrivals = closed never advances",
+                ));
+            }
+            _ => {}
+        }
+        self.sizes.check()?;
+        self.arrivals.check()?;
+        self.volumes.check()?;
+        if self.read_share.millionths() + self.discard_share.millionths() > MILLION {
+            let allowed = format!("with read_share = {} at most 100 in all", self.read_share);
+            return Err(SynthError::new("discard_share", self.discard_share, allowed));
+        }
+        if !(1..=1 << 30).contains(&self.align) {
+            return Err(SynthError::new("align", self.align, "between 1 B and 1 GiB"));
+        }
+        let largest = self.sizes.largest();
+        let least = largest.max(self.align);
+        if !(least..=1 << 62).contains(&self.space) {
+            let allowed = format!("between {least} B (the largest size and align must fit) and 2^62 B");
+            return Err(SynthError::new("space", self.space, allowed));
+        }
+        self.footprint.check(self.slots())
+    }
+
+    fn slots(&self) -> u64 {
+        self.space / self.align
+    }
+}
+
+/// Generates the requests of a [`SynthSpec`]. [`Request::volume`] is the specification's number of the volume, whichever
+/// appears first.
+pub struct Synth {
+    spec: SynthSpec,
+    clock: Clock,
+    kinds: Stream,
+    sizes: Stream,
+    volumes: Stream,
+    sequence: Stream,
+    addresses: Addresses,
+    /// Of each volume, where the last read, write and discard ended.
+    ends: Vec<[u64; 3]>,
+    writes_since_flush: u64,
+    /// A flush that is due.
+    flush: Option<Request>,
+    generated: u64,
+    ended: bool,
+}
+
+impl Synth {
+    /// Begins a trace.
+    ///
+    /// # Errors
+    /// The first key whose value cannot be used.
+    pub fn new(spec: SynthSpec) -> Result<Self, SynthError> {
+        spec.check()?;
+        let stream = |component| Stream::new(spec.seed, component);
+        Ok(Self {
+            clock: Clock::new(spec.arrivals, spec.seed),
+            kinds: stream(Component::Kind),
+            sizes: stream(Component::Size),
+            volumes: stream(Component::Volume),
+            sequence: stream(Component::Sequence),
+            addresses: Addresses::new(spec.footprint, spec.slots(), spec.seed),
+            ends: vec![[0; 3]; spec.volumes.count as usize],
+            writes_since_flush: 0,
+            flush: None,
+            generated: 0,
+            ended: false,
+            spec,
+        })
+    }
+
+    /// The next request, if there is one.
+    fn generate(&mut self) -> Result<Option<Request>, TraceError> {
+        if self.ended || matches!(self.spec.length, Length::Requests(n) if n == self.generated) {
+            return Ok(None);
+        }
+        if let Some(flush) = self.flush.take() {
+            return Ok(Some(flush));
+        }
+        let Some(time) = self.clock.next() else {
+            let reason = format!("after {} requests the time exceeds 2^64 ns; arrivals must be closer", self.generated);
+            return Err(TraceError::new(Path::new("synthetic trace"), Place::File, reason));
+        };
+        if matches!(self.spec.length, Length::Duration(end) if time >= end) {
+            self.ended = true;
+            return Ok(None);
+        }
+
+        let kind = self.kinds.below(u64::from(MILLION)) as u32;
+        let op = if kind < self.spec.read_share.millionths() {
+            Op::Read
+        } else if kind >= MILLION - self.spec.discard_share.millionths() {
+            Op::Discard
+        } else {
+            Op::Write
+        };
+        let len = self.spec.sizes.draw(&mut self.sizes);
+        let volume = self.spec.volumes.draw(&mut self.volumes);
+        let slot = self.addresses.draw();
+        let end = &mut self.ends[volume as usize][match op {
+            Op::Read => 0,
+            Op::Write | Op::Flush => 1,
+            Op::Discard => 2,
+        }];
+        let offset = if self.sequence.happens(self.spec.sequential_share) {
+            if *end + len > self.spec.space { 0 } else { *end }
+        } else {
+            let last = (self.spec.space - len) / self.spec.align;
+            slot.min(last) * self.spec.align
+        };
+        *end = offset + len;
+        if op == Op::Write {
+            self.writes_since_flush += 1;
+            if self.spec.flush_every.is_some_and(|n| n.get() == self.writes_since_flush) {
+                self.writes_since_flush = 0;
+                self.flush = Some(Request { time, offset: 0, len: 0, volume, op: Op::Flush, fua: false });
+            }
+        }
+        Ok(Some(Request { time, offset, len, volume, op, fua: false }))
+    }
+}
+
+impl Source for Synth {
+    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        out.clear();
+        while out.len() < BATCH_REQUESTS {
+            match self.generate()? {
+                Some(request) => out.push(request),
+                None => break,
+            }
+            self.generated += 1;
+        }
+        Ok(())
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        match self.spec.length {
+            Length::Requests(n) => Some(n),
+            Length::Duration(_) => None,
+        }
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(match self.spec.length {
+            Length::Requests(n) => self.generated as f64 / n as f64,
+            Length::Duration(_) if self.ended => 1.0,
+            Length::Duration(end) => (self.clock.now().0 as f64 / end.0 as f64).min(1.0),
+        })
+    }
+}
