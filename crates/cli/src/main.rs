@@ -1,1 +1,29 @@
-fn main() {}
+//! `destage`: decides when, where and how written data leaves a fast cache.
+
+mod commands;
+mod keys;
+mod output;
+mod progress;
+mod quantity;
+mod settings;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let matches = commands::command().get_matches();
+    match commands::run(&matches) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("destage: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the reader of our output has gone, as `head` does: not an error of ours.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe))
+}

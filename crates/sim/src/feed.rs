@@ -115,6 +115,8 @@ impl Feeder {
     /// Appends `requests` to `feed`. On an error the number of the request in the trace, from 1, comes with it.
     pub fn append(&mut self, requests: &[Request], feed: &mut Feed) -> Result<(), (u64, SpaceError)> {
         let geometry = self.space.geometry();
+        feed.requests.reserve(requests.len());
+        feed.runs.reserve(requests.len());
         for request in requests {
             self.counts.read += 1;
             let volume = match self.volumes {

@@ -298,6 +298,9 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
             self.end_warmup_if_due(request);
             self.fed += 1;
             self.counters.requests += 1;
+            if !D::TIMED {
+                self.clock.now = request.time;
+            }
             match request.op {
                 Op::Read | Op::Write => self.read_or_write(request, runs),
                 Op::Flush => self.flush(request),
@@ -392,8 +395,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         self.device.reset_counters();
         let clock = &mut self.clock;
         clock.start = match self.config.host {
-            HostModel::Open => request.time,
-            HostModel::Closed { .. } => clock.now,
+            HostModel::Closed { .. } if D::TIMED => clock.now,
+            HostModel::Open | HostModel::Closed { .. } => request.time,
         };
         clock.stall = 0;
         clock.read = Latency::default();
@@ -438,13 +441,12 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             for run in runs {
                 for page in run.page..run.page + run.pages {
                     if past_buffer {
-                        self.write_past_buffer(Nanos::ZERO, PageNo(page));
+                        self.write_past_buffer(Nanos::ZERO, PageNo(page), false);
                     } else {
                         self.access(Nanos::ZERO, Access { page: PageNo(page), write });
                     }
                 }
             }
-            self.clock.now = request.time;
             return;
         }
         let start = self.issue(request);
@@ -459,8 +461,11 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             for page in run.page..run.page + run.pages {
                 let page = PageNo(page);
                 pages += 1;
+                let head = request.head_partial && r == 0 && page.0 == run.page;
+                let tail = request.tail_partial && r + 1 == runs.len() && page.0 + 1 == run.page + run.pages;
+                let reads_old = write && (head || tail) && self.config.subpage == Subpage::Rmw;
                 if past_buffer {
-                    done = done.max(self.write_past_buffer(start, page));
+                    done = done.max(self.write_past_buffer(start, page, reads_old));
                     continue;
                 }
                 let outcome = self.access(start, Access { page, write });
@@ -470,18 +475,17 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                         let free_at = self.clock.frames.take();
                         self.clock.stall += u128::from(free_at.since(start).0);
                         copied = copied.max(free_at) + self.config.buffer_latency;
-                        if !write {
+                        if !write || reads_old {
                             done = done.max(self.device.read(start, page));
                         }
                     }
-                    Outcome::Bypassed if write => done = done.max(self.program(start, page)),
-                    Outcome::Bypassed => done = done.max(self.device.read(start, page)),
-                }
-                if write && outcome != Outcome::Hit && self.config.subpage == Subpage::Rmw {
-                    let head = request.head_partial && r == 0 && page.0 == run.page;
-                    let tail = request.tail_partial && r + 1 == runs.len() && page.0 + 1 == run.page + run.pages;
-                    if head || tail {
-                        done = done.max(self.device.read(start, page));
+                    Outcome::Bypassed => {
+                        if !write || reads_old {
+                            done = done.max(self.device.read(start, page));
+                        }
+                        if write {
+                            done = done.max(self.program(start, page));
+                        }
                     }
                 }
             }
@@ -520,13 +524,19 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         outcome
     }
 
-    /// A write that must be on flash when it is acknowledged: the buffer's copy is outdated.
-    fn write_past_buffer(&mut self, now: Nanos, page: PageNo) -> Nanos {
+    /// A write that must be on flash when it is acknowledged: the buffer's copy is outdated. `reads_old`: the page is
+    /// written in part, so that unless it was buffered its old content is read first.
+    fn write_past_buffer(&mut self, now: Nanos, page: PageNo, reads_old: bool) -> Nanos {
         self.buffer.notify(Notice::Trim { page }, &self.device, &mut NoVeto, &mut self.out);
+        let was_buffered = !self.out.is_empty();
         self.account(Phase::Trim);
         self.carry_out(now);
         self.counters.write_pages += 1;
         self.counters.bypassed_writes += 1;
+        if reads_old && !was_buffered {
+            // The program comes after it on the same element.
+            self.device.read(now, page);
+        }
         self.program(now, page)
     }
 
@@ -596,8 +606,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         let clock = &mut self.clock;
         let response = done.since(start);
         let bin = clock.series.at(start);
-        bin.requests += 1;
-        bin.backlog_sum += backlog;
+        bin.arrival(backlog);
         if request.bytes > 0 && matches!(request.op, Op::Read | Op::Write) {
             bin.response_sum = bin.response_sum.saturating_add(response.0);
             bin.response_max = bin.response_max.max(response.0);

@@ -7,6 +7,8 @@ use hashbrown::HashMap;
 /// Blocks per chunk of the directory: one chunk is what a first touch costs.
 const CHUNK_BLOCKS: usize = 64;
 const UNTOUCHED: u32 = u32::MAX;
+/// Chunks below this number are found in a table, others in a map; the table never takes more than 1 MiB.
+const TABLE_CHUNKS: u64 = 1 << 18;
 /// Each volume has its own range of this many pages of the common address space.
 const VOLUME_PAGES_LOG2: u32 = 40;
 
@@ -14,6 +16,7 @@ const VOLUME_PAGES_LOG2: u32 = 40;
 /// proportional to the blocks touched.
 #[derive(Clone, Debug)]
 pub struct Directory {
+    low_chunks: Vec<u32>,
     chunk_of: HashMap<u64, u32, FixedState>,
     chunks: Vec<[u32; CHUNK_BLOCKS]>,
     /// The chunk looked up last: requests come in runs.
@@ -24,6 +27,7 @@ pub struct Directory {
 impl Default for Directory {
     fn default() -> Self {
         Self {
+            low_chunks: Vec::new(),
             chunk_of: HashMap::with_hasher(FixedState::with_seed(0)),
             chunks: Vec::new(),
             last: (u64::MAX, 0),
@@ -43,12 +47,8 @@ impl Directory {
     pub fn number(&mut self, address: u64) -> u32 {
         let key = address / CHUNK_BLOCKS as u64;
         if key != self.last.0 {
-            let fresh = self.chunks.len() as u32;
-            let chunk = *self.chunk_of.entry(key).or_insert(fresh);
-            if chunk == fresh {
-                self.chunks.push([UNTOUCHED; CHUNK_BLOCKS]);
-            }
-            self.last = (key, chunk);
+            let known = self.low_chunks.get(key as usize).copied().filter(|&chunk| chunk != UNTOUCHED);
+            self.last = (key, known.unwrap_or_else(|| self.find_or_add_chunk(key)));
         }
         let slot = &mut self.chunks[self.last.1 as usize][(address % CHUNK_BLOCKS as u64) as usize];
         if *slot == UNTOUCHED {
@@ -56,6 +56,26 @@ impl Directory {
             self.blocks += 1;
         }
         *slot
+    }
+}
+
+impl Directory {
+    #[cold]
+    fn find_or_add_chunk(&mut self, key: u64) -> u32 {
+        let fresh = self.chunks.len() as u32;
+        let chunk = if key < TABLE_CHUNKS {
+            if self.low_chunks.len() <= key as usize {
+                self.low_chunks.resize(key as usize + 1, UNTOUCHED);
+            }
+            self.low_chunks[key as usize] = fresh;
+            fresh
+        } else {
+            *self.chunk_of.entry(key).or_insert(fresh)
+        };
+        if chunk == fresh {
+            self.chunks.push([UNTOUCHED; CHUNK_BLOCKS]);
+        }
+        chunk
     }
 }
 
@@ -157,12 +177,22 @@ impl PageSpace {
             Placement::Unbounded(directory) => {
                 // A volume has fewer than 2^40 blocks too, so this keeps the volumes apart.
                 let volume = u64::from(volume) << VOLUME_PAGES_LOG2;
+                if split.pages == 1 {
+                    // Most requests of most traces: no loop over runs.
+                    let (block, offset) = self.geometry.block_of(split.first);
+                    let block = directory.number(volume | block);
+                    if u64::from(directory.blocks()) * u64::from(n) > u64::from(u32::MAX) {
+                        return Err(SpaceError::TooManyPages);
+                    }
+                    runs.push(Run { page: block * n + offset, pages: 1 });
+                    return Ok(true);
+                }
                 for PageRun { block, offset, pages } in split.runs(self.geometry) {
                     let block = directory.number(volume | block);
                     if u64::from(directory.blocks()) * u64::from(n) > u64::from(u32::MAX) {
                         return Err(SpaceError::TooManyPages);
                     }
-                    push(runs, block * n + offset, pages);
+                    runs.push(Run { page: block * n + offset, pages });
                 }
             }
             Placement::Compact { directory, blocks } => {
@@ -171,7 +201,7 @@ impl PageSpace {
                 for PageRun { block, offset, pages } in split.runs(self.geometry) {
                     let block = directory.number(volume | block);
                     beyond |= block >= *blocks;
-                    push(runs, block % *blocks * n + offset, pages);
+                    runs.push(Run { page: block % *blocks * n + offset, pages });
                 }
                 self.overflowed += u64::from(beyond);
             }
@@ -187,7 +217,7 @@ impl PageSpace {
                 let mut left = split.pages;
                 while left > 0 {
                     let here = left.min(*device - first);
-                    push(runs, first as u32, here as u32);
+                    runs.push(Run { page: first as u32, pages: here as u32 });
                     left -= here;
                     first = 0;
                 }
@@ -204,12 +234,6 @@ pub struct Run {
     pub page: u32,
     /// Pages, at least 1.
     pub pages: u32,
-}
-
-/// Appends a run. Runs of one request that happen to be adjacent stay apart: it makes no difference.
-#[inline]
-fn push(runs: &mut Vec<Run>, page: u32, pages: u32) {
-    runs.push(Run { page, pages });
 }
 
 #[cfg(test)]

@@ -18,9 +18,10 @@ pub enum Saturation {
         /// When, in nanoseconds of simulated time.
         at: u64,
     },
-    /// The mean backlog rose through all four quarters of the last half of the run.
+    /// Over the last half of the run the device never caught up: the smallest backlog of each of its four quarters is
+    /// above that of the one before.
     Growing {
-        /// Mean backlog in each of the four quarters, rounded down.
+        /// Smallest backlog in each of the four quarters.
         backlog: [u64; 4],
     },
 }
@@ -68,21 +69,20 @@ impl Backlog {
     }
 }
 
-/// The mean backlogs of the last half's quarters, if each is above the one before and the rise is more than a burst:
-/// by at least a half and by 64 requests from the first to the last.
+/// A rise of the smallest backlog below this is taken for chance.
+const LEAST_RISE: u64 = 64;
+
+/// The smallest backlogs of the last half's quarters, if each is above the one before. A device that keeps up empties
+/// its queue again and again, however long it gets in bursts; one that does not never returns to where it was.
 fn growing(bins: &[SeriesBin]) -> Option<[u64; 4]> {
     let half = &bins[bins.len() / 2..];
-    if half.len() < 4 {
-        return None;
-    }
     let quarter = |i: usize| {
         let part = &half[half.len() * i / 4..half.len() * (i + 1) / 4];
-        let requests: u64 = part.iter().map(|b| b.requests).sum();
-        part.iter().map(|b| b.backlog_sum).sum::<u64>().checked_div(requests).unwrap_or(0)
+        part.iter().filter(|bin| bin.requests > 0).map(|bin| bin.backlog_min).min()
     };
-    let means = [quarter(0), quarter(1), quarter(2), quarter(3)];
-    let rises = means.windows(2).all(|pair| pair[0] < pair[1]);
-    (rises && means[3] >= means[0] + 64 && means[3] >= means[0] + means[0] / 2).then_some(means)
+    let least = [quarter(0)?, quarter(1)?, quarter(2)?, quarter(3)?];
+    let rises = least.windows(2).all(|pair| pair[0] < pair[1]);
+    (rises && least[3] >= least[0] + LEAST_RISE).then_some(least)
 }
 
 #[cfg(test)]
@@ -105,11 +105,13 @@ mod tests {
     #[test]
     fn a_backlog_that_only_grows_is_saturation() {
         let bins = |f: fn(u64) -> u64| -> Vec<SeriesBin> {
-            (0..128).map(|i| SeriesBin { requests: 10, backlog_sum: 10 * f(i), ..SeriesBin::default() }).collect()
+            (0..128).map(|i| SeriesBin { requests: 10, backlog_min: f(i), ..SeriesBin::default() }).collect()
         };
         assert!(growing(&bins(|i| 10 * i)).is_some());
         assert!(growing(&bins(|_| 5000)).is_none());
         assert!(growing(&bins(|i| if i < 100 { 10 * i } else { 0 })).is_none());
         assert!(growing(&bins(|i| i / 10)).is_none());
+        // Bursts that get longer, between which the queue empties.
+        assert!(growing(&bins(|i| if i % 8 == 0 { 0 } else { 100 * i })).is_none());
     }
 }

@@ -16,6 +16,7 @@ record! {
         response_sum: u64 ["ns"] "sum of the response times of reads and writes that arrived",
         response_max: u64 ["ns"] "largest of them",
         backlog_sum: u64 ["1"] "outstanding requests seen by each arrival, summed up; divide by requests",
+        backlog_min: u64 ["1"] "fewest outstanding requests seen by an arrival; 0 where none arrived",
         hits: u64 ["1"] "pages found in the buffer",
         accesses: u64 ["1"] "pages accessed",
         flash_writes: u64 ["1"] "pages programmed, for whatever reason",
@@ -25,7 +26,20 @@ record! {
 }
 
 impl SeriesBin {
+    /// Adds a request that found `backlog` others outstanding.
+    #[inline]
+    pub fn arrival(&mut self, backlog: u64) {
+        self.backlog_min = if self.requests == 0 { backlog } else { self.backlog_min.min(backlog) };
+        self.requests += 1;
+        self.backlog_sum += backlog;
+    }
+
     fn merge(&mut self, other: &Self) {
+        self.backlog_min = match (self.requests, other.requests) {
+            (0, _) => other.backlog_min,
+            (_, 0) => self.backlog_min,
+            _ => self.backlog_min.min(other.backlog_min),
+        };
         self.requests += other.requests;
         self.response_sum = self.response_sum.saturating_add(other.response_sum);
         self.response_max = self.response_max.max(other.response_max);

@@ -173,7 +173,8 @@ impl SsdShape {
             });
         }
         let blocks = u64::from(c.planes) * u64::from(c.blocks_per_plane);
-        let raw = u64::from(c.elements) * blocks * u64::from(n);
+        // The largest counts allowed make 2^64 pages.
+        let raw = (u64::from(c.elements) * blocks).saturating_mul(u64::from(n));
         if raw > u64::from(u32::MAX) - 1 {
             return Err(GeometryError::TooLarge { pages: raw });
         }

@@ -1,0 +1,89 @@
+//! `destage sim`: policies × buffer sizes over one trace.
+
+use std::io::Write;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use clap::{ArgMatches, Command};
+use destage_sim::experiment::{Input, Progress};
+
+use crate::keys::{self, SIM};
+use crate::output;
+use crate::progress::Bar;
+use crate::quantity::{self as q, show_count};
+use crate::settings::{self, Settings};
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("sim")
+        .about("Simulate write buffers over a block trace: policies x sizes in one call")
+        .after_help(
+            "Results are the same on every machine and with any number of threads. Every flag is also a key of a\n\
+             scenario file: `destage sim --scenario FILE`. `destage schema` explains every field of the results.",
+        )
+        .args(settings::args(SIM))
+}
+
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let settings = Settings::new(SIM, matches)?;
+    let trace = keys::trace(&settings)?;
+    let experiment = keys::experiment(&settings, &trace)?;
+    let resources = keys::resources(&settings)?;
+    let (json, csv) = (settings.path("json")?, settings.path("csv")?);
+    let to_stdout = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(std::path::Path::new("-"));
+    if to_stdout(&json) && to_stdout(&csv) {
+        bail!("--json and --csv cannot both go to the standard output; give one of them a file: --csv=FILE");
+    }
+    let bar = Bar::new(settings.one("progress", q::switch)?);
+    let started = Instant::now();
+    let mut passes = 0;
+    let mut open = || {
+        passes += 1;
+        let trace = if passes > 1 && trace.file == std::path::Path::new("-") {
+            Err(destage_trace::TraceError::new(
+                &trace.file,
+                destage_trace::Place::File,
+                "the standard input can be read only once, and these devices do not fit into memory together; \
+                 raise --memory, run fewer policies and sizes at a time, or give a file",
+            ))
+        } else {
+            destage_trace::open(&trace.file, &trace.options)
+        }?;
+        Ok(Input { format: trace.format().name().to_owned(), source: Box::new(trace) })
+    };
+    let report = experiment.run(resources, &mut open, &|progress: Progress| bar.show(progress));
+    bar.finish();
+    let report = report?;
+    for warning in &report.warnings {
+        eprintln!("warning: {warning}");
+    }
+    if let Some(path) = &json {
+        let mut out = output::create(path)?;
+        output::json(&mut out, &report.results)?;
+        out.flush()?;
+    }
+    if let Some(path) = &csv {
+        let mut out = output::create(path)?;
+        output::csv(&mut out, &report.results)?;
+        out.flush()?;
+    }
+    if !to_stdout(&json) && !to_stdout(&csv) {
+        let mut out = std::io::stdout().lock();
+        output::text(&mut out, &report.results)?;
+        out.flush()?;
+    }
+    if settings.one("timing", q::switch)? {
+        let seconds = started.elapsed().as_secs_f64();
+        eprintln!(
+            "timing: {seconds:.3} s wall, {} threads, {} runs; {} requests read ({}/s), {} page accesses simulated ({}/s)",
+            resources.threads,
+            report.results.len(),
+            show_count(report.requests),
+            show_count((report.requests as f64 / seconds) as u64),
+            show_count(report.accesses),
+            show_count((report.accesses as f64 / seconds) as u64),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,356 @@
+//! `destage trace`: look at traces, convert them, make them up.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use destage_plan::PageGeometry;
+use destage_trace::{
+    FORMATS, FormatSpec, NATIVE_DEFAULT_LEVEL, NativeWriter, OpenOptions, Request, Source, Synth, SynthSpec, Trace,
+    TraceStat, TraceSummary,
+};
+use serde_json::json;
+
+use crate::output;
+use crate::quantity::{self as q, show_count};
+use crate::settings::{self, Key, Settings, Takes};
+
+const fn key(name: &'static str, value: &'static str, default: &'static str, help: &'static str) -> Key {
+    Key { name, value, default, help, takes: Takes::One }
+}
+
+/// The settings of `destage trace synth`.
+const SYNTH: &[Key] = &[
+    key("length", "REQUESTS|TIME", "100000", "How many requests, or for how long: 60s"),
+    key("sizes", "SIZE:WEIGHT,...", "4KiB:1", "Request sizes and their weights"),
+    key("read", "PERCENT", "0", "Share of reads"),
+    key("discard", "PERCENT", "0", "Share of discards"),
+    key("arrivals", "PROCESS", "poisson:1ms", "When requests arrive; see docs/traces.md"),
+    key("sequential", "PERCENT", "0", "Share of requests that begin where the one before of their kind ended"),
+    key("footprint", "FOOTPRINT", "uniform", "Where the others go; see docs/traces.md"),
+    key("align", "SIZE", "4KiB", "Alignment of random addresses"),
+    key("space", "SIZE", "1GiB", "Size of each volume"),
+    key("volumes", "COUNT[:PERCENT]", "1", "Volumes, and the first one's share of the requests"),
+    key("flush-every", "WRITES", "0", "A flush after every so many writes; 0 for none"),
+    key("seed", "SEED", "1", "Which of the traces with these properties"),
+    key("level", "LEVEL", "3", "Compression level of the native format, 1 to 22"),
+];
+
+fn input_args() -> [Arg; 2] {
+    [
+        Arg::new("format").long("format").value_name("FORMAT").help("Format where the content does not decide"),
+        Arg::new("lenient").long("lenient").action(ArgAction::SetTrue).help("Leave out and count unreadable lines"),
+    ]
+}
+
+fn level_arg() -> Arg {
+    Arg::new("level")
+        .long("level")
+        .value_name("LEVEL")
+        .value_parser(value_parser!(i32).range(1..=22))
+        .help(format!("Compression level, 1 to 22 [default: {NATIVE_DEFAULT_LEVEL}]"))
+}
+
+/// The command.
+pub fn command() -> Command {
+    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON");
+    Command::new("trace")
+        .about("Look at block traces, convert them, make them up")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            Command::new("stat")
+                .about("The columns of the papers' workload tables")
+                .arg(Arg::new("files").value_name("FILE").num_args(1..).required(true))
+                .args(input_args())
+                .arg(Arg::new("page").long("page").value_name("SIZE").default_value("4KiB").help("Page size"))
+                .arg(json),
+        )
+        .subcommand(
+            Command::new("convert")
+                .about("Write a trace in the native format, which is read fastest")
+                .arg(Arg::new("from").value_name("FROM").required(true).help("The trace; - for the standard input"))
+                .arg(Arg::new("to").value_name("TO").required(true).help("The new file; - for the standard output"))
+                .args(input_args())
+                .arg(level_arg()),
+        )
+        .subcommand(
+            Command::new("head")
+                .about("Print the first requests, as CSV")
+                .arg(Arg::new("file").value_name("FILE").required(true))
+                .arg(
+                    Arg::new("count")
+                        .short('n')
+                        .long("count")
+                        .value_name("N")
+                        .value_parser(value_parser!(u64))
+                        .default_value("10")
+                        .help("How many"),
+                )
+                .args(input_args()),
+        )
+        .subcommand(
+            Command::new("synth")
+                .about("Make up a trace: the same settings give the same bytes on any machine")
+                .arg(Arg::new("to").value_name("TO").required(true).help("The new file; - for the standard output"))
+                .args(settings::args(SYNTH)),
+        )
+        .subcommand(Command::new("formats").about("List the formats that can be read"))
+}
+
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    match matches.subcommand() {
+        Some(("stat", matches)) => stat(matches),
+        Some(("convert", matches)) => convert(matches),
+        Some(("head", matches)) => head(matches),
+        Some(("synth", matches)) => synth(matches),
+        Some(("formats", _)) => formats(),
+        _ => unreachable!("clap asks for a subcommand"),
+    }
+}
+
+fn open(file: &str, matches: &ArgMatches) -> Result<Trace> {
+    let format = matches.get_one::<String>("format").map(|text| text.parse::<FormatSpec>());
+    let format = format.transpose().map_err(|error| anyhow::anyhow!("--format: {error}"))?;
+    Ok(destage_trace::open(file, &OpenOptions { format, lenient: matches.get_flag("lenient") })?)
+}
+
+/// Says what a lenient reader left out.
+fn warn_of_skipped(source: &dyn Source) {
+    let skipped = source.skipped();
+    if skipped.count > 0 {
+        let first = skipped.first.unwrap_or_default();
+        eprintln!("warning: {} lines or records were skipped; the first: {first}", skipped.count);
+    }
+}
+
+fn stat(matches: &ArgMatches) -> Result<()> {
+    let page = matches.get_one::<String>("page").map_or("4KiB", String::as_str);
+    let page = q::bytes(page).map_err(|right| anyhow::anyhow!("--page {page}: {right}"))?;
+    let geometry = PageGeometry::new(page, 64).context("--page")?;
+    let mut rows = Vec::new();
+    for file in matches.get_many::<String>("files").into_iter().flatten() {
+        let mut trace = open(file, matches)?;
+        let mut stat = TraceStat::new(geometry);
+        let mut batch = Vec::new();
+        loop {
+            trace.next_batch(&mut batch)?;
+            if batch.is_empty() {
+                break;
+            }
+            stat.feed(&batch);
+        }
+        warn_of_skipped(&trace);
+        rows.push((file, trace.format().name(), stat.finish()));
+    }
+    let mut out = std::io::stdout().lock();
+    if matches.get_flag("json") {
+        let rows: Vec<_> = rows.iter().map(|(file, format, s)| summary_json(file, format, s)).collect();
+        serde_json::to_writer_pretty(&mut out, &rows)?;
+        writeln!(out)?;
+    } else {
+        for (i, (file, format, summary)) in rows.iter().enumerate() {
+            if i > 0 {
+                writeln!(out)?;
+            }
+            writeln!(out, "{file} ({format})")?;
+            print_summary(&mut out, summary)?;
+        }
+    }
+    Ok(())
+}
+
+/// Names, values and explanations of a summary's rows.
+fn summary_rows(s: &TraceSummary) -> Vec<(&'static str, String)> {
+    let sizes = s.write_size_percent();
+    vec![
+        ("requests", show_count(s.requests)),
+        (
+            "reads, writes",
+            format!("{}, {} ({:.2} % reads)", show_count(s.reads), show_count(s.writes), s.read_percent()),
+        ),
+        (
+            "flushes, FUA, discards",
+            format!("{}, {}, {}", show_count(s.flushes), show_count(s.fua), show_count(s.discards)),
+        ),
+        (
+            "zero length, off sector, off page",
+            format!(
+                "{}, {}, {}",
+                show_count(s.zero_length),
+                show_count(s.sector_misaligned),
+                show_count(s.page_misaligned)
+            ),
+        ),
+        ("page size", format!("{} B", s.page_bytes)),
+        ("page touches R, W", format!("{}, {}", show_count(s.read_page_touches), show_count(s.write_page_touches))),
+        (
+            "unique pages T, R, W",
+            format!(
+                "{}, {}, {}",
+                show_count(s.unique_pages),
+                show_count(s.unique_pages_read),
+                show_count(s.unique_pages_written)
+            ),
+        ),
+        ("mean KiB R, W", format!("{:.2}, {:.2}", s.mean_read_kib(), s.mean_write_kib())),
+        ("duration", format!("{:.3} s", s.duration.as_secs_f64())),
+        ("mean interval", q::show_time(s.mean_inter_arrival_ns())),
+        (
+            "write sizes \u{2264}4, 4\u{2013}16, 16\u{2013}64, >64 KiB",
+            format!("{:.1}, {:.1}, {:.1}, {:.1} %", sizes[0], sizes[1], sizes[2], sizes[3]),
+        ),
+        ("sequential", format!("{:.2} %", s.sequential_percent())),
+        ("volumes", show_count(s.volumes)),
+        ("footprint", format!("{:.1} MiB", s.footprint_bytes() as f64 / f64::from(1 << 20))),
+        ("end of the highest request", format!("{} B", show_count(s.max_address))),
+        ("earlier than one before", show_count(s.time_reversals)),
+    ]
+}
+
+fn print_summary(out: &mut dyn Write, s: &TraceSummary) -> std::io::Result<()> {
+    summary_rows(s).iter().try_for_each(|(name, value)| writeln!(out, "  {name:<36} {value}"))
+}
+
+fn summary_json(file: &str, format: &str, s: &TraceSummary) -> serde_json::Value {
+    json!({
+        "file": file,
+        "format": format,
+        "page_bytes": s.page_bytes,
+        "requests": s.requests,
+        "reads": s.reads,
+        "writes": s.writes,
+        "flushes": s.flushes,
+        "discards": s.discards,
+        "fua": s.fua,
+        "zero_length": s.zero_length,
+        "sector_misaligned": s.sector_misaligned,
+        "page_misaligned": s.page_misaligned,
+        "read_bytes": s.read_bytes,
+        "write_bytes": s.write_bytes,
+        "discard_bytes": s.discard_bytes,
+        "read_percent": s.read_percent(),
+        "read_page_touches": s.read_page_touches,
+        "write_page_touches": s.write_page_touches,
+        "unique_pages": s.unique_pages,
+        "unique_pages_read": s.unique_pages_read,
+        "unique_pages_written": s.unique_pages_written,
+        "mean_read_kib": s.mean_read_kib(),
+        "mean_write_kib": s.mean_write_kib(),
+        "duration_ns": s.duration.0,
+        "mean_inter_arrival_ns": s.mean_inter_arrival_ns(),
+        "write_sizes_le4_le16_le64_gt64_kib": s.write_sizes,
+        "write_size_percent": s.write_size_percent(),
+        "sequential": s.sequential,
+        "sequential_percent": s.sequential_percent(),
+        "volumes": s.volumes,
+        "footprint_bytes": s.footprint_bytes(),
+        "max_address": s.max_address,
+        "time_reversals": s.time_reversals,
+    })
+}
+
+/// Writes all of `source` to `to`; returns the number of requests.
+fn write_native(source: &mut dyn Source, to: &Path, level: i32) -> Result<u64> {
+    let failed = || format!("cannot write {}", to.display());
+    let mut writer = NativeWriter::with_level(output::create(to)?, level).with_context(failed)?;
+    let mut batch = Vec::new();
+    let (mut requests, mut names) = (0, 0);
+    loop {
+        source.next_batch(&mut batch)?;
+        if batch.is_empty() {
+            break;
+        }
+        let known = source.volume_names();
+        if known.len() > names {
+            writer.volume_names(known).with_context(failed)?;
+            names = known.len();
+        }
+        writer.write(&batch).with_context(failed)?;
+        requests += batch.len() as u64;
+    }
+    writer.finish().with_context(failed)?.flush().with_context(failed)?;
+    Ok(requests)
+}
+
+fn convert(matches: &ArgMatches) -> Result<()> {
+    let argument = |name| matches.get_one::<String>(name).map_or("", String::as_str);
+    let (from, to) = (argument("from"), PathBuf::from(argument("to")));
+    if to != Path::new("-") && Path::new(from).canonicalize().ok() == to.canonicalize().ok() && to.exists() {
+        bail!("{from} cannot be converted onto itself; name another file");
+    }
+    let mut trace = open(from, matches)?;
+    let level = matches.get_one::<i32>("level").copied().unwrap_or(NATIVE_DEFAULT_LEVEL);
+    let requests = write_native(&mut trace, &to, level)?;
+    warn_of_skipped(&trace);
+    report_written(&to, requests);
+    Ok(())
+}
+
+fn report_written(to: &Path, requests: u64) {
+    let bytes = std::fs::metadata(to).map(|meta| format!(", {} bytes", show_count(meta.len()))).unwrap_or_default();
+    eprintln!("wrote {}: {} requests{bytes}", to.display(), show_count(requests));
+}
+
+fn head(matches: &ArgMatches) -> Result<()> {
+    let file = matches.get_one::<String>("file").map_or("", String::as_str);
+    let mut left = matches.get_one::<u64>("count").copied().unwrap_or(10);
+    let mut trace = open(file, matches)?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    writeln!(out, "time_ns,op,fua,volume,offset,bytes")?;
+    let mut batch: Vec<Request> = Vec::new();
+    while left > 0 {
+        trace.next_batch(&mut batch)?;
+        if batch.is_empty() {
+            break;
+        }
+        for r in batch.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+            let volume = trace.volume_names().get(r.volume as usize);
+            let volume = volume.map_or_else(|| r.volume.to_string(), |name| output::quote(name));
+            writeln!(out, "{},{},{},{volume},{},{}", r.time.0, r.op, u8::from(r.fua), r.offset, r.len)?;
+        }
+        left = left.saturating_sub(batch.len() as u64);
+    }
+    out.flush()?;
+    warn_of_skipped(&trace);
+    Ok(())
+}
+
+fn synth(matches: &ArgMatches) -> Result<()> {
+    let settings = Settings::new(SYNTH, matches)?;
+    let to = PathBuf::from(matches.get_one::<String>("to").map_or("", String::as_str));
+    let level = settings.one("level", |text| match text.parse() {
+        Ok(level) if (1..=22).contains(&level) => Ok(level),
+        _ => Err("a number between 1 and 22"),
+    })?;
+    let spec = SynthSpec {
+        length: settings.one("length", str::parse)?,
+        sizes: settings.one("sizes", str::parse)?,
+        read_share: settings.one("read", str::parse)?,
+        discard_share: settings.one("discard", str::parse)?,
+        arrivals: settings.one("arrivals", str::parse)?,
+        sequential_share: settings.one("sequential", str::parse)?,
+        footprint: settings.one("footprint", str::parse)?,
+        align: settings.one("align", q::bytes)?,
+        space: settings.one("space", q::bytes)?,
+        volumes: settings.one("volumes", str::parse)?,
+        flush_every: settings.one("flush-every", q::count).map(std::num::NonZeroU64::new)?,
+        seed: settings.one("seed", q::count)?,
+    };
+    let mut source = Synth::new(spec)?;
+    let requests = write_native(&mut source, &to, level)?;
+    report_written(&to, requests);
+    Ok(())
+}
+
+fn formats() -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let mut table = output::table(&["format", "also", "what it is", "columns or records"], 4);
+    for format in FORMATS {
+        table.add_row([format.name.to_owned(), format.aliases.join(", "), format.what.into(), format.columns.into()]);
+    }
+    output::print(&mut out, &table)?;
+    Ok(())
+}

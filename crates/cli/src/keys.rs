@@ -1,0 +1,276 @@
+//! The settings of `destage sim`, and the experiment they describe.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use destage_plan::PageGeometry;
+use destage_policy::buffer::PolicySpec;
+use destage_sim::experiment::{
+    AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Resources, RunConfig, Subpage, TrimMode, Warmup,
+};
+use destage_sim::feed::{Ops, Speed, Volumes};
+use destage_sim::space::LbaOverflow;
+use destage_sim::ssd::{PRESETS, SsdConfig, StartState};
+use destage_trace::{FormatSpec, OpenOptions};
+
+use crate::quantity as q;
+use crate::settings::{Key, Settings, Takes};
+
+const fn key(name: &'static str, value: &'static str, default: &'static str, help: &'static str) -> Key {
+    Key { name, value, default, help, takes: Takes::One }
+}
+
+const fn list(name: &'static str, value: &'static str, default: &'static str, help: &'static str) -> Key {
+    Key { name, value, default, help, takes: Takes::Several }
+}
+
+const fn switch(name: &'static str, default: &'static str, help: &'static str) -> Key {
+    Key { name, value: "true|false", default, help, takes: Takes::Switch }
+}
+
+const fn file(name: &'static str, help: &'static str) -> Key {
+    Key { name, value: "FILE", default: "", help, takes: Takes::File }
+}
+
+/// Every setting of `destage sim`.
+pub const SIM: &[Key] = &[
+    key("trace", "FILE", "", "The trace; - for the standard input. In a scenario file relative to that file"),
+    key("format", "FORMAT", "", "Its format where the content does not decide; see `destage trace formats`"),
+    switch("lenient", "false", "Leave out and count lines that cannot be read"),
+    key("limit", "REQUESTS", "", "Read at most so many requests"),
+    key("volumes", "N|merge|each", "each", "Take one volume, lay all over each other, or keep each apart"),
+    key("ops", "all|writes", "all", "Which operations take part; writes leaves out the reads"),
+    list("policy", "NAME[:KEY=VALUE...]", "lru,clock,fab,bplru,lb-clock", "Policies; see `destage policies`"),
+    list("cache", "SIZE", "1MiB,4MiB,16MiB,64MiB", "Buffer sizes, in data held"),
+    key("page", "SIZE", "4KiB", "Page size"),
+    key("pages-per-block", "PAGES", "64", "Pages in a logical block and in an erase block"),
+    key(
+        "subpage",
+        "promote|rmw",
+        "promote",
+        "A write of part of a page: a page write, or preceded by a read on a miss",
+    ),
+    key("flush", "ignore|drain", "ignore", "A host flush: nothing (non-volatile buffer), or write all dirty pages"),
+    key("trim", "honour|ignore", "honour", "A discard: buffer and device forget the pages, or nothing"),
+    key("device", "none|analytic|ssd", "none", "The device below the buffer"),
+    key(
+        "start",
+        "full|empty|aged:TIMES[:SEED]",
+        "full",
+        "What the flash holds at first; aged: TIMES random overwrites",
+    ),
+    key(
+        "lba-overflow",
+        "wrap|filter|compact",
+        "wrap",
+        "Addresses beyond the device: modulo its size, left out, or blocks in order of first touch",
+    ),
+    key("host", "open|closed:DEPTH", "open", "Requests arrive at trace time, or DEPTH are always outstanding"),
+    key("speed", "FACTOR", "1", "Play the trace so many times faster"),
+    key("warmup", "REQUESTS|TIME", "0", "What is simulated first and not measured"),
+    key("max-backlog", "REQUESTS", "10000", "With more outstanding requests an open-loop run is saturated"),
+    key("buffer-latency", "TIME", "1us", "Copying a page between host and buffer"),
+    switch("drain", "true", "Count the final drain of the buffer"),
+    file("json", "Write the results as JSON, to the standard output in place of the table or to a file"),
+    file("csv", "Write the results as CSV, likewise"),
+    switch("timing", "false", "Print wall time and rates to the standard error"),
+    switch("progress", "true", "Show progress where the standard error is a terminal"),
+    key("threads", "N", "", "Threads that simulate; without influence on results [default: the processors]"),
+    key("memory", "SIZE", "2GiB", "Memory for simulated devices; beyond it the trace is read again for the rest"),
+    key("ssd.preset", "NAME", "lawc", "lawc, gcar or 80gb; the other keys change it"),
+    key("ssd.elements", "N", "", "Elements (packages), each serving one operation at a time"),
+    key("ssd.planes", "N", "", "Planes in an element"),
+    key("ssd.blocks-per-plane", "N", "", "Erase blocks in a plane"),
+    key("ssd.reserve", "PERCENT", "", "Blocks of each plane that are not exported [default: 15%]"),
+    key("ssd.min-free", "PERCENT", "", "Free blocks at or below which an element collects [default: 5%]"),
+    key("ssd.read", "TIME", "", "Reading a page [default: 25us]"),
+    key("ssd.program", "TIME", "", "Programming a page [default: 200us]"),
+    key("ssd.erase", "TIME", "", "Erasing a block [default: 1.5ms]"),
+    key("ssd.transfer", "NS", "", "Moving a byte to or from an element, in ns; a sector moves 528 [default: 25]"),
+    switch("ssd.copy-back", "", "Copy valid pages inside their plane; planes work in parallel [default: false]"),
+    key("ssd.parallel-units", "N", "", "With copy-back: planes that can work at a time [default: all]"),
+    key("ssd.stride", "PAGES", "", "Consecutive pages on the same element [default: 1]"),
+    switch("ssd.summary-page", "", "The last page of each block holds no data [default: true]"),
+    key("ssd.endurance", "ERASES", "", "Erases that a block endures [default: 100000]"),
+    key("analytic.read", "TIME", "25us", "Reading a page"),
+    key("analytic.program", "TIME", "200us", "Programming a page"),
+    key("analytic.erase", "TIME", "1.5ms", "Erasing a block"),
+    key("analytic.transfer", "TIME", "13.65us", "Moving a page"),
+    switch("analytic.include-transfer", "true", "Whether reads and programs include the transfer"),
+    key("analytic.memory-access", "NS", "2.5", "A memory access of the algorithm, in ns"),
+];
+
+/// The trace and how to open it.
+pub struct TraceSettings {
+    /// The file, or `-`.
+    pub file: PathBuf,
+    /// Format and leniency.
+    pub options: OpenOptions,
+}
+
+/// The trace that the settings name.
+pub fn trace(settings: &Settings) -> Result<TraceSettings> {
+    let Some(file) = settings.path("trace")? else {
+        bail!("which trace? give --trace FILE, or set trace in a scenario file");
+    };
+    let format = settings.optional("format", str::parse::<FormatSpec>)?;
+    Ok(TraceSettings { file, options: OpenOptions { format, lenient: settings.one("lenient", q::switch)? } })
+}
+
+fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> Result<T, String> {
+    move |text| {
+        choices.iter().find(|(word, _)| *word == text).map(|&(_, choice)| choice).ok_or_else(|| {
+            let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
+            format!("one of {}", words.join(", "))
+        })
+    }
+}
+
+fn volumes(text: &str) -> Result<Volumes, String> {
+    match text {
+        "each" => Ok(Volumes::Each),
+        "merge" => Ok(Volumes::Merge),
+        index => index.parse().map(Volumes::Only).map_err(|_| "each, merge, or a volume's index from 0".into()),
+    }
+}
+
+fn host(text: &str) -> Result<HostModel, String> {
+    if text == "open" {
+        return Ok(HostModel::Open);
+    }
+    let depth = text.strip_prefix("closed:").and_then(|depth| depth.parse().ok()).filter(|depth| *depth > 0);
+    depth
+        .map(|depth| HostModel::Closed { depth })
+        .ok_or_else(|| "open, or closed:DEPTH with a depth of at least 1".into())
+}
+
+fn start(text: &str) -> Result<StartState, String> {
+    let parse = || {
+        let rest = text.strip_prefix("aged:")?;
+        let (times, seed) = rest.split_once(':').unwrap_or((rest, "1"));
+        let overwrites_pct = u32::try_from(q::decimal(times.trim_end_matches('x'), 100).ok()?).ok()?;
+        Some(StartState::Aged { overwrites_pct, seed: seed.parse().ok()? })
+    };
+    match text {
+        "full" => Ok(StartState::Full),
+        "empty" => Ok(StartState::Empty),
+        _ => parse().ok_or_else(|| "full, empty, or aged:TIMES[:SEED] such as aged:2.5 or aged:3:42".into()),
+    }
+}
+
+fn warmup(text: &str) -> Result<Warmup, String> {
+    match (q::count(text), q::time(text)) {
+        (Ok(0), _) => Ok(Warmup::None),
+        (Ok(requests), _) => Ok(Warmup::Requests(requests)),
+        (_, Ok(time)) => Ok(Warmup::Time(time)),
+        _ => Err("a number of requests, or a time such as 60s".into()),
+    }
+}
+
+fn ssd(settings: &Settings) -> Result<SsdConfig> {
+    let mut config = settings.one("ssd.preset", |name| {
+        SsdConfig::preset(name).ok_or_else(|| {
+            let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
+            format!("one of {}", names.join(", "))
+        })
+    })?;
+    let c = &mut config;
+    let numbers = [
+        ("ssd.elements", &mut c.elements),
+        ("ssd.planes", &mut c.planes),
+        ("ssd.blocks-per-plane", &mut c.blocks_per_plane),
+        ("ssd.stride", &mut c.stride),
+        ("ssd.endurance", &mut c.endurance),
+    ];
+    for (name, field) in numbers {
+        *field = settings.optional(name, q::count32)?.unwrap_or(*field);
+    }
+    let shares = [("ssd.reserve", &mut c.reserve_bp), ("ssd.min-free", &mut c.min_free_bp)];
+    for (name, field) in shares {
+        *field = settings.optional(name, q::basis_points)?.unwrap_or(*field);
+    }
+    let times = [("ssd.read", &mut c.read), ("ssd.program", &mut c.program), ("ssd.erase", &mut c.erase)];
+    for (name, field) in times {
+        *field = settings.optional(name, q::time)?.unwrap_or(*field);
+    }
+    let switches = [("ssd.copy-back", &mut c.copy_back), ("ssd.summary-page", &mut c.summary_page)];
+    for (name, field) in switches {
+        *field = settings.optional(name, q::switch)?.unwrap_or(*field);
+    }
+    let transfer = settings.optional("ssd.transfer", |text| q::decimal(text, 1000))?;
+    c.transfer_ps_per_byte = transfer.unwrap_or(c.transfer_ps_per_byte);
+    c.parallel_units = settings.optional("ssd.parallel-units", q::count32)?.unwrap_or(c.planes);
+    Ok(config)
+}
+
+fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
+    Ok(AnalyticConfig {
+        read: settings.one("analytic.read", q::time)?,
+        program: settings.one("analytic.program", q::time)?,
+        erase: settings.one("analytic.erase", q::time)?,
+        transfer: settings.one("analytic.transfer", q::time)?,
+        include_transfer: settings.one("analytic.include-transfer", q::switch)?,
+        memory_access_ps: settings.one("analytic.memory-access", |text| q::decimal(text, 1000))?,
+    })
+}
+
+/// The experiment that the settings describe.
+pub fn experiment(settings: &Settings, trace: &TraceSettings) -> Result<Experiment> {
+    let page = settings.one("page", q::bytes)?;
+    let pages_per_block = settings.one("pages-per-block", q::count)?;
+    let geometry = PageGeometry::new(page, pages_per_block)?;
+    let device = match settings.one("device", word(&[("none", 0), ("analytic", 1), ("ssd", 2)]))? {
+        0 => DeviceConfig::None,
+        1 => DeviceConfig::Analytic(analytic(settings)?),
+        _ => DeviceConfig::Ssd(ssd(settings)?, settings.one("start", start)?),
+    };
+    let unused = match device {
+        DeviceConfig::None => ["ssd.", "analytic."].as_slice(),
+        DeviceConfig::Analytic(_) => &["ssd."],
+        DeviceConfig::Ssd(..) => &["analytic."],
+    };
+    for key in SIM {
+        let of_device = matches!(key.name, "start" | "lba-overflow") && !matches!(device, DeviceConfig::Ssd(..));
+        if (of_device || unused.iter().any(|table| key.name.starts_with(table))) && settings.is_given(key.name) {
+            bail!("'{}' has no meaning for device = {}", key.name, device.word());
+        }
+    }
+    let (times, per) = settings.one("speed", q::factor)?;
+    Ok(Experiment {
+        trace: trace.file.display().to_string(),
+        geometry,
+        policies: settings.all("policy", str::parse::<PolicySpec>)?,
+        caches: settings.all("cache", q::bytes)?,
+        device,
+        lba_overflow: settings.one(
+            "lba-overflow",
+            word(&[("wrap", LbaOverflow::Wrap), ("filter", LbaOverflow::Filter), ("compact", LbaOverflow::Compact)]),
+        )?,
+        ops: settings.one("ops", word(&[("all", Ops::All), ("writes", Ops::Writes)]))?,
+        volumes: settings.one("volumes", volumes)?,
+        speed: Speed { times, per },
+        limit: settings.optional("limit", q::count)?,
+        run: RunConfig {
+            host: settings.one("host", host)?,
+            flush: settings.one("flush", word(&[("ignore", FlushMode::Ignore), ("drain", FlushMode::Drain)]))?,
+            trim: settings.one("trim", word(&[("honour", TrimMode::Honour), ("ignore", TrimMode::Ignore)]))?,
+            subpage: settings.one("subpage", word(&[("promote", Subpage::Promote), ("rmw", Subpage::Rmw)]))?,
+            warmup: settings.one("warmup", warmup)?,
+            max_backlog: settings.one("max-backlog", q::count)?,
+            buffer_latency: settings.one("buffer-latency", q::time)?,
+            drain: settings.one("drain", q::switch)?,
+            capacity_pages: 0,
+            pages_per_block: 0,
+        },
+    })
+}
+
+/// How the experiment is carried out.
+pub fn resources(settings: &Settings) -> Result<Resources> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = settings.optional("threads", |text| match q::count32(text) {
+        Ok(n) if (1..=4096).contains(&n) => Ok(n as usize),
+        _ => Err("a number between 1 and 4096"),
+    })?;
+    Ok(Resources { threads: threads.unwrap_or(processors), memory_bytes: settings.one("memory", q::bytes)? })
+}

@@ -1,0 +1,52 @@
+//! Progress on a terminal; nothing in a pipe.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use destage_sim::experiment::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::quantity::show_count;
+
+/// Steps of the bar.
+const STEPS: u64 = 1000;
+
+/// A bar with rate and remaining time.
+pub struct Bar {
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Bar {
+    /// A bar, hidden where nobody would see it.
+    pub fn new(wanted: bool) -> Self {
+        let seen = wanted && std::io::stderr().is_terminal();
+        let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(STEPS), target);
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}  {eta} left");
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, started: Instant::now() }
+    }
+
+    /// Shows how far an experiment is.
+    pub fn show(&self, progress: Progress) {
+        let (pass, passes) = progress.pass;
+        let share = (f64::from(pass) + progress.share.unwrap_or(0.0)) / f64::from(passes.max(1));
+        let rate = progress.requests as f64 * f64::from(progress.runs) / self.started.elapsed().as_secs_f64().max(1e-3);
+        self.bar.set_position((share * STEPS as f64) as u64);
+        self.bar.set_message(format!(
+            "{} requests x {} runs, {} requests/s",
+            show_count(progress.requests),
+            progress.runs,
+            show_count(rate as u64)
+        ));
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,330 @@
+//! The binary from outside, as a user meets it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn destage(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_destage")).args(args).output().expect("the binary starts")
+}
+
+/// Standard output of a call that must succeed and say nothing on the standard error.
+fn quietly(args: &[&str]) -> String {
+    let output = destage(args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).expect("output is UTF-8")
+}
+
+/// Standard error of a call that must fail with a message and without output.
+fn refused(args: &[&str]) -> String {
+    let output = destage(args);
+    assert_eq!(output.status.code(), Some(1), "{args:?}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    String::from_utf8(output.stderr).expect("messages are UTF-8")
+}
+
+/// A small mixed trace of one volume in SPC format, from a fixed formula.
+fn small_trace(folder: &Path) -> PathBuf {
+    trace_of_volumes(folder, 1)
+}
+
+fn trace_of_volumes(folder: &Path, volumes: u64) -> PathBuf {
+    let path = folder.join("small.spc");
+    let mut text = String::new();
+    let mut x = 1_u64;
+    for i in 0..5000_u64 {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let lba = (x >> 33) % 40_000 / 8 * 8;
+        let bytes = 512 * (1 + (x >> 20) % 40);
+        let op = if x >> 60 < 4 { 'R' } else { 'W' };
+        text += &format!("{},{lba},{bytes},{op},{}.{:06}\n", (x >> 56) % volumes, i / 100, i % 100 * 10_000);
+    }
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn temporary() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}
+
+#[test]
+fn the_documented_call_prints_an_array_with_one_object_per_run() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    for device in ["none", "analytic", "ssd"] {
+        for ops in ["writes", "all"] {
+            let json = quietly(&[
+                "sim",
+                "--trace",
+                text(&trace),
+                "--policy",
+                "lru,lb-clock",
+                "--cache",
+                "1MiB,2MiB",
+                "--device",
+                device,
+                "--page",
+                "4KiB",
+                "--pages-per-block",
+                "64",
+                "--ops",
+                ops,
+                "--json",
+            ]);
+            let runs: Vec<Value> = serde_json::from_str(&json).unwrap();
+            let shape: Vec<_> =
+                runs.iter().map(|r| (r["policy"].as_str().unwrap(), r["cache_bytes"].as_u64().unwrap())).collect();
+            let (one, two) = (1 << 20, 2 << 20);
+            assert_eq!(shape, [("lru", one), ("lru", two), ("lb-clock", one), ("lb-clock", two)]);
+            for run in &runs {
+                let count = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("{name} in {run}"));
+                assert_eq!(count("accesses"), count("read_pages") + count("write_pages"));
+                assert_eq!(count("hits"), count("read_hits") + count("write_hits"));
+                assert_eq!(count("misses"), count("accesses") - count("hits"));
+                assert_eq!(count("requests"), count("read_requests") + count("write_requests"));
+                for name in ["evictions", "drain_evictions", "dirty_pages_flushed", "drain_pages_flushed", "pad_reads"]
+                {
+                    count(name);
+                }
+                assert_eq!(run["flash_writes"].is_u64(), device != "none");
+                assert_eq!(run["gc_invocations"].is_u64(), device == "ssd");
+                assert_eq!(ops == "writes", count("read_requests") == 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_schema_names_every_field_and_no_other() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let schema: Value = serde_json::from_str(&quietly(&["schema", "--json"])).unwrap();
+    let mut documented = BTreeSet::new();
+    collect_schema(&schema, "", &mut documented);
+    let mut seen = BTreeSet::new();
+    for device in ["none", "analytic", "ssd"] {
+        let json = quietly(&["sim", "--trace", text(&trace), "--device", device, "--cache", "1MiB", "--json"]);
+        collect_fields(&serde_json::from_str(&json).unwrap(), "", &mut seen);
+    }
+    let missing: Vec<_> = documented.symmetric_difference(&seen).collect();
+    assert!(missing.is_empty(), "documented and not seen, or seen and not documented: {missing:?}");
+}
+
+fn collect_schema(fields: &Value, prefix: &str, into: &mut BTreeSet<String>) {
+    for field in fields.as_array().into_iter().flatten() {
+        let full = format!("{prefix}{}", field["name"].as_str().unwrap());
+        assert!(!field["unit"].as_str().unwrap().is_empty() && !field["meaning"].as_str().unwrap().is_empty());
+        collect_schema(&field["fields"], &format!("{full}."), into);
+        into.insert(full);
+    }
+}
+
+fn collect_fields(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect_fields(item, prefix, into)),
+        Value::Object(object) => {
+            for (name, value) in object {
+                into.insert(format!("{prefix}{name}"));
+                collect_fields(value, &format!("{prefix}{name}."), into);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn results_are_the_same_bytes_every_time_and_with_any_number_of_threads() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    for form in ["--json", "--csv"] {
+        let run = |extra: &[&str]| {
+            let base = ["sim", "--trace", text(&trace), "--device", "ssd", "--cache", "1MiB,2MiB", form];
+            quietly(&[base.as_slice(), extra].concat())
+        };
+        let first = run(&["--threads", "1"]);
+        assert_eq!(first, run(&["--threads", "1"]));
+        assert_eq!(first, run(&["--threads", "3"]));
+        assert_eq!(first, run(&["--memory", "10MiB"]));
+        assert!(first.len() > 1000);
+    }
+}
+
+#[test]
+fn every_flag_is_a_key() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let scenario = folder.path().join("scenario.toml");
+    fs::write(
+        &scenario,
+        "trace = \"small.spc\"\npolicy = [\"fab\", \"bplru:padding=never\"]\ncache = [\"1MiB\"]\ndevice = \"ssd\"\n\
+         start = \"aged:0.5:7\"\nhost = \"closed:4\"\n\n[ssd]\nelements = 2\nsummary-page = false\nreserve = \"20%\"\n\
+         transfer = 2.5\n",
+    )
+    .unwrap();
+    let by_file = quietly(&["sim", "--scenario", text(&scenario), "--csv"]);
+    let by_flags = quietly(&[
+        "sim",
+        "--trace",
+        text(&trace),
+        "--policy",
+        "fab",
+        "--policy",
+        "bplru:padding=never",
+        "--cache",
+        "1MiB",
+        "--device",
+        "ssd",
+        "--start",
+        "aged:0.5:7",
+        "--host",
+        "closed:4",
+        "--ssd.elements",
+        "2",
+        "--ssd.summary-page=false",
+        "--ssd.reserve",
+        "20",
+        "--ssd.transfer",
+        "2.5",
+        "--csv",
+    ]);
+    assert_eq!(by_file, by_flags);
+    let overridden =
+        quietly(&["sim", "--scenario", text(&scenario), "--set", "policy=lru", "--cache", "2MiB", "--csv"]);
+    let rows: Vec<_> = overridden.lines().skip(1).collect();
+    assert!(rows.len() == 1 && rows[0].starts_with("lru,reads=cache,2097152,"), "{overridden}");
+}
+
+#[test]
+fn wrong_settings_are_refused_with_place_and_remedy() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let scenario = folder.path().join("wrong.toml");
+    let with_scenario = |content: &str| {
+        fs::write(&scenario, content).unwrap();
+        refused(&["sim", "--scenario", text(&scenario)])
+    };
+    let message = with_scenario("trace = \"small.spc\"\n\ncahce = \"1MiB\"\n");
+    assert!(message.contains("wrong.toml, line 3") && message.contains("did you mean 'cache'"), "{message}");
+    let message = with_scenario("trace = \"small.spc\"\npage = \"5KiB\"\n");
+    assert!(message.contains("5120 B is not a power of two"), "{message}");
+    let message = with_scenario("trace = \"small.spc\"\ncache = [\"1MiB\", \"big\"]\n");
+    assert!(message.contains("wrong.toml, line 2") && message.contains("'big': a number of bytes"), "{message}");
+    let message = with_scenario("trace = \n");
+    assert!(message.contains("wrong.toml, line 1"), "{message}");
+    let message = with_scenario("[sdd]\nplanes = 3\n");
+    assert!(message.contains("there is no table [sdd]"), "{message}");
+
+    let sim = |args: &[&str]| refused(&[["sim", "--trace", text(&trace)].as_slice(), args].concat());
+    assert!(sim(&["--policy", "lirs"]).contains("'lirs' is not known; there are none, lru"));
+    assert!(sim(&["--policy", "fab:padding=always"]).contains("no parameter 'padding'; it has reads, protect_current"));
+    assert!(sim(&["--policy", "bplru:padding=2"]).contains("padding = '2' is not"));
+    assert!(sim(&["--cache", "100"]).contains("cache = 100 B is not between one page (4096 B)"));
+    assert!(sim(&["--device", "tape"]).contains("--device = 'tape': one of none, analytic, ssd"));
+    assert!(sim(&["--ssd.planes", "4"]).contains("'ssd.planes' has no meaning for device = none"));
+    assert!(sim(&["--device", "ssd", "--ssd.reserve", "5%"]).contains("raise ssd.reserve"));
+    assert!(sim(&["--warmup", "1h"]).contains("warmup: the trace ends within it"));
+    assert!(sim(&["--set", "warmup"]).contains("write KEY=VALUE"));
+    assert!(sim(&["--json", "--csv"]).contains("cannot both go to the standard output"));
+    assert!(refused(&["sim"]).contains("give --trace FILE"));
+    let missing = refused(&["sim", "--trace", text(&folder.path().join("absent"))]);
+    assert!(missing.contains("absent"), "{missing}");
+}
+
+#[test]
+fn a_malformed_line_is_named_and_can_be_skipped() {
+    let folder = temporary();
+    let trace = folder.path().join("broken.spc");
+    let line = |i: u32| format!("0,{},{},W,0.{i:02}\n", 8 * i, if i == 3 { "many" } else { "4096" });
+    fs::write(&trace, (1..=12).map(line).collect::<String>()).unwrap();
+    let message = refused(&["sim", "--trace", text(&trace)]);
+    assert!(message.contains("broken.spc, line 3") && message.contains("many"), "{message}");
+    let output = destage(&["sim", "--trace", text(&trace), "--lenient", "--json"]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("1 lines or records were skipped"));
+    let runs: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((runs[0]["requests"].as_u64(), runs[0]["input"]["skipped_lines"].as_u64()), (Some(11), Some(1)));
+}
+
+#[test]
+fn conversion_loses_nothing() {
+    let folder = temporary();
+    let trace = trace_of_volumes(folder.path(), 2);
+    let native = folder.path().join("small.destage");
+    let output = destage(&["trace", "convert", text(&trace), text(&native)]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("5,000 requests"));
+    let head = |path: &Path| quietly(&["trace", "head", text(path), "-n", "6000"]);
+    assert_eq!(head(&trace), head(&native));
+    assert_eq!(head(&native).lines().count(), 5001);
+    let counters = |path: &Path| {
+        let csv = quietly(&["sim", "--trace", text(path), "--csv"]);
+        csv.replace(text(path), "TRACE").replace(",spc,", ",F,").replace(",native,", ",F,")
+    };
+    assert_eq!(counters(&trace), counters(&native));
+    let stat = |path: &Path| {
+        let text = quietly(&["trace", "stat", text(path), "--json"]);
+        let mut rows: Value = serde_json::from_str(&text).unwrap();
+        let row = rows[0].as_object_mut().unwrap();
+        row.remove("file");
+        row.remove("format");
+        rows
+    };
+    assert_eq!(stat(&trace), stat(&native));
+    assert_eq!(stat(&native)[0]["volumes"], 2);
+}
+
+#[test]
+fn made_up_traces_are_reproducible() {
+    let folder = temporary();
+    let make = |name: &str, seed: &str| {
+        let path = folder.path().join(name);
+        let output = destage(&[
+            "trace",
+            "synth",
+            text(&path),
+            "--length",
+            "20000",
+            "--read",
+            "20",
+            "--footprint",
+            "zipf:1",
+            "--seed",
+            seed,
+        ]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::read(path).unwrap()
+    };
+    assert_eq!(make("a", "1"), make("b", "1"));
+    assert_ne!(make("a", "1"), make("c", "2"));
+    let message = refused(&["trace", "synth", text(&folder.path().join("d")), "--read", "120"]);
+    assert!(message.contains("--read = '120'"), "{message}");
+}
+
+#[test]
+fn the_lists_are_complete() {
+    let policies = quietly(&["policies"]);
+    for name in ["none", "lru", "clock", "fab", "bplru", "lb-clock", "opt_preempt", "seq_detect"] {
+        assert!(policies.contains(name), "{name}");
+    }
+    let formats = quietly(&["trace", "formats"]);
+    for name in ["native", "msr", "spc", "blkparse", "fio", "oracle-general", "disksim", "msr-cut", "columns"] {
+        assert!(formats.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn the_table_names_the_best_policy() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let table = quietly(&["sim", "--trace", text(&trace), "--device", "ssd", "--cache", "1MiB"]);
+    assert!(table.contains("start state full") && table.contains("lowest mean response time:"), "{table}");
+    assert!(table.contains("write ampl."));
+}
