@@ -1,0 +1,40 @@
+# Two commands: `make demo` shows what destage does, `make test` checks that it does it.
+
+CARGO ?= cargo
+DENY_VERSION := 0.20.2
+OUT := out
+TRACE := traces/own.oltp-pgbench-ext4.destage
+
+.PHONY: demo test soak bench advisories clean
+
+# Which write buffer serves a real workload best? The trace is a recording of PostgreSQL under pgbench, on ext4.
+demo:
+	@sh scripts/need-tools
+	$(CARGO) build --release --locked
+	@mkdir -p $(OUT)
+	target/release/destage trace stat $(TRACE)
+	@echo
+	target/release/destage sim --scenario scenarios/demo.toml --json=$(OUT)/demo.json --csv=$(OUT)/demo.csv --timing | tee $(OUT)/demo.txt
+	@echo
+	@echo "Wrote $(OUT)/demo.txt (the table above), $(OUT)/demo.json (every figure; \`target/release/destage schema\`"
+	@echo "explains the fields) and $(OUT)/demo.csv (a row per run). Change scenarios/demo.toml, or give flags, and run again."
+
+# Formatting, lints, tests, dependency policy. Installs what it needs; what it must skip is counted at the end.
+test:
+	@DENY_VERSION=$(DENY_VERSION) sh scripts/test
+
+# The same tests with many more random cases.
+soak:
+	DESTAGE_SOAK=1 $(CARGO) test --locked --release --workspace
+
+# Speeds on one core; see docs/benchmarks.md.
+bench:
+	$(CARGO) bench --locked --workspace
+
+# Known vulnerabilities; needs the advisory database, hence the network.
+advisories:
+	$(CARGO) deny check advisories
+
+clean:
+	$(CARGO) clean
+	rm -rf $(OUT)
