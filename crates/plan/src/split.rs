@@ -117,6 +117,21 @@ pub struct PageRun {
 }
 
 impl Split {
+    /// Only the pages that are covered whole: what a discard may forget.
+    #[must_use]
+    pub const fn whole(self) -> Self {
+        let partial = match (self.pages, self.head_partial, self.tail_partial) {
+            (0 | 1, head, _) => head as u64,
+            (_, head, tail) => head as u64 + tail as u64,
+        };
+        Self {
+            first: self.first + self.head_partial as u64,
+            pages: self.pages - partial,
+            head_partial: false,
+            tail_partial: false,
+        }
+    }
+
     /// The request's pages cut at the borders of logical blocks, in ascending order.
     pub fn runs(self, geometry: PageGeometry) -> impl Iterator<Item = PageRun> {
         let n = u64::from(geometry.pages_per_block());
@@ -162,6 +177,19 @@ mod tests {
                 PageRun { block: 2, offset: 0, pages: 1 },
             ]
         );
+    }
+
+    #[test]
+    fn only_whole_pages_can_be_forgotten() {
+        let g = PageGeometry::new(4096, 64).unwrap();
+        let whole = |offset, len| (g.split(offset, len).whole().first, g.split(offset, len).whole().pages);
+        assert_eq!(whole(4096, 8192), (1, 2));
+        assert_eq!(whole(4095, 8194), (1, 2));
+        assert_eq!(whole(1, 4095), (1, 0));
+        assert_eq!(whole(1, 100), (1, 0));
+        assert_eq!(whole(1, 4096), (1, 0));
+        assert_eq!(whole(0, 4097), (0, 1));
+        assert_eq!(whole(4096, 0), (1, 0));
     }
 
     #[test]

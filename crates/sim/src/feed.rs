@@ -4,6 +4,9 @@ use destage_plan::{Nanos, Op, PageGeometry, Request};
 
 use crate::space::{PageSpace, Run, SpaceError};
 
+/// Arrivals lie before this (146 years), so that a run's times stay in range whatever devices add to them.
+const END_OF_TIME: Nanos = Nanos(u64::MAX / 4);
+
 /// One request with its place in the page space.
 #[derive(Clone, Copy, Debug)]
 pub struct FeedRequest {
@@ -11,7 +14,8 @@ pub struct FeedRequest {
     pub time: Nanos,
     /// Bytes asked for.
     pub bytes: u64,
-    /// The request's runs end here in [`Feed::runs`]; they begin where those of the request before ended.
+    /// The request's runs end here in [`Feed::runs`]; they begin where those of the request before ended. Those of a
+    /// discard are the pages that it covers whole.
     pub runs_end: u32,
     /// What is asked.
     pub op: Op,
@@ -136,14 +140,26 @@ impl Feeder {
                 request.time
             } else {
                 let scaled = u128::from(request.time.0) * u128::from(self.speed.per) / u128::from(self.speed.times);
-                Nanos(scaled.min(u128::from(u64::MAX / 2)) as u64)
+                Nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
             };
+            if time >= END_OF_TIME {
+                return Err((self.counts.read, SpaceError::Time { time: request.time }));
+            }
             if time < self.latest {
                 self.counts.reversed += 1;
             }
             self.latest = self.latest.max(time);
-            let split = geometry.split(request.offset, if request.op == Op::Flush { 0 } else { request.len });
-            let placed = self.space.place(volume, split, &mut feed.runs);
+            let (split, placed) = match request.op {
+                Op::Read | Op::Write => {
+                    let split = geometry.split(request.offset, request.len);
+                    (split, self.space.place(volume, split, &mut feed.runs))
+                }
+                Op::Discard => {
+                    let split = geometry.split(request.offset, request.len).whole();
+                    (split, self.space.place_discard(volume, split, &mut feed.runs))
+                }
+                Op::Flush => (geometry.split(0, 0), Ok(true)),
+            };
             if !placed.map_err(|error| (self.counts.read, error))? {
                 continue;
             }

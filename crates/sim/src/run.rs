@@ -572,10 +572,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
         let now = self.clock.now;
         if self.config.trim == TrimMode::Honour {
-            for (r, run) in runs.iter().enumerate() {
-                let from = run.page + u32::from(request.head_partial && r == 0);
-                let cut = u32::from(request.tail_partial && r + 1 == runs.len());
-                for page in from..(run.page + run.pages).saturating_sub(cut) {
+            for run in runs {
+                for page in run.page..run.page + run.pages {
                     self.buffer.notify(Notice::Trim { page: PageNo(page) }, &self.device, &mut NoVeto, &mut self.out);
                     self.account(Phase::Trim);
                     self.carry_out(now);
@@ -612,7 +610,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             bin.response_max = bin.response_max.max(response.0);
             if request.op == Op::Write { &mut clock.write } else { &mut clock.read }.record(response);
         }
-        if self.fed.is_multiple_of(FREE_BLOCK_SAMPLING)
+        // The first measured arrival is sampled, so that a short run has a figure too.
+        if self.counters.requests % FREE_BLOCK_SAMPLING == 1
             && let Some(ssd) = self.device.ssd()
         {
             clock.free_block_samples += 1;

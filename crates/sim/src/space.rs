@@ -1,6 +1,6 @@
 //! From (volume, byte address) to the dense page numbers that policies and devices work with.
 
-use destage_plan::{PageGeometry, PageRun};
+use destage_plan::{Nanos, PageGeometry, PageRun, Split};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -11,6 +11,10 @@ const UNTOUCHED: u32 = u32::MAX;
 const TABLE_CHUNKS: u64 = 1 << 18;
 /// Each volume has its own range of this many pages of the common address space.
 const VOLUME_PAGES_LOG2: u32 = 40;
+/// Volumes that the common address space has room for.
+const MAX_VOLUMES: u32 = 1 << 24;
+/// Pages that one read or write may touch; a longer one is a misread trace.
+const MAX_REQUEST_PAGES: u64 = 1 << 22;
 
 /// Numbers logical blocks in the order of their first touch, so that the pages of a block stay adjacent and memory is
 /// proportional to the blocks touched.
@@ -60,6 +64,15 @@ impl Directory {
 }
 
 impl Directory {
+    /// The number of the block with this address, if it has one.
+    fn get(&self, address: u64) -> Option<u32> {
+        let key = address / CHUNK_BLOCKS as u64;
+        let chunk = if key < TABLE_CHUNKS { self.low_chunks.get(key as usize) } else { self.chunk_of.get(&key) };
+        let chunk = *chunk.filter(|&&chunk| chunk != UNTOUCHED)?;
+        let number = self.chunks[chunk as usize][(address % CHUNK_BLOCKS as u64) as usize];
+        (number != UNTOUCHED).then_some(number)
+    }
+
     #[cold]
     fn find_or_add_chunk(&mut self, key: u64) -> u32 {
         let fresh = self.chunks.len() as u32;
@@ -102,6 +115,26 @@ pub enum SpaceError {
         offset: u64,
         /// Bytes.
         len: u64,
+    },
+    /// The arrival, scaled by the speed, is too late to be added to.
+    #[error(
+        "its time is {time}, which lies 146 years or more after the trace's start; check the trace's unit of time, and speed"
+    )]
+    Time {
+        /// Arrival as recorded.
+        time: Nanos,
+    },
+    /// No device takes such a request.
+    #[error("request of {pages} pages; more than 2^22 in one read or write mean that its length was misread")]
+    Length {
+        /// Pages.
+        pages: u64,
+    },
+    /// The volume's number is larger than any that is handled.
+    #[error("volume {volume} is beyond the 2^24 volumes that are handled; see volumes = merge")]
+    Volume {
+        /// Its index.
+        volume: u32,
     },
     /// More than 2^32 pages were touched.
     #[error("the trace touches more than 2^32 pages; use larger pages or a part of the trace")]
@@ -162,51 +195,58 @@ impl PageSpace {
         }
     }
 
-    /// Appends the request's page runs to `runs`; returns `false` if the request is left out.
-    #[inline]
-    pub fn place(&mut self, volume: u32, split: destage_plan::Split, runs: &mut Vec<Run>) -> Result<bool, SpaceError> {
-        let n = self.geometry.pages_per_block();
-        if split.pages == 0 {
-            return Ok(true);
+    fn check(&self, volume: u32, split: Split) -> Result<(), SpaceError> {
+        if volume >= MAX_VOLUMES {
+            return Err(SpaceError::Volume { volume });
         }
         if (split.first + split.pages) >> VOLUME_PAGES_LOG2 != 0 {
             let page = self.geometry.page_bytes();
             return Err(SpaceError::Address { offset: split.first * page, len: split.pages * page });
         }
+        Ok(())
+    }
+
+    /// Appends the page runs of a read or write to `runs`; returns `false` if it is left out.
+    #[inline]
+    pub fn place(&mut self, volume: u32, split: Split, runs: &mut Vec<Run>) -> Result<bool, SpaceError> {
+        if split.pages == 0 {
+            return Ok(true);
+        }
+        self.check(volume, split)?;
+        if split.pages > MAX_REQUEST_PAGES {
+            return Err(SpaceError::Length { pages: split.pages });
+        }
+        let n = self.geometry.pages_per_block();
+        let base = u64::from(volume) << VOLUME_PAGES_LOG2;
         match &mut self.placement {
             Placement::Unbounded(directory) => {
-                // A volume has fewer than 2^40 blocks too, so this keeps the volumes apart.
-                let volume = u64::from(volume) << VOLUME_PAGES_LOG2;
+                // A volume has fewer than 2^40 blocks too, so the base keeps the volumes' blocks apart as well.
+                let mut number = |block| {
+                    let number = directory.number(base | block);
+                    let fits = u32::try_from(u64::from(directory.blocks()) * u64::from(n)).is_ok();
+                    if fits { Ok(number) } else { Err(SpaceError::TooManyPages) }
+                };
                 if split.pages == 1 {
                     // Most requests of most traces: no loop over runs.
                     let (block, offset) = self.geometry.block_of(split.first);
-                    let block = directory.number(volume | block);
-                    if u64::from(directory.blocks()) * u64::from(n) > u64::from(u32::MAX) {
-                        return Err(SpaceError::TooManyPages);
-                    }
-                    runs.push(Run { page: block * n + offset, pages: 1 });
+                    runs.push(Run { page: number(block)? * n + offset, pages: 1 });
                     return Ok(true);
                 }
                 for PageRun { block, offset, pages } in split.runs(self.geometry) {
-                    let block = directory.number(volume | block);
-                    if u64::from(directory.blocks()) * u64::from(n) > u64::from(u32::MAX) {
-                        return Err(SpaceError::TooManyPages);
-                    }
-                    runs.push(Run { page: block * n + offset, pages });
+                    runs.push(Run { page: number(block)? * n + offset, pages });
                 }
             }
             Placement::Compact { directory, blocks } => {
-                let volume = u64::from(volume) << VOLUME_PAGES_LOG2;
                 let mut beyond = false;
                 for PageRun { block, offset, pages } in split.runs(self.geometry) {
-                    let block = directory.number(volume | block);
-                    beyond |= block >= *blocks;
-                    runs.push(Run { page: block % *blocks * n + offset, pages });
+                    let number = directory.number(base | block);
+                    beyond |= number >= *blocks;
+                    runs.push(Run { page: number % *blocks * n + offset, pages });
                 }
                 self.overflowed += u64::from(beyond);
             }
             Placement::Modulo { pages: device, filter } => {
-                let mut first = u64::from(volume) << VOLUME_PAGES_LOG2 | split.first;
+                let mut first = base | split.first;
                 if first + split.pages > *device {
                     self.overflowed += 1;
                     if *filter {
@@ -214,16 +254,51 @@ impl PageSpace {
                     }
                     first %= *device;
                 }
-                let mut left = split.pages;
-                while left > 0 {
-                    let here = left.min(*device - first);
-                    runs.push(Run { page: first as u32, pages: here as u32 });
-                    left -= here;
-                    first = 0;
-                }
+                wrap(first, split.pages, *device, runs);
             }
         }
         Ok(true)
+    }
+
+    /// Appends the page runs of a discard to `runs`: of blocks that were touched before, since there is nothing to
+    /// forget in others, and a discard of a whole disk shall not cost memory. Returns `false` if it is left out.
+    pub fn place_discard(&mut self, volume: u32, split: Split, runs: &mut Vec<Run>) -> Result<bool, SpaceError> {
+        self.check(volume, split)?;
+        let n = self.geometry.pages_per_block();
+        let base = u64::from(volume) << VOLUME_PAGES_LOG2;
+        match &self.placement {
+            Placement::Unbounded(directory) | Placement::Compact { directory, .. } => {
+                let blocks = match self.placement {
+                    Placement::Compact { blocks, .. } => blocks,
+                    _ => u32::MAX,
+                };
+                for PageRun { block, offset, pages } in split.runs(self.geometry) {
+                    if let Some(number) = directory.get(base | block) {
+                        runs.push(Run { page: number % blocks * n + offset, pages });
+                    }
+                }
+            }
+            Placement::Modulo { pages: device, filter } => {
+                let beyond = (base | split.first) + split.pages > *device;
+                self.overflowed += u64::from(beyond);
+                if beyond && *filter {
+                    return Ok(false);
+                }
+                wrap((base | split.first) % *device, split.pages.min(*device), *device, runs);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Runs of pages from `first` on, which begin anew at the device's end.
+#[inline]
+fn wrap(mut first: u64, mut pages: u64, device: u64, runs: &mut Vec<Run>) {
+    while pages > 0 {
+        let here = pages.min(device - first);
+        runs.push(Run { page: first as u32, pages: here as u32 });
+        pages -= here;
+        first = 0;
     }
 }
 
@@ -271,6 +346,31 @@ mod tests {
         assert_eq!(place(&mut compact, 3, 4000 * 4096, 4096), [(0, 1)]);
         assert_eq!(place(&mut compact, 0, 4 * 4096, 8 * 4096), [(4, 4), (0, 4)]);
         assert_eq!(compact.overflowed, 1);
+    }
+
+    #[test]
+    fn a_discard_touches_only_what_was_touched() {
+        let g = PageGeometry::new(4096, 4).unwrap();
+        let mut space = PageSpace::unbounded(g);
+        place(&mut space, 0, 4 * 4096, 4096);
+        let mut runs = Vec::new();
+        assert!(space.place_discard(0, g.split(0, 1 << 40), &mut runs).unwrap());
+        assert_eq!(runs, [Run { page: 0, pages: 4 }]);
+        assert_eq!(space.pages(), 4);
+        let mut device = PageSpace::bounded(g, 16, LbaOverflow::Wrap);
+        runs.clear();
+        assert!(device.place_discard(0, g.split(8 * 4096, 1 << 40), &mut runs).unwrap());
+        assert_eq!(runs, [Run { page: 8, pages: 8 }, Run { page: 0, pages: 8 }]);
+    }
+
+    #[test]
+    fn requests_that_nothing_could_hold_are_errors() {
+        let g = PageGeometry::new(512, 4).unwrap();
+        let mut space = PageSpace::unbounded(g);
+        let mut refused =
+            |volume, offset, len| space.place(volume, g.split(offset, len), &mut Vec::new()).unwrap_err().to_string();
+        assert!(refused(0, 0, 1 << 32).contains("2^22"));
+        assert!(refused(1 << 24, 0, 512).contains("2^24 volumes"));
     }
 
     #[test]

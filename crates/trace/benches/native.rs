@@ -4,6 +4,9 @@
 //! reads, Poisson arrivals, a scattered Zipf footprint over 64 GiB); `oltp` is the recording `own.oltp-pgbench-ext4`
 //! of the shared traces, repeated. The aim is 50 M requests/s in each.
 //! `native/write`: a million requests of each, encoded.
+//!
+//! Seen on one core of a 2.3 GHz Xeon (family 6, model 207) that was otherwise idle: scan 135 and 70 M requests/s, write
+//! 10 and 6.7. About half of the scan of `oltp` is zstd; of `zipf-4KiB`, most of whose bytes are stored, a third.
 
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};

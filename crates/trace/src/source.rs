@@ -20,6 +20,7 @@ pub struct Skipped {
 pub trait Source: Send {
     /// Replaces the content of `out` by the next requests, at most [`BATCH_REQUESTS`] (a line that yields two requests
     /// may exceed it by one). `out` is empty afterwards only at the end of the trace.
+    /// After an error there are no further requests: later calls leave `out` empty or return an error again.
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError>;
 
     /// The trace's own names for its volumes seen so far; [`Request::volume`] is the index. May be shorter than the

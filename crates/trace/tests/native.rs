@@ -374,7 +374,7 @@ fn damage_behind_right_checksums_never_panics() {
     let payload = &good[FILE_HEADER + RECORD_HEADER..][..bytes];
     let mut refused = 0;
     let mut x = 1_u64;
-    for round in 0..20_000 {
+    for round in 0..5_000 {
         let mut payload = payload.to_vec();
         for _ in 0..=round % 3 {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -396,7 +396,7 @@ fn damage_behind_right_checksums_never_panics() {
             Err(_) => refused += 1,
         }
     }
-    assert!(refused > 5_000, "{refused} of 20000 refused");
+    assert!(refused > 1_000, "{refused} of 5000 refused");
 }
 
 /// An input that never ends, to see how much a reader takes of it.

@@ -7,6 +7,9 @@ use destage_plan::Nanos;
 use super::geometry::SsdShape;
 use super::pool::{PageStates, Pool};
 
+/// Collections that an element keeps in mind ahead of time. One that is further behind is overloaded beyond any use of
+/// its response times; the last of them then stands for all that follow.
+const COLLECTIONS_AHEAD: usize = 1 << 14;
 /// A logical page without a place.
 const UNMAPPED: u32 = u32::MAX;
 
@@ -308,7 +311,11 @@ impl Element {
         while self.collections.front().is_some_and(|&(_, end)| end <= now) {
             self.collections.pop_front();
         }
-        self.collections.push_back((start, start + time));
+        if self.collections.len() < COLLECTIONS_AHEAD {
+            self.collections.push_back((start, start + time));
+        } else if let Some(last) = self.collections.back_mut() {
+            last.1 = start + time;
+        }
     }
 
     /// Moves the valid pages of the pool's best victim and erases it; returns the time it takes.

@@ -77,6 +77,11 @@ impl SsdConfig {
     }
 }
 
+/// The longest operation of a chip: a second.
+const LONGEST_OPERATION: Nanos = Nanos(1_000_000_000);
+/// The slowest transfer: a byte in a microsecond.
+const SLOWEST_TRANSFER_PS: u64 = 1_000_000;
+
 /// Why an SSD of this shape cannot work. Each says which key to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
@@ -164,6 +169,14 @@ impl SsdShape {
         range("stride", c.stride, 1, 1 << 20)?;
         range("parallel-units", c.parallel_units, 1, u64::from(c.planes))?;
         range("endurance", c.endurance, 1, u64::from(u32::MAX))?;
+        // Sums of times stay in range, whatever a run is made of.
+        let bounded = |key, value, max| {
+            if value <= max { Ok(()) } else { Err(GeometryError::Range { key, value, min: 0, max }) }
+        };
+        bounded("read (in ns)", c.read.0, LONGEST_OPERATION.0)?;
+        bounded("program (in ns)", c.program.0, LONGEST_OPERATION.0)?;
+        bounded("erase (in ns)", c.erase.0, LONGEST_OPERATION.0)?;
+        bounded("transfer (in ps/B)", c.transfer_ps_per_byte, SLOWEST_TRANSFER_PS)?;
         if c.summary_page && n < 2 {
             return Err(GeometryError::Range {
                 key: "summary-page with pages-per-block",
@@ -263,6 +276,8 @@ mod tests {
         assert!(message(|c| c.elements = 0).contains("ssd.elements = 0"));
         assert!(message(|c| c.reserve_bp = 500).contains("raise ssd.reserve"));
         assert!(message(|c| c.blocks_per_plane = 1 << 24).contains("raw pages"));
+        assert!(message(|c| c.erase = Nanos(2_000_000_000)).contains("ssd.erase (in ns) = 2000000000 is not between 0"));
+        assert!(message(|c| c.transfer_ps_per_byte = u64::MAX).contains("and 1000000"));
         assert!(message(|c| c.parallel_units = 5).contains("ssd.parallel-units = 5"));
     }
 }

@@ -174,7 +174,9 @@ impl DeviceView for Ssd {
 
     fn collecting(&self, unit: u32) -> bool {
         let now = self.now;
-        self.elements[unit as usize].collections.iter().any(|&(start, end)| start <= now && now < end)
+        // They follow each other in time, and only few have ended.
+        let mut collections = self.elements[unit as usize].collections.iter();
+        collections.find(|&&(_, end)| now < end).is_some_and(|&(start, _)| start <= now)
     }
 
     fn free_blocks(&self, unit: u32) -> u32 {
