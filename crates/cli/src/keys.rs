@@ -14,90 +14,79 @@ use destage_sim::ssd::{PRESETS, SsdConfig, StartState};
 use destage_trace::{FormatSpec, OpenOptions};
 
 use crate::quantity as q;
-use crate::settings::{Key, Settings, Takes};
-
-const fn key(name: &'static str, value: &'static str, default: &'static str, help: &'static str) -> Key {
-    Key { name, value, default, help, takes: Takes::One }
-}
-
-const fn list(name: &'static str, value: &'static str, default: &'static str, help: &'static str) -> Key {
-    Key { name, value, default, help, takes: Takes::Several }
-}
-
-const fn switch(name: &'static str, default: &'static str, help: &'static str) -> Key {
-    Key { name, value: "true|false", default, help, takes: Takes::Switch }
-}
-
-const fn file(name: &'static str, help: &'static str) -> Key {
-    Key { name, value: "FILE", default: "", help, takes: Takes::File }
-}
+use crate::settings::{Key, Settings};
 
 /// Every setting of `destage sim`.
 pub const SIM: &[Key] = &[
-    key("trace", "FILE", "", "The trace; - for the standard input. In a scenario file relative to that file"),
-    key("format", "FORMAT", "", "Its format where the content does not decide; see `destage trace formats`"),
-    switch("lenient", "false", "Leave out and count lines that cannot be read"),
-    key("limit", "REQUESTS", "", "Read at most so many requests"),
-    key("volumes", "N|merge|each", "each", "Take one volume, lay all over each other, or keep each apart"),
-    key("ops", "all|writes", "all", "Which operations take part; writes leaves out the reads"),
-    list("policy", "NAME[:KEY=VALUE...]", "lru,clock,fab,bplru,lb-clock", "Policies; see `destage policies`"),
-    list("cache", "SIZE", "1MiB,4MiB,16MiB,64MiB", "Buffer sizes, in data held"),
-    key("page", "SIZE", "4KiB", "Page size"),
-    key("pages-per-block", "PAGES", "64", "Pages in a logical block and in an erase block"),
-    key(
+    Key::one("trace", "FILE", "", "The trace; - for the standard input. In a scenario file relative to that file"),
+    Key::one("format", "FORMAT", "", "Its format where the content does not decide; see `destage trace formats`"),
+    Key::switch("lenient", "false", "Leave out and count lines that cannot be read"),
+    Key::one("limit", "REQUESTS", "", "Read at most so many requests"),
+    Key::one("volumes", "N|merge|each", "each", "Take one volume, lay all over each other, or keep each apart"),
+    Key::one("ops", "all|writes", "all", "Which operations take part; writes leaves out the reads"),
+    Key::list("policy", "NAME[:KEY=VALUE...]", "lru,clock,fab,bplru,lb-clock", "Policies; see `destage policies`"),
+    Key::list("cache", "SIZE", "1MiB,4MiB,16MiB,64MiB", "Buffer sizes, in data held"),
+    Key::one("page", "SIZE", "4KiB", "Page size"),
+    Key::one("pages-per-block", "PAGES", "64", "Pages in a logical block and in an erase block"),
+    Key::one(
         "subpage",
         "promote|rmw",
         "promote",
         "A write of part of a page: a page write, or preceded by a read on a miss",
     ),
-    key("flush", "ignore|drain", "ignore", "A host flush: nothing (non-volatile buffer), or write all dirty pages"),
-    key("trim", "honour|ignore", "honour", "A discard: buffer and device forget the pages, or nothing"),
-    key("device", "none|analytic|ssd", "none", "The device below the buffer"),
-    key(
+    Key::one(
+        "flush",
+        "ignore|drain",
+        "ignore",
+        "A host flush: nothing (non-volatile buffer), or write all dirty pages",
+    ),
+    Key::one("trim", "honour|ignore", "honour", "A discard: buffer and device forget the pages, or nothing"),
+    Key::one("device", "none|analytic|ssd", "none", "The device below the buffer"),
+    Key::one(
         "start",
         "full|empty|aged:TIMES[:SEED]",
         "full",
         "What the flash holds at first; aged: TIMES random overwrites",
     ),
-    key(
+    Key::one(
         "lba-overflow",
         "wrap|filter|compact",
         "wrap",
         "Addresses beyond the device: modulo its size, left out, or blocks in order of first touch",
     ),
-    key("host", "open|closed:DEPTH", "open", "Requests arrive at trace time, or DEPTH are always outstanding"),
-    key("speed", "FACTOR", "1", "Play the trace so many times faster"),
-    key("warmup", "REQUESTS|TIME", "0", "What is simulated first and not measured"),
-    key("max-backlog", "REQUESTS", "10000", "With more outstanding requests an open-loop run is saturated"),
-    key("buffer-latency", "TIME", "1us", "Copying a page between host and buffer"),
-    switch("drain", "true", "Count the final drain of the buffer"),
-    file("json", "Write the results as JSON, to the standard output in place of the table or to a file"),
-    file("csv", "Write the results as CSV, likewise"),
-    switch("timing", "false", "Print wall time and rates to the standard error"),
-    switch("progress", "true", "Show progress where the standard error is a terminal"),
-    key("threads", "N", "", "Threads that simulate; without influence on results [default: the processors]"),
-    key("memory", "SIZE", "2GiB", "Memory for simulated devices; beyond it the trace is read again for the rest"),
-    key("ssd.preset", "NAME", "lawc", "lawc, gcar or 80gb; the other keys change it"),
-    key("ssd.elements", "N", "", "Elements (packages), each serving one operation at a time"),
-    key("ssd.planes", "N", "", "Planes in an element"),
-    key("ssd.blocks-per-plane", "N", "", "Erase blocks in a plane"),
-    key("ssd.reserve", "PERCENT", "", "Blocks of each plane that are not exported [default: 15%]"),
-    key("ssd.min-free", "PERCENT", "", "Free blocks at or below which an element collects [default: 5%]"),
-    key("ssd.read", "TIME", "", "Reading a page [default: 25us]"),
-    key("ssd.program", "TIME", "", "Programming a page [default: 200us]"),
-    key("ssd.erase", "TIME", "", "Erasing a block [default: 1.5ms]"),
-    key("ssd.transfer", "NS", "", "Moving a byte to or from an element, in ns; a sector moves 528 [default: 25]"),
-    switch("ssd.copy-back", "", "Copy valid pages inside their plane; planes work in parallel [default: false]"),
-    key("ssd.parallel-units", "N", "", "With copy-back: planes that can work at a time [default: all]"),
-    key("ssd.stride", "PAGES", "", "Consecutive pages on the same element [default: 1]"),
-    switch("ssd.summary-page", "", "The last page of each block holds no data [default: true]"),
-    key("ssd.endurance", "ERASES", "", "Erases that a block endures [default: 100000]"),
-    key("analytic.read", "TIME", "25us", "Reading a page"),
-    key("analytic.program", "TIME", "200us", "Programming a page"),
-    key("analytic.erase", "TIME", "1.5ms", "Erasing a block"),
-    key("analytic.transfer", "TIME", "13.65us", "Moving a page"),
-    switch("analytic.include-transfer", "true", "Whether reads and programs include the transfer"),
-    key("analytic.memory-access", "NS", "2.5", "A memory access of the algorithm, in ns"),
+    Key::one("host", "open|closed:DEPTH", "open", "Requests arrive at trace time, or DEPTH are always outstanding"),
+    Key::one("speed", "FACTOR", "1", "Play the trace so many times faster"),
+    Key::one("warmup", "REQUESTS|TIME", "0", "What is simulated first and not measured"),
+    Key::one("max-backlog", "REQUESTS", "10000", "With more outstanding requests an open-loop run is saturated"),
+    Key::one("buffer-latency", "TIME", "1us", "Copying a page between host and buffer"),
+    Key::switch("drain", "true", "Count the final drain of the buffer"),
+    Key::file("json", "Write the results as JSON, to the standard output in place of the table or to a file"),
+    Key::file("csv", "Write the results as CSV, likewise"),
+    Key::switch("timing", "false", "Print wall time and rates to the standard error"),
+    Key::switch("progress", "true", "Show progress where the standard error is a terminal"),
+    Key::one("threads", "N", "", "Threads that simulate; without influence on results [default: the processors]"),
+    Key::one("memory", "SIZE", "2GiB", "Memory for simulated devices; beyond it the trace is read again for the rest"),
+    Key::one("ssd.preset", "NAME", "lawc", "lawc, gcar or 80gb; the other keys change it"),
+    Key::one("ssd.elements", "N", "", "Elements (packages), each serving one operation at a time"),
+    Key::one("ssd.planes", "N", "", "Planes in an element"),
+    Key::one("ssd.blocks-per-plane", "N", "", "Erase blocks in a plane"),
+    Key::one("ssd.reserve", "PERCENT", "", "Blocks of each plane that are not exported [default: 15%]"),
+    Key::one("ssd.min-free", "PERCENT", "", "Free blocks at or below which an element collects [default: 5%]"),
+    Key::one("ssd.read", "TIME", "", "Reading a page [default: 25us]"),
+    Key::one("ssd.program", "TIME", "", "Programming a page [default: 200us]"),
+    Key::one("ssd.erase", "TIME", "", "Erasing a block [default: 1.5ms]"),
+    Key::one("ssd.transfer", "NS", "", "Moving a byte to or from an element, in ns; a sector moves 528 [default: 25]"),
+    Key::switch("ssd.copy-back", "", "Copy valid pages inside their plane; planes work in parallel [default: false]"),
+    Key::one("ssd.parallel-units", "N", "", "With copy-back: planes that can work at a time [default: all]"),
+    Key::one("ssd.stride", "PAGES", "", "Consecutive pages on the same element [default: 1]"),
+    Key::switch("ssd.summary-page", "", "The last page of each block holds no data [default: true]"),
+    Key::one("ssd.endurance", "ERASES", "", "Erases that a block endures [default: 100000]"),
+    Key::one("analytic.read", "TIME", "25us", "Reading a page"),
+    Key::one("analytic.program", "TIME", "200us", "Programming a page"),
+    Key::one("analytic.erase", "TIME", "1.5ms", "Erasing a block"),
+    Key::one("analytic.transfer", "TIME", "13.65us", "Moving a page"),
+    Key::switch("analytic.include-transfer", "true", "Whether reads and programs include the transfer"),
+    Key::one("analytic.memory-access", "NS", "2.5", "A memory access of the algorithm, in ns"),
 ];
 
 /// The trace and how to open it.

@@ -149,7 +149,7 @@ fn ssd_table(results: &[RunResult]) -> Table {
                 row.extend([all.p50, all.p99, all.p99_9].map(|t| show_time(t as f64)));
             }
             None => {
-                row.extend([if r.saturated.is_some() { "saturated" } else { "-" }, "-", "-", "-"].map(String::from))
+                row.extend([if r.saturated.is_some() { "saturated" } else { "-" }, "-", "-", "-"].map(String::from));
             }
         }
         row.push(decimals(r.ssd.as_ref().and_then(|s| s.write_amplification), 2));

@@ -24,6 +24,28 @@ pub struct Key {
     pub takes: Takes,
 }
 
+impl Key {
+    /// A setting with one value.
+    pub const fn one(name: &'static str, value: &'static str, default: &'static str, help: &'static str) -> Self {
+        Self { name, value, default, help, takes: Takes::One }
+    }
+
+    /// A setting with several values.
+    pub const fn list(name: &'static str, value: &'static str, default: &'static str, help: &'static str) -> Self {
+        Self { name, value, default, help, takes: Takes::Several }
+    }
+
+    /// A switch.
+    pub const fn switch(name: &'static str, default: &'static str, help: &'static str) -> Self {
+        Self { name, value: "true|false", default, help, takes: Takes::Switch }
+    }
+
+    /// A file to write.
+    pub const fn file(name: &'static str, help: &'static str) -> Self {
+        Self { name, value: "FILE", default: "", help, takes: Takes::File }
+    }
+}
+
 /// How many values a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {

@@ -1,6 +1,7 @@
 //! The binary from outside, as a user meets it.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -41,7 +42,8 @@ fn trace_of_volumes(folder: &Path, volumes: u64) -> PathBuf {
         let lba = (x >> 33) % 40_000 / 8 * 8;
         let bytes = 512 * (1 + (x >> 20) % 40);
         let op = if x >> 60 < 4 { 'R' } else { 'W' };
-        text += &format!("{},{lba},{bytes},{op},{}.{:06}\n", (x >> 56) % volumes, i / 100, i % 100 * 10_000);
+        let (volume, seconds, micros) = ((x >> 56) % volumes, i / 100, i % 100 * 10_000);
+        writeln!(text, "{volume},{lba},{bytes},{op},{seconds}.{micros:06}").unwrap();
     }
     fs::write(&path, text).unwrap();
     path

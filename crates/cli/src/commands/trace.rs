@@ -14,37 +14,33 @@ use serde_json::json;
 
 use crate::output;
 use crate::quantity::{self as q, show_count};
-use crate::settings::{self, Key, Settings, Takes};
-
-const fn key(name: &'static str, value: &'static str, default: &'static str, help: &'static str) -> Key {
-    Key { name, value, default, help, takes: Takes::One }
-}
+use crate::settings::{self, Key, Settings};
 
 /// The settings of `destage trace synth`.
 const SYNTH: &[Key] = &[
-    key("length", "REQUESTS|TIME", "100000", "How many requests, or for how long: 60s"),
-    key("sizes", "SIZE:WEIGHT,...", "4KiB:1", "Request sizes and their weights"),
-    key("read", "PERCENT", "0", "Share of reads"),
-    key("discard", "PERCENT", "0", "Share of discards"),
-    key(
+    Key::one("length", "REQUESTS|TIME", "100000", "How many requests, or for how long: 60s"),
+    Key::one("sizes", "SIZE:WEIGHT,...", "4KiB:1", "Request sizes and their weights"),
+    Key::one("read", "PERCENT", "0", "Share of reads"),
+    Key::one("discard", "PERCENT", "0", "Share of discards"),
+    Key::one(
         "arrivals",
         "PROCESS",
         "poisson:1ms",
         "closed (all at 0), constant:TIME, poisson:MEAN, or on-off:INTERVAL,ON,OFF (bursts)",
     ),
-    key("sequential", "PERCENT", "0", "Share of requests that begin where the one before of their kind ended"),
-    key(
+    Key::one("sequential", "PERCENT", "0", "Share of requests that begin where the one before of their kind ended"),
+    Key::one(
         "footprint",
         "FOOTPRINT",
         "uniform",
         "Where the others go: uniform, zipf:ALPHA[,scattered], or hot-cold:SPACE%,ACCESSES%",
     ),
-    key("align", "SIZE", "4KiB", "Alignment of random addresses"),
-    key("space", "SIZE", "1GiB", "Size of each volume"),
-    key("volumes", "COUNT[:PERCENT]", "1", "Volumes, and the first one's share of the requests"),
-    key("flush-every", "WRITES", "0", "A flush after every so many writes; 0 for none"),
-    key("seed", "SEED", "1", "Which of the traces with these properties"),
-    key("level", "LEVEL", "3", "Compression level of the native format, 1 to 22"),
+    Key::one("align", "SIZE", "4KiB", "Alignment of random addresses"),
+    Key::one("space", "SIZE", "1GiB", "Size of each volume"),
+    Key::one("volumes", "COUNT[:PERCENT]", "1", "Volumes, and the first one's share of the requests"),
+    Key::one("flush-every", "WRITES", "0", "A flush after every so many writes; 0 for none"),
+    Key::one("seed", "SEED", "1", "Which of the traces with these properties"),
+    Key::one("level", "LEVEL", "3", "Compression level of the native format, 1 to 22"),
 ];
 
 fn input_args() -> [Arg; 2] {

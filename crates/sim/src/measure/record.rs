@@ -26,7 +26,7 @@ macro_rules! record {
         $(#[$meta])*
         #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
         pub struct $name {
-            $(#[doc = concat!($meaning, " [", $unit, "]")] pub $field: $type,)+
+            $(#[doc = concat!($meaning, " (unit: ", $unit, ")")] pub $field: $type,)+
         }
 
         impl $name {
