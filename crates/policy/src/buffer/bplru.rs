@@ -6,7 +6,7 @@
 //!
 //! Resolved: a read of a buffered page is served and moves nothing, other reads go to flash; a sequence is the offsets
 //! 0, 1, …, N−1 each written exactly once and in order since the block entered (`seq_detect=ordered`), or, as LB-CLOCK
-//! describes it, a write to the last page while all others are buffered (`last_page_full`).
+//! describes it, a write to the last page while all others are buffered (`last_page_full`). A trim breaks a sequence.
 
 use destage_plan::PageNo;
 
@@ -88,7 +88,8 @@ impl Registered for Bplru {
             share => {
                 let share = share.parse::<f64>().ok().filter(|f| (0.0..=1.0).contains(f));
                 let share = share.ok_or_else(|| params.refuse(PADDING.name))?;
-                (0..=n).find(|&pages| f64::from(pages) >= share * f64::from(n)).unwrap_or(n)
+                // The quotient is rounded as the share was: 7 / 100 is 0.07, whereas 0.07 * 100 is more than 7.
+                (0..=n).find(|&pages| f64::from(pages) / f64::from(n) >= share).unwrap_or(n)
             }
         };
         let detect = params.choice(
@@ -121,14 +122,16 @@ impl Bplru {
     fn victim<V: Veto>(&mut self, current: u32, veto: &mut V) -> Option<u32> {
         self.memory_accesses += 1;
         let last = self.list.prev(0);
-        if !V::ACTIVE && !(self.protect_current && last == current + 1) {
+        // A block that is alone has no other to be spared for.
+        let protect = self.protect_current && self.list.next(0) != last;
+        if !V::ACTIVE && (!protect || last != current + 1) {
             return Some(last - 1);
         }
         let mut unprotected = None;
         let mut node = last;
         while node != 0 {
             let block = node - 1;
-            if !(self.protect_current && block == current) {
+            if !(protect && block == current) {
                 unprotected = unprotected.or(Some(block));
                 let first = PageNo(block * self.pages_per_block);
                 let cached = self.cached.of(block);

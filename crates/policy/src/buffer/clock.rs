@@ -3,7 +3,8 @@
 //! Idea: a ring of frames, a hand, a reference bit per frame. An access sets the bit; the hand clears bits until it
 //! stands on a frame whose bit is 0, and that page leaves. The new page takes its slot and the hand moves on.
 //!
-//! Resolved: the slots fill in order while the hand stays at slot 0; a slot emptied by a trim is filled first.
+//! Resolved: the slots fill in order while the hand stays at slot 0; a slot emptied by a trim is filled first, the last
+//! one emptied before the others. A flush goes once around from the hand.
 
 use destage_plan::PageNo;
 
@@ -71,26 +72,31 @@ impl Clock {
     /// Moves the hand to the frame to give up; `false` if every page is vetoed and the access shall bypass.
     #[inline]
     fn find_victim<V: Veto>(&mut self, veto: &mut V) -> bool {
-        // Frames with bit 0 passed over in a row, without one whose bit was cleared in between.
-        let mut passed = 0;
+        let wanted = if V::ACTIVE { self.first_not_vetoed(veto) } else { None };
+        if V::ACTIVE && wanted.is_none() && veto.exhausted() == Exhausted::Bypass {
+            return false;
+        }
         loop {
             self.memory_accesses += 1;
             let frame = &mut self.frames[self.hand as usize];
             if frame.referenced {
                 frame.referenced = false;
-                passed = 0;
-            } else if V::ACTIVE && veto.passes_over(Candidate::Page(PageNo(frame.page))) {
-                passed += 1;
-                if passed == self.capacity {
-                    // A whole turn of frames that were all passed over: the hand is back where the turn began.
-                    self.advance();
-                    return veto.exhausted() == Exhausted::TakeBase;
-                }
-            } else {
+            } else if wanted.is_none_or(|at| at == self.hand) {
                 return true;
             }
             self.advance();
         }
+    }
+
+    /// The first frame that the hand would meet with bit 0 and that is not vetoed: one whose bit is 0 now or, at its
+    /// second visit, one whose bit it cleared. Looking changes nothing: the hand starts afresh if all are vetoed.
+    fn first_not_vetoed<V: Veto>(&self, veto: &mut V) -> Option<u32> {
+        let (behind, ahead) = self.frames.split_at(self.hand as usize);
+        let turn = || (self.hand..).zip(ahead).chain((0..).zip(behind));
+        [false, true].into_iter().find_map(|referenced| {
+            let mut met = turn().filter(|(_, frame)| frame.referenced == referenced);
+            met.find(|(_, frame)| !veto.passes_over(Candidate::Page(PageNo(frame.page)))).map(|(at, _)| at)
+        })
     }
 }
 
@@ -107,10 +113,11 @@ impl Buffer for Clock {
         veto: &mut V,
         out: &mut Evictions,
     ) -> Outcome {
-        self.memory_accesses += 2;
+        self.memory_accesses += 1;
         let page = access.page;
         let slot = self.slot_of[page.index()];
         if slot != 0 {
+            self.memory_accesses += 1;
             let frame = &mut self.frames[slot as usize - 1];
             frame.referenced = true;
             frame.dirty |= access.write;
@@ -140,6 +147,7 @@ impl Buffer for Clock {
             self.advance();
             at
         };
+        self.memory_accesses += 1;
         self.slot_of[page.index()] = at + 1;
         Outcome::Inserted
     }

@@ -102,7 +102,8 @@ impl Evictions {
     #[inline]
     pub fn group(&mut self, kind: Kind, pages: impl Iterator<Item = PageNo>) -> bool {
         let start = self.pages.len() as u32;
-        self.pages.extend(pages);
+        // Internal iteration: twice as fast as `extend` over the bitmaps' nested iterators.
+        pages.for_each(|page| self.pages.push(page));
         let end = self.pages.len() as u32;
         if start == end {
             return false;

@@ -108,6 +108,7 @@ impl Fab {
     /// Records a use of `block`, which holds `before` pages and now `count[block]`.
     #[inline]
     fn touch(&mut self, block: u32, before: u32) {
+        self.memory_accesses += 1;
         let size = self.count[block as usize];
         self.used[block as usize] = self.accesses;
         let node = self.node(block);
@@ -145,7 +146,9 @@ impl Fab {
         let first_block = self.pages_per_block + 1;
         let largest = self.largest_size_below(self.pages_per_block + 1);
         let base = self.lists.prev(largest) - first_block;
-        if !V::ACTIVE && !(self.protect_current && base == current) {
+        // A block that is alone has no other to be spared for.
+        let protect = self.protect_current && self.blocks > 1;
+        if !V::ACTIVE && (!protect || base != current) {
             return Some(base);
         }
         let mut unprotected = None;
@@ -154,7 +157,7 @@ impl Fab {
             let mut node = self.lists.prev(size);
             while node != size {
                 let block = node - first_block;
-                if !(self.protect_current && block == current) {
+                if !(protect && block == current) {
                     unprotected = unprotected.or(Some(block));
                     let first = PageNo(block * self.pages_per_block);
                     let candidate = Candidate::Block { first, cached: self.cached.of(block), padded: false };
@@ -236,7 +239,7 @@ impl Buffer for Fab {
         out: &mut Evictions,
     ) -> Outcome {
         self.accesses += 1;
-        self.memory_accesses += 2;
+        self.memory_accesses += 1;
         let (block, offset) = (access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block);
         if self.cached.get(block, offset) {
             if access.write {

@@ -7,7 +7,8 @@
 //! Resolved (specs §10.5): the blocks reset in this very round are no candidates unless the hand made a whole turn
 //! (`candidate_rule`, Fig. 2 of the paper); ties go to the first block clockwise from the hand; a new block enters right
 //! before the block the hand pointed at when the access began (`insert_anchor`); the previous victim's size before
-//! there was one is N (`prev_init`); a read sets no bit (`read_sets_bit`) and read misses are not cached.
+//! there was one is N (`prev_init`); a read sets no bit (`read_sets_bit`) and read misses are not cached. A flush gives
+//! the blocks up clockwise from the hand and is no eviction for `prev`; a trim leaves the block where it is.
 //!
 //! The victim is found without a scan of the ring: every block carries a label, and the labels ascend clockwise from the
 //! hand, because the hand gives each block that it passes the next higher one. Blocks with bit 0 stand in a heap by
@@ -263,9 +264,21 @@ impl LbClock {
         self.reset.clear();
     }
 
+    /// Whether `block` may leave for a page of `current`. The first one that would without a veto is noted in `base`.
+    #[inline]
+    fn may_leave<V: Veto>(&self, block: u32, current: u32, veto: &mut V, base: &mut Option<u32>) -> bool {
+        // A block that is alone has no other to be spared for.
+        if self.protect_current && block == current && self.ring_len > 1 {
+            return false;
+        }
+        base.get_or_insert(block);
+        let first = PageNo(block * self.pages_per_block);
+        !veto.passes_over(Candidate::Block { first, cached: self.cached.of(block), padded: false })
+    }
+
     /// The largest candidate that is neither protected nor vetoed. A veto is asked about the candidates in the order
     /// in which they would be chosen.
-    fn choose<V: Veto>(&mut self, current: u32, veto: &mut V) -> Option<u32> {
+    fn choose<V: Veto>(&mut self, current: u32, veto: &mut V, base: &mut Option<u32>) -> Option<u32> {
         self.memory_accesses += u64::from(self.candidates.total);
         let largest = self.candidates.largest_size()?;
         if !V::ACTIVE && !self.protect_current {
@@ -279,10 +292,7 @@ impl LbClock {
                     continue;
                 }
                 self.passed_over.extend(entry);
-                let protected = self.protect_current && block == current;
-                let first = PageNo(block * self.pages_per_block);
-                let candidate = Candidate::Block { first, cached: self.cached.of(block), padded: false };
-                if !protected && !veto.passes_over(candidate) {
+                if self.may_leave(block, current, veto, base) {
                     found = Some(block);
                     break;
                 }
@@ -295,6 +305,38 @@ impl LbClock {
         None
     }
 
+    /// Looks on where every candidate is protected or vetoed: among the blocks just reset, then among those that the
+    /// hand would reset if it went on for a whole turn.
+    #[cold]
+    fn look_on<V: Veto>(&mut self, current: u32, veto: &mut V, base: &mut Option<u32>) -> Option<u32> {
+        let just_reset = self.reset.clone();
+        let still_set = self.clockwise().filter(|&block| self.blocks[block as usize].recent).collect();
+        for mut next_in_line in [just_reset, still_set] {
+            self.memory_accesses += next_in_line.len() as u64;
+            next_in_line.sort_by_key(|&block| Reverse(self.blocks[block as usize].count));
+            if let Some(block) = next_in_line.into_iter().find(|&block| self.may_leave(block, current, veto, base)) {
+                return Some(block);
+            }
+        }
+        None
+    }
+
+    /// The blocks from the one under the hand on.
+    fn clockwise(&self) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(self.hand), |&block| Some(self.ring.next(block))).take(self.ring_len as usize)
+    }
+
+    /// Turns the hand once around, back to where it stands.
+    #[cold]
+    fn reset_all(&mut self) {
+        self.memory_accesses += u64::from(self.ring_len);
+        let still_set: Vec<_> = self.clockwise().filter(|&block| self.blocks[block as usize].recent).collect();
+        for block in still_set {
+            self.blocks[block as usize].recent = false;
+            self.candidates.add(&self.blocks, block);
+        }
+    }
+
     /// Evicts one block for a page of `current` and says where `current`'s block enters the ring if it is not in it;
     /// `None` if every block is vetoed and the access shall bypass.
     fn make_room<V: Veto>(&mut self, current: u32, veto: &mut V, out: &mut Evictions) -> Option<Entry> {
@@ -305,20 +347,22 @@ impl LbClock {
         if self.reset.len() as u32 == self.ring_len || self.candidates_include_reset {
             self.admit_reset_blocks();
         }
-        let mut victim = self.choose(current, veto);
-        if victim.is_none() && !self.reset.is_empty() {
-            // Every bit that was clear belongs to a protected or vetoed block: those just cleared are next in line.
-            self.admit_reset_blocks();
-            victim = self.choose(current, veto);
+        let mut base = None;
+        let mut victim = self.choose(current, veto, &mut base);
+        if victim.is_none() {
+            victim = self.look_on(current, veto, &mut base);
         }
         self.admit_reset_blocks();
         if victim.is_none() {
             if V::ACTIVE && veto.exhausted() == Exhausted::Bypass {
                 return None;
             }
-            victim = self.candidates.largest_size().and_then(|size| self.candidates.first(&self.blocks, size));
+            victim = base;
         }
-        let victim = victim.expect("after a turn of the hand some block has its bit clear");
+        let victim = victim.expect("a ring has a block that is not protected");
+        if self.blocks[victim as usize].recent {
+            self.reset_all();
+        }
         self.previous = self.blocks[victim as usize].count;
         if victim == anchor {
             anchor = self.ring.next(anchor);

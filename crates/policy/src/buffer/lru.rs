@@ -133,10 +133,11 @@ impl Buffer for Lru {
         veto: &mut V,
         out: &mut Evictions,
     ) -> Outcome {
-        self.memory_accesses += 2;
+        self.memory_accesses += 1;
         let page = access.page;
         let frame = self.frame_of[page.index()];
         if frame != 0 {
+            self.memory_accesses += 1;
             self.frames[frame as usize].dirty |= access.write;
             if self.frames[0].next != frame {
                 self.unlink(frame);
@@ -159,6 +160,7 @@ impl Buffer for Lru {
             self.evict(frame, out);
             frame
         };
+        self.memory_accesses += 1;
         self.frame_of[page.index()] = frame;
         let own = &mut self.frames[frame as usize];
         own.page = page.0;

@@ -179,7 +179,8 @@ impl Veto for NoVeto {
 /// apply the policy's own rules. `evict` comes before the insertion and may therefore choose the block that the page
 /// belongs to.
 pub trait Buffer {
-    /// Makes room for the pages `0..pages`. The caller grows the page space before it accesses a page beyond it.
+    /// Makes room for the pages `0..pages`. The caller grows the page space before it names a page beyond it, in an access
+    /// or in a notice.
     fn grow(&mut self, pages: u32);
 
     /// Accesses one page. What must leave for it is appended to `out`, which the caller empties.

@@ -104,6 +104,9 @@ pub enum PolicyError {
     /// The buffer cannot hold a page.
     #[error("a buffer needs room for at least one page")]
     NoCapacity,
+    /// A logical block has no page.
+    #[error("a logical block has at least one page")]
+    EmptyBlock,
 }
 
 /// The parameters of one policy: what was given, and defaults for the rest.

@@ -68,6 +68,9 @@ macro_rules! register {
             if config.capacity_pages == 0 {
                 return Err(PolicyError::NoCapacity);
             }
+            if config.pages_per_block == 0 {
+                return Err(PolicyError::EmptyBlock);
+            }
             let info = info(&spec.name)?;
             let params = Params::resolve(info, spec)?;
             $(if info.name == <$policy>::INFO.name {

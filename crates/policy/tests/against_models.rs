@@ -1,0 +1,229 @@
+//! Every policy against its naive model: outcome, evictions, pages held and memory accesses after every operation.
+
+mod driven;
+mod models;
+mod workload;
+
+use std::fmt::Write as _;
+
+use destage_plan::PageNo;
+use destage_policy::buffer::{Access, BufferConfig, Notice};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+
+use driven::driven;
+use models::{Objections, model};
+use workload::{Mix, Op, PATTERNS, Workload};
+
+/// Runs `ops` through policy and model. The page space grows step by step or is there at once.
+fn compare(spec: &str, config: BufferConfig, page_space: u32, grows: bool, ops: impl Iterator<Item = Op>) {
+    let mut policy = driven(spec, config, if grows { 0 } else { page_space });
+    let mut naive = model(spec, config);
+    let (mut seen, mut expected) = (Vec::new(), Vec::new());
+    let mut room = 0;
+    let mut recent: Vec<(Op, String)> = Vec::new();
+    for (number, op) in ops.enumerate() {
+        if let Some(page) = op.page().filter(|page| grows && *page >= room) {
+            room = page + 1;
+            policy.grow(room);
+        }
+        let outcomes = match op {
+            Op::Access(access) => {
+                let outcome = naive.access(access, &Objections::none(), &mut expected);
+                Some((policy.access(access, &mut seen), outcome))
+            }
+            Op::Notify(notice) => {
+                naive.notify(notice, &mut expected);
+                policy.notify(notice, &mut seen);
+                None
+            }
+        };
+        let agree = seen == expected
+            && outcomes.is_none_or(|(a, b)| a == b)
+            && policy.len() == naive.len()
+            && policy.is_empty() == (naive.len() == 0)
+            && policy.memory_accesses() == naive.memory_accesses();
+        if !agree {
+            let mut story = String::new();
+            for (op, state) in &recent {
+                let _ = writeln!(story, "  {op:?}\n    model: {state}");
+            }
+            panic!(
+                "{spec} {config:?}, operation {number}: {op:?}\n{story}outcome (policy, model): {outcomes:?}\n\
+                 policy: {seen:?}, {} pages, {} memory accesses\n model: {expected:?}, {} pages, {} memory accesses\n\
+                 model: {}",
+                policy.len(),
+                policy.memory_accesses(),
+                naive.len(),
+                naive.memory_accesses(),
+                naive.state(),
+            );
+        }
+        assert!(policy.len() <= config.capacity_pages, "{spec} {config:?}: {} pages", policy.len());
+        if config.capacity_pages <= 16 {
+            recent.push((op, naive.state()));
+            if recent.len() > 12 {
+                recent.remove(0);
+            }
+        }
+        seen.clear();
+        expected.clear();
+    }
+}
+
+/// Pages per block and capacity.
+const GEOMETRIES: [(u32, u32); 16] = [
+    (1, 1),
+    (1, 2),
+    (1, 7),
+    (1, 40),
+    (1, 180),
+    (4, 1),
+    (4, 3),
+    (4, 8),
+    (4, 33),
+    (4, 300),
+    (64, 1),
+    (64, 64),
+    (64, 200),
+    (100, 5),
+    (100, 100),
+    (100, 256),
+];
+
+/// Every specification over every geometry, pattern and mix, each with `ops` operations and five more per page of
+/// capacity, so that large buffers fill and turn over as well. Of a policy with many parameters a third, drawn by lot.
+fn sweep(policy: &str, ops: usize) {
+    let mut seed = 0_u64;
+    let mut total = 0;
+    let specs = specs_of(policy);
+    for spec in &specs {
+        for (pages_per_block, capacity_pages) in GEOMETRIES {
+            let config = BufferConfig { capacity_pages, pages_per_block };
+            let ops = ops + 5 * capacity_pages as usize;
+            for pattern in PATTERNS {
+                for mix in [Mix::WRITES, Mix::ACCESSES, Mix::ALL] {
+                    seed += 1;
+                    let mut dice = Workload::new(!seed, pattern, mix, 1);
+                    if specs.len() > 50 && dice.below(3) > 0 {
+                        continue;
+                    }
+                    // From pages that nearly fit to many more than do, and no multiple of the block size.
+                    let page_space = capacity_pages + 3 + dice.below(4) * (capacity_pages + pages_per_block);
+                    let grows = dice.below(2) == 0;
+                    let workload = Workload::new(seed, pattern, mix, page_space).take(ops);
+                    compare(spec, config, page_space, grows, workload);
+                    total += ops;
+                }
+            }
+        }
+    }
+    assert!(total >= 1_000_000, "{total} operations are too few");
+}
+
+/// All combinations of one choice from each of `params`.
+fn combinations(policy: &str, params: &[(&str, &[&str])]) -> Vec<String> {
+    let mut specs = vec![policy.to_owned()];
+    for (key, values) in params {
+        specs = specs.iter().flat_map(|spec| values.iter().map(move |value| format!("{spec}:{key}={value}"))).collect();
+    }
+    specs
+}
+
+const SWITCH: &[&str] = &["true", "false"];
+const READS: &[&str] = &["cache", "bypass"];
+
+fn specs_of(policy: &str) -> Vec<String> {
+    match policy {
+        "none" => combinations("none", &[]),
+        "lru" => combinations("lru", &[("reads", READS)]),
+        "clock" => combinations("clock", &[("reads", READS)]),
+        "fab" => combinations("fab", &[("reads", READS), ("protect_current", SWITCH)]),
+        "bplru" => combinations(
+            "bplru",
+            &[
+                ("padding", &["always", "never", "0", "0.07", "0.5", "0.55", "1"]),
+                ("compensation", &["on", "off"]),
+                ("seq_detect", &["ordered", "last_page_full"]),
+                ("protect_current", SWITCH),
+            ],
+        ),
+        "lb-clock" => combinations(
+            "lb-clock",
+            &[
+                ("opt_preempt", SWITCH),
+                ("opt_seq", SWITCH),
+                ("insert_anchor", &["initial_hand", "current_hand"]),
+                ("candidate_rule", &["prior_zero", "all_zero"]),
+                ("prev_init", &["block", "0", "2"]),
+                ("read_sets_bit", SWITCH),
+                ("protect_current", SWITCH),
+            ],
+        ),
+        other => panic!("no parameters are listed for {other}"),
+    }
+}
+
+#[test]
+fn none() {
+    sweep("none", 6000);
+}
+
+#[test]
+fn lru() {
+    sweep("lru", 4000);
+}
+
+#[test]
+fn clock() {
+    sweep("clock", 4000);
+}
+
+#[test]
+fn fab() {
+    sweep("fab", 2000);
+}
+
+#[test]
+fn bplru() {
+    sweep("bplru", 200);
+}
+
+#[test]
+fn lb_clock() {
+    sweep("lb-clock", 100);
+}
+
+fn op(pages: u32) -> impl Strategy<Value = Op> {
+    prop_oneof![
+        10 => (0..pages).prop_map(|page| Op::Access(Access::write(page))),
+        4 => (0..pages).prop_map(|page| Op::Access(Access::read(page))),
+        2 => (0..pages).prop_map(|page| Op::Notify(Notice::Trim { page: PageNo(page) })),
+        1 => Just(Op::Notify(Notice::Flush)),
+    ]
+}
+
+fn any_spec() -> impl Strategy<Value = String> {
+    prop_oneof!["none", "lru", "clock", "fab", "bplru", "lb-clock"]
+        .prop_flat_map(|policy| prop::sample::select(specs_of(&policy)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 4000,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
+
+    /// Short sequences that shrink.
+    #[test]
+    fn short_sequences(
+        spec in any_spec(),
+        pages_per_block in prop::sample::select(vec![1_u32, 2, 3, 4, 64]),
+        capacity_pages in 1_u32..12,
+        grows in any::<bool>(),
+        ops in prop::collection::vec(op(20), 1..120),
+    ) {
+        compare(&spec, BufferConfig { capacity_pages, pages_per_block }, 20, grows, ops.into_iter());
+    }
+}

@@ -1,0 +1,106 @@
+//! What a buffer must hold, concluded from its own answers alone, and the laws that these answers must obey.
+
+#![allow(dead_code, reason = "each test binary uses its own part of it")]
+
+use std::collections::BTreeMap;
+
+use destage_policy::buffer::{Access, Kind, Notice, Outcome};
+
+use crate::models::Left;
+
+/// The pages in a buffer and what has happened to them.
+#[derive(Default)]
+pub(crate) struct Content {
+    /// Page → dirty.
+    pub(crate) pages: BTreeMap<u32, bool>,
+    /// Dirtying episodes begun, per page: a write that finds the page clean or missing and is admitted.
+    pub(crate) begun: BTreeMap<u32, u64>,
+    /// Dirtying episodes ended by a flush, a cleaning, or a trim, per page.
+    pub(crate) ended: BTreeMap<u32, u64>,
+    pub(crate) pages_in: u64,
+    pub(crate) pages_out: u64,
+    pub(crate) writes_admitted: u64,
+    pub(crate) write_hits: u64,
+    pub(crate) dirty_insertions: u64,
+}
+
+impl Content {
+    /// Takes in what an access did.
+    pub(crate) fn access(&mut self, access: Access, outcome: Outcome, left: &[Left]) {
+        let page = access.page.0;
+        let held = self.pages.contains_key(&page);
+        assert_eq!(outcome == Outcome::Hit, held, "{access:?} is a {outcome:?}");
+        if outcome != Outcome::Inserted {
+            assert_eq!(left, [], "{access:?} is a {outcome:?} and needs no room");
+        }
+        for group in left {
+            assert_ne!(group.kind, Kind::Clean, "an eviction keeps nothing");
+            self.leave(group, false);
+        }
+        if outcome == Outcome::Bypassed {
+            return;
+        }
+        self.writes_admitted += u64::from(access.write);
+        if outcome == Outcome::Inserted {
+            self.pages_in += 1;
+            self.dirty_insertions += u64::from(access.write);
+        } else {
+            self.write_hits += u64::from(access.write);
+        }
+        let dirty = self.pages.entry(page).or_insert(false);
+        if access.write && !*dirty {
+            *dirty = true;
+            *self.begun.entry(page).or_default() += 1;
+        }
+    }
+
+    /// Takes in what a notice did.
+    pub(crate) fn notify(&mut self, notice: Notice, left: &[Left]) {
+        let trim = matches!(notice, Notice::Trim { .. });
+        for group in left {
+            self.leave(group, trim);
+        }
+        match notice {
+            Notice::Flush => assert!(self.pages.values().all(|dirty| !dirty), "a flush leaves a dirty page"),
+            Notice::Trim { page } => assert!(!self.pages.contains_key(&page.0), "a trimmed page stays"),
+            Notice::GcEnd { .. } | Notice::Idle => assert_eq!(left, []),
+        }
+    }
+
+    fn leave(&mut self, group: &Left, trim: bool) {
+        assert!(!group.pages.is_empty());
+        assert!(group.pages.is_sorted_by(|a, b| a < b), "{group:?} is not ascending");
+        for page in &group.pages {
+            if group.kind == Kind::Pad {
+                assert!(!group.ends_unit, "padding without the pages it pads");
+                assert!(!self.pages.contains_key(page), "page {page} is buffered and padded");
+                continue;
+            }
+            let dirty = self.pages.get(page).copied().unwrap_or_else(|| panic!("page {page} leaves and was not there"));
+            match group.kind {
+                Kind::Drop => assert!(trim || !dirty, "dirty page {page} is dropped"),
+                _ => assert!(dirty, "clean page {page} is written"),
+            }
+            if dirty {
+                *self.ended.entry(*page).or_default() += 1;
+            }
+            if group.kind == Kind::Clean {
+                self.pages.insert(*page, false);
+            } else {
+                self.pages.remove(page);
+                self.pages_out += 1;
+            }
+        }
+    }
+
+    /// Specs §12.3 and §12.4, at any time.
+    pub(crate) fn check_laws(&self) {
+        assert_eq!(self.pages_in, self.pages_out + self.pages.len() as u64, "pages in = pages out + pages held");
+        assert_eq!(self.dirty_insertions + self.write_hits, self.writes_admitted);
+        for (page, begun) in &self.begun {
+            let open = u64::from(self.pages.get(page).copied().unwrap_or(false));
+            let ended = self.ended.get(page).copied().unwrap_or(0);
+            assert_eq!(*begun, ended + open, "episodes of page {page}");
+        }
+    }
+}

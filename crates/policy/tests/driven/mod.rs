@@ -1,0 +1,146 @@
+//! Any policy behind one dyn-compatible face, driven with or without objections, and what it does written down in the
+//! models' words.
+
+#![allow(dead_code, reason = "each test binary uses its own part of it")]
+
+use destage_plan::PageNo;
+use destage_policy::buffer::{
+    Access, BufferConfig, Candidate, Evictions, Exhausted, NoDevice, NoVeto, Notice, Outcome, Params, PolicySpec,
+    Registered, Veto, Visitor, Wait, build,
+};
+
+use crate::models::{Left, Objections};
+
+/// A built policy.
+pub(crate) trait Driven {
+    fn grow(&mut self, pages: u32);
+    fn access(&mut self, access: Access, out: &mut Vec<Left>) -> Outcome;
+    fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> Outcome;
+    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>);
+    fn len(&self) -> u32;
+    fn is_empty(&self) -> bool;
+    fn memory_accesses(&self) -> u64;
+}
+
+struct Wrapped<B> {
+    buffer: B,
+    evictions: Evictions,
+}
+
+impl<B: Registered> Wrapped<B> {
+    /// Moves what was decided to `out`; every field that the models do not carry has its only value here.
+    fn tell(&mut self, out: &mut Vec<Left>) {
+        for (group, pages) in self.evictions.groups() {
+            assert_eq!(group.wait, Wait::All);
+            assert_eq!(group.channel, None);
+            assert!(!group.background);
+            assert!(!group.is_empty());
+            assert_eq!(group.len() as usize, pages.len());
+            let pages = pages.iter().map(|p| p.0).collect();
+            out.push(Left { kind: group.kind, pages, ends_unit: group.ends_unit });
+        }
+        self.evictions.clear();
+    }
+}
+
+impl<B: Registered> Driven for Wrapped<B> {
+    fn grow(&mut self, pages: u32) {
+        self.buffer.grow(pages);
+    }
+    fn access(&mut self, access: Access, out: &mut Vec<Left>) -> Outcome {
+        let outcome = self.buffer.access(access, &NoDevice, &mut NoVeto, &mut self.evictions);
+        self.tell(out);
+        outcome
+    }
+    fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> Outcome {
+        let outcome = self.buffer.access(access, &NoDevice, veto, &mut self.evictions);
+        self.tell(out);
+        outcome
+    }
+    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+        self.buffer.notify(notice, &NoDevice, &mut NoVeto, &mut self.evictions);
+        self.tell(out);
+    }
+    fn len(&self) -> u32 {
+        self.buffer.len()
+    }
+    fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+    fn memory_accesses(&self) -> u64 {
+        self.buffer.memory_accesses()
+    }
+}
+
+struct Boxed;
+
+impl Visitor for Boxed {
+    type Out = Box<dyn Driven>;
+    fn visit<B: Registered>(self, buffer: B, _: Params) -> Self::Out {
+        Box::new(Wrapped { buffer, evictions: Evictions::default() })
+    }
+}
+
+/// The policy `spec` with room for the pages `0..page_space`.
+pub(crate) fn driven(spec: &str, config: BufferConfig, page_space: u32) -> Box<dyn Driven> {
+    let parsed: PolicySpec = spec.parse().unwrap_or_else(|e| panic!("{e}"));
+    let mut buffer = build(&parsed, config, Boxed).unwrap_or_else(|e| panic!("{spec}: {e}"));
+    buffer.grow(page_space);
+    buffer
+}
+
+/// An active veto: objects to the units of `objections`, and notes what it was asked.
+pub(crate) struct Objector {
+    pub(crate) objections: Objections,
+    /// Object to everything.
+    pub(crate) to_all: bool,
+    /// Each unit it was asked about, by first page: what the policy said was buffered, and whether it would be padded.
+    pub(crate) asked: Vec<Asked>,
+    /// How often it was told that nothing else is left.
+    pub(crate) exhausted: u32,
+    pub(crate) pages_per_block: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) first: u32,
+    pub(crate) cached: Vec<u32>,
+    pub(crate) padded: bool,
+    pub(crate) refused: bool,
+}
+
+impl Objector {
+    pub(crate) fn new(objections: Objections, pages_per_block: u32) -> Self {
+        Self { objections, to_all: false, asked: Vec::new(), exhausted: 0, pages_per_block }
+    }
+
+    pub(crate) fn to_all(exhausted: Exhausted, pages_per_block: u32) -> Self {
+        Self { to_all: true, ..Self::new(Objections { exhausted, ..Objections::none() }, pages_per_block) }
+    }
+}
+
+impl Veto for Objector {
+    const ACTIVE: bool = true;
+
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> bool {
+        let (first, cached, padded) = match candidate {
+            Candidate::Page(PageNo(page)) => (page, vec![page], false),
+            Candidate::Block { first: PageNo(first), cached, padded } => {
+                assert_eq!(first % self.pages_per_block, 0, "a block begins at {first}");
+                let held = |offset: &u32| cached[*offset as usize / 64] >> (offset % 64) & 1 == 1;
+                let beyond = |offset: &u32| *offset as usize / 64 < cached.len() && held(offset);
+                let end = cached.len() as u32 * 64;
+                assert_eq!((self.pages_per_block..end).find(beyond), None, "a bit beyond the block is set");
+                (first, (0..self.pages_per_block).filter(held).map(|offset| first + offset).collect(), padded)
+            }
+        };
+        let refused = self.to_all || self.objections.to(first);
+        self.asked.push(Asked { first, cached, padded, refused });
+        refused
+    }
+
+    fn exhausted(&mut self) -> Exhausted {
+        self.exhausted += 1;
+        self.objections.exhausted
+    }
+}

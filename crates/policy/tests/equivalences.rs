@@ -1,0 +1,189 @@
+//! Policies that must be the same as others at the edge of their parameters (specs §12.2), and laws of conservation
+//! (specs §12.3 and §12.4) as far as a buffer alone can show them.
+
+mod content;
+mod driven;
+mod models;
+mod workload;
+
+use destage_policy::buffer::{BufferConfig, Notice, Outcome};
+
+use content::Content;
+use driven::driven;
+use workload::{Mix, Op, PATTERNS, Workload};
+
+const CAPACITIES: [u32; 5] = [1, 2, 9, 64, 300];
+
+/// Asserts that two policies do the same; the memory accesses may differ.
+fn assert_same(one: &str, other: &str, pages_per_block: u32, mix: Mix) {
+    for capacity_pages in CAPACITIES {
+        let config = BufferConfig { capacity_pages, pages_per_block };
+        for (seed, pattern) in (1_u64..).zip(PATTERNS) {
+            let pages = 4 * capacity_pages + 2 * pages_per_block;
+            let (mut a, mut b) = (driven(one, config, pages), driven(other, config, pages));
+            let (mut left_a, mut left_b) = (Vec::new(), Vec::new());
+            for (number, op) in Workload::new(seed, pattern, mix, pages).take(10_000).enumerate() {
+                match op {
+                    Op::Access(access) => {
+                        let outcome = a.access(access, &mut left_a);
+                        assert_eq!(
+                            outcome,
+                            b.access(access, &mut left_b),
+                            "{one}, {other}, {config:?}: {number} {op:?}"
+                        );
+                    }
+                    Op::Notify(notice) => {
+                        a.notify(notice, &mut left_a);
+                        b.notify(notice, &mut left_b);
+                    }
+                }
+                assert_eq!(left_a, left_b, "{one}, {other}, {config:?}: {number} {op:?}");
+                assert_eq!(a.len(), b.len());
+                left_a.clear();
+                left_b.clear();
+            }
+        }
+    }
+}
+
+#[test]
+fn lb_clock_preemption_includes_sequential_detection() {
+    for rest in ["", ":insert_anchor=current_hand", ":candidate_rule=all_zero", ":prev_init=0", ":protect_current=on"] {
+        let alone = format!("lb-clock:opt_preempt=true:opt_seq=false{rest}");
+        let both = format!("lb-clock:opt_preempt=true:opt_seq=true{rest}");
+        for pages_per_block in [1, 4, 64] {
+            assert_same(&alone, &both, pages_per_block, Mix::ALL);
+        }
+    }
+}
+
+#[test]
+fn lb_clock_without_preemption_ignores_the_previous_victim() {
+    for pages_per_block in [1, 4, 64] {
+        assert_same("lb-clock:opt_preempt=false", "lb-clock:opt_preempt=false:prev_init=0", pages_per_block, Mix::ALL);
+    }
+}
+
+#[test]
+fn lb_clock_of_single_pages_is_clock() {
+    let lb_clock = "lb-clock:opt_preempt=false:opt_seq=false:insert_anchor=current_hand";
+    assert_same(lb_clock, "clock:reads=bypass", 1, Mix::WRITES);
+    assert_same(&format!("{lb_clock}:read_sets_bit=true"), "clock:reads=bypass", 1, Mix::ACCESSES);
+}
+
+/// With the optimisations on, N = 1 makes every page a full block and its bit is always 0 (specs §12.2): the page under
+/// the hand leaves, and the new one enters right before the hand.
+#[test]
+fn lb_clock_of_single_pages_with_the_optimisations_is_fifo() {
+    let mut policy = driven("lb-clock", BufferConfig { capacity_pages: 5, pages_per_block: 1 }, 1000);
+    let mut fifo = Vec::new();
+    let mut left = Vec::new();
+    for op in Workload::new(3, PATTERNS[1], Mix::WRITES, 1000).take(20_000) {
+        let Op::Access(access) = op else { unreachable!("only writes") };
+        policy.access(access, &mut left);
+        let mut expected = Vec::new();
+        if !fifo.contains(&access.page.0) {
+            if fifo.len() == 5 {
+                expected.push(fifo.remove(0));
+            }
+            fifo.push(access.page.0);
+        }
+        let seen: Vec<u32> = left.drain(..).flat_map(|group| group.pages).collect();
+        assert_eq!(seen, expected);
+    }
+}
+
+#[test]
+fn fab_of_single_pages_is_lru() {
+    assert_same("fab", "lru", 1, Mix::ACCESSES);
+    assert_same("fab:reads=bypass", "lru:reads=bypass", 1, Mix::ACCESSES);
+}
+
+#[test]
+fn bplru_of_single_pages_is_lru_on_writes() {
+    assert_same("bplru:compensation=off:padding=never", "lru", 1, Mix::WRITES);
+    assert_same("bplru:compensation=off:padding=always", "lru:reads=bypass", 1, Mix::WRITES);
+}
+
+#[test]
+fn protection_means_nothing_where_a_block_is_a_page() {
+    for policy in ["fab", "bplru", "lb-clock"] {
+        assert_same(policy, &format!("{policy}:protect_current=true"), 1, Mix::ALL);
+    }
+}
+
+/// Nothing is held, nothing leaves.
+#[test]
+fn none_holds_nothing() {
+    let mut policy = driven("none", BufferConfig { capacity_pages: 5, pages_per_block: 4 }, 100);
+    let mut content = Content::default();
+    let mut left = Vec::new();
+    for op in Workload::new(4, PATTERNS[3], Mix::ALL, 100).take(10_000) {
+        match op {
+            Op::Access(access) => content.access(access, policy.access(access, &mut left), &left),
+            Op::Notify(notice) => policy.notify(notice, &mut left),
+        }
+        assert!(policy.is_empty() && left.is_empty());
+    }
+    assert_eq!((content.pages_in, content.writes_admitted, policy.memory_accesses()), (0, 0, 0));
+}
+
+#[test]
+fn pages_and_episodes_are_conserved() {
+    let specs = [
+        "lru",
+        "lru:reads=bypass",
+        "clock",
+        "clock:reads=bypass",
+        "fab",
+        "fab:reads=bypass:protect_current=true",
+        "bplru",
+        "bplru:padding=0.5:seq_detect=last_page_full:protect_current=true",
+        "bplru:padding=never:compensation=off",
+        "lb-clock",
+        "lb-clock:candidate_rule=all_zero:insert_anchor=current_hand:read_sets_bit=true",
+        "lb-clock:opt_preempt=false:opt_seq=false:protect_current=true",
+    ];
+    for spec in specs {
+        for pages_per_block in [1, 4, 64, 100] {
+            for capacity_pages in CAPACITIES {
+                for (seed, pattern) in (1_u64..).zip(PATTERNS) {
+                    conserve(spec, BufferConfig { capacity_pages, pages_per_block }, seed, pattern);
+                }
+            }
+        }
+    }
+}
+
+fn conserve(spec: &str, config: BufferConfig, seed: u64, pattern: workload::Pattern) {
+    let pages = 3 * config.capacity_pages + 2 * config.pages_per_block;
+    let mut policy = driven(spec, config, pages);
+    let mut content = Content::default();
+    let mut left = Vec::new();
+    let (mut writes, mut bypassed) = (0, 0);
+    for op in Workload::new(seed, pattern, Mix::ALL, pages).take(2500) {
+        left.clear();
+        match op {
+            Op::Access(access) => {
+                let outcome = policy.access(access, &mut left);
+                content.access(access, outcome, &left);
+                writes += u64::from(access.write);
+                bypassed += u64::from(access.write && outcome == Outcome::Bypassed);
+            }
+            Op::Notify(notice) => {
+                policy.notify(notice, &mut left);
+                content.notify(notice, &left);
+            }
+        }
+        assert_eq!(policy.len() as usize, content.pages.len(), "{spec} {config:?}");
+        assert!(policy.len() <= config.capacity_pages, "{spec} {config:?}");
+    }
+    assert_eq!(content.writes_admitted + bypassed, writes);
+    assert_eq!(bypassed, 0, "{spec}: every write is admitted");
+    content.check_laws();
+    left.clear();
+    policy.notify(Notice::Flush, &mut left);
+    content.notify(Notice::Flush, &left);
+    content.check_laws();
+    assert!(content.pages.values().all(|dirty| !dirty));
+}

@@ -1,0 +1,171 @@
+//! BPLRU (specs §5.2): a write buffer; a list of blocks, most recently written first; page padding; LRU compensation.
+//!
+//! Not in the specification, resolved by the policy: a block that loses a page to a trim is no longer written in
+//! sequence; a flush gives up the blocks in the order in which they would be evicted.
+
+use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+
+use super::{Block, Left, Model, Objections, param, switch};
+
+/// A share as the exact fraction that its decimal digits say.
+struct Share {
+    numerator: u64,
+    denominator: u64,
+}
+
+impl Share {
+    fn parse(text: &str) -> Self {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let denominator = 10_u64.pow(fraction.len() as u32);
+        let digits = format!("{whole}{fraction}");
+        Self { numerator: digits.parse().expect("digits"), denominator }
+    }
+}
+
+enum Padding {
+    Never,
+    IfAtLeast(Share),
+}
+
+#[derive(PartialEq)]
+enum Detect {
+    Ordered,
+    LastPageFull,
+}
+
+pub(crate) struct BplruModel {
+    list: Vec<Block>,
+    pages_per_block: u32,
+    capacity: u32,
+    padding: Padding,
+    compensation: bool,
+    detect: Detect,
+    protect_current: bool,
+    memory_accesses: u64,
+}
+
+impl BplruModel {
+    pub(crate) fn new(spec: &str, config: BufferConfig) -> Self {
+        Self {
+            list: Vec::new(),
+            pages_per_block: config.pages_per_block,
+            capacity: config.capacity_pages,
+            padding: match param(spec, "padding", "always") {
+                "always" => Padding::IfAtLeast(Share::parse("0")),
+                "never" => Padding::Never,
+                share => Padding::IfAtLeast(Share::parse(share)),
+            },
+            compensation: switch(spec, "compensation", true),
+            detect: match param(spec, "seq_detect", "ordered") {
+                "ordered" => Detect::Ordered,
+                "last_page_full" => Detect::LastPageFull,
+                other => panic!("the model knows no seq_detect={other}"),
+            },
+            protect_current: switch(spec, "protect_current", false),
+            memory_accesses: 0,
+        }
+    }
+
+    fn give_up(&mut self, at: usize, out: &mut Vec<Left>) {
+        let block = self.list.remove(at);
+        let cached: Vec<u32> = block.pages.keys().copied().collect();
+        let padded = match &self.padding {
+            Padding::Never => false,
+            Padding::IfAtLeast(share) => {
+                cached.len() as u64 * share.denominator >= share.numerator * self.pages_per_block as u64
+            }
+        };
+        let missing = block.missing(self.pages_per_block);
+        if padded && !missing.is_empty() {
+            out.push(Left::part(Kind::Pad, &missing));
+        }
+        out.push(Left::unit(Kind::Flush, &cached));
+    }
+
+    /// Whether the block has just been written completely and sequentially by a write to `offset`.
+    fn is_sequential(&self, block: &Block, offset: u32) -> bool {
+        match self.detect {
+            Detect::Ordered => !block.trimmed && block.written.iter().copied().eq(0..self.pages_per_block),
+            Detect::LastPageFull => {
+                offset == self.pages_per_block - 1 && block.pages.len() as u32 == self.pages_per_block
+            }
+        }
+    }
+}
+
+impl Model for BplruModel {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+        let page = access.page.0;
+        let (number, offset) = (page / self.pages_per_block, page % self.pages_per_block);
+        self.memory_accesses += 1;
+        let hit = self.list.iter().any(|b| b.holds(page));
+        if !access.write {
+            return if hit { Outcome::Hit } else { Outcome::Bypassed };
+        }
+        if !hit && self.len() == self.capacity {
+            let mut order: Vec<usize> = (0..self.list.len()).rev().collect();
+            if self.protect_current && order.len() > 1 {
+                order.retain(|at| self.list[*at].number != number);
+            }
+            let welcome = order.iter().find(|at| !objections.to(self.list[**at].number * self.pages_per_block));
+            let at = match (welcome, objections.exhausted) {
+                (Some(at), _) => *at,
+                (None, Exhausted::TakeBase) => order[0],
+                (None, Exhausted::Bypass) => return Outcome::Bypassed,
+            };
+            self.memory_accesses += 1;
+            self.give_up(at, out);
+        }
+        let mut block = match self.list.iter().position(|b| b.number == number) {
+            Some(at) => self.list.remove(at),
+            None => Block::new(number),
+        };
+        self.memory_accesses += 1;
+        block.pages.insert(page, true);
+        block.written.push(offset);
+        if self.compensation && self.is_sequential(&block, offset) {
+            self.list.push(block);
+        } else {
+            self.list.insert(0, block);
+        }
+        if hit { Outcome::Hit } else { Outcome::Inserted }
+    }
+
+    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+        match notice {
+            Notice::Flush => {
+                while !self.list.is_empty() {
+                    self.give_up(self.list.len() - 1, out);
+                }
+            }
+            Notice::Trim { page } => {
+                if let Some(block) = self.list.iter_mut().find(|b| b.holds(page.0)) {
+                    block.pages.remove(&page.0);
+                    block.trimmed = true;
+                    out.push(Left::unit(Kind::Drop, &[page.0]));
+                }
+                self.list.retain(|b| !b.pages.is_empty());
+            }
+            Notice::GcEnd { .. } | Notice::Idle => {}
+        }
+    }
+
+    fn len(&self) -> u32 {
+        self.list.iter().map(|b| b.pages.len() as u32).sum()
+    }
+
+    fn dirty(&self) -> Vec<u32> {
+        let mut pages: Vec<u32> = self.list.iter().flat_map(|b| b.pages_that_are(true)).collect();
+        pages.sort_unstable();
+        pages
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.memory_accesses
+    }
+
+    /// `B2{8,9,10} B3{12,15} B1{5,6}`: most recently used first.
+    fn state(&self) -> String {
+        self.list.iter().map(Block::to_string).collect::<Vec<_>>().join(" ")
+    }
+}

@@ -1,0 +1,26 @@
+//! No buffer: every access goes to the device.
+
+use destage_policy::buffer::{Access, Notice, Outcome};
+
+use super::{Left, Model, Objections};
+
+pub(crate) struct NoneModel;
+
+impl Model for NoneModel {
+    fn access(&mut self, _: Access, _: &Objections, _: &mut Vec<Left>) -> Outcome {
+        Outcome::Bypassed
+    }
+    fn notify(&mut self, _: Notice, _: &mut Vec<Left>) {}
+    fn len(&self) -> u32 {
+        0
+    }
+    fn dirty(&self) -> Vec<u32> {
+        Vec::new()
+    }
+    fn memory_accesses(&self) -> u64 {
+        0
+    }
+    fn state(&self) -> String {
+        String::new()
+    }
+}

@@ -1,0 +1,277 @@
+//! The worked tables of the specification, row by row.
+//!
+//! A row's state is compared word for word with that of the naive model. The policy's own state is seen by what it
+//! does: after each row policy and model must evict the same while fresh pages push everything out.
+
+mod driven;
+mod models;
+
+use destage_plan::PageNo;
+use destage_policy::buffer::{Access, BufferConfig, Kind, Notice};
+
+use driven::{Driven, driven};
+use models::{Left, Model, Objections, model};
+
+const FRESH: u32 = 1000;
+
+/// A policy and its model on their way through a table.
+struct Table {
+    spec: &'static str,
+    config: BufferConfig,
+    policy: Box<dyn Driven>,
+    model: Box<dyn Model>,
+    so_far: Vec<Access>,
+}
+
+impl Table {
+    fn new(spec: &'static str, capacity_pages: u32, pages_per_block: u32) -> Self {
+        let config = BufferConfig { capacity_pages, pages_per_block };
+        let room = FRESH + 1000 * pages_per_block;
+        Self { spec, config, policy: driven(spec, config, room), model: model(spec, config), so_far: Vec::new() }
+    }
+
+    /// The accesses of a row, the state after them, and what left.
+    #[track_caller]
+    fn row(&mut self, accesses: &[Access], state: &str, left: &[Left]) {
+        let (mut seen, mut expected) = (Vec::new(), Vec::new());
+        for access in accesses {
+            let outcome = self.model.access(*access, &Objections::none(), &mut expected);
+            assert_eq!(self.policy.access(*access, &mut seen), outcome);
+        }
+        assert_eq!(expected, left, "what the model evicts");
+        assert_eq!(seen, left, "what the policy evicts");
+        assert_eq!(self.model.state(), state, "the model's state");
+        assert_eq!(self.policy.len(), self.model.len());
+        assert_eq!(self.policy.memory_accesses(), self.model.memory_accesses());
+        self.so_far.extend(accesses);
+        self.compare_drains();
+    }
+
+    /// Pushes everything out of copies of both.
+    fn compare_drains(&self) {
+        let mut policy = driven(self.spec, self.config, FRESH + 1000 * self.config.pages_per_block);
+        let mut model = model(self.spec, self.config);
+        let (mut seen, mut expected) = (Vec::new(), Vec::new());
+        let fresh = (0..3 * self.config.capacity_pages).map(|i| Access::write(FRESH + i * self.config.pages_per_block));
+        for access in self.so_far.iter().copied().chain(fresh) {
+            model.access(access, &Objections::none(), &mut expected);
+            policy.access(access, &mut seen);
+            assert_eq!(seen, expected, "what leaves for fresh page {access:?}");
+        }
+        assert!(model.dirty().iter().all(|page| *page >= FRESH), "the drain is complete");
+    }
+}
+
+fn writes(pages: &[u32]) -> Vec<Access> {
+    pages.iter().map(|page| Access::write(*page)).collect()
+}
+
+fn flush(pages: &[u32]) -> Left {
+    Left::unit(Kind::Flush, pages)
+}
+
+/// Specs §4.1.
+#[test]
+fn lru() {
+    let mut t = Table::new("lru", 3, 1);
+    t.row(&[Access::write(1), Access::read(2), Access::write(3)], "3d 2c 1d", &[]);
+    t.row(&[Access::read(1)], "1d 3d 2c", &[]);
+    t.row(&[Access::write(4)], "4d 1d 3d", &[Left::unit(Kind::Drop, &[2])]);
+    t.row(&[Access::read(2)], "2c 4d 1d", &[flush(&[3])]);
+    // Six accesses of lookup and move, two victims.
+    assert_eq!(t.policy.memory_accesses(), 6 * 2 + 2);
+}
+
+/// Specs §4.2.
+#[test]
+fn clock() {
+    let mut t = Table::new("clock", 3, 1);
+    t.row(&writes(&[1, 2, 3, 1]), "(1,1)(2,1)(3,1) hand 1", &[]);
+    t.row(&writes(&[4]), "(4,1)(2,0)(3,0) hand 2", &[flush(&[1])]);
+    // Lookup, bit; the hand inspects 1, 2, 3 and 1 again.
+    assert_eq!(t.policy.memory_accesses(), 4 * 2 + 2 + 4);
+    t.row(&writes(&[2]), "(4,1)(2,1)(3,0) hand 2", &[]);
+    t.row(&writes(&[5]), "(4,1)(2,0)(5,1) hand 4", &[flush(&[3])]);
+}
+
+/// Specs §5.1.
+#[test]
+fn fab() {
+    let mut t = Table::new("fab", 6, 4);
+    t.row(&writes(&[4, 5, 8, 9, 12]), "B3{12} B2{8,9} B1{4,5}", &[]);
+    t.row(&writes(&[4]), "B1{4,5} B3{12} B2{8,9}", &[]);
+    t.row(&writes(&[16]), "B4{16} B1{4,5} B3{12} B2{8,9}", &[]);
+    t.row(&writes(&[20]), "B5{20} B4{16} B1{4,5} B3{12}", &[flush(&[8, 9])]);
+    // Eight accesses of lookup and move; four blocks were inspected for the victim.
+    assert_eq!(t.policy.memory_accesses(), 8 * 2 + 4);
+}
+
+/// FAB's victim with clean and dirty pages: the dirty are flushed in ascending order, clean ones dropped (specs §5.1).
+#[test]
+fn fab_drops_the_clean_pages_of_its_victim() {
+    let mut t = Table::new("fab", 4, 4);
+    let accesses = [Access::write(7), Access::read(6), Access::write(4), Access::read(12)];
+    t.row(&accesses, "B3{12} B1{4,6,7}", &[]);
+    t.row(&writes(&[16]), "B4{16} B3{12}", &[Left::part(Kind::Flush, &[4, 7]), Left::unit(Kind::Drop, &[6])]);
+}
+
+/// Specs §5.2.
+#[test]
+fn bplru() {
+    let mut t = Table::new("bplru", 8, 4);
+    t.row(&writes(&[5, 6, 12, 15, 8, 9, 10]), "B2{8,9,10} B3{12,15} B1{5,6}", &[]);
+    t.row(&writes(&[11]), "B3{12,15} B1{5,6} B2{8,9,10,11}", &[]);
+    t.row(&writes(&[15]), "B3{12,15} B1{5,6} B2{8,9,10,11}", &[]);
+    t.row(&writes(&[20]), "B5{20} B3{12,15} B1{5,6}", &[flush(&[8, 9, 10, 11])]);
+    t.row(&writes(&[21, 22, 23]), "B3{12,15} B1{5,6} B5{20,21,22,23}", &[]);
+    t.row(&writes(&[16]), "B4{16} B3{12,15} B1{5,6}", &[flush(&[20, 21, 22, 23])]);
+    // Fourteen writes of lookup and move, two victims.
+    assert_eq!(t.policy.memory_accesses(), 14 * 2 + 2);
+}
+
+/// The last row of specs §5.2.
+#[test]
+fn bplru_without_compensation() {
+    let mut t = Table::new("bplru:compensation=off", 8, 4);
+    t.row(&writes(&[5, 6, 12, 15, 8, 9, 10, 11, 15]), "B3{12,15} B2{8,9,10,11} B1{5,6}", &[]);
+    t.row(
+        &writes(&[20]),
+        "B5{20} B3{12,15} B2{8,9,10,11}",
+        &[Left::part(Kind::Pad, &[4, 7]), Left::unit(Kind::Flush, &[5, 6])],
+    );
+}
+
+/// "If a compensated block is written again it returns to MRU" (specs §5.2); reads move nothing and are not cached.
+#[test]
+fn bplru_compensated_block_written_again() {
+    let mut t = Table::new("bplru", 8, 4);
+    t.row(&writes(&[5, 8, 9, 10, 11]), "B1{5} B2{8,9,10,11}", &[]);
+    t.row(&[Access::read(9), Access::read(6)], "B1{5} B2{8,9,10,11}", &[]);
+    t.row(&writes(&[9]), "B2{8,9,10,11} B1{5}", &[]);
+    // Offset 3 of a full block again: `ordered` sees a rewrite, `last_page_full` would compensate.
+    t.row(&writes(&[5, 11]), "B2{8,9,10,11} B1{5}", &[]);
+    let mut t = Table::new("bplru:seq_detect=last_page_full", 8, 4);
+    t.row(&writes(&[5, 10, 9, 8, 11]), "B1{5} B2{8,9,10,11}", &[]);
+    t.row(&writes(&[9]), "B2{8,9,10,11} B1{5}", &[]);
+    t.row(&writes(&[11]), "B1{5} B2{8,9,10,11}", &[]);
+}
+
+/// A share of the block is that share exactly: of 100 pages 7 are 0.07, although 0.07 · 100 is above 7 in binary.
+#[test]
+fn bplru_padding_share_is_exact() {
+    for percent in 0..=100_u32 {
+        let spec = format!("bplru:padding={}.{:02}", percent / 100, percent % 100);
+        for cached in 1..=100_u32 {
+            let mut policy = driven(&spec, BufferConfig { capacity_pages: 100, pages_per_block: 100 }, 100);
+            let mut left = Vec::new();
+            for page in 0..cached {
+                policy.access(Access::write(page), &mut left);
+            }
+            policy.notify(Notice::Flush, &mut left);
+            let padded = left.iter().any(|group| group.kind == Kind::Pad);
+            assert_eq!(padded, cached >= percent && cached < 100, "{spec}, {cached} pages");
+        }
+    }
+}
+
+/// The state of LB-CLOCK's Fig. 2(a). The recency bits of B7, B2, B1 and B4 are cleared by a whole turn of the hand for
+/// page 20, which evicts B4 (so `prev` is 4) and leaves the hand at B7; writing page 29 sets the bit of B7 again.
+const FIGURE_2A: [u32; 12] = [28, 10, 4, 6, 19, 16, 17, 18, 20, 22, 23, 29];
+
+/// Specs §5.5 and Fig. 2 of the paper.
+#[test]
+fn lb_clock() {
+    let mut t = Table::new("lb-clock", 8, 4);
+    t.row(&writes(&FIGURE_2A[..8]), "B7r1{28} B2r1{10} B1r1{4,6} B4r1{16,17,18,19} prev 4", &[]);
+    t.row(
+        &writes(&FIGURE_2A[8..]),
+        "B7r1{28,29} B2r0{10} B1r0{4,6} B5r1{20,22,23} prev 4",
+        &[flush(&[16, 17, 18, 19])],
+    );
+    let before = t.policy.memory_accesses();
+    t.row(&writes(&[12]), "B2r0{10} B5r1{20,22,23} B3r1{12} B7r0{28,29} prev 2", &[flush(&[4, 6])]);
+    // Lookup, one step of the hand (B7), two candidates (B2, B1), bit of B3.
+    assert_eq!(t.policy.memory_accesses() - before, 1 + 1 + 2 + 1);
+    t.row(&writes(&[13]), "B2r0{10} B5r1{20,22,23} B3r1{12,13} B7r0{28,29} prev 2", &[]);
+    t.row(&writes(&[14]), "B2r0{10} B5r1{20,22,23} B3r1{12,13,14} prev 2", &[flush(&[28, 29])]);
+    let before = t.policy.memory_accesses();
+    t.row(&writes(&[15]), "B2r0{10} B5r1{20,22,23} B3r0{12,13,14,15} prev 2", &[]);
+    // Lookup, bit set, bit cleared by check 2.
+    assert_eq!(t.policy.memory_accesses() - before, 1 + 1 + 1);
+    t.row(&writes(&[8]), "B2r1{8,10} B5r1{20,22,23} prev 4", &[flush(&[12, 13, 14, 15])]);
+    t.row(&writes(&[23]), "B2r1{8,10} B5r1{20,22,23} prev 4", &[]);
+}
+
+/// "If `prev` had been 2, the last step would have reset B5: check 3" (specs §5.5).
+#[test]
+fn lb_clock_check_3() {
+    let mut t = Table::new("lb-clock:prev_init=2", 8, 4);
+    t.row(&writes(&[8, 10, 20, 22]), "B2r1{8,10} B5r1{20,22} prev 2", &[]);
+    t.row(&writes(&[23]), "B2r1{8,10} B5r0{20,22,23} prev 2", &[]);
+    let mut t = Table::new("lb-clock:prev_init=2:opt_preempt=false", 8, 4);
+    t.row(&writes(&[8, 10, 20, 22, 23]), "B2r1{8,10} B5r1{20,22,23} prev 2", &[]);
+    t.row(&writes(&[21, 23]), "B2r1{8,10} B5r0{20,21,22,23} prev 2", &[]);
+    let mut t = Table::new("lb-clock:prev_init=2:opt_preempt=false:opt_seq=false", 8, 4);
+    t.row(&writes(&[8, 10, 20, 22, 23, 21, 23]), "B2r1{8,10} B5r1{20,21,22,23} prev 2", &[]);
+}
+
+/// Fig. 2 under the other readings (specs §10.5, E1 and E5).
+#[test]
+fn lb_clock_other_readings() {
+    // All blocks with bit 0: B7, just reset, is as large as B1, and B1 comes first clockwise from the hand at B2.
+    let mut t = Table::new("lb-clock:candidate_rule=all_zero", 8, 4);
+    t.row(&writes(&FIGURE_2A), "B7r1{28,29} B2r0{10} B1r0{4,6} B5r1{20,22,23} prev 4", &[flush(&[16, 17, 18, 19])]);
+    t.row(&writes(&[12]), "B2r0{10} B5r1{20,22,23} B3r1{12} B7r0{28,29} prev 2", &[flush(&[4, 6])]);
+    // The new block right before the hand where it is now.
+    let mut t = Table::new("lb-clock:insert_anchor=current_hand", 8, 4);
+    t.row(&writes(&FIGURE_2A), "B7r1{28,29} B2r0{10} B1r0{4,6} B5r1{20,22,23} prev 4", &[flush(&[16, 17, 18, 19])]);
+    t.row(&writes(&[12]), "B2r0{10} B5r1{20,22,23} B7r0{28,29} B3r1{12} prev 2", &[flush(&[4, 6])]);
+}
+
+/// With `protect_current` the block of the incoming page stays as long as there is another, even if the others have
+/// their recency bits set and the hand stands on it.
+#[test]
+fn lb_clock_protects_the_current_block() {
+    let mut t = Table::new("lb-clock:prev_init=0:protect_current=true", 2, 4);
+    t.row(&writes(&[3, 4]), "B0r0{3} B1r1{4} prev 0", &[]);
+    t.row(&writes(&[0]), "B0r1{0,3} prev 1", &[flush(&[4])]);
+    t.row(&writes(&[1]), "B0r1{1} prev 2", &[flush(&[0, 3])]);
+    let mut t = Table::new("lb-clock:prev_init=0", 2, 4);
+    t.row(&writes(&[3, 4]), "B0r0{3} B1r1{4} prev 0", &[]);
+    t.row(&writes(&[0]), "B1r1{4} B0r1{0} prev 1", &[flush(&[3])]);
+}
+
+/// `evict()` comes before the insertion and may choose the block that the new page belongs to (specs §0.2).
+#[test]
+fn the_current_block_may_be_the_victim() {
+    let mut t = Table::new("fab", 3, 4);
+    t.row(&writes(&[0, 1, 4]), "B1{4} B0{0,1}", &[]);
+    t.row(&writes(&[2]), "B0{2} B1{4}", &[flush(&[0, 1])]);
+    let mut t = Table::new("fab:protect_current=true", 3, 4);
+    t.row(&writes(&[0, 1, 4]), "B1{4} B0{0,1}", &[]);
+    t.row(&writes(&[2]), "B0{0,1,2}", &[flush(&[4])]);
+    t.row(&writes(&[3]), "B0{3}", &[flush(&[0, 1, 2])]);
+    let mut t = Table::new("bplru:padding=never:protect_current=true", 3, 4);
+    t.row(&writes(&[0, 1, 4]), "B1{4} B0{0,1}", &[]);
+    t.row(&writes(&[2]), "B0{0,1,2}", &[flush(&[4])]);
+    t.row(&writes(&[3]), "B0{3}", &[flush(&[0, 1, 2])]);
+}
+
+/// Growing the page space later, or asking for less, changes nothing that is held.
+#[test]
+fn growing_keeps_the_content() {
+    for spec in ["lru", "clock", "fab", "bplru", "lb-clock"] {
+        let mut policy = driven(spec, BufferConfig { capacity_pages: 4, pages_per_block: 4 }, 3);
+        let mut left = Vec::new();
+        policy.access(Access::write(2), &mut left);
+        policy.grow(101);
+        policy.access(Access::write(100), &mut left);
+        policy.grow(1);
+        policy.grow(0);
+        policy.access(Access::write(100), &mut left);
+        assert_eq!((policy.len(), &left[..]), (2, &[][..]), "{spec}");
+        policy.notify(Notice::Trim { page: PageNo(100) }, &mut left);
+        assert_eq!(left, [Left::unit(Kind::Drop, &[100])], "{spec}");
+        assert_eq!(policy.len(), 1, "{spec}");
+    }
+}
