@@ -91,11 +91,17 @@ const GEOMETRIES: [(u32, u32); 16] = [
     (100, 256),
 ];
 
+/// How many times as much `make soak` does.
+fn soak() -> u32 {
+    if std::env::var_os("DESTAGE_SOAK").is_some() { 20 } else { 1 }
+}
+
 /// Every specification over every geometry, pattern and mix, each with `ops` operations and five more per page of
 /// capacity, so that large buffers fill and turn over as well. Of a policy with many parameters a third, drawn by lot.
 fn sweep(policy: &str, ops: usize) {
     let mut seed = 0_u64;
     let mut total = 0;
+    let ops = ops * soak() as usize;
     let specs = specs_of(policy);
     for spec in &specs {
         for (pages_per_block, capacity_pages) in GEOMETRIES {
@@ -210,7 +216,7 @@ fn any_spec() -> impl Strategy<Value = String> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 4000,
+        cases: 4000 * soak(),
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
         ..ProptestConfig::default()
     })]

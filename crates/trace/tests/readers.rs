@@ -834,8 +834,13 @@ fn survive(bytes: &[u8], format: &str) {
     }
 }
 
+/// How many times as much `make soak` does.
+fn soak() -> u32 {
+    if std::env::var_os("DESTAGE_SOAK").is_some() { 50 } else { 1 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400 * soak(), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Every format over the same random bytes: 400 cases of 18 formats and the detection.
     #[test]
