@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use destage_plan::PageGeometry;
+use destage_plan::{Nanos, PageGeometry};
 use destage_policy::buffer::PolicySpec;
 use destage_sim::experiment::{
     AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Resources, RunConfig, Subpage, TrimMode, Warmup,
@@ -59,7 +59,7 @@ pub const SIM: &[Key] = &[
     Key::one("warmup", "REQUESTS|TIME", "0", "What is simulated first and not measured"),
     Key::one("max-backlog", "REQUESTS", "10000", "With more outstanding requests an open-loop run is saturated"),
     Key::one("buffer-latency", "TIME", "1us", "Copying a page between host and buffer"),
-    Key::switch("drain", "true", "Count the final drain of the buffer"),
+    Key::switch("drain", "", "Count the final drain of the buffer [default: true without a warm-up]"),
     Key::file("json", "Write the results as JSON, to the standard output in place of the table or to a file"),
     Key::file("csv", "Write the results as CSV, likewise"),
     Key::switch("timing", "false", "Print wall time and rates to the standard error"),
@@ -88,6 +88,13 @@ pub const SIM: &[Key] = &[
     Key::switch("analytic.include-transfer", "true", "Whether reads and programs include the transfer"),
     Key::one("analytic.memory-access", "NS", "2.5", "A memory access of the algorithm, in ns"),
 ];
+
+/// Requests that a closed-loop host may have outstanding: more than any device queue holds.
+const MAX_DEPTH: u32 = 65_536;
+/// Random overwrites, in hundredths, with which a device may be aged: many times what a steady state needs.
+const MAX_OVERWRITES_PCT: u32 = 100_000;
+/// Copying a page between host and buffer takes at most this.
+const MAX_BUFFER_LATENCY: Nanos = Nanos(1_000_000_000);
 
 /// The trace and how to open it.
 pub struct TraceSettings {
@@ -127,10 +134,11 @@ fn host(text: &str) -> Result<HostModel, String> {
     if text == "open" {
         return Ok(HostModel::Open);
     }
-    let depth = text.strip_prefix("closed:").and_then(|depth| depth.parse().ok()).filter(|depth| *depth > 0);
+    let depth = text.strip_prefix("closed:").and_then(|depth| depth.parse().ok());
+    let depth = depth.filter(|depth| (1..=MAX_DEPTH).contains(depth));
     depth
         .map(|depth| HostModel::Closed { depth })
-        .ok_or_else(|| "open, or closed:DEPTH with a depth of at least 1".into())
+        .ok_or_else(|| format!("open, or closed:DEPTH with a depth between 1 and {MAX_DEPTH}"))
 }
 
 fn start(text: &str) -> Result<StartState, String> {
@@ -138,16 +146,21 @@ fn start(text: &str) -> Result<StartState, String> {
         let rest = text.strip_prefix("aged:")?;
         let (times, seed) = rest.split_once(':').unwrap_or((rest, "1"));
         let overwrites_pct = u32::try_from(q::decimal(times.trim_end_matches('x'), 100).ok()?).ok()?;
+        if overwrites_pct > MAX_OVERWRITES_PCT {
+            return None;
+        }
         Some(StartState::Aged { overwrites_pct, seed: seed.parse().ok()? })
     };
     match text {
         "full" => Ok(StartState::Full),
         "empty" => Ok(StartState::Empty),
-        _ => parse().ok_or_else(|| "full, empty, or aged:TIMES[:SEED] such as aged:2.5 or aged:3:42".into()),
+        _ => parse().ok_or_else(|| {
+            "full, empty, or aged:TIMES[:SEED] with at most 1000 times, such as aged:2.5 or aged:3:42".into()
+        }),
     }
 }
 
-fn warmup(text: &str) -> Result<Warmup, String> {
+fn parse_warmup(text: &str) -> Result<Warmup, String> {
     match (q::count(text), q::time(text)) {
         (Ok(0), _) => Ok(Warmup::None),
         (Ok(requests), _) => Ok(Warmup::Requests(requests)),
@@ -218,13 +231,16 @@ pub fn experiment(settings: &Settings, trace: &TraceSettings) -> Result<Experime
         DeviceConfig::Analytic(_) => &["ssd."],
         DeviceConfig::Ssd(..) => &["analytic."],
     };
+    // Settings that only a device with time, or only the SSD, looks at.
+    const TIMED: &[&str] = &["start", "lba-overflow", "host", "max-backlog", "buffer-latency", "subpage"];
     for key in SIM {
-        let of_device = matches!(key.name, "start" | "lba-overflow") && !matches!(device, DeviceConfig::Ssd(..));
-        if (of_device || unused.iter().any(|table| key.name.starts_with(table))) && settings.is_given(key.name) {
+        let of_ssd = TIMED.contains(&key.name) && !matches!(device, DeviceConfig::Ssd(..));
+        if (of_ssd || unused.iter().any(|table| key.name.starts_with(table))) && settings.is_given(key.name) {
             bail!("'{}' has no meaning for device = {}", key.name, device.word());
         }
     }
     let (times, per) = settings.one("speed", q::factor)?;
+    let warmup = settings.one("warmup", parse_warmup)?;
     Ok(Experiment {
         trace: trace.file.display().to_string(),
         geometry,
@@ -238,16 +254,24 @@ pub fn experiment(settings: &Settings, trace: &TraceSettings) -> Result<Experime
         ops: settings.one("ops", word(&[("all", Ops::All), ("writes", Ops::Writes)]))?,
         volumes: settings.one("volumes", volumes)?,
         speed: Speed { times, per },
-        limit: settings.optional("limit", q::count)?,
+        limit: settings.optional("limit", |text| match q::count(text) {
+            Ok(0) | Err(_) => Err("a whole number of at least 1"),
+            Ok(limit) => Ok(limit),
+        })?,
         run: RunConfig {
             host: settings.one("host", host)?,
             flush: settings.one("flush", word(&[("ignore", FlushMode::Ignore), ("drain", FlushMode::Drain)]))?,
             trim: settings.one("trim", word(&[("honour", TrimMode::Honour), ("ignore", TrimMode::Ignore)]))?,
             subpage: settings.one("subpage", word(&[("promote", Subpage::Promote), ("rmw", Subpage::Rmw)]))?,
-            warmup: settings.one("warmup", warmup)?,
+            warmup,
             max_backlog: settings.one("max-backlog", q::count)?,
-            buffer_latency: settings.one("buffer-latency", q::time)?,
-            drain: settings.one("drain", q::switch)?,
+            buffer_latency: settings.one("buffer-latency", |text| match q::time(text) {
+                Ok(time) if time > MAX_BUFFER_LATENCY => Err("at most 1s".into()),
+                time => time,
+            })?,
+            // A buffer that is warm at the start is left so at the end: draining it would charge the measured part
+            // with writes that it did not bring.
+            drain: settings.optional("drain", q::switch)?.unwrap_or(warmup == Warmup::None),
             capacity_pages: 0,
             pages_per_block: 0,
         },

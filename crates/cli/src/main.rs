@@ -23,7 +23,9 @@ fn main() -> ExitCode {
 
 /// Whether the reader of our output has gone, as `head` does: not an error of ours.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe))
+    let kind = |cause: &(dyn std::error::Error + 'static)| {
+        let own = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        own.or_else(|| cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind))
+    };
+    error.chain().any(|cause| kind(cause) == Some(std::io::ErrorKind::BrokenPipe))
 }

@@ -220,6 +220,9 @@ impl Settings {
     /// All values of a key, through `parse`, whose error says what would be right.
     pub fn all<T, E: fmt::Display>(&self, name: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<Vec<T>> {
         let (key, given) = self.find(name);
+        if key.takes == Takes::Several && given.values.is_empty() {
+            bail!("{}{}: the list is empty", given.origin, key.name);
+        }
         let parsed = given
             .values
             .iter()

@@ -225,7 +225,7 @@ fn wrong_settings_are_refused_with_place_and_remedy() {
     assert!(message.contains("there is no table [sdd]"), "{message}");
 
     let sim = |args: &[&str]| refused(&[["sim", "--trace", text(&trace)].as_slice(), args].concat());
-    assert!(sim(&["--policy", "lirs"]).contains("'lirs' is not known; there are none, lru"));
+    assert!(sim(&["--policy", "lirs"]).contains("'lirs' is not known; the policies are: none, lru"));
     assert!(sim(&["--policy", "fab:padding=always"]).contains("no parameter 'padding'; it has reads, protect_current"));
     assert!(sim(&["--policy", "bplru:padding=2"]).contains("padding = '2' is not"));
     assert!(sim(&["--cache", "100"]).contains("cache = 100 B is not between one page (4096 B)"));

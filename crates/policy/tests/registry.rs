@@ -29,10 +29,10 @@ fn refused(spec: &str, message: &str) {
 
 #[test]
 fn unknown_policies() {
-    refused("lur", "policy 'lur' is not known; there are none, lru, clock, fab, bplru, lb-clock");
-    refused("", "policy '' is not known; there are none, lru, clock, fab, bplru, lb-clock");
-    refused("LRU", "policy 'LRU' is not known; there are none, lru, clock, fab, bplru, lb-clock");
-    refused("lb_clock", "policy 'lb_clock' is not known; there are none, lru, clock, fab, bplru, lb-clock");
+    refused("lur", "policy 'lur' is not known; the policies are: none, lru, clock, fab, bplru, lb-clock");
+    refused("", "policy '' is not known; the policies are: none, lru, clock, fab, bplru, lb-clock");
+    refused("LRU", "policy 'LRU' is not known; the policies are: none, lru, clock, fab, bplru, lb-clock");
+    refused("lb_clock", "policy 'lb_clock' is not known; the policies are: none, lru, clock, fab, bplru, lb-clock");
     assert_eq!(info("arc").unwrap_err(), in_force("arc").unwrap_err());
 }
 

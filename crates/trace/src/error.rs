@@ -23,18 +23,18 @@ pub struct TraceError {
     pub place: Place,
     /// What is wrong and what would be right, without a final stop.
     pub reason: String,
-    source: Option<std::io::Error>,
 }
 
 impl TraceError {
     /// An error with a reason of our own.
     pub fn new(file: &Path, place: Place, reason: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), place, reason: reason.into(), source: None }
+        Self { file: file.to_owned(), place, reason: reason.into() }
     }
 
     /// An error that the operating system or a decompressor reported.
-    pub fn io(file: &Path, place: Place, doing: &str, source: std::io::Error) -> Self {
-        Self { file: file.to_owned(), place, reason: format!("{doing}: {source}"), source: Some(source) }
+    #[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
+    pub fn io(file: &Path, place: Place, doing: &str, error: std::io::Error) -> Self {
+        Self::new(file, place, format!("{doing}: {error}"))
     }
 }
 
@@ -50,8 +50,4 @@ impl fmt::Display for TraceError {
     }
 }
 
-impl std::error::Error for TraceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|e| e as _)
-    }
-}
+impl std::error::Error for TraceError {}

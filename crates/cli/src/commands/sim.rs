@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::{ArgMatches, Command};
 use destage_sim::experiment::{Input, Progress};
+use destage_sim::result::RunResult;
 
 use crate::keys::{self, SIM};
 use crate::output;
@@ -24,6 +25,9 @@ pub fn command() -> Command {
         .args(settings::args(SIM))
 }
 
+/// Writes the results in one of their forms.
+type Writer = fn(&mut dyn Write, &[RunResult]) -> Result<()>;
+
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let settings = Settings::new(SIM, matches)?;
@@ -34,6 +38,14 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let to_stdout = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(std::path::Path::new("-"));
     if to_stdout(&json) && to_stdout(&csv) {
         bail!("--json and --csv cannot both go to the standard output; give one of them a file: --csv=FILE");
+    }
+    let timing = settings.one("timing", q::switch)?;
+    // A file that cannot be written shall be known before the simulation, not after it.
+    let mut files = Vec::new();
+    for (path, write) in [(&json, output::json as Writer), (&csv, output::csv as Writer)] {
+        if let Some(path) = path {
+            files.push((output::create(path)?, write));
+        }
     }
     let bar = Bar::new(settings.one("progress", q::switch)?);
     let started = Instant::now();
@@ -58,14 +70,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     for warning in &report.warnings {
         eprintln!("warning: {warning}");
     }
-    if let Some(path) = &json {
-        let mut out = output::create(path)?;
-        output::json(&mut out, &report.results)?;
-        out.flush()?;
-    }
-    if let Some(path) = &csv {
-        let mut out = output::create(path)?;
-        output::csv(&mut out, &report.results)?;
+    for (out, write) in &mut files {
+        write(out, &report.results)?;
         out.flush()?;
     }
     if !to_stdout(&json) && !to_stdout(&csv) {
@@ -73,7 +79,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         output::text(&mut out, &report.results)?;
         out.flush()?;
     }
-    if settings.one("timing", q::switch)? {
+    if timing {
         let seconds = started.elapsed().as_secs_f64();
         eprintln!(
             "timing: {seconds:.3} s wall, {} threads, {} runs; {} requests read ({}/s), {} page accesses simulated ({}/s)",

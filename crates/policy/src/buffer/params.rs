@@ -64,7 +64,7 @@ pub enum PolicyError {
         part: String,
     },
     /// No policy of this name.
-    #[error("policy '{name}' is not known; there are {known}")]
+    #[error("policy '{name}' is not known; the policies are: {known}")]
     Unknown {
         /// The name given.
         name: String,
