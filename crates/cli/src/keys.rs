@@ -96,6 +96,9 @@ const MAX_OVERWRITES_PCT: u32 = 100_000;
 /// Copying a page between host and buffer takes at most this.
 const MAX_BUFFER_LATENCY: Nanos = Nanos(1_000_000_000);
 
+/// Settings that only the SSD looks at, apart from its table.
+const TIMED: &[&str] = &["start", "lba-overflow", "host", "max-backlog", "buffer-latency", "subpage"];
+
 /// The trace and how to open it.
 pub struct TraceSettings {
     /// The file, or `-`.
@@ -216,6 +219,21 @@ fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
     })
 }
 
+/// The settings that say what was simulated: not those that results carry under a name of their own, and not those that
+/// decide only how it is done or shown.
+fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, String)> {
+    const ELSEWHERE: &[&str] = &["trace", "format", "policy", "cache", "page", "pages-per-block", "device", "start"];
+    const WITHOUT_INFLUENCE: &[&str] = &["json", "csv", "timing", "progress", "threads", "memory"];
+    let tells = |name: &str| {
+        let table = name.split_once('.').map(|(table, _)| table);
+        !ELSEWHERE.contains(&name)
+            && !WITHOUT_INFLUENCE.contains(&name)
+            && table.is_none_or(|table| table == device)
+            && (device == "ssd" || !TIMED.contains(&name))
+    };
+    settings.in_force().into_iter().filter(|(name, _)| tells(name)).collect()
+}
+
 /// The experiment that the settings describe.
 pub fn experiment(settings: &Settings, trace: &TraceSettings) -> Result<Experiment> {
     let page = settings.one("page", q::bytes)?;
@@ -231,14 +249,13 @@ pub fn experiment(settings: &Settings, trace: &TraceSettings) -> Result<Experime
         DeviceConfig::Analytic(_) => &["ssd."],
         DeviceConfig::Ssd(..) => &["analytic."],
     };
-    // Settings that only a device with time, or only the SSD, looks at.
-    const TIMED: &[&str] = &["start", "lba-overflow", "host", "max-backlog", "buffer-latency", "subpage"];
     for key in SIM {
         let of_ssd = TIMED.contains(&key.name) && !matches!(device, DeviceConfig::Ssd(..));
         if (of_ssd || unused.iter().any(|table| key.name.starts_with(table))) && settings.is_given(key.name) {
             bail!("'{}' has no meaning for device = {}", key.name, device.word());
         }
     }
+    let device_word = device.word().to_owned();
     let (times, per) = settings.one("speed", q::factor)?;
     let warmup = settings.one("warmup", parse_warmup)?;
     Ok(Experiment {
@@ -275,6 +292,7 @@ pub fn experiment(settings: &Settings, trace: &TraceSettings) -> Result<Experime
             capacity_pages: 0,
             pages_per_block: 0,
         },
+        settings: settings_for_results(settings, &device_word),
     })
 }
 

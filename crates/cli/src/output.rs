@@ -137,11 +137,24 @@ fn analytic_table(results: &[RunResult]) -> Table {
 }
 
 fn ssd_table(results: &[RunResult]) -> Table {
-    let header =
-        ["policy", "cache", "hit %", "evictions", "mean", "p50", "p99", "p99.9", "write ampl.", "erases", "GC runs"];
+    let header = [
+        "policy",
+        "cache",
+        "hit %",
+        "evictions",
+        "pages/ev.",
+        "mean",
+        "p50",
+        "p99",
+        "p99.9",
+        "write ampl.",
+        "erases",
+        "GC runs",
+    ];
     let mut table = table(&header, 1);
     for r in results {
         let mut row = buffer_columns(r);
+        row.push(decimals(r.pages_per_eviction, 2));
         let all = r.response.as_ref().and_then(|response| response.all.as_ref());
         match all {
             Some(all) => {
@@ -214,13 +227,15 @@ pub fn csv(out: &mut dyn Write, results: &[RunResult]) -> Result<()> {
     Ok(())
 }
 
+/// Lists of names and values, which fit into one cell.
+const PAIRS: &[&str] = &["params", "settings"];
 /// Fields that are lists of records and have no place in a row.
 const LISTS: &[&str] = &["elements", "bins"];
 
 fn csv_columns(columns: &mut Vec<String>, prefix: &str, fields: &[FieldDoc]) {
     for field in fields {
         let full = format!("{prefix}{}", field.name);
-        if field.name == "params" || field.fields.is_empty() {
+        if PAIRS.contains(&field.name) || field.fields.is_empty() {
             columns.push(full);
         } else if !LISTS.contains(&field.name) {
             csv_columns(columns, &format!("{full}."), field.fields);
@@ -233,6 +248,9 @@ fn csv_cell(result: &Value, column: &str) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => quote(text),
+        Some(Value::Array(numbers)) if numbers.iter().all(Value::is_number) => {
+            numbers.iter().map(Value::to_string).collect::<Vec<_>>().join(" ")
+        }
         Some(Value::Array(params)) => {
             let pairs = params.iter().filter_map(|p| Some(format!("{}={}", p["name"].as_str()?, p["value"].as_str()?)));
             quote(&pairs.collect::<Vec<_>>().join(":"))

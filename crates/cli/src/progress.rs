@@ -35,7 +35,7 @@ impl Bar {
     pub fn show(&self, progress: Progress) {
         let (pass, passes) = progress.pass;
         let share = (f64::from(pass) + progress.share.unwrap_or(0.0)) / f64::from(passes.max(1));
-        let rate = progress.requests as f64 * f64::from(progress.runs) / self.started.elapsed().as_secs_f64().max(1e-3);
+        let rate = progress.simulated as f64 / self.started.elapsed().as_secs_f64().max(1e-3);
         self.bar.set_position((share * STEPS as f64) as u64);
         self.bar.set_message(format!(
             "{} requests x {} runs, {} requests/s",

@@ -212,6 +212,12 @@ impl Settings {
         (key, given)
     }
 
+    /// Every setting in force that has a value, as text.
+    pub fn in_force(&self) -> Vec<(String, String)> {
+        let value = |key: &Key| (key.name.to_owned(), self.find(key.name).1.values.join(","));
+        self.keys.iter().map(value).filter(|(_, value)| !value.is_empty()).collect()
+    }
+
     /// Whether the user gave the key.
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains_key(name)

@@ -192,7 +192,7 @@ fn every_flag_is_a_key() {
         "2",
         "--ssd.summary-page=false",
         "--ssd.reserve",
-        "20",
+        "20%",
         "--ssd.transfer",
         "2.5",
         "--csv",
@@ -228,7 +228,7 @@ fn wrong_settings_are_refused_with_place_and_remedy() {
     assert!(sim(&["--policy", "lirs"]).contains("'lirs' is not known; the policies are: none, lru"));
     assert!(sim(&["--policy", "fab:padding=always"]).contains("no parameter 'padding'; it has reads, protect_current"));
     assert!(sim(&["--policy", "bplru:padding=2"]).contains("padding = '2' is not"));
-    assert!(sim(&["--cache", "100"]).contains("cache = 100 B is not between one page (4096 B)"));
+    assert!(sim(&["--cache", "100"]).contains("cache = 100 B is not a multiple of the page (4096 B)"));
     assert!(sim(&["--device", "tape"]).contains("--device = 'tape': one of none, analytic, ssd"));
     assert!(sim(&["--ssd.planes", "4"]).contains("'ssd.planes' has no meaning for device = none"));
     assert!(sim(&["--device", "ssd", "--ssd.reserve", "5%"]).contains("raise ssd.reserve"));

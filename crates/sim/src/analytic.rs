@@ -83,18 +83,19 @@ impl AnalyticConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::BufferCounters;
+    use crate::result::{BufferCounters, SeriesResult};
     use crate::run::Victims;
 
     fn outcomes(blocks: u64, missing: u64, bytes: u64) -> Outcomes {
         Outcomes {
             counters: BufferCounters { host_bytes_written: bytes, ..BufferCounters::default() },
-            victims: Victims { dirty_units: blocks, missing_pages: missing, pages: 0 },
+            victims: Victims { dirty_units: blocks, missing_pages: missing },
             flush_victims: Victims::default(),
             drain_victims: Victims::default(),
             warmup_requests: 0,
             measured: true,
             simulated_time: Nanos::ZERO,
+            series: SeriesResult::default(),
             timed: None,
         }
     }

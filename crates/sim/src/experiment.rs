@@ -11,14 +11,18 @@ use rayon::prelude::*;
 
 pub use crate::analytic::AnalyticConfig;
 use crate::feed::{Feed, FeedCounts, Feeder, Ops, Speed, Volumes};
-use crate::result::{DeviceCounters, ElementResult, InputResult, ParamValue, ResponseResult, RunResult, SsdResult};
+use crate::result::{
+    DeviceCounters, ElementResult, InputResult, ParamValue, ResponseResult, RunResult, Setting, SsdResult,
+};
 pub use crate::run::{FlushMode, HostModel, RunConfig, Subpage, TrimMode, Warmup};
 use crate::run::{Job, Outcomes, Simulation};
 use crate::space::{LbaOverflow, PageSpace, SpaceError};
 use crate::ssd::{ElementCounters, GeometryError, Ssd, SsdConfig, SsdShape, StartState};
 
-/// Source batches in a feed: enough work for a thread to be worth waking.
-const BATCHES_PER_FEED: usize = 4;
+/// Requests in a feed: enough work for a thread to be worth waking.
+const REQUESTS_PER_FEED: usize = 1 << 16;
+/// A feed of long requests ends once it has this many runs.
+const RUNS_PER_FEED: usize = 1 << 18;
 /// Feeds that the reader may be ahead.
 const FEEDS_AHEAD: usize = 2;
 
@@ -59,6 +63,8 @@ pub struct Experiment {
     pub limit: Option<u64>,
     /// How a run treats its requests; capacity and block size are filled in.
     pub run: RunConfig,
+    /// The settings as the user gave them, for the results.
+    pub settings: Vec<(String, String)>,
 }
 
 /// How an experiment is carried out; without influence on its results.
@@ -77,10 +83,12 @@ pub struct Progress {
     pub pass: (u32, u32),
     /// Share of the trace read in this pass, where that is known.
     pub share: Option<f64>,
-    /// Requests simulated in this pass, and runs that share it.
+    /// Requests read in this pass.
     pub requests: u64,
     /// Runs of this pass.
     pub runs: u32,
+    /// Requests simulated in all passes, counted once for each run.
+    pub simulated: u64,
 }
 
 /// An opened trace.
@@ -117,22 +125,30 @@ pub enum SimError {
     #[error(transparent)]
     Geometry(#[from] GeometryError),
     /// A request has no place.
-    #[error("{trace}, request {request}: {source}")]
+    #[error("{trace}, request {request}: {error}")]
     Space {
         /// The trace.
         trace: String,
         /// The request, from 1.
         request: u64,
         /// Why.
-        source: SpaceError,
+        error: SpaceError,
     },
     /// A buffer is smaller than a page or larger than the page space.
-    #[error("cache = {bytes} B is not between one page ({page} B) and 2^32 - 2 pages")]
+    #[error("cache = {bytes} B is not a multiple of the page ({page} B) between 1 and 2^32 - 3 pages")]
     CacheSize {
         /// Size asked for.
         bytes: u64,
         /// Page size.
         page: u64,
+    },
+    /// A single device is larger than the memory granted.
+    #[error("a simulated device of this shape takes about {needed} B and memory grants {granted}; raise memory")]
+    Memory {
+        /// Bytes a device takes.
+        needed: u64,
+        /// Bytes granted.
+        granted: u64,
     },
     /// Nothing was measured.
     #[error("warmup: the trace ends within it, after {requests} requests; give a shorter one")]
@@ -157,7 +173,25 @@ struct Planned {
 /// Wraps a policy into a run over the configured device.
 struct Build<'a> {
     config: RunConfig,
-    ssd: Option<(&'a SsdShape, StartState)>,
+    ssd: Option<MakeSsd<'a>>,
+}
+
+/// How a run gets its SSD.
+#[derive(Clone, Copy)]
+enum MakeSsd<'a> {
+    /// Made from its shape.
+    New(&'a SsdShape, StartState),
+    /// A copy of one that took long to age.
+    Copy(&'a Ssd),
+}
+
+impl MakeSsd<'_> {
+    fn make(self) -> Ssd {
+        match self {
+            Self::New(shape, start) => Ssd::new(shape.clone(), start),
+            Self::Copy(ssd) => ssd.clone(),
+        }
+    }
 }
 
 impl Visitor for Build<'_> {
@@ -166,9 +200,7 @@ impl Visitor for Build<'_> {
     fn visit<B: Registered>(self, buffer: B, params: Params) -> Self::Out {
         let unit = B::INFO.unit;
         let job: Box<dyn Job> = match self.ssd {
-            Some((shape, start)) => {
-                Box::new(Simulation::new(self.config, unit, buffer, Ssd::new(shape.clone(), start)))
-            }
+            Some(ssd) => Box::new(Simulation::new(self.config, unit, buffer, ssd.make())),
             None => Box::new(Simulation::new(self.config, unit, buffer, NoDevice)),
         };
         (job, unit, params)
@@ -199,8 +231,18 @@ impl Experiment {
             .build()
             .map_err(|error| SimError::Threads(error.to_string()))?;
         let per_run = shape.as_ref().map_or(1, SsdShape::memory_bytes).max(1);
+        if shape.is_some() && per_run > resources.memory_bytes {
+            return Err(SimError::Memory { needed: per_run, granted: resources.memory_bytes });
+        }
         let per_pass = (resources.memory_bytes / per_run).clamp(1, combinations.len().max(1) as u64) as usize;
         let passes = combinations.len().div_ceil(per_pass) as u32;
+        let aged = match (&self.device, &shape) {
+            (DeviceConfig::Ssd(_, start @ StartState::Aged { .. }), Some(shape)) if combinations.len() > 1 => {
+                Some(Ssd::new(shape.clone(), *start))
+            }
+            _ => None,
+        };
+        let mut simulated = 0;
         let mut report = Report { results: Vec::new(), warnings: Vec::new(), requests: 0, accesses: 0 };
         for (pass, group) in combinations.chunks(per_pass).enumerate() {
             // Every policy and size is checked before the first pass begins, not when its turn comes.
@@ -211,14 +253,16 @@ impl Experiment {
             }
             let mut jobs = group
                 .iter()
-                .map(|&(policy, cache_bytes)| self.plan(policy, cache_bytes, shape.as_ref()))
+                .map(|&(policy, cache_bytes)| self.plan(policy, cache_bytes, shape.as_ref(), aged.as_ref()))
                 .collect::<Result<Vec<_>, _>>()?;
             let input = open()?;
             let runs = jobs.len() as u32;
-            let report_progress = |share, requests| {
-                progress(Progress { pass: (pass as u32, passes), share, requests, runs });
+            let before = simulated;
+            let mut report_progress = |share, requests: u64| {
+                simulated = before + requests * u64::from(runs);
+                progress(Progress { pass: (pass as u32, passes), share, requests, runs, simulated });
             };
-            let end = self.pass(&pool, &mut jobs, input, shape.as_ref(), &report_progress)?;
+            let end = self.pass(&pool, &mut jobs, input, shape.as_ref(), &mut report_progress)?;
             report.requests += end.counts.read;
             for job in &mut jobs {
                 let result = self.result(job, shape.as_ref(), &end)?;
@@ -235,7 +279,7 @@ impl Experiment {
     fn run_config(&self, cache_bytes: u64) -> Result<RunConfig, SimError> {
         let page = self.geometry.page_bytes();
         let pages = cache_bytes / page;
-        if !(1..u64::from(u32::MAX) - 1).contains(&pages) {
+        if !cache_bytes.is_multiple_of(page) || !(1..u64::from(u32::MAX) - 1).contains(&pages) {
             return Err(SimError::CacheSize { bytes: cache_bytes, page });
         }
         Ok(RunConfig { capacity_pages: pages as u32, pages_per_block: self.geometry.pages_per_block(), ..self.run })
@@ -252,13 +296,20 @@ impl Experiment {
         Ok(())
     }
 
-    fn plan(&self, policy: &PolicySpec, cache_bytes: u64, shape: Option<&SsdShape>) -> Result<Planned, SimError> {
+    fn plan(
+        &self,
+        policy: &PolicySpec,
+        cache_bytes: u64,
+        shape: Option<&SsdShape>,
+        aged: Option<&Ssd>,
+    ) -> Result<Planned, SimError> {
         let config = self.run_config(cache_bytes)?;
-        let start = match self.device {
-            DeviceConfig::Ssd(_, start) => start,
-            DeviceConfig::None | DeviceConfig::Analytic(_) => StartState::Empty,
+        let ssd = match (&self.device, shape, aged) {
+            (_, _, Some(aged)) => Some(MakeSsd::Copy(aged)),
+            (DeviceConfig::Ssd(_, start), Some(shape), None) => Some(MakeSsd::New(shape, *start)),
+            _ => None,
         };
-        let build = Build { config, ssd: shape.map(|shape| (shape, start)) };
+        let build = Build { config, ssd };
         let (job, unit, params) = buffer::build(policy, Self::buffer_config(&config), build)?;
         let params = params.iter().map(|(name, value)| ParamValue { name, value: value.to_owned() }).collect();
         Ok(Planned { policy: policy.name.clone(), params, unit, cache_bytes, job })
@@ -271,7 +322,7 @@ impl Experiment {
         jobs: &mut [Planned],
         input: Input,
         shape: Option<&SsdShape>,
-        progress: &dyn Fn(Option<f64>, u64),
+        progress: &mut dyn FnMut(Option<f64>, u64),
     ) -> Result<PassEnd, SimError> {
         let space = match shape {
             Some(shape) => PageSpace::bounded(self.geometry, shape.host_pages, self.lba_overflow),
@@ -282,6 +333,7 @@ impl Experiment {
             feeder: Feeder::new(space, self.ops, self.volumes, self.speed),
             left: self.limit.unwrap_or(u64::MAX),
             batch: Vec::new(),
+            taken: 0,
         };
         let (full_sender, full) = sync_channel(FEEDS_AHEAD);
         let (empty_sender, empty) = sync_channel(FEEDS_AHEAD + 1);
@@ -294,6 +346,8 @@ impl Experiment {
                 .spawn_scoped(scope, move || reader.run(&full_sender, &empty))
                 .map_err(|error| SimError::Threads(error.to_string()))?;
             let mut requests = 0;
+            // Moved in, so that the reader does not wait for ever should a run panic.
+            let empty_sender = empty_sender;
             for (feed, share) in full {
                 if let [only] = jobs {
                     only.job.feed(&feed);
@@ -308,7 +362,7 @@ impl Experiment {
             let end = reading.join().map_err(|_| SimError::Threads("the trace reader panicked".into()))?;
             end.map_err(|failure| match failure {
                 ReadError::Trace(error) => SimError::Trace(error),
-                ReadError::Space(request, source) => SimError::Space { trace: self.trace.clone(), request, source },
+                ReadError::Space(request, error) => SimError::Space { trace: self.trace.clone(), request, error },
             })
         })
     }
@@ -367,6 +421,8 @@ impl Experiment {
         let ssd = planned.job.ssd().zip(shape).map(|(ssd, shape)| ssd_result(ssd, shape, &outcomes));
         let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
         let simulated = outcomes.simulated_time;
+        let per_second = |n: u64| (simulated > Nanos::ZERO).then(|| n as f64 / (simulated.0 as f64 / 1e9));
+        let series = outcomes.series;
         let timed = outcomes.timed;
         Ok(RunResult {
             policy: planned.policy.clone(),
@@ -375,11 +431,16 @@ impl Experiment {
             page_bytes: self.geometry.page_bytes(),
             pages_per_block: self.geometry.pages_per_block(),
             device: self.device.word().into(),
-            start_state: self.device.start_state().into(),
+            start_state: self.device.start_state(),
             host: match self.run.host {
                 HostModel::Open => "open".into(),
                 HostModel::Closed { depth } => format!("closed:{depth}"),
             },
+            settings: self
+                .settings
+                .iter()
+                .map(|(name, value)| Setting { name: name.clone(), value: value.clone() })
+                .collect(),
             input: InputResult {
                 trace: self.trace.clone(),
                 format: end.format.clone(),
@@ -391,10 +452,10 @@ impl Experiment {
             },
             warmup_requests: outcomes.warmup_requests,
             hit_ratio: ratio(counters.hits, counters.accesses),
-            pages_per_eviction: ratio(outcomes.victims.pages, counters.evictions),
+            pages_per_eviction: ratio(counters.evicted_pages, counters.evictions),
             simulated_time: simulated.0,
-            requests_per_second: (simulated > Nanos::ZERO)
-                .then(|| counters.requests as f64 / (simulated.0 as f64 / 1e9)),
+            requests_per_second: per_second(counters.requests),
+            host_bytes_per_second: per_second(counters.host_bytes_read + counters.host_bytes_written),
             flash,
             counters,
             stall_time: timed.as_ref().map(|t| t.stall.min(u128::from(u64::MAX)) as u64),
@@ -402,7 +463,7 @@ impl Experiment {
             response: timed.as_ref().filter(|t| t.saturated.is_none()).map(|t| ResponseResult { ..t.response.clone() }),
             ssd,
             analytic,
-            series: timed.map(|t| t.series),
+            series,
         })
     }
 }
@@ -417,13 +478,11 @@ impl DeviceConfig {
         }
     }
 
-    /// What the flash holds at the start, as results say it.
-    pub const fn start_state(&self) -> &'static str {
+    /// What the flash holds at the start, as results say it and the command line takes it.
+    pub fn start_state(&self) -> String {
         match self {
-            Self::None | Self::Analytic(_) => "none",
-            Self::Ssd(_, StartState::Empty) => "empty",
-            Self::Ssd(_, StartState::Full) => "full",
-            Self::Ssd(_, StartState::Aged { .. }) => "aged",
+            Self::None | Self::Analytic(_) => "none".into(),
+            Self::Ssd(_, start) => start.to_string(),
         }
     }
 }
@@ -446,25 +505,33 @@ struct Reader {
     feeder: Feeder,
     left: u64,
     batch: Vec<Request>,
+    /// Requests of the batch that are in a feed already.
+    taken: usize,
 }
 
 impl Reader {
     fn run(mut self, full: &SyncSender<(Feed, Option<f64>)>, empty: &Receiver<Feed>) -> Result<PassEnd, ReadError> {
         let mut ended = false;
-        while !ended && self.left > 0 {
+        while !ended {
             // Only a consumer that has given up hangs up.
             let Ok(mut feed) = empty.recv() else { break };
             feed.clear();
-            for _ in 0..BATCHES_PER_FEED {
-                self.input.source.next_batch(&mut self.batch).map_err(ReadError::Trace)?;
-                let take = self.batch.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-                self.left -= take as u64;
-                ended = self.batch.is_empty();
-                let appended = self.feeder.append(&self.batch[..take], &mut feed);
-                appended.map_err(|(request, error)| ReadError::Space(request, error))?;
-                if ended || self.left == 0 {
+            while feed.requests.len() < REQUESTS_PER_FEED && feed.runs.len() < RUNS_PER_FEED {
+                if self.taken == self.batch.len() {
+                    self.input.source.next_batch(&mut self.batch).map_err(ReadError::Trace)?;
+                    self.taken = 0;
+                }
+                let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+                let requests = &self.batch[self.taken..];
+                let requests = &requests[..requests.len().min(left)];
+                if requests.is_empty() {
+                    ended = true;
                     break;
                 }
+                let taken = self.feeder.append(requests, RUNS_PER_FEED, &mut feed);
+                let next = taken.map_err(|(request, error)| ReadError::Space(request, error))?;
+                self.taken += next;
+                self.left -= next as u64;
             }
             if full.send((feed, self.input.source.progress())).is_err() {
                 break;

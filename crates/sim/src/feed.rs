@@ -116,12 +116,23 @@ impl Feeder {
         self.space.geometry()
     }
 
-    /// Appends `requests` to `feed`. On an error the number of the request in the trace, from 1, comes with it.
-    pub fn append(&mut self, requests: &[Request], feed: &mut Feed) -> Result<(), (u64, SpaceError)> {
+    /// Appends `requests` to `feed` until that has `enough_runs`; returns how many were taken. On an error the number of
+    /// the request in the trace, from 1, comes with it.
+    pub fn append(
+        &mut self,
+        requests: &[Request],
+        enough_runs: usize,
+        feed: &mut Feed,
+    ) -> Result<usize, (u64, SpaceError)> {
         let geometry = self.space.geometry();
         feed.requests.reserve(requests.len());
         feed.runs.reserve(requests.len());
+        let mut taken = 0;
         for request in requests {
+            if feed.runs.len() >= enough_runs {
+                break;
+            }
+            taken += 1;
             self.counts.read += 1;
             let volume = match self.volumes {
                 Volumes::Each => request.volume,
@@ -174,7 +185,7 @@ impl Feeder {
             });
         }
         feed.pages = self.space.pages();
-        Ok(())
+        Ok(taken)
     }
 }
 

@@ -26,6 +26,8 @@ record! {
         bypassed_writes: u64 ["1"] "writes that went past the buffer to the device",
         write_insertions: u64 ["1"] "write misses that entered the buffer, dirty",
         evictions: u64 ["1"] "victim units (pages or blocks) during the run",
+        evicted_pages: u64 ["1"] "pages of these units",
+        eviction_sizes: Vec<u64> ["1"] "units by size: entry i counts those of more than 2^(i-1) and at most 2^i pages",
         dirty_pages_flushed: u64 ["1"] "dirty pages written because of evictions during the run",
         pad_reads: u64 ["1"] "missing pages of victims, read so as to write whole blocks, during the run (analytic: of every victim)",
         clean_drops: u64 ["1"] "clean pages dropped by evictions during the run",
@@ -111,7 +113,7 @@ record! {
     pub struct SeriesResult {
         start: u64 ["ns"] "arrival of the first measured request",
         width: u64 ["ns"] "width of a bin",
-        bins: Vec<SeriesBin> ["-"] "the bins in order" = SeriesBin,
+        bins: Vec<SeriesBin> ["-"] "the bins in order; half as many wide ones replace them as often as they become too many" = SeriesBin,
     }
 }
 
@@ -119,6 +121,14 @@ record! {
     /// The parameters of a policy in force.
     pub struct ParamValue {
         name: &'static str ["-"] "key",
+        value: String ["-"] "value",
+    }
+}
+
+record! {
+    /// A setting in force, as the user could give it.
+    pub struct Setting {
+        name: String ["-"] "key, as in `destage sim --help`",
         value: String ["-"] "value",
     }
 }
@@ -151,10 +161,12 @@ pub struct RunResult {
     pub pages_per_block: u32,
     /// none, analytic or ssd.
     pub device: String,
-    /// empty, full or aged; none without flash.
+    /// empty, full or aged:TIMES:SEED; none without flash.
     pub start_state: String,
     /// open or closed:DEPTH.
     pub host: String,
+    /// Every other setting in force.
+    pub settings: Vec<Setting>,
     /// What came in.
     pub input: InputResult,
     /// Requests of the warm-up, not measured.
@@ -173,6 +185,8 @@ pub struct RunResult {
     pub simulated_time: u64,
     /// Requests per second of simulated time.
     pub requests_per_second: Option<f64>,
+    /// Bytes read and written per second of simulated time.
+    pub host_bytes_per_second: Option<f64>,
     /// Time that accesses waited for a free frame.
     pub stall_time: Option<u64>,
     /// Why response times are no result, if so.
@@ -184,7 +198,7 @@ pub struct RunResult {
     /// The analytic model.
     pub analytic: Option<AnalyticResult>,
     /// Over time.
-    pub series: Option<SeriesResult>,
+    pub series: SeriesResult,
 }
 
 impl RunResult {
@@ -199,8 +213,13 @@ impl RunResult {
             field("page_bytes", "B", "size of a page"),
             field("pages_per_block", "1", "pages of a logical block and of an erase block"),
             field("device", "-", "none, analytic or ssd"),
-            field("start_state", "-", "what the flash held at the start: empty, full or aged; none without flash"),
+            field(
+                "start_state",
+                "-",
+                "what the flash held at the start: empty, full or aged:TIMES:SEED; none without flash",
+            ),
             field("host", "-", "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)"),
+            nested("settings", "every other setting that was given or has a default", Setting::FIELDS),
             nested("input", "what was read, left out and changed", InputResult::FIELDS),
             field("warmup_requests", "1", "requests before the measured part"),
         ];
@@ -211,6 +230,11 @@ impl RunResult {
             field("pages_per_eviction", "1", "mean pages of a victim unit during the run; null without evictions"),
             field("simulated_time", "ns", "from the first measured arrival to the last arrival or completion"),
             field("requests_per_second", "1/s", "requests / simulated_time; null where no time passed"),
+            field(
+                "host_bytes_per_second",
+                "B/s",
+                "(host_bytes_read + host_bytes_written) / simulated_time; null where no time passed",
+            ),
             field(
                 "stall_time",
                 "ns",
@@ -224,7 +248,7 @@ impl RunResult {
             nested("response", "response times; null without a timed device or when saturated", ResponseResult::FIELDS),
             nested("ssd", "the SSD; null for other devices", SsdResult::FIELDS),
             nested("analytic", "LB-CLOCK's cost model; null for other devices", AnalyticResult::FIELDS),
-            nested("series", "figures over simulated time; null without a timed device", SeriesResult::FIELDS),
+            nested("series", "figures over simulated time (trace time without a timed device)", SeriesResult::FIELDS),
         ]);
         all
     }

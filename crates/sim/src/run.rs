@@ -8,11 +8,14 @@ use destage_policy::buffer::{
     Access, Buffer, DeviceView, EvictionUnit, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, Wait,
 };
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
 use crate::feed::{Feed, FeedRequest};
 use crate::measure::{Backlog, Latency, Saturation, Series};
 use crate::result::{BufferCounters, ResponseResult, SeriesResult};
 use crate::space::Run;
-use crate::ssd::Ssd;
+use crate::ssd::{ElementCounters, Ssd};
 
 /// How requests reach the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,19 +154,22 @@ impl Device for Ssd {
     }
 }
 
-/// When frames are free: they are handed out in the order in which their evictions were decided.
-#[derive(Debug, Default)]
+/// When frames can be used: one that is free, or else the one whose eviction was decided first.
+#[derive(Debug)]
 struct Frames {
     /// Free now.
     ready: u32,
     /// Free from a time on.
     pending: VecDeque<(Nanos, u32)>,
+    /// From when on the pages can be used that were let in before their frame was free, or before their data had come
+    /// from flash. Those whose time has passed may still be here.
+    usable_from: HashMap<PageNo, Nanos, FixedState>,
 }
 
 impl Frames {
-    #[inline]
-    fn free_at(&mut self, at: Nanos, frames: u32) {
-        self.pending.push_back((at, frames));
+    fn new(frames: u32) -> Self {
+        let usable_from = HashMap::with_hasher(FixedState::with_seed(0));
+        Self { ready: frames, pending: VecDeque::new(), usable_from }
     }
 
     /// Takes a frame; returns from when on it can be used.
@@ -180,6 +186,49 @@ impl Frames {
             self.pending.pop_front();
         }
         at
+    }
+
+    /// Gives frames back that are free from `at` on.
+    #[inline]
+    fn give_back(&mut self, now: Nanos, at: Nanos, frames: u32) {
+        if at <= now {
+            self.ready += frames;
+        } else {
+            self.pending.push_back((at, frames));
+        }
+    }
+
+    /// The page that was just let in can be used from `at` on.
+    #[inline]
+    fn let_in(&mut self, now: Nanos, at: Nanos, page: PageNo) {
+        if at > now {
+            self.usable_from.insert(page, at);
+        }
+    }
+
+    /// From when on a page that is held can be used.
+    #[inline]
+    fn usable_from(&mut self, now: Nanos, page: PageNo) -> Nanos {
+        if self.usable_from.is_empty() {
+            return now;
+        }
+        match self.usable_from.get(&page) {
+            Some(&at) if at > now => at,
+            Some(_) => {
+                self.usable_from.remove(&page);
+                now
+            }
+            None => now,
+        }
+    }
+
+    /// From when on a page that leaves can be used; it is forgotten here.
+    #[inline]
+    fn leave(&mut self, now: Nanos, page: PageNo) -> Nanos {
+        if self.usable_from.is_empty() {
+            return now;
+        }
+        self.usable_from.remove(&page).map_or(now, |at| at.max(now))
     }
 }
 
@@ -199,8 +248,6 @@ pub(crate) struct Victims {
     pub(crate) dirty_units: u64,
     /// Pages that these units' blocks lacked.
     pub(crate) missing_pages: u64,
-    /// Pages of all units.
-    pub(crate) pages: u64,
 }
 
 /// A run in progress.
@@ -219,6 +266,8 @@ pub(crate) struct Simulation<B, D> {
     fed: u64,
     warmup_requests: u64,
     measuring: bool,
+    series: Series,
+    series_sample: SeriesSample,
     clock: Clock,
 }
 
@@ -237,20 +286,26 @@ struct Clock {
     read: Latency,
     write: Latency,
     backlog: Backlog,
-    series: Series,
-    series_sample: SeriesSample,
     free_block_samples: u64,
     free_block_sum: u64,
 }
 
-/// The device's totals at the beginning of the series' present bin.
+/// What was counted up to the beginning of the series' present bin.
 #[derive(Clone, Copy, Debug, Default)]
 struct SeriesSample {
-    bin: u64,
+    /// Arrival at which the sample was taken, and the end of its bin.
     at: Nanos,
-    flash_writes: u64,
-    gc_invocations: u64,
-    gc_pages_moved: u64,
+    bin_ends: Nanos,
+    /// Requests since then, where nothing else counts them by bin.
+    requests: u64,
+    host_bytes_read: u64,
+    host_bytes_written: u64,
+    accesses: u64,
+    hits: u64,
+    evictions: u64,
+    evicted_pages: u64,
+    dirty_pages_flushed: u64,
+    flash: ElementCounters,
 }
 
 /// The free blocks are sampled at every so many arrivals.
@@ -266,6 +321,7 @@ pub(crate) struct Outcomes {
     pub(crate) warmup_requests: u64,
     pub(crate) measured: bool,
     pub(crate) simulated_time: Nanos,
+    pub(crate) series: SeriesResult,
     pub(crate) timed: Option<Timed>,
 }
 
@@ -274,8 +330,21 @@ pub(crate) struct Timed {
     pub(crate) stall: u128,
     pub(crate) saturated: Option<Saturation>,
     pub(crate) response: ResponseResult,
-    pub(crate) series: SeriesResult,
     pub(crate) mean_free_blocks: f64,
+}
+
+/// Classes of [`BufferCounters::eviction_sizes`]: a block has at most 2^16 pages.
+const SIZE_CLASSES: usize = 17;
+
+/// The class of a unit of so many pages: the smallest `i` with `pages <= 2^i`.
+#[inline]
+fn size_class(pages: u32) -> usize {
+    pages.next_power_of_two().trailing_zeros() as usize
+}
+
+/// Counters at zero.
+fn counters() -> BufferCounters {
+    BufferCounters { eviction_sizes: vec![0; SIZE_CLASSES], ..BufferCounters::default() }
 }
 
 /// A run whose policy and device are no longer visible.
@@ -296,6 +365,7 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
             let runs = &feed.runs[runs_begin..request.runs_end as usize];
             runs_begin = request.runs_end as usize;
             self.end_warmup_if_due(request);
+            self.issue(request);
             self.fed += 1;
             self.counters.requests += 1;
             if !D::TIMED {
@@ -310,6 +380,7 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
     }
 
     fn finish(&mut self) -> Outcomes {
+        self.sample_series();
         if self.config.drain {
             // The drain is counted, and not charged to the device: the run is over.
             self.buffer.notify(Notice::Flush, &self.device, &mut NoVeto, &mut self.out);
@@ -321,7 +392,13 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
         c.hits = c.read_hits + c.write_hits;
         c.misses = c.accesses - c.hits;
         c.memory_accesses = self.buffer.memory_accesses() - self.memory_accesses_before;
+        let sizes = c.eviction_sizes.iter().rposition(|&units| units > 0).map_or(0, |last| last + 1);
+        c.eviction_sizes.truncate(sizes);
         let end = self.clock.now.max(self.clock.last_completion);
+        let timed = D::TIMED.then(|| self.timed());
+        if timed.as_ref().is_some_and(|timed| timed.saturated.is_some()) {
+            self.series.forget_responses();
+        }
         Outcomes {
             counters: self.counters.clone(),
             victims: self.victims,
@@ -330,7 +407,12 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
             warmup_requests: self.warmup_requests,
             measured: self.measuring || self.fed == 0,
             simulated_time: end.since(self.clock.start),
-            timed: D::TIMED.then(|| self.timed()),
+            series: SeriesResult {
+                start: self.clock.start.0,
+                width: self.series.width().0,
+                bins: self.series.bins().to_vec(),
+            },
+            timed,
         }
     }
 
@@ -341,14 +423,14 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
 
 impl<B: Buffer, D: Device> Simulation<B, D> {
     pub(crate) fn new(config: RunConfig, unit: EvictionUnit, buffer: B, device: D) -> Self {
-        let frames = Frames { ready: config.capacity_pages, pending: VecDeque::new() };
+        let frames = Frames::new(config.capacity_pages);
         Self {
             config,
             pages_per_unit: if unit == EvictionUnit::Block { config.pages_per_block } else { 1 },
             buffer,
             device,
             out: Evictions::default(),
-            counters: BufferCounters::default(),
+            counters: counters(),
             victims: Victims::default(),
             flush_victims: Victims::default(),
             drain_victims: Victims::default(),
@@ -356,6 +438,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             fed: 0,
             warmup_requests: 0,
             measuring: false,
+            series: Series::new(Nanos::ZERO),
+            series_sample: SeriesSample::default(),
             clock: Clock {
                 frames,
                 outstanding: BinaryHeap::new(),
@@ -367,8 +451,6 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 read: Latency::default(),
                 write: Latency::default(),
                 backlog: Backlog::new(config.max_backlog),
-                series: Series::new(Nanos::ZERO),
-                series_sample: SeriesSample::default(),
                 free_block_samples: 0,
                 free_block_sum: 0,
             },
@@ -388,7 +470,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
         self.measuring = true;
         self.warmup_requests = self.fed;
-        self.counters = BufferCounters::default();
+        self.counters = counters();
         self.victims = Victims::default();
         self.flush_victims = Victims::default();
         self.memory_accesses_before = self.buffer.memory_accesses();
@@ -401,28 +483,37 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         clock.stall = 0;
         clock.read = Latency::default();
         clock.write = Latency::default();
-        clock.series = Series::new(clock.start);
-        clock.series_sample = SeriesSample { at: clock.start, ..SeriesSample::default() };
+        clock.last_completion = clock.start;
+        clock.backlog.restart();
+        self.series = Series::new(clock.start);
+        self.series_sample =
+            SeriesSample { at: clock.start, bin_ends: self.series.end_of_bin(clock.start), ..SeriesSample::default() };
         clock.free_block_samples = 0;
         clock.free_block_sum = 0;
     }
 
-    /// When the request is issued.
+    /// Advances the clock to the time at which the request is issued: its arrival, or in a closed loop the completion
+    /// that makes room for it.
     #[inline]
-    fn issue(&mut self, request: &FeedRequest) -> Nanos {
+    fn issue(&mut self, request: &FeedRequest) {
         let clock = &mut self.clock;
         clock.now = match self.config.host {
-            HostModel::Open => request.time,
-            HostModel::Closed { depth } => {
+            HostModel::Closed { depth } if D::TIMED => {
                 if clock.outstanding.len() < depth as usize {
                     clock.now
                 } else {
                     clock.outstanding.pop().map_or(clock.now, |Reverse(done)| done.max(clock.now))
                 }
             }
+            HostModel::Open | HostModel::Closed { .. } => request.time,
         };
         self.device.set_now(clock.now);
-        clock.now
+        if clock.now >= self.series_sample.bin_ends {
+            self.sample_series();
+        }
+        if !D::TIMED {
+            self.series_sample.requests += 1;
+        }
     }
 
     #[inline]
@@ -449,18 +540,15 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             }
             return;
         }
-        let start = self.issue(request);
+        let start = self.clock.now;
         if request.bytes == 0 {
             self.complete(request, start, start);
             return;
         }
-        let hits_before = self.counters.read_hits + self.counters.write_hits;
         let (mut copied, mut done) = (start, start);
-        let mut pages = 0;
         for (r, run) in runs.iter().enumerate() {
             for page in run.page..run.page + run.pages {
                 let page = PageNo(page);
-                pages += 1;
                 let head = request.head_partial && r == 0 && page.0 == run.page;
                 let tail = request.tail_partial && r + 1 == runs.len() && page.0 + 1 == run.page + run.pages;
                 let reads_old = write && (head || tail) && self.config.subpage == Subpage::Rmw;
@@ -470,14 +558,21 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 }
                 let outcome = self.access(start, Access { page, write });
                 match outcome {
-                    Outcome::Hit => copied += self.config.buffer_latency,
+                    Outcome::Hit => {
+                        let usable = self.clock.frames.usable_from(start, page);
+                        copied = copied.max(usable) + self.config.buffer_latency;
+                    }
                     Outcome::Inserted => {
                         let free_at = self.clock.frames.take();
                         self.clock.stall += u128::from(free_at.since(start).0);
-                        copied = copied.max(free_at) + self.config.buffer_latency;
+                        let mut usable = free_at;
                         if !write || reads_old {
-                            done = done.max(self.device.read(start, page));
+                            let read = self.device.read(start, page);
+                            done = done.max(read);
+                            usable = usable.max(read);
                         }
+                        self.clock.frames.let_in(start, usable, page);
+                        copied = copied.max(free_at) + self.config.buffer_latency;
                     }
                     Outcome::Bypassed => {
                         if !write || reads_old {
@@ -490,11 +585,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 }
             }
         }
-        let hits = self.counters.read_hits + self.counters.write_hits - hits_before;
         self.complete(request, start, done.max(copied));
-        let bin = self.clock.series.at(start);
-        bin.accesses += pages;
-        bin.hits += hits;
     }
 
     /// One page access through the buffer; what it evicts is written from `now` on.
@@ -549,9 +640,6 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
 
     fn flush(&mut self, request: &FeedRequest) {
         self.counters.flush_requests += 1;
-        if D::TIMED {
-            self.issue(request);
-        }
         let now = self.clock.now;
         if self.config.flush == FlushMode::Drain {
             self.buffer.notify(Notice::Flush, &self.device, &mut NoVeto, &mut self.out);
@@ -567,9 +655,6 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
 
     fn discard(&mut self, request: &FeedRequest, runs: &[Run]) {
         self.counters.discard_requests += 1;
-        if D::TIMED {
-            self.issue(request);
-        }
         let now = self.clock.now;
         if self.config.trim == TrimMode::Honour {
             for run in runs {
@@ -598,16 +683,11 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 clock.outstanding.len() as u64 - 1
             }
         };
-        if clock.series.index(start) != clock.series_sample.bin {
-            self.sample_series(start);
-        }
-        let clock = &mut self.clock;
         let response = done.since(start);
-        let bin = clock.series.at(start);
+        let bin = self.series.at(start);
         bin.arrival(backlog);
         if request.bytes > 0 && matches!(request.op, Op::Read | Op::Write) {
-            bin.response_sum = bin.response_sum.saturating_add(response.0);
-            bin.response_max = bin.response_max.max(response.0);
+            bin.response(request.op == Op::Write, response);
             if request.op == Op::Write { &mut clock.write } else { &mut clock.read }.record(response);
         }
         // The first measured arrival is sampled, so that a short run has a figure too.
@@ -619,24 +699,41 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
     }
 
-    /// Credits what the device did since the last sample to the bin in which that sample was taken.
+    /// Credits what was counted since the last sample to the bin in which that sample was taken, and begins the bin of
+    /// the present time.
     #[cold]
-    fn sample_series(&mut self, next: Nanos) {
-        let Some(ssd) = self.device.ssd() else { return };
-        let total = ssd.total();
-        let clock = &mut self.clock;
-        let before = clock.series_sample;
-        let bin = clock.series.at(before.at);
-        bin.flash_writes += total.flash_writes() - before.flash_writes;
-        bin.gc_invocations += total.gc_invocations - before.gc_invocations;
-        bin.gc_pages_moved += total.gc_pages_moved - before.gc_pages_moved;
-        clock.series.at(next);
-        clock.series_sample = SeriesSample {
-            bin: clock.series.index(next),
-            at: next,
-            flash_writes: total.flash_writes(),
-            gc_invocations: total.gc_invocations,
-            gc_pages_moved: total.gc_pages_moved,
+    fn sample_series(&mut self) {
+        let (c, before, now) = (&self.counters, self.series_sample, self.clock.now);
+        let flash = self.device.ssd().map(Ssd::total).unwrap_or_default();
+        let bin = self.series.at(before.at);
+        bin.requests += before.requests;
+        bin.host_bytes_read += c.host_bytes_read - before.host_bytes_read;
+        bin.host_bytes_written += c.host_bytes_written - before.host_bytes_written;
+        bin.accesses += c.read_pages + c.write_pages - before.accesses;
+        bin.hits += c.read_hits + c.write_hits - before.hits;
+        bin.evictions += c.evictions - before.evictions;
+        bin.evicted_pages += c.evicted_pages - before.evicted_pages;
+        bin.dirty_pages_flushed += c.dirty_pages_flushed - before.dirty_pages_flushed;
+        bin.flash_reads += flash.flash_reads - before.flash.flash_reads;
+        bin.host_programs += flash.host_programs - before.flash.host_programs;
+        bin.flash_writes += flash.flash_writes() - before.flash.flash_writes();
+        bin.erases += flash.erases - before.flash.erases;
+        bin.gc_invocations += flash.gc_invocations - before.flash.gc_invocations;
+        bin.gc_pages_moved += flash.gc_pages_moved - before.flash.gc_pages_moved;
+        bin.gc_time += flash.gc_time.since(before.flash.gc_time).0;
+        self.series.at(now);
+        self.series_sample = SeriesSample {
+            at: now,
+            bin_ends: self.series.end_of_bin(now),
+            requests: 0,
+            host_bytes_read: c.host_bytes_read,
+            host_bytes_written: c.host_bytes_written,
+            accesses: c.read_pages + c.write_pages,
+            hits: c.read_hits + c.write_hits,
+            evictions: c.evictions,
+            evicted_pages: c.evicted_pages,
+            dirty_pages_flushed: c.dirty_pages_flushed,
+            flash,
         };
     }
 
@@ -668,7 +765,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 return;
             }
         };
-        let (mut unit_pages, mut unit_dirty) = (0, false);
+        let (mut unit_pages, mut unit_dirty, mut all_pages) = (0, false, 0);
         for (group, _) in self.out.groups() {
             let pages = group.len();
             match group.kind {
@@ -685,7 +782,10 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             }
             if group.ends_unit {
                 *units += 1;
-                victims.pages += u64::from(unit_pages);
+                if phase == Phase::Run {
+                    all_pages += u64::from(unit_pages);
+                    c.eviction_sizes[size_class(unit_pages)] += 1;
+                }
                 if unit_dirty {
                     victims.dirty_units += 1;
                     victims.missing_pages += u64::from(self.pages_per_unit - unit_pages);
@@ -693,6 +793,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 (unit_pages, unit_dirty) = (0, false);
             }
         }
+        c.evicted_pages += all_pages;
     }
 
     /// Writes what is in `self.out` from `now` on, frees the frames, and empties it.
@@ -702,8 +803,17 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             let (device, clock) = (&mut self.device, &mut self.clock);
             let mut pads: &[PageNo] = &[];
             for (group, pages) in self.out.groups() {
+                assert!(
+                    group.channel.is_none() && !group.background,
+                    "this device chooses its own channel and has no background writes"
+                );
                 match group.kind {
-                    Kind::Drop => clock.frames.ready += group.len(),
+                    Kind::Drop => {
+                        for &page in pages {
+                            let usable = clock.frames.leave(now, page);
+                            clock.frames.give_back(now, usable, 1);
+                        }
+                    }
                     Kind::Pad => {
                         // An element serves its operations in order, so each program comes after the reads on its own
                         // element; those on other elements are taken to be done by then.
@@ -720,10 +830,13 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                             while let Some(pad) = padding.next_if(|pad| *pad < page) {
                                 last = last.max(device.program(now, pad));
                             }
-                            let done = device.program(now, page);
+                            // A page that still waits for its frame cannot be programmed before it is there.
+                            let usable =
+                                if frees { clock.frames.leave(now, page) } else { clock.frames.usable_from(now, page) };
+                            let done = device.program(usable, page);
                             last = last.max(done);
                             if frees && group.wait == Wait::Any {
-                                clock.frames.free_at(done, 1);
+                                clock.frames.give_back(now, done, 1);
                             }
                         }
                         for pad in padding {
@@ -731,7 +844,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                         }
                         pads = &[];
                         if frees && group.wait == Wait::All {
-                            clock.frames.free_at(last, group.len());
+                            clock.frames.give_back(now, last, group.len());
                         }
                         clock.programmed = clock.programmed.max(last);
                     }
@@ -742,10 +855,9 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     }
 
     fn timed(&mut self) -> Timed {
-        self.sample_series(self.clock.now);
         let clock = &self.clock;
         let saturated = match self.config.host {
-            HostModel::Open => clock.backlog.verdict(clock.series.bins()),
+            HostModel::Open => clock.backlog.verdict(self.series.bins()),
             HostModel::Closed { .. } => None,
         };
         let mut all = clock.read.clone();
@@ -759,11 +871,6 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             stall: clock.stall,
             saturated,
             response,
-            series: SeriesResult {
-                start: clock.start.0,
-                width: clock.series.width().0,
-                bins: clock.series.bins().to_vec(),
-            },
             mean_free_blocks: clock.free_block_sum as f64 / clock.free_block_samples.max(1) as f64,
         }
     }

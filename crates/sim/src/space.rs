@@ -1,5 +1,7 @@
 //! From (volume, byte address) to the dense page numbers that policies and devices work with.
 
+use std::ops::Range;
+
 use destage_plan::{Nanos, PageGeometry, PageRun, Split};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -64,13 +66,24 @@ impl Directory {
 }
 
 impl Directory {
-    /// The number of the block with this address, if it has one.
-    fn get(&self, address: u64) -> Option<u32> {
-        let key = address / CHUNK_BLOCKS as u64;
-        let chunk = if key < TABLE_CHUNKS { self.low_chunks.get(key as usize) } else { self.chunk_of.get(&key) };
-        let chunk = *chunk.filter(|&&chunk| chunk != UNTOUCHED)?;
-        let number = self.chunks[chunk as usize][(address % CHUNK_BLOCKS as u64) as usize];
-        (number != UNTOUCHED).then_some(number)
+    /// The blocks with addresses in `range` that have a number, ascending: address and number. The work is proportional
+    /// to the blocks touched or to the range, whichever is less.
+    fn touched(&self, range: Range<u64>) -> impl Iterator<Item = (u64, u32)> {
+        let per_chunk = CHUNK_BLOCKS as u64;
+        let keys = range.start / per_chunk..range.end.div_ceil(per_chunk);
+        let low = keys.start.min(self.low_chunks.len() as u64)..keys.end.min(self.low_chunks.len() as u64);
+        let in_table = low.map(|key| (key, self.low_chunks[key as usize])).filter(|&(_, chunk)| chunk != UNTOUCHED);
+        let mut in_map: Vec<(u64, u32)> = if keys.end.saturating_sub(keys.start) <= self.chunk_of.len() as u64 {
+            keys.filter_map(|key| self.chunk_of.get(&key).map(|&chunk| (key, chunk))).collect()
+        } else {
+            self.chunk_of.iter().map(|(&key, &chunk)| (key, chunk)).filter(|(key, _)| keys.contains(key)).collect()
+        };
+        in_map.sort_unstable();
+        in_table.chain(in_map).flat_map(move |(key, chunk)| {
+            let numbers = (key * per_chunk..).zip(self.chunks[chunk as usize]);
+            let range = range.clone();
+            numbers.filter(move |(address, number)| *number != UNTOUCHED && range.contains(address))
+        })
     }
 
     #[cold]
@@ -272,10 +285,15 @@ impl PageSpace {
                     Placement::Compact { blocks, .. } => blocks,
                     _ => u32::MAX,
                 };
-                for PageRun { block, offset, pages } in split.runs(self.geometry) {
-                    if let Some(number) = directory.get(base | block) {
-                        runs.push(Run { page: number % blocks * n + offset, pages });
-                    }
+                if split.pages == 0 {
+                    return Ok(true);
+                }
+                let (first, head) = self.geometry.block_of(split.first);
+                let (last, tail) = self.geometry.block_of(split.first + split.pages - 1);
+                for (address, number) in directory.touched((base | first)..(base | last) + 1) {
+                    let from = if address == base | first { head } else { 0 };
+                    let to = if address == base | last { tail } else { n - 1 };
+                    runs.push(Run { page: number % blocks * n + from, pages: to + 1 - from });
                 }
             }
             Placement::Modulo { pages: device, filter } => {
@@ -357,6 +375,15 @@ mod tests {
         assert!(space.place_discard(0, g.split(0, 1 << 40), &mut runs).unwrap());
         assert_eq!(runs, [Run { page: 0, pages: 4 }]);
         assert_eq!(space.pages(), 4);
+        // Far blocks are in the map, and a range may cut into its first and last block.
+        let far = 1 << 38;
+        place(&mut space, 0, far * 4096, 8 * 4096);
+        runs.clear();
+        assert!(space.place_discard(0, g.split((far + 1) * 4096, 6 * 4096), &mut runs).unwrap());
+        assert_eq!(runs, [Run { page: 5, pages: 3 }, Run { page: 8, pages: 3 }]);
+        runs.clear();
+        assert!(space.place_discard(0, g.split(5 * 4096, (far - 2) * 4096), &mut runs).unwrap());
+        assert_eq!(runs, [Run { page: 1, pages: 3 }, Run { page: 4, pages: 3 }]);
         let mut device = PageSpace::bounded(g, 16, LbaOverflow::Wrap);
         runs.clear();
         assert!(device.place_discard(0, g.split(8 * 4096, 1 << 40), &mut runs).unwrap());

@@ -40,6 +40,12 @@ impl Backlog {
         Self { completions: BinaryHeap::new(), max: max as usize, exceeded_at: None }
     }
 
+    /// Forgets that the limit was passed: the measured part of the run begins. What is outstanding stays so, unless it
+    /// was too much to be kept.
+    pub fn restart(&mut self) {
+        self.exceeded_at = None;
+    }
+
     /// Takes note of a request that arrives at `now`, after those before it, and completes at `done`; returns how many
     /// were outstanding when it came. Once the limit was passed nothing more is kept, and the answer is the limit.
     #[inline]

@@ -10,18 +10,30 @@ const BINS: usize = 256;
 const FIRST_WIDTH_LOG2: u32 = 20;
 
 record! {
-    /// One span of simulated time.
+    /// One span of simulated time. What a request brings is credited to the span in which it arrived, what the device
+    /// does to the span of the latest arrival.
     pub struct SeriesBin {
         requests: u64 ["1"] "requests that arrived",
-        response_sum: u64 ["ns"] "sum of the response times of reads and writes that arrived",
-        response_max: u64 ["ns"] "largest of them",
+        host_bytes_read: u64 ["B"] "bytes asked for by reads that arrived",
+        host_bytes_written: u64 ["B"] "bytes asked for by writes that arrived",
+        accesses: u64 ["1"] "pages accessed",
+        hits: u64 ["1"] "pages found in the buffer",
+        evictions: u64 ["1"] "victim units",
+        evicted_pages: u64 ["1"] "pages of these units",
+        dirty_pages_flushed: u64 ["1"] "dirty pages written because of evictions",
+        read_response_sum: u64 ["ns"] "sum of the response times of reads; 0 without a timed device or when saturated",
+        read_response_max: u64 ["ns"] "largest of them, likewise",
+        write_response_sum: u64 ["ns"] "sum of the response times of writes, likewise",
+        write_response_max: u64 ["ns"] "largest of them, likewise",
         backlog_sum: u64 ["1"] "outstanding requests seen by each arrival, summed up; divide by requests",
         backlog_min: u64 ["1"] "fewest outstanding requests seen by an arrival; 0 where none arrived",
-        hits: u64 ["1"] "pages found in the buffer",
-        accesses: u64 ["1"] "pages accessed",
+        flash_reads: u64 ["1"] "pages read for hosts and padding",
+        host_programs: u64 ["1"] "pages programmed for hosts, padding included",
         flash_writes: u64 ["1"] "pages programmed, for whatever reason",
+        erases: u64 ["1"] "blocks erased",
         gc_invocations: u64 ["1"] "collections begun",
         gc_pages_moved: u64 ["1"] "valid pages copied by collection",
+        gc_time: u64 ["ns"] "time that elements spent collecting, summed up",
     }
 }
 
@@ -41,14 +53,45 @@ impl SeriesBin {
             _ => self.backlog_min.min(other.backlog_min),
         };
         self.requests += other.requests;
-        self.response_sum = self.response_sum.saturating_add(other.response_sum);
-        self.response_max = self.response_max.max(other.response_max);
-        self.backlog_sum += other.backlog_sum;
-        self.hits += other.hits;
+        self.host_bytes_read += other.host_bytes_read;
+        self.host_bytes_written += other.host_bytes_written;
         self.accesses += other.accesses;
+        self.hits += other.hits;
+        self.evictions += other.evictions;
+        self.evicted_pages += other.evicted_pages;
+        self.dirty_pages_flushed += other.dirty_pages_flushed;
+        self.read_response_sum = self.read_response_sum.saturating_add(other.read_response_sum);
+        self.read_response_max = self.read_response_max.max(other.read_response_max);
+        self.write_response_sum = self.write_response_sum.saturating_add(other.write_response_sum);
+        self.write_response_max = self.write_response_max.max(other.write_response_max);
+        self.backlog_sum += other.backlog_sum;
+        self.flash_reads += other.flash_reads;
+        self.host_programs += other.host_programs;
         self.flash_writes += other.flash_writes;
+        self.erases += other.erases;
         self.gc_invocations += other.gc_invocations;
         self.gc_pages_moved += other.gc_pages_moved;
+        self.gc_time += other.gc_time;
+    }
+
+    /// Adds the response time of a read or write.
+    #[inline]
+    pub fn response(&mut self, write: bool, time: Nanos) {
+        let (sum, max) = if write {
+            (&mut self.write_response_sum, &mut self.write_response_max)
+        } else {
+            (&mut self.read_response_sum, &mut self.read_response_max)
+        };
+        *sum = sum.saturating_add(time.0);
+        *max = time.0.max(*max);
+    }
+
+    /// Forgets response times, which are no result of a saturated run.
+    pub fn forget_responses(&mut self) {
+        self.read_response_sum = 0;
+        self.read_response_max = 0;
+        self.write_response_sum = 0;
+        self.write_response_max = 0;
     }
 }
 
@@ -95,15 +138,21 @@ impl Series {
         self.bins.truncate(merged);
     }
 
-    /// The number of the bin of this time, were it not to be merged.
+    /// When the bin of this time ends.
     #[inline]
-    pub fn index(&self, time: Nanos) -> u64 {
-        time.since(self.start).0 >> self.width_log2
+    pub fn end_of_bin(&self, time: Nanos) -> Nanos {
+        let index = time.since(self.start).0 >> self.width_log2;
+        Nanos(self.start.0.saturating_add((index + 1) << self.width_log2))
     }
 
     /// Width of a bin.
     pub fn width(&self) -> Nanos {
         Nanos(1 << self.width_log2)
+    }
+
+    /// Forgets response times, which are no result of a saturated run.
+    pub fn forget_responses(&mut self) {
+        self.bins.iter_mut().for_each(SeriesBin::forget_responses);
     }
 
     /// The bins from the start on.
@@ -123,12 +172,12 @@ mod tests {
         for i in 0..100_000_u64 {
             let bin = series.at(Nanos(1000 + i * i * 1000));
             bin.requests += 1;
-            bin.response_max = bin.response_max.max(i);
+            bin.response(true, Nanos(i));
             requests += 1;
         }
         assert!(series.bins().len() <= BINS && series.bins().len() > BINS / 4);
         assert_eq!(series.bins().iter().map(|b| b.requests).sum::<u64>(), requests);
-        assert_eq!(series.bins().last().unwrap().response_max, 99_999);
+        assert_eq!(series.bins().last().unwrap().write_response_max, 99_999);
         let index = (99_999_u64 * 99_999 * 1000) / series.width().0;
         assert_eq!(series.bins().len() as u64, index + 1);
     }

@@ -1,39 +1,48 @@
 //! Sets of block numbers that answer "which is the smallest?" in a few steps, whatever the device's size.
 
+/// Levels that a set can have: 64^6 is more than all numbers.
+const MAX_LEVELS: usize = 6;
+
 /// Several sets over the numbers `0..universe`, each a bitmap with summaries above it: a bit of a summary word says
 /// that a word below is not empty.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSets {
-    /// Words per set on each level, bits first.
-    widths: Vec<usize>,
-    /// Set `s` has the words `s * widths[level]..` of each level.
-    levels: Vec<Vec<u64>>,
-    counts: Vec<u32>,
+    /// Where in a set's words each level begins, the bits first and a single word last.
+    level_starts: [usize; MAX_LEVELS],
+    levels: usize,
+    words_per_set: usize,
+    /// Set `s` has the words from `s * words_per_set` on.
+    words: Vec<u64>,
 }
 
 impl BlockSets {
     /// `sets` empty sets.
     pub(super) fn new(sets: usize, universe: u32) -> Self {
-        let mut widths = vec![(universe as usize).div_ceil(64).max(1)];
-        while widths[widths.len() - 1] > 1 {
-            widths.push(widths[widths.len() - 1].div_ceil(64));
+        let mut level_starts = [0; MAX_LEVELS];
+        let mut width = (universe as usize).div_ceil(64).max(1);
+        let (mut levels, mut words_per_set) = (1, width);
+        while width > 1 {
+            level_starts[levels] = words_per_set;
+            width = width.div_ceil(64);
+            words_per_set += width;
+            levels += 1;
         }
-        let levels = widths.iter().map(|width| vec![0; sets * width]).collect();
-        Self { widths, levels, counts: vec![0; sets] }
+        Self { level_starts, levels, words_per_set, words: vec![0; sets * words_per_set] }
     }
 
-    /// Numbers in the set.
+    /// Whether the set has no numbers.
     #[inline]
-    pub(super) fn len(&self, set: usize) -> u32 {
-        self.counts[set]
+    pub(super) fn is_empty(&self, set: usize) -> bool {
+        self.words[(set + 1) * self.words_per_set - 1] == 0
     }
 
     /// Adds a number that is not in the set.
     #[inline]
     pub(super) fn insert(&mut self, set: usize, number: u32) {
+        let words = &mut self.words[set * self.words_per_set..(set + 1) * self.words_per_set];
         let mut at = number as usize;
-        for (level, width) in self.levels.iter_mut().zip(&self.widths) {
-            let word = &mut level[set * width + at / 64];
+        for start in &self.level_starts[..self.levels] {
+            let word = &mut words[start + at / 64];
             let was = *word;
             *word = was | 1 << (at % 64);
             if was != 0 {
@@ -41,40 +50,42 @@ impl BlockSets {
             }
             at /= 64;
         }
-        self.counts[set] += 1;
     }
 
     /// Takes out a number that is in the set.
     #[inline]
     pub(super) fn remove(&mut self, set: usize, number: u32) {
+        let words = &mut self.words[set * self.words_per_set..(set + 1) * self.words_per_set];
         let mut at = number as usize;
-        for (level, width) in self.levels.iter_mut().zip(&self.widths) {
-            let word = &mut level[set * width + at / 64];
+        for start in &self.level_starts[..self.levels] {
+            let word = &mut words[start + at / 64];
             *word &= !(1 << (at % 64));
             if *word != 0 {
                 break;
             }
             at /= 64;
         }
-        self.counts[set] -= 1;
     }
 
     /// The smallest number in the set.
     #[inline]
     pub(super) fn first(&self, set: usize) -> Option<u32> {
-        if self.counts[set] == 0 {
+        if self.is_empty(set) {
             return None;
         }
+        let words = &self.words[set * self.words_per_set..(set + 1) * self.words_per_set];
         let mut at = 0;
-        for (level, width) in self.levels.iter().zip(&self.widths).rev() {
-            at = at * 64 + level[set * width + at].trailing_zeros() as usize;
+        for start in self.level_starts[..self.levels].iter().rev() {
+            at = at * 64 + words[start + at].trailing_zeros() as usize;
         }
         Some(at as u32)
     }
 
     /// The smallest number not below `from`, or else the smallest of all (next fit).
     pub(super) fn next_from(&self, set: usize, from: u32) -> Option<u32> {
-        let words = &self.levels[0][set * self.widths[0]..(set + 1) * self.widths[0]];
+        let begin = set * self.words_per_set;
+        let bits = if self.levels == 1 { 1 } else { self.level_starts[1] };
+        let words = &self.words[begin..begin + bits];
         let start = from as usize / 64;
         let here = words.get(start).map_or(0, |word| word >> (from % 64));
         if here != 0 {
@@ -109,7 +120,7 @@ mod tests {
                 let from = (x >> 33) as u32 % universe;
                 let next = trees[set].range(from..).next().or(trees[set].first()).copied();
                 assert_eq!(sets.next_from(set, from), next);
-                assert_eq!(sets.len(set) as usize, trees[set].len());
+                assert_eq!(sets.is_empty(set), trees[set].is_empty());
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use destage_plan::Nanos;
 
+use super::divisor::Divisor;
 use super::geometry::SsdShape;
 use super::pool::{PageStates, Pool};
 
@@ -62,6 +63,9 @@ impl ElementCounters {
 /// One element.
 #[derive(Clone, Debug)]
 pub(super) struct Element {
+    cost: Cost,
+    pages_per_block: Divisor,
+    pool_blocks: Divisor,
     /// Logical page of the element → physical page.
     map: Vec<u32>,
     /// Physical page → logical page, meaningful where the page is valid.
@@ -83,15 +87,21 @@ struct Cost {
     read: Nanos,
     program: Nanos,
     summary: Nanos,
+    /// Copying a page inside its plane, or by way of the element's pins.
+    copy_inside: Nanos,
+    copy_across: Nanos,
 }
 
 impl Cost {
     fn of(shape: &SsdShape) -> Self {
         let c = &shape.config;
+        let (read, program) = (c.read + shape.transfer, c.program + shape.transfer);
         Self {
-            read: c.read + shape.transfer,
-            program: c.program + shape.transfer,
+            read,
+            program,
             summary: if c.summary_page { c.program + shape.transfer_sector } else { Nanos::ZERO },
+            copy_inside: c.read + c.program,
+            copy_across: read + program,
         }
     }
 }
@@ -103,6 +113,9 @@ impl Element {
         let blocks = shape.pools as usize * shape.pool_blocks as usize;
         let pool = Pool::new(shape.pool_blocks, shape.pages_per_block, shape.data_pages);
         Self {
+            cost: Cost::of(shape),
+            pages_per_block: Divisor::new(shape.pages_per_block),
+            pool_blocks: Divisor::new(shape.pool_blocks),
             map: vec![UNMAPPED; shape.element_pages as usize],
             holds: vec![UNMAPPED; blocks * shape.pages_per_block as usize],
             pools: vec![pool; shape.pools as usize],
@@ -117,8 +130,17 @@ impl Element {
     /// Maps every exported page in ascending order, which leaves the reserved blocks free.
     pub(super) fn fill(&mut self, shape: &SsdShape) {
         let per_pool = shape.element_pages.div_ceil(shape.pools);
-        for lpn in 0..shape.element_pages {
-            self.place(shape, (lpn / per_pool) as usize, lpn);
+        let (mut lpn, end) = (0, shape.element_pages);
+        while lpn < end {
+            let pool = lpn / per_pool;
+            let left_for_pool = (per_pool - lpn % per_pool).min(end - lpn);
+            let run = self.pools[pool as usize].program_run(left_for_pool);
+            let first = Self::physical(shape, pool as usize, run.block, run.page);
+            for (lpn, ppn) in (lpn..).zip(first..first + run.pages) {
+                self.map[lpn as usize] = ppn;
+                self.holds[ppn as usize] = lpn;
+            }
+            lpn += run.pages;
         }
     }
 
@@ -133,7 +155,7 @@ impl Element {
         self.collections.clear();
         self.reset_counters();
         for pool in &mut self.pools {
-            pool.erases.fill(0);
+            pool.reset_wear();
         }
     }
 
@@ -141,8 +163,9 @@ impl Element {
         self.counters = ElementCounters::default();
     }
 
+    #[inline]
     fn unit_of(&self, pool: usize) -> usize {
-        pool % self.busy_until.len()
+        if self.busy_until.len() == 1 { 0 } else { pool % self.busy_until.len() }
     }
 
     #[inline]
@@ -152,29 +175,28 @@ impl Element {
 
     /// Where a physical page is: pool, block in the pool, page in the block.
     #[inline]
-    fn locate(shape: &SsdShape, ppn: u32) -> (usize, u32, u32) {
-        let block = ppn / shape.pages_per_block;
-        let page = ppn % shape.pages_per_block;
-        if shape.pools == 1 {
-            (0, block, page)
-        } else {
-            ((block / shape.pool_blocks) as usize, block % shape.pool_blocks, page)
+    fn locate(&self, ppn: u32) -> (usize, u32, u32) {
+        let (block, page) = self.pages_per_block.divide(ppn);
+        if self.pools.len() == 1 {
+            return (0, block, page);
         }
+        let (pool, block) = self.pool_blocks.divide(block);
+        (pool as usize, block, page)
     }
 
-    /// Programs `lpn` at the pool's write point; returns the block and whether the block was sealed.
+    /// Programs `lpn` at the pool's write point; returns whether that filled the block.
     #[inline]
-    fn place(&mut self, shape: &SsdShape, pool: usize, lpn: u32) -> (u32, bool) {
+    fn place(&mut self, shape: &SsdShape, pool: usize, lpn: u32) -> bool {
         let old = self.map[lpn as usize];
         if old != UNMAPPED {
-            let (old_pool, block, page) = Self::locate(shape, old);
+            let (old_pool, block, page) = self.locate(old);
             self.pools[old_pool].invalidate(block, page);
         }
         let at = self.pools[pool].program();
         let ppn = Self::physical(shape, pool, at.block, at.page);
         self.map[lpn as usize] = ppn;
         self.holds[ppn as usize] = lpn;
-        (at.block, at.sealed)
+        at.sealed
     }
 
     /// The pool that receives the next host page: with several the one with the most free blocks, in turn.
@@ -204,10 +226,10 @@ impl Element {
             self.counters.unmapped_reads += 1;
             return now;
         }
-        let (pool, _, _) = Self::locate(shape, ppn);
+        let (pool, _, _) = self.locate(ppn);
         self.collect_if_due(shape, now, pool);
         self.counters.flash_reads += 1;
-        self.occupy(pool, now, Cost::of(shape).read)
+        self.occupy(pool, now, self.cost.read)
     }
 
     /// Programs a page; returns when it is done.
@@ -215,23 +237,22 @@ impl Element {
     pub(super) fn program(&mut self, shape: &SsdShape, now: Nanos, lpn: u32) -> Nanos {
         let pool = self.pool_for_write();
         self.collect_if_due(shape, now, pool);
-        let (_, sealed) = self.place(shape, pool, lpn);
+        let sealed = self.place(shape, pool, lpn);
         self.counters.host_programs += 1;
-        let cost = Cost::of(shape);
-        let done = self.occupy(pool, now, cost.program);
+        let done = self.occupy(pool, now, self.cost.program);
         if sealed && shape.config.summary_page {
             // The summary follows the page that filled the block; the host need not wait for it.
             self.counters.summary_programs += 1;
-            self.occupy(pool, now, cost.summary);
+            self.occupy(pool, now, self.cost.summary);
         }
         done
     }
 
     /// Forgets a page's data.
-    pub(super) fn trim(&mut self, shape: &SsdShape, lpn: u32) {
+    pub(super) fn trim(&mut self, lpn: u32) {
         let ppn = std::mem::replace(&mut self.map[lpn as usize], UNMAPPED);
         if ppn != UNMAPPED {
-            let (pool, block, page) = Self::locate(shape, ppn);
+            let (pool, block, page) = self.locate(ppn);
             self.pools[pool].invalidate(block, page);
         }
     }
@@ -320,27 +341,35 @@ impl Element {
 
     /// Moves the valid pages of the pool's best victim and erases it; returns the time it takes.
     fn clean_one(&mut self, shape: &SsdShape, pool: usize) -> Option<Nanos> {
-        let victim = self.pools[pool].take_victim()?;
-        let c = &shape.config;
-        let cost = Cost::of(shape);
-        let copy_inside = c.read + c.program;
-        let copy_across = cost.read + cost.program;
+        let (c, cost, blocks) = (&shape.config, self.cost, &mut self.pools[pool]);
+        let victim = blocks.take_victim()?;
         let plane_of = |block: u32| block / c.blocks_per_plane;
-        let mut time = Nanos::ZERO;
-        while let Some(page) = self.pools[pool].first_valid(victim) {
-            let lpn = self.holds[Self::physical(shape, pool, victim, page) as usize];
-            let (block, sealed) = self.place(shape, pool, lpn);
-            self.counters.gc_pages_moved += 1;
-            let inside = c.copy_back || plane_of(block) == plane_of(victim);
-            time += if inside { copy_inside } else { copy_across };
-            if sealed && c.summary_page {
+        let victims_first = Self::physical(shape, pool, victim, 0);
+        let mut time = c.erase;
+        let (mut left, mut from) = (blocks.valid_pages(victim), 0);
+        self.counters.gc_pages_moved += u64::from(left);
+        while left > 0 {
+            let run = blocks.program_run(left);
+            let first = Self::physical(shape, pool, run.block, run.page);
+            for ppn in first..first + run.pages {
+                let page = blocks.valid_from(victim, from).expect("as many pages as are valid");
+                from = page + 1;
+                let lpn = self.holds[(victims_first + page) as usize];
+                self.map[lpn as usize] = ppn;
+                self.holds[ppn as usize] = lpn;
+            }
+            let inside = c.copy_back || plane_of(run.block) == plane_of(victim);
+            let copy = if inside { cost.copy_inside } else { cost.copy_across };
+            time += Nanos(copy.0 * u64::from(run.pages));
+            if run.sealed && c.summary_page {
                 self.counters.summary_programs += 1;
                 time += cost.summary;
             }
+            left -= run.pages;
         }
-        self.pools[pool].erase(victim);
+        blocks.erase(victim);
         self.counters.erases += 1;
-        Some(time + c.erase)
+        Some(time)
     }
 
     /// Free blocks of the element.
@@ -355,7 +384,7 @@ impl Element {
 
     /// Erases of every block, in order.
     pub(super) fn erases(&self) -> impl Iterator<Item = u32> {
-        self.pools.iter().flat_map(|pool| pool.erases.iter().copied())
+        self.pools.iter().flat_map(Pool::erases)
     }
 
     pub(super) fn page_states(&self) -> PageStates {
@@ -367,7 +396,7 @@ impl Element {
     }
 
     /// Checks that the map and its inverse agree and that exactly the mapped pages are valid.
-    pub(super) fn check(&self, shape: &SsdShape) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         let mut mapped = 0;
         for (lpn, &ppn) in self.map.iter().enumerate() {
             if ppn != UNMAPPED {
@@ -375,7 +404,7 @@ impl Element {
                 if self.holds[ppn as usize] as usize != lpn {
                     return Err(format!("page {lpn} is mapped to {ppn}, which holds {}", self.holds[ppn as usize]));
                 }
-                let (pool, block, page) = Self::locate(shape, ppn);
+                let (pool, block, page) = self.locate(ppn);
                 if !self.pools[pool].is_valid(block, page) {
                     return Err(format!("page {lpn} is mapped to {ppn}, which is not valid"));
                 }

@@ -241,7 +241,9 @@ impl SsdShape {
         let c = &self.config;
         let blocks = u64::from(c.elements) * u64::from(c.planes) * u64::from(c.blocks_per_plane);
         let raw = blocks * u64::from(self.pages_per_block);
-        raw * 4 + u64::from(self.element_pages) * u64::from(c.elements) * 4 + raw / 4 + blocks * 16
+        // Map and inverse; valid bits; counters of each block; a set of blocks per number of valid pages.
+        let sets = (u64::from(self.data_pages) + 2) * blocks.div_ceil(64) * 8;
+        raw * 4 + u64::from(self.element_pages) * u64::from(c.elements) * 4 + raw.div_ceil(64) * 8 + blocks * 12 + sets
     }
 }
 
@@ -276,7 +278,9 @@ mod tests {
         assert!(message(|c| c.elements = 0).contains("ssd.elements = 0"));
         assert!(message(|c| c.reserve_bp = 500).contains("raise ssd.reserve"));
         assert!(message(|c| c.blocks_per_plane = 1 << 24).contains("raw pages"));
-        assert!(message(|c| c.erase = Nanos(2_000_000_000)).contains("ssd.erase (in ns) = 2000000000 is not between 0"));
+        assert!(
+            message(|c| c.erase = Nanos(2_000_000_000)).contains("ssd.erase (in ns) = 2000000000 is not between 0")
+        );
         assert!(message(|c| c.transfer_ps_per_byte = u64::MAX).contains("and 1000000"));
         assert!(message(|c| c.parallel_units = 5).contains("ssd.parallel-units = 5"));
     }

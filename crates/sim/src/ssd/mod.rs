@@ -5,6 +5,7 @@
 //! few free blocks, and the element does nothing else meanwhile.
 
 mod block_sets;
+mod divisor;
 mod element;
 mod geometry;
 mod pool;
@@ -14,6 +15,7 @@ use destage_policy::buffer::DeviceView;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use divisor::Divisor;
 use element::Element;
 pub use element::ElementCounters;
 pub use geometry::{GeometryError, PRESETS, SsdConfig, SsdShape};
@@ -36,19 +38,34 @@ pub enum StartState {
     },
 }
 
+impl std::fmt::Display for StartState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Empty => f.write_str("empty"),
+            Self::Full => f.write_str("full"),
+            Self::Aged { overwrites_pct, seed } => {
+                write!(f, "aged:{}.{:02}:{seed}", overwrites_pct / 100, overwrites_pct % 100)
+            }
+        }
+    }
+}
+
 /// A simulated SSD.
 #[derive(Clone, Debug)]
 pub struct Ssd {
     shape: SsdShape,
     elements: Vec<Element>,
+    by_element: Divisor,
+    by_stride: Divisor,
     now: Nanos,
 }
 
 impl Ssd {
     /// An SSD of this shape in this state, at time zero.
     pub fn new(shape: SsdShape, start: StartState) -> Self {
-        let elements = vec![Element::empty(&shape); shape.config.elements as usize];
-        let mut ssd = Self { shape, elements, now: Nanos::ZERO };
+        let elements = (0..shape.config.elements).map(|_| Element::empty(&shape)).collect();
+        let (by_element, by_stride) = (Divisor::new(shape.config.elements), Divisor::new(shape.config.stride));
+        let mut ssd = Self { shape, elements, by_element, by_stride, now: Nanos::ZERO };
         if start != StartState::Empty {
             for element in &mut ssd.elements {
                 element.fill(&ssd.shape);
@@ -77,13 +94,9 @@ impl Ssd {
     /// Element and page in the element (static striping: a pure function of the address).
     #[inline]
     fn place_of(&self, page: PageNo) -> (usize, u32) {
-        let elements = self.shape.config.elements;
-        let stride = self.shape.config.stride;
-        if stride == 1 {
-            return ((page.0 % elements) as usize, page.0 / elements);
-        }
-        let row = page.0 / stride;
-        ((row % elements) as usize, row / elements * stride + page.0 % stride)
+        let (row, in_row) = self.by_stride.divide(page.0);
+        let (turn, element) = self.by_element.divide(row);
+        (element as usize, turn * self.shape.config.stride + in_row)
     }
 
     /// The present time, for [`DeviceView::collecting`].
@@ -109,7 +122,7 @@ impl Ssd {
     /// Forgets a page's data; takes no time.
     pub fn trim(&mut self, page: PageNo) {
         let (element, lpn) = self.place_of(page);
-        self.elements[element].trim(&self.shape, lpn);
+        self.elements[element].trim(lpn);
     }
 
     /// Forgets all counters, as between warm-up and measurement; the flash stays as it is.
@@ -159,7 +172,7 @@ impl Ssd {
         self.elements
             .iter()
             .enumerate()
-            .try_for_each(|(i, element)| element.check(&self.shape).map_err(|error| format!("element {i}: {error}")))
+            .try_for_each(|(i, element)| element.check().map_err(|error| format!("element {i}: {error}")))
     }
 }
 

@@ -13,11 +13,9 @@ pub(super) struct Pool {
     /// Which of a block's pages are valid: bit `i % 64` of word `i / 64`.
     valid: Vec<u64>,
     words_per_block: usize,
-    valid_count: Vec<u32>,
-    sealed: Vec<bool>,
-    /// Erases per block.
-    pub(super) erases: Vec<u32>,
+    blocks: Vec<Block>,
     free: BlockSets,
+    free_blocks: u32,
     /// Sealed blocks by their number of valid pages.
     by_valid: BlockSets,
     /// No sealed block has fewer valid pages than this.
@@ -29,13 +27,25 @@ pub(super) struct Pool {
     next_page: u32,
 }
 
-/// What programming one page entailed beside it.
+/// An erase block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    /// Pages that hold valid data.
+    valid: u32,
+    erases: u32,
+    /// Full, and not being collected.
+    sealed: bool,
+}
+
+/// Consecutive pages of a block that were programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Programmed {
-    /// The page's place: block and page in block.
+    /// The block.
     pub(super) block: u32,
-    /// Page in the block.
+    /// First page in the block.
     pub(super) page: u32,
+    /// Pages.
+    pub(super) pages: u32,
     /// The block is full now, and its summary page was programmed if it has one.
     pub(super) sealed: bool,
 }
@@ -53,10 +63,9 @@ impl Pool {
             data_pages,
             valid: vec![0; blocks as usize * words_per_block],
             words_per_block,
-            valid_count: vec![0; blocks as usize],
-            sealed: vec![false; blocks as usize],
-            erases: vec![0; blocks as usize],
+            blocks: vec![Block::default(); blocks as usize],
             free,
+            free_blocks: blocks,
             by_valid: BlockSets::new(data_pages as usize + 1, blocks),
             fewest_valid: data_pages as usize,
             alloc_from: 0,
@@ -68,7 +77,7 @@ impl Pool {
     /// Blocks that are erased and hold no write point.
     #[inline]
     pub(super) fn free_blocks(&self) -> u32 {
-        self.free.len(FREE)
+        self.free_blocks
     }
 
     /// Whether a page can be programmed.
@@ -81,25 +90,57 @@ impl Pool {
     #[inline]
     pub(super) fn program(&mut self) -> Programmed {
         if self.next_page == self.data_pages {
-            self.active = self.free.next_from(FREE, self.alloc_from).expect("a pool is collected before it is full");
-            self.free.remove(FREE, self.active);
-            self.alloc_from = if self.active as usize + 1 == self.sealed.len() { 0 } else { self.active + 1 };
-            self.next_page = 0;
+            self.take_free_block();
         }
         let (block, page) = (self.active, self.next_page);
         self.valid[block as usize * self.words_per_block + (page / 64) as usize] |= 1 << (page % 64);
-        self.valid_count[block as usize] += 1;
-        self.next_page += 1;
-        let sealed = self.next_page == self.data_pages;
-        if sealed {
-            self.seal(block);
-        }
-        Programmed { block, page, sealed }
+        self.blocks[block as usize].valid += 1;
+        Programmed { block, page, pages: 1, sealed: self.advance(1) }
     }
 
+    /// Takes up to `most` pages, at least one, from the write point to the end of its block.
+    pub(super) fn program_run(&mut self, most: u32) -> Programmed {
+        if self.next_page == self.data_pages {
+            self.take_free_block();
+        }
+        let (block, page) = (self.active, self.next_page);
+        let pages = most.min(self.data_pages - page);
+        let words = &mut self.valid[block as usize * self.words_per_block..];
+        let (mut at, end) = (page, page + pages);
+        while at < end {
+            let here = (end - at).min(64 - at % 64);
+            words[(at / 64) as usize] |= (u64::MAX >> (64 - here)) << (at % 64);
+            at += here;
+        }
+        self.blocks[block as usize].valid += pages;
+        Programmed { block, page, pages, sealed: self.advance(pages) }
+    }
+
+    #[cold]
+    fn take_free_block(&mut self) {
+        self.active = self.free.next_from(FREE, self.alloc_from).expect("a pool is collected before it is full");
+        self.free.remove(FREE, self.active);
+        self.free_blocks -= 1;
+        self.alloc_from = if self.active as usize + 1 == self.blocks.len() { 0 } else { self.active + 1 };
+        self.next_page = 0;
+    }
+
+    /// Moves the write point on; returns whether that filled its block.
+    #[inline]
+    fn advance(&mut self, pages: u32) -> bool {
+        self.next_page += pages;
+        let full = self.next_page == self.data_pages;
+        if full {
+            self.seal(self.active);
+        }
+        full
+    }
+
+    #[cold]
     fn seal(&mut self, block: u32) {
-        let valid = self.valid_count[block as usize] as usize;
-        self.sealed[block as usize] = true;
+        let own = &mut self.blocks[block as usize];
+        own.sealed = true;
+        let valid = own.valid as usize;
         self.by_valid.insert(valid, block);
         self.fewest_valid = self.fewest_valid.min(valid);
     }
@@ -110,19 +151,20 @@ impl Pool {
         let word = &mut self.valid[block as usize * self.words_per_block + (page / 64) as usize];
         debug_assert!(*word >> (page % 64) & 1 == 1);
         *word &= !(1 << (page % 64));
-        let valid = self.valid_count[block as usize] as usize;
-        self.valid_count[block as usize] -= 1;
-        if self.sealed[block as usize] {
-            self.by_valid.remove(valid, block);
-            self.by_valid.insert(valid - 1, block);
-            self.fewest_valid = self.fewest_valid.min(valid - 1);
+        let own = &mut self.blocks[block as usize];
+        own.valid -= 1;
+        if own.sealed {
+            let valid = own.valid as usize;
+            self.by_valid.remove(valid + 1, block);
+            self.by_valid.insert(valid, block);
+            self.fewest_valid = self.fewest_valid.min(valid);
         }
     }
 
     /// Takes the sealed block with the fewest valid pages, of several the one with the lowest number, out of the
     /// candidates; `None` if even that one is fully valid, so that collecting it would gain nothing.
     pub(super) fn take_victim(&mut self) -> Option<u32> {
-        while self.by_valid.len(self.fewest_valid) == 0 {
+        while self.by_valid.is_empty(self.fewest_valid) {
             if self.fewest_valid + 1 >= self.data_pages as usize {
                 return None;
             }
@@ -133,17 +175,28 @@ impl Pool {
         }
         let block = self.by_valid.first(self.fewest_valid)?;
         self.by_valid.remove(self.fewest_valid, block);
-        self.sealed[block as usize] = false;
+        self.blocks[block as usize].sealed = false;
         Some(block)
     }
 
-    /// The first valid page of the block.
+    /// Valid pages of the block.
     #[inline]
-    pub(super) fn first_valid(&self, block: u32) -> Option<u32> {
+    pub(super) fn valid_pages(&self, block: u32) -> u32 {
+        self.blocks[block as usize].valid
+    }
+
+    /// The first valid page of the block from `page` on.
+    #[inline]
+    pub(super) fn valid_from(&self, block: u32, page: u32) -> Option<u32> {
         let at = block as usize * self.words_per_block;
         let words = &self.valid[at..at + self.words_per_block];
-        let word = words.iter().position(|&word| word != 0)?;
-        Some(word as u32 * 64 + words[word].trailing_zeros())
+        let mut word = (page / 64) as usize;
+        let mut left = *words.get(word)? & (u64::MAX << (page % 64));
+        while left == 0 {
+            word += 1;
+            left = *words.get(word)?;
+        }
+        Some(word as u32 * 64 + left.trailing_zeros())
     }
 
     /// Whether the page holds valid data.
@@ -151,22 +204,36 @@ impl Pool {
         self.valid[block as usize * self.words_per_block + (page / 64) as usize] >> (page % 64) & 1 == 1
     }
 
-    /// Erases a block without valid pages.
+    /// Erases a block whose valid pages, if any, were copied.
     pub(super) fn erase(&mut self, block: u32) {
-        debug_assert_eq!(self.valid_count[block as usize], 0);
-        self.erases[block as usize] += 1;
+        let at = block as usize * self.words_per_block;
+        self.valid[at..at + self.words_per_block].fill(0);
+        let own = &mut self.blocks[block as usize];
+        own.valid = 0;
+        own.erases += 1;
         self.free.insert(FREE, block);
+        self.free_blocks += 1;
+    }
+
+    /// Erases of every block.
+    pub(super) fn erases(&self) -> impl Iterator<Item = u32> {
+        self.blocks.iter().map(|block| block.erases)
+    }
+
+    /// Forgets all erases.
+    pub(super) fn reset_wear(&mut self) {
+        self.blocks.iter_mut().for_each(|block| block.erases = 0);
     }
 
     /// Pages that are valid, invalid or not yet programmed since the last erase, of all blocks: the three sum up to
     /// the pool's pages (with the summary pages counted as invalid once their block is sealed).
     pub(super) fn page_states(&self) -> PageStates {
-        let valid = self.valid_count.iter().map(|&v| u64::from(v)).sum();
+        let valid = self.blocks.iter().map(|block| u64::from(block.valid)).sum();
         let n = u64::from(self.pages_per_block);
         let partly = self.next_page < self.data_pages;
         let unused_in_active = if partly { n - u64::from(self.next_page) } else { 0 };
         let free = u64::from(self.free_blocks()) * n + unused_in_active;
-        PageStates { valid, free, invalid: self.erases.len() as u64 * n - valid - free }
+        PageStates { valid, free, invalid: self.blocks.len() as u64 * n - valid - free }
     }
 }
 

@@ -1,0 +1,72 @@
+//! The same experiment gives the same bytes, however many threads carry it out and however often the trace is read.
+
+mod in_memory;
+mod mixed;
+
+use std::sync::Arc;
+
+use destage_plan::{Nanos, PageGeometry};
+use destage_sim::experiment::{AnalyticConfig, DeviceConfig, Experiment, FlushMode, Resources, Warmup};
+use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
+
+use in_memory::{experiment, try_run};
+use mixed::mixed;
+
+const PAGE: u64 = 4096;
+
+fn over(device: DeviceConfig) -> Experiment {
+    let policies = ["none", "lru", "clock", "fab", "bplru", "lb-clock", "lru:reads=bypass"];
+    let geometry = PageGeometry::new(PAGE, 16).expect("a geometry");
+    let mut experiment = experiment(&policies, &[8 * PAGE, 64 * PAGE, 512 * PAGE], geometry, device);
+    experiment.run.flush = FlushMode::Drain;
+    experiment.run.warmup = Warmup::Requests(500);
+    experiment
+}
+
+#[test]
+fn threads_and_memory_leave_the_results_alone() {
+    let config = SsdConfig {
+        elements: 2,
+        planes: 2,
+        blocks_per_plane: 64,
+        reserve_bp: 2000,
+        parallel_units: 2,
+        ..SsdConfig::default()
+    };
+    let devices = [
+        DeviceConfig::None,
+        DeviceConfig::Analytic(AnalyticConfig::default()),
+        DeviceConfig::Ssd(config.clone(), StartState::Full),
+        DeviceConfig::Ssd(
+            SsdConfig { copy_back: true, ..config.clone() },
+            StartState::Aged { overwrites_pct: 150, seed: 3 },
+        ),
+    ];
+    // More than one feed, so that runs wait for each other; beyond the device, so that there are warnings.
+    let requests = Arc::new(mixed(77, 4_000, 15_000, Nanos(30_000_000)));
+    for device in devices {
+        let experiment = over(device);
+        let text = |threads, memory_bytes| {
+            let report = try_run(&experiment, Resources { threads, memory_bytes }, &requests).expect("it works");
+            let results = serde_json::to_string_pretty(&report.results).expect("results can be written");
+            (results, report.warnings, report.requests)
+        };
+        let (results, warnings, requests) = text(1, u64::MAX);
+        assert!(results.len() > 10_000);
+        for threads in [2, 3] {
+            assert!(text(threads, u64::MAX) == (results.clone(), warnings.clone(), requests), "{threads} threads");
+        }
+        // Memory for one run at a time, and for a few.
+        let mut passes = Vec::new();
+        let geometry = PageGeometry::new(PAGE, 16).expect("a geometry");
+        let device_bytes = SsdShape::new(config.clone(), geometry).expect("a shape").memory_bytes();
+        for memory_bytes in [device_bytes, 4 * device_bytes, 8 * device_bytes] {
+            let (again, warnings_again, read) = text(2, memory_bytes);
+            assert!(again == results && warnings_again == warnings, "{memory_bytes} B");
+            passes.push(read / requests);
+        }
+        if matches!(experiment.device, DeviceConfig::Ssd(..)) {
+            assert!(passes[0] == 21 && passes[0] > passes[1] && passes[1] > passes[2], "{passes:?}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The SSD against `DiskSim` 4.0 with the MSR extension, on the trace `rw80` and LAWC's geometry.
+//!
+//! `DiskSim` moves 3,467,484 pages. It counts the block of the first write point among the free ones for good (where that
+//! block is taken at the start, the number of free blocks is not reduced), so what it calls 102 free blocks are 101.
+//! With the threshold at 101 the two agree to within the noise of the first victims; at 102 proper, one block less to
+//! write to costs half a percent of the moves.
+
+mod in_memory;
+#[path = "../benches/rw80/mod.rs"]
+mod rw80;
+
+use destage_plan::PageGeometry;
+use destage_sim::experiment::DeviceConfig;
+use destage_sim::ssd::{SsdConfig, StartState};
+
+use in_memory::{experiment, run_one};
+
+const DISKSIM_MOVED: f64 = 3_467_484.0;
+
+fn moved(min_free_bp: u32) -> f64 {
+    let config = SsdConfig { min_free_bp, ..SsdConfig::default() };
+    let geometry = PageGeometry::new(rw80::PAGE, 64).expect("a geometry");
+    let device = DeviceConfig::Ssd(config, StartState::Full);
+    let r = run_one(&experiment(&["none"], &[rw80::PAGE], geometry, device), &rw80::rw80());
+    assert_eq!((r.counters.write_pages, r.counters.read_pages), (1_000_000, 250_000));
+    r.flash.gc_pages_moved.expect("an SSD") as f64
+}
+
+#[test]
+fn as_many_pages_are_moved() {
+    let as_disksim_counts = moved(496) / DISKSIM_MOVED - 1.0;
+    let as_specified = moved(500) / DISKSIM_MOVED - 1.0;
+    eprintln!("pages moved beyond DiskSim's: {as_disksim_counts:+.5} as it counts, {as_specified:+.5} as specified");
+    assert!(as_disksim_counts.abs() < 0.001, "{as_disksim_counts}");
+    assert!((0.003..0.007).contains(&as_specified), "{as_specified}");
+}

@@ -1,0 +1,83 @@
+//! Golden table: every policy over the SSD and in the cost model on one fixed trace at six sizes. If the numbers are
+//! meant to change, the test prints the new table for `golden/counters.tsv`.
+
+mod in_memory;
+mod mixed;
+
+use std::fmt::Write as _;
+
+use destage_plan::{Nanos, PageGeometry, Request};
+use destage_sim::experiment::{AnalyticConfig, DeviceConfig};
+use destage_sim::ssd::{SsdConfig, StartState};
+
+use in_memory::{experiment, run};
+use mixed::mixed;
+
+const TABLE: &str = include_str!("golden/counters.tsv");
+const PAGE: u64 = 4096;
+const POLICIES: [&str; 7] = ["none", "lru", "clock", "fab", "bplru", "bplru:padding=never", "lb-clock"];
+const CACHE_PAGES: [u64; 6] = [1, 16, 64, 256, 1024, 2048];
+
+/// 20,000 requests to 6,000 pages.
+fn trace() -> Vec<Request> {
+    mixed(20_100_503, 6_000, 20_000, Nanos(20_000_000))
+}
+
+#[test]
+fn counters() {
+    let trace = trace();
+    let config = SsdConfig {
+        elements: 3,
+        planes: 2,
+        blocks_per_plane: 48,
+        reserve_bp: 1500,
+        parallel_units: 2,
+        ..SsdConfig::default()
+    };
+    let devices = [
+        ("ssd", DeviceConfig::Ssd(config.clone(), StartState::Full)),
+        ("ssd-copy-back", DeviceConfig::Ssd(SsdConfig { copy_back: true, ..config }, StartState::Full)),
+        ("analytic", DeviceConfig::Analytic(AnalyticConfig::default())),
+    ];
+    let mut table = "device\tpolicy\tcache_pages\thits\tevictions\tflash_reads\tflash_writes\tgc_invocations\t\
+                     gc_pages_moved\terases\tresponse_mean_ns\tresponse_p99_ns\tstall_ns\tthroughput_B_per_s\n"
+        .to_owned();
+    let shown = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    for (device, config) in devices {
+        let geometry = PageGeometry::new(PAGE, 32).expect("a geometry");
+        let experiment = experiment(&POLICIES, &CACHE_PAGES.map(|pages| pages * PAGE), geometry, config);
+        let results = run(&experiment, &trace).results;
+        let rows = POLICIES.iter().flat_map(|policy| CACHE_PAGES.map(|pages| (policy, pages)));
+        for ((policy, pages), r) in rows.zip(results) {
+            assert!(policy.starts_with(&r.policy) && r.cache_bytes == pages * PAGE);
+            let (c, flash) = (&r.counters, &r.flash);
+            let all = r.response.as_ref().and_then(|response| response.all.as_ref());
+            let _ = writeln!(
+                table,
+                "{device}\t{policy}\t{pages}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
+                c.hits,
+                c.evictions,
+                shown(flash.flash_reads),
+                shown(flash.flash_writes),
+                shown(flash.gc_invocations),
+                shown(flash.gc_pages_moved),
+                shown(flash.erases),
+                shown(all.map(|all| all.mean.round() as u64)),
+                shown(all.map(|all| all.p99)),
+                shown(r.stall_time),
+                shown(r.analytic.and_then(|cost| cost.throughput).map(|rate| rate.round() as u64)),
+            );
+        }
+    }
+    assert!(table == TABLE, "the counters differ from golden/counters.tsv; they are now\n{table}");
+}
+
+/// The trace itself is fixed: its length, its first requests and sums over it.
+#[test]
+fn the_trace_is_what_it_was() {
+    let trace = trace();
+    let bytes: u64 = trace.iter().map(|request| request.len).sum();
+    let offsets: u64 = trace.iter().map(|request| request.offset).sum();
+    let last = trace.last().expect("requests").time;
+    assert_eq!((trace.len(), bytes, offsets, last), (20_000, 363_316_329, 168_172_669_031, Nanos(398_271_835_887)));
+}

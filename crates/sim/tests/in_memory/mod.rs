@@ -1,0 +1,103 @@
+//! Experiments over requests that are held in memory.
+
+#![allow(dead_code, reason = "each test binary uses its own part of it")]
+
+use std::sync::Arc;
+
+use destage_plan::{Nanos, Op, PageGeometry, Request};
+use destage_sim::experiment::{DeviceConfig, Experiment, Input, Report, Resources, RunConfig, SimError};
+use destage_sim::feed::{Ops, Speed, Volumes};
+use destage_sim::result::RunResult;
+use destage_sim::space::LbaOverflow;
+use destage_trace::{Source, TraceError};
+
+/// Requests in a batch: few, so that a run takes many.
+const BATCH: usize = 1 << 10;
+
+/// A trace that is read from memory.
+pub(crate) struct InMemory {
+    requests: Arc<Vec<Request>>,
+    next: usize,
+}
+
+impl InMemory {
+    pub(crate) fn new(requests: &Arc<Vec<Request>>) -> Self {
+        Self { requests: Arc::clone(requests), next: 0 }
+    }
+}
+
+impl Source for InMemory {
+    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        let end = self.requests.len().min(self.next + BATCH);
+        out.clear();
+        out.extend_from_slice(&self.requests[self.next..end]);
+        self.next = end;
+        Ok(())
+    }
+}
+
+pub(crate) const ONE_THREAD: Resources = Resources { threads: 1, memory_bytes: 1 << 30 };
+
+/// An experiment in which everything else is as a user gets it by default.
+pub(crate) fn experiment(
+    policies: &[&str],
+    caches: &[u64],
+    geometry: PageGeometry,
+    device: DeviceConfig,
+) -> Experiment {
+    Experiment {
+        trace: "requests".into(),
+        geometry,
+        policies: policies.iter().map(|spec| spec.parse().expect(spec)).collect(),
+        caches: caches.to_vec(),
+        device,
+        lba_overflow: LbaOverflow::Wrap,
+        ops: Ops::All,
+        volumes: Volumes::Each,
+        speed: Speed::default(),
+        limit: None,
+        run: RunConfig { max_backlog: 10_000, buffer_latency: Nanos(1_000), drain: true, ..RunConfig::default() },
+        settings: Vec::new(),
+    }
+}
+
+pub(crate) fn try_run(
+    experiment: &Experiment,
+    resources: Resources,
+    requests: &Arc<Vec<Request>>,
+) -> Result<Report, SimError> {
+    let mut open = || Ok(Input { source: Box::new(InMemory::new(requests)), format: "memory".into() });
+    experiment.run(resources, &mut open, &|_| {})
+}
+
+/// The results of an experiment that works.
+pub(crate) fn run(experiment: &Experiment, requests: &[Request]) -> Report {
+    try_run(experiment, ONE_THREAD, &Arc::new(requests.to_vec())).expect("the experiment is sound")
+}
+
+/// The result of an experiment with one policy and one size.
+pub(crate) fn run_one(experiment: &Experiment, requests: &[Request]) -> RunResult {
+    let mut results = run(experiment, requests).results;
+    assert_eq!(results.len(), 1);
+    results.remove(0)
+}
+
+/// A write of whole pages of 4 KiB.
+pub(crate) fn write(micros: u64, page: u64, pages: u64) -> Request {
+    Request { time: Nanos(micros * 1000), offset: page * 4096, len: pages * 4096, volume: 0, op: Op::Write, fua: false }
+}
+
+/// A read of whole pages of 4 KiB.
+pub(crate) fn read(micros: u64, page: u64, pages: u64) -> Request {
+    Request { op: Op::Read, ..write(micros, page, pages) }
+}
+
+/// A flush.
+pub(crate) fn flush(micros: u64) -> Request {
+    Request { op: Op::Flush, ..write(micros, 0, 0) }
+}
+
+/// A discard of whole pages of 4 KiB.
+pub(crate) fn discard(micros: u64, page: u64, pages: u64) -> Request {
+    Request { op: Op::Discard, ..write(micros, page, pages) }
+}

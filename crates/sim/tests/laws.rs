@@ -1,0 +1,473 @@
+//! Laws that every run obeys, whatever the policy and the device: nothing is lost and nothing is counted twice between
+//! the requests and the flash (specs §0.3, §12.3–12.4).
+
+mod in_memory;
+mod mixed;
+
+use destage_plan::{Nanos, Op, PageGeometry, Request};
+use destage_policy::buffer::{EvictionUnit, info};
+use destage_sim::experiment::{AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Subpage, TrimMode};
+use destage_sim::result::{BufferCounters, RunResult};
+use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
+
+use in_memory::{experiment, run};
+use mixed::{PAGE, mixed};
+
+const POLICIES: [&str; 13] = [
+    "none",
+    "lru",
+    "lru:reads=bypass",
+    "clock",
+    "clock:reads=bypass",
+    "fab",
+    "fab:reads=bypass:protect_current=true",
+    "bplru",
+    "bplru:padding=never:compensation=off",
+    "bplru:padding=0.5:seq_detect=last_page_full",
+    "lb-clock",
+    "lb-clock:opt_preempt=false:opt_seq=false:candidate_rule=all_zero",
+    "lb-clock:read_sets_bit=true:insert_anchor=current_hand",
+];
+/// Policies that hold dirty pages only, so that every page that enters leaves as a write or a trim.
+const WRITE_BUFFERS: [&str; 4] = ["none", "bplru", "lb-clock", "fab:reads=bypass"];
+const CACHES: [u64; 3] = [4 * PAGE, 100 * PAGE, 600 * PAGE];
+const PAGES_PER_BLOCK: u64 = 16;
+const REQUESTS: usize = 6_000;
+
+fn geometry() -> PageGeometry {
+    PageGeometry::new(PAGE, PAGES_PER_BLOCK).expect("a geometry")
+}
+
+fn small_ssd(start: StartState) -> DeviceConfig {
+    let config = SsdConfig {
+        elements: 2,
+        planes: 2,
+        blocks_per_plane: 32,
+        reserve_bp: 2000,
+        parallel_units: 2,
+        ..SsdConfig::default()
+    };
+    DeviceConfig::Ssd(config, start)
+}
+
+fn device_pages() -> u64 {
+    let DeviceConfig::Ssd(config, _) = small_ssd(StartState::Full) else { unreachable!("an SSD was made") };
+    SsdShape::new(config, geometry()).expect("a shape").host_pages.into()
+}
+
+fn workload(seed: u64) -> Vec<Request> {
+    mixed(seed, device_pages(), REQUESTS, Nanos(60_000_000))
+}
+
+/// How a run treats flushes, discards and partial pages.
+type Ways = (FlushMode, TrimMode, Subpage);
+
+const WAYS: [Ways; 4] = [
+    (FlushMode::Ignore, TrimMode::Honour, Subpage::Promote),
+    (FlushMode::Drain, TrimMode::Honour, Subpage::Rmw),
+    (FlushMode::Drain, TrimMode::Ignore, Subpage::Promote),
+    (FlushMode::Ignore, TrimMode::Ignore, Subpage::Rmw),
+];
+
+fn over(device: DeviceConfig, policies: &[&str], (flush, trim, subpage): Ways) -> Experiment {
+    let mut experiment = experiment(policies, &CACHES, geometry(), device);
+    experiment.run.flush = flush;
+    experiment.run.trim = trim;
+    experiment.run.subpage = subpage;
+    experiment.run.max_backlog = u64::MAX;
+    experiment
+}
+
+/// What the requests ask for, found by walking over the pages of each.
+#[derive(Default)]
+struct Asked {
+    reads: u64,
+    writes: u64,
+    flushes: u64,
+    discards: u64,
+    empty: u64,
+    read_pages: u64,
+    write_pages: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+}
+
+/// The pages that a request touches.
+fn pages_of(request: &Request) -> std::ops::Range<u64> {
+    if request.len == 0 { 0..0 } else { request.offset / PAGE..(request.offset + request.len).div_ceil(PAGE) }
+}
+
+fn asked(requests: &[Request]) -> Asked {
+    let mut asked = Asked::default();
+    for request in requests {
+        let pages = pages_of(request).count() as u64;
+        match request.op {
+            Op::Read => {
+                asked.reads += 1;
+                asked.read_pages += pages;
+                asked.bytes_read += request.len;
+            }
+            Op::Write => {
+                asked.writes += 1;
+                asked.write_pages += pages;
+                asked.bytes_written += request.len;
+            }
+            Op::Flush => asked.flushes += 1,
+            Op::Discard => asked.discards += 1,
+        }
+        asked.empty += u64::from(matches!(request.op, Op::Read | Op::Write) && request.len == 0);
+    }
+    asked
+}
+
+fn obeys_the_buffers_laws(r: &RunResult, asked: &Asked, name: &str) {
+    let c = &r.counters;
+    let requests = asked.reads + asked.writes + asked.flushes + asked.discards;
+    assert_eq!(c.requests, requests, "{name}");
+    assert_eq!(
+        (c.read_requests, c.write_requests, c.flush_requests, c.discard_requests, c.zero_length_requests),
+        (asked.reads, asked.writes, asked.flushes, asked.discards, asked.empty),
+        "{name}"
+    );
+    assert_eq!((c.host_bytes_read, c.host_bytes_written), (asked.bytes_read, asked.bytes_written), "{name}");
+    assert_eq!((c.read_pages, c.write_pages), (asked.read_pages, asked.write_pages), "{name}");
+    assert_eq!(c.accesses, c.read_pages + c.write_pages, "{name}");
+    assert_eq!(c.hits, c.read_hits + c.write_hits, "{name}");
+    assert_eq!(c.hits + c.misses, c.accesses, "{name}");
+    assert_eq!(c.write_pages, c.write_hits + c.write_insertions + c.bypassed_writes, "{name}: host writes");
+    assert!(c.read_hits + c.bypassed_reads <= c.read_pages, "{name}");
+    assert_eq!(r.hit_ratio, Some(c.hits as f64 / c.accesses as f64), "{name}");
+    assert_eq!(r.input.trace_requests, requests, "{name}");
+}
+
+fn obeys_the_devices_laws(r: &RunResult, ways: Ways, name: &str) {
+    let c = &r.counters;
+    let ssd = r.ssd.as_ref().expect("an SSD");
+    let flash = &r.flash;
+    let moved = flash.gc_pages_moved.expect("an SSD");
+    assert_eq!(
+        ssd.host_programs,
+        c.dirty_pages_flushed + c.flush_pages_flushed + c.pad_reads + c.flush_pad_reads + c.bypassed_writes,
+        "{name}: programs"
+    );
+    assert_eq!(flash.flash_writes, Some(ssd.host_programs + moved + ssd.summary_programs), "{name}: flash writes");
+    if ways.2 == Subpage::Promote {
+        let reads = c.read_pages - c.read_hits + c.pad_reads + c.flush_pad_reads;
+        assert_eq!(flash.flash_reads.expect("an SSD") + ssd.unmapped_reads, reads, "{name}: flash reads");
+    }
+    let sum = |of: fn(&destage_sim::result::ElementResult) -> u64| ssd.elements.iter().map(of).sum::<u64>();
+    assert_eq!(flash.flash_reads, Some(sum(|e| e.flash_reads)), "{name}");
+    assert_eq!(flash.flash_writes, Some(sum(|e| e.flash_writes)), "{name}");
+    assert_eq!(flash.erases, Some(sum(|e| e.erases)), "{name}");
+    assert_eq!(flash.gc_invocations, Some(sum(|e| e.gc_invocations)), "{name}");
+    assert_eq!(flash.gc_pages_moved, Some(sum(|e| e.gc_pages_moved)), "{name}");
+    assert_eq!(flash.gc_time, Some(sum(|e| e.gc_time)), "{name}");
+    let blocks = (ssd.raw_pages / PAGES_PER_BLOCK) as f64;
+    let erases = flash.erases.expect("an SSD");
+    assert!((ssd.erases_per_block_mean * blocks - erases as f64).abs() < 1e-6, "{name}");
+    assert!(ssd.mean_free_blocks > 0.0 && ssd.mean_free_blocks <= blocks, "{name}");
+}
+
+fn obeys_the_measurements_laws(r: &RunResult, asked: &Asked, name: &str) {
+    let c = &r.counters;
+    assert_eq!(r.saturated, None, "{name}");
+    let response = r.response.as_ref().expect("a timed device");
+    let count = |summary: &Option<destage_sim::measure::LatencySummary>| summary.as_ref().map_or(0, |s| s.count);
+    assert_eq!(count(&response.all), c.read_requests + c.write_requests - c.zero_length_requests, "{name}");
+    assert_eq!(count(&response.read) + count(&response.write), count(&response.all), "{name}");
+    let all = response.all.as_ref().expect("reads and writes");
+    let bins = &r.series.bins;
+    let sum = |of: fn(&destage_sim::measure::SeriesBin) -> u64| bins.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|b| b.requests), c.requests, "{name}");
+    assert_eq!((sum(|b| b.accesses), sum(|b| b.hits)), (c.accesses, c.hits), "{name}");
+    assert_eq!(Some(sum(|b| b.flash_writes)), r.flash.flash_writes, "{name}");
+    assert_eq!(Some(sum(|b| b.gc_invocations)), r.flash.gc_invocations, "{name}");
+    assert_eq!(Some(sum(|b| b.gc_pages_moved)), r.flash.gc_pages_moved, "{name}");
+    assert_eq!((sum(|b| b.host_bytes_read), sum(|b| b.host_bytes_written)), (c.host_bytes_read, c.host_bytes_written));
+    assert_eq!((sum(|b| b.evictions), sum(|b| b.evicted_pages)), (c.evictions, c.evicted_pages), "{name}");
+    assert_eq!(c.eviction_sizes.iter().sum::<u64>(), c.evictions, "{name}");
+    assert_eq!(sum(|b| b.dirty_pages_flushed), c.dirty_pages_flushed, "{name}");
+    assert_eq!(Some(sum(|b| b.flash_reads)), r.flash.flash_reads, "{name}");
+    assert_eq!(Some(sum(|b| b.erases)), r.flash.erases, "{name}");
+    assert_eq!(Some(sum(|b| b.gc_time)), r.flash.gc_time, "{name}");
+    assert_eq!(bins.iter().map(|b| b.read_response_max.max(b.write_response_max)).max(), Some(all.max), "{name}");
+    assert_eq!(
+        (sum(|b| b.read_response_sum + b.write_response_sum) as f64 / all.count as f64).to_bits(),
+        all.mean.to_bits(),
+        "{name}"
+    );
+    assert!(all.p50 <= all.p90 && all.p90 <= all.p99 && all.p99 <= all.p99_99 && all.p99_99 <= all.max, "{name}");
+    assert!(asked.reads + asked.writes > 0);
+}
+
+/// With only dirty pages in the buffer, each that enters leaves once: written, or forgotten.
+fn writes_each_page_once(c: &BufferCounters, name: &str) {
+    let left = c.dirty_pages_flushed + c.flush_pages_flushed + c.drain_pages_flushed + c.trimmed_pages;
+    assert_eq!(c.write_insertions, left, "{name}: pages that entered and left");
+    assert_eq!(c.clean_drops, 0, "{name}");
+}
+
+#[test]
+fn nothing_is_lost_between_requests_and_flash() {
+    for (seed, ways) in WAYS.into_iter().enumerate() {
+        let requests = workload(seed as u64);
+        let asked = asked(&requests);
+        for start in [StartState::Full, StartState::Empty] {
+            for host in [HostModel::Open, HostModel::Closed { depth: 3 }] {
+                let mut experiment = over(small_ssd(start), &POLICIES, ways);
+                experiment.run.host = host;
+                for r in run(&experiment, &requests).results {
+                    let name = format!("{} with {} B, {ways:?}, {start:?}, {host:?}", r.policy, r.cache_bytes);
+                    obeys_the_buffers_laws(&r, &asked, &name);
+                    obeys_the_devices_laws(&r, ways, &name);
+                    obeys_the_measurements_laws(&r, &asked, &name);
+                    assert!(r.flash.gc_invocations > Some(0), "{name}: no test of collection");
+                }
+                let mut experiment = over(small_ssd(start), &WRITE_BUFFERS, ways);
+                experiment.run.host = host;
+                for r in run(&experiment, &requests).results {
+                    writes_each_page_once(&r.counters, &format!("{} with {} B, {ways:?}", r.policy, r.cache_bytes));
+                }
+            }
+        }
+    }
+}
+
+/// What a policy decides does not depend on the device as long as it does not look at it, so everything that the buffer
+/// counts is the same without a device, in the cost model and over the SSD; the cost model pads on its own account.
+#[test]
+fn the_device_does_not_matter_to_the_buffer() {
+    for (seed, ways) in WAYS.into_iter().enumerate() {
+        let requests = workload(10 + seed as u64);
+        let asked = asked(&requests);
+        let results = |device| run(&over(device, &POLICIES, ways), &requests).results;
+        let none = results(DeviceConfig::None);
+        let analytic = results(DeviceConfig::Analytic(AnalyticConfig::default()));
+        let ssd = results(small_ssd(StartState::Full));
+        assert_eq!(none.len(), POLICIES.len() * CACHES.len());
+        for ((none, analytic), ssd) in none.iter().zip(&analytic).zip(&ssd) {
+            let name = format!("{} with {} B, {ways:?}", none.policy, none.cache_bytes);
+            obeys_the_buffers_laws(none, &asked, &name);
+            assert_eq!(none.counters, ssd.counters, "{name}: without a device (left) and over the SSD");
+            let mut counters = analytic.counters.clone();
+            counters.pad_reads = none.counters.pad_reads;
+            counters.flush_pad_reads = none.counters.flush_pad_reads;
+            counters.drain_pad_reads = none.counters.drain_pad_reads;
+            assert_eq!(none.counters, counters, "{name}: without a device (left) and in the cost model");
+            assert_eq!(none.pages_per_eviction, ssd.pages_per_eviction, "{name}");
+            assert_eq!((&none.response, none.stall_time), (&None, None), "{name}");
+            obeys_the_cost_models_laws(analytic, &name);
+        }
+    }
+}
+
+fn obeys_the_cost_models_laws(r: &RunResult, name: &str) {
+    let c = &r.counters;
+    let config = AnalyticConfig::default();
+    let flushed = c.dirty_pages_flushed + c.flush_pages_flushed + c.drain_pages_flushed;
+    let pads = c.pad_reads + c.flush_pad_reads + c.drain_pad_reads;
+    let cost = r.analytic.as_ref().expect("the cost model");
+    let (erases, writes) = (r.flash.erases.expect("a count"), r.flash.flash_writes.expect("a count"));
+    assert_eq!(r.flash.flash_reads, Some(pads), "{name}");
+    if info(&r.policy).expect("a policy").unit == EvictionUnit::Block {
+        assert_eq!((cost.model, writes), ("analytic", erases * PAGES_PER_BLOCK + c.bypassed_writes), "{name}");
+        // Clean pages of a victim are held and need no read, but are programmed with it.
+        assert!(flushed + pads + c.bypassed_writes <= writes, "{name}");
+        let units = c.evictions + c.flush_evictions + c.drain_evictions;
+        assert!(erases <= units, "{name}");
+    } else {
+        assert_eq!((cost.model, erases, writes), ("analytic-page", 0, flushed + c.bypassed_writes), "{name}");
+    }
+    let time = erases as f64 * config.erase.0 as f64
+        + pads as f64 * (config.read.0 + config.transfer.0) as f64
+        + writes as f64 * (config.program.0 + config.transfer.0) as f64
+        + c.memory_accesses as f64 * 2.5;
+    assert!((cost.time - time).abs() <= time * 1e-12, "{name}: {} and {time}", cost.time);
+    let throughput = c.host_bytes_written as f64 / (time / 1e9);
+    assert!((cost.throughput.expect("time passed") / throughput - 1.0).abs() < 1e-9, "{name}");
+}
+
+/// LRU from the requests to the flash, page by page on a plain list.
+struct Lru {
+    /// Most recently used last; whether dirty.
+    held: Vec<(u64, bool)>,
+    capacity: usize,
+    cache_reads: bool,
+    ways: Ways,
+    counters: BufferCounters,
+    rmw_reads: u64,
+    /// Dirty pages that were forgotten.
+    dirty_trims: u64,
+    /// Clean pages made dirty, or dirty pages inserted.
+    episodes: u64,
+}
+
+impl Lru {
+    fn take(&mut self, page: u64) -> Option<(u64, bool)> {
+        let at = self.held.iter().position(|held| held.0 == page)?;
+        Some(self.held.remove(at))
+    }
+
+    fn trim(&mut self, page: u64) {
+        if let Some((_, dirty)) = self.take(page) {
+            self.counters.trimmed_pages += 1;
+            self.dirty_trims += u64::from(dirty);
+        }
+    }
+
+    /// Whether the page was there.
+    fn access(&mut self, page: u64, write: bool) -> bool {
+        let c = &mut self.counters;
+        *(if write { &mut c.write_pages } else { &mut c.read_pages }) += 1;
+        if let Some((_, dirty)) = self.take(page) {
+            self.episodes += u64::from(write && !dirty);
+            self.held.push((page, dirty || write));
+            let c = &mut self.counters;
+            *(if write { &mut c.write_hits } else { &mut c.read_hits }) += 1;
+            return true;
+        }
+        let c = &mut self.counters;
+        if !write && !self.cache_reads {
+            c.bypassed_reads += 1;
+            return false;
+        }
+        if self.held.len() == self.capacity {
+            let (_, dirty) = self.held.remove(0);
+            c.evictions += 1;
+            c.evicted_pages += 1;
+            c.eviction_sizes = vec![c.evictions];
+            *(if dirty { &mut c.dirty_pages_flushed } else { &mut c.clean_drops }) += 1;
+        }
+        c.write_insertions += u64::from(write);
+        self.episodes += u64::from(write);
+        self.held.push((page, write));
+        false
+    }
+
+    /// How many were dirty.
+    fn clean_all(&mut self) -> u64 {
+        let dirty = self.held.iter().filter(|held| held.1).count();
+        self.held.iter_mut().for_each(|held| held.1 = false);
+        dirty as u64
+    }
+
+    fn request(&mut self, request: &Request) {
+        let (flush, trim, subpage) = self.ways;
+        self.counters.requests += 1;
+        let whole = |page: u64| page * PAGE >= request.offset && (page + 1) * PAGE <= request.offset + request.len;
+        match request.op {
+            Op::Read => {
+                self.counters.read_requests += 1;
+                self.counters.host_bytes_read += request.len;
+                self.counters.zero_length_requests += u64::from(request.len == 0);
+                pages_of(request).for_each(|page| _ = self.access(page, false));
+            }
+            Op::Write => {
+                self.counters.write_requests += 1;
+                self.counters.host_bytes_written += request.len;
+                self.counters.zero_length_requests += u64::from(request.len == 0);
+                for page in pages_of(request) {
+                    let hit = if request.fua && flush == FlushMode::Drain {
+                        let held = self.held.iter().any(|held| held.0 == page);
+                        self.trim(page);
+                        self.counters.write_pages += 1;
+                        self.counters.bypassed_writes += 1;
+                        held
+                    } else {
+                        self.access(page, true)
+                    };
+                    self.rmw_reads += u64::from(subpage == Subpage::Rmw && !hit && !whole(page));
+                }
+            }
+            Op::Flush => {
+                self.counters.flush_requests += 1;
+                if flush == FlushMode::Drain {
+                    let dirty = self.clean_all();
+                    self.counters.flush_pages_flushed += dirty;
+                    self.counters.flush_evictions += dirty;
+                }
+            }
+            Op::Discard => {
+                self.counters.discard_requests += 1;
+                if trim == TrimMode::Honour {
+                    pages_of(request).filter(|page| whole(*page)).for_each(|page| self.trim(page));
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        let dirty = self.clean_all();
+        let c = &mut self.counters;
+        c.drain_pages_flushed = dirty;
+        c.drain_evictions = dirty;
+        c.accesses = c.read_pages + c.write_pages;
+        c.hits = c.read_hits + c.write_hits;
+        c.misses = c.accesses - c.hits;
+    }
+}
+
+#[test]
+fn lru_agrees_with_a_list_in_every_counter() {
+    for (seed, ways) in WAYS.into_iter().enumerate() {
+        let requests = workload(20 + seed as u64);
+        for (policy, cache_reads) in [("lru", true), ("lru:reads=bypass", false)] {
+            for r in run(&over(small_ssd(StartState::Full), &[policy], ways), &requests).results {
+                let mut list = Lru {
+                    held: Vec::new(),
+                    capacity: (r.cache_bytes / PAGE) as usize,
+                    cache_reads,
+                    ways,
+                    counters: BufferCounters::default(),
+                    rmw_reads: 0,
+                    dirty_trims: 0,
+                    episodes: 0,
+                };
+                for request in &requests {
+                    list.request(request);
+                }
+                list.end();
+                let name = format!("{policy} with {} B, {ways:?}", r.cache_bytes);
+                let c = &r.counters;
+                // What the algorithm as published would touch is the policy's own affair.
+                list.counters.memory_accesses = c.memory_accesses;
+                assert_eq!(*c, list.counters, "{name} (left: the simulator)");
+                let reads = c.read_pages - c.read_hits + list.rmw_reads;
+                let ssd = r.ssd.as_ref().expect("an SSD");
+                assert_eq!(r.flash.flash_reads.expect("an SSD") + ssd.unmapped_reads, reads, "{name}: reads");
+                // Every dirty page is written once per dirtying episode, or forgotten.
+                let written = c.dirty_pages_flushed + c.flush_pages_flushed + c.drain_pages_flushed;
+                assert_eq!(written + list.dirty_trims, list.episodes, "{name}: episodes");
+            }
+        }
+    }
+}
+
+/// Without a buffer each write of a part of a page reads the old page first; on an empty device there is none.
+#[test]
+fn a_partial_write_reads_the_old_page_before_it_writes_the_new_one() {
+    let partial = |micros, page: u64| Request { len: 512, ..in_memory::write(micros, page, 1) };
+    let requests = [partial(0, 5), partial(10_000, 5), partial(20_000, 6)];
+    let mut experiment = over(small_ssd(StartState::Empty), &["none"], WAYS[3]);
+    experiment.caches = vec![PAGE];
+    let r = in_memory::run_one(&experiment, &requests);
+    assert_eq!((r.flash.flash_reads, r.ssd.expect("an SSD").unmapped_reads), (Some(1), 2));
+    // The same for writes that pass the buffer because they must be durable.
+    let durable = requests.map(|request| Request { fua: true, ..request });
+    let mut experiment = over(small_ssd(StartState::Empty), &["lru"], WAYS[1]);
+    experiment.caches = vec![PAGE];
+    let r = in_memory::run_one(&experiment, &durable);
+    assert_eq!(r.counters.bypassed_writes, 3);
+    assert_eq!((r.flash.flash_reads, r.ssd.expect("an SSD").unmapped_reads), (Some(1), 2));
+}
+
+/// The span of a run ends with its last request, whatever that asks for.
+#[test]
+fn every_request_counts_for_the_span_without_a_device() {
+    for last in [in_memory::flush(7000), in_memory::discard(7000, 0, 1), in_memory::read(7000, 0, 1)] {
+        let mut experiment = over(DeviceConfig::None, &["lru"], WAYS[0]);
+        experiment.caches = vec![PAGE];
+        let r = in_memory::run_one(&experiment, &[in_memory::write(0, 0, 1), last]);
+        assert_eq!(r.simulated_time, 7_000_000, "{:?}", last.op);
+    }
+}
