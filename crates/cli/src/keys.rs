@@ -77,6 +77,11 @@ pub const SIM: &[Key] = &[
     Key::one("ssd.erase", "TIME", "", "Erasing a block [default: 1.5ms]"),
     Key::one("ssd.transfer", "NS", "", "Moving a byte to or from an element, in ns; a sector moves 528 [default: 25]"),
     Key::switch("ssd.copy-back", "", "Copy valid pages inside their plane; planes work in parallel [default: false]"),
+    Key::switch(
+        "ssd.background",
+        "",
+        "Collect once an element runs low, not when its next operation comes [default: false]",
+    ),
     Key::one("ssd.parallel-units", "N", "", "With copy-back: planes that can work at a time [default: all]"),
     Key::one("ssd.stride", "PAGES", "", "Consecutive pages on the same element [default: 1]"),
     Key::switch("ssd.summary-page", "", "The last page of each block holds no data [default: true]"),
@@ -198,7 +203,11 @@ fn ssd(settings: &Settings) -> Result<SsdConfig> {
     for (name, field) in times {
         *field = settings.optional(name, q::time)?.unwrap_or(*field);
     }
-    let switches = [("ssd.copy-back", &mut c.copy_back), ("ssd.summary-page", &mut c.summary_page)];
+    let switches = [
+        ("ssd.copy-back", &mut c.copy_back),
+        ("ssd.background", &mut c.background),
+        ("ssd.summary-page", &mut c.summary_page),
+    ];
     for (name, field) in switches {
         *field = settings.optional(name, q::switch)?.unwrap_or(*field);
     }

@@ -64,7 +64,7 @@ record! {
         gc_invocations: u64 ["1"] "collections",
         gc_pages_moved: u64 ["1"] "valid pages copied by collection",
         gc_time: u64 ["ns"] "time spent collecting",
-        busy_time: u64 ["ns"] "time spent on anything",
+        busy_time: u64 ["ns"] "time spent on anything, summed over the parallel units; a collection occupies all of them",
     }
 }
 

@@ -164,12 +164,14 @@ struct Frames {
     /// From when on the pages can be used that were let in before their frame was free, or before their data had come
     /// from flash. Those whose time has passed may still be here.
     usable_from: HashMap<PageNo, Nanos, FixedState>,
+    /// No time in `usable_from` is later: from then on all of it has passed.
+    latest: Nanos,
 }
 
 impl Frames {
     fn new(frames: u32) -> Self {
         let usable_from = HashMap::with_hasher(FixedState::with_seed(0));
-        Self { ready: frames, pending: VecDeque::new(), usable_from }
+        Self { ready: frames, pending: VecDeque::new(), usable_from, latest: Nanos::ZERO }
     }
 
     /// Takes a frame; returns from when on it can be used.
@@ -202,6 +204,10 @@ impl Frames {
     #[inline]
     fn let_in(&mut self, now: Nanos, at: Nanos, page: PageNo) {
         if at > now {
+            if self.latest <= now {
+                self.usable_from.clear();
+            }
+            self.latest = self.latest.max(at);
             self.usable_from.insert(page, at);
         }
     }
@@ -209,7 +215,7 @@ impl Frames {
     /// From when on a page that is held can be used.
     #[inline]
     fn usable_from(&mut self, now: Nanos, page: PageNo) -> Nanos {
-        if self.usable_from.is_empty() {
+        if self.latest <= now {
             return now;
         }
         match self.usable_from.get(&page) {
@@ -225,7 +231,7 @@ impl Frames {
     /// From when on a page that leaves can be used; it is forgotten here.
     #[inline]
     fn leave(&mut self, now: Nanos, page: PageNo) -> Nanos {
-        if self.usable_from.is_empty() {
+        if self.latest <= now {
             return now;
         }
         self.usable_from.remove(&page).map_or(now, |at| at.max(now))

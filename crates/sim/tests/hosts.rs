@@ -313,6 +313,35 @@ fn a_warm_up_takes_away_what_its_requests_count() {
     }
 }
 
+#[test]
+fn background_collection_does_not_wait_for_the_next_operation() {
+    // 16 blocks of 4 pages, 6 reserved, collection at 2 free: a full device collects when four more blocks are written.
+    let full = |background| {
+        let config = SsdConfig {
+            elements: 1,
+            planes: 1,
+            parallel_units: 1,
+            blocks_per_plane: 16,
+            reserve_bp: 4000,
+            min_free_bp: 1300,
+            transfer_ps_per_byte: 0,
+            summary_page: false,
+            background,
+            ..SsdConfig::default()
+        };
+        over(DeviceConfig::Ssd(config, StartState::Full), "none", 1)
+    };
+    // The 13th write takes the fourth free block. In the foreground the 14th waits for the collection of two blocks
+    // without a valid page; in the background it was done long ago.
+    let requests: Vec<_> = (0..14).map(|i| write(i * 10_000, i % 12, 1)).collect();
+    let foreground = responses(&full(false), &requests);
+    assert_eq!((foreground[12], foreground[13]), (200, 3_200));
+    let background = responses(&full(true), &requests);
+    assert_eq!((background[12], background[13]), (200, 200));
+    let gc = |background| run_one(&full(background), &requests).flash.gc_time;
+    assert_eq!((gc(false), gc(true)), (Some(3_000 * US), Some(3_000 * US)));
+}
+
 /// `n` writes, one every `gap` microseconds from `start` on.
 fn stream(start: u64, gap: u64, n: u64) -> impl Iterator<Item = Request> {
     (0..n).map(move |i| write(start + i * gap, i % 1000, 1))

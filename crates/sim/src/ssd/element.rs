@@ -31,7 +31,7 @@ pub struct ElementCounters {
     pub gc_invocations: u64,
     /// Time spent collecting.
     pub gc_time: Nanos,
-    /// Time spent on anything.
+    /// Time spent on anything, summed over the parallel units; a collection occupies all of them.
     pub busy_time: Nanos,
     /// Reads of pages that were never written: no flash operation.
     pub unmapped_reads: u64,
@@ -245,6 +245,11 @@ impl Element {
             self.counters.summary_programs += 1;
             self.occupy(pool, now, self.cost.summary);
         }
+        if shape.config.background {
+            // The collection begins as soon as the element has done what it has to do, not when the next host operation
+            // is waiting.
+            self.collect_if_due(shape, now, pool);
+        }
         done
     }
 
@@ -282,12 +287,13 @@ impl Element {
     /// else meanwhile.
     #[cold]
     fn collect_element(&mut self, shape: &SsdShape, now: Nanos) {
-        let mut time = Nanos::ZERO;
+        let (mut time, mut cleaned) = (Nanos::ZERO, false);
         while self.pools[0].free_blocks() <= shape.pool_low + 1 {
             let Some(cost) = self.clean_one(shape, 0) else { break };
             time += cost;
+            cleaned = true;
         }
-        if time > Nanos::ZERO {
+        if cleaned {
             let start = self.busy_until[0].max(now);
             self.occupy(0, now, time);
             self.collected(now, start, time);
@@ -299,7 +305,7 @@ impl Element {
     #[cold]
     fn collect_planes(&mut self, shape: &SsdShape, now: Nanos, due: usize) {
         let units = self.busy_until.len() as u32;
-        let mut slowest = Nanos::ZERO;
+        let (mut slowest, mut cleaned) = (Nanos::ZERO, false);
         for unit in 0..units {
             let turns = shape.pools.div_ceil(units);
             let mut plane = self.unit_turn[unit as usize];
@@ -313,15 +319,16 @@ impl Element {
                     && let Some(cost) = self.clean_one(shape, here as usize)
                 {
                     slowest = slowest.max(cost);
+                    cleaned = true;
                     break;
                 }
             }
             self.unit_turn[unit as usize] = plane;
         }
-        if slowest > Nanos::ZERO {
+        if cleaned {
             let start = self.busy_until.iter().copied().max().unwrap_or_default().max(now);
             self.busy_until.fill(start + slowest);
-            self.counters.busy_time += slowest;
+            self.counters.busy_time += Nanos(slowest.0 * u64::from(units));
             self.collected(now, start, slowest);
         }
     }

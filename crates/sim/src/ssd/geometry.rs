@@ -25,6 +25,8 @@ pub struct SsdConfig {
     pub transfer_ps_per_byte: u64,
     /// Valid pages are copied inside their plane, planes work in parallel, and each plane has its own write point.
     pub copy_back: bool,
+    /// Collection begins when the element runs low, not when the next operation finds it so.
+    pub background: bool,
     /// With copy-back: how many planes of an element can work at the same time.
     pub parallel_units: u32,
     /// Consecutive pages that lie on the same element.
@@ -49,6 +51,7 @@ impl Default for SsdConfig {
             erase: Nanos(1_500_000),
             transfer_ps_per_byte: 25_000,
             copy_back: false,
+            background: false,
             parallel_units: 4,
             stride: 1,
             summary_page: true,
