@@ -113,16 +113,16 @@ impl Buffer for Clock {
         veto: &mut V,
         out: &mut Evictions,
     ) -> Outcome {
-        self.memory_accesses += 1;
         let page = access.page;
         let slot = self.slot_of[page.index()];
         if slot != 0 {
-            self.memory_accesses += 1;
+            self.memory_accesses += 2;
             let frame = &mut self.frames[slot as usize - 1];
             frame.referenced = true;
             frame.dirty |= access.write;
             return Outcome::Hit;
         }
+        self.memory_accesses += 1;
         if !access.write && !self.cache_reads {
             return Outcome::Bypassed;
         }

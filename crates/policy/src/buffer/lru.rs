@@ -133,11 +133,10 @@ impl Buffer for Lru {
         veto: &mut V,
         out: &mut Evictions,
     ) -> Outcome {
-        self.memory_accesses += 1;
         let page = access.page;
         let frame = self.frame_of[page.index()];
         if frame != 0 {
-            self.memory_accesses += 1;
+            self.memory_accesses += 2;
             self.frames[frame as usize].dirty |= access.write;
             if self.frames[0].next != frame {
                 self.unlink(frame);
@@ -145,6 +144,7 @@ impl Buffer for Lru {
             }
             return Outcome::Hit;
         }
+        self.memory_accesses += 1;
         if !access.write && !self.cache_reads {
             return Outcome::Bypassed;
         }
