@@ -3,6 +3,7 @@
 mod analytic;
 pub mod experiment;
 pub mod feed;
+mod frames;
 pub mod measure;
 pub mod result;
 mod run;

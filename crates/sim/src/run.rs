@@ -1,17 +1,15 @@
 //! One run: a buffer over a device, fed with page accesses.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use destage_plan::{Nanos, Op, PageNo};
 use destage_policy::buffer::{
     Access, Buffer, DeviceView, EvictionUnit, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, Wait,
 };
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-
 use crate::feed::{Feed, FeedRequest};
+use crate::frames::Frames;
 use crate::measure::{Backlog, Latency, Saturation, Series};
 use crate::result::{BufferCounters, ResponseResult, SeriesResult};
 use crate::space::Run;
@@ -151,90 +149,6 @@ impl Device for Ssd {
     }
     fn ssd(&self) -> Option<&Ssd> {
         Some(self)
-    }
-}
-
-/// When frames can be used: one that is free, or else the one whose eviction was decided first.
-#[derive(Debug)]
-struct Frames {
-    /// Free now.
-    ready: u32,
-    /// Free from a time on.
-    pending: VecDeque<(Nanos, u32)>,
-    /// From when on the pages can be used that were let in before their frame was free, or before their data had come
-    /// from flash. Those whose time has passed may still be here.
-    usable_from: HashMap<PageNo, Nanos, FixedState>,
-    /// No time in `usable_from` is later: from then on all of it has passed.
-    latest: Nanos,
-}
-
-impl Frames {
-    fn new(frames: u32) -> Self {
-        let usable_from = HashMap::with_hasher(FixedState::with_seed(0));
-        Self { ready: frames, pending: VecDeque::new(), usable_from, latest: Nanos::ZERO }
-    }
-
-    /// Takes a frame; returns from when on it can be used.
-    #[inline]
-    fn take(&mut self) -> Nanos {
-        if self.ready > 0 {
-            self.ready -= 1;
-            return Nanos::ZERO;
-        }
-        let (at, frames) = self.pending.front_mut().expect("a buffer inserts only into a free frame");
-        let at = *at;
-        *frames -= 1;
-        if *frames == 0 {
-            self.pending.pop_front();
-        }
-        at
-    }
-
-    /// Gives frames back that are free from `at` on.
-    #[inline]
-    fn give_back(&mut self, now: Nanos, at: Nanos, frames: u32) {
-        if at <= now {
-            self.ready += frames;
-        } else {
-            self.pending.push_back((at, frames));
-        }
-    }
-
-    /// The page that was just let in can be used from `at` on.
-    #[inline]
-    fn let_in(&mut self, now: Nanos, at: Nanos, page: PageNo) {
-        if at > now {
-            if self.latest <= now {
-                self.usable_from.clear();
-            }
-            self.latest = self.latest.max(at);
-            self.usable_from.insert(page, at);
-        }
-    }
-
-    /// From when on a page that is held can be used.
-    #[inline]
-    fn usable_from(&mut self, now: Nanos, page: PageNo) -> Nanos {
-        if self.latest <= now {
-            return now;
-        }
-        match self.usable_from.get(&page) {
-            Some(&at) if at > now => at,
-            Some(_) => {
-                self.usable_from.remove(&page);
-                now
-            }
-            None => now,
-        }
-    }
-
-    /// From when on a page that leaves can be used; it is forgotten here.
-    #[inline]
-    fn leave(&mut self, now: Nanos, page: PageNo) -> Nanos {
-        if self.latest <= now {
-            return now;
-        }
-        self.usable_from.remove(&page).map_or(now, |at| at.max(now))
     }
 }
 
