@@ -1,11 +1,9 @@
 //! `destage`: decides when, where and how written data leaves a fast cache.
 
 mod commands;
-mod keys;
+mod flags;
 mod output;
 mod progress;
-mod quantity;
-mod settings;
 
 use std::process::ExitCode;
 

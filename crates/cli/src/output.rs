@@ -6,11 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table, presets};
+use destage_scenario::quantity::{show_bytes, show_count, show_time};
 use destage_sim::measure::FieldDoc;
 use destage_sim::result::RunResult;
 use serde_json::Value;
-
-use crate::quantity::{show_bytes, show_count, show_time};
 
 /// Opens a file for writing; `-` is the standard output.
 pub fn create(path: &Path) -> Result<Box<dyn Write>> {

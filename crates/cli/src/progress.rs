@@ -3,10 +3,9 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use destage_scenario::quantity::show_count;
 use destage_sim::experiment::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use crate::quantity::show_count;
 
 /// Steps of the bar.
 const STEPS: u64 = 1000;

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{ArgMatches, Command};
+use destage_scenario::quantity::{self as q, show_count};
+use destage_scenario::sim::{self, SIM};
 use destage_sim::experiment::{Input, Progress};
 use destage_sim::result::RunResult;
 
-use crate::keys::{self, SIM};
+use crate::flags;
 use crate::output;
 use crate::progress::Bar;
-use crate::quantity::{self as q, show_count};
-use crate::settings::{self, Settings};
 
 /// The command.
 pub fn command() -> Command {
@@ -22,7 +22,7 @@ pub fn command() -> Command {
             "Results are the same on every machine and with any number of threads. Every flag is also a key of a\n\
              scenario file: `destage sim --scenario FILE`. `destage schema` explains every field of the results.",
         )
-        .args(settings::args(SIM))
+        .args(flags::args(SIM))
 }
 
 /// Writes the results in one of their forms.
@@ -30,10 +30,10 @@ type Writer = fn(&mut dyn Write, &[RunResult]) -> Result<()>;
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let settings = Settings::new(SIM, matches)?;
-    let trace = keys::trace(&settings)?;
-    let experiment = keys::experiment(&settings, &trace)?;
-    let resources = keys::resources(&settings)?;
+    let settings = flags::settings(SIM, matches)?;
+    let trace = sim::trace(&settings)?;
+    let experiment = sim::experiment(&settings, &trace)?;
+    let resources = sim::resources(&settings)?;
     let (json, csv) = (settings.path("json")?, settings.path("csv")?);
     let to_stdout = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(std::path::Path::new("-"));
     if to_stdout(&json) && to_stdout(&csv) {

@@ -6,42 +6,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use destage_plan::PageGeometry;
+use destage_scenario::quantity::{self as q, show_count};
+use destage_scenario::synth::{self, SYNTH};
 use destage_trace::{
-    FORMATS, FormatSpec, NATIVE_DEFAULT_LEVEL, NativeWriter, OpenOptions, Request, Source, Synth, SynthSpec, Trace,
-    TraceStat, TraceSummary,
+    FORMATS, FormatSpec, NATIVE_DEFAULT_LEVEL, NativeWriter, OpenOptions, Request, Source, Synth, Trace, TraceStat,
+    TraceSummary,
 };
 use serde_json::json;
 
+use crate::flags;
 use crate::output;
-use crate::quantity::{self as q, show_count};
-use crate::settings::{self, Key, Settings};
-
-/// The settings of `destage trace synth`.
-const SYNTH: &[Key] = &[
-    Key::one("length", "REQUESTS|TIME", "100000", "How many requests, or for how long: 60s"),
-    Key::one("sizes", "SIZE:WEIGHT,...", "4KiB:1", "Request sizes and their weights"),
-    Key::one("read", "PERCENT", "0", "Share of reads"),
-    Key::one("discard", "PERCENT", "0", "Share of discards"),
-    Key::one(
-        "arrivals",
-        "PROCESS",
-        "poisson:1ms",
-        "closed (all at 0), constant:TIME, poisson:MEAN, or on-off:INTERVAL,ON,OFF (bursts)",
-    ),
-    Key::one("sequential", "PERCENT", "0", "Share of requests that begin where the one before of their kind ended"),
-    Key::one(
-        "footprint",
-        "FOOTPRINT",
-        "uniform",
-        "Where the others go: uniform, zipf:ALPHA[,scattered], or hot-cold:SPACE%,ACCESSES%",
-    ),
-    Key::one("align", "SIZE", "4KiB", "Alignment of random addresses"),
-    Key::one("space", "SIZE", "1GiB", "Size of each volume"),
-    Key::one("volumes", "COUNT[:PERCENT]", "1", "Volumes, and the first one's share of the requests"),
-    Key::one("flush-every", "WRITES", "0", "A flush after every so many writes; 0 for none"),
-    Key::one("seed", "SEED", "1", "Which of the traces with these properties"),
-    Key::one("level", "LEVEL", "3", "Compression level of the native format, 1 to 22"),
-];
 
 fn input_args() -> [Arg; 2] {
     [
@@ -100,7 +74,7 @@ pub fn command() -> Command {
             Command::new("synth")
                 .about("Make up a trace: the same settings give the same bytes on any machine")
                 .arg(Arg::new("to").value_name("TO").required(true).help("The new file; - for the standard output"))
-                .args(settings::args(SYNTH)),
+                .args(flags::args(SYNTH)),
         )
         .subcommand(Command::new("formats").about("List the formats that can be read"))
 }
@@ -111,7 +85,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("stat", matches)) => stat(matches),
         Some(("convert", matches)) => convert(matches),
         Some(("head", matches)) => head(matches),
-        Some(("synth", matches)) => synth(matches),
+        Some(("synth", matches)) => make_up(matches),
         Some(("formats", _)) => formats(),
         _ => unreachable!("clap asks for a subcommand"),
     }
@@ -324,27 +298,11 @@ fn head(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-fn synth(matches: &ArgMatches) -> Result<()> {
-    let settings = Settings::new(SYNTH, matches)?;
+fn make_up(matches: &ArgMatches) -> Result<()> {
+    let settings = flags::settings(SYNTH, matches)?;
     let to = PathBuf::from(matches.get_one::<String>("to").map_or("", String::as_str));
-    let level = settings.one("level", |text| match text.parse() {
-        Ok(level) if (1..=22).contains(&level) => Ok(level),
-        _ => Err("a number between 1 and 22"),
-    })?;
-    let spec = SynthSpec {
-        length: settings.one("length", str::parse)?,
-        sizes: settings.one("sizes", str::parse)?,
-        read_share: settings.one("read", str::parse)?,
-        discard_share: settings.one("discard", str::parse)?,
-        arrivals: settings.one("arrivals", str::parse)?,
-        sequential_share: settings.one("sequential", str::parse)?,
-        footprint: settings.one("footprint", str::parse)?,
-        align: settings.one("align", q::bytes)?,
-        space: settings.one("space", q::bytes)?,
-        volumes: settings.one("volumes", str::parse)?,
-        flush_every: settings.one("flush-every", q::count).map(std::num::NonZeroU64::new)?,
-        seed: settings.one("seed", q::count)?,
-    };
+    let level = synth::level(&settings)?;
+    let spec = synth::spec(&settings)?;
     let mut source = Synth::new(spec)?;
     let requests = write_native(&mut source, &to, level)?;
     report_written(&to, requests);

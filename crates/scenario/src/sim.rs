@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
 use destage_plan::{Nanos, PageGeometry};
 use destage_policy::buffer::PolicySpec;
 use destage_sim::experiment::{
@@ -14,7 +13,9 @@ use destage_sim::ssd::{PRESETS, SsdConfig, StartState};
 use destage_trace::{FormatSpec, OpenOptions};
 
 use crate::quantity as q;
-use crate::settings::{Key, Settings};
+use crate::{Key, ScenarioError, Settings};
+
+type Result<T> = std::result::Result<T, ScenarioError>;
 
 /// Every setting of `destage sim`.
 pub const SIM: &[Key] = &[
@@ -115,13 +116,13 @@ pub struct TraceSettings {
 /// The trace that the settings name.
 pub fn trace(settings: &Settings) -> Result<TraceSettings> {
     let Some(file) = settings.path("trace")? else {
-        bail!("which trace? give --trace FILE, or set trace in a scenario file");
+        return Err(ScenarioError::new("which trace? give --trace FILE, or set trace in a scenario file"));
     };
     let format = settings.optional("format", str::parse::<FormatSpec>)?;
     Ok(TraceSettings { file, options: OpenOptions { format, lenient: settings.one("lenient", q::switch)? } })
 }
 
-fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> Result<T, String> {
+fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::result::Result<T, String> {
     move |text| {
         choices.iter().find(|(word, _)| *word == text).map(|&(_, choice)| choice).ok_or_else(|| {
             let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
@@ -130,7 +131,7 @@ fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> Result<T, String> {
     }
 }
 
-fn volumes(text: &str) -> Result<Volumes, String> {
+fn volumes(text: &str) -> std::result::Result<Volumes, String> {
     match text {
         "each" => Ok(Volumes::Each),
         "merge" => Ok(Volumes::Merge),
@@ -138,7 +139,7 @@ fn volumes(text: &str) -> Result<Volumes, String> {
     }
 }
 
-fn host(text: &str) -> Result<HostModel, String> {
+fn host(text: &str) -> std::result::Result<HostModel, String> {
     if text == "open" {
         return Ok(HostModel::Open);
     }
@@ -149,7 +150,7 @@ fn host(text: &str) -> Result<HostModel, String> {
         .ok_or_else(|| format!("open, or closed:DEPTH with a depth between 1 and {MAX_DEPTH}"))
 }
 
-fn start(text: &str) -> Result<StartState, String> {
+fn start(text: &str) -> std::result::Result<StartState, String> {
     let parse = || {
         let rest = text.strip_prefix("aged:")?;
         let (times, seed) = rest.split_once(':').unwrap_or((rest, "1"));
@@ -168,7 +169,7 @@ fn start(text: &str) -> Result<StartState, String> {
     }
 }
 
-fn parse_warmup(text: &str) -> Result<Warmup, String> {
+fn parse_warmup(text: &str) -> std::result::Result<Warmup, String> {
     match (q::count(text), q::time(text)) {
         (Ok(0), _) => Ok(Warmup::None),
         (Ok(requests), _) => Ok(Warmup::Requests(requests)),
@@ -247,7 +248,7 @@ fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, Strin
 pub fn experiment(settings: &Settings, trace: &TraceSettings) -> Result<Experiment> {
     let page = settings.one("page", q::bytes)?;
     let pages_per_block = settings.one("pages-per-block", q::count)?;
-    let geometry = PageGeometry::new(page, pages_per_block)?;
+    let geometry = PageGeometry::new(page, pages_per_block).map_err(ScenarioError::new)?;
     let device = match settings.one("device", word(&[("none", 0), ("analytic", 1), ("ssd", 2)]))? {
         0 => DeviceConfig::None,
         1 => DeviceConfig::Analytic(analytic(settings)?),
@@ -261,7 +262,11 @@ pub fn experiment(settings: &Settings, trace: &TraceSettings) -> Result<Experime
     for key in SIM {
         let of_ssd = TIMED.contains(&key.name) && !matches!(device, DeviceConfig::Ssd(..));
         if (of_ssd || unused.iter().any(|table| key.name.starts_with(table))) && settings.is_given(key.name) {
-            bail!("'{}' has no meaning for device = {}", key.name, device.word());
+            return Err(ScenarioError::new(format_args!(
+                "'{}' has no meaning for device = {}",
+                key.name,
+                device.word()
+            )));
         }
     }
     let device_word = device.word().to_owned();

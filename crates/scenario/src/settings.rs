@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
-use clap::{Arg, ArgAction, ArgMatches};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+use crate::ScenarioError;
+
+/// Bytes of a scenario file at most; a hand-written one has a few thousand.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]
@@ -81,66 +84,24 @@ pub struct Settings {
     given: BTreeMap<&'static str, Given>,
 }
 
-/// The arguments that `keys` stand for, with `--scenario` and `--set`.
-pub fn args(keys: &'static [Key]) -> Vec<Arg> {
-    let mut args = vec![
-        Arg::new("scenario")
-            .long("scenario")
-            .value_name("FILE")
-            .help("Read settings from a TOML file, in which every flag below is a key"),
-        Arg::new("set")
-            .long("set")
-            .value_name("KEY=VALUE")
-            .action(ArgAction::Append)
-            .help("Give a setting by its key; it overrides the scenario file"),
-    ];
-    args.extend(keys.iter().map(|key| {
-        let help = match key.default {
-            "" => key.help.to_owned(),
-            default => format!("{} [default: {default}]", key.help),
-        };
-        let arg = Arg::new(key.name).long(key.name).value_name(key.value).help(help);
-        let arg = match key.name.split_once('.') {
-            Some(_) => arg.help_heading("Devices (in a scenario file TABLE.KEY is KEY in the table [TABLE])"),
-            None => arg,
-        };
-        match key.takes {
-            Takes::One => arg.action(ArgAction::Set),
-            Takes::Several => arg.action(ArgAction::Append),
-            Takes::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
-            Takes::File => arg.num_args(0..=1).require_equals(true).default_missing_value("-"),
-        }
-    }));
-    args
-}
-
 impl Settings {
-    /// Puts together what the flags, `--set` and the scenario file give; the first of them that knows a key decides.
-    pub fn new(keys: &'static [Key], matches: &ArgMatches) -> Result<Self> {
-        let mut settings = Self { keys, given: BTreeMap::new() };
-        if let Some(file) = matches.get_one::<String>("scenario") {
-            settings.read_scenario(Path::new(file))?;
-        }
-        for pair in matches.get_many::<String>("set").into_iter().flatten() {
-            let (name, value) = pair.split_once('=').with_context(|| format!("--set {pair}: write KEY=VALUE"))?;
-            let key = settings.key(name.trim()).with_context(|| format!("--set {pair}"))?;
-            settings.give(key, vec![value.trim().to_owned()], Origin::Set);
-        }
-        for key in keys {
-            if let Some(values) = matches.get_many::<String>(key.name) {
-                settings.give(key, values.cloned().collect(), Origin::Flag);
-            }
-        }
-        Ok(settings)
+    /// Nothing given yet.
+    pub fn new(keys: &'static [Key]) -> Self {
+        Self { keys, given: BTreeMap::new() }
     }
 
-    fn key(&self, name: &str) -> Result<&'static Key> {
+    /// The keys that there are.
+    pub fn keys(&self) -> &'static [Key] {
+        self.keys
+    }
+
+    fn key(&self, name: &str) -> Result<&'static Key, ScenarioError> {
         self.keys.iter().find(|key| key.name == name).ok_or_else(|| {
             let close = self.keys.iter().map(|key| (distance(key.name, name), key.name)).min();
-            match close {
-                Some((d, close)) if d <= 3 => anyhow!("there is no key '{name}'; did you mean '{close}'?"),
-                _ => anyhow!("there is no key '{name}'; --help lists them all"),
-            }
+            ScenarioError::new(match close {
+                Some((d, close)) if d <= 3 => format!("there is no key '{name}'; did you mean '{close}'?"),
+                _ => format!("there is no key '{name}'; --help lists them all"),
+            })
         })
     }
 
@@ -154,46 +115,69 @@ impl Settings {
         self.given.insert(key.name, Given { values, origin });
     }
 
-    fn read_scenario(&mut self, file: &Path) -> Result<()> {
-        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let at = |offset: usize| 1 + text[..offset.min(text.len())].matches('\n').count();
-        let table = DeTable::parse(&text).map_err(|error| {
-            let line = error.span().map_or(1, |span| at(span.start));
-            anyhow!("{}, line {line}: {}", file.display(), error.message())
-        })?;
-        self.read_table(file, &at, "", table.get_ref())
+    /// Gives a setting as the flag `--NAME`; it overrides what was given before.
+    pub fn flag(&mut self, name: &str, values: Vec<String>) -> Result<(), ScenarioError> {
+        let key = self.key(name)?;
+        self.give(key, values, Origin::Flag);
+        Ok(())
     }
 
-    fn read_table(
+    /// Gives a setting as `KEY=VALUE`; it overrides what was given before.
+    pub fn set(&mut self, pair: &str) -> Result<(), ScenarioError> {
+        let at = |error: ScenarioError| error.at(format_args!("--set {pair}"));
+        let (name, value) = pair.split_once('=').ok_or_else(|| at(ScenarioError::new("write KEY=VALUE")))?;
+        let key = self.key(name.trim()).map_err(at)?;
+        self.give(key, vec![value.trim().to_owned()], Origin::Set);
+        Ok(())
+    }
+
+    /// Takes the settings of a TOML file; they override what was given before.
+    pub fn read_file(&mut self, file: &Path) -> Result<(), ScenarioError> {
+        self.read_text(file, &read(file)?)
+    }
+
+    /// Takes the settings of a TOML file that was read already; `file` names it in errors, and file names in it are
+    /// relative to it.
+    pub fn read_text(&mut self, file: &Path, text: &str) -> Result<(), ScenarioError> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let line = line_of(text, error.span().map_or(0, |span| span.start));
+            ScenarioError::new(error.message()).at(format_args!("{}, line {line}", file.display()))
+        })?;
+        self.read_table(file, text, "", table.get_ref())
+    }
+
+    /// Takes a table of a TOML file as settings: `text` is the whole file, `prefix` precedes the names of its keys.
+    pub fn read_table(
         &mut self,
         file: &Path,
-        line: &dyn Fn(usize) -> usize,
+        text: &str,
         prefix: &str,
         table: &DeTable<'_>,
-    ) -> Result<()> {
+    ) -> Result<(), ScenarioError> {
         for (name, value) in table {
             let full = format!("{prefix}{}", name.get_ref());
-            let line_number = line(name.span().start);
-            let place = || format!("{}, line {line_number}", file.display());
+            let line = line_of(text, name.span().start);
+            let wrong =
+                |message: String| ScenarioError::new(message).at(format_args!("{}, line {line}", file.display()));
             if let DeValue::Table(inner) = value.get_ref() {
                 if !self.keys.iter().any(|key| key.name.starts_with(&format!("{full}."))) {
-                    bail!("{}: there is no table [{full}]", place());
+                    return Err(wrong(format!("there is no table [{full}]")));
                 }
-                self.read_table(file, line, &format!("{full}."), inner)?;
+                self.read_table(file, text, &format!("{full}."), inner)?;
                 continue;
             }
-            let key = self.key(&full).with_context(place)?;
+            let key = self.key(&full).map_err(|error| wrong(error.to_string()))?;
             let values = match value.get_ref() {
                 DeValue::Array(items) if key.takes == Takes::Several => {
                     items.iter().map(scalar).collect::<Option<Vec<_>>>()
                 }
-                DeValue::Array(_) => bail!("{}: '{full}' takes one value, not a list", place()),
+                DeValue::Array(_) => return Err(wrong(format!("'{full}' takes one value, not a list"))),
                 _ => scalar(value).map(|v| vec![v]),
             };
-            let values = values.with_context(|| {
-                format!("{}: '{full}' takes text, numbers, true or false, not dates or tables", place())
-            })?;
-            self.give(key, values, Origin::Scenario { file: file.to_owned(), line: line_number });
+            let Some(values) = values else {
+                return Err(wrong(format!("'{full}' takes text, numbers, true or false, not dates or tables")));
+            };
+            self.give(key, values, Origin::Scenario { file: file.to_owned(), line });
         }
         Ok(())
     }
@@ -224,31 +208,44 @@ impl Settings {
     }
 
     /// All values of a key, through `parse`, whose error says what would be right.
-    pub fn all<T, E: fmt::Display>(&self, name: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<Vec<T>> {
+    pub fn all<T, E: fmt::Display>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Result<Vec<T>, ScenarioError> {
         let (key, given) = self.find(name);
         if key.takes == Takes::Several && given.values.is_empty() {
-            bail!("{}{}: the list is empty", given.origin, key.name);
+            return Err(ScenarioError::new(format_args!("{}{}: the list is empty", given.origin, key.name)));
         }
-        let parsed = given
-            .values
-            .iter()
-            .map(|value| parse(value).map_err(|right| anyhow!("{}{} = '{value}': {right}", given.origin, key.name)));
-        parsed.collect()
+        let wrong = |value: &str, right: E| {
+            ScenarioError::new(format_args!("{}{} = '{value}': {right}", given.origin, key.name))
+        };
+        given.values.iter().map(|value| parse(value).map_err(|right| wrong(value, right))).collect()
     }
 
     /// The one value of a key, if it has one.
-    pub fn optional<T, E: fmt::Display>(&self, name: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<Option<T>> {
+    pub fn optional<T, E: fmt::Display>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, ScenarioError> {
         Ok(self.all(name, parse)?.pop())
     }
 
     /// The one value of a key.
-    pub fn one<T, E: fmt::Display>(&self, name: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<T> {
+    pub fn one<T, E: fmt::Display>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Result<T, ScenarioError> {
         let value = self.optional(name, parse)?;
-        value.ok_or_else(|| anyhow!("'{name}' is missing: give --{name} or set it in a scenario file"))
+        value.ok_or_else(|| {
+            ScenarioError::new(format_args!("'{name}' is missing: give --{name} or set it in a scenario file"))
+        })
     }
 
     /// A file's name: from a scenario file it is relative to that file.
-    pub fn path(&self, name: &str) -> Result<Option<PathBuf>> {
+    pub fn path(&self, name: &str) -> Result<Option<PathBuf>, ScenarioError> {
         let (_, given) = self.find(name);
         let path = self.optional(name, |text| Ok::<_, String>(PathBuf::from(text)))?;
         Ok(match (path, &given.origin) {
@@ -258,6 +255,28 @@ impl Settings {
             (path, _) => path,
         })
     }
+}
+
+/// Reads a scenario file, which must be a text of reasonable size.
+pub(crate) fn read(file: &Path) -> Result<String, ScenarioError> {
+    use std::io::Read;
+    let wrong = |what: String| ScenarioError::new(what).at(file.display());
+    let opened = std::fs::File::open(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let mut bytes = Vec::new();
+    let taken = opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
+    taken.map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(wrong(format!("is larger than {MAX_FILE_BYTES} B: not a scenario file")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
+        wrong(format!("line {} is not UTF-8 text", 1 + valid.matches('\n').count()))
+    })
+}
+
+/// The line, from 1, of a byte of a text.
+pub(crate) fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.get(..offset).unwrap_or(text).matches('\n').count()
 }
 
 impl fmt::Display for Origin {

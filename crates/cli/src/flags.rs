@@ -1,0 +1,56 @@
+//! Settings as flags of the command line.
+
+use std::path::Path;
+
+use clap::{Arg, ArgAction, ArgMatches};
+use destage_scenario::{Key, ScenarioError, Settings, Takes};
+
+/// The arguments that `keys` stand for, with `--scenario` and `--set`.
+pub fn args(keys: &'static [Key]) -> Vec<Arg> {
+    let mut args = vec![
+        Arg::new("scenario")
+            .long("scenario")
+            .value_name("FILE")
+            .help("Read settings from a TOML file, in which every flag below is a key"),
+        Arg::new("set")
+            .long("set")
+            .value_name("KEY=VALUE")
+            .action(ArgAction::Append)
+            .help("Give a setting by its key; it overrides the scenario file"),
+    ];
+    args.extend(keys.iter().map(|key| {
+        let help = match key.default {
+            "" => key.help.to_owned(),
+            default => format!("{} [default: {default}]", key.help),
+        };
+        let arg = Arg::new(key.name).long(key.name).value_name(key.value).help(help);
+        let arg = match key.name.split_once('.') {
+            Some(_) => arg.help_heading("Devices (in a scenario file TABLE.KEY is KEY in the table [TABLE])"),
+            None => arg,
+        };
+        match key.takes {
+            Takes::One => arg.action(ArgAction::Set),
+            Takes::Several => arg.action(ArgAction::Append),
+            Takes::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+            Takes::File => arg.num_args(0..=1).require_equals(true).default_missing_value("-"),
+        }
+    }));
+    args
+}
+
+/// Puts together what the flags, `--set` and the scenario file give; the first of them that knows a key decides.
+pub fn settings(keys: &'static [Key], matches: &ArgMatches) -> Result<Settings, ScenarioError> {
+    let mut settings = Settings::new(keys);
+    if let Some(file) = matches.get_one::<String>("scenario") {
+        settings.read_file(Path::new(file))?;
+    }
+    for pair in matches.get_many::<String>("set").into_iter().flatten() {
+        settings.set(pair)?;
+    }
+    for key in keys {
+        if let Some(values) = matches.get_many::<String>(key.name) {
+            settings.flag(key.name, values.cloned().collect())?;
+        }
+    }
+    Ok(settings)
+}

@@ -1,0 +1,14 @@
+//! Scenarios: every setting once, by one name, from a command line, from `KEY=VALUE` or from a TOML file, and the
+//! experiments and workloads that they describe.
+//!
+//! [`Settings`] holds what was given and remembers where, so that an error names the flag or the file and line;
+//! [`sim`] and [`synth`] say which keys there are and what they mean.
+
+mod error;
+pub mod quantity;
+mod settings;
+pub mod sim;
+pub mod synth;
+
+pub use error::ScenarioError;
+pub use settings::{Key, Settings, Takes};
