@@ -4,12 +4,9 @@
 //! `taskset -c 0 cargo bench -p destage-sim --bench end_to_end`.
 //!
 //! `rw80/…`: a million random writes and 250,000 reads of 4 KiB over 99 % of LAWC's SSD, full at the start, response
-//! times with percentiles; the aim is 6 M requests/s with a write amplification of at least 4. Where
-//! `DESTAGE_RW80` names the file `rw80.csv`, the trace made here is compared with it.
+//! times with percentiles; the aim is 6 M requests/s with a write amplification of at least 4.
 //! `80gb/…`: the same requests spread over 80 GB of flash, with and without the time that it takes to fill it.
 //! `zipf/…`: no device; 20 million writes of 4 KiB, Zipf with exponent 1 over a million pages, through LRU.
-
-mod rw80;
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -22,9 +19,27 @@ use destage_sim::feed::{Ops, Speed, Volumes};
 use destage_sim::result::RunResult;
 use destage_sim::space::LbaOverflow;
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
-use destage_trace::{BATCH_REQUESTS, Source, TraceError};
+use destage_trace::{BATCH_REQUESTS, Rw80, Source, TraceError};
 
-use rw80::{PAGE, PAGES, Xorshift, request, rw80};
+const PAGE: u64 = 4096;
+
+/// xorshift64*, as the generator of the peers' Zipf trace.
+struct Xorshift(u64);
+
+impl Xorshift {
+    /// A number from 0 to below 1.
+    fn share(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// A write of a page.
+fn write(micros: u64, page: u64) -> Request {
+    Request { time: Nanos(micros * 1000), offset: page * PAGE, len: PAGE, volume: 0, op: Op::Write, fua: false }
+}
 
 /// Page numbers from 1 on, Zipf with exponent 1 over a million.
 fn zipf(requests: usize) -> Vec<u32> {
@@ -88,7 +103,7 @@ fn experiment(policy: &str, cache: u64, device: DeviceConfig) -> Experiment {
 }
 
 fn lawc_and_80gb(c: &mut Criterion) {
-    let requests = Arc::new(rw80());
+    let requests = Arc::new(Rw80::new().collect::<Vec<_>>());
     let mut group = c.benchmark_group("rw80");
     group.throughput(Throughput::Elements(requests.len() as u64)).sample_size(10);
     group.measurement_time(Duration::from_secs(8));
@@ -114,7 +129,7 @@ fn lawc_and_80gb(c: &mut Criterion) {
     let config = SsdConfig::preset("80gb").expect("a preset");
     let shape = SsdShape::new(config.clone(), PageGeometry::new(PAGE, 64).expect("a geometry")).expect("a shape");
     let spread = |r: &Request| {
-        let page = (u128::from(r.offset / PAGE) * u128::from(shape.host_pages) / u128::from(PAGES)) as u64;
+        let page = (u128::from(r.offset / PAGE) * u128::from(shape.host_pages) / u128::from(Rw80::PAGES)) as u64;
         Request { offset: page * PAGE, ..*r }
     };
     let spread: Arc<Vec<Request>> = Arc::new(requests.iter().map(spread).collect());
@@ -140,7 +155,7 @@ fn no_device(c: &mut Criterion) {
     group.measurement_time(Duration::from_secs(20));
     for (name, cache) in [("lru/4096", 4096), ("lru/100000", 100_000)] {
         let experiment = experiment("lru", cache * PAGE, DeviceConfig::None);
-        let make = |page: &u32| request(0, Op::Write, u64::from(*page));
+        let make = |page: &u32| write(0, u64::from(*page));
         let checked = OnceCell::new();
         group.bench_function(name, |b| {
             let pages = pages.get_or_init(|| Arc::new(zipf(REQUESTS)));

@@ -6,12 +6,11 @@
 //! write to costs half a percent of the moves.
 
 mod in_memory;
-#[path = "../benches/rw80/mod.rs"]
-mod rw80;
 
 use destage_plan::PageGeometry;
 use destage_sim::experiment::DeviceConfig;
 use destage_sim::ssd::{SsdConfig, StartState};
+use destage_trace::Rw80;
 
 use in_memory::{experiment, run_one};
 
@@ -19,9 +18,9 @@ const DISKSIM_MOVED: f64 = 3_467_484.0;
 
 fn moved(min_free_bp: u32) -> f64 {
     let config = SsdConfig { min_free_bp, ..SsdConfig::default() };
-    let geometry = PageGeometry::new(rw80::PAGE, 64).expect("a geometry");
+    let geometry = PageGeometry::new(4096, 64).expect("a geometry");
     let device = DeviceConfig::Ssd(config, StartState::Full);
-    let r = run_one(&experiment(&["none"], &[rw80::PAGE], geometry, device), &rw80::rw80());
+    let r = run_one(&experiment(&["none"], &[4096], geometry, device), &Rw80::new().collect::<Vec<_>>());
     assert_eq!((r.counters.write_pages, r.counters.read_pages), (1_000_000, 250_000));
     r.flash.gc_pages_moved.expect("an SSD") as f64
 }

@@ -70,11 +70,18 @@ impl fmt::Display for Compression {
 /// How much of the file has been taken, shared between the reader at the bottom and whoever shows progress.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    taken: Arc<AtomicU64>,
+    /// Of each file.
+    taken: Vec<Arc<AtomicU64>>,
     size: Option<u64>,
 }
 
 impl Meter {
+    /// The meter of several files together.
+    pub(crate) fn sum(meters: Vec<Self>) -> Self {
+        let size = meters.iter().try_fold(0_u64, |sum, meter| sum.checked_add(meter.size?));
+        Self { taken: meters.into_iter().flat_map(|meter| meter.taken).collect(), size }
+    }
+
     /// Bytes of the file, if they are known.
     pub(crate) fn size(&self) -> Option<u64> {
         self.size
@@ -83,7 +90,8 @@ impl Meter {
     /// Share of the file read, 0 to 1.
     pub(crate) fn share(&self) -> Option<f64> {
         let size = self.size.filter(|&s| s > 0)?;
-        Some((self.taken.load(Ordering::Relaxed) as f64 / size as f64).min(1.0))
+        let taken: u64 = self.taken.iter().map(|taken| taken.load(Ordering::Relaxed)).sum();
+        Some((taken as f64 / size as f64).min(1.0))
     }
 }
 
@@ -154,7 +162,7 @@ impl Input {
         };
         let input =
             Self { reader, file: file.to_owned(), compression, head: Vec::new(), head_at: 0, at: 0, ended: false };
-        Ok((input, Meter { taken, size }))
+        Ok((input, Meter { taken: vec![taken], size }))
     }
 
     pub(crate) fn file(&self) -> &Path {

@@ -4,10 +4,10 @@ use destage_plan::Request;
 
 use crate::fields::shown;
 use crate::format::{FORMATS, FormatId, FormatSpec, Kind};
-use crate::formats::fio;
 use crate::formats::oracle_general::{OracleGeneral, RECORD_BYTES};
 use crate::formats::srt;
 use crate::formats::vscsi::Vscsi;
+use crate::formats::{blktrace, fio};
 use crate::lines::Probe;
 use crate::native::NATIVE_MAGIC;
 use crate::open::probe_text;
@@ -41,6 +41,9 @@ pub(crate) fn detect(head: &[u8]) -> Result<FormatSpec, String> {
     }
     if fio::version(head).is_some() {
         return Ok(FormatSpec(Kind::Fio { wait: None }));
+    }
+    if blktrace::begins(head) {
+        return FormatSpec::plain(FormatId::Blktrace).ok_or_else(|| unknown(head, None));
     }
     if let Some((_, _, what)) =
         CONTAINERS.iter().find(|(at, magic, _)| head.get(*at..).is_some_and(|h| h.starts_with(magic)))

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use destage_plan::Op;
 
-use crate::formats::blkparse::EVENTS;
+use crate::formats::block_events::{DEFAULT_EVENT, EVENTS};
 use crate::formats::columns::Table;
 use crate::formats::fio::Wait;
 
@@ -38,6 +38,8 @@ pub enum FormatId {
     Wiscsee,
     /// blkparse's default text output.
     Blkparse,
+    /// blktrace's binary records.
+    Blktrace,
     /// fio I/O logs.
     Fio,
     /// `CloudPhysics` virtual SCSI records.
@@ -193,10 +195,22 @@ pub const FORMATS: &[FormatInfo] = &[
     FormatInfo {
         id: FormatId::Blkparse,
         name: "blkparse",
-        aliases: &["blktrace"],
+        aliases: &[],
         what: "the default text output of blkparse",
         columns: "major,minor cpu sequence time (s) process action RWBS sector + sectors [process]",
         options: &["event=D|Q|G|I|C: the action whose lines are requests (default D, issue to the device)"],
+        finding: Finding::Certain,
+    },
+    FormatInfo {
+        id: FormatId::Blktrace,
+        name: "blktrace",
+        aliases: &[],
+        what: "blktrace's records, versions 7 and 8, binary; NAME reads all of NAME.blktrace.0, NAME.blktrace.1, ...",
+        columns: "magic sequence time (ns) sector (512 B) bytes action process device cpu error pdu_len",
+        options: &[
+            "event=D|Q|G|I|C: the action whose records are requests (default D, issue to the device)",
+            "cpus=one: read the one CPU's file NAME.blktrace.N though the recording has others",
+        ],
         finding: Finding::Certain,
     },
     FormatInfo {
@@ -290,6 +304,7 @@ pub(crate) enum Kind {
     Diskmon,
     Wiscsee,
     Blkparse { event: u8 },
+    Blktrace { event: u8, one_cpu: bool },
     Fio { wait: Option<Wait> },
     Vscsi,
     Srt { unit: Option<u32> },
@@ -297,14 +312,18 @@ pub(crate) enum Kind {
     Columns(Table),
 }
 
-/// The action that is a request unless told otherwise: issue to the device.
-const DEFAULT_EVENT: u8 = b'D';
 /// Bytes per object unless told otherwise: a page.
 const DEFAULT_OBJECT_BYTES: u32 = 4096;
 
 /// Why a text does not name a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError(String);
+
+impl FormatError {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
 
 impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -331,6 +350,7 @@ impl FormatSpec {
             Kind::Diskmon => FormatId::Diskmon,
             Kind::Wiscsee => FormatId::Wiscsee,
             Kind::Blkparse { .. } => FormatId::Blkparse,
+            Kind::Blktrace { .. } => FormatId::Blktrace,
             Kind::Fio { .. } => FormatId::Fio,
             Kind::Vscsi => FormatId::Vscsi,
             Kind::Srt { .. } => FormatId::Srt,
@@ -355,6 +375,7 @@ impl FormatSpec {
             FormatId::Diskmon => Kind::Diskmon,
             FormatId::Wiscsee => Kind::Wiscsee,
             FormatId::Blkparse => Kind::Blkparse { event: DEFAULT_EVENT },
+            FormatId::Blktrace => Kind::Blktrace { event: DEFAULT_EVENT, one_cpu: false },
             FormatId::Fio => Kind::Fio { wait: None },
             FormatId::Vscsi => Kind::Vscsi,
             FormatId::Srt => Kind::Srt { unit: None },
@@ -397,6 +418,15 @@ impl<'a> Options<'a> {
         }
     }
 
+    /// The action that is a request, of blktrace's formats.
+    fn event(&mut self) -> Result<u8, FormatError> {
+        let Some(text) = self.take("event") else { return Ok(DEFAULT_EVENT) };
+        match text.as_bytes() {
+            &[event] if EVENTS.contains(&event) => Ok(event),
+            _ => Err(self.wrong("event", text, "D, Q, G, I or C")),
+        }
+    }
+
     fn wrong(&self, key: &str, value: &str, expected: &str) -> FormatError {
         FormatError(format!("format {}: {key} is \"{}\", expected {expected}", self.format, value.escape_debug()))
     }
@@ -435,15 +465,15 @@ impl FromStr for FormatSpec {
         }
         let mut options = Options::parse(info, rest)?;
         let kind = match info.id {
-            FormatId::Blkparse => {
-                let event = match options.take("event") {
-                    None => DEFAULT_EVENT,
-                    Some(text) => match text.as_bytes() {
-                        &[event] if EVENTS.contains(&event) => event,
-                        _ => return Err(options.wrong("event", text, "D, Q, G, I or C")),
-                    },
+            FormatId::Blkparse => Kind::Blkparse { event: options.event()? },
+            FormatId::Blktrace => {
+                let event = options.event()?;
+                let one_cpu = match options.take("cpus") {
+                    None => false,
+                    Some("one") => true,
+                    Some(text) => return Err(options.wrong("cpus", text, "one")),
                 };
-                Kind::Blkparse { event }
+                Kind::Blktrace { event, one_cpu }
             }
             FormatId::Fio => {
                 let wait = match options.take("wait") {
@@ -485,6 +515,11 @@ impl fmt::Display for FormatSpec {
         let name = self.id().name();
         match &self.0 {
             Kind::Blkparse { event } if *event != DEFAULT_EVENT => write!(f, "{name}:event={}", char::from(*event)),
+            Kind::Blktrace { event, one_cpu } => {
+                let event = (*event != DEFAULT_EVENT).then(|| format!("event={}", char::from(*event)));
+                let options: Vec<String> = event.into_iter().chain(one_cpu.then(|| "cpus=one".to_owned())).collect();
+                if options.is_empty() { f.write_str(name) } else { write!(f, "{name}:{}", options.join(",")) }
+            }
             Kind::Fio { wait: Some(Wait::RelativeMicros) } => write!(f, "{name}:wait=us"),
             Kind::Fio { wait: Some(Wait::AbsoluteMillis) } => write!(f, "{name}:wait=ms"),
             Kind::Srt { unit: Some(unit) } => write!(f, "{name}:unit={unit}"),
@@ -524,6 +559,9 @@ mod tests {
         }
         for text in [
             "blkparse:event=Q",
+            "blktrace:event=C",
+            "blktrace:event=G,cpus=one",
+            "blktrace:cpus=one",
             "fio:wait=us",
             "fio:wait=ms",
             "srt:unit=1024",

@@ -1,4 +1,5 @@
-//! Block traces: streaming readers for the formats in use, the compact native format, synthesis and statistics.
+//! Block traces: streaming readers for the formats in use, the compact native format, export to formats that other
+//! tools read, synthesis and statistics.
 //!
 //! [`open`] looks at a file's first bytes, undoes its compression, finds its format and returns a [`Trace`] that
 //! yields [`Request`]s in batches. Nothing here grows with the length of a trace.
@@ -6,6 +7,7 @@
 mod compress;
 mod detect;
 mod error;
+mod export;
 mod fields;
 mod format;
 mod formats;
@@ -13,6 +15,7 @@ mod lines;
 mod native;
 mod open;
 mod records;
+mod rw80;
 mod sink;
 mod source;
 mod stat;
@@ -21,9 +24,14 @@ mod synth;
 pub use compress::Compression;
 pub use destage_plan::{Nanos, Op, Request, SECTOR_BYTES};
 pub use error::{Place, TraceError};
+pub use export::{EXPORTS, ExportError, ExportInfo, ExportReport, ExportSpec, Exporter};
 pub use format::{FORMATS, Finding, FormatError, FormatId, FormatInfo, FormatSpec};
 pub use native::{NATIVE_DEFAULT_LEVEL, NATIVE_MAGIC, NativeReader, NativeWriter};
 pub use open::{OpenOptions, Trace, open, open_stream};
-pub use source::{BATCH_REQUESTS, Skipped, Source};
+pub use rw80::Rw80;
+pub use source::{BATCH_REQUESTS, LATENCY_UNKNOWN, Skipped, Source};
 pub use stat::{TraceStat, TraceSummary, WRITE_SIZE_CLASSES};
-pub use synth::{Arrivals, Footprint, Length, Share, SizeMix, Synth, SynthError, SynthSpec, Volumes, parse_bytes};
+pub use synth::{
+    Arrivals, Footprint, Length, MAX_PARTS, Mix, MixError, MixSpec, Part, Share, SizeMix, Stripe, Synth, SynthError,
+    SynthSpec, Volumes, parse_bytes,
+};

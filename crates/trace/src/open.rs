@@ -3,13 +3,15 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use destage_plan::Request;
+use destage_plan::{Nanos, Request};
 
 use crate::compress::{Compression, Input, Meter};
 use crate::detect::{HEAD, detect};
 use crate::format::{FormatId, FormatSpec, Kind};
 use crate::formats::alibaba::Alibaba;
 use crate::formats::blkparse::Blkparse;
+use crate::formats::blktrace::{self, BlktraceSource, Recording};
+use crate::formats::block_events::DEFAULT_EVENT;
 use crate::formats::columns::Columns;
 use crate::formats::diskmon::Diskmon;
 use crate::formats::disksim::Disksim;
@@ -48,6 +50,8 @@ pub struct OpenOptions {
 pub struct Trace {
     source: Box<dyn Source>,
     file: PathBuf,
+    /// All files that are read, if there are several.
+    files: Vec<PathBuf>,
     format: FormatSpec,
     compression: Compression,
     meter: Meter,
@@ -57,6 +61,11 @@ impl Trace {
     /// The file as the user named it; `standard input` for `-`.
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// The files that are read: one, or those of a recording of blktrace.
+    pub fn files(&self) -> &[PathBuf] {
+        if self.files.is_empty() { std::slice::from_ref(&self.file) } else { &self.files }
     }
 
     /// The format, given or found.
@@ -90,6 +99,10 @@ impl Source for Trace {
         self.source.next_batch(out)
     }
 
+    fn latencies(&mut self, out: &mut Vec<Nanos>) -> Result<bool, TraceError> {
+        self.source.latencies(out)
+    }
+
     fn volume_names(&self) -> &[String] {
         self.source.volume_names()
     }
@@ -108,7 +121,8 @@ impl Source for Trace {
     }
 }
 
-/// Opens a trace file, or standard input for `-`: undoes its compression and finds its format.
+/// Opens a trace file, or standard input for `-`: undoes its compression and finds its format. A recording of blktrace is
+/// named without the ending of its files, `NAME` for `NAME.blktrace.0` and so on, and all of them are read.
 ///
 /// # Errors
 ///
@@ -116,10 +130,58 @@ impl Source for Trace {
 /// error then says what would be right. Malformed content further on is an error of [`Source::next_batch`].
 pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Trace, TraceError> {
     let path = path.as_ref();
+    if let Some(recording) = Recording::named(path)? {
+        return open_recording(path, &recording, options);
+    }
     let (input, meter) = Input::open(path)?;
     // A native file can be looked at from its end, a stream cannot.
     let seekable = (input.compression() == Compression::None && meter.size().is_some()).then_some(path);
-    open_input(input, meter, seekable, options)
+    let trace = open_input(input, meter, seekable, options)?;
+    if matches!(trace.format.0, Kind::Blktrace { one_cpu: false, .. })
+        && let Some((name, others)) = blktrace::other_parts(path)
+    {
+        let reason = format!(
+            "is one CPU's file of a recording that has {} more; give {} to read all of them, or --format \
+             blktrace:cpus=one to read this one alone",
+            others.len(),
+            name.display()
+        );
+        return Err(TraceError::new(path, Place::File, reason));
+    }
+    Ok(trace)
+}
+
+/// Opens all files of a recording by blktrace.
+fn open_recording(path: &Path, recording: &Recording, options: &OpenOptions) -> Result<Trace, TraceError> {
+    let wrong = |reason: String| Err(TraceError::new(path, Place::File, reason));
+    let format = options.format.clone().unwrap_or(FormatSpec(Kind::Blktrace { event: DEFAULT_EVENT, one_cpu: false }));
+    let event = match format.0 {
+        Kind::Blktrace { event, one_cpu: false } => event,
+        Kind::Blktrace { .. } => {
+            return wrong(format!(
+                "is a whole recording; give one CPU's file, such as {}",
+                recording.files[0].display()
+            ));
+        }
+        _ => {
+            let first = recording.files[0].display();
+            return wrong(format!("is no file; there is a recording of blktrace ({first}), which is not {format}"));
+        }
+    };
+    let (mut parts, mut meters) = (Vec::new(), Vec::new());
+    for file in &recording.files {
+        let (mut input, meter) = Input::open(file)?;
+        // A CPU that did nothing leaves an empty file.
+        if !input.look_ahead(1)?.is_empty() {
+            parts.push(input);
+            meters.push(meter);
+        }
+    }
+    let Some(first) = parts.first() else { return wrong("all files of the recording are empty".to_owned()) };
+    let compression = first.compression();
+    let source = Box::new(BlktraceSource::new(event, parts, options.lenient));
+    let files = recording.files.clone();
+    Ok(Trace { source, file: path.to_owned(), files, format, compression, meter: Meter::sum(meters) })
 }
 
 /// Like [`open`], from a stream of bytes that is called `name` in messages and has `size` bytes if that is known.
@@ -153,7 +215,7 @@ fn open_input(
         (Some(path), Kind::Native) => Box::new(NativeReader::open_file(path)?),
         _ => source(&file, &format, input, options.lenient)?,
     };
-    Ok(Trace { source, file, format, compression, meter })
+    Ok(Trace { source, file, files: Vec::new(), format, compression, meter })
 }
 
 /// Evaluates `$body` with `$format` bound to the text format of `$kind`, or `$other` if it is none. A described
@@ -187,7 +249,9 @@ macro_rules! with_line_format {
                 Ok(_) => run!(Columns::<b' '>::new(table.clone())),
                 Err(reason) => $failed(reason),
             },
-            Kind::Native | Kind::Vscsi | Kind::Srt { .. } | Kind::OracleGeneral { .. } => $other,
+            Kind::Native | Kind::Blktrace { .. } | Kind::Vscsi | Kind::Srt { .. } | Kind::OracleGeneral { .. } => {
+                $other
+            }
         }
     }};
 }
@@ -208,6 +272,7 @@ fn source(file: &Path, format: &FormatSpec, mut input: Input, lenient: bool) -> 
                 Some(layout) => Ok(Box::new(RecordSource::new(layout, input, lenient))),
                 None => failed("the first record has no vscsi version, expected 1 (32-byte records) or 2 (40)".into()),
             },
+            Kind::Blktrace { event, .. } => Ok(Box::new(BlktraceSource::new(event, vec![input], lenient))),
             Kind::Srt { unit } => Ok(Box::new(RecordSource::new(Srt::new(unit), input, lenient))),
             Kind::OracleGeneral { op, unit } => {
                 Ok(Box::new(RecordSource::new(OracleGeneral::new(op, unit), input, lenient)))

@@ -1,5 +1,7 @@
 //! Binary traces: records out of a stream, and the one loop that all binary formats share.
 
+use std::path::Path;
+
 use destage_plan::Request;
 
 use crate::compress::Input;
@@ -41,7 +43,17 @@ pub(crate) struct ByteReader {
 
 impl ByteReader {
     fn new(input: Input) -> Self {
-        Self { input, buffer: vec![0; CHUNK], start: 0, end: 0, ended: false, at: 0 }
+        Self::with_chunk(input, CHUNK)
+    }
+
+    /// One that reads `chunk` bytes at once.
+    pub(crate) fn with_chunk(input: Input, chunk: usize) -> Self {
+        Self { input, buffer: vec![0; chunk], start: 0, end: 0, ended: false, at: 0 }
+    }
+
+    /// The file as messages call it.
+    pub(crate) fn file(&self) -> &Path {
+        self.input.file()
     }
 
     /// What the buffer holds, at least `wanted` bytes unless the input ends before.

@@ -10,11 +10,16 @@ use crate::fields::{Fault, Parsed, shown};
 const MAX_VOLUMES: usize = 65_536;
 /// Bytes of a volume's name (as long as a path may be).
 const MAX_NAME: usize = 4096;
+/// Bytes of all volumes' names together: 256 for each volume that a trace may have. They are kept twice, as names and
+/// to find them by.
+const MAX_NAMES_BYTES: usize = 16 << 20;
 
 /// The volumes of a trace in order of first appearance.
 #[derive(Default)]
 pub(crate) struct Volumes {
     names: Vec<String>,
+    /// Bytes of `names`.
+    bytes: usize,
     by_number: HashMap<u64, u32, FixedState>,
     by_text: HashMap<Box<[u8]>, u32, FixedState>,
     /// The volume of the line before, which is nearly always that of the line at hand.
@@ -112,6 +117,13 @@ impl Volumes {
                 MAX_VOLUMES + 1
             )));
         }
+        self.bytes += name.len();
+        if self.bytes > MAX_NAMES_BYTES {
+            return Err(Fault::fatal(
+                "the names of all volumes are longer than 16 MiB together; that means that the volume's column is \
+                 something else, check --format",
+            ));
+        }
         self.names.push(name);
         Ok((self.names.len() - 1) as u32)
     }
@@ -208,6 +220,19 @@ mod tests {
         }
         assert!(volumes.number(MAX_VOLUMES as u64).unwrap_err().is_fatal());
         assert_eq!(volumes.number(5).unwrap(), 5);
+    }
+
+    #[test]
+    fn too_long_names_stop_even_a_lenient_reader() {
+        let mut volumes = Volumes::default();
+        let long = |n: usize| format!("{n:04096}");
+        for n in 0..MAX_NAMES_BYTES / MAX_NAME {
+            volumes.text(long(n).as_bytes()).unwrap();
+        }
+        assert!(volumes.text(b"x").unwrap_err().is_fatal());
+        assert_eq!(volumes.text(long(5).as_bytes()).unwrap(), 5);
+        let longer = vec![b'x'; MAX_NAME + 1];
+        assert!(!Volumes::default().text(&longer).unwrap_err().is_fatal());
     }
 
     #[test]

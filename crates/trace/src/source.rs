@@ -1,11 +1,14 @@
 //! The interface that every reader and generator of requests has.
 
-use destage_plan::Request;
+use destage_plan::{Nanos, Request};
 
 use crate::TraceError;
 
 /// How many requests a batch holds at most.
 pub const BATCH_REQUESTS: usize = 1 << 14;
+
+/// The latency of a request of which it is not known, in [`Source::latencies`].
+pub const LATENCY_UNKNOWN: Nanos = Nanos(u64::MAX);
 
 /// What a lenient reader left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +25,17 @@ pub trait Source: Send {
     /// may exceed it by one). `out` is empty afterwards only at the end of the trace.
     /// After an error there are no further requests: later calls leave `out` empty or return an error again.
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError>;
+
+    /// Replaces the content of `out` by the latencies of the last batch, one for each of its requests: nanoseconds from
+    /// arrival to completion, [`LATENCY_UNKNOWN`] where that is not known. `false`, and an empty `out`, if the batch has
+    /// none. They are decoded here and not before: a reader that does not ask does not pay.
+    ///
+    /// # Errors
+    /// If the batch has latencies and they are malformed.
+    fn latencies(&mut self, out: &mut Vec<Nanos>) -> Result<bool, TraceError> {
+        out.clear();
+        Ok(false)
+    }
 
     /// The trace's own names for its volumes seen so far; [`Request::volume`] is the index. May be shorter than the
     /// number of volumes where a format has none to give.

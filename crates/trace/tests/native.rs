@@ -4,7 +4,8 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 use destage_trace::{
-    BATCH_REQUESTS, NATIVE_MAGIC, Nanos, NativeReader, NativeWriter, Op, Place, Request, Source, TraceError,
+    BATCH_REQUESTS, LATENCY_UNKNOWN, NATIVE_MAGIC, Nanos, NativeReader, NativeWriter, Op, Place, Request, Source,
+    TraceError,
 };
 use proptest::prelude::*;
 
@@ -111,6 +112,105 @@ fn blocks_do_not_depend_on_how_requests_are_handed_over() {
         assert!(writer.finish().unwrap() == whole, "chunks of {chunk}");
     }
     assert_eq!(read(&whole).unwrap().0, all);
+}
+
+/// Requests, and the latencies of each block that has any.
+fn read_latencies(bytes: &[u8]) -> (Vec<Request>, Vec<Option<Vec<Nanos>>>) {
+    let mut reader = open(bytes).unwrap();
+    let (mut all, mut latencies, mut batch) = (vec![], vec![], vec![]);
+    loop {
+        reader.next_batch(&mut batch).unwrap();
+        let mut of_batch = vec![Nanos(7)];
+        let has = reader.latencies(&mut of_batch).unwrap();
+        assert_eq!(of_batch.len(), if has { batch.len() } else { 0 });
+        if batch.is_empty() {
+            assert!(!has);
+            return (all, latencies);
+        }
+        all.extend_from_slice(&batch);
+        latencies.push(has.then_some(of_batch));
+    }
+}
+
+fn latencies(n: usize) -> Vec<Nanos> {
+    let of = |i: usize| if i.is_multiple_of(91) { LATENCY_UNKNOWN } else { Nanos(20_000 + i as u64 * 7919 % 100_000) };
+    (0..n).map(of).collect()
+}
+
+#[test]
+fn latencies_come_back_and_requests_do_not_change() {
+    let n = 2 * BATCH_REQUESTS + 77;
+    let (all, times) = (requests(n), latencies(n));
+    let without = write(&all, &[]);
+    let mut whole = None;
+    for chunk in [1, 1000, BATCH_REQUESTS, n] {
+        let mut writer = NativeWriter::new(vec![]).unwrap();
+        for (part, times) in all.chunks(chunk).zip(times.chunks(chunk)) {
+            writer.write_with_latencies(part, times).unwrap();
+        }
+        let bytes = writer.finish().unwrap();
+        let (back, back_times) = read_latencies(&bytes);
+        assert!(back == all, "chunks of {chunk}");
+        let back_times: Vec<Nanos> = back_times.into_iter().flat_map(Option::unwrap).collect();
+        assert!(back_times == times, "chunks of {chunk}");
+        assert!(bytes.len() > without.len());
+        assert!(*whole.get_or_insert(bytes.clone()) == bytes, "chunks of {chunk} give other bytes");
+        // Whoever does not ask reads the same requests.
+        assert_eq!(read(&bytes).unwrap().0, all);
+    }
+    assert!(read_latencies(&without).1.iter().all(Option::is_none));
+    let mut writer = NativeWriter::new(vec![]).unwrap();
+    let uneven = writer.write_with_latencies(&all[..3], &times[..2]).unwrap_err();
+    assert_eq!(uneven.to_string(), "2 latencies for 3 requests");
+}
+
+#[test]
+fn extreme_latencies_come_back() {
+    let times = [Nanos(0), LATENCY_UNKNOWN, Nanos(u64::MAX - 1), Nanos(1)];
+    let mut writer = NativeWriter::new(vec![]).unwrap();
+    writer.write_with_latencies(&requests(4), &times).unwrap();
+    assert_eq!(read_latencies(&writer.finish().unwrap()).1, [Some(times.to_vec())]);
+}
+
+#[test]
+fn requests_with_and_without_latencies_may_be_mixed() {
+    let all = requests(BATCH_REQUESTS + 30);
+    let mut writer = NativeWriter::new(vec![]).unwrap();
+    writer.write(&all[..5]).unwrap();
+    writer.write_with_latencies(&all[5..7], &[Nanos(9), Nanos(8)]).unwrap();
+    writer.write(&all[7..]).unwrap();
+    let (back, times) = read_latencies(&writer.finish().unwrap());
+    assert_eq!(back, all);
+    let [Some(first), None] = &times[..] else { panic!("{} blocks", times.len()) };
+    assert_eq!(first[5..7], [Nanos(9), Nanos(8)]);
+    let unknown = first.iter().filter(|&&time| time == LATENCY_UNKNOWN).count();
+    assert_eq!(unknown, BATCH_REQUESTS - 2);
+}
+
+#[test]
+fn a_malformed_latency_column_is_an_error_of_whoever_asks() {
+    let mut writer = NativeWriter::new(vec![]).unwrap();
+    writer.write_with_latencies(&requests(50), &latencies(50)).unwrap();
+    let mut bytes = writer.finish().unwrap();
+    // The block's payload; its last column is the latencies'.
+    let start = FILE_HEADER + RECORD_HEADER;
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let columns = usize::from(u16::from_le_bytes(bytes[start + 4..start + 6].try_into().unwrap()));
+    assert_eq!(columns, 6);
+    let data = start + 8 + columns * 8 + (0..5).map(|i| number(start + 8 + i * 8 + 4)).sum::<usize>();
+    let payload = number(FILE_HEADER + 8);
+    bytes[data] = 9;
+    let crc =
+        crc32c::crc32c_append(crc32c::crc32c(&bytes[FILE_HEADER..FILE_HEADER + 16]), &bytes[start..start + payload]);
+    bytes[FILE_HEADER + 16..FILE_HEADER + 20].copy_from_slice(&crc.to_le_bytes());
+    let mut reader = open(&bytes).unwrap();
+    let (mut batch, mut times) = (vec![], vec![]);
+    reader.next_batch(&mut batch).unwrap();
+    assert_eq!(batch, requests(50));
+    let error = reader.latencies(&mut times).unwrap_err();
+    assert_eq!(byte_of(&error), data as u64);
+    assert!(error.to_string().contains("column 6: column encoding 9"), "{error}");
+    assert!(times.is_empty());
 }
 
 #[test]

@@ -808,6 +808,7 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("diskmon", file("diskmon.txt")),
         ("wiscsee", file("wiscsee.txt")),
         ("blkparse", file("blkparse.txt")),
+        ("blktrace", file("loop.blktrace")),
         ("fio:wait=us", file("fio-v2.log")),
         ("vscsi", [vscsi1(1, 4096, 0x28, 8, 1_000_000), vscsi1(2, 512, 0x8a, 16, 1_000_005)].concat()),
         ("srt", srt(disks, &[record, record])),
@@ -842,7 +843,7 @@ fn soak() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400 * soak(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every format over the same random bytes: 400 cases of 18 formats and the detection.
+    /// Every format over the same random bytes: 400 cases of 19 formats and the detection.
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         for (format, _) in samples() {
@@ -860,7 +861,7 @@ proptest! {
         survive(text.as_bytes(), "");
     }
 
-    /// Every format's sample with bytes changed, left out, put in and cut off: 400 cases of 18 samples.
+    /// Every format's sample with bytes changed, left out, put in and cut off: 400 cases of 19 samples.
     #[test]
     fn mutated_samples_never_panic(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4_u8), 1..6),

@@ -22,30 +22,20 @@
 use destage_plan::Op;
 
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, whole_number};
+use crate::formats::block_events::{Asked, Seen};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
-/// The actions of which each request has one line with its range.
-pub(crate) const EVENTS: &[u8] = b"QGIDC";
-
 pub(crate) struct Blkparse {
     event: u8,
-    /// Lines of each action by its first letter, to say what a file without the chosen event holds.
-    seen: [u64; 128],
+    seen: Seen,
     in_summary: bool,
 }
 
 impl Blkparse {
     pub(crate) const fn new(event: u8) -> Self {
-        Self { event, seen: [0; 128], in_summary: false }
+        Self { event, seen: Seen::new(), in_summary: false }
     }
-}
-
-/// What RWBS says.
-struct Asked {
-    flush_before: bool,
-    op: Option<Op>,
-    fua: bool,
 }
 
 fn rwbs(text: &[u8]) -> Parsed<Asked> {
@@ -108,46 +98,18 @@ impl LineFormat for Blkparse {
         if !action.iter().all(u8::is_ascii_alphabetic) {
             return Err(Fault::field("the action", action, "one or two letters"));
         }
-        self.seen[usize::from(action[0])] += 1;
+        self.seen.count(action[0]);
         if action != [self.event] {
             return Ok(Line::Data);
         }
         let asked = rwbs(fields.text("RWBS")?)?;
         let range = range(&mut fields)?;
-        if asked.flush_before || asked.op.is_some() {
-            let volume = sink.volumes.number_named(major << 32 | minor, |_| format!("{major},{minor}"))?;
-            if asked.flush_before {
-                sink.push(time, volume, Op::Flush, false, 0, 0)?;
-            }
-            if let (Some(op), Some((offset, len))) = (asked.op, range) {
-                sink.push(time, volume, op, asked.fua, offset, len)?;
-            }
-        }
+        asked.push(time, (major, minor), range, sink)?;
         Ok(Line::Data)
     }
 
     fn why_none(&self) -> Option<String> {
-        let kinds: Vec<String> = (0_u8..)
-            .zip(self.seen)
-            .filter(|&(_, n)| n > 0)
-            .map(|(letter, n)| format!("{n} of {}", char::from(letter)))
-            .collect();
-        let event = char::from(self.event);
-        if kinds.is_empty() {
-            return None;
-        }
-        let have = kinds.join(", ");
-        Some(if self.seen[usize::from(self.event)] > 0 {
-            format!("the events of kind {event} hold no request (the file holds {have})")
-        } else {
-            let other: Vec<String> = EVENTS
-                .iter()
-                .filter(|&&e| self.seen[usize::from(e)] > 0)
-                .map(|&e| format!("--format blkparse:event={}", char::from(e)))
-                .collect();
-            let hint = if other.is_empty() { String::new() } else { format!("; use {}", other.join(" or ")) };
-            format!("holds no event of kind {event}, but {have}{hint}")
-        })
+        self.seen.why_none("blkparse", self.event)
     }
 }
 

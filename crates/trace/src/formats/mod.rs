@@ -2,6 +2,8 @@
 
 pub(crate) mod alibaba;
 pub(crate) mod blkparse;
+pub(crate) mod blktrace;
+pub(crate) mod block_events;
 pub(crate) mod columns;
 pub(crate) mod diskmon;
 pub(crate) mod disksim;

@@ -1,8 +1,8 @@
 //! The native format's fixed parts: file header, record header, end record (docs/trace-format.md).
 
-use destage_plan::{Op, Request};
+use destage_plan::{Nanos, Op, Request};
 
-use crate::BATCH_REQUESTS;
+use crate::{BATCH_REQUESTS, LATENCY_UNKNOWN};
 
 /// The first bytes of every native trace.
 pub const MAGIC: [u8; 8] = *b"DSTGTRC1";
@@ -59,6 +59,20 @@ pub(super) mod id {
     pub(in crate::native) const KIND: u16 = 4;
     /// [`Request::volume`](destage_plan::Request::volume).
     pub(in crate::native) const VOLUME: u16 = 5;
+    /// How long the request took, see [`latency_value`](super::latency_value); optional.
+    pub(in crate::native) const LATENCY: u16 = 6;
+}
+
+/// The latency column's value: 0 if it is unknown, else the nanoseconds plus 1, so that a few unknown ones do not make
+/// the column's numbers large.
+pub(super) const fn latency_value(latency: Nanos) -> u64 {
+    const { assert!(LATENCY_UNKNOWN.0 == u64::MAX) };
+    latency.0.wrapping_add(1)
+}
+
+/// The latency of a value of the latency column.
+pub(super) const fn from_latency_value(value: u64) -> Nanos {
+    Nanos(value.wrapping_sub(1))
 }
 
 /// Set in a kind whose request is FUA; the bits below hold the operation's number.

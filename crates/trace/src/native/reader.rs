@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use destage_plan::{Nanos, Request};
@@ -10,7 +11,7 @@ use super::column::{COLUMNS, Column, Fault, PlaneDecoder};
 use super::layout::{
     BLOCK_HEADER_BYTES, DIRECTORY_ENTRY_BYTES, END_BYTES, End, FILE_HEADER_BYTES, MAGIC, MAX_BLOCK_REQUESTS,
     MAX_COLUMNS, MAX_PAYLOAD_BYTES, MAX_VOLUME_NAME_BYTES, MAX_VOLUME_NAMES, MAX_VOLUME_NAMES_BYTES, OPTIONAL,
-    RECORD_HEADER_BYTES, RecordHeader, VERSION, are_kinds, from_kind, id, tag, u16_at, u32_at,
+    RECORD_HEADER_BYTES, RecordHeader, VERSION, are_kinds, from_kind, from_latency_value, id, tag, u16_at, u32_at,
 };
 use crate::{Place, Source, TraceError};
 
@@ -25,6 +26,11 @@ pub struct NativeReader {
     at: u64,
     chain: u32,
     payload: Vec<u8>,
+    /// Where in the file the payload begins, and where in it the last block's latency column lies, if it has one.
+    payload_at: u64,
+    latencies: Option<Range<usize>>,
+    /// Requests in the last block.
+    last: usize,
     decoder: PlaneDecoder,
     names: Vec<String>,
     names_bytes: usize,
@@ -55,6 +61,9 @@ impl NativeReader {
             at: 0,
             chain: 0,
             payload: vec![],
+            payload_at: 0,
+            latencies: None,
+            last: 0,
             decoder: PlaneDecoder::new().map_err(start)?,
             names: vec![],
             names_bytes: 0,
@@ -195,6 +204,7 @@ impl NativeReader {
             }
 
             let inside = start + RECORD_HEADER_BYTES as u64;
+            self.payload_at = inside;
             let result = match header.tag {
                 tag::BLOCK => self.decode_block(bytes, out),
                 tag::NAMES => self.add_names(bytes),
@@ -243,6 +253,7 @@ impl NativeReader {
 
         let ids = [id::LEN, id::TIME, id::OFFSET, id::KIND, id::VOLUME];
         let mut found = [const { None }; COLUMNS];
+        let mut latencies = None;
         for entry in (BLOCK_HEADER_BYTES..data).step_by(DIRECTORY_ENTRY_BYTES) {
             let column = u16_at(payload, entry);
             let flags = u32::from(u16_at(payload, entry + 2));
@@ -259,6 +270,10 @@ impl NativeReader {
                     return Err(Fault::new(entry, format!("column {column} occurs twice")));
                 }
                 Some(place) => found[place] = Some(data..end),
+                None if column == id::LATENCY && latencies.is_some() => {
+                    return Err(Fault::new(entry, format!("column {column} occurs twice")));
+                }
+                None if column == id::LATENCY => latencies = Some(data..end),
                 None if flags & OPTIONAL != 0 => {}
                 None => return Err(Fault::new(entry, format!("column {column} is unknown and not optional"))),
             }
@@ -299,8 +314,25 @@ impl NativeReader {
                 Request { time: Nanos(time), offset, len, volume: volume as u32, op, fua }
             }));
         }
+        self.latencies = latencies;
+        self.last = n;
         self.requests += n as u64;
         self.blocks += 1;
+        Ok(())
+    }
+
+    /// Decodes the last block's latency column, whose bytes the payload still holds.
+    fn decode_latencies(&mut self, column: Range<usize>, out: &mut Vec<Nanos>) -> Result<(), Fault> {
+        let start = column.start;
+        let inside = |f: Fault| Fault::new(start + f.at, format!("column {}: {}", id::LATENCY, f.reason));
+        let bytes = &self.payload[column];
+        let mut column = Column::open(bytes, self.last, id::LATENCY, &mut self.decoder.room()).map_err(inside)?;
+        let mut values = [0; CHUNK];
+        for start in (0..self.last).step_by(CHUNK) {
+            let values = &mut values[..CHUNK.min(self.last - start)];
+            column.next(start, &[], values);
+            out.extend(values.iter().copied().map(from_latency_value));
+        }
         Ok(())
     }
 
@@ -373,6 +405,7 @@ fn end_of(tail: &[u8; RECORD_HEADER_BYTES + END_BYTES]) -> Option<End> {
 impl Source for NativeReader {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
+        self.latencies = None;
         match self.state {
             State::Reading => {}
             State::Ended => return Ok(()),
@@ -384,6 +417,16 @@ impl Source for NativeReader {
             out.clear();
         }
         result
+    }
+
+    fn latencies(&mut self, out: &mut Vec<Nanos>) -> Result<bool, TraceError> {
+        out.clear();
+        let Some(column) = self.latencies.clone() else { return Ok(false) };
+        self.decode_latencies(column, out).map_err(|f| {
+            out.clear();
+            self.fault(self.payload_at + f.at as u64, f.reason)
+        })?;
+        Ok(true)
     }
 
     fn volume_names(&self) -> &[String] {

@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 
-use destage_plan::Request;
+use destage_plan::{Nanos, Request};
 
 use super::column::ColumnEncoder;
 use super::layout::{
     End, MAX_BLOCK_REQUESTS, MAX_PAYLOAD_BYTES, MAX_VOLUME_NAME_BYTES, MAX_VOLUME_NAMES, MAX_VOLUME_NAMES_BYTES,
-    RecordHeader, file_header, id, kind_of, tag,
+    OPTIONAL, RecordHeader, file_header, id, kind_of, latency_value, tag,
 };
+use crate::LATENCY_UNKNOWN;
 
 /// The zstd level that [`NativeWriter::new`] uses.
 pub const DEFAULT_LEVEL: i32 = 3;
@@ -20,6 +21,8 @@ pub struct NativeWriter<W: Write> {
     encoder: ColumnEncoder,
     /// Requests that do not yet fill a block.
     pending: Vec<Request>,
+    /// Values of the latency column of the first of them; empty if none has been given.
+    latencies: Vec<u64>,
     columns: [Vec<u64>; 5],
     payload: Vec<u8>,
     column: Vec<u8>,
@@ -53,6 +56,7 @@ impl<W: Write> NativeWriter<W> {
             out,
             encoder,
             pending: Vec::with_capacity(MAX_BLOCK_REQUESTS),
+            latencies: vec![],
             columns: std::array::from_fn(|_| Vec::with_capacity(MAX_BLOCK_REQUESTS)),
             payload: vec![],
             column: vec![],
@@ -68,7 +72,8 @@ impl<W: Write> NativeWriter<W> {
     pub fn write(&mut self, mut requests: &[Request]) -> io::Result<()> {
         self.requests += requests.len() as u64;
         while !requests.is_empty() {
-            if self.pending.is_empty() && requests.len() >= MAX_BLOCK_REQUESTS {
+            // A whole block need not be gathered first; but latencies, if there are any, are those of `pending`.
+            if self.pending.is_empty() && self.latencies.is_empty() && requests.len() >= MAX_BLOCK_REQUESTS {
                 let (block, rest) = requests.split_at(MAX_BLOCK_REQUESTS);
                 self.put_block(block)?;
                 requests = rest;
@@ -80,6 +85,25 @@ impl<W: Write> NativeWriter<W> {
             if self.pending.len() == MAX_BLOCK_REQUESTS {
                 self.put_pending()?;
             }
+        }
+        Ok(())
+    }
+
+    /// Adds requests and how long each took: nanoseconds from arrival to completion, [`LATENCY_UNKNOWN`] where that is
+    /// not known. Blocks without any request that came this way have no latency column.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if there are not as many latencies as requests; what the output reports.
+    pub fn write_with_latencies(&mut self, mut requests: &[Request], mut latencies: &[Nanos]) -> io::Result<()> {
+        if requests.len() != latencies.len() {
+            return Err(invalid(format!("{} latencies for {} requests", latencies.len(), requests.len())));
+        }
+        while !requests.is_empty() {
+            let now = requests.len().min(MAX_BLOCK_REQUESTS - self.pending.len());
+            self.latencies.resize(self.pending.len(), latency_value(LATENCY_UNKNOWN));
+            self.latencies.extend(latencies[..now].iter().copied().map(latency_value));
+            self.write(&requests[..now])?;
+            (requests, latencies) = (&requests[now..], &latencies[now..]);
         }
         Ok(())
     }
@@ -150,20 +174,25 @@ impl<W: Write> NativeWriter<W> {
             column.extend(block.iter().map(field));
         }
         // Lengths come before offsets, which may be predicted from them.
-        let ids = [id::LEN, id::TIME, id::OFFSET, id::KIND, id::VOLUME];
+        let ids = [(id::LEN, 0), (id::TIME, 0), (id::OFFSET, 0), (id::KIND, 0), (id::VOLUME, 0)];
+        let latency = (!self.latencies.is_empty()).then(|| {
+            self.latencies.resize(block.len(), latency_value(LATENCY_UNKNOWN));
+            ((id::LATENCY, OPTIONAL as u16), &self.latencies)
+        });
         self.payload.clear();
         self.payload.extend_from_slice(&(block.len() as u32).to_le_bytes());
-        self.payload.extend_from_slice(&(ids.len() as u16).to_le_bytes());
+        self.payload.extend_from_slice(&((ids.len() + usize::from(latency.is_some())) as u16).to_le_bytes());
         self.payload.extend_from_slice(&[0; 2]);
         self.column.clear();
-        for (id, values) in ids.into_iter().zip(&self.columns) {
+        for ((id, flags), values) in ids.into_iter().zip(&self.columns).chain(latency) {
             let start = self.column.len();
             self.encoder.encode(id, values, &self.columns[0], &mut self.column)?;
             self.payload.extend_from_slice(&id.to_le_bytes());
-            self.payload.extend_from_slice(&[0; 2]);
+            self.payload.extend_from_slice(&flags.to_le_bytes());
             self.payload.extend_from_slice(&((self.column.len() - start) as u32).to_le_bytes());
         }
         self.payload.extend_from_slice(&self.column);
+        self.latencies.clear();
         self.blocks += 1;
         self.put_record(tag::BLOCK)
     }

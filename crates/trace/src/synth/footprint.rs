@@ -3,13 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::quantity::MILLION;
-use super::random::{Component, Stream};
+use destage_plan::Nanos;
+
+use super::quantity::{MILLION, parse_duration};
+use super::random::{Component, Stream, hash};
 use super::zipf::Zipf;
-use super::{Share, SynthError};
+use super::{Share, SynthError, parse_bytes};
 
 /// How accesses spread over a volume's slots (pieces of `align` bytes). As text: `uniform`, `zipf:0.99`,
-/// `zipf:0.99,scattered`, or `hot-cold:20,80`.
+/// `zipf:0.99,scattered`, `hot-cold:20,80`, `clusters:0.9,128KiB,0.5`, `drift:64KiB,8`, `append:4,1MiB`, or
+/// `filling:64,128KiB,8KiB,200ms`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Footprint {
     /// All slots alike.
@@ -30,16 +33,72 @@ pub enum Footprint {
         /// The share of the accesses that goes there.
         accesses: Share,
     },
+    /// Locality in time and space: the volume consists of clusters of equal size (what is left at its end stays
+    /// unused), of which the k-th most frequent has a weight of `1 / k^alpha`. They lie all over the volume, by a
+    /// permutation that depends on the seed.
+    Clusters {
+        /// The exponent, 0 to 10.
+        alpha: f64,
+        /// Bytes of a cluster, a multiple of the slot's and at most the space.
+        size: u64,
+        /// The k-th slot of each cluster has a weight of `1 / k^inner` in it; 0 to 10, at 0 all slots are alike.
+        inner: f64,
+    },
+    /// A window that moves: all its slots are alike, and after every so many requests it moves on by one slot. What lies
+    /// behind it is not touched again until it comes round.
+    Drift {
+        /// Bytes of the window, a multiple of the slot's and at most the space.
+        window: u64,
+        /// Requests after which it moves, at least 1.
+        every: u64,
+    },
+    /// Files that grow: each request continues one of several streams, all alike. A stream whose extent has no room for
+    /// the request takes the next extent of the volume, and after the last the first again. Requests are not aligned
+    /// otherwise; none may be larger than an extent.
+    Append {
+        /// How many streams, 1 to 4,096.
+        streams: u32,
+        /// Bytes of an extent, at most the space.
+        extent: u64,
+    },
+    /// Tables that are filled and rewritten while they are: short-lived locality that wanders. Each of several streams
+    /// uses a piece of an extent, whose slots are alike. In turn, one at a time, the streams go on to their next piece, and
+    /// after the last of an extent to the first of another one, anywhere in the space. Of the streams the k-th latest to
+    /// have gone on has a weight of `1 / k`. Where they are depends on the time alone, so that reads and writes are at
+    /// the same places; with arrivals that are closed they stay where they are.
+    Filling {
+        /// How many streams, 1 to 4,096.
+        streams: u32,
+        /// Bytes of an extent, a multiple of the piece's and at most the space; what is left of the space stays unused.
+        extent: u64,
+        /// Bytes of a piece, a multiple of the slot's.
+        piece: u64,
+        /// The time between two moves, at least 1 ns.
+        every: Nanos,
+    },
 }
 
 const KEY: &str = "footprint";
 const MAX_SLOTS: u64 = 1 << 48;
+const MAX_STREAMS: u32 = 4096;
 
 impl Footprint {
     fn check_parameters(&self) -> Result<(), SynthError> {
         match *self {
             Self::Zipf { alpha, .. } if !(0.0..=10.0).contains(&alpha) => {
                 Err(SynthError::new(KEY, self, "the exponent is between 0 and 10"))
+            }
+            Self::Clusters { alpha, inner, .. } if !(0.0..=10.0).contains(&alpha) || !(0.0..=10.0).contains(&inner) => {
+                Err(SynthError::new(KEY, self, "the exponents are between 0 and 10"))
+            }
+            Self::Drift { every: 0, .. } => {
+                Err(SynthError::new(KEY, self, "the window moves after at least 1 request"))
+            }
+            Self::Filling { every: Nanos(0), .. } => {
+                Err(SynthError::new(KEY, self, "the time between two moves is at least 1 ns"))
+            }
+            Self::Append { streams, .. } | Self::Filling { streams, .. } if !(1..=MAX_STREAMS).contains(&streams) => {
+                Err(SynthError::new(KEY, self, format!("between 1 and {MAX_STREAMS} streams")))
             }
             Self::HotCold { space: Share::NONE | Share::ALL, .. } => {
                 Err(SynthError::new(KEY, self, "the hot share of the space is more than 0 and less than 100"))
@@ -48,15 +107,47 @@ impl Footprint {
         }
     }
 
-    pub(super) fn check(&self, slots: u64) -> Result<(), SynthError> {
+    pub(super) fn check(&self, place: &Place) -> Result<(), SynthError> {
         self.check_parameters()?;
+        let slots = place.slots();
         if slots > MAX_SLOTS {
             return Err(SynthError::new("space", format!("{slots} times align"), "at most 2^48 times align"));
         }
         if slots < 2 && matches!(self, Self::HotCold { .. }) {
             return Err(SynthError::new(KEY, self, "space must be at least 2 times align"));
         }
-        Ok(())
+        match *self {
+            Self::Clusters { size: piece, .. } | Self::Drift { window: piece, .. }
+                if piece == 0 || piece % place.align != 0 || piece > place.space =>
+            {
+                let allowed = format!(
+                    "its size is a multiple of align ({} B) and at most space ({} B)",
+                    place.align, place.space
+                );
+                Err(SynthError::new(KEY, self, allowed))
+            }
+            Self::Filling { extent, piece, .. }
+                if piece == 0
+                    || piece % place.align != 0
+                    || extent == 0
+                    || extent % piece != 0
+                    || extent > place.space =>
+            {
+                let allowed = format!(
+                    "the piece a multiple of align ({} B), the extent one of the piece and at most space ({} B)",
+                    place.align, place.space
+                );
+                Err(SynthError::new(KEY, self, allowed))
+            }
+            Self::Append { extent, .. } if !(place.largest..=place.space).contains(&extent) => {
+                let allowed = format!(
+                    "an extent is between {} B (the largest size) and {} B (space)",
+                    place.largest, place.space
+                );
+                Err(SynthError::new(KEY, self, allowed))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -66,6 +157,12 @@ impl fmt::Display for Footprint {
             Self::Uniform => write!(f, "uniform"),
             Self::Zipf { alpha, scattered } => write!(f, "zipf:{alpha}{}", if *scattered { ",scattered" } else { "" }),
             Self::HotCold { space, accesses } => write!(f, "hot-cold:{space},{accesses}"),
+            Self::Clusters { alpha, size, inner } => write!(f, "clusters:{alpha},{size},{inner}"),
+            Self::Drift { window, every } => write!(f, "drift:{window},{every}"),
+            Self::Append { streams, extent } => write!(f, "append:{streams},{extent}"),
+            Self::Filling { streams, extent, piece, every } => {
+                write!(f, "filling:{streams},{extent},{piece},{}ns", every.0)
+            }
         }
     }
 }
@@ -84,10 +181,35 @@ impl FromStr for Footprint {
                 (Ok(space), Ok(accesses)) => Some(Self::HotCold { space, accesses }),
                 _ => None,
             },
+            ("clusters", [alpha, size, rest @ ..]) if rest.len() <= 1 => {
+                match (alpha.parse(), rest.first().map_or(Ok(0.0), |inner| inner.parse())) {
+                    (Ok(alpha), Ok(inner)) => Some(Self::Clusters { alpha, size: parse_bytes(KEY, size)?, inner }),
+                    _ => None,
+                }
+            }
+            ("drift", [window, every]) => match every.parse() {
+                Ok(every) => Some(Self::Drift { window: parse_bytes(KEY, window)?, every }),
+                Err(_) => None,
+            },
+            ("append", [streams, extent]) => match streams.parse() {
+                Ok(streams) => Some(Self::Append { streams, extent: parse_bytes(KEY, extent)? }),
+                Err(_) => None,
+            },
+            ("filling", [streams, extent, piece, every]) => match (streams.parse(), parse_duration(every)) {
+                (Ok(streams), Some(every)) => Some(Self::Filling {
+                    streams,
+                    extent: parse_bytes(KEY, extent)?,
+                    piece: parse_bytes(KEY, piece)?,
+                    every,
+                }),
+                _ => None,
+            },
             _ => None,
         };
         let Some(footprint) = footprint else {
-            let allowed = "uniform, zipf:ALPHA, zipf:ALPHA,scattered or hot-cold:SPACE,ACCESSES (percent)";
+            let allowed = "uniform, zipf:ALPHA, zipf:ALPHA,scattered, hot-cold:SPACE,ACCESSES (percent), \
+                           clusters:ALPHA,SIZE[,INNER], drift:WINDOW,REQUESTS, append:STREAMS,EXTENT or \
+                           filling:STREAMS,EXTENT,PIECE,TIME";
             return Err(SynthError::new(KEY, text, allowed));
         };
         footprint.check_parameters()?;
@@ -95,10 +217,27 @@ impl FromStr for Footprint {
     }
 }
 
-/// Gives one slot after another.
+/// The piece of a volume that requests go to, and what goes there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Bytes.
+    pub(super) space: u64,
+    /// Bytes of a slot.
+    pub(super) align: u64,
+    /// Bytes of the largest request, at most the space.
+    pub(super) largest: u64,
+}
+
+impl Place {
+    pub(super) const fn slots(&self) -> u64 {
+        self.space / self.align
+    }
+}
+
+/// Gives one address after another.
 pub(super) struct Addresses {
     stream: Stream,
-    slots: u64,
+    place: Place,
     kind: Kind,
 }
 
@@ -106,40 +245,144 @@ enum Kind {
     Uniform,
     Zipf(Zipf, Option<Permutation>),
     HotCold { hot: u64, accesses: Share },
+    Clusters { ranks: Zipf, scatter: Permutation, inner: Option<Zipf>, slots: u64 },
+    Drift { window: u64, every: u64, drawn: u64, first: u64 },
+    Append { extent: u64, next: u64, streams: Vec<Growing> },
+    Filling(Filling),
+}
+
+/// A stream that grows in its extent.
+#[derive(Clone, Copy, Default)]
+struct Growing {
+    /// Where it ends so far.
+    at: u64,
+    /// Where its extent ends.
+    stop: u64,
+}
+
+/// What [`Footprint::Filling`] draws from: a place is computed from the time.
+struct Filling {
+    ranks: Zipf,
+    streams: u64,
+    /// Extents in the space.
+    extents: u64,
+    /// Pieces in an extent.
+    pieces: u64,
+    /// Slots in a piece.
+    slots: u64,
+    every: u64,
+    key: u64,
+}
+
+impl Filling {
+    fn draw(&self, stream: &mut Stream, time: Nanos) -> u64 {
+        // Nothing overflows: near the end of time the walk repeats places.
+        let moves = (time.0 / self.every).saturating_add(self.streams);
+        let latest = moves - self.ranks.draw(stream);
+        let (file, visit) = (latest % self.streams, latest / self.streams);
+        let key = hash(self.key ^ file);
+        // The streams begin at different pieces, lest all change their extents together.
+        let walked = visit.wrapping_add(key % self.pieces);
+        let chosen = hash(key ^ (walked / self.pieces).wrapping_add(1));
+        let extent = ((u128::from(chosen) * u128::from(self.extents)) >> 64) as u64;
+        (extent * self.pieces + walked % self.pieces) * self.slots + stream.below(self.slots)
+    }
 }
 
 impl Addresses {
-    /// For a footprint that [`Footprint::check`] accepts for this number of slots.
-    pub(super) fn new(footprint: Footprint, slots: u64, seed: u64) -> Self {
+    /// For a footprint that [`Footprint::check`] accepts for this place. Where the frequent slots lie depends on
+    /// `scatter_seed`, which of them is drawn on `seed`.
+    pub(super) fn new(footprint: Footprint, place: Place, seed: u64, scatter_seed: u64) -> Self {
+        let slots = place.slots();
         let kind = match footprint {
             Footprint::Uniform => Kind::Uniform,
             Footprint::Zipf { alpha, scattered } => {
-                Kind::Zipf(Zipf::new(slots, alpha), scattered.then(|| Permutation::new(slots, seed)))
+                Kind::Zipf(Zipf::new(slots, alpha), scattered.then(|| Permutation::new(slots, scatter_seed)))
             }
             Footprint::HotCold { space, accesses } => {
                 let exact = u128::from(slots) * u128::from(space.millionths());
                 let rounded = (exact + u128::from(MILLION / 2)) / u128::from(MILLION);
                 Kind::HotCold { hot: (rounded as u64).clamp(1, slots - 1), accesses }
             }
-        };
-        Self { stream: Stream::new(seed, Component::Address), slots, kind }
-    }
-
-    pub(super) fn draw(&mut self) -> u64 {
-        match &self.kind {
-            Kind::Uniform => self.stream.below(self.slots),
-            Kind::Zipf(zipf, scatter) => {
-                let rank = zipf.draw(&mut self.stream);
-                scatter.as_ref().map_or(rank, |permutation| permutation.of(rank))
-            }
-            &Kind::HotCold { hot, accesses } => {
-                if self.stream.happens(accesses) {
-                    self.stream.below(hot)
-                } else {
-                    hot + self.stream.below(self.slots - hot)
+            Footprint::Clusters { alpha, size, inner } => {
+                let clusters = place.space / size;
+                let slots = size / place.align;
+                Kind::Clusters {
+                    ranks: Zipf::new(clusters, alpha),
+                    scatter: Permutation::new(clusters, scatter_seed),
+                    inner: (inner > 0.0).then(|| Zipf::new(slots, inner)),
+                    slots,
                 }
             }
-        }
+            Footprint::Drift { window, every } => {
+                Kind::Drift { window: window / place.align, every, drawn: 0, first: 0 }
+            }
+            Footprint::Append { streams, extent } => {
+                Kind::Append { extent, next: 0, streams: vec![Growing::default(); streams as usize] }
+            }
+            Footprint::Filling { streams, extent, piece, every } => Kind::Filling(Filling {
+                ranks: Zipf::new(u64::from(streams), 1.0),
+                streams: u64::from(streams),
+                extents: place.space / extent,
+                pieces: extent / piece,
+                slots: piece / place.align,
+                every: every.0,
+                key: Stream::new(scatter_seed, Component::Scatter).next(),
+            }),
+        };
+        Self { stream: Stream::new(seed, Component::Address), place, kind }
+    }
+
+    /// The first byte of the next request, which has this length and arrives at this time.
+    pub(super) fn draw(&mut self, len: u64, time: Nanos) -> u64 {
+        let slots = self.place.slots();
+        let stream = &mut self.stream;
+        let slot = match &mut self.kind {
+            Kind::Uniform => stream.below(slots),
+            Kind::Zipf(zipf, scatter) => {
+                let rank = zipf.draw(stream);
+                scatter.as_ref().map_or(rank, |permutation| permutation.of(rank))
+            }
+            &mut Kind::HotCold { hot, accesses } => {
+                if stream.happens(accesses) {
+                    stream.below(hot)
+                } else {
+                    hot + stream.below(slots - hot)
+                }
+            }
+            Kind::Clusters { ranks, scatter, inner, slots } => {
+                let cluster = scatter.of(ranks.draw(stream));
+                let slot = match inner {
+                    Some(inner) => inner.draw(stream),
+                    None => stream.below(*slots),
+                };
+                cluster * *slots + slot
+            }
+            Kind::Drift { window, every, drawn, first } => {
+                if *drawn == *every {
+                    *drawn = 0;
+                    *first = if *first + 1 == slots { 0 } else { *first + 1 };
+                }
+                *drawn += 1;
+                (*first + stream.below(*window)) % slots
+            }
+            Kind::Append { extent, next, streams } => {
+                let chosen = stream.below(streams.len() as u64) as usize;
+                let file = &mut streams[chosen];
+                if file.stop - file.at < len {
+                    if self.place.space - *next < *extent {
+                        *next = 0;
+                    }
+                    *file = Growing { at: *next, stop: *next + *extent };
+                    *next += *extent;
+                }
+                file.at += len;
+                return file.at - len;
+            }
+            Kind::Filling(filling) => filling.draw(stream, time),
+        };
+        let last = (self.place.space - len) / self.place.align;
+        slot.min(last) * self.place.align
     }
 }
 
@@ -180,12 +423,48 @@ mod tests {
 
     #[test]
     fn footprints_are_read_and_written() {
-        for text in ["uniform", "zipf:0.99", "zipf:1,scattered", "hot-cold:20,80", "hot-cold:0.5,99.5"] {
+        for text in [
+            "uniform",
+            "zipf:0.99",
+            "zipf:1,scattered",
+            "hot-cold:20,80",
+            "hot-cold:0.5,99.5",
+            "clusters:0.9,131072,0.5",
+            "drift:65536,8",
+            "append:4,1048576",
+            "filling:64,131072,8192,200000000ns",
+        ] {
             assert_eq!(text.parse::<Footprint>().unwrap().to_string(), text);
         }
-        for text in
-            ["", "uniform:1", "zipf", "zipf:-1", "zipf:11", "zipf:nan", "zipf:1,near", "hot-cold:0,80", "hot-cold:20"]
-        {
+        assert_eq!(
+            "clusters:1,128KiB".parse(),
+            Ok(Footprint::Clusters { alpha: 1.0, size: 128 << 10, inner: 0.0 }),
+            "the slots of a cluster are alike"
+        );
+        for text in [
+            "",
+            "uniform:1",
+            "zipf",
+            "zipf:-1",
+            "zipf:11",
+            "zipf:nan",
+            "zipf:1,near",
+            "hot-cold:0,80",
+            "hot-cold:20",
+            "clusters:1",
+            "clusters:11,4KiB",
+            "clusters:1,4KiB,nan",
+            "clusters:1,4KB",
+            "clusters:1,4KiB,1,1",
+            "drift:4KiB",
+            "drift:4KiB,0",
+            "append:0,4KiB",
+            "append:4097,4KiB",
+            "append:4",
+            "filling:4,8KiB,4KiB",
+            "filling:0,8KiB,4KiB,1ms",
+            "filling:4,8KiB,4KiB,0ns",
+        ] {
             assert!(text.parse::<Footprint>().unwrap_err().to_string().starts_with("footprint = "), "{text}");
         }
     }

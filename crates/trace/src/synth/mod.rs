@@ -3,10 +3,12 @@
 //! The same specification gives the same requests on every machine: draws are integers wherever they can be, and where
 //! a logarithm or a power is needed it comes from `libm`, in software, never from the platform. Each property draws from
 //! a random stream of its own, so that changing one (the read share, say) leaves the others as they were: the n-th read,
-//! write or discard keeps its size, its volume, its random address and its arrival time.
+//! write or discard keeps its size, its volume, its random address and its arrival time. (Where the footprint follows the
+//! time or the sizes, as `filling` and `append` do, the address depends on those too.)
 
 mod arrivals;
 mod footprint;
+mod mix;
 mod quantity;
 mod random;
 mod size_mix;
@@ -22,13 +24,14 @@ use destage_plan::{Nanos, Op, Request};
 
 pub use arrivals::Arrivals;
 pub use footprint::Footprint;
+pub use mix::{MAX_PARTS, Mix, MixError, MixSpec, Part, Stripe};
 pub use quantity::{Share, parse_bytes};
 pub use size_mix::SizeMix;
 pub use volumes::Volumes;
 
 use crate::{BATCH_REQUESTS, Place, Source, TraceError};
 use arrivals::Clock;
-use footprint::Addresses;
+use footprint::{Addresses, Place as Room};
 use quantity::{MILLION, parse_duration};
 use random::{Component, Stream};
 
@@ -134,11 +137,15 @@ impl SynthSpec {
             let allowed = format!("between {least} B (the largest size and align must fit) and 2^62 B");
             return Err(SynthError::new("space", self.space, allowed));
         }
-        self.footprint.check(self.slots())
+        if matches!(self.footprint, Footprint::Append { .. }) && self.sequential_share != Share::NONE {
+            let allowed = "0 with footprint = append, whose streams are sequential themselves";
+            return Err(SynthError::new("sequential_share", self.sequential_share, allowed));
+        }
+        self.footprint.check(&self.room())
     }
 
-    fn slots(&self) -> u64 {
-        self.space / self.align
+    fn room(&self) -> Room {
+        Room { space: self.space, align: self.align, largest: self.sizes.largest() }
     }
 }
 
@@ -167,6 +174,12 @@ impl Synth {
     /// # Errors
     /// The first key whose value cannot be used.
     pub fn new(spec: SynthSpec) -> Result<Self, SynthError> {
+        let scatter_seed = spec.seed;
+        Self::scattered_by(spec, scatter_seed)
+    }
+
+    /// Begins a trace whose frequent addresses lie where they lie in that with `scatter_seed`.
+    fn scattered_by(spec: SynthSpec, scatter_seed: u64) -> Result<Self, SynthError> {
         spec.check()?;
         let stream = |component| Stream::new(spec.seed, component);
         Ok(Self {
@@ -175,7 +188,7 @@ impl Synth {
             sizes: stream(Component::Size),
             volumes: stream(Component::Volume),
             sequence: stream(Component::Sequence),
-            addresses: Addresses::new(spec.footprint, spec.slots(), spec.seed),
+            addresses: Addresses::new(spec.footprint, spec.room(), spec.seed, scatter_seed),
             ends: vec![[0; 3]; spec.volumes.count as usize],
             writes_since_flush: 0,
             flush: None,
@@ -183,6 +196,13 @@ impl Synth {
             ended: false,
             spec,
         })
+    }
+
+    /// The next request, if there is one, and counts it.
+    fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
+        let request = self.generate()?;
+        self.generated += u64::from(request.is_some());
+        Ok(request)
     }
 
     /// The next request, if there is one.
@@ -212,7 +232,7 @@ impl Synth {
         };
         let len = self.spec.sizes.draw(&mut self.sizes);
         let volume = self.spec.volumes.draw(&mut self.volumes);
-        let slot = self.addresses.draw();
+        let address = self.addresses.draw(len, time);
         let end = &mut self.ends[volume as usize][match op {
             Op::Read => 0,
             Op::Write | Op::Flush => 1,
@@ -221,8 +241,7 @@ impl Synth {
         let offset = if self.sequence.happens(self.spec.sequential_share) {
             if *end + len > self.spec.space { 0 } else { *end }
         } else {
-            let last = (self.spec.space - len) / self.spec.align;
-            slot.min(last) * self.spec.align
+            address
         };
         *end = offset + len;
         if op == Op::Write {
@@ -240,11 +259,10 @@ impl Source for Synth {
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         out.clear();
         while out.len() < BATCH_REQUESTS {
-            match self.generate()? {
+            match self.next_request()? {
                 Some(request) => out.push(request),
                 None => break,
             }
-            self.generated += 1;
         }
         Ok(())
     }

@@ -19,6 +19,13 @@ pub(super) enum Component {
     Arrival = 0x6172_7276_0000_0007,
 }
 
+/// A number that looks random and stands for this one: the finaliser of `SplitMix64`.
+pub(super) const fn hash(n: u64) -> u64 {
+    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
+
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Stream(Xoshiro256PlusPlus);

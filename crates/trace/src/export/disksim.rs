@@ -1,0 +1,46 @@
+//! `DiskSim` ASCII: `time (ms) device sector sectors flags`, separated by blanks; flags 1 is a read, 0 a write.
+//! `DiskSim` 4.0 reads numbers of 32 bits with a sign (`iotrace_ascii_get_ioreq_event`), and its times must not run
+//! backwards.
+
+use std::io::Write;
+
+use destage_plan::{Op, Request, SECTOR_BYTES};
+
+use super::Format;
+use super::fit::Holds;
+
+pub(super) struct Disksim;
+
+impl Format for Disksim {
+    fn holds(&self) -> Holds {
+        Holds {
+            flushes: false,
+            discards: false,
+            fua: false,
+            empty: false,
+            offset_unit: SECTOR_BYTES,
+            len_unit: SECTOR_BYTES,
+            tick: 1,
+            ordered: true,
+            volumes: true,
+            max_len: u64::from(i32::MAX.unsigned_abs()) * SECTOR_BYTES,
+            piece: u64::MAX,
+        }
+    }
+
+    fn put(&mut self, request: &Request, _name: Option<&str>, out: &mut Vec<u8>) -> Result<u64, String> {
+        let (sector, sectors) = (request.offset / SECTOR_BYTES, request.len / SECTOR_BYTES);
+        for number in [sector, u64::from(request.volume)] {
+            if i32::try_from(number).is_err() {
+                return Err(format!(
+                    "begins at sector {sector} of volume {}, and DiskSim reads no number from 2^31 on",
+                    request.volume
+                ));
+            }
+        }
+        let (whole, nanos) = (request.time.0 / 1_000_000, request.time.0 % 1_000_000);
+        let read = u8::from(request.op == Op::Read);
+        writeln!(out, "{whole}.{nanos:06} {} {sector} {sectors} {read}", request.volume).expect("memory takes it");
+        Ok(1)
+    }
+}

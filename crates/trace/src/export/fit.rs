@@ -1,0 +1,215 @@
+//! Requests fitted to what a format can hold: refused, left out or changed, and counted.
+
+use std::fmt;
+
+use destage_plan::{Nanos, Op, Request};
+
+use super::ExportSpec;
+
+/// What a format can hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holds {
+    pub(super) flushes: bool,
+    pub(super) discards: bool,
+    pub(super) fua: bool,
+    /// Reads, writes and discards of no bytes.
+    pub(super) empty: bool,
+    /// Bytes of which offsets are multiples.
+    pub(super) offset_unit: u64,
+    /// Bytes of which lengths are multiples.
+    pub(super) len_unit: u64,
+    /// Nanoseconds of which times are multiples; 0 if there are no times.
+    pub(super) tick: u64,
+    /// Times must not run backwards.
+    pub(super) ordered: bool,
+    /// More than one volume.
+    pub(super) volumes: bool,
+    /// Bytes of a request at most.
+    pub(super) max_len: u64,
+    /// Longer requests are written in pieces that end at multiples of this.
+    pub(super) piece: u64,
+}
+
+/// What the user gives up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Losses {
+    /// Kinds that are left out, by number.
+    pub(super) kinds: [bool; 4],
+    pub(super) fua: bool,
+    pub(super) empty: bool,
+    pub(super) times: bool,
+    /// Ranges are widened to the format's units.
+    pub(super) widen: bool,
+    /// A request that is dated before one in front of it is dated like that one.
+    pub(super) raise: bool,
+}
+
+/// What an export wrote, left out and changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExportReport {
+    /// Requests of the trace.
+    pub read: u64,
+    /// Requests that were written.
+    pub written: u64,
+    /// Records or lines that they became.
+    pub records: u64,
+    /// Reads, writes, flushes and discards that were left out, in the order of [`Op::ALL`].
+    pub left_out: [u64; 4],
+    /// Of these, the ones of no bytes, which only `drop=empty` left out.
+    pub empty: u64,
+    /// Writes that lost their FUA.
+    pub fua: u64,
+    /// Requests that were widened to the format's units.
+    pub widened: u64,
+    /// Requests whose time was cut to the format's resolution.
+    pub cut_times: u64,
+    /// Requests that were dated like an earlier one, because they were dated before it.
+    pub raised_times: u64,
+}
+
+/// Plural words of the kinds, in the order of their numbers.
+const KINDS: [&str; 4] = ["reads", "writes", "flushes", "discards"];
+
+impl fmt::Display for ExportReport {
+    /// Every count that is not 0, in words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} requests as {} records", self.written, self.read, self.records)?;
+        for (kind, count) in KINDS.iter().zip(self.left_out) {
+            if count > 0 {
+                write!(f, "; {kind} left out: {count}")?;
+            }
+        }
+        for (what, count) in [
+            ("of these without any bytes", self.empty),
+            ("FUA left out", self.fua),
+            ("widened to whole units", self.widened),
+            ("times cut to the format's resolution", self.cut_times),
+            ("dated like an earlier request instead of before it", self.raised_times),
+        ] {
+            if count > 0 {
+                write!(f, "; {what}: {count}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fits requests one after the other.
+pub(super) struct Fitter {
+    name: &'static str,
+    holds: Holds,
+    losses: Losses,
+    merge: bool,
+    latest: u64,
+    volume: Option<u32>,
+}
+
+impl Fitter {
+    pub(super) fn new(spec: &ExportSpec, holds: Holds) -> Self {
+        let (losses, merge) = (spec.losses(), spec.merges());
+        Self { name: spec.id().name(), holds, losses, merge, latest: 0, volume: None }
+    }
+
+    /// The latest time so far, nanoseconds.
+    pub(super) fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    fn refuse(&self, what: &str, option: &str) -> String {
+        format!("{what}, which {} cannot hold; give {}:{option}", self.name, self.name)
+    }
+
+    /// The request as the format can hold it, `None` if it is left out, or why it stops the export.
+    pub(super) fn fit(&mut self, request: &Request, report: &mut ExportReport) -> Result<Option<Request>, String> {
+        let mut fitted = *request;
+        let Request { offset, len, op, .. } = *request;
+        let kind = op as usize;
+        if self.losses.kinds[kind] {
+            report.left_out[kind] += 1;
+            return Ok(None);
+        }
+        if op != Op::Flush && offset.checked_add(len).is_none() {
+            return Err(format!("is a {op} of {len} bytes at byte {offset}, which reach beyond 2^64"));
+        }
+        if (op == Op::Flush && !self.holds.flushes) || (op == Op::Discard && !self.holds.discards) {
+            return Err(self.refuse(&format!("is a {op}"), &format!("drop={op} to leave {} out", KINDS[kind])));
+        }
+        if op != Op::Flush && len == 0 && (self.losses.empty || !self.holds.empty) {
+            if !self.losses.empty {
+                return Err(self.refuse(&format!("is a {op} of no bytes"), "drop=empty to leave such out"));
+            }
+            report.left_out[kind] += 1;
+            report.empty += 1;
+            return Ok(None);
+        }
+        if request.fua && (self.losses.fua || !self.holds.fua || op != Op::Write) {
+            if !self.losses.fua {
+                return Err(self.refuse(&format!("is a {op} with FUA"), "drop=fua to write such without it"));
+            }
+            fitted.fua = false;
+            report.fua += 1;
+        }
+        if op != Op::Flush
+            && (!offset.is_multiple_of(self.holds.offset_unit) || !len.is_multiple_of(self.holds.len_unit))
+        {
+            if !self.losses.widen {
+                let what = format!(
+                    "is a {op} of {len} B at byte {offset}, not in whole units of {} B",
+                    self.holds.offset_unit.max(self.holds.len_unit)
+                );
+                return Err(self.refuse(&what, "widen=yes to widen such to the units that they touch"));
+            }
+            let first = offset - offset % self.holds.offset_unit;
+            let end = (offset + len).checked_next_multiple_of(self.holds.len_unit);
+            let end = end.ok_or_else(|| format!("{len} bytes at byte {offset}, widened, reach beyond 2^64"))?;
+            (fitted.offset, fitted.len) = (first, end - first);
+            report.widened += 1;
+        }
+        if op != Op::Flush && fitted.len > self.holds.max_len {
+            let (name, most) = (self.name, self.holds.max_len);
+            return Err(format!("is a {op} of {} B, and {name} holds no more than {most} B", fitted.len));
+        }
+        match self.volume {
+            _ if self.holds.volumes => {}
+            _ if self.merge => fitted.volume = 0,
+            Some(volume) if volume != request.volume => {
+                return Err(self.refuse("is on a second volume", "volumes=merge to lay all volumes over each other"));
+            }
+            _ => self.volume = Some(request.volume),
+        }
+        fitted.time = Nanos(self.time(request.time.0, report)?);
+        Ok(Some(fitted))
+    }
+
+    /// The part of a request that is written at once, and the rest.
+    pub(super) fn cut(&self, request: Request) -> (Request, Option<Request>) {
+        let Request { offset, len, .. } = request;
+        let here = self.holds.piece - offset % self.holds.piece;
+        if len <= here {
+            return (request, None);
+        }
+        (Request { len: here, ..request }, Some(Request { offset: offset + here, len: len - here, ..request }))
+    }
+
+    fn time(&mut self, time: u64, report: &mut ExportReport) -> Result<u64, String> {
+        if self.holds.tick == 0 {
+            if self.losses.times {
+                return Ok(0);
+            }
+            return Err(self.refuse("has a time", "drop=times to write requests without times"));
+        }
+        let mut kept = time;
+        if time < self.latest && (self.holds.ordered || self.losses.raise) {
+            if !self.losses.raise {
+                let what = "is dated before one in front of it";
+                return Err(self.refuse(what, "times=raise to date such like the latest before them"));
+            }
+            kept = self.latest;
+            report.raised_times += 1;
+        }
+        self.latest = self.latest.max(time);
+        let whole = kept - kept % self.holds.tick;
+        report.cut_times += u64::from(whole != kept);
+        Ok(whole)
+    }
+}

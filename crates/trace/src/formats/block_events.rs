@@ -1,0 +1,93 @@
+//! What the two formats of blktrace share, its binary records and blkparse's text: the actions of which a request is
+//! made, and what a request asks.
+
+use destage_plan::Op;
+
+use crate::fields::Parsed;
+use crate::sink::Sink;
+
+/// The actions of which each request has one event with its range.
+pub(crate) const EVENTS: &[u8] = b"QGIDC";
+
+/// The action that is a request unless told otherwise: issue to the device.
+pub(crate) const DEFAULT_EVENT: u8 = b'D';
+
+/// What an event asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// A flush comes first: a request of its own.
+    pub(crate) flush_before: bool,
+    /// What is asked of the range, if anything.
+    pub(crate) op: Option<Op>,
+    pub(crate) fua: bool,
+}
+
+impl Asked {
+    /// The requests of which an event consists, with their ranges in bytes: none, a flush, one with the event's range
+    /// or both. An event without a range asks nothing but a flush.
+    pub(crate) fn requests(self, range: Option<(u64, u64)>) -> impl Iterator<Item = (Op, bool, u64, u64)> {
+        let flush = self.flush_before.then_some((Op::Flush, false, 0, 0));
+        let data = self.op.zip(range).map(|(op, (offset, len))| (op, self.fua, offset, len));
+        flush.into_iter().chain(data)
+    }
+
+    /// Pushes those requests, at one time. A device of which nothing is requested is no volume.
+    pub(crate) fn push(
+        self,
+        time: u64,
+        (major, minor): (u64, u64),
+        range: Option<(u64, u64)>,
+        sink: &mut Sink<'_>,
+    ) -> Parsed<()> {
+        self.requests(range).try_for_each(|(op, fua, offset, len)| {
+            let volume = volume(sink, major, minor)?;
+            sink.push(time, volume, op, fua, offset, len)
+        })
+    }
+}
+
+/// The volume of a device by its numbers, called `major,minor`.
+#[inline]
+pub(crate) fn volume(sink: &mut Sink<'_>, major: u64, minor: u64) -> Parsed<u32> {
+    sink.volumes.number_named(major << 32 | minor, |_| format!("{major},{minor}"))
+}
+
+/// Events of each action by its first letter, to say what a file without the chosen event holds.
+pub(crate) struct Seen([u64; 128]);
+
+impl Seen {
+    pub(crate) const fn new() -> Self {
+        Self([0; 128])
+    }
+
+    /// Counts an event; `letter` is ASCII.
+    #[inline]
+    pub(crate) fn count(&mut self, letter: u8) {
+        self.0[usize::from(letter & 0x7f)] += 1;
+    }
+
+    /// Why a file has no request when `event` was chosen of the format called `format`; `None` without any event.
+    pub(crate) fn why_none(&self, format: &str, event: u8) -> Option<String> {
+        let kinds: Vec<String> = (0_u8..)
+            .zip(self.0)
+            .filter(|&(_, n)| n > 0)
+            .map(|(letter, n)| format!("{n} of {}", char::from(letter)))
+            .collect();
+        if kinds.is_empty() {
+            return None;
+        }
+        let have = kinds.join(", ");
+        let chosen = char::from(event);
+        Some(if self.0[usize::from(event)] > 0 {
+            format!("the events of kind {chosen} hold no request (the file holds {have})")
+        } else {
+            let other: Vec<String> = EVENTS
+                .iter()
+                .filter(|&&e| self.0[usize::from(e)] > 0)
+                .map(|&e| format!("--format {format}:event={}", char::from(e)))
+                .collect();
+            let hint = if other.is_empty() { String::new() } else { format!("; use {}", other.join(" or ")) };
+            format!("holds no event of kind {chosen}, but {have}{hint}")
+        })
+    }
+}
