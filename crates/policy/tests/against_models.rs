@@ -138,6 +138,7 @@ fn combinations(policy: &str, params: &[(&str, &[&str])]) -> Vec<String> {
 
 const SWITCH: &[&str] = &["true", "false"];
 const READS: &[&str] = &["cache", "bypass"];
+const PADDING: &[&str] = &["never", "always", "0.55"];
 
 fn specs_of(policy: &str) -> Vec<String> {
     match policy {
@@ -151,6 +152,22 @@ fn specs_of(policy: &str) -> Vec<String> {
                 ("padding", &["always", "never", "0", "0.07", "0.5", "0.55", "1"]),
                 ("compensation", &["on", "off"]),
                 ("seq_detect", &["ordered", "last_page_full"]),
+                ("protect_current", SWITCH),
+            ],
+        ),
+        "clc" => combinations(
+            "clc",
+            &[
+                ("si_max", &["10%", "0%", "37.5%", "100%", "1", "2", "5"]),
+                ("padding", PADDING),
+                ("protect_current", SWITCH),
+            ],
+        ),
+        "pud-lru" => combinations(
+            "pud-lru",
+            &[
+                ("threshold", &["mean", "0", "2", "7.3", "40", "1000000"]),
+                ("padding", PADDING),
                 ("protect_current", SWITCH),
             ],
         ),
@@ -196,8 +213,30 @@ fn bplru() {
 }
 
 #[test]
+fn clc() {
+    sweep("clc", 200);
+}
+
+#[test]
+fn pud_lru() {
+    sweep("pud-lru", 200);
+}
+
+#[test]
 fn lb_clock() {
     sweep("lb-clock", 100);
+}
+
+/// Buffers large enough for many sizes, and for PUD-LRU's heaps to shed their untrue entries.
+#[test]
+fn thousands_of_pages() {
+    let config = BufferConfig { capacity_pages: 3000, pages_per_block: 16 };
+    for spec in ["clc", "pud-lru", "pud-lru:threshold=300"] {
+        for (seed, pattern) in (900_u64..).zip(PATTERNS) {
+            let workload = Workload::new(seed, pattern, Mix { flushes: 0, ..Mix::ALL }, 18_000);
+            compare(spec, config, 18_000, seed % 2 == 0, workload.take(12_000 * soak() as usize));
+        }
+    }
 }
 
 fn op(pages: u32) -> impl Strategy<Value = Op> {
@@ -210,7 +249,7 @@ fn op(pages: u32) -> impl Strategy<Value = Op> {
 }
 
 fn any_spec() -> impl Strategy<Value = String> {
-    prop_oneof!["none", "lru", "clock", "fab", "bplru", "lb-clock"]
+    prop_oneof!["none", "lru", "clock", "fab", "bplru", "clc", "pud-lru", "lb-clock"]
         .prop_flat_map(|policy| prop::sample::select(specs_of(&policy)))
 }
 

@@ -6,7 +6,7 @@ mod driven;
 mod models;
 mod workload;
 
-use destage_policy::buffer::{BufferConfig, Notice, Outcome};
+use destage_policy::buffer::{Access, BufferConfig, Notice, Outcome};
 
 use content::Content;
 use driven::driven;
@@ -105,9 +105,65 @@ fn bplru_of_single_pages_is_lru_on_writes() {
     assert_same("bplru:compensation=off:padding=always", "lru:reads=bypass", 1, Mix::WRITES);
 }
 
+/// With room for all clusters in SI there is nothing but LRU.
+#[test]
+fn clc_without_cold_clusters_is_bplru_without_compensation() {
+    for rest in ["", ":padding=always", ":padding=0.5:protect_current=true"] {
+        let padding = if rest.is_empty() { ":padding=never" } else { rest };
+        for si_max in ["100%", "4294967295"] {
+            for pages_per_block in [1, 4, 64] {
+                let clc = format!("clc:si_max={si_max}{rest}");
+                assert_same(&clc, &format!("bplru:compensation=off{padding}"), pages_per_block, Mix::ALL);
+            }
+        }
+    }
+}
+
+/// Without SI a cluster stands in the list of its size in the order of writes.
+#[test]
+fn clc_without_si_is_fab_on_writes() {
+    for si_max in ["0", "0%"] {
+        for pages_per_block in [1, 4, 64] {
+            assert_same(&format!("clc:si_max={si_max}"), "fab", pages_per_block, Mix::WRITES);
+        }
+    }
+}
+
+/// Clusters of one page leave in the order of their last writes, cold or not.
+#[test]
+fn clc_of_single_pages_is_lru_on_writes() {
+    for si_max in ["10%", "0", "1", "7"] {
+        assert_same(&format!("clc:si_max={si_max}"), "lru", 1, Mix::WRITES);
+        assert_same(&format!("clc:si_max={si_max}"), "bplru:compensation=off:padding=never", 1, Mix::ALL);
+    }
+}
+
+/// Where all blocks have the same size the largest PUD leaves, and it is above the threshold if any is.
+#[test]
+fn the_threshold_of_pud_lru_means_nothing_where_a_block_is_a_page() {
+    for threshold in ["0", "3.5", "20", "281474976710656"] {
+        assert_same("pud-lru", &format!("pud-lru:threshold={threshold}"), 1, Mix::ALL);
+    }
+}
+
+/// Pages that are written once leave in the order in which they came.
+#[test]
+fn pud_lru_without_updates_is_fifo() {
+    for spec in ["pud-lru", "pud-lru:threshold=0", "pud-lru:threshold=4"] {
+        let config = BufferConfig { capacity_pages: 7, pages_per_block: 1 };
+        let mut policy = driven(spec, config, 10_000);
+        let mut left = Vec::new();
+        for page in (0..10_000).map(|i| i * 7919 % 10_000) {
+            policy.access(Access::write(page), &mut left);
+        }
+        let left: Vec<u32> = left.into_iter().flat_map(|group| group.pages).collect();
+        assert_eq!(left, (0..9993).map(|i| i * 7919 % 10_000).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn protection_means_nothing_where_a_block_is_a_page() {
-    for policy in ["fab", "bplru", "lb-clock"] {
+    for policy in ["fab", "bplru", "clc", "pud-lru", "lb-clock"] {
         assert_same(policy, &format!("{policy}:protect_current=true"), 1, Mix::ALL);
     }
 }
@@ -140,6 +196,11 @@ fn pages_and_episodes_are_conserved() {
         "bplru",
         "bplru:padding=0.5:seq_detect=last_page_full:protect_current=true",
         "bplru:padding=never:compensation=off",
+        "clc",
+        "clc:si_max=2:padding=0.5:protect_current=true",
+        "pud-lru",
+        "pud-lru:threshold=30:padding=always",
+        "pud-lru:threshold=0:protect_current=true",
         "lb-clock",
         "lb-clock:candidate_rule=all_zero:insert_anchor=current_hand:read_sets_bit=true",
         "lb-clock:opt_preempt=false:opt_seq=false:protect_current=true",

@@ -16,7 +16,7 @@ use models::{Left, Objections, model};
 
 const TABLE: &str = include_str!("golden/counters.tsv");
 
-const SPECS: [&str; 11] = [
+const SPECS: [&str; 17] = [
     "none",
     "lru",
     "lru:reads=bypass",
@@ -28,6 +28,12 @@ const SPECS: [&str; 11] = [
     "lb-clock",
     "lb-clock:opt_preempt=false:opt_seq=false",
     "lb-clock:candidate_rule=all_zero:insert_anchor=current_hand",
+    "clc",
+    "clc:si_max=2",
+    "clc:si_max=37.5%:padding=0.5",
+    "pud-lru",
+    "pud-lru:threshold=200",
+    "pud-lru:threshold=5000:padding=always",
 ];
 
 const CAPACITIES: [u32; 6] = [1, 16, 64, 256, 1024, 4096];

@@ -29,10 +29,13 @@ fn refused(spec: &str, message: &str) {
 
 #[test]
 fn unknown_policies() {
-    refused("lur", "policy 'lur' is not known; the policies are: none, lru, clock, fab, bplru, lb-clock");
-    refused("", "policy '' is not known; the policies are: none, lru, clock, fab, bplru, lb-clock");
-    refused("LRU", "policy 'LRU' is not known; the policies are: none, lru, clock, fab, bplru, lb-clock");
-    refused("lb_clock", "policy 'lb_clock' is not known; the policies are: none, lru, clock, fab, bplru, lb-clock");
+    refused("lur", "policy 'lur' is not known; the policies are: none, lru, clock, fab, bplru, clc, pud-lru, lb-clock");
+    refused("", "policy '' is not known; the policies are: none, lru, clock, fab, bplru, clc, pud-lru, lb-clock");
+    refused("LRU", "policy 'LRU' is not known; the policies are: none, lru, clock, fab, bplru, clc, pud-lru, lb-clock");
+    refused(
+        "lb_clock",
+        "policy 'lb_clock' is not known; the policies are: none, lru, clock, fab, bplru, clc, pud-lru, lb-clock",
+    );
     assert_eq!(info("arc").unwrap_err(), in_force("arc").unwrap_err());
 }
 
@@ -78,6 +81,29 @@ fn values_that_are_not_allowed() {
             ),
         );
     }
+    for most in ["-1", "1.5", "4294967296", "all", "", "%", "101%", "0.1234567%"] {
+        refused(
+            &format!("clc:si_max={most}"),
+            &format!(
+                "policy 'clc': si_max = '{most}' is not one of: a share of the clusters buffered, from 0% to 100% \
+                 with up to six decimals, or a number of clusters"
+            ),
+        );
+    }
+    for writes in ["-1", "nan", "inf", "281474976710657", "median", "10%", ""] {
+        refused(
+            &format!("pud-lru:threshold={writes}"),
+            &format!(
+                "policy 'pud-lru': threshold = '{writes}' is not one of: mean, or a number of page writes from 0 to \
+                 2^48"
+            ),
+        );
+    }
+    refused(
+        "clc:padding=2",
+        "policy 'clc': padding = '2' is not one of: always, never, or a share f of 0 to 1: if at least f·N pages are \
+         buffered",
+    );
     for pages in ["-1", "1.5", "4294967296", "many", ""] {
         refused(
             &format!("lb-clock:prev_init={pages}"),
@@ -135,7 +161,7 @@ fn every_default_builds_and_is_what_holds_without_it() {
 #[test]
 fn every_value_named_builds() {
     let switch = ["true", "on", "yes", "1", "false", "off", "no", "0"].as_slice();
-    let values: [(&str, &str, &[&str]); 15] = [
+    let values: [(&str, &str, &[&str]); 21] = [
         ("lru", "reads", &["cache", "bypass"]),
         ("clock", "reads", &["cache", "bypass"]),
         ("fab", "reads", &["cache", "bypass"]),
@@ -144,6 +170,12 @@ fn every_value_named_builds() {
         ("bplru", "compensation", switch),
         ("bplru", "seq_detect", &["ordered", "last_page_full"]),
         ("bplru", "protect_current", switch),
+        ("clc", "si_max", &["10%", "0", "2", "4294967295", "0%", "100%", "12.345678%", "100.000000%"]),
+        ("clc", "padding", &["always", "never", "0", "0.5", "1", "1.0"]),
+        ("clc", "protect_current", switch),
+        ("pud-lru", "threshold", &["mean", "0", "2", "7.5", "281474976710656"]),
+        ("pud-lru", "padding", &["always", "never", "0", "0.5", "1", "1.0"]),
+        ("pud-lru", "protect_current", switch),
         ("lb-clock", "opt_preempt", switch),
         ("lb-clock", "opt_seq", switch),
         ("lb-clock", "insert_anchor", &["initial_hand", "current_hand"]),
@@ -177,7 +209,7 @@ fn a_specification_prints_as_it_is_written() {
 #[test]
 fn names_are_unique() {
     let mut names: Vec<_> = policies().iter().map(|p| p.name).collect();
-    assert_eq!(names, ["none", "lru", "clock", "fab", "bplru", "lb-clock"]);
+    assert_eq!(names, ["none", "lru", "clock", "fab", "bplru", "clc", "pud-lru", "lb-clock"]);
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), policies().len());

@@ -14,7 +14,7 @@ use driven::{Objector, driven};
 use models::{Left, Objections, model};
 use workload::{Mix, Op, PATTERNS, Workload};
 
-const SPECS: [&str; 17] = [
+const SPECS: [&str; 26] = [
     "lru",
     "lru:reads=bypass",
     "clock",
@@ -26,6 +26,15 @@ const SPECS: [&str; 17] = [
     "bplru:protect_current=true",
     "bplru:padding=0.5:seq_detect=last_page_full",
     "bplru:padding=never:compensation=off:protect_current=true",
+    "clc",
+    "clc:si_max=2:padding=always:protect_current=true",
+    "clc:si_max=0",
+    "clc:si_max=100%:protect_current=true",
+    "pud-lru",
+    "pud-lru:padding=always:protect_current=true",
+    "pud-lru:threshold=0",
+    "pud-lru:threshold=20:protect_current=true",
+    "pud-lru:threshold=1000000",
     "lb-clock",
     "lb-clock:protect_current=true",
     "lb-clock:candidate_rule=all_zero:protect_current=true",
@@ -293,11 +302,50 @@ fn lb_clock_looks_on_beyond_the_candidates() {
     assert_eq!(veto.exhausted, 0);
 }
 
+/// Asked in the policy's order to the end: the cold clusters by size and from their LRU ends, then SI.
+#[test]
+fn clc_asks_in_its_own_order() {
+    assert_order("clc:si_max=2", &[0, 1, 4, 8, 9, 12, 16, 17, 20], &[0, 8, 4, 12, 16, 20]);
+}
+
+/// The IUG by size, then by PUD; then the FUG by PUD.
+#[test]
+fn pud_lru_asks_in_its_own_order() {
+    let pages = [0, 4, 8, 12, 13, 4, 16, 17, 16];
+    // UD, RD and PUD at t = 10: B0 none, 9, 9; B1 3, 4, 3.5; B2 none, 7, 7; B3 0, 5, 2.5; B4 0, 1, 0.5.
+    // The mean is 4.5.
+    assert_order("pud-lru", &pages, &[0, 8, 4, 12, 16]);
+    // With T = 2 B3, which has two pages, goes first.
+    assert_order("pud-lru:threshold=2", &pages, &[12, 0, 8, 4, 16]);
+    assert_order("pud-lru:threshold=0", &pages, &[12, 16, 0, 8, 4]);
+    assert_order("pud-lru:threshold=100", &pages, &[0, 8, 4, 12, 16]);
+}
+
+/// Writes `pages`, which fill the buffer, and asserts the order in which a veto that objects to all is asked for more.
+#[track_caller]
+fn assert_order(spec: &str, pages: &[u32], firsts: &[u32]) {
+    let distinct: BTreeSet<u32> = pages.iter().copied().collect();
+    let config = BufferConfig { capacity_pages: distinct.len() as u32, pages_per_block: 4 };
+    let mut policy = driven(spec, config, 1000);
+    let mut left = Vec::new();
+    for page in pages {
+        policy.access(Access::write(*page), &mut left);
+    }
+    // Twice: what was passed over is still where it was.
+    for _ in 0..2 {
+        let mut veto = Objector::to_all(Exhausted::Bypass, 4);
+        assert_eq!(policy.access_with(Access::write(900), &mut veto, &mut left), Outcome::Bypassed);
+        assert_eq!(veto.asked.iter().map(|asked| asked.first).collect::<Vec<_>>(), firsts, "{spec}");
+    }
+    assert_eq!(left, []);
+}
+
 /// A lone block is its policy's base even where the block of the incoming page is protected, and a veto that does not
 /// object to it is not told that nothing is left.
 #[test]
 fn a_lone_protected_block_is_asked_about() {
-    for spec in ["fab:protect_current=true", "bplru:protect_current=true", "lb-clock:protect_current=true"] {
+    for policy in ["fab", "bplru", "clc", "pud-lru", "lb-clock"] {
+        let spec = &format!("{policy}:protect_current=true");
         let mut policy = driven(spec, BufferConfig { capacity_pages: 2, pages_per_block: 4 }, 40);
         let mut left = Vec::new();
         policy.access(Access::write(0), &mut left);

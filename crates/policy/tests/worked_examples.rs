@@ -174,6 +174,112 @@ fn bplru_padding_share_is_exact() {
     }
 }
 
+/// Specs §5.3.
+#[test]
+fn clc() {
+    let mut t = Table::new("clc:si_max=2", 8, 4);
+    t.row(&writes(&[4, 5, 8, 12]), "B3 B2 | 2:B1", &[]);
+    t.row(&writes(&[13, 14, 16]), "B4 B3 | 1:B2; 2:B1", &[]);
+    t.row(&writes(&[20]), "B5 B4 | 1:B2; 2:B1; 3:B3", &[]);
+    t.row(&writes(&[24]), "B6 B5 | 1:B4,B2; 2:B1", &[flush(&[12, 13, 14])]);
+    t.row(&writes(&[5]), "B1 B6 | 1:B5,B4,B2", &[]);
+    // Ten writes of lookup and move; B1 to B5 fell off SI; one victim.
+    assert_eq!(t.policy.memory_accesses(), 10 * 2 + 5 + 1);
+}
+
+/// "If all D are empty, the LRU of SI" (specs §5.3), whatever its size; of the largest cold clusters the LRU.
+#[test]
+fn clc_victims() {
+    let mut t = Table::new("clc:si_max=3", 4, 4);
+    t.row(&writes(&[0, 4, 5, 8]), "B2 B1 B0 | ", &[]);
+    t.row(&writes(&[9]), "B2 B1 | ", &[flush(&[0])]);
+    let mut t = Table::new("clc:si_max=1", 5, 4);
+    t.row(&writes(&[0, 1, 4, 5, 8]), "B2 | 2:B1,B0", &[]);
+    t.row(&writes(&[12]), "B3 | 1:B2; 2:B1", &[flush(&[0, 1])]);
+}
+
+/// The default: a tenth of the clusters buffered, rounded up, at the time of the write.
+#[test]
+fn clc_share() {
+    let mut t = Table::new("clc", 12, 4);
+    let pages: Vec<u32> = (0..10).map(|cluster| 4 * cluster).collect();
+    t.row(&writes(&pages), "B9 | 1:B8,B7,B6,B5,B4,B3,B2,B1,B0", &[]);
+    t.row(&writes(&[40]), "B10 B9 | 1:B8,B7,B6,B5,B4,B3,B2,B1,B0", &[]);
+    t.row(&writes(&[1]), "B0 B10 | 1:B9,B8,B7,B6,B5,B4,B3,B2,B1", &[]);
+    // Down to ten clusters: only one in SI again.
+    t.row(&writes(&[2]), "B0 | 1:B10,B9,B8,B7,B6,B5,B4,B3,B2", &[flush(&[4])]);
+    t.row(&writes(&[41]), "B10 | 1:B9,B8,B7,B6,B5,B4,B3; 3:B0", &[flush(&[8])]);
+}
+
+/// Reads move nothing and are not cached; a trimmed cluster enters the list of its new size as the most recent, or
+/// keeps its place in SI.
+#[test]
+fn clc_reads_and_trims() {
+    let accesses = [Access::write(0), Access::write(1), Access::write(4), Access::write(8), Access::write(9)];
+    let mut t = Table::new("clc:si_max=1", 8, 4);
+    t.row(&accesses, "B2 | 1:B1; 2:B0", &[]);
+    t.row(&[Access::read(0), Access::read(2)], "B2 | 1:B1; 2:B0", &[]);
+    let mut left = Vec::new();
+    for (page, state) in [(1, "B2 | 1:B0,B1"), (8, "B2 | 1:B0,B1"), (0, "B2 | 1:B1"), (9, " | 1:B1")] {
+        t.model.notify(Notice::Trim { page: PageNo(page) }, &mut left);
+        assert_eq!(t.model.state(), state);
+    }
+}
+
+/// Specs §5.4, at t = 7 and before; then at t = 8, where the IUG is empty.
+#[test]
+fn pud_lru() {
+    let mut t = Table::new("pud-lru:threshold=2", 5, 4);
+    t.row(&writes(&[4]), "t=2: B1{4} none 1 1 FUG", &[]);
+    t.row(&writes(&[8]), "t=3: B1{4} none 2 2 FUG; B2{8} none 1 1 FUG", &[]);
+    t.row(&writes(&[5]), "t=4: B1{4,5} 1 1 1 FUG; B2{8} none 2 2 FUG", &[]);
+    t.row(&writes(&[12, 13]), "t=6: B1{4,5} 1 3 2 FUG; B2{8} none 4 4 IUG; B3{12,13} 0 1 0.5 FUG", &[]);
+    t.row(&writes(&[4]), "t=7: B1{4,5} 1.5 1 1.25 FUG; B2{8} none 5 5 IUG; B3{12,13} 0 2 1 FUG", &[]);
+    t.row(&writes(&[16]), "t=8: B1{4,5} 1.5 2 1.75 FUG; B3{12,13} 0 3 1.5 FUG; B4{16} none 1 1 FUG", &[flush(&[8])]);
+    // Seven writes of lookup and update; three blocks were inspected for the victim.
+    assert_eq!(t.policy.memory_accesses(), 7 * 2 + 3);
+    t.row(&writes(&[20]), "t=9: B3{12,13} 0 4 2 FUG; B4{16} none 2 2 FUG; B5{20} none 1 1 FUG", &[flush(&[4, 5])]);
+}
+
+/// The same with T the mean PUD: 7.25 / 3 at t = 7, 4.25 / 3 at t = 8, where two blocks of the same size are above it.
+#[test]
+fn pud_lru_mean() {
+    let mut t = Table::new("pud-lru", 5, 4);
+    t.row(&writes(&[4, 8, 5, 12, 13, 4]), "t=7: B1{4,5} 1.5 1 1.25 FUG; B2{8} none 5 5 IUG; B3{12,13} 0 2 1 FUG", &[]);
+    t.row(&writes(&[16]), "t=8: B1{4,5} 1.5 2 1.75 IUG; B3{12,13} 0 3 1.5 IUG; B4{16} none 1 1 FUG", &[flush(&[8])]);
+    t.row(&writes(&[20]), "t=9: B3{12,13} 0 4 2 IUG; B4{16} none 2 2 IUG; B5{20} none 1 1 FUG", &[flush(&[4, 5])]);
+    t.row(
+        &[Access::read(12), Access::read(21)],
+        "t=9: B3{12,13} 0 4 2 IUG; B4{16} none 2 2 IUG; B5{20} none 1 1 FUG",
+        &[],
+    );
+}
+
+/// Of the IUG the largest block although others have larger PUDs; of equal PUDs the block written earlier, in either
+/// group.
+#[test]
+fn pud_lru_order() {
+    let mut t = Table::new("pud-lru:threshold=0", 4, 4);
+    t.row(&writes(&[0, 4, 8, 9]), "t=5: B0{0} none 4 4 IUG; B1{4} none 3 3 IUG; B2{8,9} 0 1 0.5 IUG", &[]);
+    t.row(&writes(&[12]), "t=6: B0{0} none 5 5 IUG; B1{4} none 4 4 IUG; B3{12} none 1 1 IUG", &[flush(&[8, 9])]);
+    for (spec, group) in [("pud-lru", "FUG"), ("pud-lru:threshold=0", "IUG"), ("pud-lru:threshold=5", "FUG")] {
+        let mut t = Table::new(spec, 2, 4);
+        t.row(&writes(&[0, 0, 4, 4, 0]), &format!("t=6: B0{{0}} 1 1 1 {group}; B1{{4}} 0 2 1 {group}"), &[]);
+        let mut left = Vec::new();
+        t.policy.access(Access::write(8), &mut left);
+        assert_eq!(left, [flush(&[4])], "{spec}");
+    }
+}
+
+/// UD is rounded down to a 4096th: here a third, so that the PUD is below the threshold of 2/3 and not at it.
+#[test]
+fn pud_lru_rounds_the_mean_distance() {
+    let mut t = Table::new("pud-lru:threshold=0.6666", 2, 4);
+    t.row(&writes(&[0, 0, 0, 4, 0]), "t=6: B0{0} 0.333251953125 1 0.6666259765625 IUG; B1{4} none 2 2 IUG", &[]);
+    let mut t = Table::new("pud-lru:threshold=0.66665", 2, 4);
+    t.row(&writes(&[0, 0, 0, 4, 0]), "t=6: B0{0} 0.333251953125 1 0.6666259765625 FUG; B1{4} none 2 2 IUG", &[]);
+}
+
 /// The state of LB-CLOCK's Fig. 2(a). The recency bits of B7, B2, B1 and B4 are cleared by a whole turn of the hand for
 /// page 20, which evicts B4 (so `prev` is 4) and leaves the hand at B7; writing page 29 sets the bit of B7 again.
 const FIGURE_2A: [u32; 12] = [28, 10, 4, 6, 19, 16, 17, 18, 20, 22, 23, 29];
@@ -255,12 +361,24 @@ fn the_current_block_may_be_the_victim() {
     t.row(&writes(&[0, 1, 4]), "B1{4} B0{0,1}", &[]);
     t.row(&writes(&[2]), "B0{0,1,2}", &[flush(&[4])]);
     t.row(&writes(&[3]), "B0{3}", &[flush(&[0, 1, 2])]);
+    let mut t = Table::new("clc:si_max=1:protect_current=true", 3, 4);
+    t.row(&writes(&[0, 1, 4]), "B1 | 2:B0", &[]);
+    t.row(&writes(&[2]), "B0 | ", &[flush(&[4])]);
+    let mut t = Table::new("clc:si_max=1", 3, 4);
+    t.row(&writes(&[0, 1, 4]), "B1 | 2:B0", &[]);
+    t.row(&writes(&[2]), "B0 | 1:B1", &[flush(&[0, 1])]);
+    let mut t = Table::new("pud-lru:threshold=0:protect_current=true", 3, 4);
+    t.row(&writes(&[0, 1, 4]), "t=4: B0{0,1} 0 2 1 IUG; B1{4} none 1 1 IUG", &[]);
+    t.row(&writes(&[2]), "t=5: B0{0,1,2} 0.5 1 0.75 IUG", &[flush(&[4])]);
+    let mut t = Table::new("pud-lru:threshold=0", 3, 4);
+    t.row(&writes(&[0, 1, 4]), "t=4: B0{0,1} 0 2 1 IUG; B1{4} none 1 1 IUG", &[]);
+    t.row(&writes(&[2]), "t=5: B1{4} none 2 2 IUG; B0{2} none 1 1 IUG", &[flush(&[0, 1])]);
 }
 
 /// Growing the page space later, or asking for less, changes nothing that is held.
 #[test]
 fn growing_keeps_the_content() {
-    for spec in ["lru", "clock", "fab", "bplru", "lb-clock"] {
+    for spec in ["lru", "clock", "fab", "bplru", "clc", "pud-lru", "lb-clock"] {
         let mut policy = driven(spec, BufferConfig { capacity_pages: 4, pages_per_block: 4 }, 3);
         let mut left = Vec::new();
         policy.access(Access::write(2), &mut left);

@@ -214,7 +214,9 @@ impl PageSpace {
         }
         if (split.first + split.pages) >> VOLUME_PAGES_LOG2 != 0 {
             let page = self.geometry.page_bytes();
-            return Err(SpaceError::Address { offset: split.first * page, len: split.pages * page });
+            // In whole pages a range may reach, and that of a discard even begin, where 64 bits end.
+            let bytes = |pages: u64| pages.saturating_mul(page);
+            return Err(SpaceError::Address { offset: bytes(split.first), len: bytes(split.pages) });
         }
         Ok(())
     }
@@ -414,7 +416,11 @@ mod tests {
     fn an_address_beyond_any_volume_is_an_error() {
         let g = PageGeometry::new(512, 4).unwrap();
         let mut space = PageSpace::unbounded(g);
-        let error = space.place(0, g.split(u64::MAX - 10, 5), &mut Vec::new()).unwrap_err();
-        assert!(error.to_string().contains("2^40 pages"), "{error}");
+        for (offset, len) in [(u64::MAX - 10, 5), (1, u64::MAX), (u64::MAX, u64::MAX)] {
+            let error = space.place(0, g.split(offset, len), &mut Vec::new()).unwrap_err();
+            assert!(error.to_string().contains("2^40 pages"), "{error}");
+            let error = space.place_discard(0, g.split(offset, len).whole(), &mut Vec::new()).unwrap_err();
+            assert!(error.to_string().contains("2^40 pages"), "{error}");
+        }
     }
 }

@@ -15,7 +15,8 @@ use mixed::mixed;
 
 const TABLE: &str = include_str!("golden/counters.tsv");
 const PAGE: u64 = 4096;
-const POLICIES: [&str; 7] = ["none", "lru", "clock", "fab", "bplru", "bplru:padding=never", "lb-clock"];
+const POLICIES: [&str; 9] =
+    ["none", "lru", "clock", "fab", "bplru", "bplru:padding=never", "lb-clock", "clc", "pud-lru"];
 const CACHE_PAGES: [u64; 6] = [1, 16, 64, 256, 1024, 2048];
 
 /// 20,000 requests to 6,000 pages.

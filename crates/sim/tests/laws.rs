@@ -13,7 +13,7 @@ use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
 use in_memory::{experiment, run};
 use mixed::{PAGE, mixed};
 
-const POLICIES: [&str; 13] = [
+const POLICIES: [&str; 17] = [
     "none",
     "lru",
     "lru:reads=bypass",
@@ -24,12 +24,16 @@ const POLICIES: [&str; 13] = [
     "bplru",
     "bplru:padding=never:compensation=off",
     "bplru:padding=0.5:seq_detect=last_page_full",
+    "clc",
+    "clc:si_max=3:padding=0.5",
+    "pud-lru",
+    "pud-lru:threshold=100:padding=always",
     "lb-clock",
     "lb-clock:opt_preempt=false:opt_seq=false:candidate_rule=all_zero",
     "lb-clock:read_sets_bit=true:insert_anchor=current_hand",
 ];
 /// Policies that hold dirty pages only, so that every page that enters leaves as a write or a trim.
-const WRITE_BUFFERS: [&str; 4] = ["none", "bplru", "lb-clock", "fab:reads=bypass"];
+const WRITE_BUFFERS: [&str; 6] = ["none", "bplru", "clc", "pud-lru", "lb-clock", "fab:reads=bypass"];
 const CACHES: [u64; 3] = [4 * PAGE, 100 * PAGE, 600 * PAGE];
 const PAGES_PER_BLOCK: u64 = 16;
 const REQUESTS: usize = 6_000;

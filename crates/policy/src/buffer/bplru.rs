@@ -47,13 +47,28 @@ pub struct Bplru {
     memory_accesses: u64,
 }
 
-const PADDING: ParamSpec = ParamSpec {
+/// The parameter of the write buffers by block about the missing pages of a victim.
+pub(super) const PADDING: ParamSpec = ParamSpec {
     name: "padding",
     default: "always",
     values: "always, never, or a share f of 0 to 1: if at least f·N pages are buffered",
     unit: "share of a block",
     help: "whether the missing pages of a victim are read and written with it",
 };
+
+/// The smallest number of buffered pages, of `n` in a block, with which a victim is padded; `n + 1` where none is.
+pub(super) fn pad_from(n: u32, params: &Params) -> Result<u32, PolicyError> {
+    match params.text(PADDING.name) {
+        "always" => Ok(0),
+        "never" => Ok(n + 1),
+        share => {
+            let share = share.parse::<f64>().ok().filter(|f| (0.0..=1.0).contains(f));
+            let share = share.ok_or_else(|| params.refuse(PADDING.name))?;
+            // The quotient is rounded as the share was: 7 / 100 is 0.07, whereas 0.07 * 100 is more than 7.
+            Ok((0..=n).find(|&pages| f64::from(pages) / f64::from(n) >= share).unwrap_or(n))
+        }
+    }
+}
 
 const COMPENSATION: ParamSpec = ParamSpec {
     name: "compensation",
@@ -82,16 +97,6 @@ impl Registered for Bplru {
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         let n = config.pages_per_block;
-        let pad_from = match params.text(PADDING.name) {
-            "always" => 0,
-            "never" => n + 1,
-            share => {
-                let share = share.parse::<f64>().ok().filter(|f| (0.0..=1.0).contains(f));
-                let share = share.ok_or_else(|| params.refuse(PADDING.name))?;
-                // The quotient is rounded as the share was: 7 / 100 is 0.07, whereas 0.07 * 100 is more than 7.
-                (0..=n).find(|&pages| f64::from(pages) / f64::from(n) >= share).unwrap_or(n)
-            }
-        };
         let detect = params.choice(
             SEQ_DETECT.name,
             &[("ordered", Compensation::Ordered), ("last_page_full", Compensation::LastPageFull)],
@@ -100,7 +105,7 @@ impl Registered for Bplru {
             pages_per_block: n,
             capacity: config.capacity_pages,
             len: 0,
-            pad_from,
+            pad_from: pad_from(n, params)?,
             compensation: if params.switch(COMPENSATION.name)? { detect } else { Compensation::Off },
             protect_current: params.switch(PROTECT_CURRENT.name)?,
             cached: PageBits::new(n),

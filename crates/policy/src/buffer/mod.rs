@@ -9,25 +9,31 @@
 
 mod bplru;
 mod bypass;
+mod clc;
 mod clock;
 mod evictions;
 mod fab;
 mod lb_clock;
 mod lru;
+mod max_tree;
 mod page_bits;
 mod params;
+mod pud_lru;
 mod registry;
+mod size_set;
 
 use destage_plan::PageNo;
 
 pub use bplru::Bplru;
 pub use bypass::Bypass;
+pub use clc::Clc;
 pub use clock::Clock;
 pub use evictions::{Evictions, Group, Kind, Wait};
 pub use fab::Fab;
 pub use lb_clock::LbClock;
 pub use lru::Lru;
 pub use params::{ParamSpec, Params, PolicyError, PolicySpec};
+pub use pud_lru::PudLru;
 pub use registry::{EvictionUnit, PolicyInfo, Registered, Visitor, build, info, policies};
 
 /// The size of a buffer and of the blocks it may group pages by.

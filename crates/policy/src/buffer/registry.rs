@@ -1,7 +1,8 @@
 //! The one place where the policies are listed.
 
 use super::{
-    Bplru, Buffer, BufferConfig, Bypass, Clock, Fab, LbClock, Lru, ParamSpec, Params, PolicyError, PolicySpec,
+    Bplru, Buffer, BufferConfig, Bypass, Clc, Clock, Fab, LbClock, Lru, ParamSpec, Params, PolicyError, PolicySpec,
+    PudLru,
 };
 
 /// What a policy evicts at once.
@@ -81,7 +82,7 @@ macro_rules! register {
     };
 }
 
-register!(Bypass, Lru, Clock, Fab, Bplru, LbClock);
+register!(Bypass, Lru, Clock, Fab, Bplru, Clc, PudLru, LbClock);
 
 /// The policy of this name.
 pub fn info(name: &str) -> Result<&'static PolicyInfo, PolicyError> {

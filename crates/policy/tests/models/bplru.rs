@@ -8,13 +8,13 @@ use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outc
 use super::{Block, Left, Model, Objections, param, switch};
 
 /// A share as the exact fraction that its decimal digits say.
-struct Share {
-    numerator: u64,
-    denominator: u64,
+pub(super) struct Share {
+    pub(super) numerator: u64,
+    pub(super) denominator: u64,
 }
 
 impl Share {
-    fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let denominator = 10_u64.pow(fraction.len() as u32);
         let digits = format!("{whole}{fraction}");
@@ -22,9 +22,29 @@ impl Share {
     }
 }
 
-enum Padding {
+/// Which victims are padded.
+pub(super) enum Padding {
     Never,
     IfAtLeast(Share),
+}
+
+impl Padding {
+    pub(super) fn parse(text: &str) -> Self {
+        match text {
+            "always" => Self::IfAtLeast(Share::parse("0")),
+            "never" => Self::Never,
+            share => Self::IfAtLeast(Share::parse(share)),
+        }
+    }
+
+    pub(super) fn applies(&self, block: &Block, pages_per_block: u32) -> bool {
+        match self {
+            Self::Never => false,
+            Self::IfAtLeast(share) => {
+                block.pages.len() as u64 * share.denominator >= share.numerator * pages_per_block as u64
+            }
+        }
+    }
 }
 
 #[derive(PartialEq)]
@@ -50,11 +70,7 @@ impl BplruModel {
             list: Vec::new(),
             pages_per_block: config.pages_per_block,
             capacity: config.capacity_pages,
-            padding: match param(spec, "padding", "always") {
-                "always" => Padding::IfAtLeast(Share::parse("0")),
-                "never" => Padding::Never,
-                share => Padding::IfAtLeast(Share::parse(share)),
-            },
+            padding: Padding::parse(param(spec, "padding", "always")),
             compensation: switch(spec, "compensation", true),
             detect: match param(spec, "seq_detect", "ordered") {
                 "ordered" => Detect::Ordered,
@@ -69,14 +85,8 @@ impl BplruModel {
     fn give_up(&mut self, at: usize, out: &mut Vec<Left>) {
         let block = self.list.remove(at);
         let cached: Vec<u32> = block.pages.keys().copied().collect();
-        let padded = match &self.padding {
-            Padding::Never => false,
-            Padding::IfAtLeast(share) => {
-                cached.len() as u64 * share.denominator >= share.numerator * self.pages_per_block as u64
-            }
-        };
         let missing = block.missing(self.pages_per_block);
-        if padded && !missing.is_empty() {
+        if self.padding.applies(&block, self.pages_per_block) && !missing.is_empty() {
             out.push(Left::part(Kind::Pad, &missing));
         }
         out.push(Left::unit(Kind::Flush, &cached));

@@ -5,11 +5,13 @@
 
 mod block;
 mod bplru;
+mod clc;
 mod clock;
 mod fab;
 mod lb_clock;
 mod lru;
 mod none;
+mod pud_lru;
 
 use std::collections::BTreeSet;
 
@@ -17,11 +19,13 @@ use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outc
 
 pub(crate) use block::Block;
 pub(crate) use bplru::BplruModel;
+pub(crate) use clc::ClcModel;
 pub(crate) use clock::ClockModel;
 pub(crate) use fab::FabModel;
 pub(crate) use lb_clock::LbClockModel;
 pub(crate) use lru::LruModel;
 pub(crate) use none::NoneModel;
+pub(crate) use pud_lru::PudLruModel;
 
 /// A group of pages that leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +104,8 @@ pub(crate) fn model(spec: &str, config: BufferConfig) -> Box<dyn Model> {
         Some("clock") => Box::new(ClockModel::new(spec, config)),
         Some("fab") => Box::new(FabModel::new(spec, config)),
         Some("bplru") => Box::new(BplruModel::new(spec, config)),
+        Some("clc") => Box::new(ClcModel::new(spec, config)),
+        Some("pud-lru") => Box::new(PudLruModel::new(spec, config)),
         Some("lb-clock") => Box::new(LbClockModel::new(spec, config)),
         other => panic!("there is no model of {other:?}"),
     }
