@@ -49,3 +49,34 @@ impl Bar {
         self.bar.finish_and_clear();
     }
 }
+
+/// A line of text that changes, for what has no known end.
+pub struct Line {
+    bar: ProgressBar,
+}
+
+impl Line {
+    /// A line, hidden where nobody would see it.
+    pub fn new() -> Self {
+        let seen = std::io::stderr().is_terminal();
+        // Often enough to see that it lives.
+        let target = if seen { ProgressDrawTarget::stderr_with_hz(4) } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+
+    /// Shows a text, if anybody can see it.
+    pub fn show(&self, text: impl FnOnce() -> String) {
+        if !self.bar.is_hidden() {
+            self.bar.set_message(text());
+        }
+    }
+
+    /// Takes the line away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -313,7 +313,7 @@ fn made_up_traces_are_reproducible() {
 #[test]
 fn the_lists_are_complete() {
     let policies = quietly(&["policies"]);
-    for name in ["none", "lru", "clock", "fab", "bplru", "lb-clock", "opt_preempt", "seq_detect"] {
+    for name in ["none", "lru", "clock", "fab", "bplru", "clc", "pud-lru", "lb-clock", "opt_preempt", "si_max"] {
         assert!(policies.contains(name), "{name}");
     }
     let formats = quietly(&["trace", "formats"]);

@@ -2,13 +2,14 @@
 //! experiments and workloads that they describe.
 //!
 //! [`Settings`] holds what was given and remembers where, so that an error names the flag or the file and line;
-//! [`sim`] and [`synth`] say which keys there are and what they mean.
+//! [`sim`], [`synth`] and [`workload`] say which keys there are and what they mean.
 
 mod error;
 pub mod quantity;
 mod settings;
 pub mod sim;
 pub mod synth;
+pub mod workload;
 
 pub use error::ScenarioError;
-pub use settings::{Key, Settings, Takes};
+pub use settings::{Key, Settings, Takes, line_of, read};

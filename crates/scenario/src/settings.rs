@@ -258,7 +258,7 @@ impl Settings {
 }
 
 /// Reads a scenario file, which must be a text of reasonable size.
-pub(crate) fn read(file: &Path) -> Result<String, ScenarioError> {
+pub fn read(file: &Path) -> Result<String, ScenarioError> {
     use std::io::Read;
     let wrong = |what: String| ScenarioError::new(what).at(file.display());
     let opened = std::fs::File::open(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
@@ -275,7 +275,7 @@ pub(crate) fn read(file: &Path) -> Result<String, ScenarioError> {
 }
 
 /// The line, from 1, of a byte of a text.
-pub(crate) fn line_of(text: &str, offset: usize) -> usize {
+pub fn line_of(text: &str, offset: usize) -> usize {
     1 + text.get(..offset).unwrap_or(text).matches('\n').count()
 }
 

@@ -1,18 +1,21 @@
 //! The settings of `destage sim`, and the experiment they describe.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use destage_plan::{Nanos, PageGeometry};
 use destage_policy::buffer::PolicySpec;
 use destage_sim::experiment::{
-    AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Resources, RunConfig, Subpage, TrimMode, Warmup,
+    AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Resources, RunConfig, Subpage, TrimMode,
+    Warmup,
 };
 use destage_sim::feed::{Ops, Speed, Volumes};
 use destage_sim::space::LbaOverflow;
 use destage_sim::ssd::{PRESETS, SsdConfig, StartState};
-use destage_trace::{FormatSpec, OpenOptions};
+use destage_trace::{FormatSpec, OpenOptions, Place, TraceError};
 
 use crate::quantity as q;
+use crate::synth::WORKLOAD_SET;
+use crate::workload::Workload;
 use crate::{Key, ScenarioError, Settings};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -20,6 +23,8 @@ type Result<T> = std::result::Result<T, ScenarioError>;
 /// Every setting of `destage sim`.
 pub const SIM: &[Key] = &[
     Key::one("trace", "FILE", "", "The trace; - for the standard input. In a scenario file relative to that file"),
+    Key::one("workload", "NAME|FILE", "", "A synthetic workload in place of a trace; see `destage trace workloads`"),
+    Key::one("workload-set", "KEY=VALUE ...", "", WORKLOAD_SET),
     Key::one("format", "FORMAT", "", "Its format where the content does not decide; see `destage trace formats`"),
     Key::switch("lenient", "false", "Leave out and count lines that cannot be read"),
     Key::one("limit", "REQUESTS", "", "Read at most so many requests"),
@@ -105,21 +110,73 @@ const MAX_BUFFER_LATENCY: Nanos = Nanos(1_000_000_000);
 /// Settings that only the SSD looks at, apart from its table.
 const TIMED: &[&str] = &["start", "lba-overflow", "host", "max-backlog", "buffer-latency", "subpage"];
 
-/// The trace and how to open it.
-pub struct TraceSettings {
-    /// The file, or `-`.
-    pub file: PathBuf,
-    /// Format and leniency.
-    pub options: OpenOptions,
+/// Where the requests come from.
+#[derive(Clone, Debug)]
+pub enum Requests {
+    /// A trace.
+    File {
+        /// The file, or `-`.
+        file: PathBuf,
+        /// Format and leniency.
+        options: OpenOptions,
+    },
+    /// A workload, generated anew in each pass.
+    Workload(Box<Workload>),
 }
 
-/// The trace that the settings name.
-pub fn trace(settings: &Settings) -> Result<TraceSettings> {
-    let Some(file) = settings.path("trace")? else {
-        return Err(ScenarioError::new("which trace? give --trace FILE, or set trace in a scenario file"));
-    };
-    let format = settings.optional("format", str::parse::<FormatSpec>)?;
-    Ok(TraceSettings { file, options: OpenOptions { format, lenient: settings.one("lenient", q::switch)? } })
+impl Requests {
+    /// The trace's file or the workload's name, as the user gave it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::File { file, .. } => file.display().to_string(),
+            Self::Workload(workload) => workload.name().to_owned(),
+        }
+    }
+
+    /// Begins to read or generate them; the standard input can be read only in the first pass, 0.
+    pub fn open(&self, pass: u32) -> std::result::Result<Input, TraceError> {
+        match self {
+            Self::File { file, .. } if pass > 0 && file == Path::new("-") => Err(TraceError::new(
+                file,
+                Place::File,
+                "the standard input can be read only once, and these devices do not fit into memory together; \
+                 raise --memory, run fewer policies and sizes at a time, or give a file",
+            )),
+            Self::File { file, options } => {
+                let trace = destage_trace::open(file, options)?;
+                Ok(Input { format: trace.format().name().to_owned(), source: Box::new(trace) })
+            }
+            Self::Workload(workload) => {
+                let failed =
+                    |error: ScenarioError| TraceError::new(Path::new(workload.name()), Place::File, error.to_string());
+                Ok(Input { format: "workload".to_owned(), source: Box::new(workload.open().map_err(failed)?) })
+            }
+        }
+    }
+}
+
+/// The trace or the workload that the settings name.
+pub fn requests(settings: &Settings) -> Result<Requests> {
+    let workload = Workload::of(settings)?;
+    let file = settings.path("trace")?;
+    match (file, workload) {
+        (Some(_), Some(_)) => Err(ScenarioError::new("'trace' and 'workload' are both given; leave one of them out")),
+        (None, None) => Err(ScenarioError::new(
+            "which trace? give --trace FILE or --workload NAME, or set trace or workload in a scenario file",
+        )),
+        (Some(file), None) => {
+            let format = settings.optional("format", str::parse::<FormatSpec>)?;
+            Ok(Requests::File { file, options: OpenOptions { format, lenient: settings.one("lenient", q::switch)? } })
+        }
+        (None, Some(workload)) => {
+            if let Some(key) = ["format", "lenient"].into_iter().find(|key| settings.is_given(key)) {
+                return Err(ScenarioError::new(format_args!("'{key}' has no meaning for a workload")));
+            }
+            // What is wrong with it shall be known now.
+            workload.open()?;
+            Ok(Requests::Workload(Box::new(workload)))
+        }
+    }
 }
 
 fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::result::Result<T, String> {
@@ -232,12 +289,14 @@ fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
 /// The settings that say what was simulated: not those that results carry under a name of their own, and not those that
 /// decide only how it is done or shown.
 fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, String)> {
-    const ELSEWHERE: &[&str] = &["trace", "format", "policy", "cache", "page", "pages-per-block", "device", "start"];
+    const ELSEWHERE: &[&str] =
+        &["trace", "workload", "format", "policy", "cache", "page", "pages-per-block", "device", "start"];
     const WITHOUT_INFLUENCE: &[&str] = &["json", "csv", "timing", "progress", "threads", "memory"];
     let tells = |name: &str| {
         let table = name.split_once('.').map(|(table, _)| table);
         !ELSEWHERE.contains(&name)
             && !WITHOUT_INFLUENCE.contains(&name)
+            && (name != "lenient" || !settings.is_given("workload"))
             && table.is_none_or(|table| table == device)
             && (device == "ssd" || !TIMED.contains(&name))
     };
@@ -245,7 +304,7 @@ fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, Strin
 }
 
 /// The experiment that the settings describe.
-pub fn experiment(settings: &Settings, trace: &TraceSettings) -> Result<Experiment> {
+pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment> {
     let page = settings.one("page", q::bytes)?;
     let pages_per_block = settings.one("pages-per-block", q::count)?;
     let geometry = PageGeometry::new(page, pages_per_block).map_err(ScenarioError::new)?;
@@ -273,7 +332,7 @@ pub fn experiment(settings: &Settings, trace: &TraceSettings) -> Result<Experime
     let (times, per) = settings.one("speed", q::factor)?;
     let warmup = settings.one("warmup", parse_warmup)?;
     Ok(Experiment {
-        trace: trace.file.display().to_string(),
+        trace: requests.name(),
         geometry,
         policies: settings.all("policy", str::parse::<PolicySpec>)?,
         caches: settings.all("cache", q::bytes)?,

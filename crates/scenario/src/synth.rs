@@ -2,14 +2,14 @@
 
 use std::num::NonZeroU64;
 
-use destage_trace::SynthSpec;
+use destage_trace::{Length, SynthSpec};
 
 use crate::quantity as q;
+use crate::workload::Workload;
 use crate::{Key, ScenarioError, Settings};
 
-/// The settings of `destage trace synth`.
-pub const SYNTH: &[Key] = &[
-    Key::one("length", "REQUESTS|TIME", "100000", "How many requests, or for how long: 60s"),
+/// The settings of one stream of requests.
+pub(crate) const STREAM: [Key; 10] = [
     Key::one("sizes", "SIZE:WEIGHT,...", "4KiB:1", "Request sizes and their weights"),
     Key::one("read", "PERCENT", "0", "Share of reads"),
     Key::one("discard", "PERCENT", "0", "Share of discards"),
@@ -24,20 +24,57 @@ pub const SYNTH: &[Key] = &[
         "footprint",
         "FOOTPRINT",
         "uniform",
-        "Where the others go: uniform, zipf:ALPHA[,scattered], or hot-cold:SPACE%,ACCESSES%",
+        "Where the others go: uniform, zipf:ALPHA[,scattered], hot-cold:SPACE%,ACCESSES%, clusters:ALPHA,SIZE[,INNER], \
+         drift:WINDOW,REQUESTS, or append:STREAMS,EXTENT",
     ),
     Key::one("align", "SIZE", "4KiB", "Alignment of random addresses"),
     Key::one("space", "SIZE", "1GiB", "Size of each volume"),
     Key::one("volumes", "COUNT[:PERCENT]", "1", "Volumes, and the first one's share of the requests"),
     Key::one("flush-every", "WRITES", "0", "A flush after every so many writes; 0 for none"),
-    Key::one("seed", "SEED", "1", "Which of the traces with these properties"),
-    Key::one("level", "LEVEL", "3", "Compression level of the native format, 1 to 22"),
 ];
+
+/// The keys of `a`, then those of `b`.
+pub(crate) const fn joined<const A: usize, const B: usize, const N: usize>(a: [Key; A], b: [Key; B]) -> [Key; N] {
+    assert!(A + B == N, "the length of the joined list is that of both");
+    let mut all = [a[0]; N];
+    let mut i = 0;
+    while i < N {
+        all[i] = if i < A { a[i] } else { b[i - A] };
+        i += 1;
+    }
+    all
+}
+
+/// The settings of `destage trace synth`.
+pub const SYNTH: &[Key] = &joined::<10, 5, 15>(
+    STREAM,
+    [
+        Key::one("length", "REQUESTS|TIME", "100000", "How many requests, or for how long: 60s"),
+        Key::one("seed", "SEED", "1", "Which of the traces with these properties"),
+        Key::one("level", "LEVEL", "3", "Compression level of the native format, 1 to 22"),
+        Key::one(
+            "workload",
+            "NAME|FILE",
+            "",
+            "A workload in place of one stream, see `destage trace workloads`; other settings change it",
+        ),
+        Key::one("workload-set", "KEY=VALUE ...", "", WORKLOAD_SET),
+    ],
+);
+
+/// What the key `workload-set` does.
+pub(crate) const WORKLOAD_SET: &str =
+    "Changes to the workload: length, seed, or part.N.KEY of part N from 0 (one part: KEY)";
 
 /// The trace that the settings describe; the generator checks how its values go together.
 pub fn spec(settings: &Settings) -> Result<SynthSpec, ScenarioError> {
+    stream(settings, settings.one("length", str::parse)?, settings.one("seed", q::count)?)
+}
+
+/// The stream that settings with the keys of [`STREAM`] describe.
+pub(crate) fn stream(settings: &Settings, length: Length, seed: u64) -> Result<SynthSpec, ScenarioError> {
     Ok(SynthSpec {
-        length: settings.one("length", str::parse)?,
+        length,
         sizes: settings.one("sizes", str::parse)?,
         read_share: settings.one("read", str::parse)?,
         discard_share: settings.one("discard", str::parse)?,
@@ -48,8 +85,21 @@ pub fn spec(settings: &Settings) -> Result<SynthSpec, ScenarioError> {
         space: settings.one("space", q::bytes)?,
         volumes: settings.one("volumes", str::parse)?,
         flush_every: settings.one("flush-every", q::count).map(NonZeroU64::new)?,
-        seed: settings.one("seed", q::count)?,
+        seed,
     })
+}
+
+/// The workload that the settings name, if they name one: settings of a stream that are given as well change it.
+pub fn workload(settings: &Settings) -> Result<Option<Workload>, ScenarioError> {
+    let Some(mut workload) = Workload::of(settings)? else {
+        return Ok(None);
+    };
+    for (name, value) in settings.in_force() {
+        if settings.is_given(&name) && !["workload", "workload-set", "level"].contains(&name.as_str()) {
+            workload.set(&format!("{name}={value}"))?;
+        }
+    }
+    Ok(Some(workload))
 }
 
 /// The compression level of the file.

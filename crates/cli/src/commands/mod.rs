@@ -1,6 +1,8 @@
 //! The commands of the one binary.
 
+mod export;
 mod policies;
+mod record;
 mod schema;
 mod sim;
 mod trace;

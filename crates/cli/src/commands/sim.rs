@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::{ArgMatches, Command};
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::sim::{self, SIM};
-use destage_sim::experiment::{Input, Progress};
+use destage_sim::experiment::Progress;
 use destage_sim::result::RunResult;
 
 use crate::flags;
@@ -31,8 +31,8 @@ type Writer = fn(&mut dyn Write, &[RunResult]) -> Result<()>;
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let settings = flags::settings(SIM, matches)?;
-    let trace = sim::trace(&settings)?;
-    let experiment = sim::experiment(&settings, &trace)?;
+    let requests = sim::requests(&settings)?;
+    let experiment = sim::experiment(&settings, &requests)?;
     let resources = sim::resources(&settings)?;
     let (json, csv) = (settings.path("json")?, settings.path("csv")?);
     let to_stdout = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(std::path::Path::new("-"));
@@ -51,18 +51,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let started = Instant::now();
     let mut passes = 0;
     let mut open = || {
+        let input = requests.open(passes);
         passes += 1;
-        let trace = if passes > 1 && trace.file == std::path::Path::new("-") {
-            Err(destage_trace::TraceError::new(
-                &trace.file,
-                destage_trace::Place::File,
-                "the standard input can be read only once, and these devices do not fit into memory together; \
-                 raise --memory, run fewer policies and sizes at a time, or give a file",
-            ))
-        } else {
-            destage_trace::open(&trace.file, &trace.options)
-        }?;
-        Ok(Input { format: trace.format().name().to_owned(), source: Box::new(trace) })
+        input
     };
     let report = experiment.run(resources, &mut open, &|progress: Progress| bar.show(progress));
     bar.finish();

@@ -8,12 +8,15 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use destage_plan::PageGeometry;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::synth::{self, SYNTH};
+use destage_scenario::workload::{self, Workload};
+use destage_sim::measure::{Latency, LatencySummary};
 use destage_trace::{
-    FORMATS, FormatSpec, NATIVE_DEFAULT_LEVEL, NativeWriter, OpenOptions, Request, Source, Synth, Trace, TraceStat,
-    TraceSummary,
+    EXPORTS, ExportSpec, FORMATS, FormatId, FormatSpec, LATENCY_UNKNOWN, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter,
+    OpenOptions, Request, Source, Synth, Trace, TraceStat, TraceSummary,
 };
 use serde_json::json;
 
+use super::{export, record};
 use crate::flags;
 use crate::output;
 
@@ -24,7 +27,7 @@ fn input_args() -> [Arg; 2] {
     ]
 }
 
-fn level_arg() -> Arg {
+pub(super) fn level_arg() -> Arg {
     Arg::new("level")
         .long("level")
         .value_name("LEVEL")
@@ -49,10 +52,18 @@ pub fn command() -> Command {
         )
         .subcommand(
             Command::new("convert")
-                .about("Write a trace in the native format, which is read fastest")
+                .about("Write a trace in the native format, which is read fastest, or in one that other tools read")
                 .arg(Arg::new("from").value_name("FROM").required(true).help("The trace; - for the standard input"))
                 .arg(Arg::new("to").value_name("TO").required(true).help("The new file; - for the standard output"))
                 .args(input_args())
+                .arg(
+                    Arg::new("as")
+                        .long("to")
+                        .value_name("FORMAT")
+                        .default_value("native")
+                        .help("Format of the new file; --help lists them, with what they cannot hold")
+                        .long_help(export::help()),
+                )
                 .arg(level_arg()),
         )
         .subcommand(
@@ -76,7 +87,13 @@ pub fn command() -> Command {
                 .arg(Arg::new("to").value_name("TO").required(true).help("The new file; - for the standard output"))
                 .args(flags::args(SYNTH)),
         )
-        .subcommand(Command::new("formats").about("List the formats that can be read"))
+        .subcommand(
+            Command::new("workloads")
+                .about("List the built-in workloads of `synth` and `sim`, or tell where one comes from")
+                .arg(Arg::new("name").value_name("NAME|FILE").help("Tell about this one, with what is assumed")),
+        )
+        .subcommand(record::command())
+        .subcommand(Command::new("formats").about("List the formats that can be read and written"))
 }
 
 /// Runs it.
@@ -86,6 +103,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("convert", matches)) => convert(matches),
         Some(("head", matches)) => head(matches),
         Some(("synth", matches)) => make_up(matches),
+        Some(("record", matches)) => record::run(matches),
+        Some(("workloads", matches)) => workloads(matches),
         Some(("formats", _)) => formats(),
         _ => unreachable!("clap asks for a subcommand"),
     }
@@ -114,6 +133,7 @@ fn stat(matches: &ArgMatches) -> Result<()> {
     for file in matches.get_many::<String>("files").into_iter().flatten() {
         let mut trace = open(file, matches)?;
         let mut stat = TraceStat::new(geometry);
+        let mut latencies = Latencies::default();
         let mut batch = Vec::new();
         loop {
             trace.next_batch(&mut batch)?;
@@ -121,25 +141,54 @@ fn stat(matches: &ArgMatches) -> Result<()> {
                 break;
             }
             stat.feed(&batch);
+            latencies.feed(file, &mut trace)?;
         }
         warn_of_skipped(&trace);
-        rows.push((file, trace.format().name(), stat.finish()));
+        rows.push((file, trace.format().name(), stat.finish(), latencies.known.summary()));
     }
     let mut out = std::io::stdout().lock();
     if matches.get_flag("json") {
-        let rows: Vec<_> = rows.iter().map(|(file, format, s)| summary_json(file, format, s)).collect();
+        let rows: Vec<_> = rows.iter().map(|(file, format, s, l)| summary_json(file, format, s, l.as_ref())).collect();
         serde_json::to_writer_pretty(&mut out, &rows)?;
         writeln!(out)?;
     } else {
-        for (i, (file, format, summary)) in rows.iter().enumerate() {
+        for (i, (file, format, summary, latencies)) in rows.iter().enumerate() {
             if i > 0 {
                 writeln!(out)?;
             }
             writeln!(out, "{file} ({format})")?;
             print_summary(&mut out, summary)?;
+            if let Some(l) = latencies {
+                let times = [l.mean, l.p50 as f64, l.p99 as f64, l.p99_9 as f64, l.max as f64].map(q::show_time);
+                writeln!(out, "  {:<36} {}", "latency mean, p50, p99, p99.9, max", times.join(", "))?;
+                writeln!(out, "  {:<36} {}", "requests with a latency", show_count(l.count))?;
+            }
         }
     }
     Ok(())
+}
+
+/// The latencies that a trace holds, where it holds any.
+#[derive(Default)]
+struct Latencies {
+    known: Latency,
+    batch: Vec<Nanos>,
+}
+
+impl Latencies {
+    /// Adds those of the trace's last batch.
+    fn feed(&mut self, file: &str, trace: &mut Trace) -> Result<()> {
+        // Squares of larger ones could not be summed.
+        const MAX: Nanos = Nanos(1 << 44);
+        trace.latencies(&mut self.batch)?;
+        for &latency in self.batch.iter().filter(|&&latency| latency != LATENCY_UNKNOWN) {
+            if latency > MAX {
+                bail!("{file}: a request took {} s; more than 4 hours cannot be right", latency.0 / 1_000_000_000);
+            }
+            self.known.record(latency);
+        }
+        Ok(())
+    }
 }
 
 /// Names, values and explanations of a summary's rows.
@@ -194,8 +243,8 @@ fn print_summary(out: &mut dyn Write, s: &TraceSummary) -> std::io::Result<()> {
     summary_rows(s).iter().try_for_each(|(name, value)| writeln!(out, "  {name:<36} {value}"))
 }
 
-fn summary_json(file: &str, format: &str, s: &TraceSummary) -> serde_json::Value {
-    json!({
+fn summary_json(file: &str, format: &str, s: &TraceSummary, latency: Option<&LatencySummary>) -> serde_json::Value {
+    let mut value = json!({
         "file": file,
         "format": format,
         "page_bytes": s.page_bytes,
@@ -229,14 +278,18 @@ fn summary_json(file: &str, format: &str, s: &TraceSummary) -> serde_json::Value
         "footprint_bytes": s.footprint_bytes(),
         "max_address": s.max_address,
         "time_reversals": s.time_reversals,
-    })
+    });
+    if let Some(latency) = latency {
+        value["latency_ns"] = json!(latency);
+    }
+    value
 }
 
 /// Writes all of `source` to `to`; returns the number of requests.
 fn write_native(source: &mut dyn Source, to: &Path, level: i32) -> Result<u64> {
     let failed = || format!("cannot write {}", to.display());
     let mut writer = NativeWriter::with_level(output::create(to)?, level).with_context(failed)?;
-    let mut batch = Vec::new();
+    let (mut batch, mut latencies) = (Vec::new(), Vec::new());
     let (mut requests, mut names) = (0, 0);
     loop {
         source.next_batch(&mut batch)?;
@@ -248,7 +301,11 @@ fn write_native(source: &mut dyn Source, to: &Path, level: i32) -> Result<u64> {
             writer.volume_names(known).with_context(failed)?;
             names = known.len();
         }
-        writer.write(&batch).with_context(failed)?;
+        if source.latencies(&mut latencies)? {
+            writer.write_with_latencies(&batch, &latencies).with_context(failed)?;
+        } else {
+            writer.write(&batch).with_context(failed)?;
+        }
         requests += batch.len() as u64;
     }
     writer.finish().with_context(failed)?.flush().with_context(failed)?;
@@ -261,11 +318,28 @@ fn convert(matches: &ArgMatches) -> Result<()> {
     if to != Path::new("-") && Path::new(from).canonicalize().ok() == to.canonicalize().ok() && to.exists() {
         bail!("{from} cannot be converted onto itself; name another file");
     }
+    let format = argument("as");
+    let native = FormatId::Native.info();
+    let spec = if format == native.name || native.aliases.contains(&format) {
+        None
+    } else {
+        Some(format.parse::<ExportSpec>().map_err(|error| anyhow::anyhow!("--to: {error}"))?)
+    };
+    let level = matches.get_one::<i32>("level").copied();
+    if let (Some(spec), Some(_)) = (&spec, level) {
+        bail!("--level: only the native format is compressed; leave it out with --to {spec}");
+    }
     let mut trace = open(from, matches)?;
-    let level = matches.get_one::<i32>("level").copied().unwrap_or(NATIVE_DEFAULT_LEVEL);
-    let requests = write_native(&mut trace, &to, level)?;
+    if trace.files().iter().any(|file| to.exists() && file.canonicalize().ok() == to.canonicalize().ok()) {
+        bail!("{} is a part of {from}; name another file", to.display());
+    }
+    if let Some(spec) = spec {
+        export::write(&mut trace, from, &spec, &to)?;
+    } else {
+        let requests = write_native(&mut trace, &to, level.unwrap_or(NATIVE_DEFAULT_LEVEL))?;
+        report_written(&to, requests);
+    }
     warn_of_skipped(&trace);
-    report_written(&to, requests);
     Ok(())
 }
 
@@ -279,17 +353,29 @@ fn head(matches: &ArgMatches) -> Result<()> {
     let mut left = matches.get_one::<u64>("count").copied().unwrap_or(10);
     let mut trace = open(file, matches)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    writeln!(out, "time_ns,op,fua,volume,offset,bytes")?;
     let mut batch: Vec<Request> = Vec::new();
-    while left > 0 {
+    let mut latencies: Vec<Nanos> = Vec::new();
+    // Whether there is a column of latencies is decided by the first batch.
+    let mut with_latencies = None;
+    loop {
         trace.next_batch(&mut batch)?;
-        if batch.is_empty() {
+        let have = trace.latencies(&mut latencies)?;
+        if with_latencies.is_none() {
+            with_latencies = Some(have);
+            writeln!(out, "time_ns,op,fua,volume,offset,bytes{}", if have { ",latency_ns" } else { "" })?;
+        }
+        if batch.is_empty() || left == 0 {
             break;
         }
-        for r in batch.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
+        for (i, r) in batch.iter().enumerate().take(usize::try_from(left).unwrap_or(usize::MAX)) {
             let volume = trace.volume_names().get(r.volume as usize);
             let volume = volume.map_or_else(|| r.volume.to_string(), |name| output::quote(name));
-            writeln!(out, "{},{},{},{volume},{},{}", r.time.0, r.op, u8::from(r.fua), r.offset, r.len)?;
+            write!(out, "{},{},{},{volume},{},{}", r.time.0, r.op, u8::from(r.fua), r.offset, r.len)?;
+            match latencies.get(i).filter(|&&latency| latency != LATENCY_UNKNOWN) {
+                Some(latency) if with_latencies == Some(true) => writeln!(out, ",{}", latency.0)?,
+                _ if with_latencies == Some(true) => writeln!(out, ",")?,
+                _ => writeln!(out)?,
+            }
         }
         left = left.saturating_sub(batch.len() as u64);
     }
@@ -302,18 +388,38 @@ fn make_up(matches: &ArgMatches) -> Result<()> {
     let settings = flags::settings(SYNTH, matches)?;
     let to = PathBuf::from(matches.get_one::<String>("to").map_or("", String::as_str));
     let level = synth::level(&settings)?;
-    let spec = synth::spec(&settings)?;
-    let mut source = Synth::new(spec)?;
-    let requests = write_native(&mut source, &to, level)?;
+    let mut source: Box<dyn Source> = match synth::workload(&settings)? {
+        Some(workload) => Box::new(workload.open()?),
+        None => Box::new(Synth::new(synth::spec(&settings)?)?),
+    };
+    let requests = write_native(&mut *source, &to, level)?;
     report_written(&to, requests);
+    Ok(())
+}
+
+fn workloads(matches: &ArgMatches) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    if let Some(name) = matches.get_one::<String>("name") {
+        let workload = Workload::named(name)?;
+        workload.open()?;
+        writeln!(out, "{} ({})\n{}\n\n{}", workload.name(), workload.kind(), workload.about(), workload.source())?;
+        return Ok(());
+    }
+    let mut table = output::table(&["workload", "kind", "what it is"], 3);
+    for workload in workload::built_in() {
+        table.add_row([workload.name().to_owned(), workload.kind().to_string(), workload.about().to_owned()]);
+    }
+    output::print(&mut out, &table)?;
     Ok(())
 }
 
 fn formats() -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let mut table = output::table(&["format", "also", "what it is", "columns or records"], 4);
+    let mut table = output::table(&["format", "also", "written", "what it is", "columns or records"], 5);
     for format in FORMATS {
-        table.add_row([format.name.to_owned(), format.aliases.join(", "), format.what.into(), format.columns.into()]);
+        let written = format.id == FormatId::Native || EXPORTS.iter().any(|info| info.id == format.id);
+        let (also, written) = (format.aliases.join(", "), if written { "yes" } else { "" });
+        table.add_row([format.name, &also, written, format.what, format.columns]);
     }
     output::print(&mut out, &table)?;
     Ok(())

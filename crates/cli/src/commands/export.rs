@@ -1,0 +1,93 @@
+//! `destage trace convert --to FORMAT`: traces in the formats that other tools read.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use destage_scenario::quantity::show_count;
+use destage_trace::{EXPORTS, ExportError, ExportInfo, ExportReport, ExportSpec, Exporter, Source};
+
+use crate::output;
+
+/// Volumes whose names are told.
+const TOLD: usize = 16;
+
+/// The help of `--to`.
+pub fn help() -> String {
+    let formats = EXPORTS.iter().map(|info| {
+        let lines: Vec<&str> = info.options.to_vec();
+        let cannot = format!("cannot hold {}", info.cannot);
+        format!("\n  {}\n      {}", info.id.name(), [&[cannot.as_str()], &lines[..]].concat().join("\n      "))
+    });
+    let formats: String = formats.collect();
+    format!(
+        "Format of the new file: native, or one of those below, with options as NAME:key=value,... What a format cannot \
+         hold stops the conversion, and the error tells the option to give. Options of all of them:\n  {}\n{formats}",
+        ExportInfo::COMMON.join("\n  ")
+    )
+}
+
+/// Where temporary files go: beside the new file, if that is one.
+fn scratch(to: &Path) -> PathBuf {
+    let beside = to.parent().filter(|_| to != Path::new("-") && (to.is_file() || !to.exists()));
+    beside.map_or_else(std::env::temp_dir, Path::to_owned)
+}
+
+/// Writes all of `source`, which messages call `from`, to `to`. A file that was begun and cannot be completed is removed.
+pub fn write(source: &mut dyn Source, from: &str, spec: &ExportSpec, to: &Path) -> Result<()> {
+    let scratch = scratch(to);
+    let exporter = Exporter::new(spec, output::create(to)?, &scratch);
+    let exporter = exporter.with_context(|| format!("cannot write {}", to.display()));
+    let written = exporter.and_then(|exporter| pump(source, exporter, from, to));
+    let (report, latencies) = written.inspect_err(|_| {
+        if to.is_file() {
+            // The error is told; that the file stays would only be a second one.
+            let _ = std::fs::remove_file(to);
+        }
+    })?;
+    let bytes = std::fs::metadata(to).ok().filter(std::fs::Metadata::is_file);
+    let bytes = bytes.map(|meta| format!("; {} bytes", show_count(meta.len()))).unwrap_or_default();
+    eprintln!("wrote {} as {spec}: {report}{bytes}", to.display());
+    if latencies {
+        eprintln!("note: the trace's latencies are not written");
+    }
+    if spec.numbers_volumes() {
+        tell_names(source.volume_names());
+    }
+    Ok(())
+}
+
+fn pump(
+    source: &mut dyn Source,
+    mut exporter: Exporter<Box<dyn Write>>,
+    from: &str,
+    to: &Path,
+) -> Result<(ExportReport, bool)> {
+    let failed = |error: ExportError| match error {
+        ExportError::Io(error) => anyhow::Error::new(error).context(format!("cannot write {}", to.display())),
+        error => anyhow::Error::new(error).context(from.to_owned()),
+    };
+    let (mut batch, mut latencies, mut any_latencies) = (Vec::new(), Vec::new(), false);
+    loop {
+        source.next_batch(&mut batch)?;
+        if batch.is_empty() {
+            break;
+        }
+        any_latencies = any_latencies || source.latencies(&mut latencies)?;
+        exporter.write(&batch, source.volume_names()).map_err(failed)?;
+    }
+    let (_, report) = exporter.finish().map_err(failed)?;
+    Ok((report, any_latencies))
+}
+
+/// Says which number a volume's name became, where that is not the name itself.
+fn tell_names(names: &[String]) {
+    let renamed = |(n, name): &(usize, &String)| **name != n.to_string();
+    let told: Vec<String> =
+        names.iter().enumerate().filter(renamed).take(TOLD).map(|(n, name)| format!("{n} is {name}")).collect();
+    let more = names.iter().enumerate().filter(renamed).count() - told.len();
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    if !told.is_empty() {
+        eprintln!("note: volumes are written as numbers: {}{more}", told.join(", "));
+    }
+}

@@ -1,0 +1,381 @@
+//! `destage trace record`: a live device's requests as a trace.
+
+use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use destage_record::{At, Device, Losses, Options, Progress, RecordError, Recorder, Summary};
+use destage_scenario::quantity::{self as q, show_bytes, show_count};
+use destage_sim::measure::{Latency, LatencySummary};
+use destage_trace::{LATENCY_UNKNOWN, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter, Op, Request};
+use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::trace::level_arg;
+use crate::output;
+use crate::progress::Line;
+
+/// The least and the most that a CPU's buffer may have: a few pages, and what fits the kernel's counters.
+const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 32;
+
+/// The command.
+pub fn command() -> Command {
+    let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    Command::new("record")
+        .about("Record what a live block device is asked, through the kernel's tracepoints (needs root)")
+        .after_help(
+            "Recording goes on until the duration, the number of requests or the command is at its end, or until \
+             Ctrl-C. docs/recording.md tells what is recorded.",
+        )
+        .arg(Arg::new("device").value_name("DEVICE").required(true).help("A disk or a partition, such as /dev/nvme0n1"))
+        .arg(Arg::new("out").value_name("OUT").required(true).help("The new trace; - for the standard output"))
+        .arg(
+            text("at", "POINT")
+                .value_parser(["issue", "queue"])
+                .default_value("issue")
+                .help("What the device was given after merging and splitting (issue), or what was asked of it (queue)"),
+        )
+        .arg(text("duration", "TIME").help("Stop after this time, such as 60s or 5min"))
+        .arg(text("requests", "N").help("Stop after so many requests"))
+        .arg(text("buffer", "SIZE").default_value("4MiB").help("The kernel's buffer per CPU; more if events are lost"))
+        .arg(level_arg())
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("The summary as JSON on standard output"))
+        .arg(
+            Arg::new("own-writes")
+                .long("own-writes")
+                .action(ArgAction::SetTrue)
+                .help("Record even though the trace is written to the recorded device, and so records itself"),
+        )
+        .arg(
+            Arg::new("command")
+                .value_name("COMMAND")
+                .last(true)
+                .num_args(1..)
+                .value_parser(value_parser!(std::ffi::OsString))
+                .help("Record while this runs"),
+        )
+}
+
+/// Why a recording ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Signal,
+    Duration,
+    Requests,
+    Command,
+}
+
+impl End {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Signal => "signal",
+            Self::Duration => "duration",
+            Self::Requests => "requests",
+            Self::Command => "command",
+        }
+    }
+}
+
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let argument = |name| matches.get_one::<String>(name).map(String::as_str);
+    let asked = |name, right: String| anyhow::anyhow!("--{name} {}: {right}", argument(name).unwrap_or_default());
+    let duration = argument("duration").map(q::time).transpose().map_err(|right| asked("duration", right))?;
+    let requests = argument("requests").map(q::count).transpose().map_err(|right| asked("requests", right))?;
+    let buffer = q::bytes(argument("buffer").unwrap_or("4MiB")).map_err(|right| asked("buffer", right))?;
+    if !BUFFER_BYTES.contains(&buffer) {
+        bail!("--buffer {}: between {} and {}", show_bytes(buffer), show_bytes(64 << 10), show_bytes(1 << 32));
+    }
+    if requests == Some(0) {
+        bail!("--requests 0: at least 1");
+    }
+    let to = PathBuf::from(argument("out").unwrap_or_default());
+    if matches.get_flag("json") && to == Path::new("-") {
+        bail!("--json and - both want the standard output; write the trace to a file");
+    }
+    let level = matches.get_one::<i32>("level").copied().unwrap_or(NATIVE_DEFAULT_LEVEL);
+    let at = if argument("at") == Some("queue") { At::Queue } else { At::Issue };
+
+    let device = Device::open(Path::new(argument("device").unwrap_or_default()))?;
+    check_output(&device, &to, matches.get_flag("own-writes"))?;
+    // From here on a signal ends the recording in good order; before, it ends the program as ever.
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for signals")?;
+    }
+    let options = Options { at, buffer_bytes: buffer, requests, ..Options::default() };
+    let recorder = Recorder::start(&device, &options)?;
+    // The command before the file: one that cannot be run does not cost an older recording of the same name.
+    let mut job = matches.get_many::<std::ffi::OsString>("command").map(Job::start).transpose()?;
+    let failed = || format!("cannot write {}", to.display());
+    let created = output::create(&to).and_then(|out| {
+        let mut writer = NativeWriter::with_level(out, level).with_context(failed)?;
+        writer.volume_names(std::slice::from_ref(&device.name)).with_context(failed)?;
+        Ok(writer)
+    });
+    let mut writer = match created {
+        Ok(writer) => writer,
+        Err(error) => {
+            job.map(|job| job.finish(true)).transpose()?;
+            return Err(error);
+        }
+    };
+    let duration = duration.map(|time| Duration::from_nanos(time.0));
+    let line = Line::new();
+    let mut end = End::Requests;
+    let mut known = Latency::default();
+    let (mut batch, mut latencies): (Vec<Request>, Vec<Nanos>) = (vec![], vec![]);
+    let result = recorder.run(
+        &mut |progress| {
+            line.show(|| progress_line(&device.name, progress));
+            end = match () {
+                () if stop.load(Ordering::Relaxed) => End::Signal,
+                () if duration.is_some_and(|duration| progress.elapsed >= duration) => End::Duration,
+                () if job.as_mut().is_some_and(Job::has_ended) => End::Command,
+                () => {
+                    end = End::Requests;
+                    return true;
+                }
+            };
+            false
+        },
+        &mut |recorded| {
+            batch.clear();
+            latencies.clear();
+            for r in recorded {
+                batch.push(r.request);
+                latencies.push(r.latency.unwrap_or(LATENCY_UNKNOWN));
+                if let Some(latency) = r.latency {
+                    known.record(latency);
+                }
+            }
+            writer.write_with_latencies(&batch, &latencies)
+        },
+    );
+    line.finish();
+    // Whatever happened, what was recorded so far becomes a whole trace.
+    let finished = writer.finish().and_then(|mut out| out.flush()).with_context(failed);
+    let ended = job.map(|job| job.finish(result.is_err() || end == End::Signal)).transpose()?;
+    let summary = match result {
+        Ok(summary) => summary,
+        Err(RecordError::Sink(error)) => return Err(error).with_context(failed),
+        Err(error) => return Err(error.into()),
+    };
+    finished?;
+    let latency = known.summary();
+    let report = Report { device: &device, at, end, buffer, summary: &summary, latency: latency.as_ref() };
+    report.warn();
+    if matches.get_flag("json") {
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer_pretty(&mut out, &report.json())?;
+        writeln!(out)?;
+    } else {
+        report.print(&to)?;
+    }
+    match ended {
+        Some(status) if !status.success() && end != End::Signal => {
+            bail!("the command ended with {status}; the recording of it is complete")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an output that would be recorded while it is written.
+fn check_output(device: &Device, to: &Path, allowed: bool) -> Result<()> {
+    if to == Path::new("-") {
+        return Ok(());
+    }
+    if std::fs::metadata(to).is_ok_and(|metadata| metadata.file_type().is_block_device()) {
+        bail!("{} is a block device; name a file for the trace", to.display());
+    }
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let place = if to.exists() { to } else { folder };
+    if !folder.exists() {
+        bail!("cannot create {}: there is no folder {}", to.display(), folder.display());
+    }
+    if !allowed && device.holds(place)? {
+        bail!(
+            "{} lies on {}, so that the recording would record itself; write it to another disk or to memory \
+             (/dev/shm), pipe it away with -, or say --own-writes",
+            to.display(),
+            device.name
+        );
+    }
+    Ok(())
+}
+
+/// The command that is recorded.
+struct Job {
+    child: Child,
+    ended: Option<ExitStatus>,
+}
+
+impl Job {
+    fn start<'a>(mut words: impl Iterator<Item = &'a std::ffi::OsString>) -> Result<Self> {
+        let name = words.next().context("a command is missing after --")?;
+        let child = std::process::Command::new(name).args(words).spawn();
+        let child = child.with_context(|| format!("cannot run {}", name.display()))?;
+        Ok(Self { child, ended: None })
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.ended = self.child.try_wait().unwrap_or_default();
+        self.ended.is_some()
+    }
+
+    /// Waits for its end; asks for it first if it is `unwanted`.
+    fn finish(mut self, unwanted: bool) -> Result<ExitStatus> {
+        if let Some(status) = self.ended {
+            return Ok(status);
+        }
+        if unwanted {
+            let pid = rustix::process::Pid::from_child(&self.child);
+            // It may have ended just now.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        self.child.wait().context("cannot wait for the command")
+    }
+}
+
+fn progress_line(device: &str, progress: &Progress) -> String {
+    let seconds = progress.elapsed.as_secs_f64().max(1e-3);
+    format!(
+        "recording {device}: {:.0} s, {} requests, {}/s, {} outstanding, {} lost",
+        seconds,
+        show_count(progress.requests),
+        show_count((progress.requests as f64 / seconds) as u64),
+        progress.outstanding,
+        show_count(progress.lost)
+    )
+}
+
+/// What there is to say at the end.
+struct Report<'a> {
+    device: &'a Device,
+    at: At,
+    end: End,
+    buffer: u64,
+    summary: &'a Summary,
+    latency: Option<&'a LatencySummary>,
+}
+
+impl Report<'_> {
+    const fn at(&self) -> &'static str {
+        match self.at {
+            At::Issue => "issue",
+            At::Queue => "queue",
+        }
+    }
+
+    fn warn(&self) {
+        let Losses { dropped, overrun, commit_overrun } = self.summary.losses;
+        if self.summary.losses.total() > 0 {
+            eprintln!(
+                "warning: the kernel lost {} events ({dropped} for want of room, {overrun} overwritten, \
+                 {commit_overrun} in interrupts), so requests or their latencies are missing; record with a larger \
+                 --buffer (it was {} per CPU)",
+                show_count(self.summary.losses.total()),
+                show_bytes(self.buffer)
+            );
+        }
+        let c = &self.summary.counts;
+        let strange = c.unknown + self.summary.strange;
+        if strange > 0 {
+            eprintln!(
+                "warning: {} events are of a kind that destage does not know; they are left out",
+                show_count(strange)
+            );
+        }
+        if c.zone_commands > 0 {
+            eprintln!("warning: {} zone commands are left out: a trace cannot hold them", show_count(c.zone_commands));
+        }
+    }
+
+    fn print(&self, to: &Path) -> Result<()> {
+        let (s, c) = (self.summary, &self.summary.counts);
+        let mut rows = vec![
+            ("device", format!("{} at {}, ended by {}", self.device.name, self.at(), self.end.word())),
+            ("requests", format!("{} in {:.3} s", show_count(c.total()), s.span.as_secs_f64())),
+            ("reads, writes, flushes, discards", Op::ALL.map(|op| show_count(s.of(op))).join(", ")),
+        ];
+        if let Some(l) = self.latency {
+            let times = [l.mean, l.p50 as f64, l.p99 as f64, l.p99_9 as f64, l.max as f64].map(q::show_time);
+            rows.push(("latency mean, p50, p99, p99.9, max", times.join(", ")));
+        }
+        // What need not be said is not.
+        for (name, count) in [
+            ("with FUA", c.fua),
+            ("write zeroes, among the writes", c.write_zeroes),
+            ("secure erases, among the discards", c.secure_erases),
+            ("failed", c.failed),
+            ("taken by the device only later", c.requeued),
+            ("without a known latency", c.without_completion + self.flushes_before_data()),
+            ("begun before the recording", c.without_beginning),
+            ("commands passed through, left out", c.passed_through),
+            ("zone commands, left out", c.zone_commands),
+            ("out of order", s.late),
+        ] {
+            if count > 0 {
+                rows.push((name, show_count(count)));
+            }
+        }
+        rows.push(("events lost", show_count(s.losses.total())));
+        let mut err = std::io::stderr().lock();
+        if to != Path::new("-") {
+            let bytes = std::fs::metadata(to).map(|meta| format!(", {} bytes", show_count(meta.len())));
+            writeln!(err, "wrote {}{}", to.display(), bytes.unwrap_or_default())?;
+        }
+        for (name, value) in rows {
+            writeln!(err, "  {name:<36} {value}")?;
+        }
+        Ok(())
+    }
+
+    /// Flushes that came with a write and have no end of their own.
+    fn flushes_before_data(&self) -> u64 {
+        let c = &self.summary.counts;
+        c.total() - self.summary.latencies - c.without_completion
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let (s, c) = (self.summary, &self.summary.counts);
+        json!({
+            "device": self.device.name,
+            "at": self.at(),
+            "ended_by": self.end.word(),
+            "elapsed_ns": s.elapsed.as_nanos() as u64,
+            "duration_ns": s.span.0,
+            "requests": c.total(),
+            "reads": s.of(Op::Read),
+            "writes": s.of(Op::Write),
+            "flushes": s.of(Op::Flush),
+            "discards": s.of(Op::Discard),
+            "fua": c.fua,
+            "write_zeroes": c.write_zeroes,
+            "secure_erases": c.secure_erases,
+            "failed": c.failed,
+            "requeued": c.requeued,
+            "latencies": s.latencies,
+            "latency_ns": self.latency,
+            "without_completion": c.without_completion,
+            "without_beginning": c.without_beginning,
+            "passed_through": c.passed_through,
+            "zone_commands": c.zone_commands,
+            "unknown": c.unknown + s.strange,
+            "out_of_order": s.late,
+            "buffer_bytes": self.buffer,
+            "lost": {
+                "dropped": s.losses.dropped,
+                "overrun": s.losses.overrun,
+                "commit_overrun": s.losses.commit_overrun,
+                "gaps": s.gaps,
+            },
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! The block events that a recording is made of.
+
+use crate::layout::{EventLayout, Field, LayoutError};
+use crate::page::PageEvent;
+use crate::rwbs::Asked;
+
+/// What has happened to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It was issued to the device, or (in a recording of what was asked) queued.
+    Begin,
+    /// It, or a piece of it, is complete.
+    Complete,
+    /// The device did not take it; it will be issued again.
+    Requeue,
+}
+
+/// A block event of any device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockEvent {
+    /// Nanoseconds of the trace clock.
+    pub time: u64,
+    /// What has happened.
+    pub step: Step,
+    /// The device as the kernel numbers it inside: `major << 20 | minor`.
+    pub dev: u32,
+    /// First sector of 512 B on the disk (not the partition); `u64::MAX` for completed flushes.
+    pub sector: u64,
+    /// Sectors of 512 B.
+    pub sectors: u32,
+    /// What is asked; `None` if the letters are not known.
+    pub asked: Option<Asked>,
+    /// Whether a completion is one with an error.
+    pub failed: bool,
+}
+
+struct Layout {
+    id: u64,
+    step: Step,
+    dev: Field,
+    sector: Field,
+    sectors: Field,
+    rwbs: Field,
+    error: Option<Field>,
+}
+
+/// Where the fields of the recorded kinds of event lie.
+pub struct EventLayouts {
+    common_type: Field,
+    layouts: Vec<Layout>,
+}
+
+impl EventLayouts {
+    /// From the descriptions of the recorded kinds and what each means.
+    ///
+    /// # Errors
+    /// If one lacks a field, or has it in a size that makes no sense.
+    pub fn new(events: &[(EventLayout, Step)]) -> Result<Self, LayoutError> {
+        let mut common_type = None;
+        let mut layouts = vec![];
+        for (event, step) in events {
+            // The place of the type is the same in every event of a kernel.
+            common_type = Some(event.field("common_type", &[1, 2, 4, 8])?);
+            layouts.push(Layout {
+                id: event.id,
+                step: *step,
+                dev: event.field("dev", &[4])?,
+                sector: event.field("sector", &[4, 8])?,
+                sectors: event.field("nr_sector", &[4])?,
+                rwbs: event.field("rwbs", &[])?,
+                error: if *step == Step::Complete { event.field("error", &[1, 2, 4, 8]).ok() } else { None },
+            });
+        }
+        let common_type = common_type.ok_or_else(|| LayoutError::new("events", "there is none to record"))?;
+        Ok(Self { common_type, layouts })
+    }
+
+    /// Understands an event; `None` if it is of another kind, or too short for its kind.
+    #[must_use]
+    pub fn decode(&self, event: &PageEvent<'_>) -> Option<BlockEvent> {
+        let data = event.data;
+        let id = self.common_type.number(data)?;
+        let layout = self.layouts.iter().find(|layout| layout.id == id)?;
+        Some(BlockEvent {
+            time: event.time,
+            step: layout.step,
+            dev: layout.dev.number(data)? as u32,
+            sector: layout.sector.number(data)?,
+            sectors: layout.sectors.number(data)? as u32,
+            asked: Asked::parse(layout.rwbs.bytes(data)?),
+            failed: layout.error.as_ref().and_then(|field| field.number(data)).is_some_and(|error| error != 0),
+        })
+    }
+}

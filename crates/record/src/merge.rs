@@ -1,0 +1,123 @@
+//! The CPUs' events in order of time.
+
+use std::collections::VecDeque;
+
+use crate::event::{BlockEvent, EventLayouts};
+use crate::page::PageParser;
+use crate::{PageFault, RecordError};
+
+/// How long after its time an event may become visible, nanoseconds: an interrupt can come between its writer's look at
+/// the clock and the end of writing.
+const SETTLE_NS: u64 = 2_000_000;
+
+/// The per-CPU ring buffers and their clock; the kernel's, or a test's.
+pub trait Rings {
+    /// How many CPUs there are. Does not change.
+    fn cpus(&self) -> usize;
+
+    /// Takes a page from a CPU's buffer into `page`, if there is one.
+    fn read(&mut self, cpu: usize, page: &mut Vec<u8>) -> Result<bool, RecordError>;
+
+    /// The clock from which events have their times, nanoseconds.
+    fn now(&self) -> u64;
+}
+
+/// What is known of a CPU.
+struct Cpu {
+    /// Events read and not yet taken: those of one page at most.
+    events: VecDeque<BlockEvent>,
+    /// When its buffer was last found empty: what is older has been read.
+    seen: u64,
+    /// Whether that was in the present call of [`Merge::drain`].
+    empty: bool,
+}
+
+/// Merges the events of all CPUs; holds a page of each.
+///
+/// An event is given only when no older one can come any more: when every CPU has a younger event waiting, or was seen
+/// empty well after it. Should one come nevertheless, it is given late, and counted.
+pub struct Merge {
+    parser: PageParser,
+    layouts: EventLayouts,
+    cpus: Vec<Cpu>,
+    page: Vec<u8>,
+    last: u64,
+    /// Events that came later than a younger one.
+    pub late: u64,
+    /// Events of other kinds, or too short for their kind.
+    pub strange: u64,
+    /// Times that the kernel said that it had overwritten events.
+    pub gaps: u64,
+}
+
+impl Merge {
+    /// For so many CPUs.
+    #[must_use]
+    pub fn new(parser: PageParser, layouts: EventLayouts, cpus: usize) -> Self {
+        let cpus = (0..cpus).map(|_| Cpu { events: VecDeque::new(), seen: 0, empty: false }).collect();
+        Self { parser, layouts, cpus, page: vec![], last: 0, late: 0, strange: 0, gaps: 0 }
+    }
+
+    /// Gives all events that are old enough to `take`, in order of time; with `all` those younger too: nothing can come
+    /// any more.
+    pub fn drain(
+        &mut self,
+        rings: &mut dyn Rings,
+        all: bool,
+        take: &mut dyn FnMut(BlockEvent) -> Result<(), RecordError>,
+    ) -> Result<(), RecordError> {
+        // Without this bound events that come as fast as they are taken would keep a single CPU's recorder here.
+        let bound = if all { u64::MAX } else { rings.now() };
+        for cpu in &mut self.cpus {
+            cpu.empty = false;
+        }
+        loop {
+            // The CPU with the oldest event, and up to when its events can be taken without a look at the other CPUs.
+            let mut oldest: Option<(u64, usize)> = None;
+            let mut limit = bound;
+            for index in 0..self.cpus.len() {
+                if self.cpus[index].events.is_empty() && !self.cpus[index].empty {
+                    self.refill(index, rings)?;
+                }
+                let cpu = &self.cpus[index];
+                match (cpu.events.front(), oldest) {
+                    (None, _) if all => {}
+                    (None, _) => limit = limit.min(cpu.seen.saturating_sub(SETTLE_NS)),
+                    (Some(head), Some((time, _))) if time <= head.time => limit = limit.min(head.time),
+                    (Some(head), before) => {
+                        limit = before.map_or(limit, |(time, _)| limit.min(time));
+                        oldest = Some((head.time, index));
+                    }
+                }
+            }
+            let Some((_, index)) = oldest.filter(|&(time, _)| time <= limit) else { return Ok(()) };
+            while let Some(event) = self.cpus[index].events.pop_front_if(|event| event.time <= limit) {
+                self.late += u64::from(event.time < self.last);
+                self.last = self.last.max(event.time);
+                take(event)?;
+            }
+        }
+    }
+
+    /// Reads the next page of a CPU that has events of interest.
+    fn refill(&mut self, index: usize, rings: &mut dyn Rings) -> Result<(), RecordError> {
+        while self.cpus[index].events.is_empty() {
+            let now = rings.now();
+            if !rings.read(index, &mut self.page)? {
+                self.cpus[index].seen = now;
+                self.cpus[index].empty = true;
+                return Ok(());
+            }
+            let named = |fault: PageFault| RecordError::Page { cpu: index, fault };
+            let page = self.parser.page(&self.page).map_err(named)?;
+            self.gaps += u64::from(page.lost.is_some());
+            for event in page.events() {
+                match self.layouts.decode(&event.map_err(named)?) {
+                    Some(event) => self.cpus[index].events.push_back(event),
+                    None => self.strange += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,280 @@
+//! A recording from its beginning to its end.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use destage_plan::{Nanos, Op};
+
+use crate::RecordError;
+use crate::device::Device;
+use crate::event::{EventLayouts, Step};
+use crate::instance::{Instance, Losses, tracefs};
+use crate::merge::{Merge, Rings};
+use crate::page::{PageLayout, PageParser};
+use crate::pairing::{At, Counts, Pairing, Recorded};
+
+/// How often the buffers are emptied. At 4 MiB per CPU a CPU can have 60,000 events in between.
+const POLL: Duration = Duration::from_millis(20);
+/// The same while so many come that a CPU's buffer may be an eighth full by then.
+const QUICK_POLL: Duration = Duration::from_millis(2);
+/// What an event takes in the kernel's buffer, about.
+const EVENT_BYTES: u64 = 64;
+/// How often losses are looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// Requests that are handed over at a time.
+const BATCH: usize = 4096;
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which moments of a request.
+    pub at: At,
+    /// Bytes of the kernel's buffer per CPU.
+    pub buffer_bytes: u64,
+    /// Requests to record at most.
+    pub requests: Option<u64>,
+    /// How long to wait, after the end, for what is not complete by then.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { at: At::Issue, buffer_bytes: 4 << 20, requests: None, patience: Duration::from_secs(5) }
+    }
+}
+
+/// How far a recording is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Since its beginning.
+    pub elapsed: Duration,
+    /// Requests recorded.
+    pub requests: u64,
+    /// Requests begun and not complete.
+    pub outstanding: usize,
+    /// Events lost, as far as has been looked.
+    pub lost: u64,
+    /// Whether as many requests have been recorded as were wanted.
+    pub full: bool,
+}
+
+/// What a recording has seen.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary {
+    /// Requests and what was special about them.
+    pub counts: Counts,
+    /// Events that the kernel lost.
+    pub losses: Losses,
+    /// Gaps that the buffers' pages told of.
+    pub gaps: u64,
+    /// Events that came later than a younger one; their requests are out of order.
+    pub late: u64,
+    /// Events of a kind that was not asked for, or too short.
+    pub strange: u64,
+    /// From the first request's time to the last one's.
+    pub span: Nanos,
+    /// Sum of the known latencies, nanoseconds.
+    pub latency_sum: u128,
+    /// How many they are.
+    pub latencies: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// A recording that is going on. Dropping it ends it and leaves nothing behind in the kernel.
+pub struct Recorder {
+    instance: Instance,
+    merge: Merge,
+    pairing: Pairing,
+    /// The event by which requests begin.
+    begins: &'static str,
+    patience: Duration,
+    /// Events in a poll beyond which the next comes soon.
+    many: u64,
+    quick: bool,
+    started: Instant,
+    looked: Instant,
+    losses: Losses,
+    out: Vec<Recorded>,
+    /// Time of the first request, which is the trace's zero, and of the last.
+    zero: Option<u64>,
+    last: u64,
+    latency_sum: u128,
+    latencies: u64,
+}
+
+impl Recorder {
+    /// Begins to record a device.
+    pub fn start(device: &Device, options: &Options) -> Result<Self, RecordError> {
+        if cfg!(target_endian = "big") {
+            return Err(RecordError::BigEndian);
+        }
+        if options.at == At::Issue && !device.has_requests() {
+            return Err(RecordError::NoRequests { device: device.name.clone() });
+        }
+        let mut instance = Instance::create(tracefs()?, options.buffer_bytes)?;
+        let layout = PageLayout::parse(&instance.page_header()?)?;
+        instance.expect_pages(layout.page_bytes);
+        let (issued, asked) = device.event_devs();
+        // What completes first: a request that begins before its completion can be seen would stay incomplete.
+        let events: &[(&'static str, Step, &[u32])] = match (options.at, device.has_requests()) {
+            (At::Issue, _) => &[
+                ("block_rq_complete", Step::Complete, &issued),
+                ("block_rq_requeue", Step::Requeue, &issued),
+                ("block_rq_issue", Step::Begin, &issued),
+            ],
+            (At::Queue, true) => {
+                &[("block_rq_complete", Step::Complete, &issued), ("block_bio_queue", Step::Begin, &asked)]
+            }
+            (At::Queue, false) => {
+                &[("block_bio_complete", Step::Complete, &asked), ("block_bio_queue", Step::Begin, &asked)]
+            }
+        };
+        let mut layouts = vec![];
+        for &(event, step, devs) in events {
+            layouts.push((instance.event(event)?, step));
+            instance.enable(event, devs)?;
+        }
+        let merge = Merge::new(PageParser::new(layout), EventLayouts::new(&layouts)?, instance.cpus());
+        let now = Instant::now();
+        instance.switch(true)?;
+        Ok(Self {
+            instance,
+            merge,
+            pairing: Pairing::new(device.view(options.at), options.requests),
+            begins: if options.at == At::Issue { "block_rq_issue" } else { "block_bio_queue" },
+            patience: options.patience,
+            many: options.buffer_bytes / 8 / EVENT_BYTES,
+            quick: false,
+            started: now,
+            looked: now,
+            losses: Losses::default(),
+            out: Vec::with_capacity(BATCH),
+            zero: None,
+            last: 0,
+            latency_sum: 0,
+            latencies: 0,
+        })
+    }
+
+    /// Records until `go_on`, which is asked many times a second, says no, or enough requests are recorded; then waits
+    /// for what is not complete. `sink` gets the requests in the order of their beginnings, with times from the first
+    /// one on.
+    ///
+    /// # Errors
+    /// Whatever `sink` says, and what goes wrong with the kernel's buffers. What was recorded before has been handed
+    /// over then.
+    pub fn run(
+        mut self,
+        go_on: &mut dyn FnMut(&Progress) -> bool,
+        sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>,
+    ) -> Result<Summary, RecordError> {
+        while go_on(&self.progress()) && !self.pairing.is_full() {
+            std::thread::sleep(if self.quick { QUICK_POLL } else { POLL });
+            self.poll(false, sink)?;
+        }
+        self.instance.disable(self.begins)?;
+        let stopped = Instant::now();
+        loop {
+            // At least once: what has happened until now is still in the buffers.
+            std::thread::sleep(POLL);
+            self.poll(false, sink)?;
+            if self.pairing.outstanding() == 0 || stopped.elapsed() >= self.patience {
+                break;
+            }
+        }
+        self.instance.switch(false)?;
+        self.poll(true, sink)?;
+        self.look(true)?;
+        self.pairing.give_up_all(&mut self.out);
+        self.hand_over(sink)?;
+        Ok(Summary {
+            counts: *self.pairing.counts(),
+            losses: self.losses,
+            gaps: self.merge.gaps,
+            late: self.merge.late,
+            strange: self.merge.strange,
+            span: Nanos(self.last.saturating_sub(self.zero.unwrap_or(0))),
+            latency_sum: self.latency_sum,
+            latencies: self.latencies,
+            elapsed: self.started.elapsed(),
+        })
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            elapsed: self.started.elapsed(),
+            requests: self.pairing.counts().total(),
+            outstanding: self.pairing.outstanding(),
+            lost: self.losses.total(),
+            full: self.pairing.is_full(),
+        }
+    }
+
+    fn poll(&mut self, all: bool, sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>) -> Result<(), RecordError> {
+        let Self { instance, merge, pairing, out, .. } = self;
+        let (zero, last) = (&mut self.zero, &mut self.last);
+        let (sum, known) = (&mut self.latency_sum, &mut self.latencies);
+        let mut hand_over = |out: &mut Vec<Recorded>| finish(out, zero, last, sum, known, sink);
+        let mut events = 0;
+        merge.drain(instance, all, &mut |event| {
+            events += 1;
+            pairing.take(&event, out);
+            if out.len() >= BATCH { hand_over(out) } else { Ok(()) }
+        })?;
+        hand_over(out)?;
+        // A quick poll sees a tenth of what a slow one would have.
+        let polls = if self.quick { POLL.as_millis() / QUICK_POLL.as_millis() } else { 1 } as u64;
+        self.quick = events * polls > self.many;
+        self.look(false)
+    }
+
+    fn hand_over(&mut self, sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>) -> Result<(), RecordError> {
+        let Self { out, zero, last, latency_sum, latencies, .. } = self;
+        finish(out, zero, last, latency_sum, latencies, sink)
+    }
+
+    /// Looks for losses now and then. After one it is not known which completion belongs to which request.
+    fn look(&mut self, now: bool) -> Result<(), RecordError> {
+        if now || self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
+            let losses = self.instance.losses()?;
+            if losses != self.losses {
+                self.losses = losses;
+                self.pairing.give_up_all(&mut self.out);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes times count from the first request's, and hands the requests over.
+fn finish(
+    out: &mut Vec<Recorded>,
+    zero: &mut Option<u64>,
+    last: &mut u64,
+    sum: &mut u128,
+    known: &mut u64,
+    sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>,
+) -> Result<(), RecordError> {
+    for recorded in out.iter_mut() {
+        let time = recorded.request.time.0;
+        *last = (*last).max(time);
+        recorded.request.time = Nanos(time.saturating_sub(*zero.get_or_insert(time)));
+        if let Some(latency) = recorded.latency {
+            *sum += u128::from(latency.0);
+            *known += 1;
+        }
+    }
+    let result = if out.is_empty() { Ok(()) } else { sink(out) };
+    out.clear();
+    result.map_err(RecordError::Sink)
+}
+
+impl Summary {
+    /// Requests of a kind.
+    #[must_use]
+    pub const fn of(&self, op: Op) -> u64 {
+        self.counts.requests[op as usize]
+    }
+}

@@ -1,0 +1,94 @@
+//! The letters by which the kernel's block events say what is asked (`blk_fill_rwbs` in `block/blk-core.c` and
+//! `kernel/trace/blktrace.c`).
+
+/// What a request does, as far as the letters tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// `R`
+    Read,
+    /// `W`
+    Write,
+    /// `D`, and `DE` (secure erase)
+    Discard,
+    /// `F` as the operation: the flush that the block layer makes for whoever asked
+    Flush,
+    /// `N`: write zeroes (which has no letter), or without sectors a command passed through to the device
+    Other,
+    /// `Z` and another letter: zone append, reset, open, close, finish
+    Zone,
+}
+
+/// The letters, understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// A leading `F`: what was completed before must be durable before this begins.
+    pub preflush: bool,
+    /// What is done.
+    pub kind: Kind,
+    /// An `F` behind the operation: durable when complete.
+    pub fua: bool,
+    /// `DE`: a discard after which nobody can read the old content.
+    pub secure: bool,
+}
+
+impl Asked {
+    /// Understands the letters (up to the first zero byte); `None` if they are not of the kernel's alphabet. Flags that
+    /// make no difference here (read-ahead, synchronous, metadata, atomic, ...) are passed over whatever they are: new
+    /// kernels add some.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+        let (preflush, rest) = match text {
+            // `FF` is the flush itself, unless an operation stands between.
+            [b'F', b'F', rest @ ..] => return Some(Self::flush(rest)),
+            [b'F'] => return Some(Self::flush(&[])),
+            [b'F', rest @ ..] => (true, rest),
+            _ => (false, text),
+        };
+        let (kind, flags) = match rest {
+            [b'R', flags @ ..] => (Kind::Read, flags),
+            [b'W', flags @ ..] => (Kind::Write, flags),
+            [b'D', flags @ ..] => (Kind::Discard, flags),
+            [b'N', flags @ ..] => (Kind::Other, flags),
+            [b'Z', _, flags @ ..] => (Kind::Zone, flags),
+            _ => return None,
+        };
+        if !flags.iter().all(u8::is_ascii_alphabetic) {
+            return None;
+        }
+        let fua = flags.contains(&b'F') && kind != Kind::Read;
+        Some(Self { preflush, kind, fua, secure: kind == Kind::Discard && flags.first() == Some(&b'E') })
+    }
+
+    const fn flush(_flags: &[u8]) -> Self {
+        Self { preflush: false, kind: Kind::Flush, fua: false, secure: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_mean_what_the_kernel_means() {
+        let asked = |text: &str| {
+            let a = Asked::parse(text.as_bytes()).unwrap();
+            (a.preflush, a.kind, a.fua)
+        };
+        assert_eq!(asked("R"), (false, Kind::Read, false));
+        assert_eq!(asked("RAM"), (false, Kind::Read, false));
+        assert_eq!(asked("WS\0\0"), (false, Kind::Write, false));
+        assert_eq!(asked("WFS"), (false, Kind::Write, true));
+        assert_eq!(asked("FWS"), (true, Kind::Write, false));
+        assert_eq!(asked("FWFSM"), (true, Kind::Write, true));
+        assert_eq!(asked("DS"), (false, Kind::Discard, false));
+        assert_eq!(asked("NS"), (false, Kind::Other, false));
+        assert_eq!(asked("ZRA"), (false, Kind::Zone, false));
+        assert_eq!(asked("FF"), (false, Kind::Flush, false));
+        assert_eq!(asked("F"), (false, Kind::Flush, false));
+        assert!(Asked::parse(b"DES").unwrap().secure);
+        for bad in [&b""[..], b"X", b"FX", b"W\xff", b"Z", b"\0W", b"S"] {
+            assert_eq!(Asked::parse(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What fio says that it did (`write_iolog`) is what is recorded: count, sizes, offsets, kinds and flushes. Needs root,
+//! tracefs, loop devices and fio.
+
+mod machine;
+
+use std::path::Path;
+
+use destage_plan::Op;
+use destage_record::{At, Options, Recorded};
+use destage_trace::{OpenOptions, Source};
+use machine::{Loop, alone, record, skip, tool};
+
+/// Kind, offset and length.
+type Shape = (Op, u64, u64);
+
+/// What an I/O log of fio holds, in its order.
+fn logged(log: &Path) -> Vec<Shape> {
+    let mut trace = destage_trace::open(log, &OpenOptions::default()).unwrap();
+    let (mut all, mut batch) = (vec![], vec![]);
+    loop {
+        trace.next_batch(&mut batch).unwrap();
+        if batch.is_empty() {
+            return all;
+        }
+        all.extend(batch.iter().map(|r| (r.op, r.offset, r.len)));
+    }
+}
+
+fn shapes(all: &[Recorded]) -> Vec<Shape> {
+    all.iter().map(|r| (r.request.op, r.request.offset, r.request.len)).collect()
+}
+
+/// Runs fio's jobs, records, and gives both sides; `None` if something is missing here.
+fn fio(test: &str, at: At, jobs: &[&[&str]]) -> Option<(Vec<Shape>, Vec<Vec<Shape>>)> {
+    if let Err(why) = tool("fio", &["--version"]) {
+        skip(test, &why);
+        return None;
+    }
+    let disk = Loop::new(256 << 20, &[]);
+    let disk = disk.map_err(|why| skip(test, &why)).ok()?;
+    let mut arguments = vec![
+        format!("--filename={}", disk.name()),
+        "--direct=1".into(),
+        "--thread".into(),
+        "--randrepeat=1".into(),
+        "--output".into(),
+        disk.file("output").to_string_lossy().into_owned(),
+    ];
+    for (i, job) in jobs.iter().enumerate() {
+        arguments.push(format!("--name=job{i}"));
+        arguments.extend(job.iter().map(|&argument| argument.to_owned()));
+        arguments.push(format!("--write_iolog={}", disk.file(&format!("log{i}")).display()));
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let options = Options { at, ..Options::default() };
+    let (all, summary) = record(&disk.path, &options, || {
+        tool("fio", &arguments).unwrap();
+    })
+    .unwrap();
+    let c = &summary.counts;
+    assert_eq!((c.without_completion, c.without_beginning, c.failed, c.unknown, c.requeued), (0, 0, 0, 0, 0));
+    assert_eq!((summary.losses.total(), summary.late, summary.strange), (0, 0, 0));
+    assert!(all.iter().zip(all.iter().skip(1)).all(|(a, b)| a.request.time <= b.request.time));
+    assert!(all.iter().all(|r| r.latency.is_some_and(|latency| latency.0 > 0)));
+    let logs: Vec<Vec<Shape>> = (0..jobs.len()).map(|i| logged(&disk.file(&format!("log{i}")))).collect();
+    assert!(logs.iter().all(|log| !log.is_empty()));
+    Some((shapes(&all), logs))
+}
+
+fn count(all: &[Shape], op: Op) -> usize {
+    all.iter().filter(|shape| shape.0 == op).count()
+}
+
+#[test]
+fn a_synchronous_job_is_recorded_in_its_order() {
+    for at in [At::Issue, At::Queue] {
+        let test = "a_synchronous_job_is_recorded_in_its_order";
+        let _alone = alone();
+        // Sequential writes with a flush after every fourth, then a mix of sizes and kinds at random.
+        let sequential = &["--ioengine=psync", "--rw=write", "--bs=4k", "--size=4m", "--fsync=4"][..];
+        let mix = &[
+            "--stonewall",
+            "--ioengine=psync",
+            "--rw=randrw",
+            "--rwmixread=40",
+            "--bsrange=512-64k",
+            "--blockalign=512",
+            "--size=64m",
+            "--number_ios=3000",
+            "--fdatasync=7",
+        ];
+        let Some((all, logs)) = fio(test, at, &[sequential, mix]) else { return };
+        assert_eq!(count(&logs[0], Op::Write), 1024);
+        assert!(count(&logs[0], Op::Flush) >= 255);
+        assert!(count(&logs[1], Op::Read) > 1000 && count(&logs[1], Op::Flush) > 100);
+        assert_eq!(all.len(), logs.concat().len());
+        assert!(all == logs.concat(), "{at:?}");
+    }
+}
+
+#[test]
+fn deep_queues_are_recorded_without_loss() {
+    let test = "deep_queues_are_recorded_without_loss";
+    for (at, engine) in [(At::Issue, "libaio"), (At::Queue, "libaio"), (At::Issue, "io_uring"), (At::Queue, "io_uring")]
+    {
+        let _alone = alone();
+        let engine_is = format!("--ioengine={engine}");
+        let job = &[
+            &engine_is[..],
+            "--iodepth=8",
+            "--rw=randrw",
+            "--rwmixread=30",
+            "--bs=4k,8k",
+            "--blockalign=16k",
+            "--size=128m",
+            "--number_ios=3000",
+        ][..];
+        if let Err(why) = tool("fio", &["--enghelp", engine]) {
+            skip(test, &why);
+            continue;
+        }
+        let Some((mut all, mut logs)) = fio(test, at, &[job]) else { return };
+        // Requests that are under way together may pass each other between fio's log and the device.
+        all.sort_unstable();
+        logs[0].sort_unstable();
+        assert_eq!(all.len(), logs[0].len(), "{engine}, {at:?}");
+        assert!(all == logs[0], "{engine}, {at:?}");
+    }
+}
+
+#[test]
+fn several_jobs_with_discards_and_flushes_are_recorded() {
+    let test = "several_jobs_with_discards_and_flushes_are_recorded";
+    let _alone = alone();
+    let job = |rw: &'static str, bs: &'static str, offset: &'static str, fsync: &'static str| {
+        ["--ioengine=psync", "--size=32m", "--number_ios=1500", rw, bs, offset, fsync]
+    };
+    let jobs = [
+        job("--rw=randwrite", "--bs=4k", "--offset=0", "--fsync=1"),
+        job("--rw=write", "--bs=16k", "--offset=32m", "--fsync=3"),
+        job("--rw=randtrim", "--bs=64k", "--offset=64m", "--fsync=0"),
+        job("--rw=randread", "--bs=8k", "--offset=96m", "--fsync=0"),
+    ];
+    let jobs: Vec<&[&str]> = jobs.iter().map(|job| &job[..]).collect();
+    // What is asked: the block layer makes one flush of several that come while one is under way.
+    let Some((mut all, logs)) = fio(test, At::Queue, &jobs) else { return };
+    let mut logs = logs.concat();
+    for op in Op::ALL {
+        assert!(count(&logs, op) > 100, "{op}");
+        assert_eq!(count(&all, op), count(&logs, op), "{op}");
+    }
+    all.sort_unstable();
+    logs.sort_unstable();
+    assert!(all == logs);
+}

@@ -1,0 +1,299 @@
+//! Workloads: synthetic traces of several parts, described by TOML files. Those of the papers are built in.
+//!
+//! A workload file has the keys of `WORKLOAD` at its top and one table `[[part]]` for each stream, with the keys of
+//! `PART`. `docs/workloads.md` explains them and says what the built-in ones are calibrated to.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use destage_trace::{Length, Mix, MixSpec, Part};
+use toml::de::{DeTable, DeValue};
+
+use crate::quantity as q;
+use crate::settings::{line_of, read};
+use crate::synth::{self, STREAM, joined};
+use crate::{Key, ScenarioError, Settings};
+
+/// The keys of a workload file outside its parts.
+const WORKLOAD: &[Key] = &[
+    Key::one("about", "TEXT", "", "What it is, in a line"),
+    Key::one("source", "TEXT", "", "Paper, table or figure; what is calibrated, and what is assumed"),
+    Key::one("kind", "synthetic|stand-in", "", "A paper's own synthetic workload, or a stand-in for a trace"),
+    Key::one("length", "REQUESTS|TIME", "", "How many requests, or for how long: 60s"),
+    Key::one("seed", "SEED", "1", "Which of the traces with these properties"),
+];
+
+/// The keys of a part.
+const PART: &[Key] = &joined::<10, 5, 15>(
+    STREAM,
+    [
+        Key::one("length", "REQUESTS|TIME", "", "Where the part ends, counted from its start"),
+        Key::one("start", "TIME", "0", "When the part begins"),
+        Key::one("base", "SIZE", "0", "Where its space begins"),
+        Key::one("volume", "NUMBER", "0", "The number of its first volume"),
+        Key::one("stripe", "WINDOW/PERIOD", "", "Use only the first WINDOW bytes of each PERIOD of its space"),
+    ],
+);
+
+/// The built-in workloads, by name.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("exchange", include_str!("../../../scenarios/workloads/exchange.toml")),
+    ("cello", include_str!("../../../scenarios/workloads/cello.toml")),
+    ("financial-lawc", include_str!("../../../scenarios/workloads/financial-lawc.toml")),
+    ("tpc-h", include_str!("../../../scenarios/workloads/tpc-h.toml")),
+    ("fiu-vm", include_str!("../../../scenarios/workloads/fiu-vm.toml")),
+    ("fiu-mail", include_str!("../../../scenarios/workloads/fiu-mail.toml")),
+    ("skewed", include_str!("../../../scenarios/workloads/skewed.toml")),
+    ("skewed-raid5", include_str!("../../../scenarios/workloads/skewed-raid5.toml")),
+    ("ms-ec", include_str!("../../../scenarios/workloads/ms-ec.toml")),
+    ("ms-ft", include_str!("../../../scenarios/workloads/ms-ft.toml")),
+    ("ms-ecft", include_str!("../../../scenarios/workloads/ms-ecft.toml")),
+    ("hpc", include_str!("../../../scenarios/workloads/hpc.toml")),
+    ("gcar", include_str!("../../../scenarios/workloads/gcar.toml")),
+    ("prn_0", include_str!("../../../scenarios/workloads/prn_0.toml")),
+    ("prxy_0", include_str!("../../../scenarios/workloads/prxy_0.toml")),
+    ("financial1", include_str!("../../../scenarios/workloads/financial1.toml")),
+    ("financial2", include_str!("../../../scenarios/workloads/financial2.toml")),
+    ("hm_0", include_str!("../../../scenarios/workloads/hm_0.toml")),
+    ("web_0", include_str!("../../../scenarios/workloads/web_0.toml")),
+    ("fio-zipf", include_str!("../../../scenarios/workloads/fio-zipf.toml")),
+    ("rsrch_0", include_str!("../../../scenarios/workloads/rsrch_0.toml")),
+    ("src2_0", include_str!("../../../scenarios/workloads/src2_0.toml")),
+    ("stg_0", include_str!("../../../scenarios/workloads/stg_0.toml")),
+    ("mp3-copy", include_str!("../../../scenarios/workloads/mp3-copy.toml")),
+    ("office-install", include_str!("../../../scenarios/workloads/office-install.toml")),
+    ("web-download", include_str!("../../../scenarios/workloads/web-download.toml")),
+    ("random", include_str!("../../../scenarios/workloads/random.toml")),
+];
+
+/// What a workload stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A synthetic workload as its paper sets it.
+    Synthetic,
+    /// A substitute for a trace that cannot be had, calibrated to what is published about it.
+    StandIn,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Synthetic => "synthetic",
+            Self::StandIn => "stand-in",
+        })
+    }
+}
+
+/// A workload that was read, and the changes made to it.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    name: String,
+    kind: Kind,
+    about: String,
+    source: String,
+    settings: Settings,
+    /// Line of its heading and settings of each part.
+    parts: Vec<(usize, Settings)>,
+    file: PathBuf,
+    changes: Vec<String>,
+}
+
+/// All built-in workloads in the order of the papers.
+pub fn built_in() -> impl Iterator<Item = Workload> {
+    BUILT_IN.iter().map(|(name, text)| {
+        Workload::built_in(name, text)
+            .unwrap_or_else(|error| panic!("the built-in workload {name} cannot be read: {error}"))
+    })
+}
+
+/// Whether this names a file rather than a built-in workload.
+fn is_file(name: &str) -> bool {
+    name.contains(['/', std::path::MAIN_SEPARATOR]) || Path::new(name).extension().is_some_and(|end| end == "toml")
+}
+
+impl Workload {
+    /// The built-in workload of this name, or the one in this file: a file's name has a `/` in it or ends in `.toml`.
+    pub fn named(name: &str) -> Result<Self, ScenarioError> {
+        if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+            return Self::built_in(name, text);
+        }
+        if is_file(name) {
+            return Self::parse(name, Path::new(name), &read(Path::new(name))?);
+        }
+        let names: Vec<&str> = BUILT_IN.iter().map(|&(name, _)| name).collect();
+        Err(ScenarioError::new(format_args!(
+            "there is no workload '{name}'; give a file (FILE.toml) or one of {}",
+            names.join(", ")
+        )))
+    }
+
+    /// The workload that the settings `workload` and `workload-set` describe, if there is one.
+    pub(crate) fn of(settings: &Settings) -> Result<Option<Self>, ScenarioError> {
+        let changes = settings.optional("workload-set", |text| Ok::<_, String>(text.to_owned()))?;
+        let given = settings.optional("workload", |text| Ok::<_, String>(text.to_owned()))?;
+        let (given, file) = match (given, settings.path("workload")?) {
+            (Some(given), Some(file)) => (given, file),
+            _ if changes.is_some() => {
+                return Err(ScenarioError::new("'workload-set' needs a workload to change: give 'workload' too"));
+            }
+            _ => return Ok(None),
+        };
+        // A file named in a scenario file lies beside it.
+        let mut workload = if is_file(&given) {
+            Self::parse(&file.display().to_string(), &file, &read(&file)?)?
+        } else {
+            Self::named(&given)?
+        };
+        for pair in changes.iter().flat_map(|changes| changes.split_whitespace()) {
+            workload.set(pair)?;
+        }
+        Ok(Some(workload))
+    }
+
+    fn built_in(name: &str, text: &str) -> Result<Self, ScenarioError> {
+        Self::parse(name, Path::new(&format!("{name}.toml (built in)")), text)
+    }
+
+    /// Reads the text of a workload file; `file` names it in errors.
+    ///
+    /// # Errors
+    /// File, line and key of what is wrong, and what would be right. How the values go together is checked by
+    /// [`Self::open`].
+    pub fn parse(name: &str, file: &Path, text: &str) -> Result<Self, ScenarioError> {
+        let at = |offset: usize, message: &str| {
+            ScenarioError::new(message).at(format_args!("{}, line {}", file.display(), line_of(text, offset)))
+        };
+        let mut table = DeTable::parse(text)
+            .map_err(|error| at(error.span().map_or(0, |span| span.start), error.message()))?
+            .into_inner();
+        let mut parts = Vec::new();
+        let wanted = "'part' is a list of tables: begin each part with the line [[part]]";
+        let found = table.remove("part");
+        match found.as_ref().map(|found| (found.span().start, found.get_ref())) {
+            Some((_, DeValue::Array(tables))) if !tables.is_empty() => {
+                for part in tables {
+                    let DeValue::Table(table) = part.get_ref() else {
+                        return Err(at(part.span().start, wanted));
+                    };
+                    let mut settings = Settings::new(PART);
+                    settings.read_table(file, text, "", table)?;
+                    parts.push((line_of(text, part.span().start), settings));
+                }
+            }
+            Some((offset, _)) => return Err(at(offset, wanted)),
+            None => return Err(ScenarioError::new(format_args!("there is no [[part]]; {wanted}")).at(file.display())),
+        }
+        let mut settings = Settings::new(WORKLOAD);
+        settings.read_table(file, text, "", &table)?;
+        let text_of = |key| {
+            let given = settings.optional(key, |text| Ok::<_, String>(text.trim().to_owned()))?;
+            given.ok_or_else(|| ScenarioError::new(format_args!("'{key}' is missing")).at(file.display()))
+        };
+        let (about, source) = (text_of("about")?, text_of("source")?);
+        text_of("length")?;
+        text_of("kind")?;
+        let kind = settings.one("kind", |text| match text {
+            "synthetic" => Ok(Kind::Synthetic),
+            "stand-in" => Ok(Kind::StandIn),
+            _ => Err("synthetic or stand-in"),
+        })?;
+        Ok(Self { name: name.to_owned(), kind, about, source, settings, parts, file: file.to_owned(), changes: vec![] })
+    }
+
+    /// Its name, or its file as the user named it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it stands for.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What it is, in a line.
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// Where it comes from, what is calibrated and what is assumed.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The changes made to it, as they were given.
+    pub fn changes(&self) -> &[String] {
+        &self.changes
+    }
+
+    /// How many parts it has.
+    pub fn part_count(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Changes a setting: `length=VALUE`, `seed=VALUE`, `part.N.KEY=VALUE` with parts from 0, and where there is only one
+    /// part also `KEY=VALUE`.
+    pub fn set(&mut self, pair: &str) -> Result<(), ScenarioError> {
+        let wrong = |message: String| Err(ScenarioError::new(message).at(format_args!("{}: {pair}", self.name)));
+        let Some((key, value)) = pair.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
+            return wrong("write KEY=VALUE".into());
+        };
+        let count = self.parts.len();
+        if let Some(rest) = key.strip_prefix("part.") {
+            let Some((number, key)) = rest.split_once('.').and_then(|(n, key)| Some((n.parse::<usize>().ok()?, key)))
+            else {
+                return wrong("write part.N.KEY=VALUE, N the number of the part from 0".into());
+            };
+            let Some((_, part)) = self.parts.get_mut(number) else {
+                return wrong(format!("the parts are numbered from 0 to {}", count - 1));
+            };
+            part.set(&format!("{key}={value}"))?;
+        } else if key == "length" || key == "seed" {
+            self.settings.set(&format!("{key}={value}"))?;
+        } else if !PART.iter().any(|known| known.name == key) {
+            let names: Vec<&str> = PART.iter().map(|key| key.name).collect();
+            return wrong(format!("there is no key '{key}'; length, seed, and of a part {}", names.join(", ")));
+        } else if let [(_, part)] = &mut self.parts[..] {
+            part.set(&format!("{key}={value}"))?;
+        } else {
+            return wrong(format!("there are {count} parts; say which, from part.0.{key} to part.{}.{key}", count - 1));
+        }
+        self.changes.push(format!("{key}={value}"));
+        Ok(())
+    }
+
+    /// What its settings describe.
+    pub fn spec(&self) -> Result<MixSpec, ScenarioError> {
+        let parts = self.parts.iter().map(|(_, part)| {
+            let length = part.optional("length", str::parse)?.unwrap_or(Length::Requests(u64::MAX));
+            Ok(Part {
+                // The mix gives each part its seed.
+                spec: synth::stream(part, length, 0)?,
+                start: part.one("start", q::time)?,
+                base: part.one("base", q::bytes)?,
+                volume: part.one("volume", q::count32)?,
+                stripe: part.optional("stripe", str::parse)?,
+            })
+        });
+        Ok(MixSpec {
+            length: self.settings.one("length", str::parse)?,
+            seed: self.settings.one("seed", q::count)?,
+            parts: parts.collect::<Result<_, ScenarioError>>()?,
+        })
+    }
+
+    /// Begins to generate its requests.
+    ///
+    /// # Errors
+    /// File and line of the part and key of a value that cannot be used, or that does not go with another.
+    pub fn open(&self) -> Result<Mix, ScenarioError> {
+        Mix::new(self.spec()?).map_err(|wrong| {
+            let file = self.file.display();
+            match wrong.part.and_then(|part| Some((part, self.parts.get(part)?.0))) {
+                Some((part, line)) => {
+                    ScenarioError::new(&wrong.error).at(format_args!("{file}, line {line} (part {part})"))
+                }
+                None => ScenarioError::new(&wrong.error).at(file),
+            }
+        })
+    }
+}
