@@ -96,3 +96,109 @@ fn recordings_convert_as_a_whole() {
     assert_eq!(lines.lines().count(), 18);
     assert!(lines.starts_with("0,W,40,8\n"), "{lines}");
 }
+
+/// The names in a folder, in order.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_had_the_name_stays_until_the_new_file_is_complete() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("trace"), folder.path().join("out"));
+    let (link, dangling) = (folder.path().join("link"), folder.path().join("dangling"));
+    fs::write(&from, TRACE).unwrap();
+    // Its last line cannot be read, so that both kinds of conversion fail after they have begun.
+    let broken = folder.path().join("broken");
+    fs::write(&broken, format!("{TRACE}11 sda nonsense 0 4096\n")).unwrap();
+    fs::write(&to, "old").unwrap();
+    fs::set_permissions(&to, fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("out", &link).unwrap();
+    fs::create_dir(folder.path().join("sub")).unwrap();
+    symlink("sub/new", &dangling).unwrap();
+    let all = ["broken", "dangling", "link", "out", "sub", "trace"];
+    for target in [&to, &link] {
+        convert(&[text(&from), text(target), "--to", "disksim"], false);
+        convert(&[text(&broken), text(target), "--to", "fio"], false);
+        convert(&[text(&broken), text(target)], false);
+        assert_eq!(fs::read_to_string(&to).unwrap(), "old");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(names(folder.path()), all);
+    }
+    // Through the link to the file, which keeps its permissions and owner.
+    let before = fs::metadata(&to).unwrap();
+    convert(&[text(&from), text(&link), "--to", "fio"], true);
+    assert!(fs::read_to_string(&to).unwrap().starts_with("fio version 3 iolog"));
+    let after = fs::metadata(&to).unwrap();
+    assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
+    convert(&[text(&from), text(&dangling)], true);
+    assert!(fs::symlink_metadata(&dangling).unwrap().is_symlink());
+    assert_eq!(names(&folder.path().join("sub")), ["new"]);
+    assert_eq!(names(folder.path()), all);
+    // A made-up trace is a new file too.
+    let output = destage(&["trace", "synth", text(&to), "--length", "10"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read(&to).unwrap()[..4], fs::read(folder.path().join("sub/new")).unwrap()[..4]);
+    assert_eq!(names(folder.path()), all);
+}
+
+#[test]
+fn what_is_no_file_is_written_directly() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, pipe) = (folder.path().join("trace"), folder.path().join("pipe"));
+    fs::write(&from, TRACE).unwrap();
+    convert(&[text(&from), "/dev/null"], true);
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (format, succeeds) in [("fio", true), ("disksim", false)] {
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read(pipe).unwrap()
+        });
+        convert(&[text(&from), text(&pipe), "--to", format], succeeds);
+        assert_eq!(reader.join().unwrap().starts_with(b"fio version 3 iolog"), succeeds);
+        assert_eq!(names(folder.path()), ["pipe", "trace"]);
+    }
+    // What cannot be made.
+    let inside = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    for to in [inside("nowhere/out"), inside("."), inside("new/"), inside("trace/"), String::new()] {
+        let message = convert(&[text(&from), &to], false);
+        assert!(message.contains(&format!("cannot create {to}")), "{message}");
+    }
+    assert_eq!(names(folder.path()), ["pipe", "trace"]);
+}
+
+/// The input is known by what it is, not by its name.
+#[test]
+fn no_trace_is_converted_onto_itself() {
+    use std::process::Stdio;
+    let folder = tempfile::tempdir().unwrap();
+    let (from, hard, soft) = (folder.path().join("trace"), folder.path().join("hard"), folder.path().join("soft"));
+    fs::write(&from, TRACE).unwrap();
+    fs::hard_link(&from, &hard).unwrap();
+    std::os::unix::fs::symlink(&from, &soft).unwrap();
+    for to in [&from, &hard, &soft] {
+        let message = convert(&[text(&from), text(to)], false);
+        assert!(message.contains("cannot be converted onto itself"), "{message}");
+        let child = Command::new(env!("CARGO_BIN_EXE_destage"))
+            .args(["trace", "convert", "-", text(to), "--to", "fio"])
+            .stdin(fs::File::open(&from).unwrap())
+            .output()
+            .unwrap();
+        assert!(!child.status.success());
+        assert!(String::from_utf8_lossy(&child.stderr).contains("- cannot be converted onto itself"));
+    }
+    // And by way of the standard output.
+    let child = Command::new(env!("CARGO_BIN_EXE_destage"))
+        .args(["trace", "convert", text(&from), "-"])
+        .stdout(fs::File::options().append(true).open(&from).unwrap())
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert!(!child.status.success() && String::from_utf8_lossy(&child.stderr).contains("onto itself"));
+    assert_eq!(fs::read_to_string(&from).unwrap(), TRACE);
+}

@@ -216,6 +216,98 @@ fn a_command_that_fails_is_told_and_one_that_is_none_costs_nothing() {
 }
 
 #[test]
+fn a_commands_output_does_not_mix_with_ours() {
+    let Some(disk) = Loop::new("a_commands_output_does_not_mix_with_ours") else { return };
+    let out = disk.file("out.destage");
+    let script = format!("echo chatter; {}", little(&disk.path));
+    let command = ["--", "sh", "-c", &script];
+    let output = destage(&[&["trace", "record", &disk.path, "-"][..], &command].concat());
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stderr).contains("chatter\n"));
+    fs::write(&out, &output.stdout).unwrap();
+    assert!(requests(&out).len() >= 3);
+    let (text, err) = done(&[&["trace", "record", &disk.path, &out, "--json"][..], &command].concat());
+    assert!(serde_json::from_str::<Value>(&text).is_ok_and(|summary| summary["writes"] == 1), "{text}");
+    assert_eq!(err, "chatter\n");
+    // Where nothing else wants the standard output it is the command's.
+    let (text, _) = done(&[&["trace", "record", &disk.path, &out][..], &command].concat());
+    assert_eq!(text, "chatter\n");
+}
+
+/// A recording of a command that goes on when the recording has ended, and what it says when told to stop so many times.
+#[test]
+fn who_waits_for_a_command_can_be_stopped() {
+    let Some(disk) = Loop::new("who_waits_for_a_command_can_be_stopped") else { return };
+    let out = disk.file("out.destage");
+    let ready = disk.file("ready");
+    // The second one does not heed SIGTERM.
+    for (script, signals) in [("exec sleep 600", 1), ("trap '' TERM; while sleep 0.1; do :; done", 2)] {
+        let script = format!("echo $$ > {ready}; {script}");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_destage"))
+            .args(["trace", "record", &disk.path, &out, "--duration", "10ms", "--", "sh", "-c", &script])
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = child.id().to_string();
+        let patiently = |is: &dyn Fn() -> bool| {
+            for _ in 0..1000 {
+                if is() {
+                    return;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            panic!("it does not happen: {script}");
+        };
+        // The trace is in its place when the recording has ended.
+        patiently(&|| Path::new(&out).exists() && Path::new(&ready).exists());
+        for _ in 0..signals {
+            tool("kill", &["-s", "INT", &pid]).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        let mut status = None;
+        for _ in 0..1000 {
+            status = child.try_wait().unwrap();
+            if status.is_some() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let shell = fs::read_to_string(&ready).unwrap().trim().to_owned();
+        if status.is_none() {
+            let _ = child.kill();
+        }
+        if signals == 2 {
+            let _ = tool("kill", &["-s", "KILL", &shell]);
+        }
+        let mut err = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut err).unwrap();
+        let status = status.unwrap_or_else(|| panic!("it waits on: {err}"));
+        assert!(err.contains("ended by duration"), "{err}");
+        assert_eq!(status.success(), signals == 1, "{err}");
+        assert_eq!(err.contains(&format!("the command, process {shell}, still runs")), signals == 2, "{err}");
+        done(&["trace", "head", &out]);
+        fs::remove_file(&out).unwrap();
+        fs::remove_file(&ready).unwrap();
+    }
+}
+
+#[test]
+fn without_a_place_for_the_trace_no_command_is_started() {
+    let Some(disk) = Loop::new("without_a_place_for_the_trace_no_command_is_started") else { return };
+    let (started, folder) = (disk.file("started"), disk.file("folder"));
+    fs::create_dir(&folder).unwrap();
+    for out in [folder.as_str(), "/proc/nowhere", &disk.file("nowhere/out")] {
+        let err = refused(&["trace", "record", &disk.path, out, "--", "touch", &started]);
+        assert!(err.contains(&format!("cannot create {out}")), "{err}");
+        assert!(!Path::new(&started).exists(), "{out}");
+    }
+    // Nor does a recording that cannot begin touch what is there.
+    let out = disk.file("out");
+    fs::write(&out, "old").unwrap();
+    refused(&["trace", "record", &disk.path, &out, "--", "/nowhere/at/all"]);
+    assert_eq!(fs::read_to_string(&out).unwrap(), "old");
+}
+
+#[test]
 fn a_recording_does_not_record_itself() {
     let Some(disk) = Loop::new("a_recording_does_not_record_itself") else { return };
     let made = tool("mkfs.ext4", &["-q", "-F", &disk.path])
@@ -227,6 +319,19 @@ fn a_recording_does_not_record_itself() {
     let inside = disk.file("mnt/out.destage");
     let refusal = destage(&["trace", "record", &disk.path, &inside, "--duration", "1ms"]);
     let allowed = destage(&["trace", "record", &disk.path, &inside, "--duration", "1ms", "--own-writes"]);
+    // By way of the standard output, and of a link to a file that is not there yet.
+    let piped = Command::new(env!("CARGO_BIN_EXE_destage"))
+        .args(["trace", "record", &disk.path, "-", "--duration", "1ms"])
+        .stdout(File::create(disk.file("mnt/piped")).unwrap())
+        .output()
+        .unwrap();
+    std::os::unix::fs::symlink("mnt/linked", disk.file("link")).unwrap();
+    let linked = destage(&["trace", "record", &disk.path, &disk.file("link"), "--duration", "1ms"]);
+    let onto = Command::new(env!("CARGO_BIN_EXE_destage"))
+        .args(["trace", "record", &disk.path, "-", "--duration", "1ms"])
+        .stdout(File::options().write(true).open(&disk.path).unwrap())
+        .output()
+        .unwrap();
     // A device on a file of the recorded device is found, too.
     let nested = File::create(disk.file("mnt/nested"))
         .and_then(|file| file.set_len(8 << 20))
@@ -243,8 +348,12 @@ fn a_recording_does_not_record_itself() {
         (made, refusal)
     });
     let _ = tool("umount", &[&disk.file("mnt")]);
-    let err = String::from_utf8(refusal.stderr).unwrap();
-    assert!(!refusal.status.success() && err.contains("would record itself") && err.contains("/dev/shm"), "{err}");
+    for refusal in [refusal, piped, linked] {
+        let err = String::from_utf8(refusal.stderr).unwrap();
+        assert!(!refusal.status.success() && err.contains("would record itself") && err.contains("/dev/shm"), "{err}");
+    }
+    let err = String::from_utf8(onto.stderr).unwrap();
+    assert!(!onto.status.success() && err.contains("the standard output is a block device"), "{err}");
     assert!(allowed.status.success());
     if let Ok((Ok(_), refusal)) = of_nested {
         let err = String::from_utf8(refusal.stderr).unwrap();

@@ -157,7 +157,13 @@ impl Device {
     /// partition's disk, the disks below it, and the files behind loop devices.
     pub fn holds(&self, file: &Path) -> Result<bool, RecordError> {
         let metadata = fs::metadata(file).map_err(|cause| RecordError::NoDevice { path: file.to_owned(), cause })?;
-        Ok(device_of(kernel_dev(metadata.dev())).is_some_and(|dev| self.is_below(dev, MAX_DEPTH)))
+        Ok(self.holds_open(&metadata))
+    }
+
+    /// The same of an open file.
+    #[must_use]
+    pub fn holds_open(&self, file: &fs::Metadata) -> bool {
+        device_of(kernel_dev(file.dev())).is_some_and(|dev| self.is_below(dev, MAX_DEPTH))
     }
 
     /// Whether `dev` is this device or rests on it.

@@ -13,7 +13,12 @@ pub enum Step {
     Complete,
     /// The device did not take it; it will be issued again.
     Requeue,
+    /// It was not to wait and would have had to: whoever asked was told to ask again.
+    Retract,
 }
+
+/// The error of a request that was not to wait and would have had to.
+const AGAIN: i64 = -(rustix::io::Errno::AGAIN.raw_os_error() as i64);
 
 /// A block event of any device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +42,8 @@ pub struct BlockEvent {
 struct Layout {
     id: u64,
     step: Step,
+    /// Whether it is an event of whoever asked, not of the device.
+    of_bio: bool,
     dev: Field,
     sector: Field,
     sectors: Field,
@@ -64,6 +71,7 @@ impl EventLayouts {
             layouts.push(Layout {
                 id: event.id,
                 step: *step,
+                of_bio: event.name.starts_with("block_bio_"),
                 dev: event.field("dev", &[4])?,
                 sector: event.field("sector", &[4, 8])?,
                 sectors: event.field("nr_sector", &[4])?,
@@ -81,14 +89,16 @@ impl EventLayouts {
         let data = event.data;
         let id = self.common_type.number(data)?;
         let layout = self.layouts.iter().find(|layout| layout.id == id)?;
+        let error = layout.error.as_ref().and_then(|field| field.signed_number(data)).unwrap_or(0);
+        let retracts = layout.of_bio && layout.step == Step::Complete && error == AGAIN;
         Some(BlockEvent {
             time: event.time,
-            step: layout.step,
+            step: if retracts { Step::Retract } else { layout.step },
             dev: layout.dev.number(data)? as u32,
             sector: layout.sector.number(data)?,
             sectors: layout.sectors.number(data)? as u32,
             asked: Asked::parse(layout.rwbs.bytes(data)?),
-            failed: layout.error.as_ref().and_then(|field| field.number(data)).is_some_and(|error| error != 0),
+            failed: error != 0,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -102,6 +102,8 @@ pub(crate) struct Instance {
     folder: PathBuf,
     cpus: Vec<PathBuf>,
     pipes: Vec<File>,
+    /// Each CPU's account of what was lost, kept open: they are read many times a second.
+    stats: Vec<File>,
     page_bytes: usize,
 }
 
@@ -148,7 +150,7 @@ impl Instance {
             _ => RecordError::NoInstance { path: folder.clone(), cause },
         })?;
         // From here on the instance is removed whatever happens.
-        let mut instance = Self { tracefs, folder, cpus: vec![], pipes: vec![], page_bytes: 0 };
+        let mut instance = Self { tracefs, folder, cpus: vec![], pipes: vec![], stats: vec![], page_bytes: 0 };
         instance.set("tracing_on", "0")?;
         instance.set("trace_clock", CLOCK.0)?;
         // A full buffer keeps what it has: what was recorded until then has no holes, and nothing is torn from under
@@ -175,6 +177,8 @@ impl Instance {
             let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
             let pipe = OpenOptions::new().read(true).custom_flags(nonblock).open(&path);
             instance.pipes.push(pipe.map_err(|error| failed("opening", &path, error))?);
+            let path = cpu.join("stats");
+            instance.stats.push(File::open(&path).map_err(|error| failed("opening", &path, error))?);
             instance.cpus.push(cpu);
         }
         Ok(instance)
@@ -210,10 +214,12 @@ impl Instance {
         }
     }
 
-    /// Switches a block event on for these devices alone.
-    pub(crate) fn enable(&self, event: &str, devs: &[u32]) -> Result<(), RecordError> {
-        let filter: Vec<String> = devs.iter().map(|dev| format!("dev == {dev}")).collect();
-        self.set(&format!("events/block/{event}/filter"), &filter.join(" || "))?;
+    /// Switches a block event on for these devices alone, and where the condition holds, if there is one.
+    pub(crate) fn enable(&self, event: &str, devs: &[u32], condition: Option<&str>) -> Result<(), RecordError> {
+        let devs: Vec<String> = devs.iter().map(|dev| format!("dev == {dev}")).collect();
+        let devs = devs.join(" || ");
+        let filter = condition.map_or_else(|| devs.clone(), |condition| format!("({devs}) && {condition}"));
+        self.set(&format!("events/block/{event}/filter"), &filter)?;
         self.set(&format!("events/block/{event}/enable"), "1")
     }
 
@@ -230,8 +236,11 @@ impl Instance {
     /// What was lost so far.
     pub(crate) fn losses(&self) -> Result<Losses, RecordError> {
         let mut losses = Losses::default();
-        for cpu in &self.cpus {
-            losses.add(&read(&cpu.join("stats"))?);
+        // The few lines come with one read.
+        let mut text = [0; 4096];
+        for (stats, cpu) in self.stats.iter().zip(&self.cpus) {
+            let bytes = stats.read_at(&mut text, 0).map_err(|error| failed("reading", &cpu.join("stats"), error))?;
+            losses.add(&String::from_utf8_lossy(&text[..bytes]));
         }
         Ok(losses)
     }
@@ -269,6 +278,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         // It cannot be removed while its buffers are open.
         self.pipes.clear();
+        self.stats.clear();
         // What remains after a failure is removed by the next recording.
         let _ = fs::remove_dir(&self.folder);
     }

@@ -68,6 +68,17 @@ impl Merge {
     ) -> Result<(), RecordError> {
         // Without this bound events that come as fast as they are taken would keep a single CPU's recorder here.
         let bound = if all { u64::MAX } else { rings.now() };
+        self.drain_until(rings, all, bound, take)
+    }
+
+    /// The same for events up to the time `bound`.
+    pub fn drain_until(
+        &mut self,
+        rings: &mut dyn Rings,
+        all: bool,
+        bound: u64,
+        take: &mut dyn FnMut(BlockEvent) -> Result<(), RecordError>,
+    ) -> Result<(), RecordError> {
         for cpu in &mut self.cpus {
             cpu.empty = false;
         }

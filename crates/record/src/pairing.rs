@@ -59,17 +59,22 @@ pub struct Counts {
     pub secure_erases: u64,
     /// Of those, requests whose completion was not seen.
     pub without_completion: u64,
-    /// Completions of requests whose beginning was not seen: begun before the recording, or lost.
+    /// Completions of requests that had begun before the recording. They are counted as long as it is known that no
+    /// other beginning was missed: until events were lost, or a request was given up, or beginnings were not seen any more.
     pub without_beginning: u64,
-    /// Requests that the device did not take at once.
+    /// Requests that were not to wait (`REQ_NOWAIT`) and would have had to: whoever asked was told to ask again, so that
+    /// they are not recorded; the repetition is.
+    pub retracted: u64,
+    /// Times that the device did not take one of those at once.
     pub requeued: u64,
-    /// Completions with an error; the requests are recorded.
+    /// Of those, requests that completed with an error.
     pub failed: u64,
-    /// Commands passed through to the device (SCSI, `NVMe`, ...): not recorded.
+    /// Commands passed through to the device (SCSI, `NVMe`, ...): not recorded. They have no sectors, so that those of the
+    /// whole disk are counted for a partition too.
     pub passed_through: u64,
     /// Zone commands: not recorded.
     pub zone_commands: u64,
-    /// Events whose letters are not known: not recorded.
+    /// Events whose letters are not known, or whose sectors end beyond byte 2^64: not recorded.
     pub unknown: u64,
 }
 
@@ -92,7 +97,15 @@ struct Waiting {
     left: u64,
     /// Whether its end is an event of its own, after its last sector's.
     has_end: bool,
+    /// A flush that came with the write behind it, and has no completion of its own.
+    before_data: bool,
+    /// Whether events were lost while it began: it gets no latency.
+    unsure: bool,
+    secure: bool,
+    failed: bool,
+    /// Whether it was sent back and not issued again yet, and how often it was sent back.
     requeued: bool,
+    requeues: u64,
     state: State,
 }
 
@@ -102,6 +115,8 @@ enum State {
     Begun,
     /// It has nothing more to wait for; with its latency, if that is known.
     Done(Option<Nanos>),
+    /// It is not to be recorded.
+    Retracted,
 }
 
 /// Pairs the events of one device, given in order of time.
@@ -116,10 +131,17 @@ pub struct Pairing {
     flushes: VecDeque<u64>,
     /// The most sectors that one in `ranges` had since that was empty.
     longest: u64,
-    /// How many are not complete.
+    /// How many are not complete and will get a latency when they are.
     outstanding: usize,
-    /// Requests still to take.
-    room: u64,
+    /// Requests to record.
+    most: u64,
+    /// Requests recorded, and those in `waiting` that are not retracted. More than wanted are taken, up to
+    /// [`MAX_WAITING`], because some may be retracted.
+    taken: u64,
+    /// Up to when every beginning since the recording's was seen.
+    known_until: u64,
+    /// Up to when events were being lost; 0 if they are not.
+    unsure_until: u64,
     counts: Counts,
 }
 
@@ -135,7 +157,10 @@ impl Pairing {
             flushes: VecDeque::new(),
             longest: 0,
             outstanding: 0,
-            room: most.unwrap_or(u64::MAX),
+            most: most.unwrap_or(u64::MAX),
+            taken: 0,
+            known_until: u64::MAX,
+            unsure_until: 0,
             counts: Counts::default(),
         }
     }
@@ -152,33 +177,55 @@ impl Pairing {
         self.outstanding
     }
 
-    /// Whether no further request is taken.
+    /// Requests that have begun, as far as they are wanted.
     #[must_use]
-    pub const fn is_full(&self) -> bool {
-        self.room == 0
+    pub fn taken(&self) -> u64 {
+        self.taken.min(self.most)
     }
 
-    /// Takes no further request.
-    pub const fn close(&mut self) {
-        self.room = 0;
+    /// Whether as many requests have begun as are wanted.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.taken >= self.most
+    }
+
+    /// Says that beginnings later than `time` may not be seen.
+    pub fn close(&mut self, time: u64) {
+        self.known_until = self.known_until.min(time);
+    }
+
+    /// Forgets the youngest requests if there are more than are wanted.
+    pub fn cut_surplus(&mut self) {
+        while self.taken > self.most {
+            let number = self.first + self.waiting.len() as u64 - 1;
+            self.finish(number, None);
+            let Some(waiting) = self.waiting.pop_back() else { return };
+            self.taken -= u64::from(waiting.state != State::Retracted);
+        }
     }
 
     /// Takes an event; puts requests that are complete, and not preceded by one that is not, into `out`.
     pub fn take(&mut self, event: &BlockEvent, out: &mut Vec<Recorded>) {
+        if self.unsure_until > 0 && event.time > self.unsure_until {
+            self.unsure_until = 0;
+            self.give_up_all(out);
+        }
         match event.step {
             Step::Begin => self.begin(event),
             Step::Complete => self.complete(event),
             Step::Requeue => self.requeue(event),
-        }
-        while self.waiting.len() > MAX_WAITING {
-            self.give_up(self.first);
-            self.put(out);
+            Step::Retract => self.retract(event),
         }
         self.put(out);
+        while self.waiting.len() > MAX_WAITING {
+            // A flush that came with a write leaves together with that.
+            let before_data = self.waiting.front().is_some_and(|waiting| waiting.before_data);
+            self.give_up(self.first + u64::from(before_data));
+            self.put(out);
+        }
     }
 
-    /// Gives up on all that is not complete, because events have been lost and a later completion of the same sectors
-    /// would be taken for theirs.
+    /// Gives up on all that is not complete: it is recorded without a latency.
     pub fn give_up_all(&mut self, out: &mut Vec<Recorded>) {
         for number in self.first..self.first + self.waiting.len() as u64 {
             self.give_up(number);
@@ -186,70 +233,91 @@ impl Pairing {
         self.put(out);
     }
 
+    /// Says that events up to `time` have been lost, some of which may be younger than the last one taken. A completion
+    /// may then be that of another request for the same sectors than the one which is known. So what is under way gets no
+    /// latency, nor does what begins up to `time`.
+    pub fn lost(&mut self, time: u64, out: &mut Vec<Recorded>) {
+        self.give_up_all(out);
+        self.known_until = 0;
+        self.unsure_until = self.unsure_until.max(time);
+    }
+
     fn at(&mut self, number: u64) -> Option<&mut Waiting> {
         self.waiting.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
     fn begin(&mut self, event: &BlockEvent) {
+        let wanted = u64::from(!self.is_full());
+        let sectors = u64::from(event.sectors);
+        let (start, end) = (event.sector, event.sector.saturating_add(sectors));
+        let is_inside = self.is_inside(start, end);
         let Some(asked) = event.asked else {
-            self.counts.unknown += u64::from(self.room > 0);
+            self.counts.unknown += if sectors == 0 || is_inside { wanted } else { 0 };
             return;
         };
         if self.view.at == At::Issue && self.issued_again(event, asked.kind) {
             return;
         }
-        if self.room == 0 {
+        if self.is_full() && self.waiting.len() >= MAX_WAITING {
+            self.close(event.time);
             return;
         }
+        let zone = if is_inside { wanted } else { 0 };
         let (op, fua) = match asked.kind {
             Kind::Read => (Op::Read, false),
             Kind::Discard => (Op::Discard, false),
             Kind::Flush => (Op::Flush, false),
             Kind::Zone => {
-                self.counts.zone_commands += 1;
+                self.counts.zone_commands += zone;
                 return;
             }
             Kind::Other if event.sectors == 0 => {
-                self.counts.passed_through += 1;
+                self.counts.passed_through += wanted;
                 return;
             }
             Kind::Other if self.view.zoned => {
-                self.counts.zone_commands += 1;
+                self.counts.zone_commands += zone;
                 return;
             }
             // Write zeroes: its range reads as zeroes afterwards, and that has to be kept. A write, though without data.
             Kind::Write | Kind::Other => (Op::Write, asked.fua),
         };
-        let sectors = u64::from(event.sectors);
-        let (start, end) = (event.sector, event.sector.saturating_add(sectors));
-        let flush = Request { time: Nanos(event.time), op: Op::Flush, ..Request::default() };
-        if asked.preflush || asked.kind == Kind::Flush {
-            let alone = sectors == 0;
-            // A flush before data has no completion of its own.
-            self.push(Waiting {
-                request: flush,
-                start: 0,
-                end: 0,
-                kind: Kind::Flush,
-                left: 0,
-                has_end: false,
-                requeued: false,
-                state: if alone { State::Begun } else { State::Done(None) },
-            });
-        }
+        let flush = Waiting {
+            request: Request { time: Nanos(event.time), op: Op::Flush, ..Request::default() },
+            start: 0,
+            end: 0,
+            kind: Kind::Flush,
+            left: 0,
+            has_end: false,
+            before_data: false,
+            unsure: event.time <= self.unsure_until,
+            secure: false,
+            failed: false,
+            requeued: false,
+            requeues: 0,
+            state: State::Begun,
+        };
         if sectors == 0 || asked.kind == Kind::Flush {
+            if asked.preflush || asked.kind == Kind::Flush {
+                self.push(flush);
+            }
             return;
         }
         let part = self.view.part.clone().unwrap_or(0..u64::MAX);
         let (from, to) = (start.max(part.start), end.min(part.end));
-        // No device has sectors whose bytes end beyond 2^64.
         let byte = |sector: u64| sector.checked_sub(part.start)?.checked_mul(SECTOR_BYTES);
-        let (Some(offset), Some(last)) = (byte(from), byte(to)) else { return };
-        let Some(len) = last.checked_sub(offset).filter(|&len| len > 0) else { return };
-        self.counts.write_zeroes += u64::from(asked.kind == Kind::Other);
-        self.counts.secure_erases += u64::from(asked.secure);
+        let range = byte(from).zip(byte(to)).filter(|_| is_inside);
+        if asked.preflush {
+            // Whoever asks one part of a disk to flush flushes all of it.
+            self.push(Waiting { before_data: range.is_some(), state: State::Done(None), ..flush });
+        }
+        let Some((offset, last)) = range else {
+            // No device has sectors whose bytes end beyond 2^64.
+            self.counts.unknown += if is_inside { wanted } else { 0 };
+            return;
+        };
         self.push(Waiting {
-            request: Request { time: Nanos(event.time), offset, len, volume: 0, op, fua },
+            request: Request { offset, len: last - offset, op, fua, ..flush.request },
             start,
             end,
             kind: asked.kind,
@@ -258,19 +326,16 @@ impl Pairing {
                 && self.view.flushes
                 && asked.kind == Kind::Write
                 && (asked.preflush || (asked.fua && !self.view.fua)),
-            requeued: false,
-            state: State::Begun,
+            secure: asked.secure,
+            ..flush
         });
     }
 
     fn push(&mut self, waiting: Waiting) {
-        if self.room == 0 {
-            return;
-        }
-        self.room -= 1;
+        self.taken += 1;
         let number = self.first + self.waiting.len() as u64;
         if waiting.state == State::Begun {
-            self.outstanding += 1;
+            self.outstanding += usize::from(!waiting.unsure);
             if waiting.kind == Kind::Flush {
                 self.flushes.push_back(number);
             } else {
@@ -281,8 +346,6 @@ impl Pairing {
                 self.ranges.insert((waiting.kind, waiting.start, number));
             }
         }
-        self.counts.requests[waiting.request.op as usize] += 1;
-        self.counts.fua += u64::from(waiting.request.fua);
         self.waiting.push_back(waiting);
     }
 
@@ -316,9 +379,9 @@ impl Pairing {
         };
         let Some(waiting) = number.and_then(|number| self.at(number)) else { return };
         waiting.requeued = true;
+        waiting.requeues += 1;
         let start = std::mem::replace(&mut waiting.start, event.sector);
         let (kind, is_range) = (waiting.kind, waiting.kind != Kind::Flush);
-        self.counts.requeued += 1;
         if let Some(number) = number.filter(|_| is_range && start != event.sector) {
             self.ranges.remove(&(kind, start, number));
             self.ranges.insert((kind, event.sector, number));
@@ -345,17 +408,16 @@ impl Pairing {
         if matches!(asked.kind, Kind::Zone) || (asked.kind == Kind::Other && (event.sectors == 0 || self.view.zoned)) {
             return;
         }
-        self.counts.failed += u64::from(event.failed);
         if asked.kind == Kind::Flush {
             // The block layer's own flush; whoever asked for it is told by an event without sectors.
             if self.view.at == At::Issue {
-                self.complete_flush(event.time);
+                self.complete_flush(event);
             }
             return;
         }
         if event.sectors == 0 {
             if self.view.at == At::Queue {
-                self.complete_end(asked.kind, event.sector, event.time);
+                self.complete_end(asked.kind, event);
             }
             return;
         }
@@ -368,6 +430,7 @@ impl Pairing {
             let shared = waiting.end.min(end) - waiting.start.max(start).min(end);
             let now = shared.min(waiting.left).min(left);
             waiting.left -= now;
+            waiting.failed |= event.failed;
             left -= now;
             if waiting.left == 0 && !waiting.has_end {
                 self.finish(number, Some(event.time));
@@ -377,7 +440,7 @@ impl Pairing {
             }
         }
         if left == end - start && self.is_inside(start, end) {
-            self.counts.without_beginning += 1;
+            self.miss_beginning(event.time);
         }
     }
 
@@ -385,37 +448,80 @@ impl Pairing {
         self.view.part.as_ref().is_none_or(|part| start < part.end && end > part.start)
     }
 
-    fn complete_flush(&mut self, time: u64) {
+    fn miss_beginning(&mut self, time: u64) {
+        self.counts.without_beginning += u64::from(time <= self.known_until);
+    }
+
+    fn complete_flush(&mut self, event: &BlockEvent) {
         match self.flushes.front().copied() {
-            Some(number) => self.finish(number, Some(time)),
-            None => self.counts.without_beginning += 1,
+            Some(number) => self.end(number, event),
+            None => self.miss_beginning(event.time),
         }
     }
 
     /// The end of a write with a flush behind it, or of a flush.
-    fn complete_end(&mut self, kind: Kind, sector: u64, time: u64) {
-        let numbers = self.ranges.range((kind, sector, 0)..=(kind, sector, u64::MAX)).map(|key| key.2);
+    fn complete_end(&mut self, kind: Kind, event: &BlockEvent) {
+        let numbers = self.ranges.range((kind, event.sector, 0)..=(kind, event.sector, u64::MAX)).map(|key| key.2);
         let ended = numbers.into_iter().find(|number| {
             let waiting = number.checked_sub(self.first).and_then(|i| self.waiting.get(i as usize));
             waiting.is_some_and(|waiting| waiting.has_end && waiting.left == 0)
         });
         match ended {
-            Some(number) => self.finish(number, Some(time)),
-            None => self.complete_flush(time),
+            Some(number) => self.end(number, event),
+            None => self.complete_flush(event),
         }
     }
 
-    fn give_up(&mut self, number: u64) {
+    /// Takes a request back of which whoever asked was told to ask again: the youngest one like this of which nothing is
+    /// complete. Between its beginning and this event hardly anything happens.
+    fn retract(&mut self, event: &BlockEvent) {
+        let Some(asked) = event.asked else { return };
+        let sectors = u64::from(event.sectors);
+        let number = if sectors == 0 {
+            self.flushes.back().copied().filter(|_| asked.preflush || asked.kind == Kind::Flush)
+        } else {
+            let alike = self.ranges.range((asked.kind, event.sector, 0)..=(asked.kind, event.sector, u64::MAX));
+            alike.map(|key| key.2).rev().find(|number| {
+                let waiting = number.checked_sub(self.first).and_then(|i| self.waiting.get(i as usize));
+                waiting.is_some_and(|waiting| waiting.left == sectors && waiting.end - waiting.start == sectors)
+            })
+        };
+        let Some(number) = number else { return };
         self.finish(number, None);
+        self.counts.retracted += 1;
+        // With it goes the flush that came with it.
+        let flush = number.checked_sub(1).filter(|&flush| self.at(flush).is_some_and(|waiting| waiting.before_data));
+        for number in [Some(number), flush].into_iter().flatten() {
+            if let Some(waiting) = self.at(number) {
+                waiting.state = State::Retracted;
+                self.taken -= 1;
+            }
+        }
+    }
+
+    /// A request's last completion.
+    fn end(&mut self, number: u64, event: &BlockEvent) {
+        if let Some(waiting) = self.at(number) {
+            waiting.failed |= event.failed;
+        }
+        self.finish(number, Some(event.time));
+    }
+
+    fn give_up(&mut self, number: u64) {
+        if self.at(number).is_some_and(|waiting| waiting.state == State::Begun) {
+            // Its completion, should it come, is that of a request whose beginning was seen.
+            self.known_until = 0;
+            self.finish(number, None);
+        }
     }
 
     fn finish(&mut self, number: u64, time: Option<u64>) {
         let Some(waiting) = self.at(number).filter(|waiting| waiting.state == State::Begun) else { return };
         let begun = waiting.request.time;
-        waiting.state = State::Done(time.map(|time| Nanos(time).since(begun)));
+        let sure = !waiting.unsure;
+        waiting.state = State::Done(time.filter(|_| sure).map(|time| Nanos(time).since(begun)));
         let key = (waiting.kind, waiting.start, number);
-        self.outstanding -= 1;
-        self.counts.without_completion += u64::from(time.is_none());
+        self.outstanding -= usize::from(sure);
         if key.0 == Kind::Flush {
             // Nearly always the first: the order is that of their beginnings.
             if self.flushes.pop_front_if(|flush| *flush == number).is_none() {
@@ -427,10 +533,34 @@ impl Pairing {
     }
 
     fn put(&mut self, out: &mut Vec<Recorded>) {
-        while let Some(&Waiting { request, state: State::Done(latency), .. }) = self.waiting.front() {
-            self.waiting.pop_front();
+        while let Some(waiting) = self.waiting.front() {
+            let latency = match waiting.state {
+                State::Begun => return,
+                // If the write is retracted so is the flush that came with it.
+                State::Done(_)
+                    if waiting.before_data && self.waiting.get(1).is_some_and(|w| w.state == State::Begun) =>
+                {
+                    return;
+                }
+                State::Done(latency) => Some(latency),
+                State::Retracted => None,
+            };
+            let Some(waiting) = self.waiting.pop_front() else { return };
             self.first += 1;
-            out.push(Recorded { request, latency });
+            let Some(latency) = latency else { continue };
+            if self.counts.total() >= self.most {
+                self.taken -= 1;
+                continue;
+            }
+            let c = &mut self.counts;
+            c.requests[waiting.request.op as usize] += 1;
+            c.fua += u64::from(waiting.request.fua);
+            c.write_zeroes += u64::from(waiting.kind == Kind::Other);
+            c.secure_erases += u64::from(waiting.secure);
+            c.failed += u64::from(waiting.failed);
+            c.requeued += waiting.requeues;
+            c.without_completion += u64::from(latency.is_none() && !waiting.before_data);
+            out.push(Recorded { request: waiting.request, latency });
         }
     }
 }

@@ -19,8 +19,8 @@ const POLL: Duration = Duration::from_millis(20);
 const QUICK_POLL: Duration = Duration::from_millis(2);
 /// What an event takes in the kernel's buffer, about.
 const EVENT_BYTES: u64 = 64;
-/// How often losses are looked at.
-const LOOK: Duration = Duration::from_millis(500);
+/// Which completions tell whoever asked to ask again (`EAGAIN`), without the device having been asked.
+const RETRACTED: &str = "error == -11";
 /// Requests that are handed over at a time.
 const BATCH: usize = 4096;
 
@@ -52,7 +52,7 @@ pub struct Progress {
     pub requests: u64,
     /// Requests begun and not complete.
     pub outstanding: usize,
-    /// Events lost, as far as has been looked.
+    /// Events lost.
     pub lost: u64,
     /// Whether as many requests have been recorded as were wanted.
     pub full: bool,
@@ -93,7 +93,6 @@ pub struct Recorder {
     many: u64,
     quick: bool,
     started: Instant,
-    looked: Instant,
     losses: Losses,
     out: Vec<Recorded>,
     /// Time of the first request, which is the trace's zero, and of the last.
@@ -123,9 +122,11 @@ impl Recorder {
                 ("block_rq_requeue", Step::Requeue, &issued),
                 ("block_rq_issue", Step::Begin, &issued),
             ],
-            (At::Queue, true) => {
-                &[("block_rq_complete", Step::Complete, &issued), ("block_bio_queue", Step::Begin, &asked)]
-            }
+            (At::Queue, true) => &[
+                ("block_rq_complete", Step::Complete, &issued),
+                ("block_bio_complete", Step::Retract, &asked),
+                ("block_bio_queue", Step::Begin, &asked),
+            ],
             (At::Queue, false) => {
                 &[("block_bio_complete", Step::Complete, &asked), ("block_bio_queue", Step::Begin, &asked)]
             }
@@ -133,7 +134,7 @@ impl Recorder {
         let mut layouts = vec![];
         for &(event, step, devs) in events {
             layouts.push((instance.event(event)?, step));
-            instance.enable(event, devs)?;
+            instance.enable(event, devs, (step == Step::Retract).then_some(RETRACTED))?;
         }
         let merge = Merge::new(PageParser::new(layout), EventLayouts::new(&layouts)?, instance.cpus());
         let now = Instant::now();
@@ -147,7 +148,6 @@ impl Recorder {
             many: options.buffer_bytes / 8 / EVENT_BYTES,
             quick: false,
             started: now,
-            looked: now,
             losses: Losses::default(),
             out: Vec::with_capacity(BATCH),
             zero: None,
@@ -169,23 +169,27 @@ impl Recorder {
         go_on: &mut dyn FnMut(&Progress) -> bool,
         sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>,
     ) -> Result<Summary, RecordError> {
-        while go_on(&self.progress()) && !self.pairing.is_full() {
+        let mut full: Option<Instant> = None;
+        // Not at once when there are enough: the last ones may yet be retracted and repeated.
+        while go_on(&self.progress()) && full.is_none_or(|since| since.elapsed() < POLL) {
             std::thread::sleep(if self.quick { QUICK_POLL } else { POLL });
             self.poll(false, sink)?;
+            full = if self.pairing.is_full() { full.or_else(|| Some(Instant::now())) } else { None };
         }
+        self.pairing.close(self.instance.now());
         self.instance.disable(self.begins)?;
         let stopped = Instant::now();
         loop {
             // At least once: what has happened until now is still in the buffers.
             std::thread::sleep(POLL);
             self.poll(false, sink)?;
+            self.pairing.cut_surplus();
             if self.pairing.outstanding() == 0 || stopped.elapsed() >= self.patience {
                 break;
             }
         }
         self.instance.switch(false)?;
         self.poll(true, sink)?;
-        self.look(true)?;
         self.pairing.give_up_all(&mut self.out);
         self.hand_over(sink)?;
         Ok(Summary {
@@ -204,7 +208,7 @@ impl Recorder {
     fn progress(&self) -> Progress {
         Progress {
             elapsed: self.started.elapsed(),
-            requests: self.pairing.counts().total(),
+            requests: self.pairing.taken(),
             outstanding: self.pairing.outstanding(),
             lost: self.losses.total(),
             full: self.pairing.is_full(),
@@ -212,12 +216,19 @@ impl Recorder {
     }
 
     fn poll(&mut self, all: bool, sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>) -> Result<(), RecordError> {
+        // Events are taken up to a moment before losses were looked at, so that a loss is known before they are paired.
+        let bound = if all { u64::MAX } else { self.instance.now() };
+        let losses = self.instance.losses()?;
+        if losses != self.losses {
+            self.losses = losses;
+            self.pairing.lost(self.instance.now(), &mut self.out);
+        }
         let Self { instance, merge, pairing, out, .. } = self;
         let (zero, last) = (&mut self.zero, &mut self.last);
         let (sum, known) = (&mut self.latency_sum, &mut self.latencies);
         let mut hand_over = |out: &mut Vec<Recorded>| finish(out, zero, last, sum, known, sink);
         let mut events = 0;
-        merge.drain(instance, all, &mut |event| {
+        merge.drain_until(instance, all, bound, &mut |event| {
             events += 1;
             pairing.take(&event, out);
             if out.len() >= BATCH { hand_over(out) } else { Ok(()) }
@@ -226,25 +237,12 @@ impl Recorder {
         // A quick poll sees a tenth of what a slow one would have.
         let polls = if self.quick { POLL.as_millis() / QUICK_POLL.as_millis() } else { 1 } as u64;
         self.quick = events * polls > self.many;
-        self.look(false)
+        Ok(())
     }
 
     fn hand_over(&mut self, sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>) -> Result<(), RecordError> {
         let Self { out, zero, last, latency_sum, latencies, .. } = self;
         finish(out, zero, last, latency_sum, latencies, sink)
-    }
-
-    /// Looks for losses now and then. After one it is not known which completion belongs to which request.
-    fn look(&mut self, now: bool) -> Result<(), RecordError> {
-        if now || self.looked.elapsed() >= LOOK {
-            self.looked = Instant::now();
-            let losses = self.instance.losses()?;
-            if losses != self.losses {
-                self.losses = losses;
-                self.pairing.give_up_all(&mut self.out);
-            }
-        }
-        Ok(())
     }
 }
 

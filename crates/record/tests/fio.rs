@@ -6,7 +6,7 @@ mod machine;
 use std::path::Path;
 
 use destage_plan::Op;
-use destage_record::{At, Options, Recorded};
+use destage_record::{At, Options, Recorded, Summary};
 use destage_trace::{OpenOptions, Source};
 use machine::{Loop, alone, record, skip, tool};
 
@@ -32,12 +32,23 @@ fn shapes(all: &[Recorded]) -> Vec<Shape> {
 
 /// Runs fio's jobs, records, and gives both sides; `None` if something is missing here.
 fn fio(test: &str, at: At, jobs: &[&[&str]]) -> Option<(Vec<Shape>, Vec<Vec<Shape>>)> {
+    fio_summary(test, at, None, jobs).map(|(all, logs, _)| (all, logs))
+}
+
+/// Both sides and what the recording says of itself.
+type Both = (Vec<Shape>, Vec<Vec<Shape>>, Summary);
+
+/// The same on a device that splits what has more than `split_kib` KiB.
+fn fio_summary(test: &str, at: At, split_kib: Option<u32>, jobs: &[&[&str]]) -> Option<Both> {
     if let Err(why) = tool("fio", &["--version"]) {
         skip(test, &why);
         return None;
     }
     let disk = Loop::new(256 << 20, &[]);
     let disk = disk.map_err(|why| skip(test, &why)).ok()?;
+    if let Some(kib) = split_kib {
+        disk.split_at(kib);
+    }
     let mut arguments = vec![
         format!("--filename={}", disk.name()),
         "--direct=1".into(),
@@ -64,7 +75,17 @@ fn fio(test: &str, at: At, jobs: &[&[&str]]) -> Option<(Vec<Shape>, Vec<Vec<Shap
     assert!(all.iter().all(|r| r.latency.is_some_and(|latency| latency.0 > 0)));
     let logs: Vec<Vec<Shape>> = (0..jobs.len()).map(|i| logged(&disk.file(&format!("log{i}")))).collect();
     assert!(logs.iter().all(|log| !log.is_empty()));
-    Some((shapes(&all), logs))
+    Some((shapes(&all), logs, summary))
+}
+
+/// Whether fio has an engine: it succeeds when asked about one that it does not have.
+fn has_engine(test: &str, engine: &str) -> bool {
+    let engines = tool("fio", &["--enghelp"]).unwrap_or_default();
+    let has = engines.lines().any(|line| line.trim() == engine);
+    if !has {
+        skip(test, &format!("fio has no engine {engine}"));
+    }
+    has
 }
 
 fn count(all: &[Shape], op: Op) -> usize {
@@ -115,8 +136,7 @@ fn deep_queues_are_recorded_without_loss() {
             "--size=128m",
             "--number_ios=3000",
         ][..];
-        if let Err(why) = tool("fio", &["--enghelp", engine]) {
-            skip(test, &why);
+        if !has_engine(test, engine) {
             continue;
         }
         let Some((mut all, mut logs)) = fio(test, at, &[job]) else { return };
@@ -152,4 +172,41 @@ fn several_jobs_with_discards_and_flushes_are_recorded() {
     all.sort_unstable();
     logs.sort_unstable();
     assert!(all == logs);
+}
+
+/// `io_uring` first asks without waiting. Where the device has no free tag, or the request would be split, it is told to
+/// ask again, and does so: that is one request.
+#[test]
+fn what_is_asked_again_is_recorded_once() {
+    let test = "what_is_asked_again_is_recorded_once";
+    if !has_engine(test, "io_uring") {
+        return;
+    }
+    let _alone = alone();
+    let uring = |split_kib, options: &[&'static str]| {
+        let job = [&["--ioengine=io_uring"], options].concat();
+        fio_summary(test, At::Queue, split_kib, &[&job])
+    };
+    let deep = &["--iodepth=256", "--rw=randwrite", "--bs=4k", "--size=128m", "--number_ios=3000"];
+    let Some((mut all, mut logs, summary)) = uring(None, deep) else { return };
+    assert_eq!(all.len(), 3000, "{summary:?}");
+    all.sort_unstable();
+    logs[0].sort_unstable();
+    assert!(all == logs[0]);
+    assert!(summary.counts.retracted > 0, "the device was never short of tags: {:?}", summary.counts);
+
+    for (bs, ios) in [("--bs=512k", 256), ("--bs=4m", 32)] {
+        let large = &["--iodepth=4", "--rw=write", bs, "--size=128m"];
+        let Some((all, logs, summary)) = uring(Some(128), large) else { return };
+        assert_eq!((count(&logs[0], Op::Write), logs[0].len()), (ios, ios));
+        assert!(bs != "--bs=512k" || summary.counts.retracted > 0, "nothing was split: {:?}", summary.counts);
+        // One of fio's may be several of the block layer's, but each byte is written once.
+        let mut writes: Vec<Shape> = all.into_iter().filter(|shape| shape.0 == Op::Write).collect();
+        writes.sort_unstable();
+        let end = writes.iter().fold(0, |end, &(_, offset, len)| {
+            assert_eq!(offset, end, "{bs}: {:?}", summary.counts);
+            end + len
+        });
+        assert_eq!(end, 128 << 20);
+    }
 }

@@ -5,6 +5,7 @@ mod machine;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use destage_plan::Op;
 use destage_record::{At, Device, Options, Progress, Recorded, Recorder};
@@ -105,6 +106,7 @@ fn what_is_asked_is_recorded_before_it_is_split() {
     let test = "what_is_asked_is_recorded_before_it_is_split";
     let _alone = alone();
     let Some(disk) = device(test, 64 << 20, &[]) else { return };
+    disk.split_at(512);
     let mut buffer = Aligned::new();
     let mut work = |expected: &mut Vec<Shape>| {
         let file = direct(&disk.path, OFlags::empty());
@@ -275,4 +277,42 @@ fn losses_are_counted_and_nothing_is_guessed() {
     assert!(offsets.is_sorted_by(|a, b| a < b), "{offsets:?}");
     assert!(shapes(&all).iter().all(|&(op, fua, _, len)| (op, fua, len) == (Op::Write, false, 4096)));
     assert_eq!(all.iter().filter(|r| r.latency.is_none()).count() as u64, c.without_completion);
+}
+
+/// The same few sectors are written again and again, so that a completion that was lost is followed by one that would
+/// fit. No latency may be longer than the longest that the writer saw.
+#[test]
+fn no_latency_is_made_up_after_a_loss() {
+    let test = "no_latency_is_made_up_after_a_loss";
+    let _alone = alone();
+    let Some(disk) = device(test, 16 << 20, &[]) else { return };
+    let options = Options { buffer_bytes: 8 << 10, ..Options::default() };
+    let recorder = Recorder::start(&Device::open(&disk.path).unwrap(), &options).unwrap();
+    let mut all = vec![];
+    let (summary, longest) = std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            let (file, mut buffer) = (direct(&disk.path, OFlags::empty()), Aligned::new());
+            let mut longest = Duration::ZERO;
+            // Bursts that fill the buffers, and quiet times in which they are emptied.
+            for i in 0..40_u64 {
+                for j in 0..(50 + 37 * i % 300) {
+                    let begun = Instant::now();
+                    file.write_all_at(buffer.part(4096), j % 2 * 4096).unwrap();
+                    longest = longest.max(begun.elapsed());
+                }
+                std::thread::sleep(Duration::from_millis(40 + 7 * i % 30));
+            }
+            longest
+        });
+        let summary = recorder.run(&mut |_: &Progress| !work.is_finished(), &mut |requests| {
+            all.extend_from_slice(requests);
+            Ok(())
+        });
+        (summary.unwrap(), work.join().unwrap())
+    });
+    assert!(summary.losses.dropped > 0, "{summary:?}");
+    let known: Vec<u64> = all.iter().filter_map(|r| r.latency).map(|latency| latency.0).collect();
+    assert!(!known.is_empty() && known.len() < all.len(), "{summary:?}");
+    let (found, longest) = (known.into_iter().max().unwrap_or(0), longest.as_nanos() as u64);
+    assert!(found <= longest, "{found} ns, but nothing took more than {longest} ns: {summary:?}");
 }

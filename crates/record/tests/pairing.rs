@@ -179,6 +179,105 @@ fn no_more_are_taken_than_wanted() {
     assert_eq!(ops, [Op::Flush, Op::Write, Op::Flush]);
 }
 
+#[test]
+fn what_is_asked_again_is_one_request() {
+    let mut story = Story::new(QUEUED);
+    story.begin("WS", 0, 8).then(Step::Retract, "WS", 0, 8).begin("WS", 0, 8).complete("WS", 0, 8);
+    assert_eq!(story.told(), [(Op::Write, 0, Some(10))]);
+    // Of two the younger: the device has the older. One of which a part is complete, or of another length, is another.
+    story.begin("R", 8, 8).begin("R", 8, 8).then(Step::Retract, "R", 8, 8).complete("R", 8, 8);
+    assert_eq!(story.told()[1..], [(Op::Read, 8, Some(30))]);
+    story.begin("R", 8, 8).complete("R", 8, 4).then(Step::Retract, "R", 8, 8).then(Step::Retract, "R", 8, 4);
+    story.then(Step::Retract, "W", 8, 8).complete("R", 12, 4);
+    assert_eq!(story.told()[2..], [(Op::Read, 8, Some(50))]);
+    let c = story.pairing.counts();
+    assert_eq!((c.retracted, c.total(), c.without_completion, story.pairing.outstanding()), (2, 3, 0, 0));
+
+    // The flush that comes with a write goes with it.
+    let mut story = Story::new(QUEUED);
+    story.begin("FWFS", 8, 8).then(Step::Retract, "FWFS", 8, 8).begin("FWS", 0, 0).then(Step::Retract, "FWS", 0, 0);
+    assert_eq!((story.told(), story.pairing.outstanding()), (vec![], 0));
+    assert_eq!((story.pairing.counts().total(), story.pairing.counts().fua), (0, 0));
+}
+
+#[test]
+fn what_is_retracted_does_not_count_as_one_of_those_wanted() {
+    let mut story = Story { pairing: Pairing::new(QUEUED, Some(2)), out: vec![], time: 0 };
+    story.begin("W", 0, 8).begin("W", 8, 8);
+    assert!(story.pairing.is_full());
+    // Begun before it is known that the second does not count.
+    story.begin("W", 16, 8).then(Step::Retract, "W", 8, 8).begin("W", 8, 8);
+    assert!(story.pairing.is_full());
+    assert_eq!((story.pairing.taken(), story.pairing.outstanding()), (2, 3));
+    story.pairing.cut_surplus();
+    assert_eq!((story.pairing.taken(), story.pairing.outstanding()), (2, 2));
+    story.complete("W", 0, 8).complete("W", 16, 8).complete("W", 8, 8);
+    assert_eq!(story.told(), [(Op::Write, 0, Some(50)), (Op::Write, 16, Some(40))]);
+    // Without the cut, too, no more leave than are wanted.
+    let mut story = Story { pairing: Pairing::new(QUEUED, Some(1)), out: vec![], time: 0 };
+    story.begin("W", 0, 8).begin("W", 8, 8).complete("W", 8, 8).complete("W", 0, 8).begin("W", 0, 8);
+    story.pairing.give_up_all(&mut story.out);
+    assert_eq!((story.out.len(), story.pairing.counts().total()), (1, 1));
+}
+
+#[test]
+fn completions_without_a_beginning_are_those_from_before_the_recording() {
+    let mut story = Story::new(ISSUED);
+    story.complete("W", 0, 8).complete("FF", u64::MAX, 0).begin("W", 8, 8);
+    // From now on beginnings are not seen.
+    story.pairing.close(story.time);
+    story.complete("W", 8, 8).complete("W", 16, 8).complete("FF", u64::MAX, 0);
+    assert_eq!((story.pairing.counts().without_beginning, story.pairing.counts().failed), (2, 0));
+    // What was given up had a beginning.
+    let mut story = Story::new(ISSUED);
+    story.begin("W", 8, 8);
+    story.pairing.give_up_all(&mut story.out);
+    story.complete("W", 8, 8);
+    assert_eq!(story.pairing.counts().without_beginning, 0);
+}
+
+#[test]
+fn a_request_fails_once() {
+    let mut story = Story::new(ISSUED);
+    story.begin("W", 0, 16);
+    for (sector, sectors) in [(0, 8), (8, 8), (64, 8)] {
+        let asked = Asked::parse(b"W");
+        let event = BlockEvent { time: 50, step: Step::Complete, dev: 0, sector, sectors, asked, failed: true };
+        story.pairing.take(&event, &mut story.out);
+    }
+    assert_eq!((story.out.len(), story.pairing.counts().failed, story.pairing.counts().without_beginning), (1, 1, 1));
+}
+
+#[test]
+fn nothing_is_guessed_while_events_are_lost() {
+    let mut story = Story::new(ISSUED);
+    story.begin("W", 0, 8).begin("R", 0, 8);
+    // Up to 45.
+    story.pairing.lost(45, &mut story.out);
+    assert_eq!((story.out.len(), story.pairing.outstanding()), (2, 0));
+    story.begin("W", 0, 8).complete("W", 0, 8);
+    assert_eq!(story.told()[2..], [(Op::Write, 0, None)], "its completion may be another's");
+    story.time = 30;
+    story.begin("W", 8, 8);
+    assert_eq!(story.pairing.outstanding(), 0, "nobody need wait for it");
+    // Its completion was lost; this is another request.
+    story.begin("W", 8, 8).complete("W", 8, 8);
+    assert_eq!(story.told()[3..], [(Op::Write, 8, None), (Op::Write, 8, Some(10))]);
+    let c = story.pairing.counts();
+    assert_eq!((c.without_completion, c.without_beginning, c.total()), (4, 0, 5));
+}
+
+#[test]
+fn what_reaches_beyond_any_device_is_counted() {
+    let mut story = Story::new(ISSUED);
+    story.begin("W", u64::MAX - 3, 8).begin("W", 1 << 55, 8).begin("W", (1 << 55) - 9, 8);
+    story.complete("W", (1 << 55) - 9, 8);
+    assert_eq!((story.out.len(), story.pairing.counts().unknown), (1, 2));
+    let mut story = Story::new(View { part: Some(100..200), ..ISSUED });
+    story.begin("W", 1 << 55, 8).begin("W", 0, 8).begin("ZA", 0, 8).begin("?", 0, 8).begin("?", 100, 8);
+    assert_eq!((story.pairing.counts().unknown, story.pairing.counts().zone_commands), (1, 0), "not in the partition");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     /// Requests for sectors of their own, complete in any order and in pieces: each leaves once, in order, with the
@@ -224,24 +323,32 @@ proptest! {
     #[test]
     fn any_events_are_taken(
         events in prop::collection::vec(
-            (0..3_usize, 0..9_usize, prop_oneof![0..64_u64, Just(u64::MAX), Just(u64::MAX - 3)], prop_oneof![0..20_u32, Just(u32::MAX)]),
+            (0..4_usize, 0..9_usize, prop_oneof![0..64_u64, Just(u64::MAX), Just(u64::MAX - 3)], prop_oneof![0..20_u32, Just(u32::MAX)]),
             0..300,
         ),
         queue in any::<bool>(),
         part in prop::option::of((0..40_u64, 0..40_u64)),
+        most in prop::option::of(0..30_u64),
+        lost in prop::collection::vec((0..300_usize, 0..500_u64), 0..3),
     ) {
         let view = View {
             at: if queue { At::Queue } else { At::Issue },
             part: part.map(|(start, len)| start..start + len),
             ..ISSUED
         };
-        let mut story = Story::new(view);
-        for (step, letters, sector, sectors) in events {
+        let mut story = Story { pairing: Pairing::new(view, most), out: vec![], time: 0 };
+        for (number, (step, letters, sector, sectors)) in events.into_iter().enumerate() {
+            for &(_, after) in lost.iter().filter(|(before, _)| *before == number) {
+                story.pairing.lost(story.time + after, &mut story.out);
+            }
             let letters = ["R", "W", "D", "FF", "FWFS", "WFS", "NS", "ZA", "!"][letters];
-            story.then([Step::Begin, Step::Complete, Step::Requeue][step], letters, sector, sectors);
+            story.then([Step::Begin, Step::Complete, Step::Requeue, Step::Retract][step], letters, sector, sectors);
         }
+        story.pairing.cut_surplus();
         story.pairing.give_up_all(&mut story.out);
         prop_assert_eq!(story.pairing.outstanding(), 0);
+        prop_assert!(most.is_none_or(|most| story.pairing.counts().total() <= most));
+        prop_assert_eq!(story.pairing.taken(), story.pairing.counts().total());
         prop_assert_eq!(story.out.len() as u64, story.pairing.counts().total());
         prop_assert!(story.out.iter().zip(story.out.iter().skip(1)).all(|(a, b)| a.request.time <= b.request.time));
     }

@@ -82,7 +82,7 @@ impl Keeps {
             if data && (r.offset % self.offset_unit != 0 || r.len % self.len_unit != 0) {
                 let end = (r.offset + r.len).div_ceil(self.len_unit) * self.len_unit;
                 r.offset = r.offset / self.offset_unit * self.offset_unit;
-                r.len = end - r.offset;
+                r.len = if r.len == 0 { 0 } else { end - r.offset };
             }
             if self.ordered {
                 latest = r.time.0.max(latest);
@@ -109,7 +109,7 @@ fn traces() -> impl Strategy<Value = Vec<Request>> {
     let op = prop::sample::select(vec![R, W, W, W, Flush, Discard]);
     let place = prop_oneof![
         (0..1_u64 << 20, 0..300_u64).prop_map(|(sector, sectors)| (sector * 512, sectors * 512)),
-        (0..1_u64 << 33, 0..20_000_u64),
+        (0..1_u64 << 33, prop_oneof![1 => Just(0), 9 => 0..20_000_u64]),
     ];
     let step = prop_oneof![0..2000_i64, -3000..3_000_000_000_i64];
     let request = (step, op, place, 0..3_u32, any::<bool>());
@@ -305,6 +305,9 @@ fn what_a_format_cannot_hold_is_refused() {
         assert!(message.contains("100 B at byte 512, not in whole units of 512 B"), "{message}");
         assert!(message.contains(":widen=yes"), "{message}");
     }
+    // Nothing widened is still nothing.
+    assert_eq!(text("spc:widen=yes", &[request(0, W, 700, 0, 0)]), "0,1,0,w,0.000000000\n");
+    assert_eq!(text("rq-csv:widen=yes", &[request(0, W, 700, 0, 0)]), "0,W,1,0\n");
     // Formats that let times run backwards can be given rising ones too.
     let backwards = [request(500, W, 0, 512, 0), request(400, W, 0, 512, 0)];
     assert_eq!(text("msr", &backwards), "5,destage,0,Write,0,512,0\n4,destage,0,Write,0,512,0\n");
@@ -313,12 +316,19 @@ fn what_a_format_cannot_hold_is_refused() {
     assert!(refusal("rq-csv", &after(request(9, W, 0, 512, 1))).contains("is on a second volume"));
     assert!(refusal("oracle-general:op=all", &after(request(9, W, 0, 512, 1))).contains(":volumes=merge"));
     assert!(refusal("rq-csv", &after(Request { fua: true, op: R, ..write })).contains("is a read with FUA"));
-    assert!(refusal("fio:version=2", &[write]).contains("fio:drop=times to write requests without times"));
+    assert!(
+        refusal("fio:version=2", &[write]).contains("give fio:version=2,drop=times to write requests without times")
+    );
+    assert!(text("fio:version=2,drop=times", &[write]).contains("volume0 write 4096 4096"), "what the error says");
     // What the peers' numbers cannot hold.
     assert!(refusal("disksim", &[request(0, W, 1 << 40, 512, 0)]).contains("DiskSim reads no number from 2^31 on"));
     assert!(text("disksim", &[request(0, W, (1 << 40) - 512, 512, 0)]).contains(" 2147483647 1 0"));
     assert!(refusal("fio", &[request(0, W, 0, 1 << 32, 0)]).contains("fio holds no more than 4294967295 B"));
-    assert!(refusal("oracle-general:op=W", &[request(0, W, 0, (1 << 34) + 1, 0)]).contains("holds no more than"));
+    // 2^22 pages, and as many bytes that touch one more.
+    for (offset, len) in [(0, (1 << 34) + 1), (1, 1 << 34), (4095, (1 << 34) - 4094)] {
+        let message = refusal("oracle-general:op=W", &[request(0, W, offset, len, 0)]);
+        assert!(message.contains("holds none of more than 4194304 pages of 4096 B"), "{message}");
+    }
     assert!(
         refusal("oracle-general:op=W", &[request(1 << 63, W, 0, 512, 0)]).contains("more than the format's 2^32 - 1 s")
     );

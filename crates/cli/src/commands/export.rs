@@ -1,13 +1,12 @@
 //! `destage trace convert --to FORMAT`: traces in the formats that other tools read.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use destage_scenario::quantity::show_count;
 use destage_trace::{EXPORTS, ExportError, ExportInfo, ExportReport, ExportSpec, Exporter, Source};
 
-use crate::output;
+use crate::output::{self, NewFile};
 
 /// Volumes whose names are told.
 const TOLD: usize = 16;
@@ -29,22 +28,16 @@ pub fn help() -> String {
 
 /// Where temporary files go: beside the new file, if that is one.
 fn scratch(to: &Path) -> PathBuf {
-    let beside = to.parent().filter(|_| to != Path::new("-") && (to.is_file() || !to.exists()));
-    beside.map_or_else(std::env::temp_dir, Path::to_owned)
+    let file = to != Path::new("-") && (to.is_file() || !to.exists());
+    if file { output::folder(to).to_owned() } else { std::env::temp_dir() }
 }
 
-/// Writes all of `source`, which messages call `from`, to `to`. A file that was begun and cannot be completed is removed.
+/// Writes all of `source`, which messages call `from`, to `to`, which stays as it was if that cannot be done.
 pub fn write(source: &mut dyn Source, from: &str, spec: &ExportSpec, to: &Path) -> Result<()> {
     let scratch = scratch(to);
-    let exporter = Exporter::new(spec, output::create(to)?, &scratch);
-    let exporter = exporter.with_context(|| format!("cannot write {}", to.display()));
-    let written = exporter.and_then(|exporter| pump(source, exporter, from, to));
-    let (report, latencies) = written.inspect_err(|_| {
-        if to.is_file() {
-            // The error is told; that the file stays would only be a second one.
-            let _ = std::fs::remove_file(to);
-        }
-    })?;
+    let exporter = Exporter::new(spec, NewFile::create(to)?, &scratch);
+    let exporter = exporter.with_context(|| format!("cannot write {}", to.display()))?;
+    let (report, latencies) = pump(source, exporter, from, to)?;
     let bytes = std::fs::metadata(to).ok().filter(std::fs::Metadata::is_file);
     let bytes = bytes.map(|meta| format!("; {} bytes", show_count(meta.len()))).unwrap_or_default();
     eprintln!("wrote {} as {spec}: {report}{bytes}", to.display());
@@ -59,7 +52,7 @@ pub fn write(source: &mut dyn Source, from: &str, spec: &ExportSpec, to: &Path) 
 
 fn pump(
     source: &mut dyn Source,
-    mut exporter: Exporter<Box<dyn Write>>,
+    mut exporter: Exporter<NewFile>,
     from: &str,
     to: &Path,
 ) -> Result<(ExportReport, bool)> {
@@ -76,7 +69,8 @@ fn pump(
         any_latencies = any_latencies || source.latencies(&mut latencies)?;
         exporter.write(&batch, source.volume_names()).map_err(failed)?;
     }
-    let (_, report) = exporter.finish().map_err(failed)?;
+    let (file, report) = exporter.finish().map_err(failed)?;
+    file.commit()?;
     Ok((report, any_latencies))
 }
 

@@ -18,7 +18,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::trace::level_arg;
-use crate::output;
+use crate::output::{NewFile, folder, followed, opened};
 use crate::progress::Line;
 
 /// The least and the most that a CPU's buffer may have: a few pages, and what fits the kernel's counters.
@@ -58,7 +58,7 @@ pub fn command() -> Command {
                 .last(true)
                 .num_args(1..)
                 .value_parser(value_parser!(std::ffi::OsString))
-                .help("Record while this runs"),
+                .help("Record while this runs; where the standard output is taken, its output goes to standard error"),
         )
 }
 
@@ -104,6 +104,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 
     let device = Device::open(Path::new(argument("device").unwrap_or_default()))?;
     check_output(&device, &to, matches.get_flag("own-writes"))?;
+    // Before anything is begun: whoever has run a long command does not want to learn that its recording has no place.
+    let file = NewFile::create(&to)?;
     // From here on a signal ends the recording in good order; before, it ends the program as ever.
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -111,19 +113,19 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     let options = Options { at, buffer_bytes: buffer, requests, ..Options::default() };
     let recorder = Recorder::start(&device, &options)?;
-    // The command before the file: one that cannot be run does not cost an older recording of the same name.
-    let mut job = matches.get_many::<std::ffi::OsString>("command").map(Job::start).transpose()?;
+    let stdout_is_taken = to == Path::new("-") || matches.get_flag("json");
+    let command = matches.get_many::<std::ffi::OsString>("command");
+    let mut job = command.map(|words| Job::start(words, stdout_is_taken)).transpose()?;
     let failed = || format!("cannot write {}", to.display());
-    let created = output::create(&to).and_then(|out| {
-        let mut writer = NativeWriter::with_level(out, level).with_context(failed)?;
-        writer.volume_names(std::slice::from_ref(&device.name)).with_context(failed)?;
+    let created = NativeWriter::with_level(file, level).and_then(|mut writer| {
+        writer.volume_names(std::slice::from_ref(&device.name))?;
         Ok(writer)
     });
     let mut writer = match created {
         Ok(writer) => writer,
         Err(error) => {
-            job.map(|job| job.finish(true)).transpose()?;
-            return Err(error);
+            job.map(|job| job.finish(true, &stop)).transpose()?;
+            return Err(error).with_context(failed);
         }
     };
     let duration = duration.map(|time| Duration::from_nanos(time.0));
@@ -135,7 +137,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         &mut |progress| {
             line.show(|| progress_line(&device.name, progress));
             end = match () {
-                () if stop.load(Ordering::Relaxed) => End::Signal,
+                // It ends by itself.
+                () if progress.full => End::Requests,
+                () if stop.swap(false, Ordering::Relaxed) => End::Signal,
                 () if duration.is_some_and(|duration| progress.elapsed >= duration) => End::Duration,
                 () if job.as_mut().is_some_and(Job::has_ended) => End::Command,
                 () => {
@@ -143,7 +147,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
                     return true;
                 }
             };
-            false
+            progress.full
         },
         &mut |recorded| {
             batch.clear();
@@ -160,8 +164,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     );
     line.finish();
     // Whatever happened, what was recorded so far becomes a whole trace.
-    let finished = writer.finish().and_then(|mut out| out.flush()).with_context(failed);
-    let ended = job.map(|job| job.finish(result.is_err() || end == End::Signal)).transpose()?;
+    let finished = writer.finish().with_context(failed).and_then(NewFile::commit);
+    let ended = job.map(|job| job.finish(result.is_err() || end == End::Signal, &stop)).transpose()?;
     let summary = match result {
         Ok(summary) => summary,
         Err(RecordError::Sink(error)) => return Err(error).with_context(failed),
@@ -179,36 +183,52 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         report.print(&to)?;
     }
     match ended {
-        Some(status) if !status.success() && end != End::Signal => {
+        Some(Ended::Left(pid)) => bail!("the command, process {pid}, still runs; the recording of it is complete"),
+        Some(Ended::Alone(status)) if !status.success() => {
             bail!("the command ended with {status}; the recording of it is complete")
         }
-        _ => Ok(()),
+        Some(Ended::Alone(_) | Ended::Asked) | None => Ok(()),
     }
 }
 
 /// Refuses an output that would be recorded while it is written.
 fn check_output(device: &Device, to: &Path, allowed: bool) -> Result<()> {
+    let on_device = |name: &dyn std::fmt::Display| {
+        format!(
+            "{name} lies on {}, so that the recording would record itself; write it to another disk or to memory \
+             (/dev/shm), pipe it away with -, or say --own-writes",
+            device.name
+        )
+    };
+    let is_disk = |metadata: &std::fs::Metadata| metadata.file_type().is_block_device();
     if to == Path::new("-") {
+        // A closed one is told when it is written to.
+        let Ok(stdout) = opened(std::io::stdout()) else { return Ok(()) };
+        if is_disk(&stdout) {
+            bail!("the standard output is a block device; name a file for the trace");
+        }
+        if !allowed && stdout.is_file() && device.holds_open(&stdout) {
+            bail!(on_device(&"the standard output's file"));
+        }
         return Ok(());
     }
-    if std::fs::metadata(to).is_ok_and(|metadata| metadata.file_type().is_block_device()) {
+    if std::fs::metadata(to).is_ok_and(|metadata| is_disk(&metadata)) {
         bail!("{} is a block device; name a file for the trace", to.display());
     }
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let place = if to.exists() { to } else { folder };
+    // The folder in which the file will be made, and the file that it will replace, which may be mounted there.
+    let target = followed(to).with_context(|| format!("cannot create {}", to.display()))?;
+    let folder = folder(&target);
     if !folder.exists() {
         bail!("cannot create {}: there is no folder {}", to.display(), folder.display());
     }
-    if !allowed && device.holds(place)? {
-        bail!(
-            "{} lies on {}, so that the recording would record itself; write it to another disk or to memory \
-             (/dev/shm), pipe it away with -, or say --own-writes",
-            to.display(),
-            device.name
-        );
+    if !allowed && (device.holds(folder)? || (target.exists() && device.holds(&target)?)) {
+        bail!(on_device(&to.display()));
     }
     Ok(())
 }
+
+/// How often a command that is waited for is looked at.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The command that is recorded.
 struct Job {
@@ -216,11 +236,25 @@ struct Job {
     ended: Option<ExitStatus>,
 }
 
+/// How a command came to its end.
+enum Ended {
+    /// By itself.
+    Alone(ExitStatus),
+    /// Because it was asked to.
+    Asked,
+    /// It has not; this is its number.
+    Left(u32),
+}
+
 impl Job {
-    fn start<'a>(mut words: impl Iterator<Item = &'a std::ffi::OsString>) -> Result<Self> {
+    /// Starts it; with `aside` what it writes to the standard output goes to the standard error, because ours is taken.
+    fn start<'a>(mut words: impl Iterator<Item = &'a std::ffi::OsString>, aside: bool) -> Result<Self> {
         let name = words.next().context("a command is missing after --")?;
-        let child = std::process::Command::new(name).args(words).spawn();
-        let child = child.with_context(|| format!("cannot run {}", name.display()))?;
+        let mut command = std::process::Command::new(name);
+        if aside {
+            command.stdout(std::io::stderr());
+        }
+        let child = command.args(words).spawn().with_context(|| format!("cannot run {}", name.display()))?;
         Ok(Self { child, ended: None })
     }
 
@@ -229,17 +263,27 @@ impl Job {
         self.ended.is_some()
     }
 
-    /// Waits for its end; asks for it first if it is `unwanted`.
-    fn finish(mut self, unwanted: bool) -> Result<ExitStatus> {
-        if let Some(status) = self.ended {
-            return Ok(status);
+    /// Waits for its end. It is asked for that if it is `unwanted`, or once the user wants to `stop`; who wants that again
+    /// does not want to wait any more.
+    fn finish(mut self, unwanted: bool, stop: &AtomicBool) -> Result<Ended> {
+        let (mut wishes, mut asked) = (u32::from(unwanted), false);
+        loop {
+            if let Some(status) = self.ended {
+                return Ok(if asked { Ended::Asked } else { Ended::Alone(status) });
+            }
+            wishes += u32::from(stop.swap(false, Ordering::Relaxed));
+            if wishes > 0 && !asked {
+                asked = true;
+                let pid = rustix::process::Pid::from_child(&self.child);
+                // It may have ended just now.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            }
+            if wishes > 1 {
+                return Ok(Ended::Left(self.child.id()));
+            }
+            std::thread::sleep(LOOK);
+            self.ended = self.child.try_wait().context("cannot wait for the command")?;
         }
-        if unwanted {
-            let pid = rustix::process::Pid::from_child(&self.child);
-            // It may have ended just now.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
-        self.child.wait().context("cannot wait for the command")
     }
 }
 
@@ -288,7 +332,8 @@ impl Report<'_> {
         let strange = c.unknown + self.summary.strange;
         if strange > 0 {
             eprintln!(
-                "warning: {} events are of a kind that destage does not know; they are left out",
+                "warning: {} events are of a kind that destage does not know, or of sectors that no device has; they \
+                 are left out",
                 show_count(strange)
             );
         }
@@ -315,6 +360,7 @@ impl Report<'_> {
             ("secure erases, among the discards", c.secure_erases),
             ("failed", c.failed),
             ("taken by the device only later", c.requeued),
+            ("not to wait, and so asked again", c.retracted),
             ("without a known latency", c.without_completion + self.flushes_before_data()),
             ("begun before the recording", c.without_beginning),
             ("commands passed through, left out", c.passed_through),
@@ -361,6 +407,7 @@ impl Report<'_> {
             "secure_erases": c.secure_erases,
             "failed": c.failed,
             "requeued": c.requeued,
+            "retracted": c.retracted,
             "latencies": s.latencies,
             "latency_ns": self.latency,
             "without_completion": c.without_completion,

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::{export, record};
 use crate::flags;
-use crate::output;
+use crate::output::{self, Identity, NewFile};
 
 fn input_args() -> [Arg; 2] {
     [
@@ -288,7 +288,7 @@ fn summary_json(file: &str, format: &str, s: &TraceSummary, latency: Option<&Lat
 /// Writes all of `source` to `to`; returns the number of requests.
 fn write_native(source: &mut dyn Source, to: &Path, level: i32) -> Result<u64> {
     let failed = || format!("cannot write {}", to.display());
-    let mut writer = NativeWriter::with_level(output::create(to)?, level).with_context(failed)?;
+    let mut writer = NativeWriter::with_level(NewFile::create(to)?, level).with_context(failed)?;
     let (mut batch, mut latencies) = (Vec::new(), Vec::new());
     let (mut requests, mut names) = (0, 0);
     loop {
@@ -308,16 +308,13 @@ fn write_native(source: &mut dyn Source, to: &Path, level: i32) -> Result<u64> {
         }
         requests += batch.len() as u64;
     }
-    writer.finish().with_context(failed)?.flush().with_context(failed)?;
+    writer.finish().with_context(failed)?.commit()?;
     Ok(requests)
 }
 
 fn convert(matches: &ArgMatches) -> Result<()> {
     let argument = |name| matches.get_one::<String>(name).map_or("", String::as_str);
     let (from, to) = (argument("from"), PathBuf::from(argument("to")));
-    if to != Path::new("-") && Path::new(from).canonicalize().ok() == to.canonicalize().ok() && to.exists() {
-        bail!("{from} cannot be converted onto itself; name another file");
-    }
     let format = argument("as");
     let native = FormatId::Native.info();
     let spec = if format == native.name || native.aliases.contains(&format) {
@@ -330,7 +327,12 @@ fn convert(matches: &ArgMatches) -> Result<()> {
         bail!("--level: only the native format is compressed; leave it out with --to {spec}");
     }
     let mut trace = open(from, matches)?;
-    if trace.files().iter().any(|file| to.exists() && file.canonicalize().ok() == to.canonicalize().ok()) {
+    // By what they are, not by their names: there may be several, and the standard input has none.
+    let target = Identity::of_output(&to);
+    if target.is_some() && Identity::of_input(Path::new(from)) == target {
+        bail!("{from} cannot be converted onto itself; name another file");
+    }
+    if target.is_some() && trace.files().iter().any(|file| Identity::of_input(file) == target) {
         bail!("{} is a part of {from}; name another file", to.display());
     }
     if let Some(spec) = spec {

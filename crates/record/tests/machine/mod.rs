@@ -59,6 +59,14 @@ impl Loop {
         self.path.to_str().expect("losetup names devices in ASCII")
     }
 
+    /// Lets the device take no more than so many KiB at once: what is larger is split.
+    #[allow(dead_code, reason = "not every test's program splits")]
+    pub fn split_at(&self, kib: u32) {
+        let name = self.path.file_name().expect("a device has a name").to_string_lossy();
+        let file = format!("/sys/block/{name}/queue/max_sectors_kb");
+        std::fs::write(file, kib.to_string()).expect("root may change it");
+    }
+
     /// A file in the temporary folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)

@@ -24,6 +24,7 @@ impl Format for Disksim {
             ordered: true,
             volumes: true,
             max_len: u64::from(i32::MAX.unsigned_abs()) * SECTOR_BYTES,
+            max_pages: None,
             piece: u64::MAX,
         }
     }

@@ -77,6 +77,7 @@ impl Format for Fio {
             ordered: true,
             volumes: true,
             max_len: u64::from(u32::MAX),
+            max_pages: None,
             piece: u64::MAX,
         }
     }

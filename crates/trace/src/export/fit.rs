@@ -26,6 +26,8 @@ pub(super) struct Holds {
     pub(super) volumes: bool,
     /// Bytes of a request at most.
     pub(super) max_len: u64,
+    /// Bytes of a page, a power of two, and the pages that a request may touch at most, if the format splits into pages.
+    pub(super) max_pages: Option<(u64, u64)>,
     /// Longer requests are written in pieces that end at multiples of this.
     pub(super) piece: u64,
 }
@@ -162,12 +164,23 @@ impl Fitter {
             let first = offset - offset % self.holds.offset_unit;
             let end = (offset + len).checked_next_multiple_of(self.holds.len_unit);
             let end = end.ok_or_else(|| format!("{len} bytes at byte {offset}, widened, reach beyond 2^64"))?;
+            // No bytes touch no unit: only the place is rounded.
+            let end = if len == 0 { first } else { end };
             (fitted.offset, fitted.len) = (first, end - first);
             report.widened += 1;
         }
         if op != Op::Flush && fitted.len > self.holds.max_len {
             let (name, most) = (self.name, self.holds.max_len);
             return Err(format!("is a {op} of {} B, and {name} holds no more than {most} B", fitted.len));
+        }
+        if let Some((page, most)) = self.holds.max_pages
+            && op != Op::Flush
+            && (offset % page + len).div_ceil(page) > most
+        {
+            let name = self.name;
+            return Err(format!(
+                "is a {op} of {len} B at byte {offset}, and {name} holds none of more than {most} pages of {page} B"
+            ));
         }
         match self.volume {
             _ if self.holds.volumes => {}
@@ -196,7 +209,8 @@ impl Fitter {
             if self.losses.times {
                 return Ok(0);
             }
-            return Err(self.refuse("has a time", "drop=times to write requests without times"));
+            // Version 2 of fio's log alone has no times, and only that takes the option.
+            return Err(self.refuse("has a time", "version=2,drop=times to write requests without times"));
         }
         let mut kept = time;
         if time < self.latest && (self.holds.ordered || self.losses.raise) {

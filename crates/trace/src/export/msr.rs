@@ -26,6 +26,7 @@ impl Format for Msr {
             ordered: false,
             volumes: true,
             max_len: u64::MAX,
+            max_pages: None,
             piece: u64::MAX,
         }
     }

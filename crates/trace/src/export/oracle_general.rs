@@ -20,7 +20,7 @@ use crate::formats::oracle_general::RECORD_BYTES;
 const TICK: u64 = 1_000_000_000;
 /// Each volume has this many pages of its own, if volumes are kept apart.
 const VOLUME_PAGES_LOG2: u32 = 40;
-/// Pages of a request at most: a longer one is a misread trace, as for the simulator.
+/// Pages that a request touches at most: a longer one is a misread trace, as for the simulator.
 const MAX_PAGES: u64 = 1 << 22;
 /// Pages that are written at once.
 const PIECE_PAGES: u64 = 1 << 12;
@@ -61,7 +61,8 @@ impl Format for OracleGeneral {
             tick: TICK,
             ordered: true,
             volumes: self.place == Place::Apart,
-            max_len: MAX_PAGES * self.geometry.page_bytes(),
+            max_len: u64::MAX,
+            max_pages: Some((self.geometry.page_bytes(), MAX_PAGES)),
             piece: PIECE_PAGES * self.geometry.page_bytes(),
         }
     }

@@ -25,6 +25,7 @@ impl Format for RqCsv {
             ordered: false,
             volumes: false,
             max_len: u64::MAX,
+            max_pages: None,
             piece: u64::MAX,
         }
     }

@@ -23,6 +23,7 @@ impl Format for Spc {
             ordered: true,
             volumes: true,
             max_len: u64::MAX,
+            max_pages: None,
             piece: u64::MAX,
         }
     }

@@ -23,6 +23,7 @@ impl Format for Ssdsim {
             ordered: true,
             volumes: true,
             max_len: u64::from(u32::MAX) * SECTOR_BYTES,
+            max_pages: None,
             piece: u64::MAX,
         }
     }
