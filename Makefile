@@ -5,7 +5,7 @@ DENY_VERSION := 0.20.2
 OUT := out
 TRACE := traces/own.oltp-pgbench-ext4.destage
 
-.PHONY: demo test soak bench advisories clean
+.PHONY: demo test soak fuzz bench validate reproduce advisories clean
 
 # Which write buffer serves a real workload best? The trace is a recording of PostgreSQL under pgbench, on ext4.
 demo:
@@ -28,9 +28,26 @@ test:
 soak:
 	DESTAGE_SOAK=1 $(CARGO) test --locked --release --workspace
 
+# Hostile input: every target 10^7 executions or 5 minutes, two to three hours in all; see docs/fuzzing.md.
+fuzz:
+	@sh scripts/need-tools
+	@sh scripts/fuzz
+
 # Speeds on one core; see docs/benchmarks.md.
 bench:
 	$(CARGO) bench --locked --workspace
+
+# The simulator against theory and conservation laws, and beside others; the same bytes every time.
+validate:
+	@sh scripts/need-tools
+	$(CARGO) build --release --locked
+	target/release/destage validate --out docs/validation.md
+
+# What the papers claim beside what destage measures. TRACES=DIR adds the papers' own traces.
+reproduce:
+	@sh scripts/need-tools
+	$(CARGO) build --release --locked
+	target/release/destage reproduce lb-clock --markdown=docs/reproduction.md $(if $(TRACES),--traces $(TRACES))
 
 # Known vulnerabilities; needs the advisory database, hence the network.
 advisories:

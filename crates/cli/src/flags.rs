@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use clap::{Arg, ArgAction, ArgMatches};
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use destage_scenario::{Key, ScenarioError, Settings, Takes};
 
 /// The arguments that `keys` stand for, with `--scenario` and `--set`.
@@ -53,4 +54,19 @@ pub fn settings(keys: &'static [Key], matches: &ArgMatches) -> Result<Settings, 
         }
     }
     Ok(settings)
+}
+
+/// `--threads N`, for commands that run many experiments.
+pub fn threads_arg() -> Arg {
+    Arg::new("threads")
+        .long("threads")
+        .value_name("N")
+        .value_parser(value_parser!(u16).range(1..=4096))
+        .help("Threads that simulate; without influence on results [default: the processors]")
+}
+
+/// The threads that [`threads_arg`] asks for.
+pub fn thread_pool(matches: &ArgMatches) -> Result<rayon::ThreadPool> {
+    let threads = matches.get_one::<u16>("threads").map_or(0, |&threads| usize::from(threads));
+    Ok(rayon::ThreadPoolBuilder::new().num_threads(threads).build()?)
 }

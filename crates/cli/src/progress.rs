@@ -50,6 +50,36 @@ impl Bar {
     }
 }
 
+/// A bar that counts steps.
+pub struct Count {
+    bar: ProgressBar,
+}
+
+impl Count {
+    /// A bar for this, hidden where nobody would see it.
+    pub fn new(what: &str) -> Self {
+        let seen = std::io::stderr().is_terminal();
+        let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target).with_message(what.to_owned());
+        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos} of {len} runs  {eta} left") {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+
+    /// Shows how many steps are done.
+    pub fn show(&self, done: usize, of: usize) {
+        self.bar.set_length(of as u64);
+        // Threads may report out of order.
+        self.bar.set_position(self.bar.position().max(done as u64));
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// A line of text that changes, for what has no known end.
 pub struct Line {
     bar: ProgressBar,

@@ -71,7 +71,12 @@ pub const SIM: &[Key] = &[
     Key::switch("timing", "false", "Print wall time and rates to the standard error"),
     Key::switch("progress", "true", "Show progress where the standard error is a terminal"),
     Key::one("threads", "N", "", "Threads that simulate; without influence on results [default: the processors]"),
-    Key::one("memory", "SIZE", "2GiB", "Memory for simulated devices; beyond it the trace is read again for the rest"),
+    Key::one(
+        "memory",
+        "SIZE",
+        "2GiB",
+        "Memory for simulated devices (beyond it the trace is read again for the rest), or without one for page tables",
+    ),
     Key::one("ssd.preset", "NAME", "lawc", "lawc, gcar or 80gb; the other keys change it"),
     Key::one("ssd.elements", "N", "", "Elements (packages), each serving one operation at a time"),
     Key::one("ssd.planes", "N", "", "Planes in an element"),

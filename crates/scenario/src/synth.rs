@@ -24,8 +24,8 @@ pub(crate) const STREAM: [Key; 10] = [
         "footprint",
         "FOOTPRINT",
         "uniform",
-        "Where the others go: uniform, zipf:ALPHA[,scattered], hot-cold:SPACE%,ACCESSES%, clusters:ALPHA,SIZE[,INNER], \
-         drift:WINDOW,REQUESTS, or append:STREAMS,EXTENT",
+        "Where the others go: uniform, zipf:ALPHA[,scattered], hot-cold:SPACE,ACCESSES (percent), \
+         clusters:ALPHA,SIZE[,INNER], drift:WINDOW,REQUESTS, append:STREAMS,EXTENT, or filling:STREAMS,EXTENT,PIECE,TIME",
     ),
     Key::one("align", "SIZE", "4KiB", "Alignment of random addresses"),
     Key::one("space", "SIZE", "1GiB", "Size of each volume"),

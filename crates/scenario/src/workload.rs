@@ -286,7 +286,11 @@ impl Workload {
     /// # Errors
     /// File and line of the part and key of a value that cannot be used, or that does not go with another.
     pub fn open(&self) -> Result<Mix, ScenarioError> {
-        Mix::new(self.spec()?).map_err(|wrong| {
+        let changed = |error: ScenarioError| match &self.changes[..] {
+            [] => error,
+            changes => ScenarioError::new(format_args!("{error} (changed by {})", changes.join(" "))),
+        };
+        let wrong_key = |wrong: destage_trace::MixError| {
             let file = self.file.display();
             match wrong.part.and_then(|part| Some((part, self.parts.get(part)?.0))) {
                 Some((part, line)) => {
@@ -294,6 +298,8 @@ impl Workload {
                 }
                 None => ScenarioError::new(&wrong.error).at(file),
             }
-        })
+        };
+        // A value may stand in a change and not in the file that the error names.
+        Mix::new(self.spec().map_err(changed)?).map_err(|wrong| changed(wrong_key(wrong)))
     }
 }

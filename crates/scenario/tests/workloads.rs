@@ -331,6 +331,7 @@ fn changes_are_taken_or_refused() {
         ("exchange", "read=5", "there are 2 parts; say which, from part.0.read to part.1.read"),
         ("exchange", "part.1.read=101", "read = '101'"),
         ("exchange", "part.1.space=1KiB", "exchange.toml (built in), line 21 (part 1): space = 1024"),
+        ("exchange", "part.1.space=1KiB", "(changed by part.1.space=1KiB)"),
         ("exchange", "length=none", "length = 'none'"),
     ] {
         let message = refused(name, pair);

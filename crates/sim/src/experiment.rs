@@ -23,6 +23,8 @@ use crate::ssd::{ElementCounters, GeometryError, Ssd, SsdConfig, SsdShape, Start
 const REQUESTS_PER_FEED: usize = 1 << 16;
 /// A feed of long requests ends once it has this many runs.
 const RUNS_PER_FEED: usize = 1 << 18;
+/// What a policy's tables take for a page that the trace touches; little more than that.
+const PAGE_TABLE_BYTES: u64 = 4;
 /// Feeds that the reader may be ahead.
 const FEEDS_AHEAD: usize = 2;
 
@@ -72,7 +74,8 @@ pub struct Experiment {
 pub struct Resources {
     /// Threads that simulate.
     pub threads: usize,
-    /// Memory for the devices simulated at a time; more of them means that the trace is read again.
+    /// Memory for the devices simulated at a time, more of which mean that the trace is read again; without devices, for
+    /// the tables of the pages that the trace touches.
     pub memory_bytes: u64,
 }
 
@@ -262,7 +265,8 @@ impl Experiment {
                 simulated = before + requests * u64::from(runs);
                 progress(Progress { pass: (pass as u32, passes), share, requests, runs, simulated });
             };
-            let end = self.pass(&pool, &mut jobs, input, shape.as_ref(), &mut report_progress)?;
+            let end =
+                self.pass(&pool, &mut jobs, input, shape.as_ref(), resources.memory_bytes, &mut report_progress)?;
             report.requests += end.counts.read;
             for job in &mut jobs {
                 let result = self.result(job, shape.as_ref(), &end)?;
@@ -322,11 +326,14 @@ impl Experiment {
         jobs: &mut [Planned],
         input: Input,
         shape: Option<&SsdShape>,
+        memory_bytes: u64,
         progress: &mut dyn FnMut(Option<f64>, u64),
     ) -> Result<PassEnd, SimError> {
-        let space = match shape {
-            Some(shape) => PageSpace::bounded(self.geometry, shape.host_pages, self.lba_overflow),
-            None => PageSpace::unbounded(self.geometry),
+        let space = if let Some(shape) = shape {
+            PageSpace::bounded(self.geometry, shape.host_pages, self.lba_overflow)
+        } else {
+            let room = memory_bytes / (PAGE_TABLE_BYTES * jobs.len().max(1) as u64);
+            PageSpace::unbounded(self.geometry, u32::try_from(room).unwrap_or(u32::MAX))
         };
         let reader = Reader {
             input,

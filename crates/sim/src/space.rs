@@ -149,9 +149,15 @@ pub enum SpaceError {
         /// Its index.
         volume: u32,
     },
-    /// More than 2^32 pages were touched.
-    #[error("the trace touches more than 2^32 pages; use larger pages or a part of the trace")]
-    TooManyPages,
+    /// More pages were touched than there is room for.
+    #[error(
+        "the trace touches more than {limit} pages, for which memory has no room; raise memory, run fewer policies and \
+         sizes at a time, or use larger pages (2^32 are possible)"
+    )]
+    TooManyPages {
+        /// Pages that there is room for.
+        limit: u32,
+    },
 }
 
 /// Places requests in the page space and counts what did not fit.
@@ -159,6 +165,8 @@ pub enum SpaceError {
 pub struct PageSpace {
     geometry: PageGeometry,
     placement: Placement,
+    /// Pages that may be numbered without a device.
+    max_pages: u32,
     /// Requests that touched a page beyond the device.
     pub overflowed: u64,
 }
@@ -174,9 +182,9 @@ enum Placement {
 }
 
 impl PageSpace {
-    /// A page space without a device.
-    pub fn unbounded(geometry: PageGeometry) -> Self {
-        Self { geometry, placement: Placement::Unbounded(Directory::default()), overflowed: 0 }
+    /// A page space without a device: as large as the trace makes it, up to `max_pages`.
+    pub fn unbounded(geometry: PageGeometry, max_pages: u32) -> Self {
+        Self { geometry, placement: Placement::Unbounded(Directory::default()), max_pages, overflowed: 0 }
     }
 
     /// A page space over a device of `device_pages`, a multiple of the block size.
@@ -190,7 +198,7 @@ impl PageSpace {
                 Placement::Modulo { pages: u64::from(device_pages), filter: overflow == LbaOverflow::Filter }
             }
         };
-        Self { geometry, placement, overflowed: 0 }
+        Self { geometry, placement, max_pages: device_pages, overflowed: 0 }
     }
 
     /// The page and block size.
@@ -236,10 +244,11 @@ impl PageSpace {
         match &mut self.placement {
             Placement::Unbounded(directory) => {
                 // A volume has fewer than 2^40 blocks too, so the base keeps the volumes' blocks apart as well.
+                let limit = self.max_pages;
                 let mut number = |block| {
                     let number = directory.number(base | block);
-                    let fits = u32::try_from(u64::from(directory.blocks()) * u64::from(n)).is_ok();
-                    if fits { Ok(number) } else { Err(SpaceError::TooManyPages) }
+                    let fits = u64::from(directory.blocks()) * u64::from(n) <= u64::from(limit);
+                    if fits { Ok(number) } else { Err(SpaceError::TooManyPages { limit }) }
                 };
                 if split.pages == 1 {
                     // Most requests of most traces: no loop over runs.
@@ -344,7 +353,7 @@ mod tests {
 
     #[test]
     fn blocks_are_numbered_by_first_touch_and_stay_whole() {
-        let mut space = PageSpace::unbounded(PageGeometry::new(4096, 4).unwrap());
+        let mut space = PageSpace::unbounded(PageGeometry::new(4096, 4).unwrap(), u32::MAX);
         let page = 4096;
         assert_eq!(place(&mut space, 0, 1_000_002 * page, 4 * page), [(2, 2), (4, 2)]);
         assert_eq!(place(&mut space, 0, 1_000_000 * page, page), [(0, 1)]);
@@ -371,7 +380,7 @@ mod tests {
     #[test]
     fn a_discard_touches_only_what_was_touched() {
         let g = PageGeometry::new(4096, 4).unwrap();
-        let mut space = PageSpace::unbounded(g);
+        let mut space = PageSpace::unbounded(g, u32::MAX);
         place(&mut space, 0, 4 * 4096, 4096);
         let mut runs = Vec::new();
         assert!(space.place_discard(0, g.split(0, 1 << 40), &mut runs).unwrap());
@@ -395,7 +404,7 @@ mod tests {
     #[test]
     fn requests_that_nothing_could_hold_are_errors() {
         let g = PageGeometry::new(512, 4).unwrap();
-        let mut space = PageSpace::unbounded(g);
+        let mut space = PageSpace::unbounded(g, u32::MAX);
         let mut refused =
             |volume, offset, len| space.place(volume, g.split(offset, len), &mut Vec::new()).unwrap_err().to_string();
         assert!(refused(0, 0, 1 << 32).contains("2^22"));
@@ -415,12 +424,27 @@ mod tests {
     #[test]
     fn an_address_beyond_any_volume_is_an_error() {
         let g = PageGeometry::new(512, 4).unwrap();
-        let mut space = PageSpace::unbounded(g);
+        let mut space = PageSpace::unbounded(g, u32::MAX);
         for (offset, len) in [(u64::MAX - 10, 5), (1, u64::MAX), (u64::MAX, u64::MAX)] {
             let error = space.place(0, g.split(offset, len), &mut Vec::new()).unwrap_err();
             assert!(error.to_string().contains("2^40 pages"), "{error}");
             let error = space.place_discard(0, g.split(offset, len).whole(), &mut Vec::new()).unwrap_err();
             assert!(error.to_string().contains("2^40 pages"), "{error}");
         }
+    }
+
+    #[test]
+    fn pages_beyond_the_room_for_them_are_refused() {
+        let g = PageGeometry::new(4096, 4).unwrap();
+        let mut space = PageSpace::unbounded(g, 8);
+        let mut runs = Vec::new();
+        for block in [7, 1_000_000] {
+            space.place(0, g.split(block * 16_384, 4096), &mut runs).unwrap();
+        }
+        // A known block has its place; a third one has none.
+        space.place(0, g.split(7 * 16_384, 16_384), &mut runs).unwrap();
+        let error = space.place(0, g.split(0, 4096), &mut runs).unwrap_err();
+        assert_eq!(error, SpaceError::TooManyPages { limit: 8 });
+        assert!(error.to_string().contains("raise memory"), "{error}");
     }
 }

@@ -72,7 +72,7 @@ fn requests(n: usize) -> Vec<Request> {
 fn any_request() -> impl Strategy<Value = Request> {
     let number =
         || prop_oneof![any::<u64>(), 0..4096_u64, (0..1_u64 << 40).prop_map(|n| n << 9), Just(u64::MAX), Just(0)];
-    (number(), number(), number(), any::<u32>(), 0..4_usize, any::<bool>()).prop_map(
+    (number(), number(), number(), 0..1_u32 << 20, 0..4_usize, any::<bool>()).prop_map(
         |(time, offset, len, volume, op, fua)| Request { time: Nanos(time), offset, len, volume, op: Op::ALL[op], fua },
     )
 }
@@ -398,6 +398,22 @@ fn forged_files_read_like_written_ones() {
     let mut backwards = five();
     backwards.reverse();
     assert_eq!(read(&Forge::new().block(3, &backwards).end(3, 1, 0)).unwrap().0, [expected; 3]);
+}
+
+#[test]
+fn volumes_have_a_bound() {
+    let with = |volume: u64| {
+        let mut columns = five();
+        columns[4].2 = constant(volume);
+        read(&Forge::new().block(3, &columns).end(3, 1, 0))
+    };
+    assert_eq!(with((1 << 20) - 1).unwrap().0[0].volume, (1 << 20) - 1);
+    assert!(with(1 << 20).unwrap_err().to_string().contains("column 5 holds a value that it cannot have"));
+
+    let beyond = Request { time: Nanos(0), offset: 0, len: 1, volume: 1 << 20, op: Op::Read, fua: false };
+    let refused = NativeWriter::new(Vec::new()).unwrap().write(&[beyond]).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("at most 1048576 volumes"), "{refused}");
 }
 
 #[test]

@@ -3,9 +3,11 @@
 mod export;
 mod policies;
 mod record;
+mod reproduce;
 mod schema;
 mod sim;
 mod trace;
+mod validate;
 
 use anyhow::Result;
 use clap::{ArgMatches, Command};
@@ -23,6 +25,8 @@ pub fn command() -> Command {
         .subcommand(policies::command())
         .subcommand(schema::command())
         .subcommand(trace::command())
+        .subcommand(reproduce::command())
+        .subcommand(validate::command())
 }
 
 /// Runs what the command line says.
@@ -32,6 +36,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("policies", matches)) => policies::run(matches),
         Some(("schema", matches)) => schema::run(matches),
         Some(("trace", matches)) => trace::run(matches),
+        Some(("reproduce", matches)) => reproduce::run(matches),
+        Some(("validate", matches)) => validate::run(matches),
         _ => unreachable!("clap asks for a subcommand"),
     }
 }

@@ -28,7 +28,9 @@ pub(super) const MAX_COLUMNS: usize = 48;
 /// Payload of a record at most: what the columns of a block can need, with room for their headers.
 pub(super) const MAX_PAYLOAD_BYTES: usize = 8 << 20;
 /// Volume names in a file at most.
-pub(super) const MAX_VOLUME_NAMES: usize = 1 << 20;
+pub(super) const MAX_VOLUME_NAMES: usize = MAX_VOLUMES as usize;
+/// Volumes in a file at most, a power of two: what keeps an account of each needs a bound.
+pub(super) const MAX_VOLUMES: u64 = 1 << 20;
 /// Bytes in a volume name at most.
 pub(super) const MAX_VOLUME_NAME_BYTES: usize = 4096;
 /// Bytes in all volume names together at most.

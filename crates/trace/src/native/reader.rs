@@ -10,8 +10,9 @@ use destage_plan::{Nanos, Request};
 use super::column::{COLUMNS, Column, Fault, PlaneDecoder};
 use super::layout::{
     BLOCK_HEADER_BYTES, DIRECTORY_ENTRY_BYTES, END_BYTES, End, FILE_HEADER_BYTES, MAGIC, MAX_BLOCK_REQUESTS,
-    MAX_COLUMNS, MAX_PAYLOAD_BYTES, MAX_VOLUME_NAME_BYTES, MAX_VOLUME_NAMES, MAX_VOLUME_NAMES_BYTES, OPTIONAL,
-    RECORD_HEADER_BYTES, RecordHeader, VERSION, are_kinds, from_kind, from_latency_value, id, tag, u16_at, u32_at,
+    MAX_COLUMNS, MAX_PAYLOAD_BYTES, MAX_VOLUME_NAME_BYTES, MAX_VOLUME_NAMES, MAX_VOLUME_NAMES_BYTES, MAX_VOLUMES,
+    OPTIONAL, RECORD_HEADER_BYTES, RecordHeader, VERSION, are_kinds, from_kind, from_latency_value, id, tag, u16_at,
+    u32_at,
 };
 use crate::{Place, Source, TraceError};
 
@@ -303,7 +304,7 @@ impl NativeReader {
                 column.next(start, &lengths[0][..m], &mut values[..m]);
             }
             let [len, time, offset, kind, volume] = values.each_ref().map(|values| &values[..m]);
-            if !are_kinds(kind) || u32::try_from(volume.iter().fold(0, |all, v| all | v)).is_err() {
+            if !are_kinds(kind) || volume.iter().fold(0, |all, v| all | v) >= MAX_VOLUMES {
                 let place = if are_kinds(kind) { 4 } else { 3 };
                 let reason = format!("column {} holds a value that it cannot have", ids[place]);
                 return Err(Fault::new(starts[place], reason));

@@ -7,7 +7,7 @@ use destage_plan::{Nanos, Request};
 use super::column::ColumnEncoder;
 use super::layout::{
     End, MAX_BLOCK_REQUESTS, MAX_PAYLOAD_BYTES, MAX_VOLUME_NAME_BYTES, MAX_VOLUME_NAMES, MAX_VOLUME_NAMES_BYTES,
-    OPTIONAL, RecordHeader, file_header, id, kind_of, latency_value, tag,
+    MAX_VOLUMES, OPTIONAL, RecordHeader, file_header, id, kind_of, latency_value, tag,
 };
 use crate::LATENCY_UNKNOWN;
 
@@ -69,7 +69,14 @@ impl<W: Write> NativeWriter<W> {
     }
 
     /// Adds requests to the trace.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a volume from 2^20 on; what the output reports.
     pub fn write(&mut self, mut requests: &[Request]) -> io::Result<()> {
+        if let Some(request) = requests.iter().find(|r| u64::from(r.volume) >= MAX_VOLUMES) {
+            let reason = format!("a request of volume {}; at most {MAX_VOLUMES} volumes can be stored", request.volume);
+            return Err(invalid(reason));
+        }
         self.requests += requests.len() as u64;
         while !requests.is_empty() {
             // A whole block need not be gathered first; but latencies, if there are any, are those of `pending`.

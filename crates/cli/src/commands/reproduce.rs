@@ -1,0 +1,91 @@
+//! `destage reproduce`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use destage_reproduce::paper::{self, Paper};
+use destage_reproduce::report;
+use destage_reproduce::reproduce::reproduce;
+
+use crate::progress::Count;
+use crate::{flags, output};
+
+/// Where the recordings lie that come with destage, seen from its checkout.
+const RECORDINGS: &str = "traces";
+
+/// The command.
+pub fn command() -> Command {
+    let names: Vec<&str> = paper::built_in().collect();
+    Command::new("reproduce")
+        .about("Run what papers ran, and show what they claim beside what is measured")
+        .arg(
+            Arg::new("papers")
+                .value_name("PAPER")
+                .num_args(1..)
+                .required(true)
+                .help(format!("A paper: {}; or a file like those in scenarios/papers", names.join(", "))),
+        )
+        .arg(
+            Arg::new("traces")
+                .long("traces")
+                .value_name("DIR")
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(PathBuf))
+                .help("Where the papers' own traces are looked for, before ./traces; may be given several times"),
+        )
+        .arg(
+            Arg::new("markdown")
+                .long("markdown")
+                .value_name("FILE")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("-")
+                .value_parser(value_parser!(PathBuf))
+                .help("Write everything as Markdown, to the standard output in place of the table or to a file"),
+        )
+        .arg(flags::threads_arg())
+}
+
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let names = matches.get_many::<String>("papers").into_iter().flatten();
+    let papers = names.map(|name| Paper::named(name)).collect::<Result<Vec<_>, _>>()?;
+    let mut folders: Vec<PathBuf> = matches.get_many::<PathBuf>("traces").into_iter().flatten().cloned().collect();
+    for folder in &folders {
+        if !folder.is_dir() {
+            anyhow::bail!("--traces {}: there is no such folder", folder.display());
+        }
+    }
+    folders.push(RECORDINGS.into());
+    let pool = flags::thread_pool(matches)?;
+    let target = matches.get_one::<PathBuf>("markdown");
+    // A file that cannot be written shall be known before the simulation, not after it.
+    let markdown = target.map(|path| output::NewFile::create(path)).transpose()?;
+    let mut text = String::from(
+        "# Reproduction: what papers claim, and what destage measures\n\n\
+         Written by `make reproduce` (`destage reproduce`); the same bytes on every run and machine, given the same traces.\n\n",
+    );
+    let mut rows = Vec::new();
+    for paper in &papers {
+        let count = Count::new(&paper.name);
+        let reproduction = pool.install(|| reproduce(paper, &folders, &|done, of| count.show(done, of)));
+        count.finish();
+        let reproduction = reproduction?;
+        text.push_str(&report::markdown(&reproduction));
+        rows.extend(report::rows(&reproduction));
+    }
+    if let Some(mut file) = markdown {
+        file.write_all(text.as_bytes()).context("cannot write the Markdown")?;
+        file.commit()?;
+    }
+    if target.is_none_or(|path| path.as_os_str() != "-") {
+        let mut out = std::io::stdout().lock();
+        let mut table = output::table(&report::COLUMNS, report::COLUMNS.len());
+        table.add_rows(rows);
+        output::print(&mut out, &table)?;
+        out.flush()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! `destage reproduce` from outside: a small paper over a trace that `destage` makes itself.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const PAPER: &str = r#"
+name = "small"
+title = "A small paper"
+about = "About."
+verdict = "Verdict."
+seeds = 2
+policies = ["bplru", "lb-clock"]
+
+[settings]
+device = "analytic"
+page = "4KiB"
+
+[[workload]]
+name = "made up"
+provenance = "original"
+stands-for = ["Trace"]
+files = ["missing.spc", "made-up.destage"]
+
+[[claim]]
+id = "S1"
+where = "text"
+workload = "Trace"
+metric = "throughput"
+new = "lb-clock"
+than = "bplru"
+caches = ["1MiB", "4MiB"]
+claimed = [1, 9]
+"#;
+
+fn destage(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_destage"));
+    command.current_dir(folder).args(args).output().expect("the binary starts")
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+#[test]
+fn a_paper_of_ones_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path();
+    fs::write(here.join("small.toml"), PAPER).expect("a file");
+
+    // Without the trace the claim is listed as not run.
+    let table = stdout(&destage(here, &["reproduce", "small.toml"]));
+    assert!(table.contains("not run: no such trace here"), "{table}");
+
+    fs::create_dir(here.join("originals")).expect("a folder");
+    let made = destage(
+        here,
+        &[
+            "trace",
+            "synth",
+            "originals/made-up.destage",
+            "--length=20000",
+            "--footprint=hot-cold:20,80",
+            "--space=64MiB",
+        ],
+    );
+    stdout(&made);
+    let call = ["reproduce", "small.toml", "--traces", "originals", "--markdown=report.md"];
+    let table = stdout(&destage(here, &call));
+    let row = table.lines().find(|line| line.starts_with("S1")).expect("a row");
+    assert!(row.contains("more throughput than bplru, 1MiB\u{2013}4MiB") && row.contains("+1 to +9 %"), "{row}");
+    assert!(!row.contains("not run"), "{row}");
+    let report = fs::read_to_string(here.join("report.md")).expect("a report");
+    assert!(report.contains("### Claims") && report.contains("| the paper's own trace | 1 |"), "{report}");
+
+    // The same bytes with any number of threads, and on the standard output.
+    let again =
+        stdout(&destage(here, &["reproduce", "small.toml", "--traces", "originals", "--markdown", "--threads", "1"]));
+    assert_eq!(again, report);
+}
+
+#[test]
+fn a_run_that_fails_leaves_the_old_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path();
+    let synthetic = PAPER.replace("files = [\"missing.spc\", \"made-up.destage\"]", "synthetic = \"nowhere.toml\"");
+    fs::write(here.join("small.toml"), synthetic).expect("a file");
+    fs::write(here.join("report.md"), "precious").expect("a file");
+    let output = destage(here, &["reproduce", "small.toml", "--markdown=report.md"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && message.contains("nowhere.toml: cannot be read"), "{message}");
+    assert_eq!(fs::read_to_string(here.join("report.md")).expect("the old report"), "precious");
+    assert_eq!(fs::read_dir(here).expect("a folder").count(), 2, "nothing else is left");
+
+    // Where the report cannot be written, nothing is simulated first.
+    let output = destage(here, &["validate", "--out", "nowhere/report.md"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && message.contains("nowhere/report.md"), "{message}");
+    assert!(!message.contains("validate: "), "{message}");
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (args, expected) in [
+        (&["reproduce", "lb-clokc"][..], "there is no paper 'lb-clokc'"),
+        (&["reproduce", "lb-clock", "--traces", "nowhere"], "--traces nowhere: there is no such folder"),
+        (&["reproduce", "nowhere.toml"], "nowhere.toml: cannot be read"),
+    ] {
+        let output = destage(folder.path(), args);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && message.contains(expected), "{message}");
+    }
+}

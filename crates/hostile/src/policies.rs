@@ -1,0 +1,205 @@
+//! Any requests at all, through the page space into every buffer.
+//!
+//! The page space gives runs below the number of pages that it names, in the order of time. A buffer's answers agree with
+//! the set of pages that they imply: a hit is a page that is held, what leaves was held, what is flushed was dirty, what
+//! is read for padding was not held, and never is more held than fits.
+
+use std::collections::BTreeMap;
+
+use destage_plan::{Op, PageGeometry, PageNo};
+use destage_policy::buffer::{
+    Access, Buffer, BufferConfig, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, Params, PolicySpec, Registered,
+    Visitor, build, policies,
+};
+use destage_sim::feed::{Feed, Feeder, Ops, Speed, Volumes};
+use destage_sim::space::{LbaOverflow, PageSpace};
+use destage_trace::TraceStat;
+
+use crate::bytes::Bytes;
+
+/// Requests of an input at most.
+const MOST: usize = 256;
+/// Pages of a request at most, unless it has so many that it is refused; and page accesses of all of them.
+const MOST_REQUEST_PAGES: u64 = 256;
+const REFUSED_PAGES: u64 = (1 << 22) + 1;
+const MOST_ACCESSES: u32 = 2048;
+/// Pages of the space at most: buffers keep a little for each.
+const MOST_PAGES: u32 = 1 << 14;
+
+/// Feeds the requests to the statistics, to the page space, and from there to one of the buffers.
+pub(crate) fn check(bytes: &[u8]) {
+    let mut bytes = Bytes::new(bytes);
+    let policy = &policies()[usize::from(bytes.u8()) % policies().len()];
+    let geometry = PageGeometry::new(bytes.choice(&[4096, 512, 1 << 20]), bytes.choice(&[1, 2, 3, 4, 8, 64, 100]));
+    let geometry = geometry.expect("sizes that there are");
+    let pages_per_block = geometry.pages_per_block();
+    let device_pages = pages_per_block * (u32::from(bytes.u8()) + 1);
+    let space = match bytes.u8() % 4 {
+        0 => PageSpace::bounded(geometry, device_pages, LbaOverflow::Wrap),
+        1 => PageSpace::bounded(geometry, device_pages, LbaOverflow::Filter),
+        2 => PageSpace::bounded(geometry, device_pages, LbaOverflow::Compact),
+        _ => PageSpace::unbounded(geometry, u32::MAX),
+    };
+    let ops = bytes.choice(&[Ops::All, Ops::Writes]);
+    let volumes = bytes.choice(&[Volumes::Each, Volumes::Merge, Volumes::Only(1)]);
+    let speed = Speed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() };
+    let capacity_pages = u32::from(bytes.u8() % 64) + 1;
+    let mut requests = bytes.requests(MOST);
+    for request in &mut requests {
+        if request.len < REFUSED_PAGES * geometry.page_bytes() {
+            request.len = request.len.min(MOST_REQUEST_PAGES * geometry.page_bytes());
+        }
+    }
+
+    let mut stat = TraceStat::new(geometry);
+    stat.feed(&requests);
+    let summary = stat.finish();
+    assert_eq!(summary.requests, requests.len() as u64);
+    assert!(summary.unique_pages >= summary.unique_pages_read.max(summary.unique_pages_written));
+
+    let spec = PolicySpec { name: policy.name.into(), given: Vec::new() };
+    let config = BufferConfig { capacity_pages, pages_per_block };
+    let mut buffer = build(&spec, config, Modelled { capacity_pages }).expect("the defaults can be built");
+    let mut feeder = Feeder::new(space, ops, volumes, speed);
+    let mut feed = Feed::default();
+    let mut latest = destage_plan::Nanos::ZERO;
+    let mut left = MOST_ACCESSES;
+    for request in &requests {
+        feed.clear();
+        match feeder.append(std::slice::from_ref(request), usize::MAX, &mut feed) {
+            Ok(taken) => assert_eq!(taken, 1),
+            Err(_) => return,
+        }
+        if feed.pages > MOST_PAGES {
+            return;
+        }
+        buffer.grow(feed.pages);
+        assert_eq!(feed.requests.last().map_or(0, |last| last.runs_end as usize), feed.runs.len());
+        for request in &feed.requests {
+            assert!(request.time >= latest, "{} after {latest}", request.time);
+            latest = request.time;
+            if request.op == Op::Flush {
+                buffer.notify(Notice::Flush);
+            }
+            for run in &feed.runs {
+                assert!(
+                    run.pages > 0 && u64::from(run.page) + u64::from(run.pages) <= u64::from(feed.pages),
+                    "{run:?}"
+                );
+                for page in (run.page..run.page + run.pages).map(PageNo) {
+                    match request.op {
+                        Op::Read => buffer.access(Access { page, write: false }),
+                        Op::Write => buffer.access(Access { page, write: true }),
+                        Op::Discard => buffer.notify(Notice::Trim { page }),
+                        Op::Flush => panic!("a flush has pages: {run:?}"),
+                    }
+                    left -= 1;
+                    if left == 0 {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+    buffer.notify(Notice::Flush);
+    let counts = feeder.counts();
+    assert_eq!(counts.read, requests.len() as u64);
+    assert!(counts.left_out + counts.reversed <= counts.read);
+}
+
+/// A buffer beside the set of pages that its answers imply.
+trait Checked {
+    fn grow(&mut self, pages: u32);
+    fn access(&mut self, access: Access);
+    fn notify(&mut self, notice: Notice);
+}
+
+struct Modelled {
+    capacity_pages: u32,
+}
+
+impl Visitor for Modelled {
+    type Out = Box<dyn Checked>;
+
+    fn visit<B: Registered>(self, buffer: B, _: Params) -> Self::Out {
+        Box::new(Beside {
+            buffer,
+            capacity_pages: self.capacity_pages,
+            held: BTreeMap::new(),
+            out: Evictions::default(),
+            memory_accesses: 0,
+        })
+    }
+}
+
+struct Beside<B> {
+    buffer: B,
+    capacity_pages: u32,
+    /// The pages held, and whether each is dirty.
+    held: BTreeMap<PageNo, bool>,
+    out: Evictions,
+    memory_accesses: u64,
+}
+
+impl<B: Buffer> Beside<B> {
+    /// Takes what left out of the set.
+    fn leave(&mut self) {
+        let mut padding = false;
+        for (group, pages) in self.out.groups() {
+            assert_eq!(group.len() as usize, pages.len());
+            assert!(!pages.is_empty(), "an empty group");
+            assert!(!padding || group.kind == Kind::Flush, "padding without a flush that follows");
+            padding = group.kind == Kind::Pad;
+            for page in pages {
+                match group.kind {
+                    Kind::Flush => assert_eq!(self.held.remove(page), Some(true), "flushed: {page:?}"),
+                    Kind::Drop => assert!(self.held.remove(page).is_some(), "dropped: {page:?}"),
+                    Kind::Clean => assert_eq!(self.held.insert(*page, false), Some(true), "cleaned: {page:?}"),
+                    Kind::Pad => assert!(!self.held.contains_key(page), "read for padding: {page:?}"),
+                }
+            }
+        }
+        assert!(!padding, "padding without a flush that follows");
+        self.out.clear();
+    }
+
+    fn agree(&mut self) {
+        assert_eq!(self.buffer.len() as usize, self.held.len(), "pages held");
+        assert!(self.buffer.len() <= self.capacity_pages, "{} pages in {}", self.buffer.len(), self.capacity_pages);
+        assert!(self.buffer.memory_accesses() >= self.memory_accesses, "memory accesses become fewer");
+        self.memory_accesses = self.buffer.memory_accesses();
+    }
+}
+
+impl<B: Buffer> Checked for Beside<B> {
+    fn grow(&mut self, pages: u32) {
+        self.buffer.grow(pages);
+    }
+
+    fn access(&mut self, access: Access) {
+        let was_held = self.held.contains_key(&access.page);
+        let outcome = self.buffer.access(access, &NoDevice, &mut NoVeto, &mut self.out);
+        self.leave();
+        assert_eq!(outcome == Outcome::Hit, was_held, "{access:?}: {outcome:?}");
+        match outcome {
+            Outcome::Hit => {
+                let dirty = self.held.get_mut(&access.page).expect("a hit does not evict its page");
+                *dirty |= access.write;
+            }
+            Outcome::Inserted => assert_eq!(self.held.insert(access.page, access.write), None),
+            Outcome::Bypassed => {}
+        }
+        self.agree();
+    }
+
+    fn notify(&mut self, notice: Notice) {
+        self.buffer.notify(notice, &NoDevice, &mut NoVeto, &mut self.out);
+        self.leave();
+        match notice {
+            Notice::Flush => assert!(self.held.values().all(|dirty| !dirty), "dirty after a flush"),
+            Notice::Trim { page } => assert!(!self.held.contains_key(&page), "held after a trim: {page:?}"),
+            Notice::Idle | Notice::GcEnd { .. } => {}
+        }
+        self.agree();
+    }
+}

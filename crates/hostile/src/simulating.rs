@@ -1,0 +1,142 @@
+//! Any requests at all, through whole experiments over small devices.
+
+use std::sync::Arc;
+
+use destage_plan::{Nanos, PageGeometry, Request};
+use destage_policy::buffer::{PolicySpec, policies};
+use destage_sim::experiment::{
+    AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Report, Resources, RunConfig, SimError,
+    Subpage, TrimMode, Warmup,
+};
+use destage_sim::feed::{Ops, Speed, Volumes};
+use destage_sim::space::LbaOverflow;
+use destage_sim::ssd::{SsdConfig, StartState};
+use destage_trace::{Source, TraceError};
+
+use crate::bytes::Bytes;
+
+/// Requests of an input at most.
+const MOST: usize = 256;
+/// Memory for devices: all of those here are small.
+const MEMORY_BYTES: u64 = 32 << 20;
+/// Pages of the longest request that is fed: longer ones take long, and are no different.
+const LONGEST_BYTES: u64 = 1 << 20;
+
+/// Runs an experiment over the requests.
+pub(crate) fn check(bytes: &[u8]) {
+    let mut bytes = Bytes::new(bytes);
+    let pages_per_block = bytes.choice(&[2, 4, 8, 3]);
+    let geometry = PageGeometry::new(4096, pages_per_block).expect("sizes that there are");
+    let device = match bytes.u8() % 4 {
+        0 => DeviceConfig::None,
+        1 => DeviceConfig::Analytic(AnalyticConfig::default()),
+        _ => device(&mut bytes),
+    };
+    let policy = policies()[usize::from(bytes.u8()) % policies().len()].name;
+    let warmup = match bytes.u8() % 4 {
+        0 => Warmup::Requests(bytes.u8().into()),
+        1 => Warmup::Time(Nanos(bytes.any() / 4)),
+        _ => Warmup::None,
+    };
+    let experiment = Experiment {
+        trace: "trace".into(),
+        geometry,
+        policies: vec![PolicySpec { name: policy.into(), given: Vec::new() }],
+        caches: vec![4096 * (u64::from(bytes.u8() % 32) + 1)],
+        device,
+        lba_overflow: bytes.choice(&[LbaOverflow::Wrap, LbaOverflow::Filter, LbaOverflow::Compact]),
+        ops: bytes.choice(&[Ops::All, Ops::Writes]),
+        volumes: bytes.choice(&[Volumes::Each, Volumes::Merge, Volumes::Only(1)]),
+        speed: Speed { times: bytes.u16().max(1).into(), per: bytes.u16().max(1).into() },
+        limit: bytes.choice(&[None, Some(1), Some(100)]),
+        run: RunConfig {
+            host: bytes.choice(&[HostModel::Open, HostModel::Closed { depth: 1 }, HostModel::Closed { depth: 8 }]),
+            flush: bytes.choice(&[FlushMode::Ignore, FlushMode::Drain]),
+            trim: bytes.choice(&[TrimMode::Honour, TrimMode::Ignore]),
+            subpage: bytes.choice(&[Subpage::Promote, Subpage::Rmw]),
+            warmup,
+            max_backlog: bytes.choice(&[10_000, 8, 1]),
+            buffer_latency: bytes.choice(&[Nanos(1_000), Nanos(0), Nanos(1_000_000_000)]),
+            drain: bytes.choice(&[true, false]),
+            ..RunConfig::default()
+        },
+        settings: Vec::new(),
+    };
+    let mut requests = bytes.requests(MOST);
+    for request in &mut requests {
+        request.len = request.len.min(LONGEST_BYTES);
+    }
+    run(&experiment, &Arc::new(requests));
+}
+
+/// A small SSD, which may have a shape that is refused.
+fn device(bytes: &mut Bytes<'_>) -> DeviceConfig {
+    let planes = bytes.choice(&[1, 2]);
+    let config = SsdConfig {
+        elements: bytes.choice(&[1, 2, 3]),
+        planes,
+        blocks_per_plane: bytes.choice(&[32, 16, 64]),
+        reserve_bp: bytes.choice(&[4000, 1500, 8000]),
+        min_free_bp: bytes.choice(&[500, 0, 2000]),
+        copy_back: bytes.choice(&[false, true]),
+        background: bytes.choice(&[false, true]),
+        parallel_units: bytes.choice(&[planes, 1]),
+        stride: bytes.choice(&[1, 2, 7]),
+        summary_page: bytes.choice(&[true, false]),
+        ..SsdConfig::default()
+    };
+    let aged = StartState::Aged { overwrites_pct: u32::from(bytes.u8()), seed: 1 };
+    DeviceConfig::Ssd(config, bytes.choice(&[StartState::Full, StartState::Empty, aged]))
+}
+
+/// Runs an experiment, which may fail, and checks what it brought.
+pub(crate) fn run(experiment: &Experiment, requests: &Arc<Vec<Request>>) {
+    let mut open =
+        || Ok(Input { source: Box::new(InMemory { requests: Arc::clone(requests), next: 0 }), format: String::new() });
+    let resources = Resources { threads: 1, memory_bytes: MEMORY_BYTES };
+    match experiment.run(resources, &mut open, &|_| {}) {
+        Ok(report) => sound(experiment, &report, requests.len() as u64),
+        Err(SimError::Threads(error)) => panic!("{error}"),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// What must hold of every result.
+fn sound(experiment: &Experiment, report: &Report, requests: u64) {
+    assert_eq!(report.results.len(), experiment.policies.len() * experiment.caches.len());
+    for result in &report.results {
+        let c = &result.counters;
+        assert!(result.input.trace_requests <= requests);
+        assert!(c.requests + result.input.left_out_requests <= requests);
+        assert_eq!(c.accesses, c.read_pages + c.write_pages);
+        assert_eq!(c.hits, c.read_hits + c.write_hits);
+        assert_eq!(c.accesses, c.hits + c.misses);
+        assert_eq!(c.eviction_sizes.iter().sum::<u64>(), c.evictions);
+        assert!(c.evictions <= c.evicted_pages);
+        let share = |ratio: Option<f64>| ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio));
+        assert!(share(result.hit_ratio), "{:?}", result.hit_ratio);
+        if let Some(ssd) = &result.ssd {
+            assert!(ssd.write_amplification.is_none_or(|wa| wa >= 1.0), "{:?}", ssd.write_amplification);
+            assert!(ssd.host_pages < ssd.raw_pages);
+        }
+    }
+}
+
+/// A trace that is read from memory, a few requests at a time.
+struct InMemory {
+    requests: Arc<Vec<Request>>,
+    next: usize,
+}
+
+/// Few, so that a run takes several.
+const BATCH: usize = 16;
+
+impl Source for InMemory {
+    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        let end = self.requests.len().min(self.next + BATCH);
+        out.clear();
+        out.extend_from_slice(&self.requests[self.next..end]);
+        self.next = end;
+        Ok(())
+    }
+}

@@ -1,0 +1,12 @@
+//! Evidence: destage against theory and conservation laws ([`validate`]), and against what papers claim
+//! ([`mod@reproduce`]; the claims are data, see [`paper`]).
+
+pub mod paper;
+pub mod report;
+pub mod reproduce;
+mod run;
+pub mod stats;
+pub mod theory;
+pub mod validate;
+
+pub use run::EvidenceError;
