@@ -11,6 +11,7 @@
 use destage_plan::PageNo;
 
 use super::fab::PROTECT_CURRENT;
+use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
@@ -35,7 +36,7 @@ pub struct Bplru {
     capacity: u32,
     len: u32,
     /// Blocks with at least this many pages are padded; more than a block holds where none are.
-    pad_from: u32,
+    padding: Padding,
     compensation: Compensation,
     protect_current: bool,
     cached: PageBits,
@@ -45,29 +46,6 @@ pub struct Bplru {
     /// Node 0 is the sentinel, node `block + 1` the block; most recently used first.
     list: Links,
     memory_accesses: u64,
-}
-
-/// The parameter of the write buffers by block about the missing pages of a victim.
-pub(super) const PADDING: ParamSpec = ParamSpec {
-    name: "padding",
-    default: "always",
-    values: "always, never, or a share f of 0 to 1: if at least f·N pages are buffered",
-    unit: "share of a block",
-    help: "whether the missing pages of a victim are read and written with it",
-};
-
-/// The smallest number of buffered pages, of `n` in a block, with which a victim is padded; `n + 1` where none is.
-pub(super) fn pad_from(n: u32, params: &Params) -> Result<u32, PolicyError> {
-    match params.text(PADDING.name) {
-        "always" => Ok(0),
-        "never" => Ok(n + 1),
-        share => {
-            let share = share.parse::<f64>().ok().filter(|f| (0.0..=1.0).contains(f));
-            let share = share.ok_or_else(|| params.refuse(PADDING.name))?;
-            // The quotient is rounded as the share was: 7 / 100 is 0.07, whereas 0.07 * 100 is more than 7.
-            Ok((0..=n).find(|&pages| f64::from(pages) / f64::from(n) >= share).unwrap_or(n))
-        }
-    }
 }
 
 const COMPENSATION: ParamSpec = ParamSpec {
@@ -92,7 +70,7 @@ impl Registered for Bplru {
         title: "least recently used block, padded",
         paper: "BPLRU, FAST 2008, as described by LB-CLOCK §III",
         unit: EvictionUnit::Block,
-        params: &[PADDING, COMPENSATION, SEQ_DETECT, PROTECT_CURRENT],
+        params: &[Padding::PARAM, COMPENSATION, SEQ_DETECT, PROTECT_CURRENT],
     };
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
@@ -105,7 +83,7 @@ impl Registered for Bplru {
             pages_per_block: n,
             capacity: config.capacity_pages,
             len: 0,
-            pad_from: pad_from(n, params)?,
+            padding: Padding::of(n, params)?,
             compensation: if params.switch(COMPENSATION.name)? { detect } else { Compensation::Off },
             protect_current: params.switch(PROTECT_CURRENT.name)?,
             cached: PageBits::new(n),
@@ -119,7 +97,7 @@ impl Registered for Bplru {
 
 impl Bplru {
     fn is_padded(&self, block: u32) -> bool {
-        self.count[block as usize] >= self.pad_from
+        self.padding.applies(self.count[block as usize])
     }
 
     /// The block to give up, or `None` if every block is vetoed and the access shall bypass.
@@ -151,11 +129,7 @@ impl Bplru {
     }
 
     fn evict(&mut self, block: u32, out: &mut Evictions) {
-        if self.is_padded(block) {
-            out.group(Kind::Pad, self.cached.pages(block, false));
-        }
-        out.group(Kind::Flush, self.cached.pages(block, true));
-        out.end_unit();
+        self.padding.write_out(self.count[block as usize], &self.cached, block, out);
         self.forget(block);
     }
 

@@ -21,8 +21,8 @@
 
 use destage_plan::PageNo;
 
-use super::bplru::{PADDING, pad_from};
 use super::fab::PROTECT_CURRENT;
+use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::size_set::SizeSet;
 use super::{
@@ -84,7 +84,7 @@ pub struct Clc {
     len: u32,
     si_max: SiMax,
     /// Clusters with at least this many pages are padded.
-    pad_from: u32,
+    padding: Padding,
     protect_current: bool,
     cached: PageBits,
     clusters: Vec<Cluster>,
@@ -112,7 +112,7 @@ impl Registered for Clc {
         title: "the largest of the blocks not recently written",
         paper: "CLC, IEEE TC 2009",
         unit: EvictionUnit::Block,
-        params: &[SI_MAX, ParamSpec { default: "never", ..PADDING }, PROTECT_CURRENT],
+        params: &[SI_MAX, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],
     };
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
@@ -122,7 +122,7 @@ impl Registered for Clc {
             capacity: config.capacity_pages,
             len: 0,
             si_max: SiMax::parse(params.text(SI_MAX.name)).ok_or_else(|| params.refuse(SI_MAX.name))?,
-            pad_from: pad_from(n, params)?,
+            padding: Padding::of(n, params)?,
             protect_current: params.switch(PROTECT_CURRENT.name)?,
             cached: PageBits::new(n),
             clusters: Vec::new(),
@@ -210,7 +210,7 @@ impl Clc {
     }
 
     fn is_padded(&self, cluster: u32) -> bool {
-        self.clusters[cluster as usize].count >= self.pad_from
+        self.padding.applies(self.clusters[cluster as usize].count)
     }
 
     /// The cluster to give up, or `None` if every cluster is vetoed and the access shall bypass.
@@ -247,11 +247,7 @@ impl Clc {
     }
 
     fn evict(&mut self, cluster: u32, out: &mut Evictions) {
-        if self.is_padded(cluster) {
-            out.group(Kind::Pad, self.cached.pages(cluster, false));
-        }
-        out.group(Kind::Flush, self.cached.pages(cluster, true));
-        out.end_unit();
+        self.padding.write_out(self.clusters[cluster as usize].count, &self.cached, cluster, out);
         self.forget(cluster);
     }
 

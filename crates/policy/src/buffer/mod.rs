@@ -16,6 +16,7 @@ mod fab;
 mod lb_clock;
 mod lru;
 mod max_tree;
+mod padding;
 mod page_bits;
 mod params;
 mod pud_lru;

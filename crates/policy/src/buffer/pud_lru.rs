@@ -31,9 +31,9 @@ use std::collections::binary_heap::PeekMut;
 
 use destage_plan::PageNo;
 
-use super::bplru::{PADDING, pad_from};
 use super::fab::PROTECT_CURRENT;
 use super::max_tree::MaxTree;
+use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
@@ -247,7 +247,7 @@ pub struct PudLru {
     len: u32,
     threshold: Threshold,
     /// Blocks with at least this many pages are padded.
-    pad_from: u32,
+    padding: Padding,
     protect_current: bool,
     cached: PageBits,
     blocks: Vec<Block>,
@@ -280,7 +280,7 @@ impl Registered for PudLru {
         title: "the largest of the blocks with a long predicted update distance",
         paper: "PUD-LRU, MASCOTS 2010",
         unit: EvictionUnit::Block,
-        params: &[THRESHOLD, ParamSpec { default: "never", ..PADDING }, PROTECT_CURRENT],
+        params: &[THRESHOLD, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],
     };
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
@@ -290,7 +290,7 @@ impl Registered for PudLru {
             capacity: config.capacity_pages,
             len: 0,
             threshold: Threshold::parse(params.text(THRESHOLD.name)).ok_or_else(|| params.refuse(THRESHOLD.name))?,
-            pad_from: pad_from(n, params)?,
+            padding: Padding::of(n, params)?,
             protect_current: params.switch(PROTECT_CURRENT.name)?,
             cached: PageBits::new(n),
             blocks: Vec::new(),
@@ -456,15 +456,11 @@ impl PudLru {
     }
 
     fn is_padded(&self, block: u32) -> bool {
-        self.blocks[block as usize].count >= self.pad_from
+        self.padding.applies(self.blocks[block as usize].count)
     }
 
     fn evict(&mut self, block: u32, out: &mut Evictions) {
-        if self.is_padded(block) {
-            out.group(Kind::Pad, self.cached.pages(block, false));
-        }
-        out.group(Kind::Flush, self.cached.pages(block, true));
-        out.end_unit();
+        self.padding.write_out(self.blocks[block as usize].count, &self.cached, block, out);
         self.forget(block);
     }
 
