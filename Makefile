@@ -10,7 +10,7 @@ TRACE := traces/own.oltp-pgbench-ext4.destage
 # Which write buffer serves a real workload best? The trace is a recording of PostgreSQL under pgbench, on ext4.
 demo:
 	@sh scripts/need-tools
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p destage
 	@mkdir -p $(OUT)
 	target/release/destage trace stat $(TRACE)
 	@echo
@@ -40,13 +40,13 @@ bench:
 # The simulator against theory and conservation laws, and beside others; the same bytes every time.
 validate:
 	@sh scripts/need-tools
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p destage
 	target/release/destage validate --out docs/validation.md
 
 # What the papers claim beside what destage measures. TRACES=DIR adds the papers' own traces.
 reproduce:
 	@sh scripts/need-tools
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p destage
 	target/release/destage reproduce lb-clock --markdown=docs/reproduction.md $(if $(TRACES),--traces $(TRACES))
 
 # Known vulnerabilities; needs the advisory database, hence the network.

@@ -10,9 +10,10 @@ use destage_scenario::ScenarioError;
 use destage_scenario::Settings;
 use destage_scenario::synth::{self, SYNTH};
 use destage_sim::result::RunResult;
-use destage_trace::{Rw80, Source, Synth, SynthError, TraceError};
+use destage_trace::{Source, Synth, SynthError, TraceError};
 use rayon::prelude::*;
 
+use crate::peers;
 use crate::run::{EvidenceError, run};
 use crate::stats::Estimate;
 use crate::theory::{greedy_write_amplification, greedy_write_amplification_of_large_blocks, md1_wait};
@@ -47,9 +48,9 @@ pub struct Validation {
 
 /// The deviation from theory that is allowed.
 const TOLERANCE: f64 = 0.02;
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
-type Step<'a> = &'a (dyn Fn(&str) + Sync);
+pub(crate) type Step<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// Checks everything; `step` hears what is being done. Uses the current rayon pool.
 pub fn validate(effort: Effort, step: Step) -> Result<Validation, EvidenceError> {
@@ -63,7 +64,7 @@ pub fn validate(effort: Effort, step: Step) -> Result<Validation, EvidenceError>
         write_amplification(effort, step, &mut failures)?,
         queue(effort, step, &mut failures)?,
         laws(step, &mut failures)?,
-        peers(step)?,
+        peers::compare(step)?,
     ];
     for part in parts {
         out.push_str(&part);
@@ -99,11 +100,11 @@ fn run_synthetic(
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "numbers and texts are given as they come")]
-fn pair(key: &'static str, value: impl ToString) -> (&'static str, String) {
+pub(crate) fn pair(key: &'static str, value: impl ToString) -> (&'static str, String) {
     (key, value.to_string())
 }
 
-fn percent(deviation: f64) -> String {
+pub(crate) fn percent(deviation: f64) -> String {
     format!("{:+.2} %", deviation * 100.0)
 }
 
@@ -346,146 +347,6 @@ fn laws(step: Step, failures: &mut Vec<String>) -> Result<String, EvidenceError>
         if holds < both.len() {
             failures.push(format!("{name}: holds in {holds} of {} runs", both.len()));
         }
-    }
-    Ok(out)
-}
-
-/// What another simulator reached on `rw80`, and what destage reaches in the setting that is nearest to it.
-struct Peer {
-    name: &'static str,
-    start: &'static str,
-    /// Its write amplification.
-    theirs: f64,
-    /// Pages that it moved or wrote beside the host's, as it printed them or as they follow from what it printed.
-    from: &'static str,
-    /// destage's settings beside LAWC's geometry.
-    settings: &'static [(&'static str, &'static str)],
-    /// Why they differ.
-    why: &'static str,
-}
-
-const PEERS: &[Peer] = &[
-    Peer {
-        name: "DiskSim 4.0 + MSR SSD",
-        start: "full",
-        theirs: 4.467_484,
-        from: "3,467,484 pages moved",
-        settings: &[("start", "full")],
-        why: "DiskSim never takes its first write point's block off its count of free blocks, so its threshold of 102 is one of \
-              101: see the next row",
-    },
-    Peer {
-        name: "DiskSim 4.0 + MSR SSD",
-        start: "full",
-        theirs: 4.467_484,
-        from: "3,467,484 pages moved",
-        settings: &[("start", "full"), ("ssd.min-free", "4.96%")],
-        why: "the first victims: an address-ordered fill leaves ties that the two break differently",
-    },
-    Peer {
-        name: "MQSim (writes only; it crashes when reads are mixed in)",
-        start: "empty",
-        theirs: 1.425_9,
-        from: "14,516 collections of 29.34 pages",
-        settings: &[("start", "empty"), ("ops", "writes"), ("ssd.summary-page", "false"), ("ssd.copy-back", "true")],
-        why: "MQSim collects one block per run and keeps collection's write point apart from the host's, a block less per plane; \
-              and its number of pages per run is rounded",
-    },
-    Peer {
-        name: "SimpleSSD 2.0",
-        start: "empty",
-        theirs: 1.717_646,
-        from: "1,717,646 programs",
-        settings: &[
-            ("start", "empty"),
-            ("ssd.summary-page", "false"),
-            ("ssd.elements", "1"),
-            ("ssd.planes", "1"),
-            ("pages-per-block", "1024"),
-            ("ssd.blocks-per-plane", "512"),
-            ("ssd.min-free", "10%"),
-        ],
-        why: "SimpleSSD's unit is a superblock over all 16 planes (1,024 pages here), and it collects up to a second, higher \
-              threshold; with one at 10 % of the superblocks we come nearest. The rest lies in its victim choice and in how far a \
-              collection goes, which its output does not show",
-    },
-    Peer {
-        name: "SSDSim",
-        start: "empty",
-        theirs: 2.005_439,
-        from: "2,005,439 programs",
-        settings: &[
-            ("start", "empty"),
-            ("ssd.summary-page", "false"),
-            ("ssd.copy-back", "true"),
-            ("ssd.min-free", "10%"),
-        ],
-        why: "SSDSim first writes every page that the trace reads before it writes it, so it starts partly full and counts those \
-              programs; and its threshold is a share of free pages, not blocks, per plane",
-    },
-    Peer {
-        name: "FlashSim (DFTL)",
-        start: "empty",
-        theirs: 22.24,
-        from: "22.24 M programs of its FTL",
-        settings: &[("start", "empty"), ("ssd.summary-page", "false")],
-        why: "a demand-paged map: under random writes nearly every host write also writes a page of the map, which destage's \
-              page map in memory does not have; the rest of the factor is FlashSim's own and not explained by what it prints",
-    },
-];
-
-fn peers(step: Step) -> Result<String, EvidenceError> {
-    step("rw80 beside other simulators");
-    let mut out = String::from(
-        "\n## The common trace `rw80` beside other simulators\n\n\
-         A million writes and 250,000 reads of 4 KiB, uniform over 435,200 pages, Poisson 2 ms apart, given to all of them; LAWC's \
-         geometry (4 elements of 4 planes of 512 blocks of 64 pages of 4 KiB, 15 % reserve, collection at 5 % free blocks). Write \
-         amplification is (host programs + pages moved) / host programs, summary pages apart. Most of what separates the \
-         simulators is the start state: 2.3 overwrites do not bring an empty device to its steady state. None of them says so.\n\n\
-         | start | as specified | without summary pages | at 10 % free | at 14 % free |\n|---|--:|--:|--:|--:|\n",
-    );
-    let amplification = |settings: &[(&str, &str)]| -> Result<f64, EvidenceError> {
-        let mut pairs = vec![pair("policy", "none"), pair("cache", PAGE), pair("device", "ssd")];
-        pairs.extend(settings.iter().map(|&(key, value)| (key, value.to_owned())));
-        let mut open = || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(Rw80::new())) };
-        let result = run("rw80", &pairs, &mut open)?.remove(0);
-        Ok(result.ssd.and_then(|ssd| ssd.write_amplification).expect("an SSD that was written to"))
-    };
-    let no_summary = ("ssd.summary-page", "false");
-    for start in ["full", "empty"] {
-        let start = ("start", start);
-        let cells: Vec<f64> = [
-            vec![start],
-            vec![start, no_summary],
-            vec![start, no_summary, ("ssd.min-free", "10%")],
-            vec![start, no_summary, ("ssd.min-free", "14%")],
-        ]
-        .par_iter()
-        .map(|settings| amplification(settings))
-        .collect::<Result<_, _>>()?;
-        let _ = write!(out, "| {} |", start.1);
-        for cell in cells {
-            let _ = write!(out, " {cell:.4} |");
-        }
-        out.push('\n');
-    }
-    out.push_str(
-        "\n| simulator | start | its figure | from | destage, nearest setting | deviation | reason |\n|---|---|--:|---|--:|--:|---|\n",
-    );
-    let ours: Vec<f64> = PEERS.par_iter().map(|peer| amplification(peer.settings)).collect::<Result<_, _>>()?;
-    for (peer, ours) in PEERS.iter().zip(ours) {
-        let settings: Vec<String> = peer.settings.iter().map(|(key, value)| format!("`{key} = {value}`")).collect();
-        let _ = writeln!(
-            out,
-            "| {} | {} | {:.4} | {} | {ours:.4} ({}) | {} | {} |",
-            peer.name,
-            peer.start,
-            peer.theirs,
-            peer.from,
-            settings.join(", "),
-            percent(ours / peer.theirs - 1.0),
-            peer.why,
-        );
     }
     Ok(out)
 }

@@ -1,11 +1,14 @@
 //! Mixes of synthetic streams, and the footprints that stand-ins for applications need.
 
+mod generated;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use destage_trace::{
-    BATCH_REQUESTS, Length, MAX_PARTS, Mix, MixSpec, Nanos, Op, Part, Request, Share, SizeMix, Source, Synth,
-    SynthSpec, Volumes,
+    Length, MAX_PARTS, Mix, MixSpec, Nanos, Op, Part, Request, Share, SizeMix, Source, Synth, SynthSpec, Volumes,
 };
+
+use generated::{all, assert_share, crc};
 
 const GIB: u64 = 1 << 30;
 const ENDLESS: Length = Length::Requests(u64::MAX);
@@ -40,18 +43,6 @@ fn part(change: impl Fn(&mut Part)) -> Part {
     part
 }
 
-fn all(source: &mut dyn Source) -> Vec<Request> {
-    let (mut all, mut batch) = (vec![], vec![]);
-    loop {
-        source.next_batch(&mut batch).unwrap();
-        assert!(batch.len() <= BATCH_REQUESTS);
-        if batch.is_empty() {
-            return all;
-        }
-        all.extend_from_slice(&batch);
-    }
-}
-
 fn generate(length: &str, parts: Vec<Part>) -> Vec<Request> {
     all(&mut Mix::new(MixSpec { length: length.parse().unwrap(), seed: 7, parts }).unwrap())
 }
@@ -59,26 +50,6 @@ fn generate(length: &str, parts: Vec<Part>) -> Vec<Request> {
 fn footprint(text: &str, space: u64, requests: &str) -> Vec<Request> {
     let spec = |part: &mut Part| (part.spec.footprint, part.spec.space) = (text.parse().unwrap(), space);
     generate(requests, vec![part(spec)])
-}
-
-/// CRC-32C over every field, little-endian.
-fn crc(requests: &[Request]) -> u32 {
-    requests.iter().fold(0, |crc, r| {
-        let mut bytes = vec![];
-        bytes.extend(r.time.0.to_le_bytes());
-        bytes.extend(r.offset.to_le_bytes());
-        bytes.extend(r.len.to_le_bytes());
-        bytes.extend(r.volume.to_le_bytes());
-        bytes.extend([r.op as u8, u8::from(r.fua)]);
-        crc32c::crc32c_append(crc, &bytes)
-    })
-}
-
-#[track_caller]
-fn assert_share(count: usize, n: usize, probability: f64) {
-    let expected = probability * n as f64;
-    let sigma = (expected * (1.0 - probability)).sqrt();
-    assert!((count as f64 - expected).abs() <= 4.5 * sigma + 1e-9, "{count} of {n}, expected {expected} +- {sigma}");
 }
 
 #[test]

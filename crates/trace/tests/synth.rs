@@ -2,11 +2,15 @@
 //!
 //! Distributions are checked with fixed seeds against bounds of 4.5 standard deviations of the exact distribution.
 
+mod generated;
+
 use std::collections::HashMap;
 
 use destage_trace::{
     Arrivals, BATCH_REQUESTS, Footprint, Length, Nanos, Op, Request, Share, SizeMix, Source, Synth, SynthSpec, Volumes,
 };
+
+use generated::{all, assert_share, crc};
 
 const GIB: u64 = 1 << 30;
 
@@ -29,37 +33,7 @@ fn plain() -> SynthSpec {
 }
 
 fn generate(spec: &SynthSpec) -> Vec<Request> {
-    let mut synth = Synth::new(spec.clone()).unwrap();
-    let (mut all, mut batch) = (vec![], vec![]);
-    loop {
-        synth.next_batch(&mut batch).unwrap();
-        assert!(batch.len() <= BATCH_REQUESTS);
-        if batch.is_empty() {
-            return all;
-        }
-        all.extend_from_slice(&batch);
-    }
-}
-
-/// CRC-32C over every field, little-endian.
-fn crc(requests: &[Request]) -> u32 {
-    requests.iter().fold(0, |crc, r| {
-        let mut bytes = vec![];
-        bytes.extend(r.time.0.to_le_bytes());
-        bytes.extend(r.offset.to_le_bytes());
-        bytes.extend(r.len.to_le_bytes());
-        bytes.extend(r.volume.to_le_bytes());
-        bytes.extend([r.op as u8, u8::from(r.fua)]);
-        crc32c::crc32c_append(crc, &bytes)
-    })
-}
-
-/// That a count of `n` draws fits a probability.
-#[track_caller]
-fn assert_share(count: usize, n: usize, probability: f64) {
-    let expected = probability * n as f64;
-    let sigma = (expected * (1.0 - probability)).sqrt();
-    assert!((count as f64 - expected).abs() <= 4.5 * sigma + 1e-9, "{count} of {n}, expected {expected} +- {sigma}");
+    all(&mut Synth::new(spec.clone()).unwrap())
 }
 
 #[track_caller]

@@ -39,7 +39,7 @@ pub(super) fn level_arg() -> Arg {
 pub fn command() -> Command {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON");
     Command::new("trace")
-        .about("Look at block traces, convert them, make them up")
+        .about("Record block traces, look at them, convert them, make them up")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(
