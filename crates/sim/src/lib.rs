@@ -1,6 +1,7 @@
 //! The simulator: virtual time, devices, hosts and measurements.
 
 mod analytic;
+pub mod disk;
 pub mod experiment;
 pub mod feed;
 mod frames;
