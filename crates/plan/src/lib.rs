@@ -1,10 +1,31 @@
-//! The lowest floor: units that every other crate speaks, the kinds of request, and how a request is split into
-//! page accesses. The plan types of the host-side caches will live here too.
+//! The lowest floor: units that every other crate speaks, the kinds of request, how a request is split into page accesses; and
+//! the plans of the host-side caches, which simulator, real devices and crash harness share: a [`Controller`] is told
+//! [`Event`]s and answers with operations made of [`Step`]s, an [`Engine`] orders them, an executor carries them out.
 
+mod buf;
+mod claim;
+mod device;
+mod engine;
+mod event;
+mod fragment;
+mod intents;
+mod nv;
+mod out;
 mod request;
 mod split;
+mod step;
 mod units;
 
+pub use buf::{Buf, List, NvSlot, RowList, Sectors, Tag};
+pub use claim::{Claim, ClaimTable, ClaimWait, Class};
+pub use device::{Dev, DeviceChange, Ext, Rows};
+pub use engine::{Controller, Engine, HostRequest, Notice};
+pub use event::{Control, Event, Frag, FragId, HostOp, Start};
+pub use fragment::{Piece, RangeError, Shape, ShapeError};
+pub use intents::Intents;
+pub use nv::NvSlots;
+pub use out::{Issue, OpId, Out, Refusal, Status};
 pub use request::{Op, Request};
 pub use split::{GeometryError, PageGeometry, PageRun, Split};
+pub use step::{Outcome, Step, StepKind};
 pub use units::{BlockNo, Nanos, PageNo, SECTOR_BYTES};

@@ -1,0 +1,76 @@
+//! What the plan of a request costs: from the request to its acknowledgement over an executor that does nothing, claims, intents and
+//! flushes included.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use destage_cache::{CacheConfig, NoCache, WriteThrough};
+use destage_plan::{Controller, Dev, Engine, HostOp, HostRequest, Nanos, Outcome, Shape, Start};
+use destage_raid::array::ArrayConfig;
+use destage_raid::{Geometry, Level};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+const REQUESTS: u64 = 10_000;
+
+fn engine<C: Controller>(config: &ArrayConfig, controller: C) -> Engine<C> {
+    let geometry = &config.geometry;
+    let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
+    let shape = Shape::new(4096, 512, stripe, stripe, geometry.data_pages()).unwrap();
+    let mut engine = Engine::new(controller, shape, 64);
+    engine.start(Nanos(0), Start { fresh: true, nv: &[], intents: &[], missing: 0 });
+    engine
+}
+
+fn run<C: Controller>(engine: &mut Engine<C>, request: HostRequest) {
+    engine.submit(Nanos(0), request).unwrap();
+    while let Some(issue) = engine.next_issue() {
+        black_box(engine.step(issue));
+        engine.complete(Nanos(0), issue, Outcome::Ok);
+    }
+    while engine.next_notice().is_some() {}
+}
+
+fn serve<C: Controller>(engine: &mut Engine<C>, random: &mut Xoshiro256PlusPlus, op: HostOp, pages: u64, space: u64) {
+    for request in 0..REQUESTS {
+        let offset = random.next_u64() % (space / pages) * pages * 4096;
+        run(engine, HostRequest { tag: request, op, offset, len: pages * 4096, fua: false });
+        if request % 64 == 63 {
+            run(engine, HostRequest { tag: request, op: HostOp::Flush, offset: 0, len: 0, fua: false });
+        }
+    }
+}
+
+fn planner(c: &mut Criterion) {
+    let mut group = c.benchmark_group("planner");
+    group.throughput(Throughput::Elements(REQUESTS));
+    let space = 1 << 20;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    for (name, level, members) in [("raid5", Level::Raid5, 5), ("raid6", Level::Raid6, 6), ("raid1", Level::Raid1, 2)] {
+        let config = ArrayConfig::new(Geometry::new(level, None, members, 16, 1 << 20).unwrap());
+        let mut plain = engine(&config, NoCache::new(config.clone()).unwrap());
+        group.bench_function(format!("none/{name}/write-1"), |b| {
+            b.iter(|| serve(&mut plain, &mut random, HostOp::Write, 1, space));
+        });
+        group.bench_function(format!("none/{name}/read-1"), |b| {
+            b.iter(|| serve(&mut plain, &mut random, HostOp::Read, 1, space));
+        });
+        if level == Level::Raid5 {
+            group.bench_function(format!("none/{name}/write-full-stripe"), |b| {
+                b.iter(|| serve(&mut plain, &mut random, HostOp::Write, 64, space));
+            });
+            let cache = CacheConfig { dev: Dev(members as u8), pages: space, ways: CacheConfig::WAYS };
+            let mut cached = engine(&config, WriteThrough::new(config.clone(), cache).unwrap());
+            group.bench_function(format!("write-through/{name}/write-1"), |b| {
+                b.iter(|| serve(&mut cached, &mut random, HostOp::Write, 1, space / 2));
+            });
+            group.bench_function(format!("write-through/{name}/read-1"), |b| {
+                b.iter(|| serve(&mut cached, &mut random, HostOp::Read, 1, space / 2));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, planner);
+criterion_main!(benches);

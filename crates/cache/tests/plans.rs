@@ -1,0 +1,253 @@
+//! What requests cost in steps, counted over an executor that does nothing: the table of specs §2.1, degraded mode, and the columns
+//! "Nossd" and "WT" of the example of specs §9.1.
+
+use destage_cache::{CacheConfig, NoCache, WriteThrough};
+use destage_plan::{
+    Controller, Dev, DeviceChange, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, Shape, Start, Status, Step,
+    StepKind,
+};
+use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
+use destage_raid::{Geometry, Level};
+
+const PAGE: u64 = 4096;
+
+fn config(level: Level, members: u32, chunk: u32) -> ArrayConfig {
+    ArrayConfig::new(Geometry::new(level, None, members, chunk, 256).unwrap())
+}
+
+struct Bench<C> {
+    engine: Engine<C>,
+    lost: u64,
+    /// Pages read from and written to members and the cache.
+    member: (u64, u64),
+    cache: (u64, u64),
+    steps: Vec<Step>,
+}
+
+impl<C: Controller> Bench<C> {
+    fn new(config: &ArrayConfig, controller: C, missing: u64) -> Self {
+        let geometry = &config.geometry;
+        let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
+        let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).unwrap();
+        let mut engine = Engine::new(controller, shape, 64);
+        engine.start(Nanos(0), Start { fresh: true, nv: &[], intents: &[], missing });
+        let mut bench = Self { engine, lost: missing, member: (0, 0), cache: (0, 0), steps: Vec::new() };
+        bench.run(geometry.members());
+        assert_eq!(bench.engine.status(), Status::Ready);
+        bench
+    }
+
+    fn run(&mut self, members: u8) {
+        while let Some(issue) = self.engine.next_issue() {
+            let step = *self.engine.step(issue);
+            self.steps.push(step);
+            let mut outcome = Outcome::Ok;
+            if let Step::Read { ext, .. } | Step::Write { ext, .. } = step {
+                let (reads, writes) = if ext.dev().0 < members { &mut self.member } else { &mut self.cache };
+                *(if matches!(step, Step::Read { .. }) { reads } else { writes }) += u64::from(ext.pages());
+            }
+            if let Some(dev) = step.dev().filter(|dev| self.lost >> dev.0 & 1 != 0) {
+                outcome = Outcome::Failed(dev);
+            }
+            self.engine.complete(Nanos(0), issue, outcome);
+        }
+    }
+
+    /// Member pages read and written by one request.
+    fn ask(&mut self, members: u8, op: HostOp, first_page: u64, pages: u64, fua: bool) -> (u64, u64) {
+        self.ask_bytes(members, op, first_page * PAGE, pages * PAGE, fua)
+    }
+
+    fn ask_bytes(&mut self, members: u8, op: HostOp, offset: u64, len: u64, fua: bool) -> (u64, u64) {
+        let before = self.member;
+        self.steps.clear();
+        self.engine.submit(Nanos(0), HostRequest { tag: 7, op, offset, len, fua }).unwrap();
+        self.run(members);
+        assert!(self.engine.is_idle());
+        assert_eq!(self.engine.next_notice(), Some(Notice::Acked { tag: 7, ok: true }));
+        assert_eq!(self.engine.next_notice(), Some(Notice::Released { tag: 7 }));
+        (self.member.0 - before.0, self.member.1 - before.1)
+    }
+
+    fn count(&self, kind: StepKind) -> usize {
+        self.steps.iter().filter(|step| step.kind() == kind).count()
+    }
+}
+
+fn none(level: Level, members: u32, chunk: u32, method: ParityMethod, missing: u64) -> Bench<NoCache> {
+    let config = ArrayConfig { parity: method, ..config(level, members, chunk) };
+    Bench::new(&config, NoCache::new(config.clone()).unwrap(), missing)
+}
+
+#[test]
+fn raid5_writes_cost_what_the_table_says() {
+    // k = 4. (pages written of a row, reads and writes by read-modify-write, by reconstruct-write)
+    let table = [(1, (2, 2), (3, 2)), (2, (3, 3), (2, 3)), (3, (4, 4), (1, 4)), (4, (0, 5), (0, 5))];
+    for (pages, rmw, rcw) in table {
+        let cost = |method| none(Level::Raid5, 5, 1, method, 0).ask(5, HostOp::Write, 0, pages, false);
+        assert_eq!(cost(ParityMethod::Rmw), rmw, "{pages} pages");
+        assert_eq!(cost(ParityMethod::Rcw), rcw, "{pages} pages");
+        // Only if it reads strictly less.
+        assert_eq!(cost(ParityMethod::Min), if rmw.0 < rcw.0 { rmw } else { rcw }, "{pages} pages");
+        assert_eq!(cost(ParityMethod::Disksim), if 2 * pages < 4 { rmw } else { rcw }, "{pages} pages");
+    }
+}
+
+#[test]
+fn raid6_writes_cost_what_the_table_says() {
+    // k = 4, both parities.
+    let table = [(1, (3, 3), (3, 3)), (2, (4, 4), (2, 4)), (3, (5, 5), (1, 5)), (4, (0, 6), (0, 6))];
+    for (pages, rmw, rcw) in table {
+        let cost = |method| none(Level::Raid6, 6, 1, method, 0).ask(6, HostOp::Write, 0, pages, false);
+        assert_eq!(cost(ParityMethod::Rmw), rmw, "{pages} pages");
+        assert_eq!(cost(ParityMethod::Rcw), rcw, "{pages} pages");
+    }
+}
+
+#[test]
+fn a_full_stripe_is_one_extent_per_member() {
+    let mut bench = none(Level::Raid5, 5, 16, ParityMethod::Min, 0);
+    assert_eq!(bench.ask(5, HostOp::Write, 64, 64, false), (0, 80));
+    assert_eq!(bench.count(StepKind::Write), 5);
+    assert_eq!(bench.count(StepKind::Read), 0);
+    assert_eq!(bench.count(StepKind::Intent), 1);
+    assert_eq!(bench.ask(5, HostOp::Read, 64, 64, false), (64, 0));
+    assert_eq!(bench.count(StepKind::Read), 4);
+}
+
+#[test]
+fn other_levels() {
+    assert_eq!(none(Level::Raid0, 4, 1, ParityMethod::Min, 0).ask(4, HostOp::Write, 0, 3, false), (0, 3));
+    let mut mirror = none(Level::Raid1, 3, 1, ParityMethod::Min, 0);
+    assert_eq!(mirror.ask(3, HostOp::Write, 5, 1, false), (0, 3));
+    assert_eq!(mirror.ask(3, HostOp::Read, 5, 1, false), (1, 0));
+    // A part of a page: the old page is read once more than a whole page needs.
+    assert_eq!(mirror.ask_bytes(3, HostOp::Write, 512, 1024, false), (1, 3));
+    let mut raid5 = none(Level::Raid5, 5, 1, ParityMethod::Min, 0);
+    assert_eq!(
+        raid5.ask_bytes(5, HostOp::Write, 512, 1024, false),
+        (2, 2),
+        "the old page is read for the parity anyway"
+    );
+    assert_eq!(raid5.ask_bytes(5, HostOp::Read, 512, 1024, false), (1, 0));
+}
+
+#[test]
+fn degraded_reads_and_writes() {
+    // RAID-4: the parity is on the last device, so the columns are the devices. Device 1 is lost.
+    let mut bench = none(Level::Raid4, 5, 1, ParityMethod::Min, 1 << 1);
+    assert_eq!(bench.ask(5, HostOp::Read, 1, 1, false), (4, 0), "all others of the row");
+    assert_eq!(bench.ask(5, HostOp::Read, 0, 1, false), (1, 0));
+    assert_eq!(bench.ask(5, HostOp::Write, 1, 1, false), (3, 1), "only the parity is written");
+    assert_eq!(bench.count(StepKind::NvPut), 1);
+    // The lost page is computed from what was, so that it can be logged.
+    assert_eq!(bench.ask(5, HostOp::Write, 2, 1, false), (4, 2));
+    assert_eq!(bench.count(StepKind::NvPut), 0, "its log is still open");
+    // The parity is lost: nothing but the data to be written, and nothing to be torn.
+    let mut bench = none(Level::Raid4, 5, 1, ParityMethod::Min, 1 << 4);
+    assert_eq!(bench.ask(5, HostOp::Write, 1, 1, false), (0, 1));
+    assert_eq!(bench.count(StepKind::Intent), 0);
+}
+
+#[test]
+fn what_is_promised_decides_flushes_and_fua() {
+    let config = config(Level::Raid5, 5, 1);
+    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), 0);
+    bench.ask(5, HostOp::Write, 0, 1, false);
+    assert!(bench.steps.iter().all(|step| !matches!(step, Step::Write { fua: true, .. })));
+    bench.ask(5, HostOp::Flush, 0, 0, false);
+    assert_eq!(bench.count(StepKind::FlushDev), 2, "the members that were written");
+    assert_eq!(bench.count(StepKind::Intent), 1, "the row's intent is cleared");
+    bench.ask(5, HostOp::Flush, 0, 0, false);
+    assert_eq!(bench.steps.len(), 0);
+    bench.ask(5, HostOp::Write, 0, 1, true);
+    assert_eq!(bench.steps.iter().filter(|step| matches!(step, Step::Write { fua: true, .. })).count(), 2);
+    let config = ArrayConfig { regime: Regime::EveryWrite, ..config };
+    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), 0);
+    bench.ask(5, HostOp::Write, 0, 1, false);
+    assert_eq!(bench.steps.iter().filter(|step| matches!(step, Step::Write { fua: true, .. })).count(), 2);
+    bench.ask(5, HostOp::Flush, 0, 0, false);
+    assert_eq!(bench.count(StepKind::FlushDev), 0);
+}
+
+#[test]
+fn a_discard_of_whole_rows_is_passed_on_and_others_are_not() {
+    let mut bench = none(Level::Raid5, 5, 2, ParityMethod::Min, 0);
+    // Stripe 1 whole, and the first page of stripe 2.
+    bench.ask(5, HostOp::Discard, 8, 9, false);
+    assert_eq!(bench.count(StepKind::Trim), 5);
+    assert_eq!(bench.count(StepKind::Intent), 1);
+    assert_eq!(bench.count(StepKind::Write), 0);
+    assert_eq!(bench.ask(5, HostOp::WriteZeroes, 8, 8, false), (0, 10));
+}
+
+#[test]
+fn a_lost_member_is_noticed_by_a_failed_step() {
+    let config = config(Level::Raid5, 5, 1);
+    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), 0);
+    for dev in 0..5 {
+        bench.lost = 1 << dev;
+        if dev == 0 {
+            for page in 0..20 {
+                bench.ask(5, HostOp::Write, page, 1, false);
+                bench.ask(5, HostOp::Read, page, 1, false);
+            }
+            assert_eq!(bench.engine.controller().array().degraded(), 1);
+            bench.ask(5, HostOp::Flush, 0, 0, false);
+        }
+        bench.lost = 0;
+        bench.engine.device(Nanos(0), Dev(dev), DeviceChange::Replaced);
+        bench.run(5);
+        assert_eq!(bench.engine.controller().array().degraded(), 0, "device {dev} is filled");
+    }
+}
+
+/// Specs §9.1: R0 W1 W0 W1 W0 R0 W2 over RAID-5 3+1.
+#[test]
+fn the_example_of_the_caches() {
+    use HostOp::{Read, Write};
+    let sequence = [(Read, 0), (Write, 1), (Write, 0), (Write, 1), (Write, 0), (Read, 0), (Write, 2)];
+    let config = config(Level::Raid5, 4, 1);
+    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), 0);
+    for (op, page) in sequence {
+        bench.ask(4, op, page, 1, false);
+    }
+    assert_eq!(bench.member, (12, 10));
+
+    let cache = CacheConfig { dev: Dev(4), pages: 64, ways: 8 };
+    let mut bench = Bench::new(&config, WriteThrough::new(config.clone(), cache).unwrap(), 0);
+    let ssd_writes: Vec<_> = sequence
+        .into_iter()
+        .map(|(op, page)| {
+            let before = bench.cache.1;
+            bench.ask(4, op, page, 1, false);
+            bench.cache.1 - before
+        })
+        .collect();
+    assert_eq!(ssd_writes, [1, 1, 1, 1, 1, 0, 1]);
+    assert_eq!(bench.member, (11, 10));
+    assert_eq!(bench.cache, (1, 6));
+    let stats = bench.engine.controller().stats();
+    assert_eq!((stats.read_hits, stats.read_misses, stats.write_hits, stats.write_misses), (1, 1, 3, 2));
+}
+
+#[test]
+fn a_lost_cache_costs_nothing_but_hits() {
+    let config = config(Level::Raid5, 4, 4);
+    let cache = CacheConfig { dev: Dev(4), pages: 64, ways: 8 };
+    let mut bench = Bench::new(&config, WriteThrough::new(config.clone(), cache).unwrap(), 0);
+    for page in 0..24 {
+        bench.ask(4, HostOp::Write, page, 1, false);
+    }
+    assert_eq!(bench.ask(4, HostOp::Read, 0, 12, false), (0, 0), "all hits");
+    bench.lost = 1 << 4;
+    for page in 0..24 {
+        bench.ask(4, HostOp::Write, page, 1, false);
+    }
+    assert_eq!(bench.ask(4, HostOp::Read, 0, 12, false), (12, 0));
+    assert!(!bench.engine.controller().is_caching());
+    bench.lost = 0;
+    bench.engine.device(Nanos(0), Dev(4), DeviceChange::Replaced);
+    assert_eq!(bench.ask(4, HostOp::Read, 0, 12, false), (12, 0), "taken to be empty");
+    assert_eq!(bench.ask(4, HostOp::Read, 0, 12, false), (0, 0));
+}

@@ -1,0 +1,92 @@
+//! Where a step takes bytes from and where it puts them. Policies see names of buffers, never bytes.
+
+use crate::FragId;
+
+/// Bytes of one or more consecutive pages, by name; how many is said by the step that uses it.
+///
+/// `Host` bytes stay where they are until the fragment is acknowledged and all its operations are done. `Tmp` buffers
+/// belong to their operation and end with it. `Nv` bytes belong to the executor, the choice of slots to the controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Buf {
+    /// Nowhere: a parity page that is not wanted.
+    #[default]
+    None,
+    /// Pages of zeros; only to be read.
+    Zero,
+    /// The host's bytes of a fragment from this page of the fragment on. Of a fragment smaller than a page, its sectors.
+    Host {
+        /// Whose bytes.
+        frag: FragId,
+        /// Page in the fragment.
+        page: u16,
+    },
+    /// A buffer of the operation, from [`Out::tmp`](crate::Out::tmp).
+    Tmp {
+        /// Which of the operation's buffers.
+        id: u8,
+        /// Page in the buffer.
+        page: u16,
+    },
+    /// The page kept in a slot of the NVRAM.
+    Nv(NvSlot),
+}
+
+/// A page-sized slot of the NVRAM, together with how often it had been put when it was taken: a slot number alone could name
+/// what another use of the slot put there since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NvSlot {
+    /// Place in the NVRAM.
+    pub index: u16,
+    /// Uses of the slot before this one.
+    pub generation: u32,
+}
+
+/// What a slot of the NVRAM says of its page; durable in one piece with it. Its content is the controller's.
+pub type Tag = [u8; 24];
+
+/// Sectors of a page: a range, since a request covers a page from somewhere to somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sectors {
+    /// First sector in the page.
+    pub first: u8,
+    /// How many, at least 1.
+    pub count: u8,
+}
+
+/// A list of buffers kept with the operation whose step names it, in the order in which the step wants them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct List {
+    pub(crate) start: u16,
+    pub(crate) len: u16,
+}
+
+impl List {
+    /// How many.
+    pub const fn len(self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}
+
+/// A list of row ranges kept with the operation whose step names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowList {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+impl RowList {
+    /// How many ranges.
+    pub const fn len(self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}

@@ -1,0 +1,147 @@
+//! Who may touch a row while others do: claims, and the table that serialises those that conflict.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::{Nanos, OpId};
+
+/// What an operation touches of one stripe. Bits are columns: the k data columns from bit 0, then the parity columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// The stripe.
+    pub stripe: u64,
+    /// First page row in the stripe's chunks.
+    pub first: u32,
+    /// Rows.
+    pub rows: u32,
+    /// Columns that are read.
+    pub r: u64,
+    /// Columns that are written.
+    pub w: u64,
+}
+
+impl Claim {
+    /// Whether the two may not be held together: their rows overlap, and one writes what the other reads or writes.
+    #[inline]
+    pub const fn conflicts(&self, other: &Self) -> bool {
+        self.stripe == other.stripe
+            && self.first < other.first + other.rows
+            && other.first < self.first + self.rows
+            && (self.w & (other.r | other.w) | other.w & self.r) != 0
+    }
+}
+
+/// Why an operation claims, for the account of time waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Class {
+    /// A read of the host.
+    Read,
+    /// A write of the host.
+    Write,
+    /// Making rows consistent after an unclean start.
+    Recovery,
+    /// Filling a replaced member.
+    Rebuild,
+    /// Work of the controller's own that claims nothing: flushes, notes in the NVRAM.
+    Internal,
+}
+
+impl Class {
+    /// All classes, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Recovery, Self::Rebuild, Self::Internal];
+
+    /// The name used in tables.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Recovery => "recovery",
+            Self::Rebuild => "rebuild",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+/// Time spent waiting for claims by one class of operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClaimWait {
+    /// Claims made.
+    pub claims: u64,
+    /// Those that did not hold at once.
+    pub waited: u64,
+    /// Sum of the waits.
+    pub total: Nanos,
+    /// The longest.
+    pub max: Nanos,
+}
+
+struct Entry {
+    op: OpId,
+    claim: Claim,
+    class: Class,
+    since: Nanos,
+    /// Earlier entries of the stripe that conflict with this one; it holds when there are none.
+    blockers: u32,
+}
+
+/// The claims of all operations. FIFO per stripe: an operation waits for exactly those that came before it and conflict with it,
+/// whether they hold or wait themselves. Every operation has at most one claim, hence none waits for itself in a circle.
+#[derive(Default)]
+pub struct ClaimTable {
+    stripes: HashMap<u64, Vec<Entry>, FixedState>,
+    spare: Vec<Vec<Entry>>,
+    waits: [ClaimWait; Class::ALL.len()],
+}
+
+impl ClaimTable {
+    /// Queues a claim; whether it holds at once. An operation must not have two.
+    pub fn claim(&mut self, now: Nanos, op: OpId, class: Class, claim: Claim) -> bool {
+        let queue = self.stripes.entry(claim.stripe).or_insert_with(|| self.spare.pop().unwrap_or_default());
+        debug_assert!(queue.iter().all(|entry| entry.op != op), "{op:?} has a claim already");
+        let blockers = queue.iter().filter(|entry| entry.claim.conflicts(&claim)).count() as u32;
+        queue.push(Entry { op, claim, class, since: now, blockers });
+        let wait = &mut self.waits[class as usize];
+        wait.claims += 1;
+        wait.waited += u64::from(blockers > 0);
+        blockers == 0
+    }
+
+    /// Gives a claim back, held or not; `granted` is told of each operation whose claim holds from now on, in the order of the queue.
+    pub fn release(&mut self, now: Nanos, op: OpId, stripe: u64, mut granted: impl FnMut(OpId)) {
+        let queue = self.stripes.get_mut(&stripe).expect("a claim is in its stripe's queue");
+        let at = queue.iter().position(|entry| entry.op == op).expect("the operation has a claim");
+        let gone = queue.remove(at);
+        for entry in &mut queue[at..] {
+            if entry.claim.conflicts(&gone.claim) {
+                entry.blockers -= 1;
+                if entry.blockers == 0 {
+                    let waited = now.since(entry.since);
+                    let wait = &mut self.waits[entry.class as usize];
+                    wait.total += waited;
+                    wait.max = wait.max.max(waited);
+                    granted(entry.op);
+                }
+            }
+        }
+        if queue.is_empty() {
+            let queue = self.stripes.remove(&stripe).unwrap_or_default();
+            self.spare.push(queue);
+        }
+    }
+
+    /// Claims that are held or wait.
+    pub fn len(&self) -> usize {
+        self.stripes.values().map(Vec::len).sum()
+    }
+
+    /// Whether nothing is claimed.
+    pub fn is_empty(&self) -> bool {
+        self.stripes.is_empty()
+    }
+
+    /// Time waited, by [`Class`].
+    pub const fn waits(&self) -> &[ClaimWait; Class::ALL.len()] {
+        &self.waits
+    }
+}

@@ -1,0 +1,374 @@
+//! Drives a controller: requests become fragments, events reach the controller in order, steps that may begin come out.
+//! No clock, no I/O, no bytes: what carries the steps out is an executor's.
+
+use std::collections::VecDeque;
+
+use crate::out::Pending;
+use crate::{
+    Buf, Claim, Control, Dev, DeviceChange, Event, Frag, FragId, HostOp, Issue, List, Nanos, OpId, Out, Outcome, Piece,
+    RangeError, RowList, Rows, Shape, Start, Status, Step,
+};
+
+/// A policy of the host side: a pure state machine. Everything it does follows from the events it was given.
+pub trait Controller {
+    /// Handles one event. Decisions go into `out`.
+    fn handle(&mut self, event: Event<'_>, out: &mut Out);
+}
+
+/// A request of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostRequest {
+    /// The caller's name for it.
+    pub tag: u64,
+    /// What is asked.
+    pub op: HostOp,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; 0 for a flush.
+    pub len: u64,
+    /// For writes: durable when acknowledged.
+    pub fua: bool,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// It is answered.
+    Acked {
+        /// Which.
+        tag: u64,
+        /// Whether it was served; if not, nothing is known of the range's content beyond its being old or new sector by sector.
+        ok: bool,
+    },
+    /// Nothing uses its bytes any more.
+    Released {
+        /// Which.
+        tag: u64,
+    },
+    /// The clean stop that was ordered is reached.
+    Clean,
+}
+
+struct Request {
+    asked: HostRequest,
+    /// Bytes not yet made into fragments.
+    unsplit: u64,
+    /// Pages of fragments not yet acknowledged.
+    pages: u64,
+    /// Fragments that exist.
+    frags: u32,
+    ok: bool,
+    acked: bool,
+}
+
+struct FragState {
+    request: u32,
+    /// Where its bytes begin in the request's.
+    offset: u64,
+    pages: u16,
+    /// Operations that may use its bytes.
+    ops: u32,
+}
+
+/// A controller with the bookkeeping around it.
+pub struct Engine<C> {
+    controller: C,
+    out: Out,
+    shape: Shape,
+    depth: usize,
+    frags: Vec<FragState>,
+    free_frags: Vec<FragId>,
+    requests: Vec<Request>,
+    free_requests: Vec<u32>,
+    /// Requests with bytes that are not yet fragments.
+    waiting: VecDeque<u32>,
+    notices: VecDeque<Notice>,
+}
+
+impl<C: Controller> Engine<C> {
+    /// A controller that is given at most `depth` fragments at a time. Nothing happens before [`start`](Self::start).
+    pub fn new(controller: C, shape: Shape, depth: usize) -> Self {
+        Self {
+            controller,
+            out: Out::default(),
+            shape,
+            depth: depth.max(1),
+            frags: Vec::new(),
+            free_frags: Vec::new(),
+            requests: Vec::new(),
+            free_requests: Vec::new(),
+            waiting: VecDeque::new(),
+            notices: VecDeque::new(),
+        }
+    }
+
+    /// Begins a life.
+    pub fn start(&mut self, now: Nanos, start: Start<'_>) {
+        self.out.now = now;
+        self.controller.handle(Event::Start(start), &mut self.out);
+        self.pump();
+    }
+
+    /// Takes a request of the host. It may be submitted before the controller is ready; it waits then.
+    pub fn submit(&mut self, now: Nanos, asked: HostRequest) -> Result<(), RangeError> {
+        self.shape.check(asked.offset, asked.len)?;
+        self.out.now = now;
+        if asked.len == 0 && asked.op != HostOp::Flush {
+            self.notices.extend([Notice::Acked { tag: asked.tag, ok: true }, Notice::Released { tag: asked.tag }]);
+            return Ok(());
+        }
+        let request = Request { asked, unsplit: asked.len, pages: 0, frags: 0, ok: true, acked: false };
+        let id = if let Some(id) = self.free_requests.pop() {
+            self.requests[id as usize] = request;
+            id
+        } else {
+            self.requests.push(request);
+            self.requests.len() as u32 - 1
+        };
+        self.waiting.push_back(id);
+        self.pump();
+        Ok(())
+    }
+
+    /// Gives an order.
+    pub fn control(&mut self, now: Nanos, control: Control) {
+        self.out.now = now;
+        self.controller.handle(Event::Control(control), &mut self.out);
+        self.pump();
+    }
+
+    /// Tells what happened to a device. Steps on it that are in flight still have to be completed; those in flight on a device that
+    /// failed, before its replacement is told.
+    pub fn device(&mut self, now: Nanos, dev: Dev, change: DeviceChange) {
+        self.out.now = now;
+        if change == DeviceChange::Replaced {
+            self.out.replaced(dev);
+        }
+        self.controller.handle(Event::Device { dev, change }, &mut self.out);
+        self.pump();
+    }
+
+    /// When the next timer is due.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        self.out.timers.iter().map(|timer| timer.0).min()
+    }
+
+    /// Lets the timers go off that are due.
+    pub fn timers(&mut self, now: Nanos) {
+        self.out.now = now;
+        while let Some(at) = self.next_timer().filter(|at| *at <= now) {
+            let index = self.out.timers.iter().position(|timer| timer.0 == at).expect("it is the earliest");
+            let (_, id) = self.out.timers.remove(index);
+            self.controller.handle(Event::Timer(id), &mut self.out);
+            self.pump();
+        }
+    }
+
+    /// The next step that may begin, in the order in which they became so.
+    #[inline]
+    pub fn next_issue(&mut self) -> Option<Issue> {
+        self.out.ready.pop_front()
+    }
+
+    /// What a step is.
+    #[inline]
+    pub fn step(&self, issue: Issue) -> &Step {
+        self.out.get(issue)
+    }
+
+    /// A list of buffers that a step of `op` names.
+    #[inline]
+    pub fn bufs(&self, op: OpId, list: List) -> &[Buf] {
+        self.out.bufs(op, list)
+    }
+
+    /// A list of rows that a step of `op` names.
+    #[inline]
+    pub fn rows(&self, op: OpId, list: RowList) -> &[Rows] {
+        self.out.row_list(op, list)
+    }
+
+    /// Pages in a buffer of an operation.
+    #[inline]
+    pub fn tmp_pages(&self, op: OpId, id: u8) -> u16 {
+        self.out.tmp_pages(op, id)
+    }
+
+    /// The claim that an operation holds.
+    pub fn claim(&self, op: OpId) -> Option<Claim> {
+        self.out.claim(op)
+    }
+
+    /// Whose bytes a fragment's are, and where they begin in the request's.
+    #[inline]
+    pub fn host(&self, frag: FragId) -> (u64, u64) {
+        let state = &self.frags[frag.index()];
+        (self.requests[state.request as usize].asked.tag, state.offset)
+    }
+
+    /// Tells how a step ended.
+    pub fn complete(&mut self, now: Nanos, issue: Issue, outcome: Outcome) {
+        self.out.now = now;
+        self.out.finish(issue, outcome);
+        self.pump();
+    }
+
+    /// What became of requests, in order.
+    #[inline]
+    pub fn next_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// How far this life has come.
+    pub fn status(&self) -> Status {
+        self.out.status.unwrap_or(Status::Starting)
+    }
+
+    /// The operations and their claims.
+    pub const fn out(&self) -> &Out {
+        &self.out
+    }
+
+    /// The policy.
+    pub const fn controller(&self) -> &C {
+        &self.controller
+    }
+
+    /// How requests are split.
+    pub const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Whether no request, operation or step is under way.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.frags.len() == self.free_frags.len() && self.out.live() == 0
+    }
+
+    fn pump(&mut self) {
+        loop {
+            self.count_ops();
+            while let Some((frag, pages, ok)) = self.out.acks.pop_front() {
+                self.ack(frag, pages, ok);
+            }
+            let Some(pending) = self.out.queue.pop_front() else {
+                if std::mem::take(&mut self.out.clean) {
+                    self.notices.push_back(Notice::Clean);
+                }
+                if self.admit() {
+                    continue;
+                }
+                return;
+            };
+            match pending {
+                Pending::Granted(op) => self.controller.handle(Event::Granted(op), &mut self.out),
+                Pending::StepDone(op, step) => self.controller.handle(Event::StepDone { op, step }, &mut self.out),
+                Pending::OpStuck(op, failed, devs) => {
+                    self.controller.handle(Event::OpStuck { op, failed, devs }, &mut self.out);
+                }
+                Pending::OpDone(op) => {
+                    self.controller.handle(Event::OpDone(op), &mut self.out);
+                    // Operations that the controller opened just now keep the fragment's bytes.
+                    self.count_ops();
+                    let frag = self.out.frag_of(op);
+                    self.out.end(op);
+                    if let Some(frag) = frag {
+                        self.frags[frag.index()].ops -= 1;
+                        self.try_release(frag);
+                    }
+                }
+            }
+        }
+    }
+
+    fn count_ops(&mut self) {
+        while let Some(frag) = self.out.opened.pop() {
+            self.frags[frag.index()].ops += 1;
+        }
+    }
+
+    /// Makes the next fragment, if there is room for it; whether anything happened.
+    fn admit(&mut self) -> bool {
+        let outstanding = self.frags.len() - self.free_frags.len();
+        if self.status() != Status::Ready || outstanding >= self.depth {
+            return false;
+        }
+        let Some(&id) = self.waiting.front() else {
+            return false;
+        };
+        let request = &mut self.requests[id as usize];
+        let asked = request.asked;
+        let piece = if asked.op == HostOp::Flush {
+            Piece { page: 0, pages: 1, sectors: None, bytes: 0, serve: true }
+        } else {
+            self.shape.piece(asked.op, asked.offset + (asked.len - request.unsplit), request.unsplit)
+        };
+        let offset = asked.len - request.unsplit;
+        request.unsplit -= piece.bytes;
+        if request.unsplit == 0 {
+            self.waiting.pop_front();
+        }
+        if !piece.serve {
+            self.settle(id);
+            return true;
+        }
+        request.pages += u64::from(piece.pages);
+        request.frags += 1;
+        let state = FragState { request: id, offset, pages: piece.pages, ops: 0 };
+        let frag = if let Some(frag) = self.free_frags.pop() {
+            self.frags[frag.index()] = state;
+            frag
+        } else {
+            self.frags.push(state);
+            FragId(self.frags.len() as u32 - 1)
+        };
+        let frag = Frag {
+            id: frag,
+            op: asked.op,
+            fua: asked.fua,
+            page: piece.page,
+            pages: piece.pages,
+            sectors: piece.sectors,
+        };
+        self.controller.handle(Event::Submit(frag), &mut self.out);
+        true
+    }
+
+    fn ack(&mut self, frag: FragId, pages: u16, ok: bool) {
+        let state = &mut self.frags[frag.index()];
+        state.pages = state.pages.checked_sub(pages).expect("no more pages are acknowledged than were asked for");
+        let id = state.request;
+        let request = &mut self.requests[id as usize];
+        request.pages -= u64::from(pages);
+        request.ok &= ok;
+        self.settle(id);
+        self.try_release(frag);
+    }
+
+    fn try_release(&mut self, frag: FragId) {
+        let state = &mut self.frags[frag.index()];
+        if state.pages == 0 && state.ops == 0 {
+            // Not free twice.
+            state.ops = u32::MAX;
+            let id = state.request;
+            self.free_frags.push(frag);
+            self.requests[id as usize].frags -= 1;
+            self.settle(id);
+        }
+    }
+
+    fn settle(&mut self, id: u32) {
+        let request = &mut self.requests[id as usize];
+        if request.unsplit > 0 || request.pages > 0 {
+            return;
+        }
+        let tag = request.asked.tag;
+        if !request.acked {
+            request.acked = true;
+            self.notices.push_back(Notice::Acked { tag, ok: request.ok });
+        }
+        if request.frags == 0 {
+            self.notices.push_back(Notice::Released { tag });
+            self.free_requests.push(id);
+        }
+    }
+}

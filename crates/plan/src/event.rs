@@ -1,0 +1,118 @@
+//! What a controller is told.
+
+use crate::{Buf, Dev, DeviceChange, NvSlot, OpId, Rows, Sectors, Tag};
+
+/// What a host asks of a block device that destage serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HostOp {
+    /// Read a range.
+    Read,
+    /// Write a range.
+    Write,
+    /// Make a range read as zeros.
+    WriteZeroes,
+    /// The range's content is no longer needed: each page of it keeps its content or reads as zeros.
+    Discard,
+    /// Make everything acknowledged so far durable.
+    Flush,
+}
+
+/// A fragment's place in the engine's table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FragId(pub u32);
+
+impl FragId {
+    /// The fragment's place as an array index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A piece of a host request: whole pages inside one stripe, or a part of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frag {
+    /// Its name.
+    pub id: FragId,
+    /// What is asked.
+    pub op: HostOp,
+    /// A write that is durable when acknowledged.
+    pub fua: bool,
+    /// First page of the array's data.
+    pub page: u64,
+    /// Pages; 0 for a flush.
+    pub pages: u16,
+    /// The sectors asked for, if not the whole of the (single) page.
+    pub sectors: Option<Sectors>,
+}
+
+impl Frag {
+    /// The host's bytes from a page of the fragment on.
+    #[inline]
+    pub const fn host(&self, page: u16) -> Buf {
+        Buf::Host { frag: self.id, page }
+    }
+}
+
+/// What is left of an earlier life of the array.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// The array was just made: its members hold zeros, the NVRAM nothing.
+    pub fresh: bool,
+    /// The slots of the NVRAM that are in use.
+    pub nv: &'a [(NvSlot, Tag)],
+    /// Rows that may be inconsistent. None after a clean stop.
+    pub intents: &'a [Rows],
+    /// Devices that do not answer, a bit each.
+    pub missing: u64,
+}
+
+/// What may be ordered from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Write everything back and leave no intent open, so that the next start is a clean one. Ends with [`Out::clean`](crate::Out::clean).
+    Clean,
+}
+
+/// What a controller is told.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// The first event of a life. The controller recovers, then says [`Out::ready`](crate::Out::ready) or
+    /// [`Out::refuse`](crate::Out::refuse); fragments come only after that.
+    Start(Start<'a>),
+    /// A fragment of a host request.
+    Submit(Frag),
+    /// The operation's claim holds, or the controller asked for this event [again](crate::Out::again).
+    Granted(OpId),
+    /// A step that was to be told of is done.
+    StepDone {
+        /// Whose.
+        op: OpId,
+        /// Its bit.
+        step: u64,
+    },
+    /// Steps of the operation failed, those after them are frozen, and nothing of it is in flight any more. The controller makes a new
+    /// plan after [`Out::restart`](crate::Out::restart), takes the steps for done with [`Out::forgive`](crate::Out::forgive), or gives up with
+    /// [`Out::abandon`](crate::Out::abandon).
+    OpStuck {
+        /// Which operation.
+        op: OpId,
+        /// The steps that failed.
+        failed: u64,
+        /// The devices that did not do them, a bit each.
+        devs: u64,
+    },
+    /// The operation is closed and all its steps are done. Its claim is given back after this event.
+    OpDone(OpId),
+    /// A timer is due.
+    Timer(u64),
+    /// Something happened to a device.
+    Device {
+        /// Which.
+        dev: Dev,
+        /// What.
+        change: DeviceChange,
+    },
+    /// An order from outside.
+    Control(Control),
+}

@@ -1,0 +1,439 @@
+//! Operations and what a controller says of them.
+
+use std::collections::VecDeque;
+
+use crate::{
+    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, FragId, List, Nanos, Outcome, RowList, Rows, Step, StepKind,
+};
+
+/// An operation's place in the table. Places are used again after [`Event::OpDone`](crate::Event::OpDone).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub u32);
+
+impl OpId {
+    /// The operation's place as an array index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A step that may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// Whose.
+    pub op: OpId,
+    /// Which of its steps.
+    pub step: u8,
+}
+
+/// Why a controller does not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Rows were being written when the power failed, and a member that holds data of theirs is lost, so that this data cannot be computed.
+    WriteHole {
+        /// The first such row.
+        row: u64,
+        /// How many there are.
+        rows: u64,
+    },
+    /// More members are lost than the level can do without.
+    MembersLost {
+        /// How many.
+        lost: u32,
+        /// How many may be.
+        tolerated: u32,
+    },
+    /// The NVRAM holds what this version did not write.
+    Nvram,
+}
+
+/// What the engine has to tell the controller next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pending {
+    Granted(OpId),
+    StepDone(OpId, u64),
+    OpStuck(OpId, u64, u64),
+    OpDone(OpId),
+}
+
+/// How far a life has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Recovery is under way.
+    Starting,
+    /// Requests are served.
+    Ready,
+    /// The controller does not start.
+    Refused(Refusal),
+}
+
+struct Slot {
+    step: Step,
+    after: u64,
+}
+
+#[derive(Default)]
+struct Op {
+    steps: Vec<Slot>,
+    bufs: Vec<Buf>,
+    rows: Vec<Rows>,
+    /// Pages of each buffer of the operation.
+    tmps: Vec<u16>,
+    claim: Option<Claim>,
+    class: Option<Class>,
+    frag: Option<FragId>,
+    issued: u64,
+    done: u64,
+    failed: u64,
+    /// Devices that did not do them, a bit each.
+    failed_devs: u64,
+    notify: u64,
+    live: bool,
+    closed: bool,
+    /// `OpStuck` or `OpDone` is on its way.
+    told: bool,
+}
+
+impl Op {
+    fn clear_plan(&mut self) {
+        self.steps.clear();
+        self.bufs.clear();
+        self.rows.clear();
+        self.tmps.clear();
+        (self.issued, self.done, self.failed, self.failed_devs, self.notify) = (0, 0, 0, 0, 0);
+        (self.closed, self.told) = (false, false);
+    }
+
+    const fn in_flight(&self) -> u64 {
+        self.issued & !(self.done | self.failed)
+    }
+
+    fn all(&self) -> u64 {
+        u64::MAX.checked_shr(64 - self.steps.len() as u32).unwrap_or(0)
+    }
+}
+
+/// The table of operations and the claims they hold: what a controller writes its decisions into, and what an
+/// [`Engine`](crate::Engine) takes the next steps from. Reused throughout, so that plans cost no allocation.
+#[derive(Default)]
+pub struct Out {
+    pub(crate) now: Nanos,
+    ops: Vec<Op>,
+    free: Vec<OpId>,
+    live: usize,
+    pub(crate) claims: ClaimTable,
+    pub(crate) queue: VecDeque<Pending>,
+    pub(crate) ready: VecDeque<Issue>,
+    /// Fragments of operations that were opened, once each.
+    pub(crate) opened: Vec<FragId>,
+    pub(crate) acks: VecDeque<(FragId, u16, bool)>,
+    pub(crate) timers: Vec<(Nanos, u64)>,
+    pub(crate) status: Option<Status>,
+    pub(crate) clean: bool,
+    counts: [u64; StepKind::ALL.len()],
+}
+
+impl Out {
+    /// The time of the event being handled.
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Begins an operation. It hears [`Granted`](crate::Event::Granted) when its claim holds; without a claim at once. `frag` is the
+    /// fragment whose bytes it may use.
+    pub fn open(&mut self, class: Class, claim: Option<Claim>, frag: Option<FragId>) -> OpId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.ops.push(Op::default());
+            OpId(self.ops.len() as u32 - 1)
+        });
+        let op = &mut self.ops[id.index()];
+        (op.claim, op.class, op.frag, op.live) = (claim, Some(class), frag, true);
+        self.live += 1;
+        self.opened.extend(frag);
+        if claim.is_none_or(|claim| self.claims.claim(self.now, id, class, claim)) {
+            self.queue.push_back(Pending::Granted(id));
+        }
+        id
+    }
+
+    /// Appends a step that begins when all steps in the mask `after` are done; its bit, for the masks of others.
+    ///
+    /// # Panics
+    /// If the operation has 64 steps already.
+    #[inline]
+    pub fn step(&mut self, op: OpId, step: Step, after: u64) -> u64 {
+        let slot = &mut self.ops[op.index()];
+        debug_assert!(slot.live && !slot.closed, "{op:?} takes no more steps");
+        let index = slot.steps.len();
+        assert!(index < 64, "an operation has at most 64 steps");
+        debug_assert!(after & !slot.all() == 0, "a step begins only after steps that exist");
+        slot.steps.push(Slot { step, after });
+        if after & !slot.done == 0 {
+            self.issue(op, index as u32);
+        }
+        1 << index
+    }
+
+    /// As [`step`](Self::step); the controller hears [`StepDone`](crate::Event::StepDone) when it is done.
+    pub fn step_notify(&mut self, op: OpId, step: Step, after: u64) -> u64 {
+        let slot = &mut self.ops[op.index()];
+        slot.notify |= 1 << slot.steps.len();
+        self.step(op, step, after)
+    }
+
+    /// A buffer of `pages` pages that lives as long as the operation's present plan.
+    pub fn tmp(&mut self, op: OpId, pages: u16) -> Buf {
+        let tmps = &mut self.ops[op.index()].tmps;
+        assert!(tmps.len() < 256, "an operation has at most 256 buffers");
+        tmps.push(pages);
+        Buf::Tmp { id: (tmps.len() - 1) as u8, page: 0 }
+    }
+
+    /// Keeps a list of buffers with the operation.
+    pub fn list(&mut self, op: OpId, bufs: &[Buf]) -> List {
+        let kept = &mut self.ops[op.index()].bufs;
+        let start = kept.len() as u16;
+        kept.extend_from_slice(bufs);
+        List { start, len: bufs.len() as u16 }
+    }
+
+    /// Keeps a list of row ranges with the operation.
+    pub fn rows(&mut self, op: OpId, rows: &[Rows]) -> RowList {
+        let kept = &mut self.ops[op.index()].rows;
+        let start = kept.len() as u32;
+        kept.extend_from_slice(rows);
+        RowList { start, len: rows.len() as u32 }
+    }
+
+    /// No further steps will come: the operation ends when those it has are done.
+    pub fn close(&mut self, op: OpId) {
+        self.ops[op.index()].closed = true;
+        self.settle(op);
+    }
+
+    /// Forgets the operation's plan, so that another can be made under the same claim.
+    ///
+    /// # Panics
+    /// If a step is in flight.
+    pub fn restart(&mut self, op: OpId) {
+        let slot = &mut self.ops[op.index()];
+        assert!(slot.in_flight() == 0, "{op:?} has steps in flight");
+        slot.clear_plan();
+    }
+
+    /// Takes the operation's failed steps for done: what they would have written is on a device that is lost. Those after them begin.
+    pub fn forgive(&mut self, op: OpId) {
+        let slot = &mut self.ops[op.index()];
+        let failed = std::mem::take(&mut slot.failed);
+        slot.failed_devs = 0;
+        slot.done |= failed;
+        slot.told = false;
+        let mut told = failed & slot.notify;
+        while told != 0 {
+            self.queue.push_back(Pending::StepDone(op, told & told.wrapping_neg()));
+            told &= told - 1;
+        }
+        self.issue_after(op, failed);
+        self.settle(op);
+    }
+
+    /// Forgets the operation's plan and ends it.
+    pub fn abandon(&mut self, op: OpId) {
+        self.restart(op);
+        self.close(op);
+    }
+
+    /// Asks for another [`Granted`](crate::Event::Granted) of an operation whose claim holds: it waited for something else.
+    pub fn again(&mut self, op: OpId) {
+        self.queue.push_back(Pending::Granted(op));
+    }
+
+    /// The claim of an operation.
+    pub fn claim(&self, op: OpId) -> Option<Claim> {
+        self.ops[op.index()].claim
+    }
+
+    /// Recovery is finished; requests may come.
+    pub fn ready(&mut self) {
+        self.status = Some(Status::Ready);
+    }
+
+    /// The controller does not start.
+    pub fn refuse(&mut self, why: Refusal) {
+        self.status = Some(Status::Refused(why));
+    }
+
+    /// Everything is written back and no intent is open.
+    pub fn clean(&mut self) {
+        self.clean = true;
+    }
+
+    /// Asks for [`Timer`](crate::Event::Timer) at a time. An earlier timer of this number is forgotten.
+    pub fn timer(&mut self, id: u64, at: Nanos) {
+        self.cancel(id);
+        self.timers.push((at, id));
+    }
+
+    /// Forgets a timer.
+    pub fn cancel(&mut self, id: u64) {
+        self.timers.retain(|timer| timer.1 != id);
+    }
+
+    /// Whether a read is among the operation's failed steps.
+    pub fn failed_read(&self, op: OpId) -> bool {
+        let slot = &self.ops[op.index()];
+        slot.steps
+            .iter()
+            .enumerate()
+            .any(|(index, slot_step)| slot.failed >> index & 1 != 0 && matches!(slot_step.step, Step::Read { .. }))
+    }
+
+    /// Operations that are open.
+    pub const fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Steps issued so far, by [`StepKind`].
+    pub const fn counts(&self) -> &[u64; StepKind::ALL.len()] {
+        &self.counts
+    }
+
+    /// Time waited for claims, by [`Class`].
+    pub const fn waits(&self) -> &[ClaimWait; Class::ALL.len()] {
+        self.claims.waits()
+    }
+
+    pub(crate) fn get(&self, issue: Issue) -> &Step {
+        &self.ops[issue.op.index()].steps[usize::from(issue.step)].step
+    }
+
+    pub(crate) fn bufs(&self, op: OpId, list: List) -> &[Buf] {
+        &self.ops[op.index()].bufs[usize::from(list.start)..][..list.len()]
+    }
+
+    pub(crate) fn row_list(&self, op: OpId, list: RowList) -> &[Rows] {
+        &self.ops[op.index()].rows[list.start as usize..][..list.len()]
+    }
+
+    pub(crate) fn tmp_pages(&self, op: OpId, id: u8) -> u16 {
+        self.ops[op.index()].tmps[usize::from(id)]
+    }
+
+    pub(crate) fn frag_of(&self, op: OpId) -> Option<FragId> {
+        self.ops[op.index()].frag
+    }
+
+    fn issue(&mut self, id: OpId, index: u32) {
+        let op = &mut self.ops[id.index()];
+        op.issued |= 1 << index;
+        let step = &op.steps[index as usize].step;
+        self.counts[step.kind() as usize] += 1;
+        let issue = Issue { op: id, step: index as u8 };
+        match *step {
+            Step::Ack { frag, pages, ok } => {
+                self.acks.push_back((frag, pages, ok));
+                self.finish(issue, Outcome::Ok);
+            }
+            Step::Join => self.finish(issue, Outcome::Ok),
+            _ => self.ready.push_back(issue),
+        }
+    }
+
+    pub(crate) fn finish(&mut self, issue: Issue, outcome: Outcome) {
+        let Issue { op: id, step } = issue;
+        let bit = 1 << step;
+        let op = &mut self.ops[id.index()];
+        debug_assert!(op.in_flight() & bit != 0, "step {step} of {id:?} is in flight");
+        match outcome {
+            Outcome::Failed(dev) => {
+                op.failed |= bit;
+                op.failed_devs |= 1 << dev.0;
+            }
+            Outcome::Ok => {
+                op.done |= bit;
+                if op.notify & bit != 0 {
+                    self.queue.push_back(Pending::StepDone(id, bit));
+                }
+                self.issue_after(id, bit);
+            }
+        }
+        self.settle(id);
+    }
+
+    /// Issues what waited for the steps in `bits`, which are done, and for nothing else.
+    fn issue_after(&mut self, id: OpId, bits: u64) {
+        let op = &self.ops[id.index()];
+        let mut waiting = op.all() & !op.issued;
+        while waiting != 0 {
+            let index = waiting.trailing_zeros();
+            waiting &= waiting - 1;
+            let op = &self.ops[id.index()];
+            let after = op.steps[index as usize].after;
+            // Issuing one may have issued another of them already.
+            if op.issued & 1 << index == 0 && after & bits != 0 && after & !op.done == 0 {
+                self.issue(id, index);
+            }
+        }
+    }
+
+    /// Steps that failed on a device before another took its place say nothing of that one, even where their operation tells only later
+    /// that it is stuck.
+    pub(crate) fn replaced(&mut self, dev: Dev) {
+        for op in &mut self.ops {
+            op.failed_devs &= !(1 << dev.0);
+        }
+    }
+
+    fn settle(&mut self, id: OpId) {
+        let op = &mut self.ops[id.index()];
+        if op.told || op.in_flight() != 0 {
+            return;
+        }
+        if op.failed != 0 {
+            op.told = true;
+            self.queue.push_back(Pending::OpStuck(id, op.failed, op.failed_devs));
+        } else if op.closed && op.done == op.all() {
+            op.told = true;
+            self.queue.push_back(Pending::OpDone(id));
+        }
+    }
+
+    fn release(&mut self, id: OpId) {
+        if let Some(claim) = self.ops[id.index()].claim.take() {
+            let queue = &mut self.queue;
+            self.claims.release(self.now, id, claim.stripe, |op| queue.push_back(Pending::Granted(op)));
+        }
+    }
+
+    /// After the controller heard `OpDone`: gives back the claim and the place.
+    pub(crate) fn end(&mut self, id: OpId) {
+        self.release(id);
+        let op = &mut self.ops[id.index()];
+        op.clear_plan();
+        op.live = false;
+        self.live -= 1;
+        self.free.push(id);
+    }
+}
+
+/// The operations that are open, with their claims and how far each step is: for the printout of a harness.
+impl std::fmt::Debug for Out {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (id, op) in self.ops.iter().enumerate().filter(|(_, op)| op.live) {
+            let closed = if op.closed { "closed" } else { "open" };
+            writeln!(f, "OpId({id}) {:?} {closed} frag {:?} claim {:?}", op.class, op.frag, op.claim)?;
+            for (index, slot) in op.steps.iter().enumerate() {
+                let bit = 1 << index;
+                let state = match () {
+                    () if op.failed & bit != 0 => "failed",
+                    () if op.done & bit != 0 => "done",
+                    () if op.issued & bit != 0 => "in flight",
+                    () => "waits",
+                };
+                writeln!(f, "  {index} {state}: {:?} after {:#b}", slot.step, slot.after)?;
+            }
+        }
+        Ok(())
+    }
+}

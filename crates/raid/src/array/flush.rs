@@ -1,0 +1,151 @@
+//! Making writes durable, and clearing the intents of rows that have become consistent on stable storage.
+
+use destage_plan::{Buf, Class, Dev, FragId, NvSlot, OpId, Out, Rows, Step};
+
+use super::{Array, Task, bits};
+
+/// A flush: the host's, or the array's own.
+pub(super) struct FlushTask {
+    frag: Option<FragId>,
+    generation: u64,
+    planned: bool,
+}
+
+impl FlushTask {
+    pub(super) const fn new(frag: Option<FragId>) -> Self {
+        Self { frag, generation: 0, planned: false }
+    }
+}
+
+impl Array {
+    pub(super) fn plan_flush(&mut self, op: OpId, out: &mut Out) {
+        let Some(Task::Flush(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a flush") };
+        if !self.members.persisted() {
+            self.waiting.push(op);
+            return;
+        }
+        let frag = task.frag;
+        if task.planned && !self.members.broken() {
+            // A member was lost meanwhile, and that is noted.
+            out.forgive(op);
+            return;
+        }
+        if self.members.broken() {
+            out.restart(op);
+            if let Some(frag) = frag {
+                out.step(op, Step::Ack { frag, pages: 1, ok: false }, 0);
+            }
+            out.close(op);
+            return;
+        }
+        // What a flush in flight was to make durable is not durable yet, and this one may be done before it.
+        let devs = self.flushing.iter().fold(self.dirty, |devs, flushing| devs | flushing.1) & !self.members.lost();
+        self.dirty = 0;
+        self.flushing.push((op, devs));
+        (task.generation, task.planned) = (self.intents.flush_begins(), true);
+        let mut done = 0;
+        for dev in bits(devs) {
+            done |= out.step(op, Step::FlushDev { dev: Dev(dev as u8) }, 0);
+        }
+        if let Some(frag) = frag {
+            out.step(op, Step::Ack { frag, pages: 1, ok: true }, done);
+        }
+        self.stats.flushes += 1;
+        out.close(op);
+    }
+
+    pub(super) fn flush_done(&mut self, op: OpId, task: &FlushTask, out: &mut Out) {
+        self.flushing.retain(|flushing| flushing.0 != op);
+        let mut rows = Vec::new();
+        if !self.members.broken() {
+            self.intents.flushed(task.generation, &mut rows);
+        }
+        self.window_flushed(op, out);
+        if rows.is_empty() {
+            self.cleared(out);
+        } else {
+            let clear = out.open(Class::Internal, None, None);
+            self.set_task(clear, Task::Clear { rows, slots: Vec::new() });
+            self.clearing += 1;
+        }
+    }
+
+    /// Clears intents, then frees what was logged of the rows: an open intent must find its log.
+    pub(super) fn plan_clear(&mut self, op: OpId, out: &mut Out) {
+        let Some(Task::Clear { rows, .. }) = self.task(op) else { unreachable!("the operation clears intents") };
+        let rows = std::mem::take(rows);
+        // Rows that were begun again meanwhile have issued their intent already, and this would take it away.
+        let rows = self.still_closed(rows);
+        let list = out.rows(op, &rows);
+        let clear = out.step(op, Step::Intent { rows: list, set: false }, 0);
+        let mut slots = Vec::new();
+        for rows in &rows {
+            self.log.forget(*rows, self.config.geometry.members(), &mut slots);
+        }
+        if !slots.is_empty() {
+            let bufs: Vec<Buf> = slots.iter().map(|slot| Buf::Nv(*slot)).collect();
+            let list = out.list(op, &bufs);
+            out.step(op, Step::NvFree { slots: list }, clear);
+        }
+        if let Some(Task::Clear { slots: kept, .. }) = self.task(op) {
+            *kept = slots;
+        }
+        out.close(op);
+    }
+
+    fn still_closed(&self, rows: Vec<Rows>) -> Vec<Rows> {
+        if rows.iter().all(|rows| rows.iter().all(|row| !self.intents.contains(row))) {
+            return rows;
+        }
+        let closed = rows.iter().flat_map(|rows| rows.iter()).filter(|row| !self.intents.contains(*row));
+        closed.map(|row| Rows::new(row, 1)).collect()
+    }
+
+    pub(super) fn clear_done(&mut self, slots: Vec<NvSlot>, out: &mut Out) {
+        self.clearing -= 1;
+        for slot in slots {
+            self.slots.free(slot);
+        }
+        self.cleared(out);
+    }
+
+    /// Intents are cleared, as far as a flush allowed.
+    fn cleared(&mut self, out: &mut Out) {
+        let intents = &self.intents;
+        self.exposed.retain(|row| intents.contains(*row));
+        self.flush_exposed(out);
+        self.wake(out);
+        if self.ready {
+            self.rebuild_more(out);
+        } else {
+            self.recover_more(out);
+        }
+        self.try_clean(out);
+    }
+
+    /// Flushes what is exposed as soon as nothing is at work on it.
+    pub(super) fn flush_exposed(&mut self, out: &mut Out) {
+        let intents = &self.intents;
+        if !self.exposed.is_empty()
+            && self.flushing.is_empty()
+            && self.members.persisted()
+            && !self.members.broken()
+            && self.exposed.iter().all(|row| !intents.is_active(*row))
+        {
+            self.open_flush(None, out);
+        }
+    }
+
+    /// Says that the array is clean, if that was ordered and is so.
+    pub(super) fn try_clean(&mut self, out: &mut Out) {
+        if !self.cleaning || !self.flushing.is_empty() || self.clearing > 0 {
+            return;
+        }
+        if self.intents.is_empty() && self.dirty == 0 || self.members.broken() {
+            self.cleaning = false;
+            out.clean();
+        } else if self.intents.ended() > 0 || self.dirty != 0 {
+            self.open_flush(None, out);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Lost data pages of rows that are being written, kept in the NVRAM until the rows are consistent on stable storage: with them a torn row
+//! is made consistent by computing its parity anew, and the lost page stays what it was.
+
+use destage_plan::{Buf, Class, Dev, NvSlot, OpId, Out, Rows, Step, Tag};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::members::Unknown;
+use super::{Array, Task};
+use crate::Level;
+
+const VERSION: u8 = 1;
+pub(super) const KIND_LOG: u8 = 2;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    slot: NvSlot,
+    seq: u64,
+}
+
+/// The pages that are logged, by row and member. Empty unless a member is lost.
+#[derive(Default)]
+pub(super) struct Log {
+    entries: HashMap<(u64, u8), Entry, FixedState>,
+    seq: u64,
+}
+
+impl Log {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Where a page is logged, if it is.
+    pub(super) fn get(&self, row: u64, dev: Dev) -> Option<NvSlot> {
+        self.entries.get(&(row, dev.0)).map(|entry| entry.slot)
+    }
+
+    /// Notes a page that is being put; the slot that it supersedes, and the tag to put it with.
+    pub(super) fn put(&mut self, row: u64, dev: Dev, slot: NvSlot) -> (Option<NvSlot>, Tag) {
+        self.seq += 1;
+        let old = self.entries.insert((row, dev.0), Entry { slot, seq: self.seq }).map(|old| old.slot);
+        let mut tag = [0; 24];
+        (tag[0], tag[1], tag[2]) = (VERSION, KIND_LOG, dev.0);
+        tag[8..16].copy_from_slice(&row.to_le_bytes());
+        tag[16..24].copy_from_slice(&self.seq.to_le_bytes());
+        (old, tag)
+    }
+
+    /// Takes over a page logged in an earlier life; the slot that is of no use any more, if one is.
+    pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag, members: u8) -> Result<Option<NvSlot>, Unknown> {
+        let u64_at = |at: usize| u64::from_le_bytes(tag[at..at + 8].try_into().expect("eight bytes"));
+        if tag[0] != VERSION || tag[2] >= members {
+            return Err(Unknown);
+        }
+        let entry = Entry { slot, seq: u64_at(16) };
+        self.seq = self.seq.max(entry.seq);
+        let key = (u64_at(8), tag[2]);
+        match self.entries.get(&key) {
+            Some(other) if other.seq > entry.seq => Ok(Some(slot)),
+            _ => Ok(self.entries.insert(key, entry).map(|old| old.slot)),
+        }
+    }
+
+    /// Forgets what was logged of these rows; the slots are appended to `slots`.
+    pub(super) fn forget(&mut self, rows: Rows, members: u8, slots: &mut Vec<NvSlot>) {
+        if self.entries.is_empty() {
+            return;
+        }
+        for row in rows.iter() {
+            slots.extend((0..members).filter_map(|dev| self.entries.remove(&(row, dev))).map(|entry| entry.slot));
+        }
+    }
+
+    /// Forgets the pages for which `keep` is false; their slots are appended to `slots`.
+    pub(super) fn retain(&mut self, keep: impl Fn(u64, Dev) -> bool, slots: &mut Vec<NvSlot>) {
+        self.entries.retain(|(row, dev), entry| {
+            let keep = keep(*row, Dev(*dev));
+            if !keep {
+                slots.push(entry.slot);
+            }
+            keep
+        });
+    }
+}
+
+impl Array {
+    /// Whether lost data of rows that are written must be logged: levels that compute it.
+    pub(super) fn needs_log(&self) -> bool {
+        matches!(self.config.geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6)
+    }
+
+    /// Frees the log of pages whose member holds them again. Rows at work keep theirs: it may not have been put yet. This must precede the
+    /// next write of such a row, which does not log: its log would then tell what the page was, not what it is.
+    pub(super) fn free_needless_logs(&mut self, out: &mut Out) {
+        if self.log.is_empty() {
+            return;
+        }
+        let mut slots = Vec::new();
+        let (members, intents) = (&self.members, &self.intents);
+        self.log.retain(|row, dev| intents.is_active(row) || !members.is_live(dev, Rows::new(row, 1)), &mut slots);
+        self.free_slots(slots, out);
+    }
+
+    /// Frees slots of the NVRAM.
+    pub(super) fn free_slots(&mut self, slots: Vec<NvSlot>, out: &mut Out) {
+        if !slots.is_empty() {
+            let op = out.open(Class::Internal, None, None);
+            self.set_task(op, Task::Free(slots));
+        }
+    }
+
+    pub(super) fn plan_free(&mut self, op: OpId, out: &mut Out) {
+        let Some(Task::Free(slots)) = self.task(op) else { unreachable!("the operation frees slots") };
+        let bufs: Vec<Buf> = slots.iter().map(|slot| Buf::Nv(*slot)).collect();
+        let list = out.list(op, &bufs);
+        out.step(op, Step::NvFree { slots: list }, 0);
+        out.close(op);
+    }
+
+    pub(super) fn free_done(&mut self, slots: Vec<NvSlot>, out: &mut Out) {
+        for slot in slots {
+            self.slots.free(slot);
+        }
+        self.wake(out);
+    }
+}

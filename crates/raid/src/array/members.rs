@@ -1,0 +1,275 @@
+//! Which members can be trusted, and the note of it in the NVRAM.
+//!
+//! A change for the worse counts at once in what is read, but no write is planned before it is noted. A change for the better (rows
+//! filled in) counts only when it is noted.
+
+use destage_plan::{Buf, Class, Dev, NvSlot, OpId, Out, Rows, Step, Tag};
+
+use super::{Array, Task, bits};
+use crate::MAX_DEVICES;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Live,
+    Lost,
+    /// Holds the truth in the rows before this one; takes writes everywhere.
+    Filling(u64),
+}
+
+/// A tag says what no array says.
+pub(super) struct Unknown;
+
+/// The states of all members.
+pub(super) struct Members {
+    states: [State; MAX_DEVICES],
+    all: u64,
+    /// Members that are not live.
+    not_live: u64,
+    tolerated: u32,
+    /// What the next note will say of the filling member: the rows that it holds.
+    progress: Option<Progress>,
+    seq: u32,
+    /// The slot with the newest note, if there is any: an array that never lost a member has none.
+    slot: Option<NvSlot>,
+    /// The states are as the note says.
+    persisted: bool,
+    writing: bool,
+    /// The states changed while the note was being written.
+    again: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Progress {
+    upto: u64,
+    whole: bool,
+}
+
+const VERSION: u8 = 1;
+pub(super) const KIND_MEMBERS: u8 = 1;
+const NOBODY: u8 = 0xff;
+
+impl Members {
+    /// `members` members, of which the level can do without `tolerated`.
+    pub(super) fn new(members: u8, tolerated: u8) -> Self {
+        Self {
+            states: [State::Live; MAX_DEVICES],
+            all: u64::MAX >> (64 - u32::from(members)),
+            not_live: 0,
+            tolerated: u32::from(tolerated),
+            progress: None,
+            seq: 0,
+            slot: None,
+            persisted: true,
+            writing: false,
+            again: false,
+        }
+    }
+
+    pub(super) const fn all_live(&self) -> bool {
+        self.not_live == 0
+    }
+
+    pub(super) const fn not_live(&self) -> u64 {
+        self.not_live
+    }
+
+    pub(super) const fn persisted(&self) -> bool {
+        self.persisted
+    }
+
+    /// Whether what the member holds of these rows is the truth. They are all in one stripe.
+    pub(super) fn is_live(&self, dev: Dev, rows: Rows) -> bool {
+        match self.states[dev.index()] {
+            State::Live => true,
+            State::Lost => false,
+            State::Filling(upto) => rows.end() <= upto,
+        }
+    }
+
+    /// Whether the member can be written, but not read, in these rows.
+    pub(super) fn is_sink(&self, dev: Dev, rows: Rows) -> bool {
+        matches!(self.states[dev.index()], State::Filling(upto) if rows.end() > upto)
+    }
+
+    pub(super) fn is_lost(&self, dev: Dev) -> bool {
+        self.states[dev.index()] == State::Lost
+    }
+
+    /// The member being filled, and the first row that it does not hold yet.
+    pub(super) fn filling(&self) -> Option<(Dev, u64)> {
+        bits(self.not_live).find_map(|dev| match self.states[dev as usize] {
+            State::Filling(upto) => Some((Dev(dev as u8), upto)),
+            _ => None,
+        })
+    }
+
+    /// More is lost than the level can do without.
+    pub(super) fn broken(&self) -> bool {
+        self.not_live.count_ones() > self.tolerated
+    }
+
+    /// Members that take no writes.
+    pub(super) fn lost(&self) -> u64 {
+        bits(self.not_live).filter(|dev| self.states[*dev as usize] == State::Lost).map(|dev| 1 << dev).sum()
+    }
+
+    /// A member can be trusted no more; whether that is news.
+    pub(super) fn lose(&mut self, dev: Dev) -> bool {
+        if self.is_lost(dev) {
+            return false;
+        }
+        if matches!(self.states[dev.index()], State::Filling(_)) {
+            self.progress = None;
+        }
+        self.states[dev.index()] = State::Lost;
+        self.not_live |= 1 << dev.0;
+        self.persisted = false;
+        true
+    }
+
+    /// A lost member is to be filled from row 0 on. It takes writes from now on.
+    pub(super) fn fill(&mut self, dev: Dev) {
+        self.states[dev.index()] = State::Filling(0);
+        self.progress = Some(Progress { upto: 0, whole: false });
+    }
+
+    /// The filling member holds the rows before `upto`, durably; counts once it is noted.
+    pub(super) fn filled(&mut self, upto: u64, whole: bool) {
+        self.progress = Some(Progress { upto, whole });
+    }
+
+    fn tag(&mut self) -> Tag {
+        self.seq += 1;
+        let mut tag = [0; 24];
+        (tag[0], tag[1]) = (VERSION, KIND_MEMBERS);
+        let filling = self.filling().map(|(dev, _)| dev.0);
+        let (whole, upto) = self.progress.map_or((false, 0), |progress| (progress.whole, progress.upto));
+        tag[2..6].copy_from_slice(&(self.lost() as u32).to_le_bytes());
+        tag[6] = filling.filter(|_| !whole).unwrap_or(NOBODY);
+        tag[8..16].copy_from_slice(&upto.to_le_bytes());
+        tag[20..24].copy_from_slice(&self.seq.to_le_bytes());
+        tag
+    }
+
+    /// Takes over what a note says, if it is newer than what is known; the slot that is of no use any more.
+    pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag) -> Result<Option<NvSlot>, Unknown> {
+        let u32_at = |at: usize| u32::from_le_bytes([tag[at], tag[at + 1], tag[at + 2], tag[at + 3]]);
+        let lost = u64::from(u32_at(2));
+        let filling = tag[6];
+        let upto = u64::from_le_bytes(tag[8..16].try_into().expect("eight bytes"));
+        let known = lost & !self.all == 0
+            && (filling == NOBODY || (self.all >> filling.min(63)) & 1 != 0 && (lost >> filling) & 1 == 0)
+            && upto <= destage_plan::Ext::MAX_DEVICE_PAGES;
+        if tag[0] != VERSION || !known {
+            return Err(Unknown);
+        }
+        let seq = u32_at(20);
+        if self.slot.is_some() && seq <= self.seq {
+            return Ok(Some(slot));
+        }
+        let older = self.slot.replace(slot);
+        self.seq = seq;
+        self.not_live = lost;
+        self.states = [State::Live; MAX_DEVICES];
+        for dev in bits(lost) {
+            self.states[dev as usize] = State::Lost;
+        }
+        self.progress = None;
+        if filling != NOBODY {
+            self.states[usize::from(filling)] = State::Filling(upto);
+            self.not_live |= 1 << filling;
+            self.progress = Some(Progress { upto, whole: false });
+        }
+        Ok(older)
+    }
+
+    /// The note that was being written is durable.
+    fn noted(&mut self) {
+        self.writing = false;
+        if self.again {
+            return;
+        }
+        self.persisted = true;
+        if let (Some((dev, _)), Some(progress)) = (self.filling(), self.progress) {
+            if progress.whole {
+                self.states[dev.index()] = State::Live;
+                self.not_live &= !(1 << dev.0);
+                self.progress = None;
+            } else {
+                self.states[dev.index()] = State::Filling(progress.upto);
+            }
+        }
+    }
+}
+
+impl Array {
+    /// A member is lost: what it holds counts no more, even if it answers again.
+    pub(super) fn lose(&mut self, dev: Dev, out: &mut Out) {
+        let was_filling = self.members.filling().is_some_and(|(filling, _)| filling == dev);
+        if !self.members.lose(dev) {
+            return;
+        }
+        if was_filling {
+            self.rebuild.stop();
+        }
+        self.dirty &= !(1 << dev.0);
+        if self.needs_log() {
+            let geometry = &self.config.geometry;
+            let data = |row: &u64| geometry.column(geometry.stripe_of(*row).0, dev.0) < geometry.data_columns();
+            self.exposed.extend(self.intents.rows().filter(data));
+        }
+        self.persist(out);
+    }
+
+    /// Notes the members' states in the NVRAM.
+    pub(super) fn persist(&mut self, out: &mut Out) {
+        if self.members.writing {
+            self.members.again = true;
+            return;
+        }
+        self.members.writing = true;
+        let op = out.open(Class::Internal, None, None);
+        self.set_task(op, Task::Persist(None));
+    }
+
+    pub(super) fn plan_persist(&mut self, op: OpId, out: &mut Out) {
+        let slot = self.slots.alloc().expect("slots for the note are kept free");
+        let old = self.members.slot.replace(slot);
+        self.members.again = false;
+        let tag = self.members.tag();
+        let put = out.step_notify(op, Step::NvPut { slot, tag, src: Buf::None }, 0);
+        if let Some(old) = old {
+            let slots = out.list(op, &[Buf::Nv(old)]);
+            out.step(op, Step::NvFree { slots }, put);
+            self.set_task(op, Task::Persist(Some(old)));
+        }
+        out.close(op);
+    }
+
+    pub(super) fn persist_done(&mut self, out: &mut Out) {
+        self.members.noted();
+        if self.members.again {
+            self.persist(out);
+            return;
+        }
+        self.free_needless_logs(out);
+        if !self.ready {
+            self.recover_more(out);
+        }
+        self.wake(out);
+        if self.exposed.is_empty() {
+            self.rebuild_more(out);
+        } else {
+            self.open_flush(None, out);
+        }
+    }
+
+    /// Another device, or the same one again, stands in a member's place. Whatever it holds, it is filled anew.
+    pub(super) fn replaced(&mut self, dev: Dev, out: &mut Out) {
+        self.lose(dev, out);
+        self.rebuild.wants(dev);
+        if self.members.persisted {
+            self.rebuild_more(out);
+        }
+    }
+}

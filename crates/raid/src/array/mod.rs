@@ -1,0 +1,568 @@
+//! The RAID layer that every controller of the host side is built on: which steps read and write pages of an array, keep its parity
+//! true, close the write hole, serve without a lost member and fill its replacement (specs §2).
+//!
+//! # Invariants
+//!
+//! * A row is consistent, or its intent is set, durably, since before the first write that could make it otherwise.
+//! * A row whose intent is open and of which a *data* page is lost has that page in the NVRAM (`log`), unless the page was lost less than a
+//!   flush ago ([`Array::lose`] flushes at once). Without it a torn row would not tell what the page was.
+//! * A member counts as lost, or as filled up to a row, for what is written no sooner than the NVRAM says so.
+//! * Within a row no write is issued before every read of the operation is done. So an operation whose read fails has
+//!   changed nothing and can be planned anew, and one whose write fails goes on as planned: nothing is read from the lost member again.
+
+mod flush;
+mod log;
+mod members;
+mod read;
+mod rebuild;
+mod recover;
+mod write;
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use destage_plan::{
+    Buf, Claim, Control, Dev, DeviceChange, Event, Frag, Intents, Nanos, NvSlot, NvSlots, OpId, Out, Rows, Sectors,
+};
+
+use crate::{Geometry, Level};
+use flush::FlushTask;
+use log::Log;
+use members::Members;
+use rebuild::Rebuild;
+use recover::Recovery;
+use write::WriteTask;
+
+pub use read::{Degraded, Lost};
+
+/// Members that an array with parity can have: an operation has 64 steps, and a write may have to read and write every column.
+pub const MAX_PARITY_MEMBERS: u8 = 24;
+
+/// What is promised of acknowledged writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Regime {
+    /// Durable after a flush or with FUA, as with any disk that has a volatile cache.
+    #[default]
+    Flush,
+    /// Each is durable: every write of a member carries FUA.
+    EveryWrite,
+}
+
+/// How the parity of a row that is written in part is updated (specs §2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ParityMethod {
+    /// Read-modify-write only if it reads strictly less, as md does.
+    #[default]
+    Min,
+    /// Read-modify-write wherever it is possible.
+    Rmw,
+    /// Reconstruct-write.
+    Rcw,
+    /// Read-modify-write if less than half of the data columns are written, as `DiskSim` does.
+    Disksim,
+}
+
+/// An array and how it is served.
+#[derive(Clone, Debug)]
+pub struct ArrayConfig {
+    /// Members and layout.
+    pub geometry: Geometry,
+    /// What is promised.
+    pub regime: Regime,
+    /// How parity is updated.
+    pub parity: ParityMethod,
+    /// Rows whose intents may be open before the array flushes of itself: what an unclean start has to read again.
+    pub max_open_rows: usize,
+    /// Slots of the NVRAM, at least [`ArrayConfig::MIN_NV_SLOTS`]. Each row that is written while a member is lost takes one or two until
+    /// the next flush.
+    pub nv_slots: u16,
+    /// Whether trimmed pages of the members read as zeros, so that discards of whole rows can be passed on.
+    pub trims: bool,
+    /// After so long without a flush the array flushes of itself, so that an idle array is clean.
+    pub idle_flush: Nanos,
+    /// Stripes that a rebuild fills between two notes of how far it has come.
+    pub rebuild_window: u32,
+}
+
+impl ArrayConfig {
+    /// The least number of slots: the note of the members' states and its successor, and what two concurrent writes need with two members lost.
+    pub const MIN_NV_SLOTS: u16 = 16;
+
+    /// An array served as md would: flush regime, 16,384 open rows, discards passed on.
+    pub const fn new(geometry: Geometry) -> Self {
+        Self {
+            geometry,
+            regime: Regime::Flush,
+            parity: ParityMethod::Min,
+            max_open_rows: 16_384,
+            nv_slots: 1024,
+            trims: true,
+            idle_flush: Nanos(5_000_000_000),
+            rebuild_window: 8,
+        }
+    }
+
+    fn check(&self) -> Result<(), ArrayError> {
+        let members = self.geometry.members();
+        let parity = matches!(self.geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6);
+        if parity && members > MAX_PARITY_MEMBERS {
+            return Err(ArrayError::Members(members));
+        }
+        if self.geometry.chunk_pages() > u32::from(u16::MAX) {
+            return Err(ArrayError::Chunk(self.geometry.chunk_pages()));
+        }
+        if self.nv_slots < Self::MIN_NV_SLOTS {
+            return Err(ArrayError::NvSlots(self.nv_slots));
+        }
+        if self.max_open_rows == 0 || self.rebuild_window == 0 {
+            return Err(ArrayError::Zero);
+        }
+        Ok(())
+    }
+}
+
+/// Why an array cannot be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrayError {
+    /// Too many members for a level with parity.
+    Members(u8),
+    /// Chunks with more pages than an extent can have.
+    Chunk(u32),
+    /// Too few slots in the NVRAM.
+    NvSlots(u16),
+    /// `max_open_rows` or `rebuild_window` is 0.
+    Zero,
+}
+
+impl fmt::Display for ArrayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Members(n) => {
+                write!(f, "{n} members: an array with parity can be served with at most {MAX_PARITY_MEMBERS}")
+            }
+            Self::Chunk(pages) => write!(f, "a chunk of {pages} pages: at most {} can be served", u16::MAX),
+            Self::NvSlots(n) => write!(f, "{n} NVRAM slots: at least {} are needed", ArrayConfig::MIN_NV_SLOTS),
+            Self::Zero => f.write_str("the limit of open rows and the rebuild window must be at least 1"),
+        }
+    }
+}
+
+impl std::error::Error for ArrayError {}
+
+/// Rows of one stripe of which the same columns are meant: the unit in which parity is planned. A fragment has at most three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seg {
+    /// The stripe.
+    pub stripe: u64,
+    /// First row in the stripe's chunks.
+    pub first: u32,
+    /// Rows.
+    pub rows: u32,
+    /// Data columns.
+    pub mask: u64,
+}
+
+impl Seg {
+    /// Pages of data.
+    pub const fn pages(&self) -> u16 {
+        (self.rows * self.mask.count_ones()) as u16
+    }
+}
+
+/// What a controller has to do about a write that the array plans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The last steps of a write are planned. The controller appends what it wants done besides, acknowledges after the steps in `after` and
+    /// closes the operation.
+    Finish {
+        /// The operation.
+        op: OpId,
+        /// When these are done, so is the write.
+        after: u64,
+        /// Of a write smaller than a page: the page as it will be, when the steps in `after` are done.
+        merged: Buf,
+    },
+    /// A write cannot be done: more is lost than the level can do without. The operation has no steps; the controller acknowledges that it
+    /// failed, and closes it.
+    Fail {
+        /// The operation.
+        op: OpId,
+    },
+    /// A write has ended.
+    Ended {
+        /// The operation.
+        op: OpId,
+    },
+}
+
+/// Pages that the array moved, for specs §0.3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArrayStats {
+    /// Data pages read from members, for whatever reason.
+    pub data_reads: u64,
+    /// Data pages written to members.
+    pub data_writes: u64,
+    /// Parity pages (or further copies) read.
+    pub parity_reads: u64,
+    /// Parity pages (or further copies) written.
+    pub parity_writes: u64,
+    /// Writes of a segment whose parity came from all of its data, nothing read.
+    pub full_writes: u64,
+    /// By reading what is modified.
+    pub rmw_writes: u64,
+    /// By reading what is not modified.
+    pub rcw_writes: u64,
+    /// Of a row of which data was lost.
+    pub degraded_writes: u64,
+    /// Flushes begun.
+    pub flushes: u64,
+    /// Rows made consistent after an unclean start.
+    pub recovered_rows: u64,
+    /// Rows filled in on replaced members.
+    pub rebuilt_rows: u64,
+}
+
+/// What the array itself has an operation for.
+enum Task {
+    Write(WriteTask),
+    Flush(FlushTask),
+    /// The slot of the note before.
+    Persist(Option<NvSlot>),
+    Free(Vec<NvSlot>),
+    Clear {
+        rows: Vec<Rows>,
+        slots: Vec<NvSlot>,
+    },
+    Recover(Rows),
+    Rebuild(Rows),
+}
+
+/// The columns of a stripe, by what can be done with their devices. Bits are columns.
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    /// Can be read and written.
+    live: u64,
+    /// Are being filled: can be written, not read.
+    sink: u64,
+}
+
+/// The array.
+pub struct Array {
+    config: ArrayConfig,
+    /// Bits of the data columns, and of all.
+    data: u64,
+    all: u64,
+    members: Members,
+    intents: Intents,
+    log: Log,
+    slots: NvSlots,
+    /// Members written since a flush of them began, a bit each.
+    dirty: u64,
+    /// Members that a flush in flight was to make clean.
+    flushing: Vec<(OpId, u64)>,
+    /// Operations that clear intents.
+    clearing: u32,
+    /// Rows of which data was lost while their intent was open and the data is in no log.
+    exposed: Vec<u64>,
+    /// Operations that hold their claim and wait for a note of the members' states, for log slots or for fewer open intents.
+    waiting: Vec<OpId>,
+    tasks: Vec<Option<Task>>,
+    recovery: Recovery,
+    rebuild: Rebuild,
+    cleaning: bool,
+    idle_timer: bool,
+    ready: bool,
+    next: VecDeque<Next>,
+    /// The page that the plan being made merges.
+    merged: Buf,
+    stats: ArrayStats,
+}
+
+const IDLE_TIMER: u64 = 1;
+
+impl Array {
+    /// An array; nothing is known of its members before [`Event::Start`].
+    pub fn new(config: ArrayConfig) -> Result<Self, ArrayError> {
+        config.check()?;
+        let geometry = &config.geometry;
+        let bits = |n: u8| u64::MAX.checked_shr(64 - u32::from(n)).unwrap_or(0);
+        let (data, all) = (bits(geometry.data_columns()), bits(geometry.members()));
+        Ok(Self {
+            data,
+            all,
+            members: Members::new(geometry.members(), geometry.parity_columns()),
+            intents: Intents::default(),
+            log: Log::default(),
+            slots: NvSlots::new(config.nv_slots),
+            dirty: 0,
+            flushing: Vec::new(),
+            clearing: 0,
+            exposed: Vec::new(),
+            waiting: Vec::new(),
+            tasks: Vec::new(),
+            recovery: Recovery::default(),
+            rebuild: Rebuild::default(),
+            cleaning: false,
+            idle_timer: false,
+            ready: false,
+            next: VecDeque::new(),
+            merged: Buf::None,
+            stats: ArrayStats::default(),
+            config,
+        })
+    }
+
+    /// How the array is served.
+    pub const fn config(&self) -> &ArrayConfig {
+        &self.config
+    }
+
+    /// Pages moved so far.
+    pub const fn stats(&self) -> &ArrayStats {
+        &self.stats
+    }
+
+    /// Members that are lost or not yet filled, a bit each.
+    pub fn degraded(&self) -> u64 {
+        self.members.not_live()
+    }
+
+    /// Whether a cut of the power now could cost data, since a member was lost less than a flush ago.
+    pub fn is_exposed(&self) -> bool {
+        !self.exposed.is_empty() || !self.members.persisted()
+    }
+
+    /// Whether a lost member is being filled, or waits for it.
+    pub fn is_rebuilding(&self) -> bool {
+        self.rebuild.is_active() || self.members.filling().is_some()
+    }
+
+    /// Rows whose intent is open.
+    pub fn open_rows(&self) -> usize {
+        self.intents.len()
+    }
+
+    /// The segments of a range of pages inside one stripe, at most three, rows ascending.
+    pub fn segments(&self, page: u64, pages: u16) -> impl Iterator<Item = Seg> + use<> {
+        let geometry = &self.config.geometry;
+        let chunk = geometry.chunk_pages();
+        let place = geometry.locate(page);
+        let begin = u32::from(place.column) * chunk + place.row_in_chunk;
+        let end = begin + u32::from(pages);
+        let (from, to) = (begin % chunk, (end - 1) % chunk + 1);
+        let (first, last) = (begin / chunk, (end - 1) / chunk);
+        // Columns first..=last; the first is touched from row `from` on, the last up to row `to`.
+        let columns = |a: u32, b: u32| if a > b { 0 } else { (u64::MAX >> (63 - b)) & (u64::MAX << a) };
+        let stripe = place.stripe;
+        let seg = move |first, end, mask| Seg { stripe, first, rows: end - first, mask };
+        let segs = if first == last {
+            [seg(from, to, columns(first, last)), seg(0, 0, 0), seg(0, 0, 0)]
+        } else if from < to {
+            [
+                seg(0, from, columns(first + 1, last)),
+                seg(from, to, columns(first, last)),
+                seg(to, chunk, columns(first, last - 1)),
+            ]
+        } else {
+            [
+                seg(0, to, columns(first + 1, last)),
+                seg(to, from, columns(first + 1, last - 1)),
+                seg(from, chunk, columns(first, last - 1)),
+            ]
+        };
+        segs.into_iter().filter(|seg| seg.rows > 0 && seg.mask != 0)
+    }
+
+    /// The pages of a segment, column by column.
+    pub fn pages_of(&self, seg: Seg) -> impl Iterator<Item = u64> + use<> {
+        let geometry = &self.config.geometry;
+        let (data, chunk) = (u64::from(geometry.data_columns()), u64::from(geometry.chunk_pages()));
+        bits(seg.mask).flat_map(move |column| {
+            let first = (seg.stripe * data + u64::from(column)) * chunk + u64::from(seg.first);
+            first..first + u64::from(seg.rows)
+        })
+    }
+
+    /// The claim of an operation that writes the segment and keeps its parity true.
+    pub fn claim_write(&self, seg: Seg) -> Claim {
+        // With parity every write of a row conflicts with every other already; reading all columns costs nothing more.
+        let r = if self.parity() == 0 { seg.mask } else { self.data };
+        Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r, w: seg.mask | self.parity() }
+    }
+
+    /// Opens the operation that writes a segment of a fragment; a discard only if it [can be passed on](Self::can_trim).
+    pub fn open_write(&mut self, frag: &Frag, seg: Seg, out: &mut Out) -> OpId {
+        let op = out.open(destage_plan::Class::Write, Some(self.claim_write(seg)), Some(frag.id));
+        let task = WriteTask::new(&self.config.geometry, frag, seg);
+        self.set_task(op, Task::Write(task));
+        op
+    }
+
+    /// Whether a discard of the segment can be passed on to the members: parity of zeros is zeros, so it must cover its rows.
+    pub fn can_trim(&self, seg: Seg) -> bool {
+        self.config.trims && seg.mask == self.data
+    }
+
+    /// Opens the operation that makes everything acknowledged so far durable and then acknowledges the fragment.
+    pub fn open_flush(&mut self, frag: Option<&Frag>, out: &mut Out) -> OpId {
+        let op = out.open(destage_plan::Class::Internal, None, frag.map(|frag| frag.id));
+        self.set_task(op, Task::Flush(FlushTask::new(frag.map(|frag| frag.id))));
+        op
+    }
+
+    /// Handles an event, if it is the array's; whether it was. What the controller has to do about writes follows from
+    /// [`next_duty`](Self::next_duty); it must be asked after every event.
+    pub fn handle(&mut self, event: Event<'_>, out: &mut Out) -> bool {
+        match event {
+            Event::Start(start) => self.start(start, out),
+            Event::Granted(op) => match self.task(op) {
+                None => return false,
+                Some(Task::Write(_)) => self.plan_write(op, out),
+                Some(Task::Flush(_)) => self.plan_flush(op, out),
+                Some(Task::Persist(_)) => self.plan_persist(op, out),
+                Some(Task::Free(_)) => self.plan_free(op, out),
+                Some(Task::Clear { .. }) => self.plan_clear(op, out),
+                Some(&mut Task::Recover(rows)) => self.plan_recover(op, rows, out),
+                Some(&mut Task::Rebuild(rows)) => self.plan_rebuild(op, rows, out),
+            },
+            Event::StepDone { op, step } => match self.task(op) {
+                None => return false,
+                Some(Task::Write(task)) if task.batch_done() != step => return false,
+                Some(Task::Write(_)) => self.write_goes_on(op, out),
+                Some(Task::Persist(_)) => self.persist_done(out),
+                Some(_) => {}
+            },
+            Event::OpStuck { op, failed: _, devs } => {
+                if self.task(op).is_none() {
+                    return false;
+                }
+                self.lose_all(devs & self.all, out);
+                match self.task(op) {
+                    Some(Task::Write(_)) => self.write_stuck(op, out),
+                    // It goes on when the loss is noted.
+                    Some(Task::Flush(_)) => out.again(op),
+                    Some(&mut Task::Recover(rows)) => self.recover_stuck(op, rows, out),
+                    Some(&mut Task::Rebuild(rows)) => self.rebuild_stuck(op, rows, out),
+                    Some(Task::Persist(_) | Task::Free(_) | Task::Clear { .. }) | None => {
+                        unreachable!("the NVRAM does not fail")
+                    }
+                }
+            }
+            Event::OpDone(op) => match self.tasks.get_mut(op.index()).and_then(Option::take) {
+                None => return false,
+                Some(Task::Write(task)) => self.write_done(op, &task, out),
+                Some(Task::Flush(task)) => self.flush_done(op, &task, out),
+                Some(Task::Persist(old)) => old.into_iter().for_each(|slot| self.slots.free(slot)),
+                Some(Task::Free(slots)) => self.free_done(slots, out),
+                Some(Task::Clear { slots, .. }) => self.clear_done(slots, out),
+                Some(Task::Recover(rows)) => self.recover_done(rows, out),
+                Some(Task::Rebuild(_)) => self.rebuild_done(out),
+            },
+            Event::Timer(IDLE_TIMER) => {
+                self.idle_timer = false;
+                if self.intents.ended() > 0 {
+                    self.open_flush(None, out);
+                }
+            }
+            Event::Device { dev, change } => {
+                if dev.0 >= self.config.geometry.members() {
+                    return false;
+                }
+                match change {
+                    DeviceChange::Failed => self.lose(dev, out),
+                    DeviceChange::Replaced => self.replaced(dev, out),
+                }
+            }
+            Event::Control(Control::Clean) => {
+                self.cleaning = true;
+                self.open_flush(None, out);
+            }
+            Event::Submit(_) | Event::Timer(_) => return false,
+        }
+        true
+    }
+
+    /// What the controller has to do next, in order; `None` when there is no more.
+    pub fn next_duty(&mut self) -> Option<Next> {
+        self.next.pop_front()
+    }
+
+    /// A member did not do what it was asked, as the controller sees from an operation of its own.
+    pub fn lose_all(&mut self, devs: u64, out: &mut Out) {
+        let mut devs = devs & self.all;
+        while devs != 0 {
+            self.lose(Dev(devs.trailing_zeros() as u8), out);
+            devs &= devs - 1;
+        }
+    }
+
+    /// Bits of the columns that are not data.
+    const fn parity(&self) -> u64 {
+        self.all & !self.data
+    }
+
+    fn task(&mut self, op: OpId) -> Option<&mut Task> {
+        self.tasks.get_mut(op.index()).and_then(Option::as_mut)
+    }
+
+    fn set_task(&mut self, op: OpId, task: Task) {
+        if self.tasks.len() <= op.index() {
+            self.tasks.resize_with(op.index() + 1, || None);
+        }
+        self.tasks[op.index()] = Some(task);
+    }
+
+    /// What can be done with the columns of rows of one stripe.
+    fn columns(&self, stripe: u64, rows: Rows) -> Columns {
+        if self.members.all_live() {
+            return Columns { live: self.all, sink: 0 };
+        }
+        let mut columns = Columns { live: 0, sink: 0 };
+        for (column, dev) in self.config.geometry.devices(stripe).iter().enumerate() {
+            columns.live |= u64::from(self.members.is_live(Dev(*dev), rows)) << column;
+            columns.sink |= u64::from(self.members.is_sink(Dev(*dev), rows)) << column;
+        }
+        columns
+    }
+
+    fn dev(&self, stripe: u64, column: u32) -> Dev {
+        Dev(self.config.geometry.device(stripe, column as u8))
+    }
+
+    /// Lets operations that wait try again.
+    fn wake(&mut self, out: &mut Out) {
+        for op in self.waiting.drain(..) {
+            out.again(op);
+        }
+    }
+
+    fn fua(&self) -> bool {
+        self.config.regime == Regime::EveryWrite
+    }
+}
+
+/// The bits of a mask, ascending.
+fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = (mask != 0).then(|| mask.trailing_zeros())?;
+        mask &= mask - 1;
+        Some(bit)
+    })
+}
+
+/// Whether a mask has a bit.
+const fn has(mask: u64, bit: u32) -> bool {
+    mask >> bit & 1 != 0
+}
+
+/// A buffer some pages further on.
+fn advance(buf: Buf, pages: u16) -> Buf {
+    match buf {
+        Buf::Host { frag, page } => Buf::Host { frag, page: page + pages },
+        Buf::Tmp { id, page } => Buf::Tmp { id, page: page + pages },
+        other => other,
+    }
+}
+
+/// Sectors that are a page in part.
+type Part = Option<Sectors>;

@@ -1,0 +1,210 @@
+//! Reading pages, computing those that are lost (specs §2.1, degraded mode).
+
+use destage_plan::{Buf, Claim, Ext, OpId, Out, Rows, Step};
+
+use super::{Array, Seg, advance, bits, has};
+use crate::{Level, MAX_DEVICES, field};
+
+/// Some of the pages must be computed, or are lost: they are to be read segment by segment ([`Array::plan_read_seg`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Degraded;
+
+/// Some of the pages are lost: more members are than the level can do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost;
+
+impl Array {
+    /// The claim of an operation that reads pages inside one stripe from their members.
+    pub fn claim_read(&self, page: u64, pages: u16) -> Claim {
+        let span = self.span(page, pages);
+        Claim { stripe: span.stripe, first: span.first, rows: span.rows, r: span.columns, w: 0 }
+    }
+
+    /// The claim of an operation that reads a segment, computing what is lost.
+    pub fn claim_read_seg(&self, seg: Seg) -> Claim {
+        Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r: self.all, w: 0 }
+    }
+
+    /// Plans the read of pages inside one stripe into `dst`; the mask of the steps after which they are there. The operation holds
+    /// the claim of [`claim_read`](Self::claim_read). Plans nothing if it fails.
+    pub fn plan_read(&mut self, op: OpId, page: u64, pages: u16, dst: Buf, out: &mut Out) -> Result<u64, Degraded> {
+        let span = self.span(page, pages);
+        let geometry = &self.config.geometry;
+        let chunk = geometry.chunk_pages();
+        let live = self.columns(span.stripe, Rows::new(geometry.row(span.stripe, span.first), span.rows)).live;
+        if geometry.level() == Level::Raid1 {
+            if live == 0 {
+                return Err(Degraded);
+            }
+            let rows = Rows::new(span.stripe, 1);
+            let column = copy_of(span.stripe, live);
+            return Ok(self.read_rows(op, span.stripe, rows, column, dst, 0, out));
+        }
+        if span.columns & !live != 0 {
+            return Err(Degraded);
+        }
+        let mut done = 0;
+        for column in bits(span.columns) {
+            let from = span.begin.max(column * chunk);
+            let to = span.end.min((column + 1) * chunk);
+            let rows = Rows::new(self.config.geometry.row(span.stripe, from % chunk), to - from);
+            let dst = advance(dst, (from - span.begin) as u16);
+            done |= self.read_rows(op, span.stripe, rows, column, dst, 0, out);
+        }
+        Ok(done)
+    }
+
+    /// As [`plan_read`](Self::plan_read) for a segment of the pages from `page` on, which `dst` is for; computes what is lost. The
+    /// operation holds the claim of [`claim_read_seg`](Self::claim_read_seg).
+    pub fn plan_read_seg(&mut self, op: OpId, seg: Seg, page: u64, dst: Buf, out: &mut Out) -> Result<u64, Lost> {
+        let geometry = &self.config.geometry;
+        let chunk = geometry.chunk_pages();
+        let rows = Rows::new(geometry.row(seg.stripe, seg.first), seg.rows);
+        let live = self.columns(seg.stripe, rows).live;
+        let begin = self.span(page, 1).begin;
+        let lost = self.data & !live;
+        let missing = seg.mask & lost != 0;
+        if geometry.level() == Level::Raid1 && live != 0 {
+            return Ok(self.read_rows(op, seg.stripe, rows, copy_of(seg.stripe, live), dst, 0, out));
+        }
+        if missing && (self.all & !live).count_ones() > u32::from(geometry.parity_columns()) {
+            return Err(Lost);
+        }
+        let mut columns = [Buf::None; MAX_DEVICES];
+        for column in bits(seg.mask) {
+            columns[column as usize] = advance(dst, (column * chunk + seg.first - begin) as u16);
+        }
+        let wanted = if missing { self.data | self.equations(live, lost) } else { seg.mask };
+        let mut done = 0;
+        for column in bits(wanted & live) {
+            if columns[column as usize] == Buf::None {
+                columns[column as usize] = out.tmp(op, seg.rows as u16);
+            }
+            done |= self.read_rows(op, seg.stripe, rows, column, columns[column as usize], 0, out);
+        }
+        if missing {
+            done |= self.compute_lost(op, seg.stripe, &mut columns, lost, live, seg.rows as u16, done, out);
+        }
+        Ok(done)
+    }
+
+    /// What pages inside one stripe touch.
+    fn span(&self, page: u64, pages: u16) -> Span {
+        let geometry = &self.config.geometry;
+        let chunk = geometry.chunk_pages();
+        let place = geometry.locate(page);
+        let column = u32::from(place.column);
+        let begin = column * chunk + place.row_in_chunk;
+        let end = begin + u32::from(pages);
+        let last = (end - 1) / chunk;
+        let (first, rows) = if column == last { (place.row_in_chunk, u32::from(pages)) } else { (0, chunk) };
+        Span {
+            stripe: place.stripe,
+            begin,
+            end,
+            first,
+            rows,
+            columns: (u64::MAX >> (63 - last)) & (u64::MAX << column),
+        }
+    }
+
+    /// The parity columns from which so many lost data columns are computed.
+    pub(super) fn equations(&self, live: u64, lost: u64) -> u64 {
+        let live = live & self.parity();
+        if lost.is_power_of_two() { live & live.wrapping_neg() } else { live }
+    }
+
+    /// Computes the lost data columns from all other data columns and as much parity, into the buffers named for them, or new ones
+    /// where there is none. There must be enough parity.
+    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
+    pub(super) fn compute_lost(
+        &self,
+        op: OpId,
+        stripe: u64,
+        columns: &mut [Buf; MAX_DEVICES],
+        lost: u64,
+        live: u64,
+        pages: u16,
+        after: u64,
+        out: &mut Out,
+    ) -> u64 {
+        let p_column = self.data.count_ones();
+        let others = self.data & !lost;
+        let parity = self.equations(live, lost);
+        let (first, second) = (lost.trailing_zeros(), (lost & (lost - 1)).trailing_zeros());
+        for column in bits(lost) {
+            if columns[column as usize] == Buf::None {
+                columns[column as usize] = out.tmp(op, pages);
+            }
+        }
+        let exponent = |column: u32| self.config.geometry.exponent(stripe, column as u8);
+        let (old_p, old_q) = (columns[p_column as usize], columns[p_column as usize + 1]);
+        let dst = columns[first as usize];
+        if lost.is_power_of_two() && parity == 1 << p_column {
+            let mut list = [Buf::None; MAX_DEVICES];
+            let mut n = 0;
+            for column in bits(others | parity) {
+                list[n] = columns[column as usize];
+                n += 1;
+            }
+            let srcs = out.list(op, &list[..n]);
+            return out.step(op, Step::Xor { srcs, pages, dst }, after);
+        }
+        if lost.is_power_of_two() {
+            let syndrome = out.tmp(op, pages);
+            let computed = self.syndromes(op, stripe, columns, others, pages, Buf::None, syndrome, after, out);
+            let a = field::by_q(exponent(first));
+            return out.step(op, Step::Gf { a, x: old_q, b: a, y: syndrome, pages, dst }, after | computed);
+        }
+        let (without_p, without_q) = (out.tmp(op, pages), out.tmp(op, pages));
+        let (xor_p, xor_q) = (out.tmp(op, pages), out.tmp(op, pages));
+        let computed = self.syndromes(op, stripe, columns, others, pages, without_p, without_q, after, out);
+        let srcs = out.list(op, &[old_p, without_p]);
+        let done_p = out.step(op, Step::Xor { srcs, pages, dst: xor_p }, after | computed);
+        let srcs = out.list(op, &[old_q, without_q]);
+        let done_q = out.step(op, Step::Xor { srcs, pages, dst: xor_q }, after | computed);
+        let (a, b) = field::by_p_and_q(exponent(first), exponent(second));
+        let done_x = out.step(op, Step::Gf { a, x: xor_p, b, y: xor_q, pages, dst }, done_p | done_q);
+        let srcs = out.list(op, &[xor_p, dst]);
+        done_x | out.step(op, Step::Xor { srcs, pages, dst: columns[second as usize] }, done_x)
+    }
+
+    /// Reads rows of one column.
+    #[expect(clippy::too_many_arguments, reason = "a page's place and order are that many things")]
+    pub(super) fn read_rows(
+        &mut self,
+        op: OpId,
+        stripe: u64,
+        rows: Rows,
+        column: u32,
+        dst: Buf,
+        after: u64,
+        out: &mut Out,
+    ) -> u64 {
+        if has(self.data, column) {
+            self.stats.data_reads += u64::from(rows.count);
+        } else {
+            self.stats.parity_reads += u64::from(rows.count);
+        }
+        let ext = Ext::new(self.dev(stripe, column), rows.first, rows.count as u16);
+        out.step(op, Step::Read { ext, dst }, after)
+    }
+}
+
+/// Pages inside one stripe.
+struct Span {
+    stripe: u64,
+    /// In pages of the stripe's data.
+    begin: u32,
+    end: u32,
+    /// The rows that they lie in; all of the stripe's if they lie in several columns.
+    first: u32,
+    rows: u32,
+    columns: u64,
+}
+
+/// The copy that a page of RAID-1 is read from: spread over the copies, the same page always from the same one.
+fn copy_of(page: u64, live: u64) -> u32 {
+    let nth = page / 64 % u64::from(live.count_ones());
+    bits(live).nth(nth as usize).expect("there are so many")
+}

@@ -1,0 +1,163 @@
+//! Filling a member that was replaced, stripe by stripe in windows: a window counts when it is durable and noted, so that a cut costs no
+//! more than a window, and no row is trusted to the new member sooner. Until then writes keep what was filled in true.
+
+use destage_plan::{Buf, Claim, Class, Dev, OpId, Out, Rows};
+
+use super::{Array, Task, bits, has};
+use crate::{Level, MAX_DEVICES};
+
+/// Stripes filled at the same time.
+const CONCURRENT: u32 = 4;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Idle,
+    /// Rows from `next` to `end` are left of the window.
+    Window { next: u64, end: u64 },
+    /// The window is made durable.
+    Flushing { op: OpId, end: u64 },
+    /// How far the rebuild has come is noted.
+    Noting,
+}
+
+/// How far the filling of a member has come.
+#[derive(Default)]
+pub(super) struct Rebuild {
+    wanted: Vec<Dev>,
+    phase: Phase,
+    active: u32,
+}
+
+impl Rebuild {
+    pub(super) fn is_active(&self) -> bool {
+        self.phase != Phase::Idle || !self.wanted.is_empty()
+    }
+
+    /// A lost member has been replaced.
+    pub(super) fn wants(&mut self, dev: Dev) {
+        if !self.wanted.contains(&dev) {
+            self.wanted.push(dev);
+        }
+    }
+
+    /// The member being filled is lost.
+    pub(super) fn stop(&mut self) {
+        self.phase = Phase::Idle;
+    }
+}
+
+impl Array {
+    /// Goes on with the filling of a member, if there is one to be filled.
+    pub(super) fn rebuild_more(&mut self, out: &mut Out) {
+        if !self.ready || !self.members.persisted() || self.members.all_live() || self.members.broken() {
+            return;
+        }
+        let end_of_members = self.config.geometry.member_pages();
+        let chunk = u64::from(self.config.geometry.chunk_pages());
+        if self.rebuild.phase == Phase::Noting {
+            self.rebuild.phase = Phase::Idle;
+        }
+        if self.rebuild.phase == Phase::Idle && self.rebuild.active == 0 {
+            if let Some((_, upto)) = self.members.filling() {
+                let end = (upto + u64::from(self.config.rebuild_window) * chunk).min(end_of_members);
+                self.rebuild.phase = Phase::Window { next: upto, end };
+            } else {
+                let lost = self.members.lost();
+                self.rebuild.wanted.retain(|dev| has(lost, u32::from(dev.0)));
+                if self.rebuild.wanted.is_empty() {
+                    return;
+                }
+                let dev = self.rebuild.wanted.remove(0);
+                self.members.fill(dev);
+                self.rebuild.phase = Phase::Noting;
+                self.persist(out);
+                return;
+            }
+        }
+        let Phase::Window { mut next, end } = self.rebuild.phase else { return };
+        while next < end && self.rebuild.active < CONCURRENT {
+            let rows = Rows::new(next, chunk as u32);
+            next += chunk;
+            self.rebuild.active += 1;
+            let stripe = self.config.geometry.stripe_of(rows.first).0;
+            let claim = Claim { stripe, first: 0, rows: rows.count, r: self.all, w: self.all };
+            let op = out.open(Class::Rebuild, Some(claim), None);
+            self.set_task(op, Task::Rebuild(rows));
+        }
+        self.rebuild.phase = Phase::Window { next, end };
+        if next == end && self.rebuild.active == 0 {
+            let op = self.open_flush(None, out);
+            self.rebuild.phase = Phase::Flushing { op, end };
+        }
+    }
+
+    /// A flush is done; if it was that of a window, the window counts as soon as it is noted.
+    pub(super) fn window_flushed(&mut self, flush: OpId, out: &mut Out) {
+        if let Phase::Flushing { op, end } = self.rebuild.phase
+            && op == flush
+        {
+            self.rebuild.phase = Phase::Noting;
+            self.members.filled(end, end == self.config.geometry.member_pages());
+            self.persist(out);
+        }
+    }
+
+    pub(super) fn plan_rebuild(&mut self, op: OpId, rows: Rows, out: &mut Out) {
+        if !self.members.persisted() {
+            self.waiting.push(op);
+            return;
+        }
+        let geometry = &self.config.geometry;
+        let stripe = geometry.stripe_of(rows.first).0;
+        let columns = self.columns(stripe, rows);
+        let lost_all = self.all & !columns.live;
+        let filling = self.members.filling().filter(|(dev, _)| self.members.is_sink(*dev, rows));
+        let too_many = lost_all.count_ones() > u32::from(geometry.parity_columns());
+        let Some((dev, _)) = filling.filter(|_| !too_many) else {
+            // The member was lost again, or another, so that nothing can be computed.
+            return out.close(op);
+        };
+        let column = u32::from(geometry.column(stripe, dev.0));
+        let pages = rows.count as u16;
+        self.stats.rebuilt_rows += u64::from(rows.count);
+        if geometry.level() == Level::Raid1 {
+            let page = out.tmp(op, pages);
+            let read = self.read_rows(op, stripe, rows, columns.live.trailing_zeros(), page, 0, out);
+            self.write_rows(op, stripe, rows, column, page, read, out);
+            return out.close(op);
+        }
+        let lost = self.data & lost_all;
+        let mut old = [Buf::None; MAX_DEVICES];
+        let mut ready = 0;
+        let wanted = if lost == 0 { self.data } else { self.data | self.equations(columns.live, lost) };
+        for column in bits(wanted & columns.live) {
+            old[column as usize] = out.tmp(op, pages);
+            ready |= self.read_rows(op, stripe, rows, column, old[column as usize], 0, out);
+        }
+        if lost != 0 {
+            ready |= self.compute_lost(op, stripe, &mut old, lost, columns.live, pages, ready, out);
+        }
+        let src = if has(self.data, column) {
+            old[column as usize]
+        } else {
+            let (p, q, computed) = self.compute_parity(op, stripe, 1 << column, &old, pages, ready, out);
+            ready = computed;
+            if column == self.data.count_ones() { p } else { q }
+        };
+        self.write_rows(op, stripe, rows, column, src, ready, out);
+        out.close(op);
+    }
+
+    pub(super) fn rebuild_stuck(&mut self, op: OpId, rows: Rows, out: &mut Out) {
+        self.stats.rebuilt_rows -= u64::from(rows.count);
+        out.restart(op);
+        out.again(op);
+    }
+
+    pub(super) fn rebuild_done(&mut self, out: &mut Out) {
+        self.rebuild.active -= 1;
+        self.dirty |= self.all & !self.members.lost();
+        self.rebuild_more(out);
+    }
+}

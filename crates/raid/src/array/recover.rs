@@ -1,0 +1,225 @@
+//! The beginning of a life: what the NVRAM says, and making rows consistent whose intent is open.
+
+use std::collections::VecDeque;
+
+use destage_plan::{Buf, Claim, Class, Dev, NvSlot, OpId, Out, Refusal, Rows, Start, Step};
+
+use super::members::Unknown;
+use super::{Array, Task, bits, has, log, members};
+use crate::{Level, MAX_DEVICES};
+
+/// Rows made consistent at the same time.
+const CONCURRENT: u32 = 8;
+
+/// What is left to be made consistent.
+#[derive(Default)]
+pub(super) struct Recovery {
+    todo: VecDeque<Rows>,
+    active: u32,
+    refused: bool,
+}
+
+impl Array {
+    pub(super) fn start(&mut self, start: Start<'_>, out: &mut Out) {
+        let count = self.config.geometry.members();
+        let mut stale: Vec<NvSlot> = Vec::new();
+        for (slot, tag) in start.nv {
+            let loaded = match tag[1] {
+                _ if !self.slots.occupy(*slot) => Err(Unknown),
+                members::KIND_MEMBERS => self.members.load(*slot, tag),
+                log::KIND_LOG => self.log.load(*slot, tag, count),
+                _ => Err(Unknown),
+            };
+            match loaded {
+                Ok(superseded) => stale.extend(superseded),
+                Err(Unknown) => return self.refuse(Refusal::Nvram, out),
+            }
+        }
+        for dev in bits(start.missing & self.all) {
+            self.members.lose(Dev(dev as u8));
+        }
+        if self.members.broken() {
+            return self.refuse_broken(out);
+        }
+        if self.parity() != 0 {
+            for rows in start.intents {
+                self.queue_recovery(*rows);
+            }
+        }
+        if let Some(refusal) = self.hole() {
+            return self.refuse(refusal, out);
+        }
+        let intents = &self.intents;
+        self.log.retain(|row, _| intents.contains(row), &mut stale);
+        self.free_slots(stale, out);
+        if !self.members.persisted() {
+            self.persist(out);
+        }
+        self.recover_more(out);
+    }
+
+    /// Divides rows as they will be recovered: by stripe, and one by one where a lost page is taken from the NVRAM.
+    fn queue_recovery(&mut self, rows: Rows) {
+        let geometry = &self.config.geometry;
+        let mut row = rows.first;
+        let end = rows.end().min(geometry.member_pages());
+        while row < end {
+            let (stripe, in_chunk) = geometry.stripe_of(row);
+            let chunk = Rows::new(row, (u64::from(geometry.chunk_pages() - in_chunk)).min(end - row) as u32);
+            let lost = self.data & !self.columns(stripe, chunk).live;
+            let whole = lost == 0 || !self.needs_log();
+            self.intents.begin(chunk);
+            if whole {
+                self.recovery.todo.push_back(chunk);
+            } else {
+                self.recovery.todo.extend(chunk.iter().map(|row| Rows::new(row, 1)));
+            }
+            row = chunk.end();
+        }
+    }
+
+    /// Rows left to be made consistent of which a lost data page is in no log.
+    fn hole(&self) -> Option<Refusal> {
+        if self.members.all_live() || !self.needs_log() {
+            return None;
+        }
+        let open = |row: &u64| self.has_hole(*row);
+        let rows = self.recovery.todo.iter().flat_map(|rows| rows.iter()).filter(open);
+        let (first, count) = rows.fold((u64::MAX, 0), |(first, count), row| (row.min(first), count + 1));
+        (count > 0).then_some(Refusal::WriteHole { row: first, rows: count })
+    }
+
+    fn has_hole(&self, row: u64) -> bool {
+        let stripe = self.config.geometry.stripe_of(row).0;
+        let lost = self.data & !self.columns(stripe, Rows::new(row, 1)).live;
+        bits(lost).any(|column| self.log.get(row, self.dev(stripe, column)).is_none())
+    }
+
+    fn refuse(&mut self, why: Refusal, out: &mut Out) {
+        self.recovery.refused = true;
+        self.recovery.todo.clear();
+        out.refuse(why);
+    }
+
+    fn refuse_broken(&mut self, out: &mut Out) {
+        let tolerated = u32::from(self.config.geometry.parity_columns());
+        let lost = self.members.not_live().count_ones();
+        self.refuse(Refusal::MembersLost { lost, tolerated }, out);
+    }
+
+    /// Goes on with recovery; says so when it is finished.
+    pub(super) fn recover_more(&mut self, out: &mut Out) {
+        if self.ready || self.recovery.refused || !self.members.persisted() {
+            return;
+        }
+        while self.recovery.active < CONCURRENT {
+            let Some(rows) = self.recovery.todo.pop_front() else { break };
+            self.recovery.active += 1;
+            let (stripe, first) = self.config.geometry.stripe_of(rows.first);
+            let claim = Claim { stripe, first, rows: rows.count, r: self.all, w: self.all };
+            let op = out.open(Class::Recovery, Some(claim), None);
+            self.set_task(op, Task::Recover(rows));
+        }
+        if self.recovery.active > 0 || !self.flushing.is_empty() || self.clearing > 0 {
+            return;
+        }
+        if self.intents.is_empty() {
+            self.ready = true;
+            out.ready();
+            self.rebuild_more(out);
+        } else {
+            self.open_flush(None, out);
+        }
+    }
+
+    pub(super) fn plan_recover(&mut self, op: OpId, rows: Rows, out: &mut Out) {
+        if !self.members.persisted() {
+            self.waiting.push(op);
+            return;
+        }
+        let geometry = &self.config.geometry;
+        let stripe = geometry.stripe_of(rows.first).0;
+        let columns = self.columns(stripe, rows);
+        let targets = columns.live | columns.sink;
+        if self.members.broken() {
+            self.refuse_broken(out);
+            return out.close(op);
+        }
+        let pages = rows.count as u16;
+        self.stats.recovered_rows += u64::from(rows.count);
+        if geometry.level() == Level::Raid1 {
+            let source = columns.live.trailing_zeros();
+            let others = targets & !(1 << source);
+            if others != 0 {
+                let page = out.tmp(op, pages);
+                let read = self.read_rows(op, stripe, rows, source, page, 0, out);
+                for column in bits(others) {
+                    self.write_rows(op, stripe, rows, column, page, read, out);
+                }
+            }
+            return out.close(op);
+        }
+        let lost = self.data & !columns.live;
+        let parity = self.parity() & targets;
+        if parity == 0 {
+            return out.close(op);
+        }
+        if lost != 0 && (rows.count > 1 || self.has_hole(rows.first)) {
+            self.refuse(Refusal::WriteHole { row: rows.first, rows: u64::from(rows.count) }, out);
+            return out.close(op);
+        }
+        let mut data = [Buf::None; MAX_DEVICES];
+        let mut reads = 0;
+        for column in bits(self.data) {
+            data[column as usize] = if has(lost, column) {
+                let slot = self.log.get(rows.first, self.dev(stripe, column)).expect("the row has no hole");
+                Buf::Nv(slot)
+            } else {
+                let page = out.tmp(op, pages);
+                reads |= self.read_rows(op, stripe, rows, column, page, 0, out);
+                page
+            };
+        }
+        let (p, q, ready) = self.compute_parity(op, stripe, parity, &data, pages, reads, out);
+        for column in bits(parity) {
+            let src = if column == self.data.count_ones() { p } else { q };
+            self.write_rows(op, stripe, rows, column, src, ready, out);
+        }
+        out.close(op);
+    }
+
+    /// A member was lost meanwhile. Recovery reads data only, so it can be done again from the beginning.
+    pub(super) fn recover_stuck(&mut self, op: OpId, rows: Rows, out: &mut Out) {
+        self.stats.recovered_rows -= u64::from(rows.count);
+        out.restart(op);
+        out.again(op);
+    }
+
+    pub(super) fn recover_done(&mut self, rows: Rows, out: &mut Out) {
+        self.recovery.active -= 1;
+        self.intents.end(rows);
+        self.dirty |= self.all & !self.members.lost();
+        self.recover_more(out);
+    }
+
+    /// Writes rows of one column.
+    #[expect(clippy::too_many_arguments, reason = "a page's place, content and order are that many things")]
+    pub(super) fn write_rows(
+        &mut self,
+        op: OpId,
+        stripe: u64,
+        rows: Rows,
+        column: u32,
+        src: Buf,
+        after: u64,
+        out: &mut Out,
+    ) -> u64 {
+        if has(self.data, column) {
+            self.stats.data_writes += u64::from(rows.count);
+        } else {
+            self.stats.parity_writes += u64::from(rows.count);
+        }
+        let ext = destage_plan::Ext::new(self.dev(stripe, column), rows.first, rows.count as u16);
+        out.step(op, Step::Write { ext, src, fua: false }, after)
+    }
+}

@@ -1,0 +1,585 @@
+//! Writing a segment so that its rows stay consistent, or can be made so (specs §2.1, and the write hole).
+
+use destage_plan::{Buf, Dev, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step};
+
+use super::{Array, Next, ParityMethod, Part, Regime, Seg, Task, advance, bits, has};
+use crate::{Geometry, Level, MAX_DEVICES};
+
+/// A write of one segment.
+#[derive(Debug)]
+pub(super) struct WriteTask {
+    frag: FragId,
+    op: HostOp,
+    fua: bool,
+    seg: Seg,
+    part: Part,
+    /// Where the fragment begins in its stripe, in pages of the stripe's data.
+    begin: u32,
+    /// Rows of the segment that are written.
+    done: u32,
+    /// Rows that the present plan writes.
+    batch: u32,
+    /// The step after which they are written, if more rows follow.
+    join: u64,
+    /// The intents were begun.
+    begun: bool,
+    /// A write failed; the plan goes on when the loss is noted.
+    stuck: bool,
+    /// Slots whose pages were superseded.
+    freed: Vec<NvSlot>,
+}
+
+impl WriteTask {
+    pub(super) fn new(geometry: &Geometry, frag: &Frag, seg: Seg) -> Self {
+        let place = geometry.locate(frag.page);
+        Self {
+            frag: frag.id,
+            op: frag.op,
+            fua: frag.fua,
+            seg,
+            part: frag.sectors,
+            begin: u32::from(place.column) * geometry.chunk_pages() + place.row_in_chunk,
+            done: 0,
+            batch: 0,
+            join: 0,
+            begun: false,
+            stuck: false,
+            freed: Vec::new(),
+        }
+    }
+}
+
+impl WriteTask {
+    /// The bit of the step after which the next rows are to be planned.
+    pub(super) const fn batch_done(&self) -> u64 {
+        self.join
+    }
+}
+
+/// What is to be written, as far as planning needs it.
+#[derive(Clone, Copy)]
+struct What {
+    stripe: u64,
+    rows: Rows,
+    mask: u64,
+    part: Part,
+    fua: bool,
+}
+
+/// The pages of each column.
+type Pages = [Buf; MAX_DEVICES];
+
+impl Array {
+    pub(super) fn plan_write(&mut self, op: OpId, out: &mut Out) {
+        if !self.members.persisted() {
+            self.waiting.push(op);
+            return;
+        }
+        let broken = self.members.broken();
+        let geometry = &self.config.geometry;
+        let chunk = geometry.chunk_pages();
+        let Some(Task::Write(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a write") };
+        let seg = task.seg;
+        if task.stuck {
+            task.stuck = false;
+            if broken && self.lost_in(seg) {
+                out.restart(op);
+                self.next.push_back(Next::Fail { op });
+            } else {
+                out.forgive(op);
+            }
+            return;
+        }
+        if broken && self.lost_in(seg) {
+            self.next.push_back(Next::Fail { op });
+            return;
+        }
+        let Some(Task::Write(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a write") };
+        if !task.begun {
+            let full = self.intents.len() >= self.config.max_open_rows;
+            if full && (self.intents.ended() > 0 || self.clearing > 0) {
+                self.waiting.push(op);
+                if self.flushing.is_empty() && self.clearing == 0 {
+                    self.open_flush(None, out);
+                }
+                return;
+            }
+            task.begun = true;
+            if self.config.geometry.parity_columns() > 0 {
+                let row = geometry.row(seg.stripe, seg.first);
+                self.intents.begin(Rows::new(row, seg.rows));
+            }
+        }
+        let mut fresh = [Buf::None; MAX_DEVICES];
+        let first = seg.first + task.done;
+        for column in bits(seg.mask) {
+            fresh[column as usize] = match task.op {
+                HostOp::Write => Buf::Host { frag: task.frag, page: (column * chunk + first - task.begin) as u16 },
+                _ => Buf::Zero,
+            };
+        }
+        let (row, rows) = (geometry.row(seg.stripe, first), seg.rows - task.done);
+        let mut what = What {
+            stripe: seg.stripe,
+            rows: Rows::new(row, rows),
+            mask: seg.mask,
+            part: task.part,
+            fua: task.fua || self.config.regime == Regime::EveryWrite,
+        };
+        self.merged = Buf::None;
+        let trim = task.op == HostOp::Discard;
+        let columns = self.columns(what.stripe, what.rows);
+        let lost = self.data & !columns.live;
+        let batch = if lost == 0 || !self.needs_log() { rows } else { self.batch(rows, lost.count_ones()) };
+        what.rows.count = batch;
+        if let Some(Task::Write(task)) = self.task(op) {
+            task.batch = batch;
+        }
+        let planned = if self.config.geometry.level() == Level::Raid1 {
+            Some(self.plan_copies(op, what, fresh[0], trim, out))
+        } else if lost == 0 || self.parity() == 0 {
+            Some(self.plan_whole(op, what, fresh, trim, out))
+        } else {
+            self.plan_degraded(op, what, fresh, trim, out)
+        };
+        let Some(after) = planned else {
+            // There are no slots for the log. A flush frees some; if none is in use, others wait as this one does and one of them goes first.
+            self.waiting.push(op);
+            if self.flushing.is_empty() && self.clearing == 0 && self.intents.ended() > 0 {
+                self.open_flush(None, out);
+            }
+            return;
+        };
+        if batch < rows {
+            let join = out.step_notify(op, Step::Join, after);
+            if let Some(Task::Write(task)) = self.task(op) {
+                task.join = join;
+            }
+        } else {
+            self.next.push_back(Next::Finish { op, after, merged: self.merged });
+        }
+    }
+
+    /// Rows of a segment of which data is lost that one plan can write: an operation has 64 steps.
+    fn batch(&self, rows: u32, lost: u32) -> u32 {
+        let others = 2 * u32::from(self.config.geometry.members()) + 10;
+        (64_u32.saturating_sub(others) / (2 * lost)).clamp(1, rows)
+    }
+
+    /// Whether the segment cannot be written: its data is on members that are lost, or cannot be computed.
+    fn lost_in(&self, seg: Seg) -> bool {
+        let geometry = &self.config.geometry;
+        let columns = self.columns(seg.stripe, Rows::new(geometry.row(seg.stripe, seg.first), seg.rows));
+        let lost = self.all & !columns.live;
+        if self.parity() == 0 { lost & seg.mask != 0 } else { lost.count_ones() > u32::from(geometry.parity_columns()) }
+    }
+
+    /// The rest of a segment that is written in several batches.
+    pub(super) fn write_goes_on(&mut self, op: OpId, out: &mut Out) {
+        let Some(Task::Write(task)) = self.task(op) else { unreachable!("the operation is a write") };
+        task.done += task.batch;
+        task.join = 0;
+        out.restart(op);
+        self.plan_write(op, out);
+    }
+
+    /// Steps failed; their members are lost by now.
+    pub(super) fn write_stuck(&mut self, op: OpId, out: &mut Out) {
+        let Some(Task::Write(task)) = self.task(op) else { unreachable!("the operation is a write") };
+        if out.failed_read(op) {
+            // Nothing of the array was written yet.
+            out.restart(op);
+        } else {
+            task.stuck = true;
+        }
+        out.again(op);
+    }
+
+    pub(super) fn write_done(&mut self, op: OpId, task: &WriteTask, out: &mut Out) {
+        let seg = task.seg;
+        for slot in &task.freed {
+            self.slots.free(*slot);
+        }
+        let devs = self.config.geometry.devices(seg.stripe).iter().enumerate();
+        let touched = seg.mask | self.parity();
+        let devs =
+            devs.filter(|(column, _)| has(touched, *column as u32)).fold(0, |devs, (_, dev)| devs | 1_u64 << dev);
+        if !self.fua() {
+            self.dirty |= devs & !self.members.lost();
+        }
+        if task.begun && self.parity() != 0 {
+            self.intents.end(Rows::new(self.config.geometry.row(seg.stripe, seg.first), seg.rows));
+            self.free_needless_logs(out);
+            self.flush_exposed(out);
+            if !self.idle_timer {
+                self.idle_timer = true;
+                let at = out.now() + self.config.idle_flush;
+                out.timer(super::IDLE_TIMER, at);
+            }
+        }
+        self.wake(out);
+        self.try_clean(out);
+        self.next.push_back(Next::Ended { op });
+    }
+
+    /// RAID-1: every copy that can be written.
+    fn plan_copies(&mut self, op: OpId, what: What, fresh: Buf, trim: bool, out: &mut Out) -> u64 {
+        let columns = self.columns(what.stripe, what.rows);
+        let targets = columns.live | columns.sink;
+        let pages = what.rows.count as u16;
+        let mut ready = 0;
+        if targets.count_ones() > 1 {
+            ready |= Self::intent(op, what.rows, 0, out);
+        }
+        let mut page = fresh;
+        if let Some(sectors) = what.part {
+            let old = out.tmp(op, 1);
+            let read = self.read_column(op, what, columns.live.trailing_zeros(), old, 0, out);
+            page = out.tmp(op, 1);
+            self.merged = page;
+            ready |= out.step(op, Step::Merge { old, new: fresh, sectors, dst: page }, read);
+        }
+        let mut done = 0;
+        for column in bits(targets) {
+            done |= self.write_column(op, what, column, page, trim, ready, out);
+        }
+        debug_assert!(pages > 0);
+        self.settle(op, what, targets, trim, done, out)
+    }
+
+    /// All data of the rows is live; parity may be lost.
+    fn plan_whole(&mut self, op: OpId, what: What, mut fresh: Pages, trim: bool, out: &mut Out) -> u64 {
+        let columns = self.columns(what.stripe, what.rows);
+        let targets = columns.live | columns.sink;
+        let parity = self.parity() & targets;
+        let pages = what.rows.count as u16;
+        let intent = if parity == 0 { 0 } else { Self::intent(op, what.rows, 0, out) };
+        if trim {
+            let done = bits(targets & (what.mask | parity))
+                .fold(0, |done, column| done | self.write_column(op, what, column, Buf::Zero, true, intent, out));
+            return self.settle(op, what, targets, true, done, out);
+        }
+        let written = what.mask.count_ones();
+        let total = self.data.count_ones();
+        let full = what.mask == self.data && what.part.is_none();
+        // A parity that is being filled holds nothing to modify.
+        let rmw = parity & columns.sink == 0 && {
+            let rmw = written + parity.count_ones();
+            let rcw = total - written + u32::from(what.part.is_some());
+            match self.config.parity {
+                ParityMethod::Min => rmw < rcw,
+                ParityMethod::Rmw => true,
+                ParityMethod::Rcw => false,
+                ParityMethod::Disksim => 2 * written < total,
+            }
+        };
+        let mut reads = intent;
+        let mut old = [Buf::None; MAX_DEVICES];
+        let modify = parity != 0 && !full && rmw;
+        let read = match (parity != 0, full, modify) {
+            (false, ..) | (_, true, _) => 0,
+            (_, _, true) => what.mask | parity,
+            (_, _, false) => self.data & !what.mask,
+        } | if what.part.is_some() { what.mask } else { 0 };
+        for column in bits(read) {
+            old[column as usize] = out.tmp(op, pages);
+            reads |= self.read_column(op, what, column, old[column as usize], 0, out);
+        }
+        let mut ready = reads;
+        if let Some(sectors) = what.part {
+            let column = what.mask.trailing_zeros() as usize;
+            let dst = out.tmp(op, 1);
+            ready |= out.step(op, Step::Merge { old: old[column], new: fresh[column], sectors, dst }, reads);
+            (fresh[column], self.merged) = (dst, dst);
+        }
+        let (p, q);
+        if parity == 0 {
+            (p, q) = (Buf::None, Buf::None);
+        } else if modify {
+            self.stats.rmw_writes += 1;
+            (p, q, ready) = self.modify_parity(op, what, parity, &fresh, &old, ready, out);
+        } else {
+            if full {
+                self.stats.full_writes += 1;
+            } else {
+                self.stats.rcw_writes += 1;
+            }
+            for column in bits(self.data & !what.mask) {
+                fresh[column as usize] = old[column as usize];
+            }
+            (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, pages, ready, out);
+        }
+        self.write_columns(op, what, targets, &fresh, p, q, ready, out)
+    }
+
+    /// Data of the rows is lost. It is computed unless it is written, kept in the NVRAM while the rows may be torn, and
+    /// the parity computed anew. `None` if the NVRAM has no room.
+    fn plan_degraded(&mut self, op: OpId, what: What, mut fresh: Pages, trim: bool, out: &mut Out) -> Option<u64> {
+        let columns = self.columns(what.stripe, what.rows);
+        let targets = columns.live | columns.sink;
+        let parity = self.parity() & targets;
+        let pages = what.rows.count as u16;
+        let lost = self.data & !columns.live;
+        let kept = if what.part.is_some() { 0 } else { what.mask };
+        let slots = lost.count_ones() as usize * what.rows.count as usize;
+        // The note of the members' states needs two.
+        if parity != 0 && self.slots.available() < slots + 3 {
+            return None;
+        }
+        self.stats.degraded_writes += 1;
+        let mut reads = 0;
+        let mut old = fresh;
+        let unknown = lost & !kept;
+        let wanted = if unknown == 0 { self.data & !kept } else { self.data | self.equations(columns.live, lost) };
+        for column in bits(wanted & columns.live) {
+            old[column as usize] = out.tmp(op, pages);
+            reads |= self.read_column(op, what, column, old[column as usize], 0, out);
+        }
+        let mut ready = reads;
+        if unknown != 0 {
+            bits(lost).for_each(|column| old[column as usize] = Buf::None);
+            ready |= self.compute_lost(op, what.stripe, &mut old, lost, columns.live, pages, reads, out);
+        }
+        if let Some(sectors) = what.part {
+            let column = what.mask.trailing_zeros() as usize;
+            let dst = out.tmp(op, 1);
+            ready |= out.step(op, Step::Merge { old: old[column], new: fresh[column], sectors, dst }, ready);
+            (fresh[column], self.merged) = (dst, dst);
+        }
+        for column in bits(self.data & !what.mask) {
+            fresh[column as usize] = old[column as usize];
+        }
+        if parity != 0 {
+            ready |= self.log_lost(op, what, lost, &fresh, ready, out);
+            ready |= Self::intent(op, what.rows, ready, out);
+        }
+        if trim {
+            let done = bits(targets & (what.mask | parity))
+                .fold(0, |done, column| done | self.write_column(op, what, column, Buf::Zero, true, ready, out));
+            return Some(self.settle(op, what, targets, true, done, out));
+        }
+        let (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, pages, ready, out);
+        Some(self.write_columns(op, what, targets, &fresh, p, q, ready, out))
+    }
+
+    /// Puts the lost data pages of the rows, as they will be, into the NVRAM; the mask of the steps.
+    fn log_lost(&mut self, op: OpId, what: What, lost: u64, fresh: &Pages, after: u64, out: &mut Out) -> u64 {
+        let mut puts = 0;
+        for column in bits(lost) {
+            let dev = self.dev(what.stripe, column);
+            for (index, row) in what.rows.iter().enumerate() {
+                if !has(what.mask, column) && self.log.get(row, dev).is_some() {
+                    continue;
+                }
+                let slot = self.slots.alloc().expect("the caller has counted the slots");
+                let (superseded, tag) = self.log.put(row, dev, slot);
+                let src = advance(fresh[column as usize], index as u16);
+                let put = out.step(op, Step::NvPut { slot, tag, src }, after);
+                puts |= put;
+                if let Some(superseded) = superseded {
+                    let slots = out.list(op, &[Buf::Nv(superseded)]);
+                    puts |= out.step(op, Step::NvFree { slots }, put);
+                    if let Some(Task::Write(task)) = self.task(op) {
+                        task.freed.push(superseded);
+                    }
+                }
+            }
+        }
+        puts
+    }
+
+    fn intent(op: OpId, rows: Rows, after: u64, out: &mut Out) -> u64 {
+        let rows = out.rows(op, &[rows]);
+        out.step(op, Step::Intent { rows, set: true }, after)
+    }
+
+    fn read_column(&mut self, op: OpId, what: What, column: u32, dst: Buf, after: u64, out: &mut Out) -> u64 {
+        self.read_rows(op, what.stripe, what.rows, column, dst, after, out)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a page's place, content and order are that many things")]
+    fn write_column(
+        &mut self,
+        op: OpId,
+        what: What,
+        column: u32,
+        src: Buf,
+        trim: bool,
+        after: u64,
+        out: &mut Out,
+    ) -> u64 {
+        let pages = what.rows.count as u16;
+        let ext = destage_plan::Ext::new(self.dev(what.stripe, column), what.rows.first, pages);
+        if has(self.data, column) {
+            self.stats.data_writes += u64::from(pages);
+        } else {
+            self.stats.parity_writes += u64::from(pages);
+        }
+        out.step(op, if trim { Step::Trim { ext } } else { Step::Write { ext, src, fua: what.fua } }, after)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
+    fn write_columns(
+        &mut self,
+        op: OpId,
+        what: What,
+        targets: u64,
+        fresh: &Pages,
+        p: Buf,
+        q: Buf,
+        after: u64,
+        out: &mut Out,
+    ) -> u64 {
+        let mut done = 0;
+        for column in bits(targets & what.mask) {
+            done |= self.write_column(op, what, column, fresh[column as usize], false, after, out);
+        }
+        for column in bits(targets & self.parity()) {
+            let src = if column == self.data.count_ones() { p } else { q };
+            done |= self.write_column(op, what, column, src, false, after, out);
+        }
+        // Nothing to write: everything is lost but what the parity, now in the NVRAM, does not need.
+        self.settle(op, what, targets, false, if done == 0 { after } else { done }, out)
+    }
+
+    /// What must follow the writes before they may be acknowledged: a trim cannot carry FUA.
+    fn settle(&mut self, op: OpId, what: What, targets: u64, trim: bool, done: u64, out: &mut Out) -> u64 {
+        if !trim || !what.fua {
+            return done;
+        }
+        bits(targets & (what.mask | self.parity())).fold(done, |after, column| {
+            let dev: Dev = self.dev(what.stripe, column);
+            after | out.step(op, Step::FlushDev { dev }, done)
+        })
+    }
+
+    /// New parity from the old one and what changes.
+    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
+    fn modify_parity(
+        &mut self,
+        op: OpId,
+        what: What,
+        parity: u64,
+        fresh: &Pages,
+        old: &Pages,
+        ready: u64,
+        out: &mut Out,
+    ) -> (Buf, Buf, u64) {
+        let pages = what.rows.count as u16;
+        let p_column = self.data.count_ones() as usize;
+        let (has_p, has_q) = (has(parity, p_column as u32), has(parity, p_column as u32 + 1));
+        let mut done = ready;
+        let mut list = [Buf::None; 2 * MAX_DEVICES + 1];
+        let mut delta = Buf::None;
+        let single = what.mask.is_power_of_two();
+        if has_q && single {
+            let column = what.mask.trailing_zeros() as usize;
+            delta = out.tmp(op, pages);
+            let both = [old[column], fresh[column]];
+            // The new page may be zeros.
+            let srcs = out.list(op, if fresh[column] == Buf::Zero { &both[..1] } else { &both });
+            done |= out.step(op, Step::Xor { srcs, pages, dst: delta }, ready);
+        }
+        let mut new_p = Buf::None;
+        if has_p {
+            new_p = out.tmp(op, pages);
+            let mut n = 0;
+            let mut push = |buf| {
+                if buf != Buf::Zero {
+                    list[n] = buf;
+                    n += 1;
+                }
+            };
+            push(old[p_column]);
+            if delta == Buf::None {
+                bits(what.mask).for_each(|column| {
+                    push(old[column as usize]);
+                    push(fresh[column as usize]);
+                });
+            } else {
+                push(delta);
+            }
+            let srcs = out.list(op, &list[..n]);
+            done |= out.step(op, Step::Xor { srcs, pages, dst: new_p }, done);
+        }
+        let mut new_q = Buf::None;
+        if has_q {
+            new_q = out.tmp(op, pages);
+            let old_q = old[p_column + 1];
+            if single {
+                let b =
+                    crate::field::pow2(self.config.geometry.exponent(what.stripe, what.mask.trailing_zeros() as u8));
+                let step = Step::Gf { a: 1, x: old_q, b, y: delta, pages, dst: new_q };
+                done |= out.step(op, step, done);
+            } else {
+                let (before, after) = (out.tmp(op, pages), out.tmp(op, pages));
+                let computed = self.syndromes(op, what.stripe, old, what.mask, pages, Buf::None, before, ready, out)
+                    | self.syndromes(op, what.stripe, fresh, what.mask, pages, Buf::None, after, ready, out);
+                let srcs = out.list(op, &[old_q, before, after]);
+                done |= out.step(op, Step::Xor { srcs, pages, dst: new_q }, ready | computed);
+            }
+        }
+        (new_p, new_q, done)
+    }
+
+    /// Parity of all data columns.
+    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
+    pub(super) fn compute_parity(
+        &mut self,
+        op: OpId,
+        stripe: u64,
+        parity: u64,
+        data: &Pages,
+        pages: u16,
+        ready: u64,
+        out: &mut Out,
+    ) -> (Buf, Buf, u64) {
+        let p_column = self.data.count_ones();
+        let (mut p, mut q) = (Buf::None, Buf::None);
+        if has(parity, p_column) {
+            p = out.tmp(op, pages);
+        }
+        if has(parity, p_column + 1) {
+            q = out.tmp(op, pages);
+        }
+        if parity == 0 {
+            return (p, q, ready);
+        }
+        let done = self.syndromes(op, stripe, data, self.data, pages, p, q, ready, out);
+        (p, q, ready | done)
+    }
+
+    /// P, Q or both of some columns, as if the others were zeros.
+    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
+    pub(super) fn syndromes(
+        &self,
+        op: OpId,
+        stripe: u64,
+        data: &Pages,
+        mask: u64,
+        pages: u16,
+        p: Buf,
+        q: Buf,
+        after: u64,
+        out: &mut Out,
+    ) -> u64 {
+        let mut list = [Buf::Zero; 2 * MAX_DEVICES + 1];
+        if q == Buf::None {
+            let mut n = 0;
+            for column in bits(mask) {
+                if data[column as usize] != Buf::Zero {
+                    list[n] = data[column as usize];
+                    n += 1;
+                }
+            }
+            let srcs = out.list(op, &list[..n]);
+            return out.step(op, Step::Xor { srcs, pages, dst: p }, after);
+        }
+        let geometry = &self.config.geometry;
+        for column in bits(mask) {
+            list[geometry.exponent(stripe, column as u8) as usize] = data[column as usize];
+        }
+        let srcs = out.list(op, &list[..usize::from(geometry.slots())]);
+        out.step(op, Step::Pq { srcs, pages, p, q }, after)
+    }
+}

@@ -1,0 +1,433 @@
+//! Where the pages of an array lie (specs §2), as Linux md places them (`drivers/md/raid5.c`).
+//!
+//! * A *row* is a page number on the members; all members' pages of that number belong to it. A *stripe* is `chunk` rows.
+//! * A *column* is a part that a device plays in a stripe: `0..k` hold data, `k..n` parity (P, then Q).
+//! * Which device plays which part repeats after at most `n` stripes, so it is looked up, not computed.
+
+use crate::layout::{Layout, Level, Names};
+
+/// The most devices that an array can have.
+pub const MAX_DEVICES: usize = 32;
+
+/// Why an array of this shape cannot be. Each says which key to change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// Too few or too many devices.
+    #[error("array.devices = {devices} is not between {} and {MAX_DEVICES} ({level})", level.min_devices())]
+    Devices {
+        /// The level asked for.
+        level: Level,
+        /// The devices given.
+        devices: u32,
+    },
+    /// A level that has only one way to place pages was given a layout.
+    #[error("array.layout = {layout}, but {level} has no layouts; leave it out")]
+    NoLayouts {
+        /// The level asked for.
+        level: Level,
+        /// The layout given.
+        layout: Layout,
+    },
+    /// A layout of another level.
+    #[error("array.layout = {layout} is not one of {level}: {}", Names(level.layouts()))]
+    Layout {
+        /// The level asked for.
+        level: Level,
+        /// The layout given.
+        layout: Layout,
+    },
+    /// An empty chunk.
+    #[error("array.chunk-pages = 0 is not between 1 and {}", u32::MAX)]
+    Chunk,
+    /// Members that hold no stripe.
+    #[error("array.member-pages = {member_pages} is less than one chunk (array.chunk-pages = {chunk_pages})")]
+    TooSmall {
+        /// Pages per member given.
+        member_pages: u64,
+        /// Pages per chunk given.
+        chunk_pages: u32,
+    },
+    /// More pages than can be numbered.
+    #[error(
+        "array.member-pages = {member_pages} on {data_columns} data devices are more than 2^64 - 1 pages; use fewer"
+    )]
+    TooLarge {
+        /// Pages per member given.
+        member_pages: u64,
+        /// Devices' worth of data.
+        data_columns: u32,
+    },
+}
+
+/// Where a page of data lies, whatever the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The stripe.
+    pub stripe: u64,
+    /// The page in its chunk.
+    pub row_in_chunk: u32,
+    /// The data column.
+    pub column: u8,
+}
+
+/// Which device plays which part in a stripe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StripeMap {
+    /// Column to device.
+    devices: [u8; MAX_DEVICES],
+    /// Device to column.
+    columns: [u8; MAX_DEVICES],
+    /// Data column to exponent.
+    exponents: [u8; MAX_DEVICES],
+    /// How many of the first two, and of the third, mean something.
+    lengths: (u8, u8),
+}
+
+impl StripeMap {
+    /// The device of each column: data, then parity (P, then Q), with RAID-1 the copies.
+    #[inline]
+    pub fn devices(&self) -> &[u8] {
+        &self.devices[..usize::from(self.lengths.0)]
+    }
+
+    /// The column of each device.
+    #[inline]
+    pub fn columns(&self) -> &[u8] {
+        &self.columns[..usize::from(self.lengths.0)]
+    }
+
+    /// The exponent i of each data column's coefficient gⁱ in Q. Empty unless the level is RAID-6.
+    #[inline]
+    pub fn exponents(&self) -> &[u8] {
+        &self.exponents[..usize::from(self.lengths.1)]
+    }
+}
+
+/// The shape of an array. Pages are the unit throughout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    level: Level,
+    layout: Option<Layout>,
+    devices: u8,
+    data: u8,
+    slots: u8,
+    chunk: u32,
+    stripes: u64,
+    /// The map of stripe s is the one at s mod their number.
+    maps: Box<[StripeMap]>,
+}
+
+impl Geometry {
+    /// An array of `level` over `devices` members.
+    ///
+    /// Without a `layout` it is md's default of the level. RAID-1 has chunks of one page, whatever `chunk_pages` says. What
+    /// remains of `member_pages` after the last whole chunk is not used, as with md.
+    pub fn new(
+        level: Level,
+        layout: Option<Layout>,
+        devices: u32,
+        chunk_pages: u32,
+        member_pages: u64,
+    ) -> Result<Self, GeometryError> {
+        if !(level.min_devices()..=MAX_DEVICES as u32).contains(&devices) {
+            return Err(GeometryError::Devices { level, devices });
+        }
+        if let Some(layout) = layout
+            && !level.layouts().contains(&layout)
+        {
+            return Err(match level.layouts() {
+                [] => GeometryError::NoLayouts { level, layout },
+                _ => GeometryError::Layout { level, layout },
+            });
+        }
+        if chunk_pages == 0 {
+            return Err(GeometryError::Chunk);
+        }
+        let chunk = if level == Level::Raid1 { 1 } else { chunk_pages };
+        let stripes = member_pages / u64::from(chunk);
+        if stripes == 0 {
+            return Err(GeometryError::TooSmall { member_pages, chunk_pages: chunk });
+        }
+        let data_columns = match level {
+            Level::Raid0 => devices,
+            Level::Raid1 => 1,
+            Level::Raid4 | Level::Raid5 => devices - 1,
+            Level::Raid6 => devices - 2,
+        };
+        if member_pages.checked_mul(u64::from(data_columns)).is_none() {
+            return Err(GeometryError::TooLarge { member_pages, data_columns });
+        }
+        let layout = layout.or(level.default_layout()).map(|layout| layout.on(level));
+        let n = devices as u8;
+        let maps = match (level, layout) {
+            (Level::Raid4 | Level::Raid5 | Level::Raid6, Some(layout)) => {
+                let rule = Rule::of(layout, level == Level::Raid6, n);
+                (0..rule.period()).map(|stripe| rule.map(stripe)).collect()
+            }
+            _ => Box::from([in_order(n)]),
+        };
+        let slots = match layout {
+            _ if level != Level::Raid6 => 0,
+            Some(Layout::DdfZeroRestart | Layout::DdfNRestart | Layout::DdfNContinue) => n,
+            _ => n - 2,
+        };
+        Ok(Self { level, layout, devices: n, data: data_columns as u8, slots, chunk, stripes, maps })
+    }
+
+    /// The level.
+    #[inline]
+    pub const fn level(&self) -> Level {
+        self.level
+    }
+
+    /// The layout; `None` for RAID-0 and RAID-1, which have no choice.
+    #[inline]
+    pub const fn layout(&self) -> Option<Layout> {
+        self.layout
+    }
+
+    /// Members, n.
+    #[inline]
+    pub const fn members(&self) -> u8 {
+        self.devices
+    }
+
+    /// Data columns of a stripe, k; 1 for RAID-1.
+    #[inline]
+    pub const fn data_columns(&self) -> u8 {
+        self.data
+    }
+
+    /// Columns beside the data, n − k: P, Q, or the further copies of RAID-1. As many devices can be lost.
+    #[inline]
+    pub const fn parity_columns(&self) -> u8 {
+        self.devices - self.data
+    }
+
+    /// Pages in a chunk.
+    #[inline]
+    pub const fn chunk_pages(&self) -> u32 {
+        self.chunk
+    }
+
+    /// Pages used on each member: whole chunks.
+    #[inline]
+    pub const fn member_pages(&self) -> u64 {
+        self.stripes * self.chunk as u64
+    }
+
+    /// Stripes.
+    #[inline]
+    pub const fn stripes(&self) -> u64 {
+        self.stripes
+    }
+
+    /// Pages that a host can address.
+    #[inline]
+    pub const fn data_pages(&self) -> u64 {
+        self.member_pages() * self.data as u64
+    }
+
+    /// Slots of the Q syndrome: the exponents are below it. k, but n with the DDF layouts, which count P and Q as gaps; 0
+    /// without Q.
+    #[inline]
+    pub const fn slots(&self) -> u8 {
+        self.slots
+    }
+
+    /// Where `page` lies. It must be below [`data_pages`](Self::data_pages).
+    #[inline]
+    pub fn locate(&self, page: u64) -> Place {
+        debug_assert!(page < self.data_pages(), "page {page} of {}", self.data_pages());
+        let (chunk, data) = (u64::from(self.chunk), u64::from(self.data));
+        let number = page / chunk;
+        Place { stripe: number / data, row_in_chunk: (page % chunk) as u32, column: (number % data) as u8 }
+    }
+
+    /// The page at a place, the inverse of [`locate`](Self::locate).
+    #[inline]
+    pub fn page_of(&self, Place { stripe, row_in_chunk, column }: Place) -> u64 {
+        debug_assert!(stripe < self.stripes && row_in_chunk < self.chunk && column < self.data);
+        (stripe * u64::from(self.data) + u64::from(column)) * u64::from(self.chunk) + u64::from(row_in_chunk)
+    }
+
+    /// The page number on every member of a page of a stripe.
+    #[inline]
+    pub const fn row(&self, stripe: u64, row_in_chunk: u32) -> u64 {
+        stripe * self.chunk as u64 + row_in_chunk as u64
+    }
+
+    /// The stripe of a row and the page in its chunk, the inverse of [`row`](Self::row).
+    #[inline]
+    pub const fn stripe_of(&self, row: u64) -> (u64, u32) {
+        let chunk = self.chunk as u64;
+        (row / chunk, (row % chunk) as u32)
+    }
+
+    /// Who plays which part in `stripe`: everything below in one look-up.
+    #[inline]
+    pub fn map(&self, stripe: u64) -> &StripeMap {
+        &self.maps[(stripe % self.maps.len() as u64) as usize]
+    }
+
+    /// The device of each column of `stripe`: data, then parity (P, then Q), with RAID-1 the copies.
+    #[inline]
+    pub fn devices(&self, stripe: u64) -> &[u8] {
+        self.map(stripe).devices()
+    }
+
+    /// The device of a column of `stripe`.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    #[inline]
+    pub fn device(&self, stripe: u64, column: u8) -> u8 {
+        self.map(stripe).devices()[usize::from(column)]
+    }
+
+    /// The column of a device in `stripe`.
+    ///
+    /// # Panics
+    /// If there is no such device.
+    #[inline]
+    pub fn column(&self, stripe: u64, device: u8) -> u8 {
+        self.map(stripe).columns()[usize::from(device)]
+    }
+
+    /// The exponent i of a data column's coefficient gⁱ in the Q of `stripe`.
+    ///
+    /// # Panics
+    /// If the level is not RAID-6, or there is no such data column.
+    #[inline]
+    pub fn exponent(&self, stripe: u64, column: u8) -> u32 {
+        u32::from(self.map(stripe).exponents()[usize::from(column)])
+    }
+}
+
+/// Every column on the device of its number: RAID-0 and RAID-1.
+fn in_order(devices: u8) -> StripeMap {
+    let mut map = StripeMap {
+        devices: [0; MAX_DEVICES],
+        columns: [0; MAX_DEVICES],
+        exponents: [0; MAX_DEVICES],
+        lengths: (devices, 0),
+    };
+    for device in 0..devices {
+        map.devices[usize::from(device)] = device;
+        map.columns[usize::from(device)] = device;
+    }
+    map
+}
+
+/// Where P is in stripe s.
+#[derive(Clone, Copy)]
+enum P {
+    /// On this device.
+    At(u8),
+    /// On the last device of the ring in stripe 0, then moving down.
+    Down,
+    /// On the first device in stripe 0, then moving up.
+    Up,
+}
+
+/// Where Q is, seen from P.
+#[derive(Clone, Copy)]
+enum Q {
+    /// Nowhere.
+    None,
+    /// On the next device around.
+    AfterP,
+    /// On the device before, around.
+    BeforeP,
+    /// On the last device.
+    Last,
+}
+
+/// How a layout places parity and data.
+#[derive(Clone, Copy)]
+struct Rule {
+    devices: u8,
+    /// P moves, and data follows it, over the first so many devices.
+    ring: u8,
+    p: P,
+    q: Q,
+    /// The pattern of stripe s is that of stripe s + shift.
+    shift: u8,
+    /// Data begins after P and goes around, not on the first device.
+    data_follows_p: bool,
+    /// P and Q take numbers in the syndrome, and it begins on the first device.
+    ddf: bool,
+}
+
+impl Rule {
+    fn of(layout: Layout, with_q: bool, devices: u8) -> Self {
+        let q = if with_q { Q::AfterP } else { Q::None };
+        let rotating = Self { devices, ring: devices, p: P::Down, q, shift: 0, data_follows_p: false, ddf: false };
+        // The layouts of RAID-5, with Q apart.
+        let five = Self { ring: devices - 1, q: Q::Last, ..rotating };
+        match layout {
+            Layout::LeftAsymmetric => rotating,
+            Layout::RightAsymmetric => Self { p: P::Up, ..rotating },
+            Layout::LeftSymmetric => Self { data_follows_p: true, ..rotating },
+            Layout::RightSymmetric => Self { p: P::Up, data_follows_p: true, ..rotating },
+            Layout::ParityFirst => Self { p: P::At(0), ..rotating },
+            Layout::ParityLast => Self { p: P::At(devices - 1 - u8::from(with_q)), ..rotating },
+            Layout::DdfZeroRestart => Self { p: P::Up, ddf: true, ..rotating },
+            // Stripe 0 has P and Q on the last two devices, where left-asymmetric has them in stripe 1.
+            Layout::DdfNRestart => Self { shift: 1, ddf: true, ..rotating },
+            Layout::DdfNContinue => Self { q: Q::BeforeP, data_follows_p: true, ddf: true, ..rotating },
+            Layout::LeftAsymmetric6 => five,
+            Layout::RightAsymmetric6 => Self { p: P::Up, ..five },
+            Layout::LeftSymmetric6 => Self { data_follows_p: true, ..five },
+            Layout::RightSymmetric6 => Self { p: P::Up, data_follows_p: true, ..five },
+            Layout::ParityFirst6 => Self { p: P::At(0), ..five },
+        }
+    }
+
+    /// Stripes after which the pattern repeats.
+    const fn period(self) -> u8 {
+        match self.p {
+            P::At(_) => 1,
+            P::Down | P::Up => self.ring,
+        }
+    }
+
+    /// The pattern of a stripe below the period.
+    fn map(self, stripe: u8) -> StripeMap {
+        let n = self.devices;
+        let step = (stripe + self.shift) % self.ring;
+        let p = match self.p {
+            P::At(device) => device,
+            P::Down => self.ring - 1 - step,
+            P::Up => step,
+        };
+        let q = match self.q {
+            Q::None => None,
+            Q::AfterP => Some((p + 1) % n),
+            Q::BeforeP => Some((p + n - 1) % n),
+            Q::Last => Some(n - 1),
+        };
+        let holds_data = |device: &u8| *device != p && Some(*device) != q;
+        let mut map = in_order(n);
+
+        let first = if self.data_follows_p { p + 1 } else { 0 };
+        let data = (0..self.ring).map(|i| (first + i) % self.ring).filter(holds_data);
+        for (column, device) in (0_u8..).zip(data.chain([p]).chain(q)) {
+            map.devices[usize::from(column)] = device;
+            map.columns[usize::from(device)] = column;
+        }
+
+        if let Some(q) = q {
+            // md's syndrome takes the data devices in ascending order from the one after Q, around; DDF's all devices in order.
+            let first = if self.ddf { 0 } else { q + 1 };
+            let around = (0..n).map(|i| (first + i) % n);
+            for (exponent, device) in (0_u8..).zip(around.filter(|device| self.ddf || holds_data(device))) {
+                if holds_data(&device) {
+                    map.exponents[usize::from(map.columns[usize::from(device)])] = exponent;
+                }
+            }
+            map.lengths.1 = n - 2;
+        }
+        map
+    }
+}
