@@ -26,6 +26,9 @@ pub enum CacheConfigError {
     /// No pages, or more than can be told apart.
     #[error("a cache of {0} pages: it must hold between 1 and {max}", max = u32::MAX - 1)]
     Pages(u64),
+    /// A device that masks of devices have no bit for.
+    #[error("device {0} cannot be a cache: devices are numbered below 64")]
+    Device(u8),
     /// Sets of no pages.
     #[error("the sets of a cache must hold at least one page")]
     Ways,
@@ -69,6 +72,9 @@ impl Frames {
     pub(crate) fn new(config: CacheConfig) -> Result<Self, CacheConfigError> {
         if config.pages == 0 || config.pages >= u64::from(u32::MAX) {
             return Err(CacheConfigError::Pages(config.pages));
+        }
+        if config.dev.0 >= 64 {
+            return Err(CacheConfigError::Device(config.dev.0));
         }
         if config.ways == 0 {
             return Err(CacheConfigError::Ways);

@@ -15,7 +15,7 @@ const READ_PAGES: u16 = 16;
 /// Pages that one operation writes to the cache.
 const FILL_PAGES: usize = 32;
 
-/// Pages by what the cache had of them (specs §0.3).
+/// Pages by what the cache had of them (specs §0.3). Counted when planned: what is planned anew since a device was lost counts again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// Read from the cache.
@@ -150,8 +150,6 @@ impl WriteThrough {
         match self.work[op.index()].kind.expect("the operation is known") {
             Kind::Read { frag, from, pages } => {
                 if self.read(op, &frag, from, pages, out).is_err() {
-                    self.release(op, Frames::undone);
-                    out.restart(op);
                     for seg in self.array.segments(frag.page + u64::from(from), pages) {
                         let claim = self.array.claim_read_seg(seg);
                         let part = out.open(Class::Read, Some(claim), Some(frag.id));
@@ -175,38 +173,45 @@ impl WriteThrough {
 
     /// Reads what the cache has from it, the rest from the array and into the cache.
     fn read(&mut self, op: OpId, frag: &Frag, from: u16, pages: u16, out: &mut Out) -> Result<(), Degraded> {
+        // Hits are pinned before misses look for frames: theirs are not to be taken.
+        let mut hits = [None; READ_PAGES as usize];
+        for page in 0..pages {
+            hits[usize::from(page)] = self.frames.get(frag.page + u64::from(from + page));
+        }
+        let runs = || hits[..usize::from(pages)].chunk_by(|a, b| a.is_some() == b.is_some());
+        let mut page = frag.page + u64::from(from);
+        for run in runs() {
+            if run[0].is_none() {
+                self.array.check_whole(page, run.len() as u16)?;
+            }
+            page += run.len() as u64;
+        }
         let whole = if frag.sectors.is_some() { out.tmp(op, 1) } else { frag.host(0) };
         let at = |page: u16| match whole {
             Buf::Host { frag, .. } => Buf::Host { frag, page },
             tmp => tmp,
         };
         let mut done = 0;
-        let mut miss = from;
-        let (mut hits, mut misses) = (0, 0);
-        for page in from..=from + pages {
-            let last = page == from + pages;
-            let frame = if last { None } else { self.frames.get(frag.page + u64::from(page)) };
-            if frame.is_none() && !last {
-                continue;
-            }
-            if miss < page {
-                let first = frag.page + u64::from(miss);
-                let read = self.array.plan_read(op, first, page - miss, at(miss), out)?;
-                for page in miss..page {
-                    self.fill_after_read(op, frag, page, at(page), read, out);
-                }
-                misses += u64::from(page - miss);
-                done |= read;
-            }
-            miss = page + 1;
-            if let Some(frame) = frame {
+        for page in from..from + pages {
+            if let Some(frame) = hits[usize::from(page - from)] {
                 self.hit(op, frame, page);
                 done |= out.step(op, Step::Read { ext: self.frames.ext(frame), dst: at(page) }, 0);
-                hits += 1;
+                self.stats.read_hits += 1;
             }
         }
-        self.stats.read_hits += hits;
-        self.stats.read_misses += misses;
+        let mut page = from;
+        for run in runs() {
+            let len = run.len() as u16;
+            if run[0].is_none() {
+                let read = self.array.plan_read(op, frag.page + u64::from(page), len, at(page), out)?;
+                for page in page..page + len {
+                    self.fill_after_read(op, frag, page, at(page), read, out);
+                }
+                self.stats.read_misses += u64::from(len);
+                done |= read;
+            }
+            page += len;
+        }
         finish_read(op, frag, whole, pages, done, out);
         Ok(())
     }
@@ -333,6 +338,8 @@ impl WriteThrough {
         let Some(Kind::Write { frag, seg, left, .. }) = self.work[op.index()].kind else {
             unreachable!("the operation is a write")
         };
+        // A frame that was to be filled was not.
+        self.release(op, Frames::undone);
         self.work[op.index()].kind = Some(Kind::Write { frag, seg, left: left.max(1), ok: false });
         self.part_done(op, out);
     }
@@ -380,6 +387,9 @@ impl Controller for WriteThrough {
                     self.release(op, Frames::undone);
                     if let Some(Kind::Fill { .. }) = self.work[op.index()].kind {
                         out.abandon(op);
+                    } else if !out.failed_read(op) {
+                        // The pages were read, and acknowledged; what failed would have filled the cache.
+                        out.forgive(op);
                     } else {
                         out.restart(op);
                         out.again(op);

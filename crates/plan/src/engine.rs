@@ -109,15 +109,20 @@ impl<C: Controller> Engine<C> {
         self.pump();
     }
 
-    /// Takes a request of the host. It may be submitted before the controller is ready; it waits then.
+    /// Takes a request of the host. It may be submitted before the controller is ready, and waits then; if the controller does not start,
+    /// it fails. The range of a flush means nothing.
     pub fn submit(&mut self, now: Nanos, asked: HostRequest) -> Result<(), RangeError> {
-        self.shape.check(asked.offset, asked.len)?;
+        let flush = asked.op == HostOp::Flush;
+        if !flush {
+            self.shape.check(asked.offset, asked.len)?;
+        }
         self.out.now = now;
-        if asked.len == 0 && asked.op != HostOp::Flush {
+        if asked.len == 0 && !flush {
             self.notices.extend([Notice::Acked { tag: asked.tag, ok: true }, Notice::Released { tag: asked.tag }]);
             return Ok(());
         }
-        let request = Request { asked, unsplit: asked.len, pages: 0, frags: 0, ok: true, acked: false };
+        let unsplit = if flush { 0 } else { asked.len };
+        let request = Request { asked, unsplit, pages: 0, frags: 0, ok: true, acked: false };
         let id = if let Some(id) = self.free_requests.pop() {
             self.requests[id as usize] = request;
             id
@@ -245,7 +250,10 @@ impl<C: Controller> Engine<C> {
     }
 
     fn pump(&mut self) {
+        let mut turns = 0_u32;
         loop {
+            turns += 1;
+            debug_assert!(turns < 1_000_000, "the controller goes round in circles:\n{:?}", self.out);
             self.count_ops();
             while let Some((frag, pages, ok)) = self.out.acks.pop_front() {
                 self.ack(frag, pages, ok);
@@ -288,6 +296,13 @@ impl<C: Controller> Engine<C> {
 
     /// Makes the next fragment, if there is room for it; whether anything happened.
     fn admit(&mut self) -> bool {
+        if let Status::Refused(_) = self.status() {
+            let Some(id) = self.waiting.pop_front() else { return false };
+            let request = &mut self.requests[id as usize];
+            (request.unsplit, request.ok) = (0, false);
+            self.settle(id);
+            return true;
+        }
         let outstanding = self.frags.len() - self.free_frags.len();
         if self.status() != Status::Ready || outstanding >= self.depth {
             return false;

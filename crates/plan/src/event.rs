@@ -40,7 +40,7 @@ pub struct Frag {
     pub fua: bool,
     /// First page of the array's data.
     pub page: u64,
-    /// Pages; 0 for a flush.
+    /// Pages; 1 for a flush.
     pub pages: u16,
     /// The sectors asked for, if not the whole of the (single) page.
     pub sectors: Option<Sectors>,
@@ -63,7 +63,7 @@ pub struct Start<'a> {
     pub nv: &'a [(NvSlot, Tag)],
     /// Rows that may be inconsistent. None after a clean stop.
     pub intents: &'a [Rows],
-    /// Devices that do not answer, a bit each.
+    /// Devices that do not answer, or are not those of the earlier life, a bit each.
     pub missing: u64,
 }
 

@@ -264,7 +264,7 @@ impl Out {
         self.status = Some(Status::Refused(why));
     }
 
-    /// Everything is written back and no intent is open.
+    /// Everything is written back and no intent is open, as was [ordered](crate::Control::Clean).
     pub fn clean(&mut self) {
         self.clean = true;
     }

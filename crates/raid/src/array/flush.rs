@@ -18,29 +18,36 @@ impl FlushTask {
 }
 
 impl Array {
+    /// Flushes, unless a flush is under way already; what that leaves comes to the same question when it is done.
+    pub(super) fn own_flush(&mut self, out: &mut Out) {
+        if self.intents.ended() > 0 && self.flushing.is_empty() && self.flushes_opened == 0 {
+            self.open_flush(None, out);
+        }
+    }
+
     pub(super) fn plan_flush(&mut self, op: OpId, out: &mut Out) {
-        let Some(Task::Flush(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a flush") };
         if !self.members.persisted() {
             self.waiting.push(op);
             return;
         }
+        let broken = self.members.broken();
+        let Some(Task::Flush(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a flush") };
         let frag = task.frag;
-        if task.planned && !self.members.broken() {
+        if task.planned {
             // A member was lost meanwhile, and that is noted.
-            out.forgive(op);
-            return;
-        }
-        if self.members.broken() {
+            if !broken {
+                return out.forgive(op);
+            }
             out.restart(op);
             if let Some(frag) = frag {
                 out.step(op, Step::Ack { frag, pages: 1, ok: false }, 0);
             }
-            out.close(op);
-            return;
+            return out.close(op);
         }
         // What a flush in flight was to make durable is not durable yet, and this one may be done before it.
         let devs = self.flushing.iter().fold(self.dirty, |devs, flushing| devs | flushing.1) & !self.members.lost();
         self.dirty = 0;
+        self.flushes_opened -= 1;
         self.flushing.push((op, devs));
         (task.generation, task.planned) = (self.intents.flush_begins(), true);
         let mut done = 0;
@@ -48,7 +55,7 @@ impl Array {
             done |= out.step(op, Step::FlushDev { dev: Dev(dev as u8) }, 0);
         }
         if let Some(frag) = frag {
-            out.step(op, Step::Ack { frag, pages: 1, ok: true }, done);
+            out.step(op, Step::Ack { frag, pages: 1, ok: !broken }, done);
         }
         self.stats.flushes += 1;
         out.close(op);
@@ -57,9 +64,7 @@ impl Array {
     pub(super) fn flush_done(&mut self, op: OpId, task: &FlushTask, out: &mut Out) {
         self.flushing.retain(|flushing| flushing.0 != op);
         let mut rows = Vec::new();
-        if !self.members.broken() {
-            self.intents.flushed(task.generation, &mut rows);
-        }
+        self.intents.flushed(task.generation, &mut rows);
         self.window_flushed(op, out);
         if rows.is_empty() {
             self.cleared(out);
@@ -111,8 +116,7 @@ impl Array {
 
     /// Intents are cleared, as far as a flush allowed.
     fn cleared(&mut self, out: &mut Out) {
-        let intents = &self.intents;
-        self.exposed.retain(|row| intents.contains(*row));
+        self.forget_exposed();
         self.flush_exposed(out);
         self.wake(out);
         if self.ready {
@@ -123,25 +127,36 @@ impl Array {
         self.try_clean(out);
     }
 
+    /// Drops what is no longer exposed: rows whose intent is cleared, and rows of which nothing is lost that is not logged.
+    pub(super) fn forget_exposed(&mut self) {
+        // An intent that is being cleared is still open in the NVRAM, and what a row at work logs may not be there yet.
+        if self.clearing == 0 && !self.exposed.is_empty() {
+            let mut exposed = std::mem::take(&mut self.exposed);
+            exposed.retain(|row| self.intents.is_active(*row) || self.intents.contains(*row) && self.has_hole(*row));
+            self.exposed = exposed;
+        }
+    }
+
     /// Flushes what is exposed as soon as nothing is at work on it.
     pub(super) fn flush_exposed(&mut self, out: &mut Out) {
         let intents = &self.intents;
         if !self.exposed.is_empty()
-            && self.flushing.is_empty()
             && self.members.persisted()
-            && !self.members.broken()
             && self.exposed.iter().all(|row| !intents.is_active(*row))
         {
-            self.open_flush(None, out);
+            self.own_flush(out);
         }
     }
 
     /// Says that the array is clean, if that was ordered and is so.
     pub(super) fn try_clean(&mut self, out: &mut Out) {
-        if !self.cleaning || !self.flushing.is_empty() || self.clearing > 0 {
+        if !self.cleaning || !self.ready || self.clearing > 0 {
             return;
         }
-        if self.intents.is_empty() && self.dirty == 0 || self.members.broken() {
+        if !self.flushing.is_empty() || self.flushes_opened > 0 {
+            return;
+        }
+        if self.intents.is_empty() && self.dirty == 0 {
             self.cleaning = false;
             out.clean();
         } else if self.intents.ended() > 0 || self.dirty != 0 {

@@ -73,6 +73,12 @@ impl Members {
         self.not_live
     }
 
+    /// Whether a note is being written.
+    pub(super) const fn is_noting(&self) -> bool {
+        self.writing
+    }
+
+    /// Whether every loss is noted.
     pub(super) const fn persisted(&self) -> bool {
         self.persisted
     }
@@ -257,11 +263,9 @@ impl Array {
             self.recover_more(out);
         }
         self.wake(out);
-        if self.exposed.is_empty() {
-            self.rebuild_more(out);
-        } else {
-            self.open_flush(None, out);
-        }
+        self.forget_exposed();
+        self.flush_exposed(out);
+        self.rebuild_more(out);
     }
 
     /// Another device, or the same one again, stands in a member's place. Whatever it holds, it is filled anew.

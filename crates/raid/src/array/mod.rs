@@ -38,6 +38,9 @@ pub use read::{Degraded, Lost};
 /// Members that an array with parity can have: an operation has 64 steps, and a write may have to read and write every column.
 pub const MAX_PARITY_MEMBERS: u8 = 24;
 
+/// Members that an array without parity can have: a discard trims and flushes each in one operation.
+pub const MAX_MEMBERS: u8 = 28;
+
 /// What is promised of acknowledged writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Regime {
@@ -78,14 +81,14 @@ pub struct ArrayConfig {
     pub nv_slots: u16,
     /// Whether trimmed pages of the members read as zeros, so that discards of whole rows can be passed on.
     pub trims: bool,
-    /// After so long without a flush the array flushes of itself, so that an idle array is clean.
+    /// The array flushes of itself no later than this after a write, so that an idle array is clean.
     pub idle_flush: Nanos,
     /// Stripes that a rebuild fills between two notes of how far it has come.
     pub rebuild_window: u32,
 }
 
 impl ArrayConfig {
-    /// The least number of slots: the note of the members' states and its successor, and what two concurrent writes need with two members lost.
+    /// The least number of slots: three for the note of the members' states, and some for rows that are written with two members lost.
     pub const MIN_NV_SLOTS: u16 = 16;
 
     /// An array served as md would: flush regime, 16,384 open rows, discards passed on.
@@ -105,7 +108,7 @@ impl ArrayConfig {
     fn check(&self) -> Result<(), ArrayError> {
         let members = self.geometry.members();
         let parity = matches!(self.geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6);
-        if parity && members > MAX_PARITY_MEMBERS {
+        if members > if parity { MAX_PARITY_MEMBERS } else { MAX_MEMBERS } {
             return Err(ArrayError::Members(members));
         }
         if self.geometry.chunk_pages() > u32::from(u16::MAX) {
@@ -124,7 +127,7 @@ impl ArrayConfig {
 /// Why an array cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayError {
-    /// Too many members for a level with parity.
+    /// Too many members.
     Members(u8),
     /// Chunks with more pages than an extent can have.
     Chunk(u32),
@@ -138,7 +141,10 @@ impl fmt::Display for ArrayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Members(n) => {
-                write!(f, "{n} members: an array with parity can be served with at most {MAX_PARITY_MEMBERS}")
+                write!(
+                    f,
+                    "{n} members: an array can be served with at most {MAX_MEMBERS}, with parity {MAX_PARITY_MEMBERS}"
+                )
             }
             Self::Chunk(pages) => write!(f, "a chunk of {pages} pages: at most {} can be served", u16::MAX),
             Self::NvSlots(n) => write!(f, "{n} NVRAM slots: at least {} are needed", ArrayConfig::MIN_NV_SLOTS),
@@ -195,7 +201,7 @@ pub enum Next {
     },
 }
 
-/// Pages that the array moved, for specs §0.3.
+/// Pages that the array moved, for specs §0.3. Counted when planned: what is planned anew since a member was lost counts again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayStats {
     /// Data pages read from members, for whatever reason.
@@ -260,8 +266,12 @@ pub struct Array {
     dirty: u64,
     /// Members that a flush in flight was to make clean.
     flushing: Vec<(OpId, u64)>,
+    /// Flushes that are opened and not planned yet.
+    flushes_opened: u32,
     /// Operations that clear intents.
     clearing: u32,
+    /// Slots of the NVRAM set aside for writes that are planned.
+    reserved: usize,
     /// Rows of which data was lost while their intent was open and the data is in no log.
     exposed: Vec<u64>,
     /// Operations that hold their claim and wait for a note of the members' states, for log slots or for fewer open intents.
@@ -278,7 +288,11 @@ pub struct Array {
     stats: ArrayStats,
 }
 
-const IDLE_TIMER: u64 = 1;
+/// The array's timer. Controllers number theirs from [`FIRST_TIMER`] on.
+const IDLE_TIMER: u64 = 0;
+
+/// The first number of a timer that the array does not use itself.
+pub const FIRST_TIMER: u64 = 16;
 
 impl Array {
     /// An array; nothing is known of its members before [`Event::Start`].
@@ -296,7 +310,9 @@ impl Array {
             slots: NvSlots::new(config.nv_slots),
             dirty: 0,
             flushing: Vec::new(),
+            flushes_opened: 0,
             clearing: 0,
+            reserved: 0,
             exposed: Vec::new(),
             waiting: Vec::new(),
             tasks: Vec::new(),
@@ -407,6 +423,7 @@ impl Array {
     pub fn open_flush(&mut self, frag: Option<&Frag>, out: &mut Out) -> OpId {
         let op = out.open(destage_plan::Class::Internal, None, frag.map(|frag| frag.id));
         self.set_task(op, Task::Flush(FlushTask::new(frag.map(|frag| frag.id))));
+        self.flushes_opened += 1;
         op
     }
 
@@ -427,7 +444,7 @@ impl Array {
             },
             Event::StepDone { op, step } => match self.task(op) {
                 None => return false,
-                Some(Task::Write(task)) if task.batch_done() != step => return false,
+                Some(Task::Write(task)) if task.goes_on_after() != step => return false,
                 Some(Task::Write(_)) => self.write_goes_on(op, out),
                 Some(Task::Persist(_)) => self.persist_done(out),
                 Some(_) => {}
@@ -448,9 +465,9 @@ impl Array {
                     }
                 }
             }
+            Event::OpDone(op) if matches!(self.task(op), Some(Task::Write(_))) => self.write_done(op, out),
             Event::OpDone(op) => match self.tasks.get_mut(op.index()).and_then(Option::take) {
-                None => return false,
-                Some(Task::Write(task)) => self.write_done(op, &task, out),
+                None | Some(Task::Write(_)) => return false,
                 Some(Task::Flush(task)) => self.flush_done(op, &task, out),
                 Some(Task::Persist(old)) => old.into_iter().for_each(|slot| self.slots.free(slot)),
                 Some(Task::Free(slots)) => self.free_done(slots, out),
@@ -460,9 +477,7 @@ impl Array {
             },
             Event::Timer(IDLE_TIMER) => {
                 self.idle_timer = false;
-                if self.intents.ended() > 0 {
-                    self.open_flush(None, out);
-                }
+                self.own_flush(out);
             }
             Event::Device { dev, change } => {
                 if dev.0 >= self.config.geometry.members() {

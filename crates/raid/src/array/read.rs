@@ -25,6 +25,15 @@ impl Array {
         Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r: self.all, w: 0 }
     }
 
+    /// Whether pages inside one stripe can be read from their members.
+    pub fn check_whole(&self, page: u64, pages: u16) -> Result<(), Degraded> {
+        let span = self.span(page, pages);
+        let row = self.config.geometry.row(span.stripe, span.first);
+        let live = self.columns(span.stripe, Rows::new(row, span.rows)).live;
+        let whole = if self.config.geometry.level() == Level::Raid1 { live != 0 } else { span.columns & !live == 0 };
+        if whole { Ok(()) } else { Err(Degraded) }
+    }
+
     /// Plans the read of pages inside one stripe into `dst`; the mask of the steps after which they are there. The operation holds
     /// the claim of [`claim_read`](Self::claim_read). Plans nothing if it fails.
     pub fn plan_read(&mut self, op: OpId, page: u64, pages: u16, dst: Buf, out: &mut Out) -> Result<u64, Degraded> {

@@ -6,8 +6,9 @@ use destage_plan::{Buf, Claim, Class, Dev, OpId, Out, Rows};
 use super::{Array, Task, bits, has};
 use crate::{Level, MAX_DEVICES};
 
-/// Stripes filled at the same time.
+/// Operations that fill rows at the same time, and the most rows of each: what they read is held in memory.
 const CONCURRENT: u32 = 4;
+const ROWS: u32 = 256;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
@@ -50,14 +51,20 @@ impl Rebuild {
 impl Array {
     /// Goes on with the filling of a member, if there is one to be filled.
     pub(super) fn rebuild_more(&mut self, out: &mut Out) {
-        if !self.ready || !self.members.persisted() || self.members.all_live() || self.members.broken() {
+        if !self.ready || !self.members.persisted() || self.cleaning {
+            return;
+        }
+        if self.rebuild.phase == Phase::Noting {
+            if self.members.is_noting() {
+                return;
+            }
+            self.rebuild.phase = Phase::Idle;
+        }
+        if self.members.all_live() || self.members.broken() {
             return;
         }
         let end_of_members = self.config.geometry.member_pages();
         let chunk = u64::from(self.config.geometry.chunk_pages());
-        if self.rebuild.phase == Phase::Noting {
-            self.rebuild.phase = Phase::Idle;
-        }
         if self.rebuild.phase == Phase::Idle && self.rebuild.active == 0 {
             if let Some((_, upto)) = self.members.filling() {
                 let end = (upto + u64::from(self.config.rebuild_window) * chunk).min(end_of_members);
@@ -77,11 +84,11 @@ impl Array {
         }
         let Phase::Window { mut next, end } = self.rebuild.phase else { return };
         while next < end && self.rebuild.active < CONCURRENT {
-            let rows = Rows::new(next, chunk as u32);
-            next += chunk;
+            let (stripe, first) = self.config.geometry.stripe_of(next);
+            let rows = Rows::new(next, (chunk as u32 - first).min(ROWS));
+            next = rows.end();
             self.rebuild.active += 1;
-            let stripe = self.config.geometry.stripe_of(rows.first).0;
-            let claim = Claim { stripe, first: 0, rows: rows.count, r: self.all, w: self.all };
+            let claim = Claim { stripe, first, rows: rows.count, r: self.all, w: self.all };
             let op = out.open(Class::Rebuild, Some(claim), None);
             self.set_task(op, Task::Rebuild(rows));
         }

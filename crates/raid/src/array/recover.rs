@@ -8,8 +8,9 @@ use super::members::Unknown;
 use super::{Array, Task, bits, has, log, members};
 use crate::{Level, MAX_DEVICES};
 
-/// Rows made consistent at the same time.
+/// Operations that make rows consistent at the same time, and the most rows of each: what they read is held in memory.
 const CONCURRENT: u32 = 8;
+const ROWS: u32 = 256;
 
 /// What is left to be made consistent.
 #[derive(Default)]
@@ -65,7 +66,8 @@ impl Array {
         let end = rows.end().min(geometry.member_pages());
         while row < end {
             let (stripe, in_chunk) = geometry.stripe_of(row);
-            let chunk = Rows::new(row, (u64::from(geometry.chunk_pages() - in_chunk)).min(end - row) as u32);
+            let left = u64::from((geometry.chunk_pages() - in_chunk).min(ROWS));
+            let chunk = Rows::new(row, left.min(end - row) as u32);
             let lost = self.data & !self.columns(stripe, chunk).live;
             let whole = lost == 0 || !self.needs_log();
             self.intents.begin(chunk);
@@ -89,7 +91,7 @@ impl Array {
         (count > 0).then_some(Refusal::WriteHole { row: first, rows: count })
     }
 
-    fn has_hole(&self, row: u64) -> bool {
+    pub(super) fn has_hole(&self, row: u64) -> bool {
         let stripe = self.config.geometry.stripe_of(row).0;
         let lost = self.data & !self.columns(stripe, Rows::new(row, 1)).live;
         bits(lost).any(|column| self.log.get(row, self.dev(stripe, column)).is_none())
@@ -120,7 +122,7 @@ impl Array {
             let op = out.open(Class::Recovery, Some(claim), None);
             self.set_task(op, Task::Recover(rows));
         }
-        if self.recovery.active > 0 || !self.flushing.is_empty() || self.clearing > 0 {
+        if self.recovery.active > 0 || !self.flushing.is_empty() || self.flushes_opened > 0 || self.clearing > 0 {
             return;
         }
         if self.intents.is_empty() {

@@ -19,10 +19,15 @@ pub(super) struct WriteTask {
     done: u32,
     /// Rows that the present plan writes.
     batch: u32,
-    /// The step after which they are written, if more rows follow.
+    /// The step after which the plan is to be gone on with, if there is one.
     join: u64,
-    /// The intents were begun.
-    begun: bool,
+    /// All data of the batch as it will be, once the steps before `join` are done: a degraded write logs only when all its reads have
+    /// succeeded.
+    known: Option<Box<Pages>>,
+    /// Slots of the NVRAM set aside for the batch.
+    reserved: usize,
+    /// Rows whose intents were begun.
+    begun: Option<Rows>,
     /// A write failed; the plan goes on when the loss is noted.
     stuck: bool,
     /// Slots whose pages were superseded.
@@ -42,16 +47,16 @@ impl WriteTask {
             done: 0,
             batch: 0,
             join: 0,
-            begun: false,
+            known: None,
+            reserved: 0,
+            begun: None,
             stuck: false,
             freed: Vec::new(),
         }
     }
-}
 
-impl WriteTask {
-    /// The bit of the step after which the next rows are to be planned.
-    pub(super) const fn batch_done(&self) -> u64 {
+    /// The bit of the step after which the plan is to be gone on with.
+    pub(super) const fn goes_on_after(&self) -> u64 {
         self.join
     }
 }
@@ -66,6 +71,9 @@ struct What {
     fua: bool,
 }
 
+/// Slots that are kept free for the note of the members' states.
+const NOTE_SLOTS: usize = 3;
+
 /// The pages of each column.
 type Pages = [Buf; MAX_DEVICES];
 
@@ -75,94 +83,125 @@ impl Array {
             self.waiting.push(op);
             return;
         }
-        let broken = self.members.broken();
-        let geometry = &self.config.geometry;
-        let chunk = geometry.chunk_pages();
-        let Some(Task::Write(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a write") };
-        let seg = task.seg;
-        if task.stuck {
-            task.stuck = false;
-            if broken && self.lost_in(seg) {
-                out.restart(op);
-                self.next.push_back(Next::Fail { op });
-            } else {
-                out.forgive(op);
-            }
-            return;
-        }
-        if broken && self.lost_in(seg) {
+        let task = self.write_task(op);
+        let (seg, stuck, goes_on) = (task.seg, std::mem::take(&mut task.stuck), task.known.is_some());
+        if self.members.broken() && self.lost_in(seg) {
+            self.forget_plan(op, out);
             self.next.push_back(Next::Fail { op });
+        } else if stuck {
+            out.forgive(op);
+        } else if goes_on {
+            self.log_and_write(op, out);
+        } else {
+            self.begin_write(op, out);
+        }
+    }
+
+    fn begin_write(&mut self, op: OpId, out: &mut Out) {
+        let full = self.intents.len() >= self.config.max_open_rows;
+        if full && (self.intents.ended() > 0 || self.clearing > 0) && self.parity() != 0 {
+            self.waiting.push(op);
+            self.own_flush(out);
             return;
         }
-        let Some(Task::Write(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a write") };
-        if !task.begun {
-            let full = self.intents.len() >= self.config.max_open_rows;
-            if full && (self.intents.ended() > 0 || self.clearing > 0) {
-                self.waiting.push(op);
-                if self.flushing.is_empty() && self.clearing == 0 {
-                    self.open_flush(None, out);
-                }
-                return;
-            }
-            task.begun = true;
-            if self.config.geometry.parity_columns() > 0 {
-                let row = geometry.row(seg.stripe, seg.first);
-                self.intents.begin(Rows::new(row, seg.rows));
-            }
-        }
-        let mut fresh = [Buf::None; MAX_DEVICES];
-        let first = seg.first + task.done;
-        for column in bits(seg.mask) {
-            fresh[column as usize] = match task.op {
-                HostOp::Write => Buf::Host { frag: task.frag, page: (column * chunk + first - task.begin) as u16 },
-                _ => Buf::Zero,
-            };
-        }
-        let (row, rows) = (geometry.row(seg.stripe, first), seg.rows - task.done);
-        let mut what = What {
-            stripe: seg.stripe,
-            rows: Rows::new(row, rows),
-            mask: seg.mask,
-            part: task.part,
-            fua: task.fua || self.config.regime == Regime::EveryWrite,
-        };
         self.merged = Buf::None;
-        let trim = task.op == HostOp::Discard;
+        let mut what = self.what(op);
         let columns = self.columns(what.stripe, what.rows);
         let lost = self.data & !columns.live;
-        let batch = if lost == 0 || !self.needs_log() { rows } else { self.batch(rows, lost.count_ones()) };
-        what.rows.count = batch;
-        if let Some(Task::Write(task)) = self.task(op) {
-            task.batch = batch;
+        if lost != 0 && self.needs_log() {
+            let room = self.slots.available().saturating_sub(NOTE_SLOTS + self.reserved) as u32;
+            let batch = self.batch(what.rows.count, lost.count_ones()).min(room / lost.count_ones());
+            if batch == 0 {
+                self.waiting.push(op);
+                self.own_flush(out);
+                return;
+            }
+            what.rows.count = batch;
+            self.reserve(op, (batch * lost.count_ones()) as usize);
+            self.write_task(op).batch = batch;
+            return self.read_degraded(op, what, out);
         }
-        let planned = if self.config.geometry.level() == Level::Raid1 {
-            Some(self.plan_copies(op, what, fresh[0], trim, out))
-        } else if lost == 0 || self.parity() == 0 {
-            Some(self.plan_whole(op, what, fresh, trim, out))
+        self.write_task(op).batch = what.rows.count;
+        self.begin_rows(op, what.rows);
+        let fresh = self.fresh(op, what);
+        let trim = self.write_task(op).op == HostOp::Discard;
+        let after = if self.config.geometry.level() == Level::Raid1 {
+            self.plan_copies(op, what, fresh[0], trim, out)
         } else {
-            self.plan_degraded(op, what, fresh, trim, out)
+            self.plan_whole(op, what, fresh, trim, out)
         };
-        let Some(after) = planned else {
-            // There are no slots for the log. A flush frees some; if none is in use, others wait as this one does and one of them goes first.
-            self.waiting.push(op);
-            if self.flushing.is_empty() && self.clearing == 0 && self.intents.ended() > 0 {
-                self.open_flush(None, out);
-            }
-            return;
-        };
-        if batch < rows {
-            let join = out.step_notify(op, Step::Join, after);
-            if let Some(Task::Write(task)) = self.task(op) {
-                task.join = join;
-            }
-        } else {
-            self.next.push_back(Next::Finish { op, after, merged: self.merged });
+        self.next.push_back(Next::Finish { op, after, merged: self.merged });
+    }
+
+    /// The rows that are left to be written.
+    fn what(&mut self, op: OpId) -> What {
+        let every = self.fua();
+        let task = self.write_task(op);
+        let (seg, done, part, fua) = (task.seg, task.done, task.part, task.fua || every);
+        let row = self.config.geometry.row(seg.stripe, seg.first + done);
+        What { stripe: seg.stripe, rows: Rows::new(row, seg.rows - done), mask: seg.mask, part, fua }
+    }
+
+    /// The pages that the host writes, by column.
+    fn fresh(&mut self, op: OpId, what: What) -> Pages {
+        let chunk = self.config.geometry.chunk_pages();
+        let task = self.write_task(op);
+        let mut fresh = [Buf::None; MAX_DEVICES];
+        for column in bits(what.mask) {
+            let page = (column * chunk + task.seg.first + task.done - task.begin) as u16;
+            let host = Buf::Host { frag: task.frag, page };
+            fresh[column as usize] = if task.op == HostOp::Write { host } else { Buf::Zero };
+        }
+        fresh
+    }
+
+    fn write_task(&mut self, op: OpId) -> &mut WriteTask {
+        let Some(Task::Write(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a write") };
+        task
+    }
+
+    fn reserve(&mut self, op: OpId, slots: usize) {
+        let reserved = std::mem::replace(&mut self.write_task(op).reserved, slots);
+        self.reserved = self.reserved - reserved + slots;
+    }
+
+    fn begin_rows(&mut self, op: OpId, rows: Rows) {
+        if self.parity() != 0 {
+            self.intents.begin(rows);
+            self.write_task(op).begun = Some(rows);
+        }
+    }
+
+    /// Drops what was planned.
+    fn forget_plan(&mut self, op: OpId, out: &mut Out) {
+        self.reserve(op, 0);
+        self.batch_ended(op);
+        let task = self.write_task(op);
+        (task.join, task.known) = (0, None);
+        out.restart(op);
+    }
+
+    /// The writes of a batch are done, or there will be none.
+    fn batch_ended(&mut self, op: OpId) {
+        let geometry = &self.config.geometry;
+        let Some(Task::Write(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a write") };
+        for slot in task.freed.drain(..) {
+            self.slots.free(slot);
+        }
+        if let Some(rows) = task.begun.take() {
+            self.intents.end(rows);
+        }
+        if self.config.regime == Regime::Flush {
+            let touched = task.seg.mask | (self.all & !self.data);
+            let devs = geometry.devices(task.seg.stripe).iter().enumerate();
+            let devs = devs.filter(|(column, _)| has(touched, *column as u32));
+            self.dirty |= devs.fold(0, |devs, (_, dev)| devs | 1_u64 << dev) & !self.members.lost();
         }
     }
 
     /// Rows of a segment of which data is lost that one plan can write: an operation has 64 steps.
     fn batch(&self, rows: u32, lost: u32) -> u32 {
-        let others = 2 * u32::from(self.config.geometry.members()) + 10;
+        let others = 2 * u32::from(self.config.geometry.members()) + 12;
         (64_u32.saturating_sub(others) / (2 * lost)).clamp(1, rows)
     }
 
@@ -174,41 +213,40 @@ impl Array {
         if self.parity() == 0 { lost & seg.mask != 0 } else { lost.count_ones() > u32::from(geometry.parity_columns()) }
     }
 
-    /// The rest of a segment that is written in several batches.
+    /// What the plan waited for is done: what a degraded write must know, or a batch of it.
     pub(super) fn write_goes_on(&mut self, op: OpId, out: &mut Out) {
-        let Some(Task::Write(task)) = self.task(op) else { unreachable!("the operation is a write") };
-        task.done += task.batch;
+        let task = self.write_task(op);
         task.join = 0;
-        out.restart(op);
+        if task.known.is_none() {
+            task.done += task.batch;
+            self.forget_plan(op, out);
+            self.after_batch(out);
+        }
         self.plan_write(op, out);
     }
 
     /// Steps failed; their members are lost by now.
     pub(super) fn write_stuck(&mut self, op: OpId, out: &mut Out) {
-        let Some(Task::Write(task)) = self.task(op) else { unreachable!("the operation is a write") };
         if out.failed_read(op) {
             // Nothing of the array was written yet.
-            out.restart(op);
+            self.forget_plan(op, out);
         } else {
-            task.stuck = true;
+            self.write_task(op).stuck = true;
         }
         out.again(op);
     }
 
-    pub(super) fn write_done(&mut self, op: OpId, task: &WriteTask, out: &mut Out) {
-        let seg = task.seg;
-        for slot in &task.freed {
-            self.slots.free(*slot);
-        }
-        let devs = self.config.geometry.devices(seg.stripe).iter().enumerate();
-        let touched = seg.mask | self.parity();
-        let devs =
-            devs.filter(|(column, _)| has(touched, *column as u32)).fold(0, |devs, (_, dev)| devs | 1_u64 << dev);
-        if !self.fua() {
-            self.dirty |= devs & !self.members.lost();
-        }
-        if task.begun && self.parity() != 0 {
-            self.intents.end(Rows::new(self.config.geometry.row(seg.stripe, seg.first), seg.rows));
+    pub(super) fn write_done(&mut self, op: OpId, out: &mut Out) {
+        self.reserve(op, 0);
+        self.batch_ended(op);
+        self.tasks[op.index()] = None;
+        self.after_batch(out);
+        self.try_clean(out);
+        self.next.push_back(Next::Ended { op });
+    }
+
+    fn after_batch(&mut self, out: &mut Out) {
+        if self.parity() != 0 {
             self.free_needless_logs(out);
             self.flush_exposed(out);
             if !self.idle_timer {
@@ -218,15 +256,12 @@ impl Array {
             }
         }
         self.wake(out);
-        self.try_clean(out);
-        self.next.push_back(Next::Ended { op });
     }
 
     /// RAID-1: every copy that can be written.
     fn plan_copies(&mut self, op: OpId, what: What, fresh: Buf, trim: bool, out: &mut Out) -> u64 {
         let columns = self.columns(what.stripe, what.rows);
         let targets = columns.live | columns.sink;
-        let pages = what.rows.count as u16;
         let mut ready = 0;
         if targets.count_ones() > 1 {
             ready |= Self::intent(op, what.rows, 0, out);
@@ -243,7 +278,6 @@ impl Array {
         for column in bits(targets) {
             done |= self.write_column(op, what, column, page, trim, ready, out);
         }
-        debug_assert!(pages > 0);
         self.settle(op, what, targets, trim, done, out)
     }
 
@@ -312,58 +346,87 @@ impl Array {
         self.write_columns(op, what, targets, &fresh, p, q, ready, out)
     }
 
-    /// Data of the rows is lost. It is computed unless it is written, kept in the NVRAM while the rows may be torn, and
-    /// the parity computed anew. `None` if the NVRAM has no room.
-    fn plan_degraded(&mut self, op: OpId, what: What, mut fresh: Pages, trim: bool, out: &mut Out) -> Option<u64> {
+    /// Data of the rows is lost: reads what is needed to know all data of the rows as it will be.
+    fn read_degraded(&mut self, op: OpId, what: What, out: &mut Out) {
         let columns = self.columns(what.stripe, what.rows);
-        let targets = columns.live | columns.sink;
-        let parity = self.parity() & targets;
         let pages = what.rows.count as u16;
         let lost = self.data & !columns.live;
         let kept = if what.part.is_some() { 0 } else { what.mask };
-        let slots = lost.count_ones() as usize * what.rows.count as usize;
-        // The note of the members' states needs two.
-        if parity != 0 && self.slots.available() < slots + 3 {
-            return None;
-        }
-        self.stats.degraded_writes += 1;
-        let mut reads = 0;
+        let mut fresh = self.fresh(op, what);
         let mut old = fresh;
         let unknown = lost & !kept;
         let wanted = if unknown == 0 { self.data & !kept } else { self.data | self.equations(columns.live, lost) };
+        let mut ready = 0;
         for column in bits(wanted & columns.live) {
             old[column as usize] = out.tmp(op, pages);
-            reads |= self.read_column(op, what, column, old[column as usize], 0, out);
+            ready |= self.read_column(op, what, column, old[column as usize], 0, out);
         }
-        let mut ready = reads;
         if unknown != 0 {
             bits(lost).for_each(|column| old[column as usize] = Buf::None);
-            ready |= self.compute_lost(op, what.stripe, &mut old, lost, columns.live, pages, reads, out);
+            ready |= self.compute_lost(op, what.stripe, &mut old, lost, columns.live, pages, ready, out);
         }
         if let Some(sectors) = what.part {
             let column = what.mask.trailing_zeros() as usize;
             let dst = out.tmp(op, 1);
             ready |= out.step(op, Step::Merge { old: old[column], new: fresh[column], sectors, dst }, ready);
-            (fresh[column], self.merged) = (dst, dst);
+            fresh[column] = dst;
         }
         for column in bits(self.data & !what.mask) {
             fresh[column as usize] = old[column as usize];
         }
+        self.write_task(op).known = Some(Box::new(fresh));
+        if ready == 0 {
+            self.log_and_write(op, out);
+        } else {
+            self.write_task(op).join = out.step_notify(op, Step::Join, ready);
+        }
+    }
+
+    /// All data of the rows is known. What of it is lost is kept in the NVRAM while the rows may be torn; the parity is computed anew.
+    /// Members may have been lost, or filled, since the data was read.
+    fn log_and_write(&mut self, op: OpId, out: &mut Out) {
+        let mut what = self.what(op);
+        let left = what.rows.count;
+        what.rows.count = self.write_task(op).batch;
+        let columns = self.columns(what.stripe, what.rows);
+        let targets = columns.live | columns.sink;
+        let parity = self.parity() & targets;
+        let lost = self.data & !columns.live;
+        let slots = (lost.count_ones() * what.rows.count) as usize;
+        if parity != 0 && self.slots.available() + self.write_task(op).reserved < slots + NOTE_SLOTS + self.reserved {
+            self.reserve(op, 0);
+            self.waiting.push(op);
+            self.own_flush(out);
+            return;
+        }
+        self.reserve(op, 0);
+        self.stats.degraded_writes += 1;
+        self.begin_rows(op, what.rows);
+        let fresh = *self.write_task(op).known.take().expect("the data was read");
+        let mut ready = 0;
         if parity != 0 {
-            ready |= self.log_lost(op, what, lost, &fresh, ready, out);
+            ready = self.log_lost(op, what, lost, &fresh, out);
             ready |= Self::intent(op, what.rows, ready, out);
         }
-        if trim {
+        let after = if self.write_task(op).op == HostOp::Discard {
             let done = bits(targets & (what.mask | parity))
                 .fold(0, |done, column| done | self.write_column(op, what, column, Buf::Zero, true, ready, out));
-            return Some(self.settle(op, what, targets, true, done, out));
+            self.settle(op, what, targets, true, done, out)
+        } else {
+            let pages = what.rows.count as u16;
+            let (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, pages, ready, out);
+            self.write_columns(op, what, targets, &fresh, p, q, ready, out)
+        };
+        if what.rows.count < left {
+            self.write_task(op).join = out.step_notify(op, Step::Join, after);
+        } else {
+            let merged = if what.part.is_some() { fresh[what.mask.trailing_zeros() as usize] } else { Buf::None };
+            self.next.push_back(Next::Finish { op, after, merged });
         }
-        let (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, pages, ready, out);
-        Some(self.write_columns(op, what, targets, &fresh, p, q, ready, out))
     }
 
     /// Puts the lost data pages of the rows, as they will be, into the NVRAM; the mask of the steps.
-    fn log_lost(&mut self, op: OpId, what: What, lost: u64, fresh: &Pages, after: u64, out: &mut Out) -> u64 {
+    fn log_lost(&mut self, op: OpId, what: What, lost: u64, fresh: &Pages, out: &mut Out) -> u64 {
         let mut puts = 0;
         for column in bits(lost) {
             let dev = self.dev(what.stripe, column);
@@ -374,14 +437,12 @@ impl Array {
                 let slot = self.slots.alloc().expect("the caller has counted the slots");
                 let (superseded, tag) = self.log.put(row, dev, slot);
                 let src = advance(fresh[column as usize], index as u16);
-                let put = out.step(op, Step::NvPut { slot, tag, src }, after);
+                let put = out.step(op, Step::NvPut { slot, tag, src }, 0);
                 puts |= put;
                 if let Some(superseded) = superseded {
                     let slots = out.list(op, &[Buf::Nv(superseded)]);
                     puts |= out.step(op, Step::NvFree { slots }, put);
-                    if let Some(Task::Write(task)) = self.task(op) {
-                        task.freed.push(superseded);
-                    }
+                    self.write_task(op).freed.push(superseded);
                 }
             }
         }
