@@ -1,0 +1,128 @@
+//! What is tried: a controller over an array of some shape, small enough that everything happens soon.
+
+use destage_plan::{Controller, Nanos, Shape};
+use destage_raid::array::{Array, ArrayConfig, ParityMethod, Regime};
+use destage_raid::{Geometry, Level};
+
+use crate::Dice;
+use crate::model::SECTOR;
+
+/// Bytes of a page of the harness.
+pub const PAGE: usize = 64;
+/// Sectors of a page of the harness.
+pub const PAGE_SECTORS: u64 = (PAGE / SECTOR) as u64;
+
+/// A kind of controller, for the harness.
+pub trait Subject: Sync {
+    /// The controller.
+    type Controller: Controller;
+    /// Its name, for reports.
+    fn name(&self) -> &'static str;
+    /// A controller over such an array.
+    fn build(&self, cell: &Cell, config: ArrayConfig) -> Self::Controller;
+    /// The array under a controller.
+    fn array<'c>(&self, controller: &'c Self::Controller) -> &'c Array;
+    /// Pages of each device behind the members.
+    fn cache_devices(&self, cell: &Cell) -> Vec<u64>;
+}
+
+/// The shape of what is tried.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The array.
+    pub geometry: Geometry,
+    /// What is promised of acknowledged writes.
+    pub regime: Regime,
+    /// How parity is updated.
+    pub parity: ParityMethod,
+    /// Rows with an open intent before the array flushes of itself.
+    pub max_open_rows: usize,
+    /// Slots of the NVRAM.
+    pub nv_slots: u16,
+    /// Whether discards are passed on.
+    pub trims: bool,
+    /// Time without a flush before the array flushes of itself.
+    pub idle_flush: Nanos,
+    /// Stripes between two notes of a rebuild.
+    pub rebuild_window: u32,
+    /// Fragments at a time.
+    pub depth: usize,
+    /// Most pages of a fragment.
+    pub max_pages: u64,
+    /// Pages of a cache, for controllers that have one.
+    pub cache_pages: u64,
+}
+
+impl Cell {
+    /// A shape drawn at random; of this level if one is given.
+    pub fn draw(dice: &mut Dice, level: Option<Level>) -> Self {
+        let level = level.unwrap_or_else(|| dice.pick(&Level::ALL));
+        let members = match level {
+            Level::Raid0 => dice.within(1, 4),
+            Level::Raid1 => dice.within(2, 3),
+            Level::Raid4 | Level::Raid5 => dice.within(3, 6),
+            Level::Raid6 => dice.within(4, 7),
+        } as u32;
+        let layouts = level.layouts();
+        let layout = (!layouts.is_empty()).then(|| dice.pick(layouts));
+        let chunk = dice.within(1, 4) as u32;
+        let member_pages = u64::from(chunk) * dice.within(4, 32 / u64::from(chunk)).min(8);
+        let geometry =
+            Geometry::new(level, layout, members, chunk, member_pages).expect("the shape is one of those that can be");
+        Self {
+            regime: if dice.one_in(4) { Regime::EveryWrite } else { Regime::Flush },
+            parity: dice.pick(&[
+                ParityMethod::Min,
+                ParityMethod::Min,
+                ParityMethod::Rmw,
+                ParityMethod::Rcw,
+                ParityMethod::Disksim,
+            ]),
+            max_open_rows: dice.pick(&[1, 2, 4, 16, 1000]),
+            nv_slots: dice.pick(&[ArrayConfig::MIN_NV_SLOTS, 24, 64]),
+            trims: !dice.one_in(4),
+            idle_flush: Nanos(dice.pick(&[20_000, 200_000, 5_000_000_000])),
+            rebuild_window: dice.within(1, 4) as u32,
+            depth: dice.pick(&[1, 2, 4, 8, 16]),
+            max_pages: dice.pick(&[1, 4, 32_768]),
+            cache_pages: dice.pick(&[2, 4, 8, 16]),
+            geometry,
+        }
+    }
+
+    /// How requests are split.
+    pub fn shape(&self) -> Shape {
+        let stripe = u64::from(self.geometry.chunk_pages()) * u64::from(self.geometry.data_columns());
+        Shape::new(PAGE as u64, SECTOR as u64, stripe, self.max_pages, self.geometry.data_pages())
+            .expect("a tiny array can be addressed")
+    }
+
+    /// How the array is served.
+    pub fn array(&self) -> ArrayConfig {
+        ArrayConfig {
+            regime: self.regime,
+            parity: self.parity,
+            max_open_rows: self.max_open_rows,
+            nv_slots: self.nv_slots,
+            trims: self.trims,
+            idle_flush: self.idle_flush,
+            rebuild_window: self.rebuild_window,
+            ..ArrayConfig::new(self.geometry.clone())
+        }
+    }
+
+    /// Members that can be lost.
+    pub fn tolerated(&self) -> u32 {
+        if self.geometry.level() == Level::Raid0 { 0 } else { u32::from(self.geometry.parity_columns()) }
+    }
+
+    /// Sectors that a host can address.
+    pub fn sectors(&self) -> u64 {
+        self.geometry.data_pages() * PAGE_SECTORS
+    }
+
+    /// Whether every acknowledged write is durable.
+    pub fn every_write(&self) -> bool {
+        self.regime == Regime::EveryWrite
+    }
+}

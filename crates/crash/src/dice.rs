@@ -1,0 +1,88 @@
+//! The one source of chance: everything that a seed decides is drawn here.
+
+use destage_exec::CutChoice;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// Random numbers of one purpose.
+#[derive(Clone, Debug)]
+pub struct Dice {
+    random: Xoshiro256PlusPlus,
+    cut: Cut,
+}
+
+/// How much of what was not flushed survives a cut. Sectors drawn alone hardly ever lose or keep much; so there are the other ways too.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    Nothing,
+    Everything,
+    Pages,
+    Sectors,
+    /// All of some devices, nothing of the others.
+    Devices(u64),
+}
+
+impl Dice {
+    /// The numbers of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), cut: Cut::Nothing }
+    }
+
+    /// The numbers of a part of what a seed decides, so that leaving another part out changes nothing in it.
+    pub fn part(seed: u64, part: u64) -> Self {
+        Self::new(seed ^ part.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// A number.
+    pub fn draw(&mut self) -> u64 {
+        self.random.next_u64()
+    }
+
+    /// A number below `n`; 0 if `n` is 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.draw()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// A number in a range, ends included.
+    pub fn within(&mut self, from: u64, to: u64) -> u64 {
+        from + self.below(to - from + 1)
+    }
+
+    /// True once in so many draws.
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One of several.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    /// Draws how the next cut is to be.
+    pub fn draw_cut(&mut self) -> &mut Self {
+        self.cut = match self.below(8) {
+            0 => Cut::Nothing,
+            1 => Cut::Everything,
+            2 | 3 => Cut::Devices(self.draw()),
+            4 => Cut::Sectors,
+            _ => Cut::Pages,
+        };
+        self
+    }
+}
+
+impl CutChoice for Dice {
+    fn page(&mut self, dev: usize, _: u64, all: u128) -> u128 {
+        match self.cut {
+            Cut::Nothing => 0,
+            Cut::Everything => all,
+            Cut::Pages => all * u128::from(self.one_in(2)),
+            Cut::Sectors => all & (u128::from(self.draw()) << 64 | u128::from(self.draw())),
+            Cut::Devices(which) => all * u128::from(which >> dev & 1),
+        }
+    }
+
+    fn nvram(&mut self, queued: usize) -> usize {
+        self.below(queued as u64 + 1) as usize
+    }
+}

@@ -1,0 +1,190 @@
+//! Many histories: of random seeds, and short ones cut everywhere.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use destage_exec::CutChoice;
+use rayon::prelude::*;
+
+use crate::history::{History, Limits};
+use crate::run::{Failure, Options, Report, recovers, run, watch};
+use crate::{Dice, Subject};
+
+/// The history of a seed for this kind of controller.
+pub fn history<S: Subject>(subject: &S, seed: u64, limits: &Limits) -> History {
+    let cell = crate::Cell::draw(&mut Dice::new(seed), limits.level);
+    History::draw(seed, limits, subject.cache_devices(&cell).len() as u8)
+}
+
+/// Runs the histories of a range of seeds on all processors; stops at the lowest seed that fails. Says on the standard error how far
+/// it has come.
+pub fn explore<S: Subject>(
+    subject: &S,
+    seeds: std::ops::Range<u64>,
+    limits: &Limits,
+    options: Options,
+) -> Result<Report, Box<Failure>> {
+    let begun = Instant::now();
+    let done = AtomicU64::new(0);
+    let total = Mutex::new(Report::default());
+    let count = seeds.end - seeds.start;
+    let found = AtomicBool::new(false);
+    let chunk = 256;
+    // The lowest failing seed is found however the chunks are scheduled: a later chunk is left out only after an earlier failure.
+    let failure = (0..count.div_ceil(chunk)).into_par_iter().find_map_first(|index| {
+        let from = seeds.start + index * chunk;
+        let mut report = Report::default();
+        for seed in from..(from + chunk).min(seeds.end) {
+            match run(subject, &history(subject, seed, limits), options) {
+                Ok(one) => report.add(&one),
+                Err(failure) => {
+                    found.store(true, Ordering::Relaxed);
+                    return Some(Box::new(failure));
+                }
+            }
+        }
+        total.lock().expect("no thread panics with it").add(&report);
+        let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
+        if so_far.is_multiple_of(4096) {
+            let (seeds, seconds) = (so_far * chunk, begun.elapsed().as_secs_f64());
+            eprintln!("{}: {seeds} of {count} seeds, {:.0} a second", subject.name(), seeds as f64 / seconds);
+        }
+        None
+    });
+    match failure {
+        Some(failure) => Err(failure),
+        None => Ok(total.into_inner().expect("no thread panics with it")),
+    }
+}
+
+/// How many seeds it takes until one fails, counted from 1; none if all of them pass.
+pub fn first_failure<S: Subject>(
+    subject: &S,
+    seeds: std::ops::Range<u64>,
+    limits: &Limits,
+    options: Options,
+) -> Option<(u64, Box<Failure>)> {
+    let first = seeds.start;
+    let mut seeds = seeds;
+    seeds.find_map(|seed| {
+        let failure = run(subject, &history(subject, seed, limits), options).err()?;
+        Some((seed - first + 1, Box::new(failure)))
+    })
+}
+
+/// What was tried of short histories.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exhausted {
+    /// Histories.
+    pub histories: u64,
+    /// Moments at which the power was cut.
+    pub moments: u64,
+    /// Contents of devices and NVRAM that were started from.
+    pub cuts: u64,
+    /// Moments with more subsets than the cap, of which so many were drawn at random.
+    pub capped: u64,
+}
+
+/// A cut of which every choice is given: bit i of `pages` is whether the i-th page that is asked for survives.
+struct Chosen {
+    pages: u64,
+    /// The page of which only these sectors survive, or of which they alone are lost.
+    torn: Option<(u64, u128)>,
+    asked: u64,
+    nvram: usize,
+}
+
+impl CutChoice for Chosen {
+    fn page(&mut self, _: usize, _: u64, all: u128) -> u128 {
+        let index = self.asked;
+        self.asked += 1;
+        match self.torn {
+            Some((torn, sectors)) if torn == index => sectors & all,
+            _ => all * u128::from(self.pages >> index.min(63) & 1),
+        }
+    }
+    fn nvram(&mut self, _: usize) -> usize {
+        self.nvram
+    }
+}
+
+/// Counts what a cut asks for.
+#[derive(Default)]
+struct Counted {
+    pages: u64,
+    nvram: usize,
+}
+
+impl CutChoice for Counted {
+    fn page(&mut self, _: usize, _: u64, _: u128) -> u128 {
+        self.pages += 1;
+        0
+    }
+    fn nvram(&mut self, queued: usize) -> usize {
+        self.nvram = queued;
+        0
+    }
+}
+
+/// Cuts a history of one to three requests, steps in the order of issue, after every step, with every subset of the pages that were
+/// written and not flushed or are being written (at most `cap` subsets at a moment, then random ones), with each page of them torn in
+/// every way that leaves a first or a last part while the others survive or do not, and with every number of NVRAM steps through.
+pub fn exhaust<S: Subject>(
+    subject: &S,
+    seeds: std::ops::Range<u64>,
+    limits: &Limits,
+    cap: u64,
+) -> Result<Exhausted, Box<Failure>> {
+    let total = Mutex::new(Exhausted::default());
+    let failure = seeds.into_par_iter().find_map_first(|seed| {
+        let mut dice = Dice::part(seed, 2);
+        let history = History::short(seed, limits, 1 + (seed % 3) as usize);
+        let mut found = Exhausted { histories: 1, ..Exhausted::default() };
+        let outcome = watch(subject, &history, |memory, model, check| {
+            let mut counted = Counted::default();
+            memory.cut(&mut counted);
+            found.moments += 1;
+            let mut try_one = |pages: u64, torn: Option<(u64, u128)>, nvram: usize| {
+                let remains = memory.cut(&mut Chosen { pages, torn, asked: 0, nvram });
+                let mut model = model.clone();
+                model.cut(u64::from(u32::MAX));
+                found.cuts += 1;
+                recovers(subject, &history, check, remains, &mut model).map(|_| ()).map_err(|what| {
+                    format!(
+                        "step {}: cut with pages {pages:#b}, torn {torn:?}, {nvram} NVRAM steps: {what}",
+                        memory.steps()
+                    )
+                })
+            };
+            let subsets = 1_u64.checked_shl(counted.pages as u32).unwrap_or(u64::MAX);
+            for nvram in 0..=counted.nvram {
+                if subsets <= cap {
+                    (0..subsets).try_for_each(|pages| try_one(pages, None, nvram))?;
+                } else {
+                    try_one(0, None, nvram)?;
+                    try_one(u64::MAX, None, nvram)?;
+                    (0..cap).try_for_each(|_| try_one(dice.draw(), None, nvram))?;
+                }
+            }
+            for page in 0..counted.pages.min(cap) {
+                for torn in [0b0001, 0b0011, 0b1000, 0b0110] {
+                    try_one(0, Some((page, torn)), counted.nvram)?;
+                    try_one(u64::MAX, Some((page, torn)), counted.nvram)?;
+                }
+            }
+            found.capped += u64::from(subsets > cap);
+            Ok(())
+        });
+        let mut total = total.lock().expect("no thread panics with it");
+        total.histories += found.histories;
+        total.moments += found.moments;
+        total.cuts += found.cuts;
+        total.capped += found.capped;
+        outcome.err().map(|what| Box::new(Failure { what, history: Box::new(history), log: Vec::new() }))
+    });
+    match failure {
+        Some(failure) => Err(failure),
+        None => Ok(total.into_inner().expect("no thread panics with it")),
+    }
+}

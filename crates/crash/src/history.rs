@@ -1,0 +1,303 @@
+//! What happens to an array: requests and misfortunes, in order.
+
+use std::fmt;
+
+use destage_exec::Content;
+use destage_plan::HostOp;
+use destage_raid::Level;
+
+use crate::Dice;
+use crate::cell::{Cell, PAGE_SECTORS};
+
+/// How the steps in flight end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Any of them next.
+    Random,
+    /// In the order of issue.
+    Oldest,
+    /// As their latencies have it.
+    Latency,
+}
+
+/// One thing that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The host asks. If too much is under way, steps end first until there is room.
+    Request {
+        /// What.
+        op: HostOp,
+        /// First sector.
+        sector: u64,
+        /// Sectors.
+        sectors: u64,
+        /// Durable when acknowledged.
+        fua: bool,
+    },
+    /// So many steps end.
+    Steps(u64),
+    /// Everything under way ends.
+    Drain,
+    /// A device fails; the controller hears of it at once, or when a step fails. Nothing happens if it has failed already or, of a member,
+    /// more would be lost than the level can do without, unless `beyond`.
+    Lose {
+        /// Which.
+        dev: u8,
+        /// Whether the controller hears at once.
+        told: bool,
+        /// Even if data is lost with it.
+        beyond: bool,
+    },
+    /// A failed device is replaced. Nothing happens if it has not failed.
+    Replace {
+        /// Which.
+        dev: u8,
+        /// By what.
+        content: Content,
+    },
+    /// The power fails, and comes back.
+    Cut {
+        /// Failed devices that answer again afterwards, with what they held; a bit each.
+        back: u64,
+        /// A member that does not answer any more, if the level can do without it.
+        gone: Option<u8>,
+    },
+    /// The array is stopped cleanly, and the power fails after that.
+    Stop,
+}
+
+/// An action with the number that its chance is drawn from: it stays when others are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbered {
+    /// The number.
+    pub number: u64,
+    /// What happens.
+    pub action: Action,
+}
+
+/// Everything that decides a run.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// Where chance comes from.
+    pub seed: u64,
+    /// What is tried.
+    pub cell: Cell,
+    /// How steps end.
+    pub order: Order,
+    /// Whether computing steps end at once.
+    pub compute_at_once: bool,
+    /// Requests under way at most.
+    pub requests: usize,
+    /// What happens.
+    pub actions: Vec<Numbered>,
+}
+
+/// What may be drawn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// Only this level.
+    pub level: Option<Level>,
+    /// Neither cuts nor clean stops.
+    pub no_cuts: bool,
+    /// No device fails.
+    pub no_losses: bool,
+    /// So many requests, and no more misfortunes than a short history has.
+    pub requests: Option<usize>,
+}
+
+impl History {
+    /// The history of a seed.
+    pub fn draw(seed: u64, limits: &Limits, caches: u8) -> Self {
+        let mut dice = Dice::new(seed);
+        let cell = Cell::draw(&mut dice, limits.level);
+        let members = cell.geometry.members();
+        let length = match (limits.requests, dice.below(4)) {
+            (Some(requests), _) => requests as u64 * 2,
+            (None, 0) => dice.within(2, 8),
+            (None, 1 | 2) => dice.within(8, 40),
+            (None, _) => dice.within(40, 90),
+        };
+        // What can go wrong at all in this history; most have a few kinds of misfortune only.
+        let (cuts, losses) = (!limits.no_cuts && !dice.one_in(5), !limits.no_losses && dice.one_in(2));
+        let cache_losses = !limits.no_losses && caches > 0 && dice.one_in(2);
+        let beyond = dice.one_in(24);
+        let rarity = dice.pick(&[6, 12, 30]);
+        let hot = Hot::draw(&mut dice, &cell);
+        let mut actions = Vec::with_capacity(length as usize + 8);
+        while (actions.len() as u64) < length {
+            if dice.one_in(rarity) {
+                let member = dice.below(u64::from(members)) as u8;
+                match dice.below(8) {
+                    0..=2 if cuts => {
+                        let back = dice.draw() & dice.draw();
+                        let gone = (losses && dice.one_in(6)).then_some(member);
+                        actions.push(Action::Cut { back, gone });
+                        // Recovery is cut short, and perhaps the next one too.
+                        while dice.one_in(3) {
+                            actions.push(Action::Steps(dice.below(25)));
+                            let gone = (losses && dice.one_in(12)).then_some(member);
+                            actions.push(Action::Cut { back: dice.draw() & dice.draw(), gone });
+                        }
+                    }
+                    3 if cuts => actions.push(Action::Stop),
+                    4 | 5 if losses => {
+                        actions.push(Action::Lose {
+                            dev: member,
+                            told: dice.one_in(2),
+                            beyond: beyond && dice.one_in(2),
+                        });
+                    }
+                    6 if losses => actions.push(Action::Replace { dev: member, content: content(&mut dice) }),
+                    7 if cache_losses => {
+                        let dev = members + dice.below(u64::from(caches)) as u8;
+                        actions.push(if dice.one_in(2) {
+                            Action::Lose { dev, told: dice.one_in(2), beyond: false }
+                        } else {
+                            Action::Replace { dev, content: content(&mut dice) }
+                        });
+                    }
+                    _ => {}
+                }
+                if losses && dice.one_in(3) {
+                    // A member that is lost for certain would seldom be the one that is drawn.
+                    actions.push(Action::Replace { dev: u8::MAX, content: content(&mut dice) });
+                }
+            }
+            match dice.below(10) {
+                0 => actions.push(Action::Drain),
+                1 | 2 => actions.push(Action::Steps(dice.within(1, 40))),
+                _ => actions.push(hot.request(&mut dice, &cell)),
+            }
+        }
+        Self {
+            seed,
+            order: dice.pick(&[Order::Random, Order::Random, Order::Random, Order::Latency, Order::Oldest]),
+            compute_at_once: !dice.one_in(4),
+            requests: dice.pick(&[1, 2, 4, 16]),
+            cell,
+            actions: (0..).zip(actions).map(|(number, action)| Numbered { number, action }).collect(),
+        }
+    }
+
+    /// A history of so many requests, with steps in the order of issue and nothing going wrong: to be cut everywhere.
+    pub fn short(seed: u64, limits: &Limits, requests: usize) -> Self {
+        let mut history = Self::draw(seed, limits, 0);
+        let mut dice = Dice::part(seed, 1);
+        let hot = Hot::draw(&mut dice, &history.cell);
+        let mut actions: Vec<Action> = Vec::new();
+        for _ in 0..requests {
+            actions.push(hot.request(&mut dice, &history.cell));
+            if dice.one_in(3) {
+                actions.push(Action::Drain);
+            }
+        }
+        history.actions = (0..).zip(actions).map(|(number, action)| Numbered { number, action }).collect();
+        (history.order, history.compute_at_once, history.requests) = (Order::Oldest, true, requests);
+        history
+    }
+}
+
+fn content(dice: &mut Dice) -> Content {
+    match dice.below(3) {
+        0 => Content::Zeros,
+        1 => Content::Garbage(dice.draw()),
+        _ => Content::Stale,
+    }
+}
+
+/// Where most requests go, so that they meet.
+struct Hot {
+    first: u64,
+    sectors: u64,
+    /// Of the sectors that a stripe has.
+    stripe: u64,
+}
+
+impl Hot {
+    fn draw(dice: &mut Dice, cell: &Cell) -> Self {
+        let geometry = &cell.geometry;
+        let stripe = u64::from(geometry.chunk_pages()) * u64::from(geometry.data_columns()) * PAGE_SECTORS;
+        let stripes = geometry.stripes();
+        let count = dice.within(1, 3).min(stripes);
+        let first = dice.below(stripes - count + 1);
+        Self { first: first * stripe, sectors: count * stripe, stripe }
+    }
+
+    fn request(&self, dice: &mut Dice, cell: &Cell) -> Action {
+        let fua = dice.one_in(5);
+        let op = match dice.below(20) {
+            0..=4 => HostOp::Read,
+            5 | 6 => HostOp::Flush,
+            7 => HostOp::Discard,
+            8 => HostOp::WriteZeroes,
+            _ => HostOp::Write,
+        };
+        if op == HostOp::Flush {
+            return Action::Request { op, sector: 0, sectors: 0, fua: false };
+        }
+        let (first, room) = if dice.one_in(6) { (0, cell.sectors()) } else { (self.first, self.sectors) };
+        let page = PAGE_SECTORS;
+        let (sector, sectors) = match dice.below(8) {
+            // Part of a page.
+            0 | 1 => {
+                let at = dice.below(room);
+                (at, dice.within(1, page - at % page))
+            }
+            // Pages.
+            2..=5 => {
+                let at = dice.below(room / page) * page;
+                (at, dice.within(1, 4) * page)
+            }
+            // A stripe.
+            6 => {
+                let at = dice.below(room / self.stripe) * self.stripe;
+                (at, self.stripe)
+            }
+            // Anything.
+            _ => {
+                let at = dice.below(room);
+                (at, dice.within(1, 2 * self.stripe))
+            }
+        };
+        Action::Request {
+            op,
+            sector: first + sector,
+            sectors: sectors.min(room - sector),
+            fua: fua && op == HostOp::Write,
+        }
+    }
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let geometry = &self.cell.geometry;
+        write!(
+            f,
+            "seed {}: {} of {} members, chunk {}",
+            self.seed,
+            geometry.level(),
+            geometry.members(),
+            geometry.chunk_pages()
+        )?;
+        if let Some(layout) = geometry.layout() {
+            write!(f, ", {layout}")?;
+        }
+        let Cell {
+            regime, parity, max_open_rows, nv_slots, trims, rebuild_window, depth, max_pages, cache_pages, ..
+        } = &self.cell;
+        writeln!(
+            f,
+            ", {} pages a member, {regime:?}, {parity:?}, {max_open_rows} open rows, {nv_slots} slots, trims {trims}, idle {}, window \
+             {rebuild_window}, depth {depth}, fragments of {max_pages}, cache of {cache_pages}; {:?}, compute at once {}, {} requests at a time",
+            geometry.member_pages(),
+            self.cell.idle_flush,
+            self.order,
+            self.compute_at_once,
+            self.requests
+        )?;
+        for Numbered { number, action } in &self.actions {
+            writeln!(f, "  {number:>3} {action:?}")?;
+        }
+        Ok(())
+    }
+}

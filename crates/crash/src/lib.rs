@@ -1,0 +1,30 @@
+//! Breaks arrays on purpose: random histories of requests with cuts of the power and lost devices at any step, checked against a model of
+//! what a host may see, and against the rows' parity after every write.
+//!
+//! One number, the seed, decides everything. A run first lets things go wrong (*safety*): no answer may be wrong, no row
+//! inconsistent without an intent, no start refused outside the documented window. Then nothing more goes wrong (*liveness*):
+//! what was lost is replaced, and recovery, rebuild and a clean stop must be reached within bounds. What is promised, and what is
+//! not, is written in docs/assumptions.md.
+
+mod caught;
+mod cell;
+mod dice;
+mod explore;
+mod history;
+mod model;
+mod mutant;
+mod parity;
+mod run;
+mod shrink;
+mod subjects;
+
+pub use cell::{Cell, PAGE, PAGE_SECTORS, Subject};
+pub use dice::Dice;
+pub use explore::{Exhausted, exhaust, explore, first_failure, history};
+pub use history::{Action, History, Limits, Numbered, Order};
+pub use model::{Change, Model, SECTOR, Value, Wrong, sector_bytes, value_of};
+pub use mutant::Mutant;
+pub use parity::Parity;
+pub use run::{Failure, Options, Report, run};
+pub use shrink::shrink;
+pub use subjects::{Plain, Through};

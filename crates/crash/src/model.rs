@@ -1,0 +1,459 @@
+//! What a host may see: per sector, the versions that it could be.
+//!
+//! * Requests that conflict take effect in the order of submission: claims are first come, first served. So a read sees the last
+//!   write submitted before it, or one submitted while it was under way.
+//! * A version is *covered* once a flush that was submitted after it was acknowledged is acknowledged itself, or by its own
+//!   acknowledgement if it was written with FUA (or the regime is every-write). A cut may leave any version that no covered
+//!   one follows.
+//! * After a cut a sector is whichever of these versions a read finds first; from then on it is that one, whatever happens.
+//! * A discard makes each page that it covers wholly zeros, or leaves it; the first read afterwards tells which.
+
+use std::fmt;
+
+/// The content of a sector, by number: 0 is zeros, others are `write << 16 | sector of the write`.
+pub type Value = u64;
+
+/// Bytes in a sector of the harness.
+pub const SECTOR: usize = 16;
+
+/// The bytes of a sector with this content at this place; no two differ in fewer than eight bytes by accident.
+pub fn sector_bytes(value: Value, sector: u64) -> [u8; SECTOR] {
+    let mut bytes = [0; SECTOR];
+    if value != 0 {
+        bytes[..8].copy_from_slice(&value.to_le_bytes());
+        bytes[8..].copy_from_slice(&mix(value, sector).to_le_bytes());
+    }
+    bytes
+}
+
+/// The content that these bytes are at this place, if anybody wrote them there.
+pub fn value_of(bytes: &[u8], sector: u64) -> Option<Value> {
+    let half = |from: usize| u64::from_le_bytes(bytes[from..from + 8].try_into().expect("eight bytes"));
+    match (half(0), half(8)) {
+        (0, 0) => Some(0),
+        (value, check) => (value != 0 && check == mix(value, sector)).then_some(value),
+    }
+}
+
+/// The finaliser of `SplitMix64`.
+const fn mix(value: Value, sector: u64) -> u64 {
+    let n = value ^ sector.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
+
+/// Not yet.
+const NEVER: u64 = u64::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// Replaces what was.
+    Sure,
+    /// A discard of which nobody knows what it did.
+    Maybe,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    value: Value,
+    /// The request; versions that a cut left behind share the cut's number.
+    request: u64,
+    submitted: u64,
+    acked: u64,
+    failed: bool,
+    effect: Effect,
+    covered: bool,
+    /// A covered one follows: no cut leaves it, but a read that began before may still bring it.
+    gone: bool,
+}
+
+impl Version {
+    /// Whether `self` is gone where `later` has taken effect.
+    const fn precedes(&self, later: &Self) -> bool {
+        self.request < later.request && matches!(later.effect, Effect::Sure) && !later.failed
+    }
+}
+
+/// What the model is told of a request that changes sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Content of the request's number.
+    Write,
+    /// Zeros.
+    Zero,
+    /// Zeros, or nothing, page by page.
+    Discard,
+}
+
+/// What is wrong with the bytes that a read brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The sector of the array.
+    pub sector: u64,
+    /// What was found; nothing if nobody ever wrote these bytes there.
+    pub found: Option<Value>,
+    /// What could have been.
+    pub allowed: Vec<Value>,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |value: &Value| match value {
+            0 => "zeros".to_owned(),
+            value => format!("sector {} of request {}", value & 0xffff, value >> 16),
+        };
+        let found = self.found.as_ref().map_or("bytes that nobody wrote there".to_owned(), name);
+        let allowed: Vec<String> = self.allowed.iter().map(name).collect();
+        write!(f, "sector {} reads as {found}, but could only be {}", self.sector, allowed.join(" or "))
+    }
+}
+
+/// All sectors of an array.
+#[derive(Clone, Debug)]
+pub struct Model {
+    page_sectors: u64,
+    /// What each sector is, unless it has versions.
+    settled: Vec<Value>,
+    versions: Vec<Vec<Version>>,
+    /// Sectors that have versions.
+    open: Vec<u32>,
+    time: u64,
+    every_write: bool,
+    /// Reads under way.
+    reads: u32,
+    /// More is lost than the level can do without: parts of a request that is under way may have failed already.
+    may_fail: bool,
+}
+
+impl Model {
+    /// An array of zeros. In the regime `every_write` each write is durable when acknowledged.
+    pub fn new(sectors: u64, page_sectors: u64, every_write: bool) -> Self {
+        Self {
+            page_sectors,
+            settled: vec![0; sectors as usize],
+            versions: vec![Vec::new(); sectors as usize],
+            open: Vec::new(),
+            time: 0,
+            every_write,
+            reads: 0,
+            may_fail: false,
+        }
+    }
+
+    /// Sectors.
+    pub fn sectors(&self) -> u64 {
+        self.settled.len() as u64
+    }
+
+    /// The time now; later events have later times.
+    pub fn tick(&mut self) -> u64 {
+        self.time += 1;
+        self.time
+    }
+
+    /// A request that changes sectors was submitted. Numbers of requests ascend.
+    pub fn change(&mut self, request: u64, change: Change, first: u64, count: u64) {
+        let submitted = self.tick();
+        for sector in self.reach(change, first, count) {
+            let value = if change == Change::Write { request << 16 | (sector - first) } else { 0 };
+            let effect = if change == Change::Discard { Effect::Maybe } else { Effect::Sure };
+            let versions = &mut self.versions[sector as usize];
+            if versions.is_empty() {
+                self.open.push(sector as u32);
+                versions.push(Version {
+                    value: self.settled[sector as usize],
+                    request: 0,
+                    submitted: 0,
+                    acked: 0,
+                    failed: false,
+                    effect: Effect::Sure,
+                    covered: true,
+                    gone: false,
+                });
+            }
+            let (failed, covered, gone) = (false, false, false);
+            versions.push(Version { value, request, submitted, acked: NEVER, failed, effect, covered, gone });
+        }
+    }
+
+    /// The request was answered.
+    pub fn changed(&mut self, request: u64, change: Change, first: u64, count: u64, ok: bool, fua: bool) {
+        let acked = self.tick();
+        let durable = ok && (fua || self.every_write);
+        for sector in self.reach(change, first, count) {
+            let versions = &mut self.versions[sector as usize];
+            // It is gone if a later request is durable already.
+            if let Some(version) = versions.iter_mut().find(|version| version.request == request) {
+                (version.acked, version.failed, version.covered) = (acked, !ok, durable);
+                if durable {
+                    prune(versions, self.reads);
+                }
+            }
+        }
+    }
+
+    /// The sectors that a change may change: of a discard, the pages that it covers wholly.
+    fn reach(&self, change: Change, first: u64, count: u64) -> std::ops::Range<u64> {
+        let end = first + count;
+        if change != Change::Discard {
+            return first..end;
+        }
+        let page = self.page_sectors;
+        let (from, to) = (first.next_multiple_of(page), end / page * page);
+        from..to.max(from)
+    }
+
+    /// A flush that was submitted at this time was answered well.
+    pub fn flushed(&mut self, submitted: u64) {
+        self.tick();
+        for &sector in &self.open {
+            let versions = &mut self.versions[sector as usize];
+            let mut news = false;
+            for version in versions.iter_mut() {
+                if version.acked < submitted && !version.failed && !version.covered {
+                    version.covered = true;
+                    news = true;
+                }
+            }
+            if news {
+                prune(versions, self.reads);
+            }
+        }
+        self.settle();
+    }
+
+    /// Sectors with a single version that is durable have none that matter.
+    fn settle(&mut self) {
+        let (settled, all) = (&mut self.settled, &mut self.versions);
+        self.open.retain(|&sector| {
+            let versions = &mut all[sector as usize];
+            match versions[..] {
+                [version] if version.covered && version.effect == Effect::Sure => {
+                    settled[sector as usize] = version.value;
+                    versions.clear();
+                    false
+                }
+                _ => true,
+            }
+        });
+    }
+
+    /// Whether requests may fail from now on.
+    pub fn set_may_fail(&mut self, may: bool) {
+        self.may_fail = may;
+    }
+
+    /// A read is submitted, at the time that is returned.
+    pub fn read_begins(&mut self) -> u64 {
+        self.reads += 1;
+        self.tick()
+    }
+
+    /// A read that was submitted at this time was answered as failed.
+    pub fn read_fails(&mut self) {
+        self.reads -= 1;
+    }
+
+    /// A read of these sectors that was submitted at this time brought these bytes.
+    pub fn read(&mut self, submitted: u64, first: u64, bytes: &[u8]) -> Result<(), Wrong> {
+        self.tick();
+        for (sector, bytes) in (first..).zip(bytes.chunks_exact(SECTOR)) {
+            let found = value_of(bytes, sector);
+            let versions = &self.versions[sector as usize];
+            if versions.is_empty() {
+                let settled = self.settled[sector as usize];
+                if found != Some(settled) {
+                    return Err(Wrong { sector, found, allowed: vec![settled] });
+                }
+                continue;
+            }
+            // Submitted before the read, it precedes the read; and what it follows is not seen.
+            let may_fail = self.may_fail;
+            let sure = |j: &Version| j.submitted < submitted && !(may_fail && j.acked == NEVER);
+            let hides = |version: &Version| versions.iter().any(|j| sure(j) && version.precedes(j));
+            let mut visible = versions.iter().filter(|version| !hides(version));
+            if !visible.clone().any(|version| Some(version.value) == found) {
+                return Err(Wrong { sector, found, allowed: visible.map(|version| version.value).collect() });
+            }
+            let value = found.expect("it is the value of a version");
+            if visible.clone().nth(1).is_some() && visible.all(|version| version.acked < submitted) {
+                self.tell(sector, value, submitted);
+            }
+        }
+        self.reads -= 1;
+        Ok(())
+    }
+
+    /// Nothing that could be a sector's content is under way, and it is `value`.
+    fn tell(&mut self, sector: u64, value: Value, submitted: u64) {
+        let reads = self.reads;
+        let versions = &mut self.versions[sector as usize];
+        let hidden = |versions: &[Version], version: &Version| {
+            versions.iter().any(|j| j.submitted < submitted && j.acked != NEVER && version.precedes(j))
+        };
+        // What a cut left is durable, whichever it is; the others are no more. A discard that failed may still be undone by a cut.
+        let copy = versions.clone();
+        let left_by_cut = |version: &Version| version.covered && version.effect == Effect::Sure;
+        if copy.iter().all(|version| hidden(&copy, version) || left_by_cut(version)) {
+            versions.retain(|version| hidden(&copy, version) || version.value == value);
+            versions.dedup_by(|a, b| a.value == b.value && a.request == b.request);
+            return;
+        }
+        let discards: Vec<u64> = copy
+            .iter()
+            .filter(|version| version.effect == Effect::Maybe && !hidden(&copy, version))
+            .map(|version| version.request)
+            .collect();
+        let [discard] = discards[..] else { return };
+        let others_zero =
+            copy.iter().any(|version| version.request != discard && version.value == 0 && !hidden(&copy, version));
+        if value == 0 && others_zero {
+            return;
+        }
+        let page = sector - sector % self.page_sectors;
+        for sector in page..page + self.page_sectors {
+            let versions = &mut self.versions[sector as usize];
+            if value == 0 {
+                for version in versions.iter_mut().filter(|version| version.request == discard) {
+                    version.effect = Effect::Sure;
+                }
+                prune(versions, reads);
+            } else {
+                versions.retain(|version| version.request != discard);
+            }
+        }
+    }
+
+    /// The power failed. Each sector is one of the versions that no covered one follows; nobody knows which.
+    pub fn cut(&mut self, number: u64) {
+        let now = self.tick();
+        self.reads = 0;
+        for &sector in &self.open {
+            let versions = &mut self.versions[sector as usize];
+            versions.retain(|version| !version.gone);
+            for version in versions.iter_mut() {
+                *version = Version {
+                    request: number,
+                    submitted: now,
+                    acked: now,
+                    failed: false,
+                    effect: Effect::Sure,
+                    covered: true,
+                    ..*version
+                };
+            }
+            versions.sort_unstable_by_key(|version| version.value);
+            versions.dedup_by_key(|version| version.value);
+        }
+        self.settle();
+    }
+
+    /// What a cut could leave of a sector, if no more happens.
+    pub fn possible(&self, sector: u64) -> Vec<Value> {
+        match &self.versions[sector as usize][..] {
+            [] => vec![self.settled[sector as usize]],
+            versions => versions.iter().filter(|version| !version.gone).map(|version| version.value).collect(),
+        }
+    }
+}
+
+/// Drops the versions that a covered one follows, as soon as no read is under way.
+fn prune(versions: &mut Vec<Version>, reads: u32) {
+    let last = versions.iter().rfind(|version| version.covered && version.effect == Effect::Sure).copied();
+    if let Some(last) = last {
+        for version in versions.iter_mut() {
+            version.gone |= version.precedes(&last);
+        }
+    }
+    if reads == 0 {
+        versions.retain(|version| !version.gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(value: Value, sector: u64) -> Vec<u8> {
+        sector_bytes(value, sector).to_vec()
+    }
+
+    fn model() -> Model {
+        Model::new(8, 4, false)
+    }
+
+    #[test]
+    fn a_flush_covers_what_was_acknowledged_before_it_was_submitted() {
+        let mut model = model();
+        model.change(1, Change::Write, 0, 1);
+        model.changed(1, Change::Write, 0, 1, true, false);
+        model.change(2, Change::Write, 0, 1);
+        let flush = model.tick();
+        model.changed(2, Change::Write, 0, 1, true, false);
+        model.flushed(flush);
+        assert_eq!(model.possible(0), [1 << 16, 2 << 16]);
+        let late = model.tick();
+        model.flushed(late);
+        assert_eq!(model.possible(0), [2 << 16]);
+    }
+
+    #[test]
+    fn a_read_sees_the_last_write_before_it_or_one_that_is_under_way() {
+        let mut model = model();
+        model.change(1, Change::Write, 0, 1);
+        model.changed(1, Change::Write, 0, 1, true, false);
+        let read = model.read_begins();
+        model.change(2, Change::Write, 0, 1);
+        model.changed(2, Change::Write, 0, 1, true, true);
+        assert_eq!(model.possible(0), [2 << 16]);
+        for (value, ok) in [(1, true), (2, true), (0, false)] {
+            assert_eq!(model.clone().read(read, 0, &bytes(value << 16, 0)).is_ok(), ok, "{value}");
+        }
+        let after = model.read_begins();
+        assert!(model.clone().read(after, 0, &bytes(1 << 16, 0)).is_err());
+        assert!(model.clone().read(after, 0, &[7; SECTOR]).unwrap_err().found.is_none());
+    }
+
+    #[test]
+    fn after_a_cut_the_first_read_decides() {
+        let mut model = model();
+        model.change(1, Change::Write, 0, 2);
+        model.changed(1, Change::Write, 0, 2, true, false);
+        model.cut(2);
+        let read = model.read_begins();
+        assert!(model.read(read, 0, &[bytes(0, 0), bytes(1 << 16 | 1, 1)].concat()).is_ok());
+        let read = model.read_begins();
+        assert!(model.read(read, 0, &bytes(1 << 16, 0)).is_err());
+        model.cut(3);
+        let read = model.read_begins();
+        assert!(model.read(read, 1, &bytes(0, 1)).is_err(), "what was read stays through another cut");
+    }
+
+    #[test]
+    fn a_durable_write_is_the_only_one_left() {
+        let mut model = model();
+        model.change(1, Change::Write, 0, 1);
+        model.changed(1, Change::Write, 0, 1, true, true);
+        model.change(2, Change::Zero, 0, 1);
+        model.changed(2, Change::Zero, 0, 1, false, true);
+        model.cut(3);
+        assert_eq!(model.possible(0), [0, 1 << 16], "a failed request is not durable");
+    }
+
+    #[test]
+    fn a_discard_keeps_or_zeroes_whole_pages() {
+        let mut model = model();
+        model.change(1, Change::Write, 0, 8);
+        model.changed(1, Change::Write, 0, 8, true, true);
+        model.change(2, Change::Discard, 1, 7);
+        model.changed(2, Change::Discard, 1, 7, true, false);
+        assert_eq!(model.possible(1), [1 << 16 | 1], "the first page is covered in part");
+        let read = model.read_begins();
+        assert!(model.read(read, 4, &bytes(0, 4)).is_ok());
+        let read = model.read_begins();
+        assert!(model.read(read, 5, &bytes(1 << 16 | 5, 5)).is_err(), "the page was zeroed");
+        model.cut(3);
+        assert_eq!(model.possible(5), [0, 1 << 16 | 5], "the zeros were not flushed");
+    }
+}

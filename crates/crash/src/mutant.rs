@@ -1,0 +1,83 @@
+//! Faults planted in the executor, to see that the harness finds them: what a controller that does its work badly would leave undone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use destage_exec::{Conduct, Memory, Ran, Tamper};
+use destage_plan::{Buf, Controller, Outcome, Rows, Step, StepKind};
+
+use crate::Dice;
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// One flush of a device is reported as done, and nothing is made durable.
+    OmitFlush,
+    /// Intents are not set.
+    SkipIntent,
+    /// An intent is cleared when the operation's last write is done, not flushed.
+    EarlyClear,
+    /// One read of an operation that computes something from what it reads is reported as done, and brings nothing.
+    UnreadMember,
+    /// Writes are reported as done when they are issued.
+    AckBeforeWrite,
+    /// Writes with FUA stay in the volatile cache.
+    IgnoreFua,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::OmitFlush,
+        Self::SkipIntent,
+        Self::EarlyClear,
+        Self::UnreadMember,
+        Self::AckBeforeWrite,
+        Self::IgnoreFua,
+    ];
+}
+
+/// A fault in a run.
+pub(crate) struct Planted {
+    mutant: Mutant,
+    /// Of faults that happen once: how many steps of their kind go well before. Shared by all lives of a run.
+    left: Arc<AtomicU64>,
+}
+
+impl Planted {
+    pub(crate) fn new(mutant: Mutant, seed: u64) -> Self {
+        let mut dice = Dice::part(seed, u64::MAX - 2);
+        let first = match mutant {
+            Mutant::OmitFlush => 12,
+            Mutant::UnreadMember => 24,
+            Mutant::SkipIntent | Mutant::EarlyClear | Mutant::AckBeforeWrite | Mutant::IgnoreFua => 1,
+        };
+        Self { mutant, left: Arc::new(AtomicU64::new(dice.below(first))) }
+    }
+
+    /// What the executor asks before it issues a step.
+    pub(crate) fn tamper(&self) -> Tamper {
+        let (mutant, left) = (self.mutant, Arc::clone(&self.left));
+        // Wraps around below zero, and so strikes once.
+        let once = move || if left.fetch_sub(1, Ordering::Relaxed) == 0 { Conduct::Omit } else { Conduct::Honest };
+        Box::new(move |_, step| match (mutant, step) {
+            (Mutant::OmitFlush, Step::FlushDev { .. })
+            | (Mutant::UnreadMember, Step::Read { dst: Buf::Tmp { .. }, .. }) => once(),
+            (Mutant::SkipIntent, Step::Intent { set: true, .. }) => Conduct::Omit,
+            (Mutant::AckBeforeWrite, Step::Write { .. }) => Conduct::Early,
+            (Mutant::IgnoreFua, Step::Write { fua: true, .. }) => Conduct::Volatile,
+            _ => Conduct::Honest,
+        })
+    }
+
+    /// What else the fault does when a step has ended.
+    pub(crate) fn after<C: Controller>(&self, ran: &Ran, memory: &mut Memory<C>) {
+        if let (Mutant::EarlyClear, Step::Write { ext, .. }, Outcome::Ok) = (self.mutant, ran.step, ran.outcome)
+            && memory.in_flight(ran.op, StepKind::Write) == 0
+        {
+            // The rows of an operation are those of each of its writes.
+            let rows = Rows::new(ext.first(), u32::from(ext.pages()));
+            memory.nvram_mut().intents.set(rows, false);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Which pages of an array belong together, told byte by byte with the plain reference kernels.
+
+use destage_exec::{RowCheck, View};
+use destage_plan::Dev;
+use destage_raid::kernels::reference;
+use destage_raid::{Geometry, Level, MAX_DEVICES, field};
+
+use crate::{PAGE, Subject};
+
+/// Checks rows of an array.
+#[derive(Debug)]
+pub struct Parity<'a, S> {
+    subject: &'a S,
+    geometry: Geometry,
+    /// Checks nothing, so that what the host sees is all there is to find a fault by.
+    blind: bool,
+}
+
+impl<'a, S: Subject> Parity<'a, S> {
+    /// Of arrays of this geometry.
+    pub const fn new(subject: &'a S, geometry: Geometry) -> Self {
+        Self { subject, geometry, blind: false }
+    }
+
+    /// Checks nothing.
+    pub(crate) const fn blind(subject: &'a S, geometry: Geometry) -> Self {
+        Self { subject, geometry, blind: true }
+    }
+
+    /// The geometry.
+    pub const fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+}
+
+impl<S: Subject> RowCheck<S::Controller> for Parity<'_, S> {
+    fn members(&self) -> u8 {
+        if self.blind { 0 } else { self.geometry.members() }
+    }
+
+    fn counts(&self, controller: &S::Controller, dev: Dev, row: u64) -> bool {
+        let degraded = self.subject.array(controller).degraded();
+        let live = |dev: &u8| degraded >> dev & 1 == 0;
+        // A row that is left with its data alone, or a single copy, has nothing to disagree with.
+        let devices = self.geometry.devices(self.geometry.stripe_of(row).0);
+        let redundant = match self.geometry.level() {
+            Level::Raid0 => false,
+            Level::Raid1 => devices.iter().filter(|dev| live(dev)).count() > 1,
+            Level::Raid4 | Level::Raid5 | Level::Raid6 => {
+                devices[usize::from(self.geometry.data_columns())..].iter().any(live)
+            }
+        };
+        redundant && live(&dev.0)
+    }
+
+    fn row(&self, controller: &S::Controller, view: &View<'_>, row: u64) -> Result<(), String> {
+        let geometry = &self.geometry;
+        let level = geometry.level();
+        if self.blind || level == Level::Raid0 || row >= geometry.member_pages() {
+            return Ok(());
+        }
+        let stripe = geometry.stripe_of(row).0;
+        let k = usize::from(geometry.data_columns());
+        let degraded = self.subject.array(controller).degraded();
+        let mut pages: [Option<&[u8]>; MAX_DEVICES] = [None; MAX_DEVICES];
+        for (page, &dev) in pages.iter_mut().zip(geometry.devices(stripe)) {
+            *page = view.page(Dev(dev), row).filter(|_| degraded >> dev & 1 == 0);
+        }
+        let pages = &pages[..usize::from(geometry.members())];
+        if level == Level::Raid1 {
+            let mut copies = pages.iter().flatten();
+            let first = copies.next();
+            return if copies.all(|copy| Some(copy) == first) { Ok(()) } else { Err("the copies differ".to_owned()) };
+        }
+        let lost: Vec<usize> = (0..k).filter(|column| pages[*column].is_none()).collect();
+        let data: Vec<&[u8]> = pages[..k].iter().flatten().copied().collect();
+        let mut sum = [0; PAGE];
+        reference::xor(&mut sum, &data);
+        let p = pages[k];
+        let Some(&q_column) = pages.get(k + 1) else {
+            return match p {
+                Some(p) if lost.is_empty() && p != sum => Err("P is not the sum of the data".to_owned()),
+                _ => Ok(()),
+            };
+        };
+        let mut all: [Option<&[u8]>; MAX_DEVICES] = [None; MAX_DEVICES];
+        for column in 0..k {
+            all[geometry.exponent(stripe, column as u8) as usize] = pages[column];
+        }
+        let (mut p_sum, mut q_sum) = ([0; PAGE], [0; PAGE]);
+        reference::pq(&mut p_sum, &mut q_sum, &all[..usize::from(geometry.slots())]);
+        match (&lost[..], p, q_column) {
+            ([], Some(p), _) if p != p_sum => Err("P is not the sum of the data".to_owned()),
+            ([], _, Some(q)) if q != q_sum => Err("Q is not what the data gives".to_owned()),
+            ([x], Some(p), Some(q)) => {
+                // The page that P gives must give Q too.
+                let mut page = [0; PAGE];
+                reference::xor(&mut page, &[p, &p_sum]);
+                reference::gf_into(&mut q_sum, field::pow2(geometry.exponent(stripe, *x as u8)), &page);
+                if q == q_sum { Ok(()) } else { Err(format!("P and Q disagree about lost data column {x}")) }
+            }
+            _ => Ok(()),
+        }
+    }
+}

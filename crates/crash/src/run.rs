@@ -1,0 +1,770 @@
+//! Runs one history, and says what is wrong.
+
+use std::sync::PoisonError;
+
+use destage_exec::{Content, Log, Memory, Pick, Remains, RowSet};
+use destage_plan::{ClaimWait, Class, Control, Dev, HostOp, HostRequest, Nanos, Notice, Refusal, Status, StepKind};
+use destage_raid::Level;
+
+use crate::caught::caught;
+use crate::cell::{Cell, PAGE, PAGE_SECTORS};
+use crate::history::{Action, History, Order};
+use crate::model::{Change, Model, SECTOR, sector_bytes};
+use crate::mutant::{Mutant, Planted};
+use crate::parity::Parity;
+use crate::{Dice, Subject};
+
+/// Steps within which what was begun must end when nothing more goes wrong: requests, recovery, a rebuild. A hundred times what any
+/// of them needs in arrays as small as these.
+const PATIENCE: u64 = 200_000;
+
+/// How a history is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// A fault that the executor commits.
+    pub mutant: Option<Mutant>,
+    /// Do not look at rows: only what a host sees counts.
+    pub blind: bool,
+    /// Write down every step.
+    pub log: bool,
+}
+
+/// What happened in runs that found nothing wrong.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Histories.
+    pub runs: u64,
+    /// Requests answered.
+    pub requests: u64,
+    /// Of these, answered that they could not be served, while more was lost than the level can do without.
+    pub unserved: u64,
+    /// Steps carried out.
+    pub steps: u64,
+    /// Losses of power.
+    pub cuts: u64,
+    /// Of these, while the array was still recovering from one.
+    pub cuts_in_recovery: u64,
+    /// Of these, while a member was lost or being filled.
+    pub cuts_degraded: u64,
+    /// Starts that were refused, rightly.
+    pub refusals: u64,
+    /// Devices lost.
+    pub losses: u64,
+    /// Members filled.
+    pub rebuilds: u64,
+    /// Steps issued, by kind.
+    pub counts: [u64; StepKind::ALL.len()],
+    /// Time waited for claims, by class.
+    pub waits: [ClaimWait; Class::ALL.len()],
+    /// Virtual time.
+    pub time: Nanos,
+}
+
+impl Report {
+    /// Adds another report to this one.
+    pub fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.requests += other.requests;
+        self.unserved += other.unserved;
+        self.steps += other.steps;
+        self.cuts += other.cuts;
+        self.cuts_in_recovery += other.cuts_in_recovery;
+        self.cuts_degraded += other.cuts_degraded;
+        self.refusals += other.refusals;
+        self.losses += other.losses;
+        self.rebuilds += other.rebuilds;
+        self.time += other.time;
+        self.add_counters(&other.counts, &other.waits);
+    }
+
+    fn add_counters(&mut self, counts: &[u64], waits: &[ClaimWait]) {
+        self.counts.iter_mut().zip(counts).for_each(|(count, more)| *count += more);
+        for (wait, more) in self.waits.iter_mut().zip(waits) {
+            wait.claims += more.claims;
+            wait.waited += more.waited;
+            wait.total += more.total;
+            wait.max = wait.max.max(more.max);
+        }
+    }
+}
+
+/// A history that must not be.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{what}\n{history}{}", log.join("\n"))]
+pub struct Failure {
+    /// What was violated.
+    pub what: String,
+    /// The history.
+    pub history: Box<History>,
+    /// The steps, if they were to be written down.
+    pub log: Vec<String>,
+}
+
+/// Runs a history. Whatever it leads to, a panic of the controller too, is the answer.
+pub fn run<S: Subject>(subject: &S, history: &History, options: Options) -> Result<Report, Failure> {
+    let log = Log::default();
+    let outcome = caught(|| {
+        let mut run = Run::new(subject, history, options, options.log.then(|| Log::clone(&log)));
+        run.all().map(|()| run.report)
+    });
+    let what = match outcome {
+        Ok(Ok(report)) => return Ok(report),
+        Ok(Err(what)) | Err(what) => what,
+    };
+    let log = std::mem::take(&mut *log.lock().unwrap_or_else(PoisonError::into_inner));
+    Err(Failure { what, history: Box::new(history.clone()), log })
+}
+
+/// A request that is not answered.
+struct Asked {
+    tag: u64,
+    op: HostOp,
+    sector: u64,
+    sectors: u64,
+    fua: bool,
+    submitted: u64,
+}
+
+impl Asked {
+    const fn change(&self) -> Option<Change> {
+        match self.op {
+            HostOp::Write => Some(Change::Write),
+            HostOp::WriteZeroes => Some(Change::Zero),
+            HostOp::Discard => Some(Change::Discard),
+            HostOp::Read | HostOp::Flush => None,
+        }
+    }
+}
+
+struct Run<'a, S: Subject> {
+    subject: &'a S,
+    history: &'a History,
+    cell: &'a Cell,
+    check: Parity<'a, S>,
+    memory: Memory<S::Controller>,
+    model: Model,
+    dice: Dice,
+    asked: Vec<Asked>,
+    /// The number of the last request or cut.
+    number: u64,
+    data: Vec<u8>,
+    /// More was lost in this life than the level can do without: requests may fail.
+    broken: bool,
+    /// Members that were lost when this life began, as far as the harness knows.
+    lost_before: u64,
+    /// Members whose loss is not noted, or what was in flight then not flushed: the double-fault window of docs/assumptions.md.
+    window: u64,
+    /// Of these, members that the array knows to be lost, or knew and has filled since.
+    known: u64,
+    /// Of these, members in whose place another device stands already.
+    swapped: u64,
+    /// Rows that were open in such a window: a cut may make them uncomputable.
+    hole: RowSet,
+    /// The array was not read since it started.
+    unread: bool,
+    clean: bool,
+    refused: bool,
+    planted: Option<Planted>,
+    log: Option<Log>,
+    report: Report,
+}
+
+impl<'a, S: Subject> Run<'a, S> {
+    fn new(subject: &'a S, history: &'a History, options: Options, log: Option<Log>) -> Self {
+        let cell = &history.cell;
+        let members = (0..cell.geometry.members()).map(|_| cell.geometry.member_pages());
+        let pages = members.chain(subject.cache_devices(cell));
+        let planted = options.mutant.map(|mutant| Planted::new(mutant, history.seed));
+        let remains = Remains::fresh(pages.map(|pages| pages as usize * PAGE));
+        let mut run = Self {
+            memory: Self::prepare(subject, history, remains, log.clone(), planted.as_ref()),
+            check: if options.blind {
+                Parity::blind(subject, cell.geometry.clone())
+            } else {
+                Parity::new(subject, cell.geometry.clone())
+            },
+            model: Model::new(cell.sectors(), PAGE_SECTORS, cell.every_write()),
+            dice: Dice::part(history.seed, 0),
+            asked: Vec::new(),
+            number: 0,
+            data: Vec::new(),
+            broken: false,
+            lost_before: 0,
+            window: 0,
+            known: 0,
+            swapped: 0,
+            hole: RowSet::default(),
+            unread: false,
+            clean: false,
+            refused: false,
+            planted,
+            report: Report { runs: 1, ..Report::default() },
+            log,
+            subject,
+            history,
+            cell,
+        };
+        run.memory.begin(true);
+        run
+    }
+
+    fn prepare(
+        subject: &S,
+        history: &History,
+        remains: Remains,
+        log: Option<Log>,
+        planted: Option<&Planted>,
+    ) -> Memory<S::Controller> {
+        let cell = &history.cell;
+        let controller = subject.build(cell, cell.array());
+        let mut memory = Memory::prepare(controller, remains, cell.shape(), cell.depth);
+        memory.set_compute_at_once(history.compute_at_once);
+        if let Some(log) = log {
+            memory.keep_log(log);
+        }
+        if let Some(planted) = planted {
+            memory.set_tamper(planted.tamper());
+        }
+        memory
+    }
+
+    fn all(&mut self) -> Result<(), String> {
+        for &numbered in &self.history.actions {
+            self.dice = Dice::part(self.history.seed, numbered.number + 1);
+            self.act(numbered.action)?;
+            if self.refused {
+                break;
+            }
+        }
+        self.dice = Dice::part(self.history.seed, u64::MAX - 1);
+        if !self.refused {
+            self.heal()?;
+        }
+        self.count_life();
+        Ok(())
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), String> {
+        match action {
+            Action::Request { op, sector, sectors, fua } => {
+                self.become_ready()?;
+                if self.refused {
+                    return Ok(());
+                }
+                if self.unread && !self.dice.one_in(4) {
+                    self.read_all()?;
+                }
+                self.request(op, sector, sectors, fua)?;
+            }
+            Action::Steps(count) => {
+                for _ in 0..count {
+                    if self.refused || self.memory.is_idle() {
+                        break;
+                    }
+                    self.step()?;
+                }
+            }
+            Action::Drain => self.drain()?,
+            Action::Lose { dev, told, beyond } => self.lose(dev, told, beyond),
+            Action::Replace { dev, content } => {
+                let members = self.lost() & self.members();
+                let dev = if dev == u8::MAX { members.trailing_zeros() as u8 } else { dev };
+                if dev < 64 && (self.lost() >> dev & 1 != 0) {
+                    self.replace(dev, content)?;
+                }
+            }
+            Action::Cut { back, gone } => {
+                self.report.cuts += 1;
+                self.cut(back, gone)?;
+            }
+            Action::Stop => {
+                self.stop()?;
+                if !self.refused {
+                    self.cut(0, None)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn members(&self) -> u64 {
+        u64::MAX >> (64 - u32::from(self.cell.geometry.members()))
+    }
+
+    /// Members that do not hold the truth everywhere, and cache devices that do not answer.
+    fn lost(&self) -> u64 {
+        let devices = self.cell.geometry.members() + self.subject.cache_devices(self.cell).len() as u8;
+        let dead = (0..devices).filter(|dev| !self.memory.answers(Dev(*dev)));
+        dead.fold(self.subject.array(self.memory.engine().controller()).degraded(), |lost, dev| lost | 1 << dev)
+    }
+
+    fn too_many(&self, lost: u64) -> bool {
+        (lost & self.members()).count_ones() > self.cell.tolerated()
+    }
+
+    /// Lets one step end.
+    fn step(&mut self) -> Result<(), String> {
+        let runnable = self.memory.runnable() as u64;
+        let pick = match self.history.order {
+            Order::Random => Pick::At(self.dice.below(runnable) as usize),
+            Order::Oldest => Pick::Oldest,
+            Order::Latency => Pick::Earliest,
+        };
+        let ran = self.memory.run(pick, &self.check).map_err(|violation| violation.to_string())?;
+        if let (Some(planted), Some(ran)) = (&self.planted, &ran) {
+            planted.after(ran, &mut self.memory);
+        }
+        self.watch_window();
+        self.notices()?;
+        if let Status::Refused(why) = self.memory.status() {
+            self.refusal(why)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the array has noted the loss of members and flushed what was in flight then.
+    fn watch_window(&mut self) {
+        if self.window != 0 {
+            self.hole.add(&self.memory.nvram().intents);
+        }
+        let array = self.subject.array(self.memory.engine().controller());
+        self.known |= self.window & array.degraded() & !self.memory.unannounced();
+        if self.memory.status() != Status::Ready || self.window == 0 && self.hole.is_empty() {
+            return;
+        }
+        if self.window & !self.known == 0 && !array.is_exposed() {
+            (self.window, self.known, self.swapped) = (0, 0, 0);
+            self.hole.clear();
+        }
+    }
+
+    fn notices(&mut self) -> Result<(), String> {
+        while let Some(notice) = self.memory.next_notice() {
+            match notice {
+                Notice::Acked { tag, ok } => self.acked(tag, ok)?,
+                Notice::Released { .. } => {}
+                Notice::Clean => self.clean = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn acked(&mut self, tag: u64, ok: bool) -> Result<(), String> {
+        let at = self.asked.iter().position(|asked| asked.tag == tag);
+        let asked = self
+            .asked
+            .swap_remove(at.ok_or_else(|| format!("request {tag} is answered, but was not asked, or twice"))?);
+        self.report.requests += 1;
+        if !ok {
+            self.report.unserved += 1;
+            if !self.broken {
+                return Err(format!(
+                    "request {tag} ({:?}) is answered as failed, but no more than {} members are lost ({:#b})",
+                    asked.op,
+                    self.cell.tolerated(),
+                    self.lost()
+                ));
+            }
+        }
+        if let Some(change) = asked.change() {
+            self.model.changed(tag, change, asked.sector, asked.sectors, ok, asked.fua);
+        } else if asked.op == HostOp::Flush {
+            if ok {
+                self.model.flushed(asked.submitted);
+            }
+        } else if !ok {
+            self.model.read_fails();
+        } else {
+            let bytes = self.memory.request_bytes(tag);
+            self.model.read(asked.submitted, asked.sector, bytes).map_err(|wrong| format!("request {tag}: {wrong}"))?;
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, op: HostOp, sector: u64, sectors: u64, fua: bool) -> Result<(), String> {
+        let mut patience = PATIENCE;
+        while self.asked.len() >= self.history.requests && !self.refused {
+            self.wait(&mut patience, "a request is not answered")?;
+        }
+        if self.refused {
+            return Ok(());
+        }
+        // Histories are simplified without regard to the size of the array.
+        let end = self.cell.sectors();
+        let sector = sector.min(end - 1);
+        let sectors = sectors.min(end - sector);
+        if sectors == 0 && op != HostOp::Flush {
+            return Ok(());
+        }
+        self.number += 1;
+        let tag = self.number;
+        let mut asked = Asked { tag, op, sector, sectors, fua, submitted: 0 };
+        self.data.clear();
+        if op == HostOp::Write {
+            for index in 0..sectors {
+                self.data.extend_from_slice(&sector_bytes(tag << 16 | index, sector + index));
+            }
+        }
+        if let Some(change) = asked.change() {
+            self.model.change(tag, change, sector, sectors);
+        }
+        asked.submitted = if op == HostOp::Read { self.model.read_begins() } else { self.model.tick() };
+        self.asked.push(asked);
+        let request = HostRequest {
+            tag,
+            op,
+            offset: if op == HostOp::Flush { 0 } else { sector * SECTOR as u64 },
+            len: if op == HostOp::Flush { 0 } else { sectors * SECTOR as u64 },
+            fua,
+        };
+        self.memory.submit(request, &self.data).map_err(|error| format!("request {tag}: {error}"))?;
+        self.notices()
+    }
+
+    /// Lets one step end in a wait that must not last for ever.
+    fn wait(&mut self, patience: &mut u64, what: &str) -> Result<(), String> {
+        if *patience == 0 {
+            return Err(format!("{what} within {PATIENCE} steps:\n{:?}", self.memory.engine().out()));
+        }
+        *patience -= 1;
+        if self.memory.is_idle() && self.memory.engine().next_timer().is_none() {
+            return Err(format!("{what}, and nothing is under way"));
+        }
+        self.step()
+    }
+
+    fn become_ready(&mut self) -> Result<(), String> {
+        let mut patience = PATIENCE;
+        while !self.refused && self.memory.status() == Status::Starting {
+            self.wait(&mut patience, "the controller does not become ready")?;
+        }
+        Ok(())
+    }
+
+    /// Lets everything under way end, then looks at every row.
+    fn drain(&mut self) -> Result<(), String> {
+        self.memory.announce_all();
+        let mut patience = PATIENCE;
+        while !self.refused && !self.memory.is_idle() {
+            self.wait(&mut patience, "work does not end")?;
+            self.memory.announce_all();
+        }
+        self.notices()?;
+        if self.refused {
+            return Ok(());
+        }
+        self.watch_window();
+        if !self.asked.is_empty() && self.memory.status() == Status::Ready {
+            return Err(format!("nothing is under way, but request {} is not answered", self.asked[0].tag));
+        }
+        if self.memory.status() == Status::Ready && !self.broken {
+            self.memory
+                .check_all(&self.check, self.cell.geometry.member_pages())
+                .map_err(|violation| violation.to_string())?;
+            if self.window != 0 {
+                return Err("nothing is under way, but the loss of a member is not noted or flushed".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads every page.
+    fn read_all(&mut self) -> Result<(), String> {
+        self.unread = false;
+        let mut sector = 0;
+        // A request of more than this would be one fragment after the other anyway.
+        let most = 64 * PAGE_SECTORS;
+        while sector < self.cell.sectors() && !self.refused {
+            let sectors = most.min(self.cell.sectors() - sector);
+            self.request(HostOp::Read, sector, sectors, false)?;
+            sector += sectors;
+        }
+        let mut patience = PATIENCE;
+        while !self.asked.is_empty() && !self.refused {
+            self.wait(&mut patience, "a read is not answered")?;
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, dev: u8, told: bool, beyond: bool) {
+        let devices = self.cell.geometry.members() + self.subject.cache_devices(self.cell).len() as u8;
+        if dev >= devices || !self.memory.answers(Dev(dev)) {
+            return;
+        }
+        let member = dev < self.cell.geometry.members();
+        let lost = self.lost() | 1 << dev;
+        if member && self.too_many(lost) {
+            if !beyond {
+                return;
+            }
+            self.broken = true;
+            self.model.set_may_fail(true);
+        }
+        self.report.losses += 1;
+        if member {
+            self.window |= 1 << dev;
+            self.known &= !(1 << dev);
+            self.hole.add(&self.memory.nvram().intents);
+        }
+        self.memory.fail(Dev(dev), self.dice.draw_cut());
+        if told {
+            self.memory.announce(Dev(dev));
+        }
+    }
+
+    fn replace(&mut self, dev: u8, content: Content) -> Result<(), String> {
+        if self.memory.answers(Dev(dev)) {
+            // It is pulled out before: a member that is being filled, or that came back.
+            self.window |= 1 << dev;
+            self.known &= !(1 << dev);
+            self.hole.add(&self.memory.nvram().intents);
+            self.memory.fail(Dev(dev), self.dice.draw_cut());
+        }
+        self.swapped |= 1 << dev;
+        self.memory.replace(Dev(dev), content);
+        self.watch_window();
+        self.notices()
+    }
+
+    fn cut(&mut self, back: u64, gone: Option<u8>) -> Result<(), String> {
+        // A controller that is still starting may not know yet what the harness does.
+        let starting = self.memory.status() == Status::Starting;
+        let before = if starting { self.lost_before } else { 0 };
+        let lost = (self.lost() | before) & self.members();
+        self.report.cuts_degraded += u64::from(lost != 0);
+        self.report.cuts_in_recovery += u64::from(starting && self.unread);
+        let mut remains = self.memory.cut(self.dice.draw_cut());
+        if self.window != 0 {
+            self.hole.add(&remains.nvram.intents);
+        }
+        // Another device stands there and nobody has noted it: whoever starts the array knows its members, and misses one, this time and
+        // the next until it is noted.
+        let strangers = self.swapped & self.window & self.members();
+        for (dev, disk) in remains.disks.iter_mut().enumerate() {
+            disk.answers |= (back >> dev) & 1 != 0;
+            disk.answers &= strangers & (1 << dev) == 0;
+        }
+        self.lost_before = lost;
+        let gone = gone.filter(|dev| *dev < self.cell.geometry.members() && !self.too_many(lost | 1 << dev));
+        if let Some(dev) = gone {
+            remains.disks[usize::from(dev)].answers = false;
+            self.lost_before |= 1 << dev;
+            self.report.losses += 1;
+            self.hole.add(&remains.nvram.intents);
+        }
+        self.hole.keep(&remains.nvram.intents);
+        self.broken = self.broken && self.too_many(self.lost_before);
+        self.model.set_may_fail(self.broken);
+        (self.window, self.known, self.swapped) = (0, 0, strangers);
+        self.number += 1;
+        self.model.cut(self.number);
+        self.asked.clear();
+        self.restart(remains)
+    }
+
+    fn restart(&mut self, remains: Remains) -> Result<(), String> {
+        self.count_life();
+        let down = remains.disks.iter().enumerate().filter(|(_, disk)| !disk.answers);
+        let down = down.fold(0_u64, |down, (dev, _)| down | 1 << dev) & self.members();
+        let memory = Self::prepare(self.subject, self.history, remains, self.log.clone(), self.planted.as_ref());
+        self.memory = memory;
+        // Until the controller has noted them, members that it found missing may be lost with what is open.
+        self.window = down;
+        (self.unread, self.clean) = (true, false);
+        self.memory.begin(false);
+        self.watch_window();
+        self.notices()?;
+        if let Status::Refused(why) = self.memory.status() {
+            self.refusal(why)?;
+        }
+        Ok(())
+    }
+
+    fn count_life(&mut self) {
+        let engine = self.memory.engine();
+        self.report.steps += self.memory.steps();
+        self.report.time += self.memory.now();
+        self.report.rebuilds +=
+            self.subject.array(engine.controller()).stats().rebuilt_rows / self.cell.geometry.member_pages();
+        self.report.add_counters(engine.out().counts(), engine.out().waits());
+    }
+
+    /// A start may be refused only inside the double-fault window, or with too many members lost.
+    fn refusal(&mut self, why: Refusal) -> Result<(), String> {
+        if self.refused {
+            return Ok(());
+        }
+        self.refused = true;
+        self.report.refusals += 1;
+        let lost = (self.lost_before | self.lost()) & self.members();
+        let geometry = &self.cell.geometry;
+        let excused = |row: u64| {
+            let stripe = geometry.stripe_of(row).0;
+            self.hole.contains(row)
+                && (0..geometry.data_columns()).any(|column| lost >> geometry.device(stripe, column) & 1 != 0)
+        };
+        let allowed = match why {
+            Refusal::MembersLost { .. } => self.broken || self.too_many(lost),
+            Refusal::WriteHole { row, .. } => {
+                matches!(geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6) && excused(row)
+            }
+            Refusal::Nvram => false,
+        };
+        if allowed {
+            return Ok(());
+        }
+        Err(format!(
+            "the start is refused ({why:?}) though members {lost:#b} of at most {} are lost and a cut may have cost rows {:?} only",
+            self.cell.tolerated(),
+            self.hole.iter().collect::<Vec<_>>()
+        ))
+    }
+
+    /// Stops cleanly.
+    fn stop(&mut self) -> Result<(), String> {
+        self.become_ready()?;
+        self.drain()?;
+        if self.refused {
+            return Ok(());
+        }
+        self.clean = false;
+        self.memory.control(Control::Clean);
+        self.notices()?;
+        let mut patience = PATIENCE;
+        while !self.clean {
+            self.wait(&mut patience, "the clean stop is not reached")?;
+        }
+        if !self.broken && !self.memory.nvram().intents.is_empty() {
+            return Err(format!("stopped cleanly, but intents are open: {:?}", self.memory.nvram().intents.ranges()));
+        }
+        Ok(())
+    }
+
+    /// Nothing more goes wrong: what was lost is replaced, and then everything must become whole within bounds.
+    fn heal(&mut self) -> Result<(), String> {
+        self.become_ready()?;
+        if self.refused {
+            return Ok(());
+        }
+        if self.broken {
+            // What is lost is lost. Whatever is answered must be true all the same.
+            self.read_all()?;
+            return self.drain();
+        }
+        let lost = self.lost();
+        for dev in (0..64).filter(|dev| lost >> dev & 1 != 0) {
+            let content = if self.dice.one_in(2) { Content::Zeros } else { Content::Garbage(self.dice.draw()) };
+            self.replace(dev, content)?;
+        }
+        if self.dice.one_in(2) {
+            self.read_all()?;
+        }
+        let mut patience = PATIENCE;
+        while self.lost() != 0 && !self.refused {
+            self.wait(&mut patience, "replaced members are not filled")?;
+        }
+        self.drain()?;
+        self.read_all()?;
+        self.stop()?;
+        if self.refused {
+            return Ok(());
+        }
+        self.cut(0, None)?;
+        self.become_ready()?;
+        if self.lost() != 0 {
+            return Err(format!("members {:#b} are lost again after a clean stop", self.lost()));
+        }
+        self.read_all()?;
+        self.drain()
+    }
+}
+
+/// Everything that must hold after a cut: the array starts, and every page reads as one that could be, twice.
+pub(crate) fn recovers<S: Subject>(
+    subject: &S,
+    history: &History,
+    check: &Parity<'_, S>,
+    remains: Remains,
+    model: &mut Model,
+) -> Result<u64, String> {
+    let cell = &history.cell;
+    let mut steps = 0;
+    let mut remains = remains;
+    for life in 0..2 {
+        let mut memory = Run::<S>::prepare(subject, history, remains, None, None);
+        memory.begin(false);
+        let len = cell.sectors() * SECTOR as u64;
+        memory
+            .submit(HostRequest { tag: 1, op: HostOp::Read, offset: 0, len, fua: false }, &[])
+            .map_err(|error| error.to_string())?;
+        let submitted = model.read_begins();
+        let mut read = false;
+        while !memory.is_idle() {
+            if let Status::Refused(why) = memory.status() {
+                return Err(format!("life {life} after the cut is refused: {why:?}"));
+            }
+            if memory.steps() > PATIENCE {
+                return Err(format!("life {life} after the cut does not come to rest"));
+            }
+            memory.run(Pick::Oldest, check).map_err(|violation| violation.to_string())?;
+            while let Some(notice) = memory.next_notice() {
+                if let Notice::Acked { ok, .. } = notice {
+                    if !ok {
+                        return Err("reading everything after the cut fails".to_owned());
+                    }
+                    model
+                        .read(submitted, 0, memory.request_bytes(1))
+                        .map_err(|wrong| format!("after the cut: {wrong}"))?;
+                    read = true;
+                }
+            }
+        }
+        if !read {
+            return Err(format!("life {life} after the cut ends without an answer"));
+        }
+        memory.check_all(check, check.geometry().member_pages()).map_err(|violation| violation.to_string())?;
+        steps += memory.steps();
+        remains = memory.cut(&mut Nothing);
+    }
+    Ok(steps)
+}
+
+/// A cut that loses all that can be lost.
+pub(crate) struct Nothing;
+
+impl destage_exec::CutChoice for Nothing {
+    fn page(&mut self, _: usize, _: u64, _: u128) -> u128 {
+        0
+    }
+    fn nvram(&mut self, _: usize) -> usize {
+        0
+    }
+}
+
+/// Runs a short history without misfortunes and shows the machine after every step, first when everything is submitted.
+pub(crate) fn watch<S: Subject>(
+    subject: &S,
+    history: &History,
+    mut at: impl FnMut(&Memory<S::Controller>, &Model, &Parity<'_, S>) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut run = Run::new(subject, history, Options::default(), None);
+    run.become_ready()?;
+    for numbered in &history.actions {
+        match numbered.action {
+            Action::Request { op, sector, sectors, fua } => run.request(op, sector, sectors, fua)?,
+            Action::Drain => {
+                while !run.memory.is_idle() {
+                    at(&run.memory, &run.model, &run.check)?;
+                    run.step()?;
+                }
+            }
+            other => return Err(format!("{other:?} has no place in a short history")),
+        }
+    }
+    at(&run.memory, &run.model, &run.check)?;
+    while !run.memory.is_idle() {
+        run.step()?;
+        at(&run.memory, &run.model, &run.check)?;
+    }
+    Ok(())
+}

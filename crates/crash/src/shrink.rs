@@ -1,0 +1,125 @@
+//! Makes a failing history small: what is left is what it takes.
+
+use destage_plan::HostOp;
+
+use crate::history::{Action, History, Numbered, Order};
+use crate::run::{Failure, Options, run};
+use crate::{Subject, cell::PAGE_SECTORS};
+
+/// The smallest history found that still fails in the same way, with its steps. Actions are left out as long as it fails without them, then
+/// simplified one by one; `tries` bounds how many histories are run.
+pub fn shrink<S: Subject>(subject: &S, failure: &Failure, options: Options, tries: usize) -> Failure {
+    let mut shrinker = Shrinker { subject, options, best: failure.clone(), left: tries };
+    loop {
+        let size = shrinker.best.history.actions.len();
+        shrinker.leave_out();
+        shrinker.simplify();
+        if shrinker.left == 0 || shrinker.best.history.actions.len() == size {
+            break;
+        }
+    }
+    let logged = Options { log: true, ..options };
+    run(subject, &shrinker.best.history, logged).err().unwrap_or(shrinker.best)
+}
+
+struct Shrinker<'a, S> {
+    subject: &'a S,
+    options: Options,
+    best: Failure,
+    left: usize,
+}
+
+impl<S: Subject> Shrinker<'_, S> {
+    /// Takes a history if it fails too.
+    fn fails(&mut self, history: &History) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        match run(self.subject, history, self.options) {
+            Ok(_) => false,
+            Err(failure) => {
+                let same = kind(&failure.what) == kind(&self.best.what);
+                if same {
+                    self.best = failure;
+                }
+                same
+            }
+        }
+    }
+
+    /// Leaves out runs of actions, long ones first.
+    fn leave_out(&mut self) {
+        let mut size = self.best.history.actions.len().div_ceil(2);
+        while size > 0 {
+            let mut from = 0;
+            while from < self.best.history.actions.len() {
+                let mut history = (*self.best.history).clone();
+                history.actions.drain(from..(from + size).min(history.actions.len()));
+                if !self.fails(&history) {
+                    from += size;
+                }
+            }
+            size /= 2;
+        }
+    }
+
+    fn simplify(&mut self) {
+        for order in [Order::Oldest, Order::Latency] {
+            if self.best.history.order == Order::Random {
+                let history = History { order, ..(*self.best.history).clone() };
+                self.fails(&history);
+            }
+        }
+        for requests in [1, 2, 4] {
+            if self.best.history.requests > requests {
+                let history = History { requests, ..(*self.best.history).clone() };
+                self.fails(&history);
+            }
+        }
+        if !self.best.history.compute_at_once {
+            let history = History { compute_at_once: true, ..(*self.best.history).clone() };
+            self.fails(&history);
+        }
+        for at in 0..self.best.history.actions.len() {
+            for action in simpler(self.best.history.actions[at].action) {
+                let mut history = (*self.best.history).clone();
+                history.actions[at] = Numbered { action, ..history.actions[at] };
+                if self.fails(&history) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// What went wrong without the numbers that differ from history to history.
+fn kind(what: &str) -> String {
+    what.chars().take(120).filter(|c| !c.is_ascii_digit()).collect()
+}
+
+/// Simpler things that could happen instead, the simplest first.
+fn simpler(action: Action) -> Vec<Action> {
+    match action {
+        Action::Request { op, sector, sectors, fua } => {
+            let page = sector / PAGE_SECTORS * PAGE_SECTORS;
+            let with = |sector, sectors, fua| Action::Request { op, sector, sectors, fua };
+            let mut all = vec![with(page, PAGE_SECTORS, false), with(page, PAGE_SECTORS, fua), with(sector, 1, fua)];
+            all.push(with(sector, sectors.div_ceil(2), fua));
+            if op != HostOp::Write {
+                all.push(Action::Request { op: HostOp::Write, sector, sectors, fua });
+            }
+            all.retain(|simpler| *simpler != action && (op != HostOp::Flush));
+            all
+        }
+        Action::Steps(count) => {
+            [1, count / 2, count.saturating_sub(1)].into_iter().filter(|n| *n < count).map(Action::Steps).collect()
+        }
+        Action::Lose { dev, told: false, beyond } => vec![Action::Lose { dev, told: true, beyond }],
+        Action::Cut { back, gone } if back != 0 || gone.is_some() => {
+            vec![Action::Cut { back: 0, gone: None }, Action::Cut { back: 0, gone }, Action::Cut { back, gone: None }]
+        }
+        Action::Stop => vec![Action::Cut { back: 0, gone: None }],
+        Action::Drain | Action::Lose { .. } | Action::Replace { .. } | Action::Cut { .. } => Vec::new(),
+    }
+}

@@ -1,0 +1,371 @@
+//! Where the bytes behind the names of buffers live, and the steps that compute.
+
+use destage_plan::{Buf, Controller, Engine, Issue, NvSlot, OpId, Sectors, Step};
+use destage_raid::{MAX_DEVICES, kernels};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::nvram::{Nvram, Page};
+
+/// The bytes of all buffers. A buffer of an operation is known by the operation's place and its number; it grows to what was
+/// asked for and is used again by the next operation in that place, so that nothing is allocated per request after a while.
+///
+/// Executors that hand steps to threads copy: [`source`](Self::source) into a buffer of [`lend`](Self::lend), which leaves with
+/// the step; what a read brought goes to [`target`](Self::target), the buffer to [`give_back`](Self::give_back). Copying a
+/// page costs far less than moving it to a device, and no thread ever holds what another step needs.
+#[derive(Default)]
+pub struct Bytes {
+    /// Bytes of a page.
+    page: usize,
+    /// Bytes of a sector.
+    sector: usize,
+    hosts: HashMap<u64, Vec<u8>, FixedState>,
+    tmps: Vec<Vec<Vec<u8>>>,
+    nvram: Nvram,
+    scratch: [Vec<u8>; 2],
+    spare: Vec<Vec<u8>>,
+}
+
+/// A place in the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Zero,
+    Host { tag: u64, from: usize },
+    Tmp { op: usize, id: usize, from: usize },
+    Nv(NvSlot),
+}
+
+impl At {
+    /// Whether both are in the same allocation.
+    fn shares(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Host { tag: a, .. }, Self::Host { tag: b, .. }) => a == b,
+            (Self::Tmp { op: a, id: x, .. }, Self::Tmp { op: b, id: y, .. }) => (a, x) == (b, y),
+            _ => false,
+        }
+    }
+
+    const fn from(self) -> usize {
+        match self {
+            Self::Host { from, .. } | Self::Tmp { from, .. } => from,
+            Self::Zero | Self::Nv(_) => 0,
+        }
+    }
+}
+
+impl Bytes {
+    /// No bytes yet; pages and sectors of these sizes.
+    pub fn new(page_bytes: u64, sector_bytes: u64, nvram: Nvram) -> Self {
+        Self { page: page_bytes as usize, sector: sector_bytes as usize, nvram, ..Self::default() }
+    }
+
+    /// Keeps the bytes of a request until [`release`](Self::release): what is to be written, or room for what is read.
+    pub fn host(&mut self, tag: u64, data: &[u8]) {
+        let mut bytes = self.lend();
+        bytes.extend_from_slice(data);
+        self.insert(tag, bytes);
+    }
+
+    /// Room for what a request reads.
+    pub fn host_room(&mut self, tag: u64, len: usize) {
+        let mut bytes = self.lend();
+        bytes.resize(len, 0);
+        self.insert(tag, bytes);
+    }
+
+    fn insert(&mut self, tag: u64, bytes: Vec<u8>) {
+        let earlier = self.hosts.insert(tag, bytes);
+        assert!(earlier.is_none(), "request {tag} is under way already");
+    }
+
+    /// The bytes of a request; none if it brought none.
+    pub fn host_bytes(&self, tag: u64) -> &[u8] {
+        self.hosts.get(&tag).map_or(&[], Vec::as_slice)
+    }
+
+    /// Forgets the bytes of a request.
+    pub fn release(&mut self, tag: u64) {
+        if let Some(bytes) = self.hosts.remove(&tag) {
+            self.give_back(bytes);
+        }
+    }
+
+    /// An empty buffer that may leave.
+    pub fn lend(&mut self) -> Vec<u8> {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes
+    }
+
+    /// Takes a buffer back, to be lent again.
+    pub fn give_back(&mut self, bytes: Vec<u8>) {
+        self.spare.push(bytes);
+    }
+
+    /// The NVRAM, whose pages are buffers too.
+    pub const fn nvram(&self) -> &Nvram {
+        &self.nvram
+    }
+
+    /// The NVRAM, to change it.
+    pub const fn nvram_mut(&mut self) -> &mut Nvram {
+        &mut self.nvram
+    }
+
+    /// The first `len` bytes of a buffer; none if they are zeros.
+    pub fn source<C: Controller>(&self, engine: &Engine<C>, op: OpId, buf: Buf, len: usize) -> Option<&[u8]> {
+        self.get(self.locate(engine, op, buf), len)
+    }
+
+    /// The first `len` bytes of a buffer, to be filled.
+    pub fn target<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, buf: Buf, len: usize) -> &mut [u8] {
+        let at = self.locate(engine, op, buf);
+        self.reserve(engine, op, at);
+        let from = at.from();
+        &mut self.allocation(at)[from..from + len]
+    }
+
+    /// Does a step of the NVRAM.
+    ///
+    /// # Panics
+    /// If it is another step, or puts into a slot that is in use, or frees one that is not.
+    pub fn change_nvram<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) {
+        // Out of the way, so that the buffers can be read; a page that moves from slot to slot is copied before.
+        let moved = match *engine.step(issue) {
+            Step::NvPut { src: Buf::Nv(from), .. } => Some(self.nvram.page(from).to_vec()),
+            _ => None,
+        };
+        let mut nvram = std::mem::take(&mut self.nvram);
+        match (*engine.step(issue), &moved) {
+            (Step::NvPut { slot, tag, .. }, Some(page)) => nvram.put(slot, tag, Page::Bytes(page)),
+            _ => self.nv_step(engine, issue, &mut nvram),
+        }
+        self.nvram = nvram;
+    }
+
+    /// What a step of the NVRAM would make of it. Pages in slots are read from the NVRAM as it is.
+    pub(crate) fn nv_step<C: Controller>(&self, engine: &Engine<C>, issue: Issue, nvram: &mut Nvram) {
+        let op = issue.op;
+        match *engine.step(issue) {
+            Step::NvPut { slot, tag, src: Buf::None } => nvram.put(slot, tag, Page::None),
+            Step::NvPut { slot, tag, src } => {
+                nvram.put(
+                    slot,
+                    tag,
+                    self.source(engine, op, src, self.page).map_or(Page::Zeros(self.page), Page::Bytes),
+                );
+            }
+            Step::NvFree { slots } => {
+                for buf in engine.bufs(op, slots) {
+                    let Buf::Nv(slot) = *buf else { panic!("{buf:?} is no slot of the NVRAM") };
+                    nvram.free(slot);
+                }
+            }
+            Step::Intent { rows, set } => {
+                for &rows in engine.rows(op, rows) {
+                    nvram.intents.set(rows, set);
+                }
+            }
+            ref other => panic!("{other:?} is no step of the NVRAM"),
+        }
+    }
+
+    /// Does a step if it is one that computes; whether it is. Where the result goes may also be a source, then whole: in place.
+    ///
+    /// # Panics
+    /// If the result's place overlaps a source's in part, is no place to write to, or a buffer is shorter than the step says.
+    pub fn compute<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) -> bool {
+        let op = issue.op;
+        let page = self.page;
+        match *engine.step(issue) {
+            Step::Merge { old, new, sectors, dst } => {
+                let range = self.range(sectors);
+                let (old, new) = (self.locate(engine, op, old), self.locate(engine, op, new));
+                self.produce(engine, op, dst, page, &[(old, page), (new, range.len())], |bytes, out| {
+                    put(out, bytes.get(old, page));
+                    put(&mut out[range.clone()], bytes.get(new, range.len()));
+                });
+            }
+            Step::Slice { src, sectors, dst } => {
+                let range = self.range(sectors);
+                let src = self.locate(engine, op, src);
+                self.produce(engine, op, dst, range.len(), &[(src, page)], |bytes, out| {
+                    put(out, bytes.get(src, page).map(|page| &page[range.clone()]));
+                });
+            }
+            Step::Xor { srcs, pages, dst } => {
+                let len = page * usize::from(pages);
+                let bufs = engine.bufs(op, srcs);
+                if bufs.is_empty() {
+                    self.target(engine, op, dst, len).fill(0);
+                }
+                let result = (self.locate(engine, op, dst), len);
+                let mut sources = [(At::Zero, 0); MAX_DEVICES];
+                for (index, chunk) in bufs.chunks(MAX_DEVICES - 1).enumerate() {
+                    // What was computed so far is a source of the rest.
+                    let all = chunk
+                        .iter()
+                        .map(|buf| (self.locate(engine, op, *buf), len))
+                        .chain((index > 0).then_some(result));
+                    let count = sources.iter_mut().zip(all).map(|(to, from)| *to = from).count();
+                    let again = index > 0 && sources[..chunk.len()].contains(&result);
+                    assert!(!again, "the result stands in place of the source after the first {}", MAX_DEVICES - 1);
+                    self.produce(engine, op, dst, len, &sources[..count], |bytes, out| {
+                        let mut slices: [&[u8]; MAX_DEVICES] = [&[]; MAX_DEVICES];
+                        let found = sources[..count].iter().filter_map(|src| bytes.get(src.0, src.1));
+                        let found = slices.iter_mut().zip(found).map(|(slice, bytes)| *slice = bytes).count();
+                        kernels::xor(out, &slices[..found]);
+                    });
+                }
+            }
+            Step::Pq { srcs, pages, p, q } => {
+                let len = page * usize::from(pages);
+                let bufs = engine.bufs(op, srcs);
+                assert!(bufs.len() <= MAX_DEVICES, "P and Q of {} sources", bufs.len());
+                let mut sources = [(At::Zero, 0); MAX_DEVICES];
+                for (to, buf) in sources.iter_mut().zip(bufs) {
+                    *to = (self.locate(engine, op, *buf), len);
+                }
+                let sources = &sources[..bufs.len()];
+                let mut pages_of: [Option<&[u8]>; MAX_DEVICES] = [None; MAX_DEVICES];
+                let [mut first, mut second] = std::mem::take(&mut self.scratch);
+                for result in [&mut first, &mut second] {
+                    result.clear();
+                    result.resize(len, 0);
+                }
+                for (slice, src) in pages_of.iter_mut().zip(sources) {
+                    *slice = self.get(src.0, len);
+                }
+                kernels::pq(&mut first, &mut second, &pages_of[..bufs.len()]);
+                for (result, dst) in [(&first, p), (&second, q)] {
+                    if dst != Buf::None {
+                        let at = self.locate(engine, op, dst);
+                        check_overlap(at, len, sources);
+                        self.target(engine, op, dst, len).copy_from_slice(result);
+                    }
+                }
+                self.scratch = [first, second];
+            }
+            Step::Gf { a, x, b, y, pages, dst } => {
+                let len = page * usize::from(pages);
+                let (x, y) = (self.locate(engine, op, x), self.locate(engine, op, y));
+                self.produce(engine, op, dst, len, &[(x, len), (y, len)], |bytes, out| {
+                    match (bytes.get(x, len), bytes.get(y, len)) {
+                        (Some(x), Some(y)) => kernels::gf(out, a, x, b, y),
+                        (Some(x), None) => kernels::gf(out, a, x, 0, x),
+                        (None, Some(y)) => kernels::gf(out, 0, y, b, y),
+                        (None, None) => out.fill(0),
+                    }
+                });
+            }
+            Step::Read { .. }
+            | Step::Write { .. }
+            | Step::FlushDev { .. }
+            | Step::Trim { .. }
+            | Step::NvPut { .. }
+            | Step::NvFree { .. }
+            | Step::Intent { .. }
+            | Step::Join
+            | Step::Ack { .. } => return false,
+        }
+        true
+    }
+
+    fn range(&self, sectors: Sectors) -> std::ops::Range<usize> {
+        let first = usize::from(sectors.first) * self.sector;
+        first..first + usize::from(sectors.count) * self.sector
+    }
+
+    fn locate<C: Controller>(&self, engine: &Engine<C>, op: OpId, buf: Buf) -> At {
+        match buf {
+            Buf::None => panic!("{op:?} uses the buffer that is none"),
+            Buf::Zero => At::Zero,
+            Buf::Host { frag, page } => {
+                let (tag, offset) = engine.host(frag);
+                At::Host { tag, from: offset as usize + usize::from(page) * self.page }
+            }
+            Buf::Tmp { id, page } => {
+                At::Tmp { op: op.index(), id: usize::from(id), from: usize::from(page) * self.page }
+            }
+            Buf::Nv(slot) => At::Nv(slot),
+        }
+    }
+
+    /// Bytes of a place; none if they are zeros.
+    fn get(&self, at: At, len: usize) -> Option<&[u8]> {
+        Some(match at {
+            At::Zero => return None,
+            At::Host { tag, from } => &self.hosts[&tag][from..from + len],
+            At::Tmp { op, id, from } => &self.tmps[op][id][from..from + len],
+            At::Nv(slot) => &self.nvram.page(slot)[..len],
+        })
+    }
+
+    /// Makes a buffer of an operation as long as was asked for.
+    fn reserve<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, at: At) {
+        let At::Tmp { op: index, id, .. } = at else { return };
+        if index >= self.tmps.len() {
+            self.tmps.resize_with(index + 1, Vec::new);
+        }
+        let buffers = &mut self.tmps[index];
+        if id >= buffers.len() {
+            buffers.resize_with(id + 1, Vec::new);
+        }
+        let len = usize::from(engine.tmp_pages(op, id as u8)) * self.page;
+        buffers[id].resize(len, 0);
+    }
+
+    fn allocation(&mut self, at: At) -> &mut Vec<u8> {
+        match at {
+            At::Host { tag, .. } => self.hosts.get_mut(&tag).expect("the request is under way"),
+            At::Tmp { op, id, .. } => &mut self.tmps[op][id],
+            At::Zero | At::Nv(_) => panic!("{at:?} is no place to write to"),
+        }
+    }
+
+    /// Lets `fill` fill `len` bytes of `dst` from sources.
+    fn produce<C: Controller>(
+        &mut self,
+        engine: &Engine<C>,
+        op: OpId,
+        dst: Buf,
+        len: usize,
+        srcs: &[(At, usize)],
+        fill: impl FnOnce(&Self, &mut [u8]),
+    ) {
+        let at = self.locate(engine, op, dst);
+        check_overlap(at, len, srcs);
+        self.reserve(engine, op, at);
+        if srcs.iter().any(|src| src.0.shares(at)) {
+            let mut result = std::mem::take(&mut self.scratch[0]);
+            result.clear();
+            result.resize(len, 0);
+            fill(self, &mut result);
+            let from = at.from();
+            self.allocation(at)[from..from + len].copy_from_slice(&result);
+            self.scratch[0] = result;
+        } else {
+            let mut bytes = std::mem::take(self.allocation(at));
+            let from = at.from();
+            fill(self, &mut bytes[from..from + len]);
+            *self.allocation(at) = bytes;
+        }
+    }
+}
+
+/// Bytes, or zeros.
+pub(crate) fn put(to: &mut [u8], bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => to.copy_from_slice(bytes),
+        None => to.fill(0),
+    }
+}
+
+/// A result may stand where a source stood, or apart from it.
+fn check_overlap(dst: At, len: usize, srcs: &[(At, usize)]) {
+    for &(src, src_len) in srcs {
+        let (a, b) = (dst.from(), src.from());
+        let apart = !dst.shares(src) || a + len <= b || b + src_len <= a;
+        assert!(apart || (a, len) == (b, src_len), "{dst:?} overlaps {src:?} in part");
+    }
+}

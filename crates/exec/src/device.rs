@@ -1,0 +1,205 @@
+//! A device with a volatile cache: what is durable, and what was written since and may be lost.
+
+use destage_plan::Ext;
+
+use crate::bytes::put;
+
+/// What a device holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Its bytes.
+    pub image: Vec<u8>,
+    /// Whether it answers.
+    pub answers: bool,
+}
+
+impl Disk {
+    /// A device of zeros.
+    pub fn zeros(bytes: usize) -> Self {
+        Self { image: vec![0; bytes], answers: true }
+    }
+}
+
+/// What stands in place of a device that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A new device that holds zeros.
+    Zeros,
+    /// A new device that holds what another use left; from this number.
+    Garbage(u64),
+    /// The device itself, with what it held when it failed.
+    Stale,
+}
+
+/// Decides what a loss of power leaves.
+pub trait CutChoice {
+    /// Which of the sectors in the mask `all` of a page that was written but not flushed, or is being written, are on the
+    /// device. Asked in the order in which the device would apply them.
+    fn page(&mut self, dev: usize, page: u64, all: u128) -> u128;
+    /// How many of the `queued` steps of the NVRAM that are in flight took effect, in order.
+    fn nvram(&mut self, queued: usize) -> usize;
+}
+
+/// A page that was written and not flushed.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    page: u64,
+    /// When: counts the device's writes.
+    number: u64,
+}
+
+/// A device of the in-memory executor.
+#[derive(Clone, Debug)]
+pub(crate) struct Device {
+    page_bytes: usize,
+    sectors: u32,
+    durable: Vec<u8>,
+    /// What reads see: the durable image with what is pending.
+    now: Vec<u8>,
+    pending: Vec<Pending>,
+    /// A page for each of `pending`.
+    bytes: Vec<u8>,
+    written: u64,
+    answers: bool,
+}
+
+impl Device {
+    pub(crate) fn new(disk: Disk, page_bytes: usize, sectors: u32) -> Self {
+        let Disk { image, answers } = disk;
+        let durable = image.clone();
+        Self { page_bytes, sectors, durable, now: image, pending: Vec::new(), bytes: Vec::new(), written: 0, answers }
+    }
+
+    pub(crate) const fn answers(&self) -> bool {
+        self.answers
+    }
+
+    /// Writes done so far: what a flush that begins now covers.
+    pub(crate) const fn written(&self) -> u64 {
+        self.written
+    }
+
+    pub(crate) fn page(&self, page: u64) -> &[u8] {
+        let from = page as usize * self.page_bytes;
+        &self.now[from..from + self.page_bytes]
+    }
+
+    pub(crate) fn read(&self, ext: Ext) -> &[u8] {
+        let from = ext.first() as usize * self.page_bytes;
+        let len = usize::from(ext.pages()) * self.page_bytes;
+        assert!(from + len <= self.now.len(), "{ext:?} is beyond the device's end");
+        &self.now[from..from + len]
+    }
+
+    /// Writes an extent; zeros if there are no bytes.
+    pub(crate) fn write(&mut self, ext: Ext, bytes: Option<&[u8]>, fua: bool) {
+        let from = ext.first() as usize * self.page_bytes;
+        let len = usize::from(ext.pages()) * self.page_bytes;
+        assert!(from + len <= self.now.len(), "{ext:?} is beyond the device's end");
+        put(&mut self.now[from..from + len], bytes);
+        if fua {
+            put(&mut self.durable[from..from + len], bytes);
+            let first = ext.first();
+            self.forget(|pending| (first..first + u64::from(ext.pages())).contains(&pending.page));
+        } else {
+            self.written += 1;
+            for page in 0..u64::from(ext.pages()) {
+                self.pending.push(Pending { page: ext.first() + page, number: self.written });
+            }
+            self.bytes.extend_from_slice(&self.now[from..from + len]);
+        }
+    }
+
+    /// Makes the first `covered` writes durable.
+    pub(crate) fn flush(&mut self, covered: u64) {
+        for (pending, bytes) in self.pending.iter().zip(self.bytes.chunks_exact(self.page_bytes)) {
+            if pending.number <= covered {
+                let from = pending.page as usize * self.page_bytes;
+                self.durable[from..from + self.page_bytes].copy_from_slice(bytes);
+            }
+        }
+        self.forget(|pending| pending.number <= covered);
+    }
+
+    fn forget(&mut self, which: impl Fn(&Pending) -> bool) {
+        let size = self.page_bytes;
+        let mut kept = 0;
+        for at in 0..self.pending.len() {
+            if !which(&self.pending[at]) {
+                self.pending[kept] = self.pending[at];
+                self.bytes.copy_within(at * size..(at + 1) * size, kept * size);
+                kept += 1;
+            }
+        }
+        self.pending.truncate(kept);
+        self.bytes.truncate(kept * size);
+    }
+
+    /// Whether a loss of power could leave another page than the one that reads see.
+    pub(crate) fn is_open(&self, page: u64) -> bool {
+        let pending = self.pending.iter().zip(self.bytes.chunks_exact(self.page_bytes));
+        pending.filter(|(pending, _)| pending.page == page).any(|(_, bytes)| self.changes(page, Some(bytes)))
+    }
+
+    /// Whether these bytes, or zeros, differ from what the page durably holds.
+    pub(crate) fn changes(&self, page: u64, bytes: Option<&[u8]>) -> bool {
+        let durable = &self.durable[page as usize * self.page_bytes..][..self.page_bytes];
+        bytes.map_or_else(|| durable.iter().any(|byte| *byte != 0), |bytes| bytes != durable)
+    }
+
+    /// What is on the device after a loss of power while `in_flight` was being written.
+    pub(crate) fn cut<'a>(
+        &self,
+        dev: usize,
+        in_flight: impl Iterator<Item = (Ext, Option<&'a [u8]>)>,
+        choice: &mut impl CutChoice,
+    ) -> Vec<u8> {
+        let mut image = self.durable.clone();
+        for (pending, bytes) in self.pending.iter().zip(self.bytes.chunks_exact(self.page_bytes)) {
+            self.tear(&mut image, dev, pending.page, Some(bytes), choice);
+        }
+        for (ext, bytes) in in_flight {
+            for page in 0..usize::from(ext.pages()) {
+                let bytes = bytes.map(|bytes| &bytes[page * self.page_bytes..][..self.page_bytes]);
+                self.tear(&mut image, dev, ext.first() + page as u64, bytes, choice);
+            }
+        }
+        image
+    }
+
+    fn tear(&self, image: &mut [u8], dev: usize, page: u64, bytes: Option<&[u8]>, choice: &mut impl CutChoice) {
+        let all = u128::MAX >> (128 - self.sectors);
+        let survive = choice.page(dev, page, all);
+        let size = self.page_bytes / self.sectors as usize;
+        for sector in (0..self.sectors as usize).filter(|sector| survive >> sector & 1 != 0) {
+            let from = page as usize * self.page_bytes + sector * size;
+            put(&mut image[from..from + size], bytes.map(|bytes| &bytes[sector * size..(sector + 1) * size]));
+        }
+    }
+
+    /// Answers no more; holds what it would after a loss of power.
+    pub(crate) fn fail(&mut self, image: Vec<u8>) {
+        self.now.copy_from_slice(&image);
+        self.durable = image;
+        self.pending.clear();
+        self.bytes.clear();
+        self.answers = false;
+    }
+
+    /// Another device, or the same again, stands in its place.
+    pub(crate) fn replace(&mut self, content: Content) {
+        match content {
+            Content::Zeros => self.durable.fill(0),
+            Content::Garbage(mut number) => {
+                for bytes in self.durable.chunks_mut(8) {
+                    // The multiplier of Knuth's MMIX generator.
+                    number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    bytes.copy_from_slice(&(number ^ (number >> 29)).to_le_bytes()[..bytes.len()]);
+                }
+            }
+            Content::Stale => {}
+        }
+        self.now.copy_from_slice(&self.durable);
+        self.answers = true;
+    }
+}

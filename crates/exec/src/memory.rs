@@ -1,0 +1,704 @@
+//! Real bytes, virtual time, any order of completion, loss of power and of devices.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use destage_plan::{
+    Control, Controller, Dev, DeviceChange, Engine, HostOp, HostRequest, Issue, Nanos, Notice, OpId, Outcome,
+    RangeError, Rows, Shape, Start, Status, Step, StepKind,
+};
+
+use crate::device::{Content, CutChoice, Device, Disk};
+use crate::{Bytes, Nvram};
+
+/// What survives a loss of power: bytes alone.
+#[derive(Clone, Debug)]
+pub struct Remains {
+    /// The devices.
+    pub disks: Vec<Disk>,
+    /// The NVRAM.
+    pub nvram: Nvram,
+    /// Whether the array was just made.
+    pub fresh: bool,
+}
+
+impl Remains {
+    /// An array just made, of devices with so many bytes each.
+    pub fn fresh(device_bytes: impl IntoIterator<Item = usize>) -> Self {
+        Self { disks: device_bytes.into_iter().map(Disk::zeros).collect(), nvram: Nvram::default(), fresh: true }
+    }
+}
+
+/// Time that steps take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// Reading, per step.
+    pub read: Nanos,
+    /// Writing and trimming, per step.
+    pub write: Nanos,
+    /// Flushing a device.
+    pub flush: Nanos,
+    /// A step of the NVRAM, or one that computes.
+    pub quick: Nanos,
+    /// Per page, on top.
+    pub page: Nanos,
+}
+
+impl Default for Latency {
+    /// Flash-like figures; nothing depends on them but the order of things.
+    fn default() -> Self {
+        Self {
+            read: Nanos(60_000),
+            write: Nanos(20_000),
+            flush: Nanos(500_000),
+            quick: Nanos(1_000),
+            page: Nanos(2_000),
+        }
+    }
+}
+
+impl Latency {
+    const fn of(&self, step: &Step) -> Nanos {
+        let (base, pages) = match step {
+            Step::Read { ext, .. } => (self.read.0, ext.pages()),
+            Step::Write { ext, .. } | Step::Trim { ext } => (self.write.0, ext.pages()),
+            Step::FlushDev { .. } => (self.flush.0, 0),
+            _ => (self.quick.0, 0),
+        };
+        Nanos(base + self.page.0 * pages as u64)
+    }
+}
+
+/// Which of the steps in flight ends next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// The one at this place, below [`Memory::runnable`]. Time advances by a microsecond.
+    At(usize),
+    /// The one that was issued first. Time advances by a microsecond.
+    Oldest,
+    /// The one that is done first, as time goes.
+    Earliest,
+}
+
+/// Whether the executor does what it is told. All but [`Honest`](Self::Honest) are faults that a harness plants in order to see
+/// whether it finds them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Conduct {
+    /// It does.
+    #[default]
+    Honest,
+    /// It says that it did, and did nothing.
+    Omit,
+    /// It says that a write is done when it is issued, and does it later.
+    Early,
+    /// It writes, but leaves in the volatile cache what was to be durable.
+    Volatile,
+}
+
+/// A step that ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran {
+    /// Whose.
+    pub op: OpId,
+    /// The step.
+    pub step: Step,
+    /// How.
+    pub outcome: Outcome,
+}
+
+/// What must never be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// A row without an intent whose pages do not belong together.
+    #[error("row {row} has no open intent but is not consistent: {why}")]
+    Row {
+        /// The row.
+        row: u64,
+        /// What does not fit.
+        why: String,
+    },
+    /// An intent is cleared too early.
+    #[error("the intent of row {row} is cleared while a write of {dev} to it is not durable")]
+    Unflushed {
+        /// The row.
+        row: u64,
+        /// The member with the write.
+        dev: Dev,
+    },
+    /// Nothing is in flight, and something waits.
+    #[error("nothing is in flight and no timer is set, but work is under way:\n{0}")]
+    Deadlock(String),
+}
+
+/// The members as reads would find them.
+pub struct View<'a> {
+    devices: &'a [Device],
+}
+
+impl View<'_> {
+    /// A page of a device; none if it does not answer.
+    pub fn page(&self, dev: Dev, page: u64) -> Option<&[u8]> {
+        let device = &self.devices[dev.index()];
+        device.answers().then(|| device.page(page))
+    }
+}
+
+/// Knows which pages belong together.
+pub trait RowCheck<C> {
+    /// Members; devices from here on hold no rows.
+    fn members(&self) -> u8;
+    /// Whether a member's page of a row counts: not if the member is lost, or not rebuilt so far.
+    fn counts(&self, controller: &C, dev: Dev, row: u64) -> bool;
+    /// What is wrong with a row, if anything.
+    fn row(&self, controller: &C, view: &View<'_>, row: u64) -> Result<(), String>;
+}
+
+/// Checks nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct NoCheck;
+
+impl<C> RowCheck<C> for NoCheck {
+    fn members(&self) -> u8 {
+        0
+    }
+    fn counts(&self, _: &C, _: Dev, _: u64) -> bool {
+        false
+    }
+    fn row(&self, _: &C, _: &View<'_>, _: u64) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+struct InFlight {
+    issue: Issue,
+    step: Step,
+    /// The order of issue.
+    number: u64,
+    due: Nanos,
+    /// For a flush: the writes that it covers.
+    covers: u64,
+    /// Its device failed since.
+    lost: bool,
+    conduct: Conduct,
+    /// The controller was told already; the bytes that are still to be written.
+    early: Option<Vec<u8>>,
+}
+
+/// What happened, a line each: virtual microseconds, then what.
+pub type Log = Arc<Mutex<Vec<String>>>;
+
+/// What is asked before each step is issued.
+pub type Tamper = Box<dyn FnMut(Issue, &Step) -> Conduct + Send>;
+
+/// Carries a controller's steps out in memory.
+///
+/// Steps on devices and computing steps that were issued end one at a time, in any order that the caller likes; those of the
+/// NVRAM in the order of issue. A device keeps what was written but not flushed apart, so that [`cut`](Self::cut) can
+/// leave any part of it.
+pub struct Memory<C> {
+    engine: Engine<C>,
+    bytes: Bytes,
+    devices: Vec<Device>,
+    in_flight: Vec<InFlight>,
+    nv_queue: VecDeque<InFlight>,
+    now: Nanos,
+    issued: u64,
+    steps: u64,
+    latency: Latency,
+    compute_at_once: bool,
+    /// Devices that failed while the controller does not know.
+    unannounced: u64,
+    tamper: Option<Tamper>,
+    log: Option<Log>,
+    released: Option<u64>,
+}
+
+impl<C: Controller> Memory<C> {
+    /// Begins a life with what an earlier one left, and `depth` fragments at a time.
+    pub fn start(controller: C, remains: Remains, shape: Shape, depth: usize) -> Self {
+        let fresh = remains.fresh;
+        let mut memory = Self::prepare(controller, remains, shape, depth);
+        memory.begin(fresh);
+        memory
+    }
+
+    /// As [`start`](Self::start), but the controller hears of nothing before [`begin`](Self::begin), so that settings can be made.
+    pub fn prepare(controller: C, remains: Remains, shape: Shape, depth: usize) -> Self {
+        let page_bytes = shape.page_bytes();
+        let sectors = (page_bytes / shape.sector_bytes()) as u32;
+        Self {
+            bytes: Bytes::new(page_bytes, shape.sector_bytes(), remains.nvram),
+            engine: Engine::new(controller, shape, depth),
+            devices: remains.disks.into_iter().map(|disk| Device::new(disk, page_bytes as usize, sectors)).collect(),
+            in_flight: Vec::new(),
+            nv_queue: VecDeque::new(),
+            now: Nanos::ZERO,
+            issued: 0,
+            steps: 0,
+            latency: Latency::default(),
+            compute_at_once: true,
+            unannounced: 0,
+            tamper: None,
+            log: None,
+            released: None,
+        }
+    }
+
+    /// Lets the controller begin.
+    pub fn begin(&mut self, fresh: bool) {
+        let missing = self.devices.iter().enumerate().filter(|(_, device)| !device.answers());
+        let missing = missing.fold(0, |missing, (dev, _)| missing | 1 << dev);
+        let nv: Vec<_> = self.bytes.nvram().slots().collect();
+        let intents = self.bytes.nvram().intents.ranges();
+        self.note(|| format!("start: fresh {fresh}, missing {missing:#b}, {} slots, intents {intents:?}", nv.len()));
+        self.engine.start(self.now, Start { fresh, nv: &nv, intents: &intents, missing });
+        self.take_issues();
+    }
+
+    /// The time that steps take when the [`Earliest`](Pick::Earliest) is picked.
+    pub fn set_latency(&mut self, latency: Latency) {
+        self.latency = latency;
+    }
+
+    /// Whether computing steps are done as soon as they are issued, as they are unless told otherwise, or end in any order like others.
+    pub fn set_compute_at_once(&mut self, at_once: bool) {
+        self.compute_at_once = at_once;
+    }
+
+    /// Lets the executor lie: it is asked before each step is issued.
+    pub fn set_tamper(&mut self, tamper: Tamper) {
+        self.tamper = Some(tamper);
+    }
+
+    /// Writes down what happens from now on, where it is found even after a panic.
+    pub fn keep_log(&mut self, log: Log) {
+        self.log = Some(log);
+    }
+
+    /// Takes a request. `data` is what a write writes.
+    ///
+    /// # Panics
+    /// If a write's data is not as long as the request says.
+    pub fn submit(&mut self, request: HostRequest, data: &[u8]) -> Result<(), RangeError> {
+        self.engine.shape().check(request.offset, request.len)?;
+        match request.op {
+            HostOp::Write => {
+                assert_eq!(data.len() as u64, request.len, "a write brings its data");
+                self.bytes.host(request.tag, data);
+            }
+            HostOp::Read => self.bytes.host_room(request.tag, request.len as usize),
+            HostOp::WriteZeroes | HostOp::Discard | HostOp::Flush => {}
+        }
+        self.note(|| format!("submit {request:?}"));
+        self.engine.submit(self.now, request)?;
+        self.take_issues();
+        Ok(())
+    }
+
+    /// Gives an order.
+    pub fn control(&mut self, control: Control) {
+        self.note(|| format!("{control:?}"));
+        self.engine.control(self.now, control);
+        self.take_issues();
+    }
+
+    /// The next thing that became of a request. A request's bytes are there until the call after the one that says `Released`.
+    pub fn next_notice(&mut self) -> Option<Notice> {
+        if let Some(tag) = self.released.take() {
+            self.bytes.release(tag);
+        }
+        let notice = self.engine.next_notice()?;
+        if let Notice::Released { tag } = notice {
+            self.released = Some(tag);
+        } else {
+            self.note(|| format!("{notice:?}"));
+        }
+        Some(notice)
+    }
+
+    /// The bytes of a request: of a read that was answered, what it read.
+    pub fn request_bytes(&self, tag: u64) -> &[u8] {
+        self.bytes.host_bytes(tag)
+    }
+
+    /// How many steps [`run`](Self::run) can choose from.
+    pub fn runnable(&self) -> usize {
+        self.in_flight.len() + usize::from(!self.nv_queue.is_empty())
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.runnable() == 0 && self.engine.is_idle()
+    }
+
+    /// Steps of a kind that an operation has in flight.
+    pub fn in_flight(&self, op: OpId, kind: StepKind) -> usize {
+        let all = self.in_flight.iter().chain(&self.nv_queue);
+        all.filter(|entry| entry.issue.op == op && entry.step.kind() == kind).count()
+    }
+
+    /// Lets one step end; if none is in flight, the next timer go off; none if there is neither and nothing is under way.
+    pub fn run<R: RowCheck<C>>(&mut self, pick: Pick, check: &R) -> Result<Option<Ran>, Violation> {
+        if self.runnable() == 0 {
+            // A controller that is not told cannot wait for anything else.
+            self.announce_all();
+        }
+        if self.runnable() == 0 {
+            let Some(at) = self.engine.next_timer() else {
+                return if self.engine.is_idle() {
+                    Ok(None)
+                } else {
+                    Err(Violation::Deadlock(format!("{:?}", self.engine.out())))
+                };
+            };
+            self.now = self.now.max(at);
+            self.note(|| "timer".to_owned());
+            self.engine.timers(self.now);
+            self.take_issues();
+            return Ok(None);
+        }
+        let entry = self.choose(pick);
+        let ran = self.end(entry, check)?;
+        if let Outcome::Failed(dev) = ran.outcome
+            && self.unannounced >> dev.0 & 1 != 0
+        {
+            self.announce(dev);
+        }
+        if self.engine.next_timer().is_some_and(|at| at <= self.now) {
+            self.engine.timers(self.now);
+            self.take_issues();
+        }
+        Ok(Some(ran))
+    }
+
+    fn choose(&mut self, pick: Pick) -> InFlight {
+        let front = self.nv_queue.front();
+        let at = match pick {
+            Pick::At(at) => at,
+            Pick::Oldest => match (self.in_flight.first(), front) {
+                (Some(first), Some(front)) if front.number < first.number => self.in_flight.len(),
+                _ => 0,
+            },
+            Pick::Earliest => {
+                let all = self.in_flight.iter().chain(front).enumerate();
+                all.min_by_key(|(_, entry)| (entry.due, entry.number)).map_or(0, |found| found.0)
+            }
+        };
+        let entry = if at < self.in_flight.len() {
+            self.in_flight.remove(at)
+        } else {
+            self.nv_queue.pop_front().expect("the place is below the number of steps in flight")
+        };
+        self.now = if pick == Pick::Earliest { self.now.max(entry.due) } else { self.now + Nanos(1_000) };
+        entry
+    }
+
+    /// Carries a step out and tells the controller.
+    fn end<R: RowCheck<C>>(&mut self, mut entry: InFlight, check: &R) -> Result<Ran, Violation> {
+        let op = entry.issue.op;
+        self.steps += 1;
+        let told = entry.early.is_some();
+        let outcome = match entry.step.dev() {
+            Some(dev) if entry.lost || !self.devices[dev.index()].answers() => Outcome::Failed(dev),
+            _ => {
+                self.carry_out(&mut entry, check)?;
+                Outcome::Ok
+            }
+        };
+        self.note(|| {
+            let more = if outcome == Outcome::Ok { "" } else { ": failed" };
+            format!("{op:?}.{} {:?}{more}{}", entry.issue.step, entry.step, if told { " (late)" } else { "" })
+        });
+        if let Step::Write { ext, .. } | Step::Trim { ext } = entry.step
+            && outcome == Outcome::Ok
+            && ext.dev().0 < check.members()
+        {
+            self.check_rows(check, ext.first()..ext.first() + u64::from(ext.pages()))?;
+        }
+        if let Some(bytes) = entry.early.take() {
+            self.bytes.give_back(bytes);
+        } else {
+            self.engine.complete(self.now, entry.issue, outcome);
+            self.take_issues();
+        }
+        Ok(Ran { op, step: entry.step, outcome })
+    }
+
+    fn carry_out<R: RowCheck<C>>(&mut self, entry: &mut InFlight, check: &R) -> Result<(), Violation> {
+        let op = entry.issue.op;
+        if entry.conduct == Conduct::Omit {
+            if let Step::Read { ext, dst } = entry.step {
+                // The buffer is there, with whatever it held before.
+                let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
+                self.bytes.target(&self.engine, op, dst, len);
+            }
+            return Ok(());
+        }
+        match entry.step {
+            Step::Read { ext, dst } => {
+                let bytes = self.devices[ext.dev().index()].read(ext);
+                self.bytes.target(&self.engine, op, dst, bytes.len()).copy_from_slice(bytes);
+            }
+            Step::Write { ext, src, fua } => {
+                let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
+                let bytes = match &entry.early {
+                    Some(bytes) => Some(bytes.as_slice()),
+                    None => self.bytes.source(&self.engine, op, src, len),
+                };
+                let fua = fua && entry.conduct != Conduct::Volatile;
+                self.devices[ext.dev().index()].write(ext, bytes, fua);
+            }
+            Step::Trim { ext } => self.devices[ext.dev().index()].write(ext, None, false),
+            Step::FlushDev { dev } => self.devices[dev.index()].flush(entry.covers),
+            Step::NvPut { .. } | Step::NvFree { .. } | Step::Intent { .. } => {
+                self.bytes.change_nvram(&self.engine, entry.issue);
+                if let Step::Intent { rows, set: false } = entry.step {
+                    for &rows in self.engine.rows(op, rows) {
+                        self.check_cleared(check, rows)?;
+                        self.check_rows(check, rows.iter())?;
+                    }
+                }
+            }
+            Step::Merge { .. } | Step::Slice { .. } | Step::Xor { .. } | Step::Pq { .. } | Step::Gf { .. } => {
+                self.bytes.compute(&self.engine, entry.issue);
+            }
+            Step::Join | Step::Ack { .. } => unreachable!("the engine does these itself"),
+        }
+        Ok(())
+    }
+
+    /// Each row is consistent or its intent is set.
+    fn check_rows<R: RowCheck<C>>(&self, check: &R, rows: impl Iterator<Item = u64>) -> Result<(), Violation> {
+        let view = View { devices: &self.devices };
+        for row in rows.filter(|row| !self.bytes.nvram().intents.contains(*row)) {
+            check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })?;
+        }
+        Ok(())
+    }
+
+    /// Rows without an intent are consistent on stable storage: nothing in a volatile cache or in flight would change them.
+    fn check_cleared<R: RowCheck<C>>(&self, check: &R, rows: Rows) -> Result<(), Violation> {
+        let page_bytes = self.engine.shape().page_bytes() as usize;
+        let changing = |dev: Dev, row: u64| {
+            self.in_flight.iter().filter(|entry| entry.conduct != Conduct::Omit).any(|entry| match entry.step {
+                Step::Write { ext, .. } | Step::Trim { ext }
+                    if ext.dev() == dev && (ext.first()..ext.first() + u64::from(ext.pages())).contains(&row) =>
+                {
+                    let bytes = match (entry.step, &entry.early) {
+                        (_, Some(bytes)) => Some(bytes.as_slice()),
+                        (Step::Write { src, .. }, None) => {
+                            let len = usize::from(ext.pages()) * page_bytes;
+                            self.bytes.source(&self.engine, entry.issue.op, src, len)
+                        }
+                        _ => None,
+                    };
+                    let page = bytes.map(|bytes| &bytes[(row - ext.first()) as usize * page_bytes..][..page_bytes]);
+                    self.devices[dev.index()].changes(row, page)
+                }
+                _ => false,
+            })
+        };
+        for dev in (0..check.members()).map(Dev).filter(|dev| self.devices[dev.index()].answers()) {
+            let open = |row: &u64| self.devices[dev.index()].is_open(*row) || changing(dev, *row);
+            let counts = |row: &u64| check.counts(self.engine.controller(), dev, *row);
+            if let Some(row) = rows.iter().find(|row| open(row) && counts(row)) {
+                return Err(Violation::Unflushed { row, dev });
+            }
+        }
+        Ok(())
+    }
+
+    /// Every row is consistent, whatever the intents: so it must be when nothing is under way.
+    pub fn check_all<R: RowCheck<C>>(&self, check: &R, rows: u64) -> Result<(), Violation> {
+        let view = self.view();
+        (0..rows).try_for_each(|row| {
+            check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })
+        })
+    }
+
+    fn take_issues(&mut self) {
+        while let Some(issue) = self.engine.next_issue() {
+            let step = *self.engine.step(issue);
+            let conduct = self.tamper.as_mut().map_or(Conduct::Honest, |tamper| tamper(issue, &step));
+            self.issued += 1;
+            let device = step.dev().map(|dev| &self.devices[dev.index()]);
+            let mut entry = InFlight {
+                issue,
+                step,
+                number: self.issued,
+                due: self.now + self.latency.of(&step),
+                covers: device.map_or(0, Device::written),
+                lost: device.is_some_and(|device| !device.answers()),
+                conduct,
+                early: None,
+            };
+            match step {
+                Step::NvPut { .. } | Step::NvFree { .. } | Step::Intent { .. } => self.nv_queue.push_back(entry),
+                Step::Write { ext, src, .. } if conduct == Conduct::Early && !entry.lost => {
+                    let mut bytes = self.bytes.lend();
+                    let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
+                    match self.bytes.source(&self.engine, issue.op, src, len) {
+                        Some(source) => bytes.extend_from_slice(source),
+                        None => bytes.resize(len, 0),
+                    }
+                    entry.early = Some(bytes);
+                    self.in_flight.push(entry);
+                    self.engine.complete(self.now, issue, Outcome::Ok);
+                }
+                _ if step.dev().is_none() && self.compute_at_once => {
+                    self.steps += 1;
+                    self.note(|| format!("{:?}.{} {step:?}", issue.op, issue.step));
+                    self.bytes.compute(&self.engine, issue);
+                    self.engine.complete(self.now, issue, Outcome::Ok);
+                }
+                _ => self.in_flight.push(entry),
+            }
+        }
+    }
+
+    /// A device answers no more. What it had not flushed is lost or not, as `choice` says. The controller is told by
+    /// [`announce`](Self::announce), or when a step on it fails first, or when nothing else is left to do.
+    pub fn fail(&mut self, dev: Dev, choice: &mut impl CutChoice) {
+        if !self.devices[dev.index()].answers() {
+            return;
+        }
+        self.note(|| format!("{dev} fails"));
+        let image = self.cut_device(dev, choice);
+        self.devices[dev.index()].fail(image);
+        for entry in self.in_flight.iter_mut().filter(|entry| entry.step.dev() == Some(dev)) {
+            entry.lost = true;
+        }
+        self.unannounced |= 1 << dev.0;
+    }
+
+    /// Tells the controller of a device that failed, unless it knows.
+    pub fn announce(&mut self, dev: Dev) {
+        if self.unannounced >> dev.0 & 1 != 0 {
+            self.unannounced &= !(1 << dev.0);
+            self.note(|| format!("{dev} is told to have failed"));
+            self.engine.device(self.now, dev, DeviceChange::Failed);
+            self.take_issues();
+        }
+    }
+
+    /// Tells the controller of all devices that failed.
+    pub fn announce_all(&mut self) {
+        while self.unannounced != 0 {
+            self.announce(Dev(self.unannounced.trailing_zeros() as u8));
+        }
+    }
+
+    /// Something stands in the place of a device that failed, or of one that the controller holds for lost; the controller is told, as soon
+    /// as every step that was meant for the earlier device has failed: it could not tell whose failure it hears of.
+    pub fn replace(&mut self, dev: Dev, content: Content) {
+        self.announce(dev);
+        while let Some(at) = self.in_flight.iter().position(|entry| entry.step.dev() == Some(dev)) {
+            let entry = self.in_flight.remove(at);
+            self.steps += 1;
+            self.note(|| format!("{:?}.{} {:?}: failed", entry.issue.op, entry.issue.step, entry.step));
+            if entry.early.is_none() {
+                self.engine.complete(self.now, entry.issue, Outcome::Failed(dev));
+                self.take_issues();
+            }
+        }
+        self.note(|| format!("{dev} is replaced: {content:?}"));
+        self.devices[dev.index()].replace(content);
+        self.engine.device(self.now, dev, DeviceChange::Replaced);
+        self.take_issues();
+    }
+
+    /// Devices that failed while the controller does not know, a bit each.
+    pub const fn unannounced(&self) -> u64 {
+        self.unannounced
+    }
+
+    /// Whether a device answers.
+    pub fn answers(&self, dev: Dev) -> bool {
+        self.devices[dev.index()].answers()
+    }
+
+    fn cut_device(&self, dev: Dev, choice: &mut impl CutChoice) -> Vec<u8> {
+        let page_bytes = self.engine.shape().page_bytes() as usize;
+        let honest = self.in_flight.iter().filter(|entry| !entry.lost && entry.conduct != Conduct::Omit);
+        let writes = honest.filter_map(|entry| match entry.step {
+            Step::Write { ext, src, .. } if ext.dev() == dev => {
+                let len = usize::from(ext.pages()) * page_bytes;
+                Some(match &entry.early {
+                    Some(bytes) => (ext, Some(bytes.as_slice())),
+                    None => (ext, self.bytes.source(&self.engine, entry.issue.op, src, len)),
+                })
+            }
+            Step::Trim { ext } if ext.dev() == dev => Some((ext, None)),
+            _ => None,
+        });
+        self.devices[dev.index()].cut(dev.index(), writes, choice)
+    }
+
+    /// What a loss of power at this moment would leave: any part of what was not flushed, or is being written, as `choice` says;
+    /// and the NVRAM, to which the first steps in flight may or may not have come.
+    pub fn cut(&self, choice: &mut impl CutChoice) -> Remains {
+        let disks = self.devices.iter().enumerate().map(|(dev, device)| {
+            let image = self.cut_device(Dev(dev as u8), choice);
+            Disk { image, answers: device.answers() }
+        });
+        let disks = disks.collect();
+        let mut nvram = self.bytes.nvram().clone();
+        let through = choice.nvram(self.nv_queue.len());
+        for entry in self.nv_queue.iter().take(through).filter(|entry| entry.conduct != Conduct::Omit) {
+            self.bytes.nv_step(&self.engine, entry.issue, &mut nvram);
+        }
+        Remains { disks, nvram, fresh: false }
+    }
+
+    /// How far this life has come.
+    pub fn status(&self) -> Status {
+        self.engine.status()
+    }
+
+    /// Virtual time.
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Steps that ended.
+    pub const fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The engine, for its counters and the controller.
+    pub const fn engine(&self) -> &Engine<C> {
+        &self.engine
+    }
+
+    /// The NVRAM.
+    pub const fn nvram(&self) -> &Nvram {
+        self.bytes.nvram()
+    }
+
+    /// The NVRAM, for a harness that plants faults.
+    pub const fn nvram_mut(&mut self) -> &mut Nvram {
+        self.bytes.nvram_mut()
+    }
+
+    /// The devices as reads would find them.
+    pub fn view(&self) -> View<'_> {
+        View { devices: &self.devices }
+    }
+
+    fn note(&self, what: impl FnOnce() -> String) {
+        if let Some(log) = &self.log {
+            let line = format!("{:>9} {}", self.now.0 / 1_000, what());
+            log.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        }
+    }
+}
+
+impl<C> fmt::Debug for Memory<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory")
+            .field("now", &self.now)
+            .field("in_flight", &self.in_flight.len())
+            .finish_non_exhaustive()
+    }
+}

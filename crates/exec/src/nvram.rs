@@ -1,0 +1,193 @@
+//! What survives a power failure beside the devices: slots with a tag and a page, and the rows with an open intent.
+
+use destage_plan::{NvSlot, Rows, Tag};
+
+/// A set of rows: a bit each, as dense as the members are long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowSet {
+    words: Vec<u64>,
+}
+
+impl RowSet {
+    /// Adds rows, or takes them out.
+    pub fn set(&mut self, rows: Rows, to: bool) {
+        for row in rows.iter() {
+            let (word, bit) = ((row / 64) as usize, 1 << (row % 64));
+            if word >= self.words.len() {
+                if !to {
+                    return;
+                }
+                self.words.resize(word + 1, 0);
+            }
+            if to {
+                self.words[word] |= bit;
+            } else {
+                self.words[word] &= !bit;
+            }
+        }
+    }
+
+    /// Whether a row is in the set.
+    #[inline]
+    pub fn contains(&self, row: u64) -> bool {
+        self.words.get((row / 64) as usize).is_some_and(|word| word >> (row % 64) & 1 != 0)
+    }
+
+    /// Adds the rows of another set.
+    pub fn add(&mut self, other: &Self) {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
+    }
+
+    /// Takes out the rows that are not in another set.
+    pub fn keep(&mut self, other: &Self) {
+        self.words.truncate(other.words.len());
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
+    }
+
+    /// Takes all rows out.
+    pub fn clear(&mut self) {
+        self.words.clear();
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// The rows, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        self.words.iter().enumerate().flat_map(|(at, &word)| {
+            std::iter::successors((word != 0).then_some(word), |word| Some(word & (word - 1)).filter(|left| *left != 0))
+                .map(move |word| at as u64 * 64 + u64::from(word.trailing_zeros()))
+        })
+    }
+
+    /// The rows as ranges, ascending, as [`Start`](destage_plan::Start) wants them.
+    pub fn ranges(&self) -> Vec<Rows> {
+        let mut ranges: Vec<Rows> = Vec::new();
+        for row in self.iter() {
+            match ranges.last_mut() {
+                Some(last) if last.end() == row => last.count += 1,
+                _ => ranges.push(Rows::new(row, 1)),
+            }
+        }
+        ranges
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    generation: u32,
+    tag: Tag,
+    page: Option<Vec<u8>>,
+}
+
+/// What goes into a slot beside the tag.
+#[derive(Clone, Copy, Debug)]
+pub enum Page<'a> {
+    /// Nothing.
+    None,
+    /// So many zeros.
+    Zeros(usize),
+    /// These bytes.
+    Bytes(&'a [u8]),
+}
+
+/// The NVRAM. Each change is atomic, and durable when made.
+#[derive(Clone, Debug, Default)]
+pub struct Nvram {
+    slots: Vec<Option<Entry>>,
+    /// Rows with an open intent.
+    pub intents: RowSet,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Nvram {
+    /// Puts a tag, and a page if there is one, into a free slot.
+    ///
+    /// # Panics
+    /// If the slot is in use: what it holds would be lost before what replaces it is durable.
+    pub fn put(&mut self, slot: NvSlot, tag: Tag, page: Page<'_>) {
+        let index = usize::from(slot.index);
+        if index >= self.slots.len() {
+            self.slots.resize(index + 1, None);
+        }
+        assert!(self.slots[index].is_none(), "{slot:?} is put while it is in use");
+        let page = match page {
+            Page::None => None,
+            Page::Zeros(len) => Some(self.room(&[], len)),
+            Page::Bytes(bytes) => Some(self.room(bytes, bytes.len())),
+        };
+        self.slots[index] = Some(Entry { generation: slot.generation, tag, page });
+    }
+
+    fn room(&mut self, bytes: &[u8], len: usize) -> Vec<u8> {
+        let mut page = self.spare.pop().unwrap_or_default();
+        page.clear();
+        page.extend_from_slice(bytes);
+        page.resize(len, 0);
+        page
+    }
+
+    /// Frees a slot.
+    ///
+    /// # Panics
+    /// If this use of the slot has ended already.
+    pub fn free(&mut self, slot: NvSlot) {
+        let entry = self.slots.get_mut(usize::from(slot.index)).and_then(Option::take);
+        let entry = entry.filter(|entry| entry.generation == slot.generation);
+        let entry = entry.unwrap_or_else(|| panic!("{slot:?} is freed but not in use"));
+        self.spare.extend(entry.page);
+    }
+
+    /// The page in a slot.
+    ///
+    /// # Panics
+    /// If this use of the slot has ended, or holds no page.
+    pub fn page(&self, slot: NvSlot) -> &[u8] {
+        let entry = self.slots.get(usize::from(slot.index)).and_then(Option::as_ref);
+        let entry = entry.filter(|entry| entry.generation == slot.generation);
+        let entry = entry.unwrap_or_else(|| panic!("{slot:?} is read but not in use"));
+        entry.page.as_deref().unwrap_or_else(|| panic!("{slot:?} is read but holds no page"))
+    }
+
+    /// The slots in use, ascending, with what they say.
+    pub fn slots(&self) -> impl Iterator<Item = (NvSlot, Tag)> {
+        self.slots.iter().enumerate().filter_map(|(index, entry)| {
+            let entry = entry.as_ref()?;
+            Some((NvSlot { index: index as u16, generation: entry.generation }, entry.tag))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_join_rows_that_follow_each_other() {
+        let mut rows = RowSet::default();
+        assert!(rows.is_empty());
+        rows.set(Rows::new(62, 4), true);
+        rows.set(Rows::new(3, 1), true);
+        rows.set(Rows::new(64, 1), false);
+        rows.set(Rows::new(900, 2), false);
+        assert_eq!(rows.ranges(), [Rows::new(3, 1), Rows::new(62, 2), Rows::new(65, 1)]);
+        assert!(rows.contains(65) && !rows.contains(64) && !rows.contains(5000));
+    }
+
+    #[test]
+    fn a_slot_is_known_by_its_generation() {
+        let mut nvram = Nvram::default();
+        let (first, second) = (NvSlot { index: 2, generation: 1 }, NvSlot { index: 2, generation: 2 });
+        nvram.put(first, [7; 24], Page::Bytes(b"page"));
+        assert_eq!(nvram.page(first), b"page");
+        assert_eq!(nvram.slots().collect::<Vec<_>>(), [(first, [7; 24])]);
+        nvram.free(first);
+        nvram.put(second, [8; 24], Page::None);
+        assert!(std::panic::catch_unwind(|| nvram.page(first).len()).is_err());
+    }
+}
