@@ -1,5 +1,6 @@
 //! `destage`: decides when, where and how written data leaves a fast cache.
 
+mod array_output;
 mod commands;
 mod flags;
 mod output;

@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use destage_scenario::quantity::{show_bytes, show_count, show_time};
+use destage_sim::array::ArrayResult;
 use destage_sim::measure::FieldDoc;
 use destage_sim::result::RunResult;
+use serde::Serialize;
 use serde_json::Value;
 
 /// Links that are followed from one to the next; as many as the kernel follows.
@@ -279,11 +281,13 @@ fn name(result: &RunResult) -> String {
     changed.fold(result.policy.clone(), |name, p| format!("{name}:{}={}", p.name, p.value))
 }
 
-fn percent(ratio: Option<f64>) -> String {
+/// A share as a percentage, or a dash.
+pub fn percent(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".into(), |r| format!("{:.2}", r * 100.0))
 }
 
-fn decimals(value: Option<f64>, places: usize) -> String {
+/// A number with so many decimals, or a dash.
+pub fn decimals(value: Option<f64>, places: usize) -> String {
     value.map_or_else(|| "-".into(), |v| format!("{v:.places$}"))
 }
 
@@ -388,17 +392,35 @@ fn best(out: &mut dyn Write, results: &[RunResult]) -> io::Result<()> {
     Ok(())
 }
 
+/// A kind of result with documented fields.
+pub trait Documented: Serialize {
+    /// Name, unit and meaning of every field, in order.
+    fn fields() -> Vec<FieldDoc>;
+}
+
+impl Documented for RunResult {
+    fn fields() -> Vec<FieldDoc> {
+        Self::fields()
+    }
+}
+
+impl Documented for ArrayResult {
+    fn fields() -> Vec<FieldDoc> {
+        Self::fields()
+    }
+}
+
 /// The results as a JSON array with one object per run.
-pub fn json(out: &mut dyn Write, results: &[RunResult]) -> Result<()> {
+pub fn json<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
     serde_json::to_writer_pretty(&mut *out, results)?;
     writeln!(out)?;
     Ok(())
 }
 
 /// The scalar fields of the results as CSV: nested fields are named `outer.inner`; lists (`params` apart) are left out.
-pub fn csv(out: &mut dyn Write, results: &[RunResult]) -> Result<()> {
+pub fn csv<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
     let mut columns = Vec::new();
-    csv_columns(&mut columns, "", &RunResult::fields());
+    csv_columns(&mut columns, "", &R::fields());
     writeln!(out, "{}", columns.join(","))?;
     for result in results {
         let value = serde_json::to_value(result)?;
@@ -411,7 +433,7 @@ pub fn csv(out: &mut dyn Write, results: &[RunResult]) -> Result<()> {
 /// Lists of names and values, which fit into one cell.
 const PAIRS: &[&str] = &["params", "settings"];
 /// Fields that are lists of records and have no place in a row.
-const LISTS: &[&str] = &["elements", "bins"];
+const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures"];
 
 fn csv_columns(columns: &mut Vec<String>, prefix: &str, fields: &[FieldDoc]) {
     for field in fields {

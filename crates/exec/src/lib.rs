@@ -3,13 +3,16 @@
 //! [`Bytes`] keeps the bytes behind [`Buf`](destage_plan::Buf) and evaluates the computing steps; every such executor uses it.
 //! [`Memory`] carries everything out in memory, in virtual time and in any order, and can lose power and devices: it is the
 //! machine that the crash harness breaks. What it takes for granted of hardware is written in docs/assumptions.md.
+//! [`Files`] carries everything out on real files, in real time, with a thread for each device.
 
 mod bytes;
 mod device;
+mod files;
 mod memory;
 mod nvram;
 
 pub use bytes::Bytes;
 pub use device::{Content, CutChoice, Disk};
+pub use files::{Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError};
 pub use memory::{Conduct, Latency, Log, Memory, NoCheck, Pick, Ran, Remains, RowCheck, Tamper, View, Violation};
 pub use nvram::{Nvram, Page, RowSet};

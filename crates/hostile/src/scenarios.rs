@@ -6,10 +6,11 @@ use std::sync::Arc;
 use destage_plan::{Nanos, Op, Request};
 use destage_reproduce::paper::Paper;
 use destage_reproduce::{report, reproduce};
-use destage_scenario::sim::{SIM, experiment, requests, resources};
+use destage_scenario::sim::{SIM, Simulation, requests, resources, simulation};
 use destage_scenario::synth::{SYNTH, level, spec};
 use destage_scenario::workload::Workload;
 use destage_scenario::{ScenarioError, Settings};
+use destage_sim::array::{ArrayExperiment, DeviceSetup, InjectionKind};
 use destage_sim::experiment::DeviceConfig;
 use destage_sim::ssd::{SsdShape, StartState};
 use destage_trace::{Source, Synth};
@@ -61,10 +62,14 @@ pub(crate) fn sim(bytes: &[u8]) {
         return;
     }
     let Some(requests) = named(requests(&settings)) else { return };
-    let Some(experiment) = named(experiment(&settings, &requests)) else { return };
+    let Some(simulation) = named(simulation(&settings, &requests)) else { return };
     if named(resources(&settings)).is_none() {
         return;
     }
+    let experiment = match simulation {
+        Simulation::Buffers(experiment) => experiment,
+        Simulation::Array(experiment) => return array(&experiment),
+    };
     let small = match &experiment.device {
         DeviceConfig::None | DeviceConfig::Analytic(_) => true,
         DeviceConfig::Ssd(_, StartState::Aged { overwrites_pct, .. }) if *overwrites_pct > MOST_OVERWRITES_PCT => false,
@@ -77,6 +82,21 @@ pub(crate) fn sim(bytes: &[u8]) {
     let runs = experiment.policies.len().saturating_mul(experiment.caches.len());
     if small && block_bytes <= MOST_BLOCK_BYTES && runs <= MOST_RUNS {
         simulating::run(&experiment, &Arc::new(a_few_requests()));
+    }
+}
+
+/// Runs an experiment over an array over a few requests if it is small: settings that were accepted can be run.
+fn array(experiment: &ArrayExperiment) {
+    let (runs, memory) = experiment.weight().expect("the settings were accepted");
+    let bytes = experiment.check().expect("the settings were accepted");
+    let pages = bytes / experiment.geometry.page_bytes();
+    // A rebuild takes as long as the array is large.
+    let rebuilds = experiment.injections.iter().any(|injection| injection.kind == InjectionKind::Replace);
+    let ages = |device: &DeviceSetup| matches!(device, DeviceSetup::Ssd { start: StartState::Aged { .. }, .. });
+    let large = memory > MOST_PAGES * 64 || rebuilds && pages > MOST_PAGES;
+    let aged = ages(&experiment.member) || ages(&experiment.cache_device);
+    if !large && !aged && runs <= MOST_RUNS {
+        simulating::run_array(experiment, &Arc::new(a_few_requests()));
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use destage_plan::{Nanos, PageGeometry, Request};
 use destage_policy::buffer::{PolicySpec, policies};
+use destage_sim::array::{ArrayExperiment, SetupError};
 use destage_sim::experiment::{
     AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Report, Resources, RunConfig, SimError,
     Subpage, TrimMode, Warmup,
@@ -98,6 +99,30 @@ pub(crate) fn run(experiment: &Experiment, requests: &Arc<Vec<Request>>) {
         Ok(report) => sound(experiment, &report, requests.len() as u64),
         Err(SimError::Threads(error)) => panic!("{error}"),
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Runs an experiment over an array: it ends, and every request is answered.
+pub(crate) fn run_array(experiment: &ArrayExperiment, requests: &Arc<Vec<Request>>) {
+    let mut open =
+        || Ok(Input { source: Box::new(InMemory { requests: Arc::clone(requests), next: 0 }), format: String::new() });
+    let resources = Resources { threads: 1, memory_bytes: MEMORY_BYTES };
+    let report = match experiment.run(resources, &mut open, &|_| {}) {
+        Ok(report) => report,
+        Err(SimError::Threads(error)) => panic!("{error}"),
+        Err(SimError::Array(error @ SetupError::Stalled { .. })) => panic!("{error}"),
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    for result in &report.results {
+        let c = &result.counters;
+        assert!(c.requests + result.warmup_requests + result.input.left_out_requests <= requests.len() as u64);
+        assert!(result.served_time <= result.simulated_time);
+        assert!(c.failed_requests == 0 || result.degraded.is_some());
+        assert!(result.hit_ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio)), "{:?}", result.hit_ratio);
+        for device in &result.devices {
+            let d = &device.counters;
+            assert_eq!(d.commands, d.reads + d.writes + d.flushes + d.trims);
+        }
     }
 }
 

@@ -120,8 +120,9 @@ pub struct Geometry {
 impl Geometry {
     /// An array of `level` over `devices` members.
     ///
-    /// Without a `layout` it is md's default of the level. RAID-1 has chunks of one page, whatever `chunk_pages` says. What
-    /// remains of `member_pages` after the last whole chunk is not used, as with md.
+    /// Without a `layout` it is md's default of the level. What remains of `member_pages` after the last whole chunk is not used, as
+    /// with md. RAID-1 has no chunks and uses every page; its chunk here, which only says how many pages are handled together, is the
+    /// largest common divisor of `chunk_pages` and `member_pages`.
     pub fn new(
         level: Level,
         layout: Option<Layout>,
@@ -143,7 +144,7 @@ impl Geometry {
         if chunk_pages == 0 {
             return Err(GeometryError::Chunk);
         }
-        let chunk = if level == Level::Raid1 { 1 } else { chunk_pages };
+        let chunk = if level == Level::Raid1 { divisor(chunk_pages, member_pages) } else { chunk_pages };
         let stripes = member_pages / u64::from(chunk);
         if stripes == 0 {
             return Err(GeometryError::TooSmall { member_pages, chunk_pages: chunk });
@@ -302,6 +303,15 @@ impl Geometry {
     pub fn exponent(&self, stripe: u64, column: u8) -> u32 {
         u32::from(self.map(stripe).exponents()[usize::from(column)])
     }
+}
+
+/// The largest common divisor.
+const fn divisor(a: u32, b: u64) -> u32 {
+    let (mut a, mut b) = (b, a as u64);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a as u32
 }
 
 /// Every column on the device of its number: RAID-0 and RAID-1.

@@ -70,15 +70,16 @@ fn columns_are_counted_by_level() {
     assert_eq!(counts(Level::Raid4, 5), (4, 1, 8, 32));
     assert_eq!(counts(Level::Raid5, 3), (2, 1, 8, 16));
     assert_eq!(counts(Level::Raid6, 4), (2, 2, 8, 16));
-    // RAID-1 has no chunks.
+    // RAID-1 uses every page.
     assert_eq!(counts(Level::Raid1, 3), (1, 2, 11, 11));
 }
 
 #[test]
 fn raid1_lists_every_copy() {
     let geometry = Geometry::new(Level::Raid1, None, 3, 64, 100).expect("a possible shape");
-    assert_eq!(geometry.locate(77), Place { stripe: 77, row_in_chunk: 0, column: 0 });
-    assert_eq!((geometry.row(77, 0), geometry.devices(77)), (77, &[0, 1, 2][..]));
+    assert_eq!(geometry.chunk_pages(), 4, "the largest that divides the members");
+    assert_eq!(geometry.locate(77), Place { stripe: 19, row_in_chunk: 1, column: 0 });
+    assert_eq!((geometry.row(19, 1), geometry.devices(19)), (77, &[0, 1, 2][..]));
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn most_devices() -> u32 {
 fn compare_all(level: Level, layout: Option<Layout>) {
     for devices in level.min_devices()..=most_devices() {
         // Powers of two and others; chunks of one page too.
-        let chunk = if level == Level::Raid1 { 1 } else { [16, 1, 3, 128][devices as usize % 4] };
+        let chunk = [16, 1, 3, 128][devices as usize % 4];
         compare(level, layout, devices, chunk);
     }
 }

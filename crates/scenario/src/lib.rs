@@ -4,6 +4,7 @@
 //! [`Settings`] holds what was given and remembers where, so that an error names the flag or the file and line;
 //! [`sim`], [`synth`] and [`workload`] say which keys there are and what they mean.
 
+mod array;
 mod error;
 pub mod quantity;
 mod settings;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use destage_plan::{Nanos, PageGeometry};
-use destage_policy::buffer::PolicySpec;
+use destage_policy::buffer::{self, PolicyError, PolicySpec};
+use destage_sim::array::{ArrayExperiment, CONTROLLERS};
 use destage_sim::experiment::{
     AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Resources, RunConfig, Subpage, TrimMode,
     Warmup,
@@ -47,7 +48,33 @@ pub const SIM: &[Key] = &[
         "A host flush: nothing (non-volatile buffer), or write all dirty pages",
     ),
     Key::one("trim", "honour|ignore", "honour", "A discard: buffer and device forget the pages, or nothing"),
-    Key::one("device", "none|analytic|ssd", "none", "The device below the buffer"),
+    Key::one(
+        "device",
+        "none|analytic|ssd|disk|fixed",
+        "none",
+        "Below the buffer: none, analytic or ssd; the members of an array: disk (the default there), ssd or fixed",
+    ),
+    Key::one("array", "LEVEL:MEMBERS", "", "A redundant array, such as raid5:5, and host-side policies in front of it"),
+    Key::one("layout", "NAME", "", "Where the array's parity lies, by mdadm's names [default: left-symmetric]"),
+    Key::one("chunk", "SIZE", "64KiB", "Contiguous data on a member"),
+    Key::one("member-size", "SIZE", "", "What is used of each member [default: all of it]"),
+    Key::one(
+        "parity",
+        "min|rmw|rcw|disksim",
+        "min",
+        "How parity is updated: what reads least, read-modify-write, reconstruct-write, or as DiskSim chooses",
+    ),
+    Key::one(
+        "regime",
+        "flush|every-write",
+        "flush",
+        "What the array promises: durable after a flush or with FUA, or each acknowledged write",
+    ),
+    Key::one("cache-device", "ssd|disk|fixed", "ssd", "Where host-side policies cache"),
+    Key::one("disk-profile", "NAME", "1tb-7200", "1tb-7200 or 2gb-barracuda; the keys disk.* change it"),
+    Key::list("scheduler", "NAME", "clook", "Orders of service of the disks: fcfs, clook, sstf, sptf"),
+    Key::list("fail", "DEVICE@TIME", "", "Devices that fail, such as 1@60s: a member's number from 0, or cache"),
+    Key::list("replace", "DEVICE@TIME", "", "When another takes a failed device's place, and the array is rebuilt"),
     Key::one(
         "start",
         "full|empty|aged:TIMES[:SEED]",
@@ -97,6 +124,52 @@ pub const SIM: &[Key] = &[
     Key::one("ssd.stride", "PAGES", "", "Consecutive pages on the same element [default: 1]"),
     Key::switch("ssd.summary-page", "", "The last page of each block holds no data [default: true]"),
     Key::one("ssd.endurance", "ERASES", "", "Erases that a block endures [default: 100000]"),
+    Key::one("disk.heads", "N", "", "Heads, hence tracks in a cylinder [default: 22]"),
+    Key::list("disk.zones", "CYLINDERSxSECTORS", "", "Zones from the outermost inwards, with sectors of a track"),
+    Key::one("disk.rotation", "TIME", "", "One rotation [default: 8.333333ms]"),
+    Key::list(
+        "disk.seek",
+        "TIME|CYLINDERS:TIME",
+        "",
+        "One time; three, over 1, 1/3 and all cylinders [default: 1ms,8.5ms,17ms]; or points of a table",
+    ),
+    Key::one("disk.head-switch", "TIME", "", "From one head to another [default: 0.8ms]"),
+    Key::one("disk.write-settle", "TIME", "", "Added before a write on another track [default: 0.5ms]"),
+    Key::one("disk.overhead", "TIME", "", "The controller's work on a command [default: 0.1ms]"),
+    Key::one("disk.track-skew", "TIME", "", "From track to track of a cylinder [default: a head switch and a settle]"),
+    Key::one(
+        "disk.cylinder-skew",
+        "TIME",
+        "",
+        "To the next cylinder [default: the longer of seek and switch, and a settle]",
+    ),
+    Key::switch("disk.average-rotation", "", "Wait half a rotation for every command [default: false]"),
+    Key::one("disk.queue-depth", "N", "", "Commands that a drive holds and chooses from [default: 32]"),
+    Key::one(
+        "disk.spindles",
+        "spread|synchronised",
+        "spread",
+        "Whether members' platters are spread evenly over a rotation, or turn alike",
+    ),
+    Key::one("fixed.read", "TIME", "100us", "A read; a fixed device does one thing after the other"),
+    Key::one("fixed.write", "TIME", "100us", "A write"),
+    Key::one("fixed.other", "TIME", "0", "A flush or a trim"),
+    Key::one("fixed.page", "TIME", "0", "Each page of a read or write, on top"),
+    Key::one("raid.depth", "FRAGMENTS", "4096", "Fragments of requests that the array works on at a time"),
+    Key::one("raid.open-rows", "ROWS", "16384", "Rows whose intents may be open before the array flushes of itself"),
+    Key::one("raid.idle-flush", "TIME", "5s", "After so long without a flush the array flushes of itself"),
+    Key::one("raid.rebuild-window", "STRIPES", "8", "Stripes that a rebuild fills between two notes of its progress"),
+    Key::one("raid.nv-slots", "SLOTS", "1024", "Page slots of the NVRAM"),
+    Key::one(
+        "raid.merge",
+        "SIZE",
+        "512KiB",
+        "Neighbouring steps that leave together become commands of up to this; 0: none",
+    ),
+    Key::one("raid.compute", "TIME", "0", "Computing a page of parity, a merge or a copy of sectors"),
+    Key::one("nvram.write", "TIME", "1us", "Writing a page to the NVRAM"),
+    Key::one("nvram.read", "TIME", "125ns", "Reading a page from the NVRAM"),
+    Key::one("nvram.note", "TIME", "1us", "A note in the NVRAM: an intent, a tag, a slot freed"),
     Key::one("analytic.read", "TIME", "25us", "Reading a page"),
     Key::one("analytic.program", "TIME", "200us", "Programming a page"),
     Key::one("analytic.erase", "TIME", "1.5ms", "Erasing a block"),
@@ -114,6 +187,27 @@ const MAX_BUFFER_LATENCY: Nanos = Nanos(1_000_000_000);
 
 /// Settings that only the SSD looks at, apart from its table.
 const TIMED: &[&str] = &["start", "lba-overflow", "host", "max-backlog", "buffer-latency", "subpage"];
+
+/// Settings that only an array looks at, apart from the tables in [`ARRAY_TABLES`].
+pub(crate) const ARRAY_ONLY: &[&str] = &[
+    "array",
+    "layout",
+    "chunk",
+    "member-size",
+    "parity",
+    "regime",
+    "cache-device",
+    "disk-profile",
+    "scheduler",
+    "fail",
+    "replace",
+];
+
+/// Tables that only an array looks at.
+pub(crate) const ARRAY_TABLES: &[&str] = &["disk.", "fixed.", "raid.", "nvram."];
+
+/// Settings that an array does not look at.
+pub(crate) const BUFFER_ONLY: &[&str] = &["flush", "buffer-latency", "drain"];
 
 /// Where the requests come from.
 #[derive(Clone, Debug)]
@@ -184,7 +278,7 @@ pub fn requests(settings: &Settings) -> Result<Requests> {
     }
 }
 
-fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::result::Result<T, String> {
+pub(crate) fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::result::Result<T, String> {
     move |text| {
         choices.iter().find(|(word, _)| *word == text).map(|&(_, choice)| choice).ok_or_else(|| {
             let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
@@ -193,7 +287,31 @@ fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::result::Result<
     }
 }
 
-fn volumes(text: &str) -> std::result::Result<Volumes, String> {
+pub(crate) fn lba_overflow(settings: &Settings) -> Result<LbaOverflow> {
+    let words = [("wrap", LbaOverflow::Wrap), ("filter", LbaOverflow::Filter), ("compact", LbaOverflow::Compact)];
+    settings.one("lba-overflow", word(&words))
+}
+
+pub(crate) fn ops(settings: &Settings) -> Result<Ops> {
+    settings.one("ops", word(&[("all", Ops::All), ("writes", Ops::Writes)]))
+}
+
+pub(crate) fn limit(settings: &Settings) -> Result<Option<u64>> {
+    settings.optional("limit", |text| match q::count(text) {
+        Ok(0) | Err(_) => Err("a whole number of at least 1"),
+        Ok(limit) => Ok(limit),
+    })
+}
+
+pub(crate) fn trim(settings: &Settings) -> Result<TrimMode> {
+    settings.one("trim", word(&[("honour", TrimMode::Honour), ("ignore", TrimMode::Ignore)]))
+}
+
+pub(crate) fn subpage(settings: &Settings) -> Result<Subpage> {
+    settings.one("subpage", word(&[("promote", Subpage::Promote), ("rmw", Subpage::Rmw)]))
+}
+
+pub(crate) fn volumes(text: &str) -> std::result::Result<Volumes, String> {
     match text {
         "each" => Ok(Volumes::Each),
         "merge" => Ok(Volumes::Merge),
@@ -201,7 +319,7 @@ fn volumes(text: &str) -> std::result::Result<Volumes, String> {
     }
 }
 
-fn host(text: &str) -> std::result::Result<HostModel, String> {
+pub(crate) fn host(text: &str) -> std::result::Result<HostModel, String> {
     if text == "open" {
         return Ok(HostModel::Open);
     }
@@ -212,7 +330,7 @@ fn host(text: &str) -> std::result::Result<HostModel, String> {
         .ok_or_else(|| format!("open, or closed:DEPTH with a depth between 1 and {MAX_DEPTH}"))
 }
 
-fn start(text: &str) -> std::result::Result<StartState, String> {
+pub(crate) fn start(text: &str) -> std::result::Result<StartState, String> {
     let parse = || {
         let rest = text.strip_prefix("aged:")?;
         let (times, seed) = rest.split_once(':').unwrap_or((rest, "1"));
@@ -231,7 +349,7 @@ fn start(text: &str) -> std::result::Result<StartState, String> {
     }
 }
 
-fn parse_warmup(text: &str) -> std::result::Result<Warmup, String> {
+pub(crate) fn parse_warmup(text: &str) -> std::result::Result<Warmup, String> {
     match (q::count(text), q::time(text)) {
         (Ok(0), _) => Ok(Warmup::None),
         (Ok(requests), _) => Ok(Warmup::Requests(requests)),
@@ -240,7 +358,7 @@ fn parse_warmup(text: &str) -> std::result::Result<Warmup, String> {
     }
 }
 
-fn ssd(settings: &Settings) -> Result<SsdConfig> {
+pub(crate) fn ssd(settings: &Settings) -> Result<SsdConfig> {
     let mut config = settings.one("ssd.preset", |name| {
         SsdConfig::preset(name).ok_or_else(|| {
             let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
@@ -291,16 +409,19 @@ fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
     })
 }
 
+/// Settings that decide only how a simulation is done or shown.
+pub(crate) const WITHOUT_INFLUENCE: &[&str] = &["json", "csv", "timing", "progress", "threads", "memory"];
+
 /// The settings that say what was simulated: not those that results carry under a name of their own, and not those that
 /// decide only how it is done or shown.
 fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, String)> {
     const ELSEWHERE: &[&str] =
         &["trace", "workload", "format", "policy", "cache", "page", "pages-per-block", "device", "start"];
-    const WITHOUT_INFLUENCE: &[&str] = &["json", "csv", "timing", "progress", "threads", "memory"];
     let tells = |name: &str| {
         let table = name.split_once('.').map(|(table, _)| table);
         !ELSEWHERE.contains(&name)
             && !WITHOUT_INFLUENCE.contains(&name)
+            && !ARRAY_ONLY.contains(&name)
             && (name != "lenient" || !settings.is_given("workload"))
             && table.is_none_or(|table| table == device)
             && (device == "ssd" || !TIMED.contains(&name))
@@ -308,16 +429,58 @@ fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, Strin
     settings.in_force().into_iter().filter(|(name, _)| tells(name)).collect()
 }
 
+/// What the settings describe.
+#[derive(Clone, Debug)]
+pub enum Simulation {
+    /// Buffers inside an SSD.
+    Buffers(Box<Experiment>),
+    /// Caches of the host over an array.
+    Array(Box<ArrayExperiment>),
+}
+
 /// The experiment that the settings describe.
+pub fn simulation(settings: &Settings, requests: &Requests) -> Result<Simulation> {
+    Ok(if settings.is_given("array") {
+        Simulation::Array(Box::new(crate::array::experiment(settings, requests)?))
+    } else {
+        Simulation::Buffers(Box::new(experiment(settings, requests)?))
+    })
+}
+
+/// A buffer's name with its parameters; other names are told from those of host-side policies.
+fn buffer_policy(text: &str) -> std::result::Result<PolicySpec, String> {
+    let spec: PolicySpec = text.parse().map_err(|error: PolicyError| error.to_string())?;
+    match buffer::info(&spec.name) {
+        Err(_) if CONTROLLERS.iter().any(|info| info.name == spec.name) => {
+            Err("a cache of the host over an array, not a buffer: give array too, such as --array raid5:5".into())
+        }
+        _ => Ok(spec),
+    }
+}
+
+/// The experiment over buffers that the settings describe, which have no array.
 pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment> {
+    for key in SIM {
+        let of_array = ARRAY_ONLY.contains(&key.name) || ARRAY_TABLES.iter().any(|table| key.name.starts_with(table));
+        if of_array && settings.is_given(key.name) {
+            return Err(ScenarioError::new(format_args!(
+                "'{}' has no meaning without an array: give array too, such as --array raid5:5",
+                key.name
+            )));
+        }
+    }
     let page = settings.one("page", q::bytes)?;
     let pages_per_block = settings.one("pages-per-block", q::count)?;
     let geometry = PageGeometry::new(page, pages_per_block).map_err(ScenarioError::new)?;
-    let device = match settings.one("device", word(&[("none", 0), ("analytic", 1), ("ssd", 2)]))? {
-        0 => DeviceConfig::None,
-        1 => DeviceConfig::Analytic(analytic(settings)?),
-        _ => DeviceConfig::Ssd(ssd(settings)?, settings.one("start", start)?),
-    };
+    let device =
+        match settings.one("device", |text| match (word(&[("none", 0), ("analytic", 1), ("ssd", 2)])(text), text) {
+            (Err(right), "disk" | "fixed") => Err(format!("{right}; members of an array can be that, see array")),
+            (device, _) => device,
+        })? {
+            0 => DeviceConfig::None,
+            1 => DeviceConfig::Analytic(analytic(settings)?),
+            _ => DeviceConfig::Ssd(ssd(settings)?, settings.one("start", start)?),
+        };
     let unused = match device {
         DeviceConfig::None => ["ssd.", "analytic."].as_slice(),
         DeviceConfig::Analytic(_) => &["ssd."],
@@ -339,25 +502,19 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
     Ok(Experiment {
         trace: requests.name(),
         geometry,
-        policies: settings.all("policy", str::parse::<PolicySpec>)?,
+        policies: settings.all("policy", buffer_policy)?,
         caches: settings.all("cache", q::bytes)?,
         device,
-        lba_overflow: settings.one(
-            "lba-overflow",
-            word(&[("wrap", LbaOverflow::Wrap), ("filter", LbaOverflow::Filter), ("compact", LbaOverflow::Compact)]),
-        )?,
-        ops: settings.one("ops", word(&[("all", Ops::All), ("writes", Ops::Writes)]))?,
+        lba_overflow: lba_overflow(settings)?,
+        ops: ops(settings)?,
         volumes: settings.one("volumes", volumes)?,
         speed: Speed { times, per },
-        limit: settings.optional("limit", |text| match q::count(text) {
-            Ok(0) | Err(_) => Err("a whole number of at least 1"),
-            Ok(limit) => Ok(limit),
-        })?,
+        limit: limit(settings)?,
         run: RunConfig {
             host: settings.one("host", host)?,
             flush: settings.one("flush", word(&[("ignore", FlushMode::Ignore), ("drain", FlushMode::Drain)]))?,
-            trim: settings.one("trim", word(&[("honour", TrimMode::Honour), ("ignore", TrimMode::Ignore)]))?,
-            subpage: settings.one("subpage", word(&[("promote", Subpage::Promote), ("rmw", Subpage::Rmw)]))?,
+            trim: trim(settings)?,
+            subpage: subpage(settings)?,
             warmup,
             max_backlog: settings.one("max-backlog", q::count)?,
             buffer_latency: settings.one("buffer-latency", |text| match q::time(text) {

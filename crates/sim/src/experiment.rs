@@ -1,33 +1,23 @@
 //! An experiment: policies × buffer sizes over one trace, read once for all of them.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-
-use destage_plan::{Nanos, PageGeometry, Request};
+use destage_plan::{Nanos, PageGeometry};
 use destage_policy::buffer::{
     self, BufferConfig, EvictionUnit, NoDevice, Params, PolicyError, PolicySpec, Registered, Visitor,
 };
-use destage_trace::{Skipped, Source, TraceError};
-use rayon::prelude::*;
+use destage_trace::{Source, TraceError};
 
 pub use crate::analytic::AnalyticConfig;
-use crate::feed::{Feed, FeedCounts, Feeder, Ops, Speed, Volumes};
-use crate::result::{
-    DeviceCounters, ElementResult, InputResult, ParamValue, ResponseResult, RunResult, Setting, SsdResult,
-};
+use crate::array::SetupError;
+use crate::feed::{Feed, Feeder, Ops, Speed, Volumes};
+use crate::pass::{self, Consume, PassEnd};
+use crate::result::{DeviceCounters, ElementResult, ParamValue, ResponseResult, RunResult, Setting, SsdResult};
 pub use crate::run::{FlushMode, HostModel, RunConfig, Subpage, TrimMode, Warmup};
 use crate::run::{Job, Outcomes, Simulation};
 use crate::space::{LbaOverflow, PageSpace, SpaceError};
 use crate::ssd::{ElementCounters, GeometryError, Ssd, SsdConfig, SsdShape, StartState};
 
-/// Requests in a feed: enough work for a thread to be worth waking.
-const REQUESTS_PER_FEED: usize = 1 << 16;
-/// A feed of long requests ends once it has this many runs.
-const RUNS_PER_FEED: usize = 1 << 18;
 /// What a policy's tables take for a page that the trace touches; little more than that.
 const PAGE_TABLE_BYTES: u64 = 4;
-/// Feeds that the reader may be ahead.
-const FEEDS_AHEAD: usize = 2;
-
 /// The device below the buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DeviceConfig {
@@ -74,8 +64,8 @@ pub struct Experiment {
 pub struct Resources {
     /// Threads that simulate.
     pub threads: usize,
-    /// Memory for the devices simulated at a time, more of which mean that the trace is read again; without devices, for
-    /// the tables of the pages that the trace touches.
+    /// Memory for the devices simulated at a time, more of which mean that the trace is read again; without devices,
+    /// for the tables of the pages that the trace touches.
     pub memory_bytes: u64,
 }
 
@@ -159,6 +149,9 @@ pub enum SimError {
         /// Requests in the trace.
         requests: u64,
     },
+    /// An array cannot be simulated as asked.
+    #[error(transparent)]
+    Array(#[from] SetupError),
     /// The operating system refused a thread.
     #[error("cannot start threads: {0}")]
     Threads(String),
@@ -171,6 +164,12 @@ struct Planned {
     unit: EvictionUnit,
     cache_bytes: u64,
     job: Box<dyn Job>,
+}
+
+impl Consume for Planned {
+    fn feed(&mut self, feed: &Feed) {
+        self.job.feed(feed);
+    }
 }
 
 /// Wraps a policy into a run over the configured device.
@@ -335,71 +334,12 @@ impl Experiment {
             let room = memory_bytes / (PAGE_TABLE_BYTES * jobs.len().max(1) as u64);
             PageSpace::unbounded(self.geometry, u32::try_from(room).unwrap_or(u32::MAX))
         };
-        let reader = Reader {
-            input,
-            feeder: Feeder::new(space, self.ops, self.volumes, self.speed),
-            left: self.limit.unwrap_or(u64::MAX),
-            batch: Vec::new(),
-            taken: 0,
-        };
-        let (full_sender, full) = sync_channel(FEEDS_AHEAD);
-        let (empty_sender, empty) = sync_channel(FEEDS_AHEAD + 1);
-        for _ in 0..=FEEDS_AHEAD {
-            empty_sender.send(Feed::default()).expect("the channel has room for all feeds");
-        }
-        std::thread::scope(|scope| {
-            let reading = std::thread::Builder::new()
-                .name("trace reader".into())
-                .spawn_scoped(scope, move || reader.run(&full_sender, &empty))
-                .map_err(|error| SimError::Threads(error.to_string()))?;
-            let mut requests = 0;
-            // Moved in, so that the reader does not wait for ever should a run panic.
-            let empty_sender = empty_sender;
-            for (feed, share) in full {
-                if let [only] = jobs {
-                    only.job.feed(&feed);
-                } else {
-                    pool.install(|| jobs.par_iter_mut().with_max_len(1).for_each(|job| job.job.feed(&feed)));
-                }
-                requests += feed.requests.len() as u64;
-                progress(share, requests);
-                // The reader may be gone already; then the feed is not needed any more.
-                let _ = empty_sender.send(feed);
-            }
-            let end = reading.join().map_err(|_| SimError::Threads("the trace reader panicked".into()))?;
-            end.map_err(|failure| match failure {
-                ReadError::Trace(error) => SimError::Trace(error),
-                ReadError::Space(request, error) => SimError::Space { trace: self.trace.clone(), request, error },
-            })
-        })
+        let feeder = Feeder::new(space, self.ops, self.volumes, self.speed);
+        pass::run(pool, jobs, input, feeder, self.limit, progress).map_err(|failure| failure.named(&self.trace))
     }
 
     fn warnings(&self, end: &PassEnd) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let counts = end.counts;
-        if counts.overflowed > 0 {
-            let fate = match self.lba_overflow {
-                LbaOverflow::Filter => "were left out (lba-overflow = filter)",
-                LbaOverflow::Wrap => "were wrapped to its size (lba-overflow = wrap; see filter, compact and volumes)",
-                LbaOverflow::Compact => "were wrapped: the trace touches more blocks than the device exports",
-            };
-            warnings
-                .push(format!("{} of {} requests lie beyond the device and {fate}", counts.overflowed, counts.read));
-        }
-        if counts.reversed > 0 {
-            warnings.push(format!(
-                "{} of {} requests are earlier than one before them and were moved to its time",
-                counts.reversed, counts.read
-            ));
-        }
-        if end.skipped.count > 0 {
-            let first = end.skipped.first.as_deref().unwrap_or("unknown");
-            warnings.push(format!("{} lines or records were skipped; the first: {first}", end.skipped.count));
-        }
-        if counts.read == counts.left_out {
-            warnings.push("no request of the trace took part; see ops and volumes".into());
-        }
-        warnings
+        end.warnings(self.lba_overflow)
     }
 
     fn result(&self, planned: &mut Planned, shape: Option<&SsdShape>, end: &PassEnd) -> Result<RunResult, SimError> {
@@ -443,20 +383,8 @@ impl Experiment {
                 HostModel::Open => "open".into(),
                 HostModel::Closed { depth } => format!("closed:{depth}"),
             },
-            settings: self
-                .settings
-                .iter()
-                .map(|(name, value)| Setting { name: name.clone(), value: value.clone() })
-                .collect(),
-            input: InputResult {
-                trace: self.trace.clone(),
-                format: end.format.clone(),
-                trace_requests: end.counts.read,
-                left_out_requests: end.counts.left_out,
-                overflowed_requests: end.counts.overflowed,
-                reversed_requests: end.counts.reversed,
-                skipped_lines: end.skipped.count,
-            },
+            settings: Setting::all(&self.settings),
+            input: end.input(&self.trace),
             warmup_requests: outcomes.warmup_requests,
             hit_ratio: ratio(counters.hits, counters.accesses),
             pages_per_eviction: ratio(counters.evicted_pages, counters.evictions),
@@ -491,64 +419,6 @@ impl DeviceConfig {
             Self::None | Self::Analytic(_) => "none".into(),
             Self::Ssd(_, start) => start.to_string(),
         }
-    }
-}
-
-/// How a pass ended.
-struct PassEnd {
-    counts: FeedCounts,
-    skipped: Skipped,
-    format: String,
-}
-
-enum ReadError {
-    Trace(TraceError),
-    Space(u64, SpaceError),
-}
-
-/// The thread that turns the trace into feeds.
-struct Reader {
-    input: Input,
-    feeder: Feeder,
-    left: u64,
-    batch: Vec<Request>,
-    /// Requests of the batch that are in a feed already.
-    taken: usize,
-}
-
-impl Reader {
-    fn run(mut self, full: &SyncSender<(Feed, Option<f64>)>, empty: &Receiver<Feed>) -> Result<PassEnd, ReadError> {
-        let mut ended = false;
-        while !ended {
-            // Only a consumer that has given up hangs up.
-            let Ok(mut feed) = empty.recv() else { break };
-            feed.clear();
-            while feed.requests.len() < REQUESTS_PER_FEED && feed.runs.len() < RUNS_PER_FEED {
-                if self.taken == self.batch.len() {
-                    self.input.source.next_batch(&mut self.batch).map_err(ReadError::Trace)?;
-                    self.taken = 0;
-                }
-                let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-                let requests = &self.batch[self.taken..];
-                let requests = &requests[..requests.len().min(left)];
-                if requests.is_empty() {
-                    ended = true;
-                    break;
-                }
-                let taken = self.feeder.append(requests, RUNS_PER_FEED, &mut feed);
-                let next = taken.map_err(|(request, error)| ReadError::Space(request, error))?;
-                self.taken += next;
-                self.left -= next as u64;
-            }
-            if full.send((feed, self.input.source.progress())).is_err() {
-                break;
-            }
-        }
-        Ok(PassEnd {
-            counts: self.feeder.counts(),
-            skipped: self.input.source.skipped(),
-            format: std::mem::take(&mut self.input.format),
-        })
     }
 }
 

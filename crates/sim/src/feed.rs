@@ -36,6 +36,8 @@ pub struct Feed {
     pub runs: Vec<Run>,
     /// Page numbers in this and all earlier feeds are below it.
     pub pages: u32,
+    /// Where each request begins in its first page, in bytes; empty unless the feeder [keeps](Feeder::keep_heads) them.
+    pub heads: Vec<u32>,
 }
 
 /// Which operations of the trace take part.
@@ -98,12 +100,19 @@ pub struct Feeder {
     speed: Speed,
     latest: Nanos,
     counts: FeedCounts,
+    keeps_heads: bool,
 }
 
 impl Feeder {
     /// A feeder into `space`.
     pub fn new(space: PageSpace, ops: Ops, volumes: Volumes, speed: Speed) -> Self {
-        Self { space, ops, volumes, speed, latest: Nanos::ZERO, counts: FeedCounts::default() }
+        Self { space, ops, volumes, speed, latest: Nanos::ZERO, counts: FeedCounts::default(), keeps_heads: false }
+    }
+
+    /// The same, which fills [`Feed::heads`] too.
+    #[must_use]
+    pub fn keep_heads(self) -> Self {
+        Self { keeps_heads: true, ..self }
     }
 
     /// What was left out or changed so far.
@@ -116,8 +125,8 @@ impl Feeder {
         self.space.geometry()
     }
 
-    /// Appends `requests` to `feed` until that has `enough_runs`; returns how many were taken. On an error the number of
-    /// the request in the trace, from 1, comes with it.
+    /// Appends `requests` to `feed` until that has `enough_runs`; returns how many were taken. On an error the number
+    /// of the request in the trace, from 1, comes with it.
     pub fn append(
         &mut self,
         requests: &[Request],
@@ -174,6 +183,9 @@ impl Feeder {
             if !placed.map_err(|error| (self.counts.read, error))? {
                 continue;
             }
+            if self.keeps_heads {
+                feed.heads.push((request.offset % geometry.page_bytes()) as u32);
+            }
             feed.requests.push(FeedRequest {
                 time: self.latest,
                 bytes: request.len,
@@ -194,5 +206,6 @@ impl Feed {
     pub fn clear(&mut self) {
         self.requests.clear();
         self.runs.clear();
+        self.heads.clear();
     }
 }

@@ -1,11 +1,13 @@
 //! The simulator: virtual time, devices, hosts and measurements.
 
 mod analytic;
+pub mod array;
 pub mod disk;
 pub mod experiment;
 pub mod feed;
 mod frames;
 pub mod measure;
+mod pass;
 pub mod result;
 mod run;
 pub mod space;

@@ -133,6 +133,13 @@ record! {
     }
 }
 
+impl Setting {
+    /// Settings with their names.
+    pub(crate) fn all(settings: &[(String, String)]) -> Vec<Self> {
+        settings.iter().map(|(name, value)| Self { name: name.clone(), value: value.clone() }).collect()
+    }
+}
+
 record! {
     /// What was left out or changed between the trace and the page space, the same for all runs of an experiment.
     pub struct InputResult {

@@ -1,52 +1,84 @@
-//! `destage sim`: policies × buffer sizes over one trace.
+//! `destage sim`: policies × cache sizes over one trace, inside an SSD or in front of an array.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{ArgMatches, Command};
+use destage_scenario::Settings;
 use destage_scenario::quantity::{self as q, show_count};
-use destage_scenario::sim::{self, SIM};
+use destage_scenario::sim::{self, SIM, Simulation};
 use destage_sim::experiment::Progress;
-use destage_sim::result::RunResult;
 
+use crate::array_output;
 use crate::flags;
-use crate::output;
+use crate::output::{self, Documented};
 use crate::progress::Bar;
 
 /// The command.
 pub fn command() -> Command {
     Command::new("sim")
-        .about("Simulate write buffers over a block trace: policies x sizes in one call")
+        .about("Simulate write buffers, or caches over an array, over a block trace: policies x sizes in one call")
         .after_help(
             "Results are the same on every machine and with any number of threads. Every flag is also a key of a\n\
-             scenario file: `destage sim --scenario FILE`. `destage schema` explains every field of the results.",
+             scenario file: `destage sim --scenario FILE`. `destage schema` explains every field of the results.\n\
+             With --array the policies are caches of the host in front of a redundant array; see `destage policies`.",
         )
         .args(flags::args(SIM))
 }
 
-/// Writes the results in one of their forms.
-type Writer = fn(&mut dyn Write, &[RunResult]) -> Result<()>;
+/// Where the results go.
+struct Sinks {
+    json: Option<Box<dyn Write>>,
+    csv: Option<Box<dyn Write>>,
+    /// Neither goes to the standard output.
+    table: bool,
+}
+
+impl Sinks {
+    /// A file that cannot be written shall be known before the simulation, not after it.
+    fn open(settings: &Settings) -> Result<Self> {
+        let (json, csv) = (settings.path("json")?, settings.path("csv")?);
+        let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+        if to_stdout(&json) && to_stdout(&csv) {
+            bail!("--json and --csv cannot both go to the standard output; give one of them a file: --csv=FILE");
+        }
+        let table = !to_stdout(&json) && !to_stdout(&csv);
+        let create = |path: Option<PathBuf>| path.map(|path| output::create(&path)).transpose();
+        Ok(Self { json: create(json)?, csv: create(csv)?, table })
+    }
+
+    fn write<R: Documented>(
+        self,
+        results: &[R],
+        text: impl Fn(&mut dyn Write, &[R]) -> std::io::Result<()>,
+    ) -> Result<()> {
+        if let Some(mut out) = self.json {
+            output::json(&mut out, results)?;
+            out.flush()?;
+        }
+        if let Some(mut out) = self.csv {
+            output::csv(&mut out, results)?;
+            out.flush()?;
+        }
+        if self.table {
+            let mut out = std::io::stdout().lock();
+            text(&mut out, results)?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+}
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let settings = flags::settings(SIM, matches)?;
     let requests = sim::requests(&settings)?;
-    let experiment = sim::experiment(&settings, &requests)?;
+    let simulation = sim::simulation(&settings, &requests)?;
     let resources = sim::resources(&settings)?;
-    let (json, csv) = (settings.path("json")?, settings.path("csv")?);
-    let to_stdout = |path: &Option<std::path::PathBuf>| path.as_deref() == Some(std::path::Path::new("-"));
-    if to_stdout(&json) && to_stdout(&csv) {
-        bail!("--json and --csv cannot both go to the standard output; give one of them a file: --csv=FILE");
-    }
+    let sinks = Sinks::open(&settings)?;
     let timing = settings.one("timing", q::switch)?;
-    // A file that cannot be written shall be known before the simulation, not after it.
-    let mut files = Vec::new();
-    for (path, write) in [(&json, output::json as Writer), (&csv, output::csv as Writer)] {
-        if let Some(path) = path {
-            files.push((output::create(path)?, write));
-        }
-    }
     let bar = Bar::new(settings.one("progress", q::switch)?);
     let started = Instant::now();
     let mut passes = 0;
@@ -55,31 +87,36 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         passes += 1;
         input
     };
-    let report = experiment.run(resources, &mut open, &|progress: Progress| bar.show(progress));
-    bar.finish();
-    let report = report?;
-    for warning in &report.warnings {
-        eprintln!("warning: {warning}");
-    }
-    for (out, write) in &mut files {
-        write(out, &report.results)?;
-        out.flush()?;
-    }
-    if !to_stdout(&json) && !to_stdout(&csv) {
-        let mut out = std::io::stdout().lock();
-        output::text(&mut out, &report.results)?;
-        out.flush()?;
-    }
+    let show = |progress: Progress| bar.show(progress);
+    let warn = |warnings: &[String]| warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    // How many runs, requests read, and what else was done how often.
+    let (runs, read, work, done) = match simulation {
+        Simulation::Buffers(experiment) => {
+            let report = experiment.run(resources, &mut open, &show);
+            bar.finish();
+            let report = report?;
+            warn(&report.warnings);
+            sinks.write(&report.results, output::text)?;
+            (report.results.len(), report.requests, report.accesses, "page accesses simulated")
+        }
+        Simulation::Array(experiment) => {
+            let report = experiment.run(resources, &mut open, &show);
+            bar.finish();
+            let report = report?;
+            warn(&report.warnings);
+            sinks.write(&report.results, array_output::text)?;
+            (report.results.len(), report.requests, report.steps, "steps simulated")
+        }
+    };
     if timing {
         let seconds = started.elapsed().as_secs_f64();
         eprintln!(
-            "timing: {seconds:.3} s wall, {} threads, {} runs; {} requests read ({}/s), {} page accesses simulated ({}/s)",
+            "timing: {seconds:.3} s wall, {} threads, {runs} runs; {} requests read ({}/s), {} {done} ({}/s)",
             resources.threads,
-            report.results.len(),
-            show_count(report.requests),
-            show_count((report.requests as f64 / seconds) as u64),
-            show_count(report.accesses),
-            show_count((report.accesses as f64 / seconds) as u64),
+            show_count(read),
+            show_count((read as f64 / seconds) as u64),
+            show_count(work),
+            show_count((work as f64 / seconds) as u64),
         );
     }
     Ok(())

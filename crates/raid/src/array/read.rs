@@ -45,8 +45,8 @@ impl Array {
             if live == 0 {
                 return Err(Degraded);
             }
-            let rows = Rows::new(span.stripe, 1);
-            let column = copy_of(span.stripe, live);
+            let rows = Rows::new(geometry.row(span.stripe, span.first), span.rows);
+            let column = copy_of(rows.first, live);
             return Ok(self.read_rows(op, span.stripe, rows, column, dst, 0, out));
         }
         if span.columns & !live != 0 {
@@ -74,7 +74,7 @@ impl Array {
         let lost = self.data & !live;
         let missing = seg.mask & lost != 0;
         if geometry.level() == Level::Raid1 && live != 0 {
-            return Ok(self.read_rows(op, seg.stripe, rows, copy_of(seg.stripe, live), dst, 0, out));
+            return Ok(self.read_rows(op, seg.stripe, rows, copy_of(rows.first, live), dst, 0, out));
         }
         if missing && (self.all & !live).count_ones() > u32::from(geometry.parity_columns()) {
             return Err(Lost);
@@ -212,8 +212,9 @@ struct Span {
     columns: u64,
 }
 
-/// The copy that a page of RAID-1 is read from: spread over the copies, the same page always from the same one.
+/// The copy that a page of RAID-1 is read from: spread over the copies, the same page always from the same one, and pages that are
+/// read one after the other mostly from one.
 fn copy_of(page: u64, live: u64) -> u32 {
-    let nth = page / 64 % u64::from(live.count_ones());
+    let nth = page / 1024 % u64::from(live.count_ones());
     bits(live).nth(nth as usize).expect("there are so many")
 }

@@ -80,7 +80,7 @@ const LEAST_RISE: u64 = 64;
 
 /// The smallest backlogs of the last half's quarters, if each is above the one before. A device that keeps up empties
 /// its queue again and again, however long it gets in bursts; one that does not never returns to where it was.
-fn growing(bins: &[SeriesBin]) -> Option<[u64; 4]> {
+pub(crate) fn growing(bins: &[SeriesBin]) -> Option<[u64; 4]> {
     let half = &bins[bins.len() / 2..];
     let quarter = |i: usize| {
         let part = &half[half.len() * i / 4..half.len() * (i + 1) / 4];

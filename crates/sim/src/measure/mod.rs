@@ -5,6 +5,7 @@ mod latency;
 mod record;
 mod series;
 
+pub(crate) use backlog::growing;
 pub use backlog::{Backlog, Saturation};
 pub use latency::{Latency, LatencySummary};
 pub use record::FieldDoc;

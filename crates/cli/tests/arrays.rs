@@ -1,0 +1,254 @@
+//! `destage sim --array` from outside.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn destage(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_destage")).args(args).output().expect("the binary starts")
+}
+
+/// Standard output of a call that must succeed and say nothing on the standard error.
+fn quietly(args: &[&str]) -> String {
+    let output = destage(args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).expect("output is UTF-8")
+}
+
+/// Standard error of a call that must fail with a message and without output.
+fn refused(args: &[&str]) -> String {
+    let output = destage(args);
+    assert_eq!(output.status.code(), Some(1), "{args:?}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+    String::from_utf8(output.stderr).expect("messages are UTF-8")
+}
+
+/// A small trace of one volume in SPC format, from a fixed formula: reads and writes of 4 to 32 KiB in 32 MiB, 25 a
+/// second.
+fn small_trace(folder: &Path) -> PathBuf {
+    let path = folder.join("small.spc");
+    let mut text = String::new();
+    let mut x = 1_u64;
+    for i in 0..1000_u64 {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let lba = (x >> 33) % 8_000 * 8;
+        let bytes = 4096 * (1 + (x >> 20) % 8);
+        let op = if x >> 60 < 8 { 'R' } else { 'W' };
+        writeln!(text, "0,{lba},{bytes},{op},{}.{:06}", i / 25, i % 25 * 40_000).unwrap();
+    }
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn temporary() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}
+
+fn collect_schema(fields: &Value, prefix: &str, into: &mut BTreeSet<String>) {
+    for field in fields.as_array().into_iter().flatten() {
+        let full = format!("{prefix}{}", field["name"].as_str().unwrap());
+        assert!(!field["meaning"].as_str().unwrap().is_empty() && !field["unit"].as_str().unwrap().is_empty());
+        collect_schema(&field["fields"], &format!("{full}."), into);
+        assert!(into.insert(full.clone()), "{full} is there twice");
+    }
+}
+
+/// Names of all fields that a result has, those of lists once. `saturated` has no documented fields.
+fn collect_result(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let full = format!("{prefix}{name}");
+                if name != "saturated" {
+                    collect_result(value, &format!("{full}."), into);
+                }
+                into.insert(full);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                collect_result(item, prefix, into);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_schema_names_every_field_and_no_other() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let json = quietly(&[
+        "sim",
+        "--trace",
+        text(&trace),
+        "--array",
+        "raid5:4",
+        "--member-size",
+        "16MiB",
+        "--policy",
+        "none,write-through",
+        "--cache",
+        "1MiB",
+        "--fail",
+        "1@10s",
+        "--replace",
+        "1@20s",
+        "--volumes",
+        "merge",
+        "--set",
+        "disk.spindles=synchronised",
+        "--json",
+    ]);
+    let runs: Vec<Value> = serde_json::from_str(&json).unwrap();
+    assert_eq!(runs.len(), 2);
+    let mut found = BTreeSet::new();
+    for run in &runs {
+        collect_result(run, "", &mut found);
+    }
+    let schema: Value = serde_json::from_str(&quietly(&["schema", "--array", "--json"])).unwrap();
+    let mut documented = BTreeSet::new();
+    collect_schema(&schema, "", &mut documented);
+    // Nobody flushes or discards here, so those summaries are null.
+    let absent = |name: &str| ["response.flush.", "response.discard."].iter().any(|prefix| name.starts_with(prefix));
+    let documented: BTreeSet<_> = documented.into_iter().filter(|name| !absent(name)).collect();
+    let missing: Vec<_> = documented.symmetric_difference(&found).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    for run in &runs {
+        let failure = &run["degraded"]["failures"][0];
+        assert!(failure["rebuild_time"].as_u64().unwrap() > 0);
+        assert_eq!(run["counters.failed_requests"], Value::Null);
+        assert_eq!(run["failed_requests"], 0);
+        assert_eq!(run["settings"].as_array().unwrap().iter().filter(|s| s["name"] == "fail").count(), 1);
+    }
+    assert!(quietly(&["schema", "--array"]).contains("devices.mean_queue"));
+}
+
+#[test]
+fn policies_sizes_and_schedulers_are_combined_the_same_on_any_number_of_threads() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let scenario = folder.path().join("array.toml");
+    fs::write(
+        &scenario,
+        "trace = \"small.spc\"\narray = \"raid6:6\"\nmember-size = \"16MiB\"\ncache = [\"1MiB\", \"4MiB\"]\n\
+         scheduler = [\"fcfs\", \"sptf\"]\nhost = \"closed:8\"\n[disk]\noverhead = \"0.2ms\"\n\
+         [nvram]\nwrite = \"2us\"\n",
+    )
+    .unwrap();
+    let call = |threads| quietly(&["sim", "--scenario", text(&scenario), "--threads", threads, "--csv"]);
+    let csv = call("1");
+    assert_eq!(csv, call("3"));
+    let rows: Vec<_> = csv.lines().skip(1).map(|row| row.split(',').collect::<Vec<_>>()).collect();
+    let names: Vec<_> = rows.iter().map(|row| (row[0], row[2], row[3])).collect();
+    let (one, four) = ("1048576", "4194304");
+    let expected = [
+        ("none", "", "fcfs"),
+        ("none", "", "sptf"),
+        ("write-through", one, "fcfs"),
+        ("write-through", one, "sptf"),
+        ("write-through", four, "fcfs"),
+        ("write-through", four, "sptf"),
+    ];
+    assert_eq!(names, expected);
+    let flags = quietly(&[
+        "sim",
+        "--trace",
+        text(&trace),
+        "--array=raid6:6",
+        "--member-size=16MiB",
+        "--cache=1MiB,4MiB",
+        "--scheduler=fcfs,sptf",
+        "--host=closed:8",
+        "--disk.overhead=0.2ms",
+        "--nvram.write=2us",
+        "--csv",
+    ]);
+    assert_eq!(flags, csv);
+}
+
+#[test]
+fn the_table_of_a_small_run() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let table = quietly(&[
+        "sim",
+        "--trace",
+        text(&trace),
+        "--array",
+        "raid5:5",
+        "--device",
+        "fixed",
+        "--fixed.read",
+        "2ms",
+        "--fixed.write",
+        "3ms",
+        "--member-size",
+        "16MiB",
+        "--cache",
+        "8MiB",
+        "--cache-device",
+        "fixed",
+    ]);
+    let table = table.replace(text(folder.path()), "FOLDER");
+    assert!(table == include_str!("golden/array_table.txt"), "the table is now\n{table}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_its_key() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let expect = |args: &[&str], parts: &[&str]| {
+        let mut all = vec!["sim", "--trace", text(&trace)];
+        all.extend(args);
+        let message = refused(&all);
+        assert!(parts.iter().all(|part| message.contains(part)), "{args:?}: {message}");
+    };
+    expect(&["--array", "raid5:2"], &["array = raid5:2", "between 3 and 32"]);
+    expect(&["--array", "raid7:5"], &["--array = 'raid7:5'", "raid6"]);
+    expect(&["--array", "raid5"], &["--array = 'raid5'", "raid5:5"]);
+    expect(&["--array", "raid5:5", "--chunk", "0"], &["chunk = 0 B", "multiple of the page"]);
+    expect(&["--array", "raid0:5", "--layout", "left-symmetric"], &["layout = left-symmetric", "leave it out"]);
+    expect(&["--array", "raid5:5", "--policy", "lru"], &["--policy = 'lru'", "inside an SSD", "write-through"]);
+    expect(&["--policy", "write-through"], &["--policy = 'write-through'", "--array"]);
+    expect(&["--array", "raid5:5", "--policy", "write-through"], &["write-through", "give cache"]);
+    expect(&["--array", "raid5:5", "--policy", "none", "--cache", "1MiB"], &["cache has no meaning", "write-through"]);
+    expect(&["--array", "raid5:5", "--cache-device", "disk"], &["'cache-device'", "--cache 1GiB"]);
+    expect(&["--array", "raid5:5", "--cache", "1TiB"], &["cache = 1099511627776 B", "ssd"]);
+    expect(&["--array", "raid5:5", "--device", "none"], &["--device = 'none'", "disk, ssd, fixed"]);
+    expect(&["--device", "disk"], &["--device = 'disk'", "array"]);
+    expect(&["--chunk", "64KiB"], &["'chunk'", "--array"]);
+    expect(&["--nvram.write", "1us"], &["'nvram.write'", "--array"]);
+    expect(&["--array", "raid5:5", "--device", "fixed"], &["member-size is missing"]);
+    expect(&["--array", "raid5:5", "--fixed.read", "1ms"], &["'fixed.read'", "disk"]);
+    expect(&["--array", "raid5:5", "--drain"], &["'drain'", "array"]);
+    expect(&["--array", "raid5:5", "--member-size", "2TB"], &["member-size = 2000000000000 B", "disk"]);
+    expect(&["--array", "raid5:5", "--fail", "soon"], &["--fail = 'soon'", "1@60s"]);
+    expect(&["--array", "raid5:5", "--fail", "7@1s"], &["fail = 7@", "0 to 4"]);
+    expect(&["--array", "raid5:5", "--replace", "1@1s"], &["replace = 1@", "failed by then"]);
+    expect(&["--array", "raid5:5", "--scheduler", "elevator"], &["--scheduler = 'elevator'", "clook"]);
+    expect(&["--array", "raid5:5", "--disk-profile", "floppy"], &["--disk-profile = 'floppy'", "1tb-7200"]);
+    expect(&["--array", "raid5:5", "--disk.seek", "1ms,2ms"], &["'disk.seek'", "three times"]);
+    expect(&["--array", "raid5:5", "--disk.rotation", "0"], &["disk.rotation = 0"]);
+    expect(&["--array", "raid5:5", "--policy", "write-through:ways=0", "--cache", "1MiB"], &["ways = '0'"]);
+}
+
+#[test]
+fn policies_of_both_places_are_listed() {
+    let listed = quietly(&["policies"]);
+    for part in ["write-through", "ways", "no cache: every request goes to the array", "lb-clock"] {
+        assert!(listed.contains(part), "{part}");
+    }
+    let json: Vec<Value> = serde_json::from_str(&quietly(&["policies", "--json"])).unwrap();
+    let of_host: Vec<_> = json.iter().filter(|p| p["place"] == "host").map(|p| p["name"].as_str().unwrap()).collect();
+    assert_eq!(of_host, ["none", "write-through"]);
+}

@@ -1,0 +1,94 @@
+//! Which files an array consists of.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use destage_plan::{Ext, Shape};
+
+use super::FilesError;
+use super::nvram::Layout;
+
+/// An array in files, and how it is served.
+#[derive(Clone, Debug)]
+pub struct FilesConfig {
+    /// A number that tells the caller's arrays apart. The NVRAM and the intents say it, so that those of another array
+    /// are not taken for it.
+    pub array: u64,
+    /// How requests are split.
+    pub shape: Shape,
+    /// Fragments that the controller is given at a time, and commands that each thread is given at a time.
+    pub depth: usize,
+    /// The members of the array from 0, then the cache devices.
+    pub devices: Vec<DeviceConfig>,
+    /// File of the NVRAM.
+    pub nvram: PathBuf,
+    /// Slots of the NVRAM, as many as the controller was told.
+    pub nv_slots: u16,
+    /// File of the intents.
+    pub intents: PathBuf,
+    /// Rows that can have an intent: pages of a member.
+    pub rows: u64,
+}
+
+/// A device's file.
+#[derive(Clone, Debug)]
+pub struct DeviceConfig {
+    /// The file: pages from byte 0 on, nothing else.
+    pub path: PathBuf,
+    /// Pages.
+    pub pages: u64,
+    /// How it is served.
+    pub options: DeviceOptions,
+}
+
+/// How a device is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceOptions {
+    /// Time by which each of its steps begins later: a slow device, for tests.
+    pub delay: Duration,
+    /// Steps after which it answers with errors only: a device that breaks, for tests. What replaces it does not break.
+    pub breaks_after: Option<u64>,
+}
+
+/// What [`Files::create`](super::Files::create) does about files that exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Nothing is made if one does.
+    Refuse,
+    /// They are made anew; what they hold is lost.
+    Overwrite,
+}
+
+/// Devices that an array can have: the controllers keep sets of them in 64 bits.
+const MAX_DEVICES: u64 = 64;
+/// Bytes of a page at most.
+const MAX_PAGE_BYTES: u64 = 1 << 20;
+
+impl FilesConfig {
+    pub(super) fn check(&self) -> Result<(), FilesError> {
+        let limit = |key, found, range: std::ops::RangeInclusive<u64>, expected| {
+            if range.contains(&found) { Ok(()) } else { Err(FilesError::Config { key, found, expected }) }
+        };
+        limit("depth", self.depth as u64, 1..=65_536, "it must be between 1 and 65,536")?;
+        limit("devices", self.devices.len() as u64, 1..=MAX_DEVICES, "there must be between 1 and 64")?;
+        limit("page-bytes", self.shape.page_bytes(), 1..=MAX_PAGE_BYTES, "it must be at most 1,048,576")?;
+        limit("rows", self.rows, 0..=Ext::MAX_DEVICE_PAGES, "it must be at most 2^40")?;
+        for device in &self.devices {
+            limit("pages of a device", device.pages, 1..=Ext::MAX_DEVICE_PAGES, "it must be between 1 and 2^40")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn device_bytes(&self, dev: usize) -> u64 {
+        self.devices[dev].pages * self.shape.page_bytes()
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        Layout {
+            array: self.array,
+            page_bytes: self.shape.page_bytes() as u32,
+            slots: u32::from(self.nv_slots),
+            devices: self.devices.len() as u32,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What can go wrong with an array in files.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use destage_plan::{Dev, RangeError, Refusal};
+
+/// Why an array in files cannot be made, opened or served.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// The operating system did not do it.
+    #[error("{}: cannot {what}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file that was to be made is there.
+    #[error("{} exists already; move it away, or allow it to be overwritten", .0.display())]
+    Exists(PathBuf),
+    /// The NVRAM or intents of an array are not there.
+    #[error("{} does not exist; without it nobody knows which rows are consistent", .0.display())]
+    Missing(PathBuf),
+    /// Another process, or another executor in this one, serves the array.
+    #[error("{} is in use by another executor", .0.display())]
+    InUse(PathBuf),
+    /// Two of the array's files are one.
+    #[error("{} and {} are the same file", .0.display(), .1.display())]
+    Same(PathBuf, PathBuf),
+    /// Something that is not a regular file.
+    #[error("{} is not a regular file", .0.display())]
+    NotAFile(PathBuf),
+    /// A file of another size.
+    #[error("{} is {found} bytes long; it must be {expected}", path.display())]
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that it has.
+        found: u64,
+        /// Bytes that it must have.
+        expected: u64,
+    },
+    /// A field of a file does not say what it must.
+    #[error("{}: {field} at byte {offset} is {found}; it must be {expected}", path.display())]
+    Field {
+        /// The file.
+        path: PathBuf,
+        /// The field, as the format's description calls it.
+        field: &'static str,
+        /// Where it is in the file.
+        offset: u64,
+        /// What it says.
+        found: String,
+        /// What it must say.
+        expected: String,
+    },
+    /// A configuration that cannot be.
+    #[error("{key} = {found}; {expected}")]
+    Config {
+        /// The key.
+        key: &'static str,
+        /// What it says.
+        found: u64,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// A request outside of the array, or not made of sectors.
+    #[error(transparent)]
+    Range(#[from] RangeError),
+    /// A write with more or less data than it says.
+    #[error("a write of {expected} bytes came with {found} bytes of data")]
+    Data {
+        /// Bytes of the request.
+        expected: u64,
+        /// Bytes of data.
+        found: u64,
+    },
+    /// There is no such device.
+    #[error("there is no {0}")]
+    NoDevice(Dev),
+    /// The controller does not start.
+    #[error("the array cannot be started: {}", refusal(.0))]
+    Refused(Refusal),
+    /// The controller asks for what the configuration does not provide.
+    #[error("the controller uses {what} {found}, but {key} = {limit}")]
+    Beyond {
+        /// What it uses.
+        what: &'static str,
+        /// Which.
+        found: u64,
+        /// The key that says how many there are.
+        key: &'static str,
+        /// How many there are.
+        limit: u64,
+    },
+    /// Nothing is in flight and no timer is set, but requests are not answered: a fault of the controller.
+    #[error("nothing is in flight and no timer is set, but work is under way:\n{0}")]
+    Stalled(String),
+    /// An earlier error ended this life.
+    #[error("the executor has stopped after an earlier error; open the array again")]
+    Stopped,
+}
+
+impl FilesError {
+    pub(super) fn io(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), what, source }
+    }
+}
+
+fn refusal(why: &Refusal) -> String {
+    match why {
+        Refusal::WriteHole { row, rows } => {
+            format!(
+                "{rows} rows, the first of them row {row}, were being written when the last life ended, and data of theirs is lost"
+            )
+        }
+        Refusal::MembersLost { lost, tolerated } => {
+            format!("{lost} members are lost; the level can do without {tolerated}")
+        }
+        Refusal::Nvram => "the NVRAM holds what this version did not write".to_owned(),
+    }
+}

@@ -1,0 +1,152 @@
+//! The rows with an open intent, in a file.
+//!
+//! A bit for each row, in sectors with a checksum each ([`sectors`](super::sectors)); a change rewrites the sectors in
+//! which bits change, and is durable after one fdatasync. A bitmap rather than a log: a row that is written again while
+//! its intent is open costs nothing, the file never grows, and nothing must be told from a torn tail. A change of
+//! several sectors may be torn between them, which leaves some of its rows as they were: nobody was told yet that it is
+//! done, and rows do not depend on each other. A sector that does not match its checksum is damaged, and an error: rows
+//! that should be made consistent might be among its own.
+//!
+//! ```text
+//! sector 0                                  sector 1 + i
+//!   0   8  "dstgINTS"                         0    8  i
+//!   8   4  version, 1                         8  496  bits of the rows 3968·i .. 3968·(i + 1): of row r, bit r mod 8 of
+//!  12   4  bytes of a sector, 512                     byte (r mod 3968) / 8; those behind the last row are 0
+//!  16   8  number of the array              504    4  0
+//!  24   8  rows                             508    4  CRC-32C of bytes 0 .. 508
+//!  32 476  0
+//! 508   4  CRC-32C of bytes 0 .. 508
+//! ```
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use destage_plan::Rows;
+
+use super::FilesError;
+use super::sectors::{Reader, SECTOR, Sector, put, seal};
+use crate::RowSet;
+
+const MAGIC: [u8; 8] = *b"dstgINTS";
+const VERSION: u32 = 1;
+/// Where the bits of a sector begin.
+const BITS: usize = 8;
+/// Where they end.
+const BITS_END: usize = 504;
+/// Rows of a sector.
+const ROWS: u64 = ((BITS_END - BITS) * 8) as u64;
+
+/// The file.
+pub(super) struct IntentsFile {
+    file: File,
+    rows: u64,
+    /// The bitmap's sectors, as they are in the file or will be after [`sync`](Self::sync).
+    sectors: Vec<Sector>,
+    /// Sectors to be written.
+    dirty: Vec<u64>,
+}
+
+/// Bytes of the file for so many rows.
+pub(super) const fn bytes(rows: u64) -> u64 {
+    (1 + rows.div_ceil(ROWS)) * SECTOR as u64
+}
+
+fn header(array: u64, rows: u64) -> Sector {
+    let mut sector = [0; SECTOR];
+    put(&mut sector, 0, &MAGIC);
+    put(&mut sector, 8, &VERSION.to_le_bytes());
+    put(&mut sector, 12, &(SECTOR as u32).to_le_bytes());
+    put(&mut sector, 16, &array.to_le_bytes());
+    put(&mut sector, 24, &rows.to_le_bytes());
+    seal(&mut sector);
+    sector
+}
+
+impl IntentsFile {
+    /// Fills a new file: no intent is open. Not durable yet.
+    pub(super) fn create(file: File, array: u64, rows: u64) -> io::Result<Self> {
+        file.write_all_at(&header(array, rows), 0)?;
+        let count = rows.div_ceil(ROWS);
+        let mut sectors = vec![[0; SECTOR]; count as usize];
+        for (sector, index) in sectors.iter_mut().zip(0_u64..) {
+            put(sector, 0, &index.to_le_bytes());
+            seal(sector);
+        }
+        file.write_all_at(sectors.as_flattened(), SECTOR as u64)?;
+        Ok(Self { file, rows, sectors, dirty: Vec::new() })
+    }
+
+    /// Reads a file; the rows whose intent is open.
+    pub(super) fn open(file: File, path: &Path, array: u64, rows: u64) -> Result<(Self, RowSet), FilesError> {
+        let mut sector = [0; SECTOR];
+        file.read_exact_at(&mut sector, 0).map_err(FilesError::io(path, "read the header"))?;
+        let reader = Reader::new(path, 0, &sector);
+        reader.magic(MAGIC)?;
+        reader.exactly("the version", 8, reader.u32(8), VERSION)?;
+        reader.crc("the header's CRC-32C")?;
+        reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
+        reader.exactly("the array's number", 16, reader.u64(16), array)?;
+        reader.exactly("the number of rows", 24, reader.u64(24), rows)?;
+        reader.zeros(32)?;
+        let mut sectors = vec![[0; SECTOR]; rows.div_ceil(ROWS) as usize];
+        let read = file.read_exact_at(sectors.as_flattened_mut(), SECTOR as u64);
+        read.map_err(FilesError::io(path, "read the bitmap"))?;
+        let mut open = RowSet::default();
+        for (sector, index) in sectors.iter().zip(0_u64..) {
+            let reader = Reader::new(path, (1 + index) * SECTOR as u64, sector);
+            reader.crc("the CRC-32C of a bitmap's sector")?;
+            reader.exactly("the number of a bitmap's sector", 0, reader.u64(0), index)?;
+            reader.zeros(BITS_END)?;
+            for (at, byte) in sector[BITS..BITS_END].iter().enumerate().filter(|(_, byte)| **byte != 0) {
+                for bit in (0..8).filter(|bit| byte >> bit & 1 != 0) {
+                    let row = index * ROWS + at as u64 * 8 + bit;
+                    if row >= rows {
+                        return Err(reader.wrong("the bit of a row", BITS + at, row, format!("below {rows}")));
+                    }
+                    open.set(Rows::new(row, 1), true);
+                }
+            }
+        }
+        Ok((Self { file, rows, sectors, dirty: Vec::new() }, open))
+    }
+
+    /// Sets or clears intents; durable after [`sync`](Self::sync).
+    pub(super) fn set(&mut self, rows: Rows, to: bool) {
+        debug_assert!(rows.end() <= self.rows, "{rows:?} is beyond the last row");
+        for row in rows.iter() {
+            let (index, at) = (row / ROWS, row % ROWS);
+            let byte = &mut self.sectors[index as usize][BITS + (at / 8) as usize];
+            let bit = 1 << (at % 8);
+            if (*byte & bit != 0) != to {
+                *byte ^= bit;
+                if self.dirty.last() != Some(&index) {
+                    self.dirty.push(index);
+                }
+            }
+        }
+    }
+
+    /// Makes what was set and cleared durable; nothing is written if no bit has changed.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        if self.dirty.is_empty() {
+            return Ok(());
+        }
+        self.dirty.sort_unstable();
+        self.dirty.dedup();
+        for index in &self.dirty {
+            let sector = &mut self.sectors[*index as usize];
+            seal(sector);
+            self.file.write_all_at(sector, (1 + index) * SECTOR as u64)?;
+        }
+        self.file.sync_data()?;
+        self.dirty.clear();
+        Ok(())
+    }
+
+    /// Makes the file durable as a whole, its size too.
+    pub(super) fn sync_all(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+}

@@ -1,0 +1,643 @@
+//! Real files, real time: a thread for each device that reads, writes and flushes its file, one more for the NVRAM and
+//! the intents, and a main loop, the caller's own thread, that owns the controller and all bytes.
+//!
+//! * Bytes of a step are copied into a buffer that leaves with the command and comes back with the result ([`Bytes`]).
+//! * A thread has at most [`FilesConfig::depth`] commands at a time, and does them in order; further steps wait in the
+//!   main loop, without bytes. Steps on different devices end in any order.
+//! * A device whose file is not there, or that answers with an error, has failed: its steps fail from then on, and the
+//!   controller is told. [`Files::replace`] puts a file in its place.
+//! * The NVRAM does not fail as far as controllers know. If its file does, the executor stops: nothing is acknowledged
+//!   any more, and every later call is an error.
+//! * Dropping the executor is a crash of the process: what threads are at work on is finished, what they have not begun
+//!   never happens. A loss of power leaves what the operating system was told to make durable.
+//!
+//! A member's file holds its pages from byte 0 on, as md places them, and nothing else. The formats of the other two
+//! files are described byte by byte in `nvram.rs` and `intents.rs`.
+
+mod config;
+mod device;
+mod error;
+mod intents;
+mod lane;
+mod nvram;
+mod opening;
+mod port;
+mod sectors;
+mod store;
+mod sync;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use destage_plan::{
+    Buf, Control, Controller, Dev, DeviceChange, Engine, Ext, HostOp, HostRequest, Issue, Nanos, Notice, Outcome,
+    Start, Status, Step,
+};
+
+use crate::Bytes;
+use device::{DeviceFile, Work};
+use lane::Lane;
+use opening::{Identity, Opened};
+use port::Bell;
+use store::{Change, Lists};
+
+pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig};
+pub use error::FilesError;
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The request's tag.
+    pub tag: u64,
+    /// Whether it was served; if not, nothing is known of the range's content beyond its being old or new sector by
+    /// sector.
+    pub ok: bool,
+    /// Of a read that was served: what it read. Else empty. It is the buffer that came with the request, to be used
+    /// again.
+    pub bytes: Vec<u8>,
+}
+
+/// A request that is under way.
+struct Request {
+    tag: u64,
+    op: HostOp,
+    /// The caller's buffer.
+    buffer: Vec<u8>,
+}
+
+struct Device {
+    lane: Option<Lane<device::Command, device::Done>>,
+    /// Steps for which the thread has no room.
+    backlog: VecDeque<Issue>,
+    failed: bool,
+    /// Its file while it is open.
+    file: Option<Identity>,
+}
+
+/// Serves an array in files.
+pub struct Files<C> {
+    engine: Engine<C>,
+    bytes: Bytes,
+    config: FilesConfig,
+    devices: Vec<Device>,
+    store: Lane<store::Command, store::Done>,
+    store_backlog: VecDeque<Issue>,
+    /// The NVRAM and the intents.
+    state: [Identity; 2],
+    bell: Arc<Bell>,
+    /// By the number that the engine knows them by: the callers' tags may come twice.
+    requests: Vec<Option<Request>>,
+    free: Vec<u64>,
+    unanswered: usize,
+    completions: VecDeque<Completion>,
+    clean: bool,
+    stopped: bool,
+    begin: Instant,
+    device_results: VecDeque<device::Done>,
+    store_results: VecDeque<store::Done>,
+    spare_lists: Vec<Lists>,
+}
+
+impl<C: Controller> Files<C> {
+    /// Makes the files of a new array, of zeros, and serves it. Their folders must exist.
+    ///
+    /// # Errors
+    /// If a file exists and must not be overwritten, is in use, or cannot be made. If none was to be overwritten, none
+    /// is left.
+    pub fn create(controller: C, config: FilesConfig, existing: Existing) -> Result<Self, FilesError> {
+        config.check()?;
+        let opened = opening::create(&config, existing)?;
+        Self::start(controller, config, opened, true)
+    }
+
+    /// Serves an array that was made before, with what its last life left. A device whose file is not there is told to
+    /// the controller as missing.
+    ///
+    /// # Errors
+    /// If the NVRAM or the intents are not there, not this array's, or damaged; if a file has another size, is in use,
+    /// or cannot be opened though it is there.
+    pub fn open(controller: C, config: FilesConfig) -> Result<Self, FilesError> {
+        config.check()?;
+        let opened = opening::open(&config)?;
+        Self::start(controller, config, opened, false)
+    }
+
+    fn start(controller: C, config: FilesConfig, opened: Opened, fresh: bool) -> Result<Self, FilesError> {
+        let bell = Arc::new(Bell::default());
+        let mut devices = Vec::with_capacity(opened.devices.len());
+        for (dev, file) in opened.devices.into_iter().enumerate() {
+            let path = &config.devices[dev].path;
+            let identity = file.as_ref().map(|file| opening::identity(file, path)).transpose()?;
+            let lane = file.map(|file| start_device(&config, dev, file, &bell)).transpose();
+            let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
+            devices.push(Device { failed: lane.is_none(), lane, backlog: VecDeque::new(), file: identity });
+        }
+        let store = opened.store;
+        let store = Lane::start("destage-nvram".to_owned(), config.depth, &bell, |port| store.serve(port));
+        let store = store.map_err(FilesError::io(&config.nvram, "start its thread"))?;
+        let missing = devices.iter().enumerate().filter(|(_, device)| device.failed);
+        let missing = missing.fold(0, |missing, (dev, _)| missing | 1 << dev);
+        let shape = config.shape;
+        let mut files = Self {
+            engine: Engine::new(controller, shape, config.depth),
+            bytes: Bytes::new(shape.page_bytes(), shape.sector_bytes(), opened.nvram),
+            config,
+            devices,
+            store,
+            store_backlog: VecDeque::new(),
+            state: opened.state,
+            bell,
+            requests: Vec::new(),
+            free: Vec::new(),
+            unanswered: 0,
+            completions: VecDeque::new(),
+            clean: false,
+            stopped: false,
+            begin: Instant::now(),
+            device_results: VecDeque::new(),
+            store_results: VecDeque::new(),
+            spare_lists: Vec::new(),
+        };
+        let nv: Vec<_> = files.bytes.nvram().slots().collect();
+        let intents = files.bytes.nvram().intents.ranges();
+        files.engine.start(files.now(), Start { fresh, nv: &nv, intents: &intents, missing });
+        files.go_on()?;
+        Ok(files)
+    }
+
+    /// Takes a request; it waits if the array is still being recovered. `data` is what a write writes; of a read its
+    /// content does not matter, and what was read comes back in it. Requests may have the same tag.
+    ///
+    /// # Errors
+    /// If the request cannot be served, in which case nothing happens, or the executor has stopped.
+    pub fn submit(&mut self, request: HostRequest, data: Vec<u8>) -> Result<(), FilesError> {
+        self.check()?;
+        self.engine.shape().check(request.offset, request.len)?;
+        if request.op == HostOp::Write && data.len() as u64 != request.len {
+            return Err(FilesError::Data { expected: request.len, found: data.len() as u64 });
+        }
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.requests.push(None);
+            self.requests.len() as u64 - 1
+        });
+        match request.op {
+            HostOp::Write => self.bytes.host(id, &data),
+            HostOp::Read => self.bytes.host_room(id, request.len as usize),
+            HostOp::WriteZeroes | HostOp::Discard | HostOp::Flush => {}
+        }
+        self.requests[id as usize] = Some(Request { tag: request.tag, op: request.op, buffer: data });
+        self.unanswered += 1;
+        let now = self.now();
+        self.engine.submit(now, HostRequest { tag: id, ..request })?;
+        self.go_on()
+    }
+
+    /// The next request that was answered, if there is one. Does not wait.
+    ///
+    /// # Errors
+    /// If the executor has stopped, or does now.
+    pub fn poll(&mut self) -> Result<Option<Completion>, FilesError> {
+        self.advance()?;
+        Ok(self.completions.pop_front())
+    }
+
+    /// The next request that was answered; waits for one. None if there are no requests.
+    ///
+    /// # Errors
+    /// If the executor has stopped, or does now; if the controller refuses to start.
+    pub fn wait(&mut self) -> Result<Option<Completion>, FilesError> {
+        loop {
+            if let Some(completion) = self.poll()? {
+                return Ok(Some(completion));
+            }
+            if self.unanswered == 0 {
+                return Ok(None);
+            }
+            self.rest()?;
+        }
+    }
+
+    /// Waits until the array is recovered and requests are served.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn wait_ready(&mut self) -> Result<(), FilesError> {
+        self.advance()?;
+        while self.engine.status() != Status::Ready {
+            self.rest()?;
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing is under way: no request, and nothing that the controller does of itself, such as filling a
+    /// member. Timers are not waited for.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn settle(&mut self) -> Result<(), FilesError> {
+        self.advance()?;
+        while self.is_busy() || !self.engine.is_idle() {
+            self.rest()?;
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Answers all requests, lets the controller leave nothing to be recovered, and ends. The requests that were
+    /// answered and not fetched are handed out.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait); the next start is an unclean one then.
+    pub fn stop_clean(mut self) -> Result<Vec<Completion>, FilesError> {
+        self.wait_ready()?;
+        while self.unanswered > 0 {
+            self.rest()?;
+            self.advance()?;
+        }
+        let now = self.now();
+        self.engine.control(now, Control::Clean);
+        self.go_on()?;
+        while !self.clean {
+            self.rest()?;
+            self.advance()?;
+        }
+        Ok(std::mem::take(&mut self.completions).into())
+    }
+
+    /// Puts a file in the place of a device, which counts as failed from now on if it did not before: one that is
+    /// there, of the right size and with whatever content, or else a new one. The next [`open`](Self::open) must be
+    /// given the path. Waits for what the device's thread is at work on.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or made, or is another of the array's; the device stays as it is then. If the
+    /// executor has stopped, or does now.
+    pub fn replace(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
+        self.advance()?;
+        let Some(device) = self.devices.get(dev.index()) else { return Err(FilesError::NoDevice(dev)) };
+        let known = device.file;
+        let file = opening::open_replacement(path, self.config.device_bytes(dev.index()))?;
+        let identity = Some(opening::identity(&file, path)?);
+        if identity != known {
+            self.check_unused(identity, path)?;
+        }
+        self.fail(dev);
+        if let Some(lane) = &mut self.devices[dev.index()].lane {
+            lane.join();
+        }
+        self.finish_device(dev);
+        self.go_on()?;
+        self.config.devices[dev.index()].options.breaks_after = None;
+        let lane = start_device(&self.config, dev.index(), file, &self.bell);
+        let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
+        let device = &mut self.devices[dev.index()];
+        (device.lane, device.failed, device.file) = (Some(lane), false, identity);
+        path.clone_into(&mut self.config.devices[dev.index()].path);
+        let now = self.now();
+        self.engine.device(now, dev, DeviceChange::Replaced);
+        self.go_on()
+    }
+
+    fn check_unused(&self, identity: Option<Identity>, path: &Path) -> Result<(), FilesError> {
+        let devices = self.devices.iter().zip(&self.config.devices).map(|(device, config)| (device.file, &config.path));
+        let [nvram, intents] = self.state;
+        let other_files = [(Some(nvram), &self.config.nvram), (Some(intents), &self.config.intents)];
+        match devices.chain(other_files).find(|used| used.0 == identity) {
+            Some((_, other)) => Err(FilesError::Same(other.clone(), path.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a device answers.
+    pub fn answers(&self, dev: Dev) -> bool {
+        self.devices.get(dev.index()).is_some_and(|device| !device.failed)
+    }
+
+    /// How far this life has come.
+    pub fn status(&self) -> Status {
+        self.engine.status()
+    }
+
+    /// Requests that were not answered.
+    pub const fn unanswered(&self) -> usize {
+        self.unanswered
+    }
+
+    /// The engine, for its counters and the controller.
+    pub const fn engine(&self) -> &Engine<C> {
+        &self.engine
+    }
+
+    /// The files as they are now: replacements are among them.
+    pub const fn config(&self) -> &FilesConfig {
+        &self.config
+    }
+
+    /// Time since the beginning of this life.
+    fn now(&self) -> Nanos {
+        Nanos(self.begin.elapsed().as_nanos() as u64)
+    }
+
+    const fn check(&self) -> Result<(), FilesError> {
+        if self.stopped { Err(FilesError::Stopped) } else { Ok(()) }
+    }
+
+    /// Ends this life with an error.
+    fn stop(&mut self, error: FilesError) -> FilesError {
+        self.stopped = true;
+        self.close();
+        error
+    }
+
+    fn is_busy(&self) -> bool {
+        self.store.is_busy() || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Lane::is_busy))
+    }
+
+    /// Waits until a thread has something to say or a timer is due.
+    fn rest(&mut self) -> Result<(), FilesError> {
+        if let Status::Refused(why) = self.engine.status() {
+            return Err(self.stop(FilesError::Refused(why)));
+        }
+        let limit = self.engine.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0));
+        if limit.is_none() && !self.is_busy() {
+            let what = format!("{:?}", self.engine.out());
+            return Err(self.stop(FilesError::Stalled(what)));
+        }
+        self.bell.wait(limit);
+        Ok(())
+    }
+
+    /// Takes in what threads have done and lets timers go off; does not wait.
+    fn advance(&mut self) -> Result<(), FilesError> {
+        self.check()?;
+        self.store.results(&mut self.store_results);
+        while let Some((command, done)) = self.store_results.pop_front() {
+            if let Err(source) = done {
+                let path = if matches!(command.change, Change::Intent { .. }) {
+                    &self.config.intents
+                } else {
+                    &self.config.nvram
+                };
+                let error = FilesError::Io { path: path.clone(), what: "carry out a step of the NVRAM", source };
+                return Err(self.stop(error));
+            }
+            self.bytes.change_nvram(&self.engine, command.issue);
+            self.bytes.give_back(command.bytes);
+            self.spare_lists.push(command.lists);
+            self.complete(command.issue, Outcome::Ok);
+            self.go_on()?;
+        }
+        while self.store.has_room() {
+            let Some(issue) = self.store_backlog.pop_front() else { break };
+            self.send_store(issue);
+        }
+        for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {
+            self.finish_device(dev);
+            self.go_on()?;
+        }
+        if self.engine.next_timer().is_some_and(|at| at <= self.now()) {
+            let now = self.now();
+            self.engine.timers(now);
+            self.go_on()?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what a device's thread has done, and gives it more.
+    fn finish_device(&mut self, dev: Dev) {
+        let Some(lane) = &mut self.devices[dev.index()].lane else { return };
+        let mut results = std::mem::take(&mut self.device_results);
+        lane.results(&mut results);
+        for (device::Command { issue, bytes, .. }, done) in results.drain(..) {
+            if done.is_ok() && !self.devices[dev.index()].failed {
+                if let Step::Read { dst, .. } = *self.engine.step(issue) {
+                    self.bytes.target(&self.engine, issue.op, dst, bytes.len()).copy_from_slice(&bytes);
+                }
+                self.complete(issue, Outcome::Ok);
+            } else {
+                self.complete(issue, Outcome::Failed(dev));
+                self.fail(dev);
+            }
+            self.bytes.give_back(bytes);
+        }
+        self.device_results = results;
+        let device = &mut self.devices[dev.index()];
+        if device.failed && device.lane.as_ref().is_some_and(|lane| !lane.is_busy()) {
+            (device.lane, device.file) = (None, None);
+        }
+        while self.devices[dev.index()].lane.as_ref().is_some_and(Lane::has_room) {
+            let Some(issue) = self.devices[dev.index()].backlog.pop_front() else { break };
+            self.send_device(dev, issue);
+        }
+    }
+
+    /// A device answers no more: what it was to do has failed, and the controller is told.
+    fn fail(&mut self, dev: Dev) {
+        let device = &mut self.devices[dev.index()];
+        if std::mem::replace(&mut device.failed, true) {
+            return;
+        }
+        let backlog = std::mem::take(&mut device.backlog);
+        let unbegun = device.lane.as_mut().map(Lane::close).unwrap_or_default();
+        for device::Command { issue, bytes, .. } in unbegun {
+            self.bytes.give_back(bytes);
+            self.complete(issue, Outcome::Failed(dev));
+        }
+        for issue in backlog {
+            self.complete(issue, Outcome::Failed(dev));
+        }
+        let now = self.now();
+        self.engine.device(now, dev, DeviceChange::Failed);
+    }
+
+    fn complete(&mut self, issue: Issue, outcome: Outcome) {
+        let now = self.now();
+        self.engine.complete(now, issue, outcome);
+    }
+
+    /// Begins the steps that may begin, and takes in what became of requests.
+    fn go_on(&mut self) -> Result<(), FilesError> {
+        while let Some(issue) = self.engine.next_issue() {
+            self.begin(issue)?;
+        }
+        while let Some(notice) = self.engine.next_notice() {
+            match notice {
+                Notice::Acked { tag, ok } => self.answer(tag, ok),
+                Notice::Released { tag } => {
+                    self.bytes.release(tag);
+                    self.free.push(tag);
+                }
+                Notice::Clean => self.clean = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, issue: Issue) -> Result<(), FilesError> {
+        match *self.engine.step(issue) {
+            Step::Read { ext, .. } | Step::Write { ext, .. } | Step::Trim { ext } => {
+                let end = ext.first() + u64::from(ext.pages());
+                let pages = self.config.devices.get(ext.dev().index()).map_or(u64::MAX, |device| device.pages);
+                self.within("the page", end - 1, "pages of the device", pages)?;
+                self.begin_device(ext.dev(), issue)?;
+            }
+            Step::FlushDev { dev } => self.begin_device(dev, issue)?,
+            Step::NvPut { .. } | Step::NvFree { .. } | Step::Intent { .. } => {
+                self.check_nvram(issue)?;
+                if self.store.has_room() {
+                    self.send_store(issue);
+                } else {
+                    self.store_backlog.push_back(issue);
+                }
+            }
+            Step::Merge { .. } | Step::Slice { .. } | Step::Xor { .. } | Step::Pq { .. } | Step::Gf { .. } => {
+                self.bytes.compute(&self.engine, issue);
+                self.complete(issue, Outcome::Ok);
+            }
+            Step::Join | Step::Ack { .. } => unreachable!("the engine does these itself"),
+        }
+        Ok(())
+    }
+
+    fn begin_device(&mut self, dev: Dev, issue: Issue) -> Result<(), FilesError> {
+        let Some(device) = self.devices.get_mut(dev.index()) else { return Err(self.stop(FilesError::NoDevice(dev))) };
+        if device.failed {
+            self.complete(issue, Outcome::Failed(dev));
+        } else if device.lane.as_ref().is_some_and(Lane::has_room) {
+            self.send_device(dev, issue);
+        } else {
+            device.backlog.push_back(issue);
+        }
+        Ok(())
+    }
+
+    fn send_device(&mut self, dev: Dev, issue: Issue) {
+        let page = self.engine.shape().page_bytes();
+        let place = |ext: Ext| (ext.first() * page, u64::from(ext.pages()) * page);
+        let mut bytes = self.bytes.lend();
+        let work = match *self.engine.step(issue) {
+            Step::Read { ext, .. } => {
+                let (offset, len) = place(ext);
+                bytes.resize(len as usize, 0);
+                Work::Read { offset }
+            }
+            Step::Write { ext, src, fua } => {
+                let (offset, len) = place(ext);
+                match self.bytes.source(&self.engine, issue.op, src, len as usize) {
+                    Some(source) => bytes.extend_from_slice(source),
+                    None => bytes.resize(len as usize, 0),
+                }
+                Work::Write { offset, fua }
+            }
+            Step::Trim { ext } => {
+                let (offset, len) = place(ext);
+                Work::Trim { offset, len }
+            }
+            Step::FlushDev { .. } => Work::Flush,
+            ref other => unreachable!("{other:?} is no step of a device"),
+        };
+        let lane = self.devices[dev.index()].lane.as_mut().expect("a device that answers has a thread");
+        lane.send(device::Command { issue, work, bytes });
+    }
+
+    /// Whether the NVRAM and the intents have room for what the controller wants.
+    fn check_nvram(&mut self, issue: Issue) -> Result<(), FilesError> {
+        let slots = u64::from(self.config.nv_slots);
+        match *self.engine.step(issue) {
+            Step::NvPut { slot, .. } => self.within("the slot", u64::from(slot.index), "nv-slots", slots),
+            Step::Intent { rows, .. } => {
+                let last = self.engine.rows(issue.op, rows).iter().map(|rows| rows.end()).max().unwrap_or(0);
+                self.within("the row", last.saturating_sub(1), "rows", self.config.rows.max(u64::from(last == 0)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn within(&mut self, what: &'static str, found: u64, key: &'static str, limit: u64) -> Result<(), FilesError> {
+        if found < limit { Ok(()) } else { Err(self.stop(FilesError::Beyond { what, found, key, limit })) }
+    }
+
+    fn send_store(&mut self, issue: Issue) {
+        let mut bytes = self.bytes.lend();
+        let mut lists = self.spare_lists.pop().unwrap_or_default();
+        lists.rows.clear();
+        lists.slots.clear();
+        let change = match *self.engine.step(issue) {
+            Step::NvPut { slot, tag, src } => {
+                let page = src != Buf::None;
+                if page {
+                    let len = self.engine.shape().page_bytes() as usize;
+                    match self.bytes.source(&self.engine, issue.op, src, len) {
+                        Some(source) => bytes.extend_from_slice(source),
+                        None => bytes.resize(len, 0),
+                    }
+                }
+                Change::Put { slot, tag, page }
+            }
+            Step::NvFree { slots } => {
+                let slots = self.engine.bufs(issue.op, slots).iter();
+                lists.slots.extend(slots.map(|buf| match buf {
+                    Buf::Nv(slot) => *slot,
+                    other => panic!("{other:?} is no slot of the NVRAM"),
+                }));
+                Change::Free
+            }
+            Step::Intent { rows, set } => {
+                lists.rows.extend_from_slice(self.engine.rows(issue.op, rows));
+                Change::Intent { set }
+            }
+            ref other => unreachable!("{other:?} is no step of the NVRAM"),
+        };
+        self.store.send(store::Command { issue, change, bytes, lists });
+    }
+
+    fn answer(&mut self, id: u64, ok: bool) {
+        let request = self.requests[id as usize].take().expect("a request is answered once");
+        let mut bytes = request.buffer;
+        bytes.clear();
+        if ok && request.op == HostOp::Read {
+            bytes.extend_from_slice(self.bytes.host_bytes(id));
+        }
+        self.unanswered -= 1;
+        self.completions.push_back(Completion { tag: request.tag, ok, bytes });
+    }
+}
+
+impl<C> Files<C> {
+    /// Lets all threads end with what they are at work on.
+    fn close(&mut self) {
+        self.store.close();
+        self.devices.iter_mut().filter_map(|device| device.lane.as_mut()).for_each(|lane| drop(lane.close()));
+    }
+}
+
+impl<C> Drop for Files<C> {
+    fn drop(&mut self) {
+        // All at once; each is waited for when its lane is dropped.
+        self.close();
+    }
+}
+
+impl<C> fmt::Debug for Files<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Files")
+            .field("unanswered", &self.unanswered)
+            .field("stopped", &self.stopped)
+            .finish_non_exhaustive()
+    }
+}
+
+fn start_device(
+    config: &FilesConfig,
+    dev: usize,
+    file: File,
+    bell: &Arc<Bell>,
+) -> io::Result<Lane<device::Command, device::Done>> {
+    let serving = DeviceFile::new(file, config.devices[dev].options);
+    Lane::start(format!("destage-dev{dev}"), config.depth, bell, |port| serving.serve(port))
+}

@@ -1,0 +1,211 @@
+//! Making and opening the files of an array.
+
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::intents::{self, IntentsFile};
+use super::nvram::NvramFile;
+use super::store::Store;
+use super::{Existing, FilesConfig, FilesError};
+use crate::Nvram;
+
+/// What tells a file from all others: its file system and its number there.
+pub(super) type Identity = (u64, u64);
+
+/// The files of an array, open.
+pub(super) struct Opened {
+    /// A file for each device; none if it does not answer.
+    pub(super) devices: Vec<Option<File>>,
+    pub(super) store: Store,
+    /// The NVRAM and the intents.
+    pub(super) state: [Identity; 2],
+    /// What the NVRAM and the intents say.
+    pub(super) nvram: Nvram,
+}
+
+/// Makes the files of a new array and makes them durable: devices of zeros, then the intents, then the NVRAM, without
+/// which nothing is opened.
+pub(super) fn create(config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
+    let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
+    if existing == Existing::Refuse {
+        for path in paths {
+            if std::fs::exists(path).map_err(FilesError::io(path, "look for it"))? {
+                return Err(FilesError::Exists(path.clone()));
+            }
+        }
+    }
+    let mut made = Vec::new();
+    let opened = make(config, existing, &mut made);
+    if existing == Existing::Refuse && opened.is_err() {
+        // What cannot be removed stays; the error that counts is the first.
+        for path in made {
+            drop(std::fs::remove_file(path));
+        }
+    }
+    opened
+}
+
+/// The paths of files that were opened are appended to `made`.
+fn make<'a>(config: &'a FilesConfig, existing: Existing, made: &mut Vec<&'a Path>) -> Result<Opened, FilesError> {
+    let mut files = Identities::default();
+    let mut make_file = |path: &'a Path| {
+        let file = make_file(path, existing)?;
+        made.push(path);
+        Ok::<_, FilesError>(file)
+    };
+    let nvram_file = make_file(&config.nvram)?;
+    lock(&nvram_file, &config.nvram)?;
+    let nvram_identity = files.add(&nvram_file, &config.nvram)?;
+    let mut devices = Vec::with_capacity(config.devices.len());
+    for (dev, device) in config.devices.iter().enumerate() {
+        let file = make_file(&device.path)?;
+        files.add(&file, &device.path)?;
+        clear(&file, &device.path, config.device_bytes(dev))?;
+        file.sync_all().map_err(FilesError::io(&device.path, "make it durable"))?;
+        devices.push(Some(file));
+    }
+    let file = make_file(&config.intents)?;
+    let intents_identity = files.add(&file, &config.intents)?;
+    clear(&file, &config.intents, intents::bytes(config.rows))?;
+    let intents = IntentsFile::create(file, config.array, config.rows).and_then(|file| file.sync_all().map(|()| file));
+    let intents = intents.map_err(FilesError::io(&config.intents, "write it"))?;
+    clear(&nvram_file, &config.nvram, config.layout().bytes())?;
+    let nvram = NvramFile::create(nvram_file, config.layout()).and_then(|file| file.sync_all().map(|()| file));
+    let nvram = nvram.map_err(FilesError::io(&config.nvram, "write it"))?;
+    for path in config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]) {
+        sync_folder(path)?;
+    }
+    let state = [nvram_identity, intents_identity];
+    Ok(Opened { devices, store: Store { nvram, intents }, state, nvram: Nvram::default() })
+}
+
+/// Opens the files of an array.
+pub(super) fn open(config: &FilesConfig) -> Result<Opened, FilesError> {
+    let mut files = Identities::default();
+    let present = |path: &PathBuf| open_file(path)?.ok_or_else(|| FilesError::Missing(path.clone()));
+    let nvram_file = present(&config.nvram)?;
+    lock(&nvram_file, &config.nvram)?;
+    check_size(&nvram_file, &config.nvram, config.layout().bytes())?;
+    let nvram_identity = files.add(&nvram_file, &config.nvram)?;
+    let (nvram, mut found) = NvramFile::open(nvram_file, &config.nvram, config.layout())?;
+    let intents_file = present(&config.intents)?;
+    check_size(&intents_file, &config.intents, intents::bytes(config.rows))?;
+    let intents_identity = files.add(&intents_file, &config.intents)?;
+    let (intents, open_rows) = IntentsFile::open(intents_file, &config.intents, config.array, config.rows)?;
+    found.intents = open_rows;
+    let mut devices = Vec::with_capacity(config.devices.len());
+    for (dev, device) in config.devices.iter().enumerate() {
+        let file = open_file(&device.path)?;
+        if let Some(file) = &file {
+            check_size(file, &device.path, config.device_bytes(dev))?;
+            files.add(file, &device.path)?;
+        }
+        devices.push(file);
+    }
+    let state = [nvram_identity, intents_identity];
+    Ok(Opened { devices, store: Store { nvram, intents }, state, nvram: found })
+}
+
+/// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a new one.
+pub(super) fn open_replacement(path: &Path, bytes: u64) -> Result<File, FilesError> {
+    if let Some(file) = open_file(path)? {
+        check_size(&file, path, bytes)?;
+        return Ok(file);
+    }
+    let file = make_file(path, Existing::Refuse)?;
+    clear(&file, path, bytes)?;
+    file.sync_all().map_err(FilesError::io(path, "make it durable"))?;
+    sync_folder(path)?;
+    Ok(file)
+}
+
+fn make_file(path: &Path, existing: Existing) -> Result<File, FilesError> {
+    let mut options = File::options();
+    options.read(true).write(true);
+    match existing {
+        Existing::Refuse => options.create_new(true),
+        // Not truncated before it is known to be nobody's.
+        Existing::Overwrite => options.create(true).truncate(false),
+    };
+    match options.open(path) {
+        Ok(file) => Ok(file),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(FilesError::Exists(path.to_owned())),
+        Err(source) => Err(FilesError::Io { path: path.to_owned(), what: "make it", source }),
+    }
+}
+
+/// Opens a file; none if it is not there or its device does not answer. Whatever else goes wrong is for the caller to
+/// put right: an array must not lose a member over a permission.
+fn open_file(path: &Path) -> Result<Option<File>, FilesError> {
+    match File::options().read(true).write(true).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound || does_not_answer(&error) => Ok(None),
+        Err(source) => Err(FilesError::Io { path: path.to_owned(), what: "open it", source }),
+    }
+}
+
+fn does_not_answer(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::NXIO | Errno::NODEV))
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), FilesError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(FilesError::InUse(path.to_owned())),
+        Err(TryLockError::Error(source)) => Err(FilesError::Io { path: path.to_owned(), what: "lock it", source }),
+    }
+}
+
+/// Makes a file as long as this, of zeros.
+fn clear(file: &File, path: &Path, bytes: u64) -> Result<(), FilesError> {
+    let cleared = file.set_len(0).and_then(|()| file.set_len(bytes));
+    cleared.map_err(FilesError::io(path, "set its size"))
+}
+
+fn check_size(file: &File, path: &Path, expected: u64) -> Result<(), FilesError> {
+    let metadata = file.metadata().map_err(FilesError::io(path, "ask for its size"))?;
+    if !metadata.is_file() {
+        return Err(FilesError::NotAFile(path.to_owned()));
+    }
+    if metadata.len() != expected {
+        return Err(FilesError::Size { path: path.to_owned(), found: metadata.len(), expected });
+    }
+    Ok(())
+}
+
+/// Makes a new file's name durable.
+fn sync_folder(path: &Path) -> Result<(), FilesError> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(FilesError::io(folder, "make its names durable"))
+}
+
+/// Which file is which, so that none is used twice.
+#[derive(Default)]
+struct Identities {
+    seen: BTreeMap<Identity, PathBuf>,
+}
+
+impl Identities {
+    fn add(&mut self, file: &File, path: &Path) -> Result<Identity, FilesError> {
+        let identity = identity(file, path)?;
+        match self.seen.insert(identity, path.to_owned()) {
+            None => Ok(identity),
+            Some(other) => Err(FilesError::Same(other, path.to_owned())),
+        }
+    }
+}
+
+/// Which file this is.
+pub(super) fn identity(file: &File, path: &Path) -> Result<Identity, FilesError> {
+    let metadata = file.metadata().map_err(FilesError::io(path, "ask for its number"))?;
+    Ok((metadata.dev(), metadata.ino()))
+}

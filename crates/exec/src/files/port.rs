@@ -1,0 +1,107 @@
+//! What the main loop and a thread share: commands one way, results the other, and the bell that wakes the main loop.
+//!
+//! There is a port for each thread and one bell for all ports. No lock is held while another is taken, nor while
+//! anything blocks. All interleavings are tried in `tests/files_port.rs`, which compiles this very file.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Wakes the main loop. It stays rung until it is heard, so that no ring is lost between a look at the ports and the
+/// wait.
+#[derive(Default)]
+pub struct Bell {
+    rung: Mutex<bool>,
+    heard: Condvar,
+}
+
+impl Bell {
+    /// Rings.
+    pub fn ring(&self) {
+        *lock(&self.rung) = true;
+        self.heard.notify_one();
+    }
+
+    /// Waits until it rings, or rang since the last wait; at most as long as `limit`, if there is one.
+    pub fn wait(&self, limit: Option<Duration>) {
+        let mut rung = lock(&self.rung);
+        while !*rung {
+            rung = match limit {
+                None => self.heard.wait(rung).unwrap_or_else(PoisonError::into_inner),
+                Some(limit) => {
+                    // Woken for nothing, it returns early; the caller looks at the ports and waits again.
+                    let woken = self.heard.wait_timeout(rung, limit);
+                    rung = woken.unwrap_or_else(PoisonError::into_inner).0;
+                    break;
+                }
+            };
+        }
+        *rung = false;
+    }
+}
+
+struct State<T, R> {
+    commands: VecDeque<T>,
+    results: VecDeque<R>,
+    closed: bool,
+}
+
+/// Commands to a thread, and their results.
+pub struct Port<T, R> {
+    state: Mutex<State<T, R>>,
+    work: Condvar,
+    bell: Arc<Bell>,
+}
+
+impl<T, R> Port<T, R> {
+    /// A port with room for `depth` commands and as many results. Its owner has no more than that under way at a time.
+    pub fn new(depth: usize, bell: Arc<Bell>) -> Self {
+        let state =
+            State { commands: VecDeque::with_capacity(depth), results: VecDeque::with_capacity(depth), closed: false };
+        Self { state: Mutex::new(state), work: Condvar::new(), bell }
+    }
+
+    /// Gives the thread a command.
+    pub fn send(&self, command: T) {
+        lock(&self.state).commands.push_back(command);
+        self.work.notify_one();
+    }
+
+    /// Appends the results that there are.
+    pub fn results(&self, into: &mut VecDeque<R>) {
+        into.append(&mut lock(&self.state).results);
+    }
+
+    /// Tells the thread to end, and takes back the commands that it has not taken. What it is at work on comes to an
+    /// end, and its results can still be fetched.
+    pub fn close(&self) -> VecDeque<T> {
+        let mut state = lock(&self.state);
+        state.closed = true;
+        let left = std::mem::take(&mut state.commands);
+        drop(state);
+        self.work.notify_one();
+        left
+    }
+
+    /// For the thread: waits for commands and takes up to `most` of them; none when the port is closed.
+    pub fn take(&self, most: usize, into: &mut VecDeque<T>) {
+        let mut state = lock(&self.state);
+        while state.commands.is_empty() && !state.closed {
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let count = state.commands.len().min(most);
+        into.extend(state.commands.drain(..count));
+    }
+
+    /// For the thread: hands results over.
+    pub fn finish(&self, results: impl IntoIterator<Item = R>) {
+        lock(&self.state).results.extend(results);
+        self.bell.ring();
+    }
+}
+
+/// No code panics while it holds one of these locks, so what they guard is whole even if a thread did.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

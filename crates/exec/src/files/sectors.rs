@@ -1,0 +1,106 @@
+//! Sectors with a checksum, of which the NVRAM and the intents are made: the last four bytes are the CRC-32C of the
+//! others.
+//!
+//! A sector of 512 bytes is taken to be written whole or not at all, as the crash harness takes it
+//! (docs/assumptions.md). So one that does not match its checksum was not torn but damaged, and is an error. All
+//! numbers are little-endian.
+
+use std::fmt::{Debug, Display};
+use std::path::Path;
+
+use super::FilesError;
+
+/// Bytes of a sector.
+pub(super) const SECTOR: usize = 512;
+/// Where its checksum is.
+const CRC: usize = SECTOR - 4;
+
+/// A sector's bytes.
+pub(super) type Sector = [u8; SECTOR];
+
+/// Writes the checksum.
+pub(super) fn seal(sector: &mut Sector) {
+    let crc = crc32c::crc32c(&sector[..CRC]);
+    sector[CRC..].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// A sector as it was read: every field is checked and named in what goes wrong.
+pub(super) struct Reader<'a> {
+    path: &'a Path,
+    /// Where the sector is in the file.
+    offset: u64,
+    sector: &'a Sector,
+}
+
+impl<'a> Reader<'a> {
+    /// A sector at a place of a file; its checksum is to be checked with [`crc`](Self::crc).
+    pub(super) const fn new(path: &'a Path, offset: u64, sector: &'a Sector) -> Self {
+        Self { path, offset, sector }
+    }
+
+    /// The error that a field is.
+    pub(super) fn wrong(
+        &self,
+        field: &'static str,
+        at: usize,
+        found: impl Debug,
+        expected: impl Display,
+    ) -> FilesError {
+        FilesError::Field {
+            path: self.path.to_owned(),
+            field,
+            offset: self.offset + at as u64,
+            found: format!("{found:?}"),
+            expected: expected.to_string(),
+        }
+    }
+
+    pub(super) fn u16(&self, at: usize) -> u16 {
+        u16::from_le_bytes([self.sector[at], self.sector[at + 1]])
+    }
+
+    pub(super) fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.sector[at..at + 4].try_into().expect("four bytes"))
+    }
+
+    pub(super) fn u64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.sector[at..at + 8].try_into().expect("eight bytes"))
+    }
+
+    /// The checksum.
+    pub(super) fn crc(&self, field: &'static str) -> Result<(), FilesError> {
+        let (found, expected) = (self.u32(CRC), crc32c::crc32c(&self.sector[..CRC]));
+        if found == expected { Ok(()) } else { Err(self.wrong(field, CRC, found, expected)) }
+    }
+
+    /// The first bytes of a file.
+    pub(super) fn magic(&self, magic: [u8; 8]) -> Result<(), FilesError> {
+        let found = &self.sector[..8];
+        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        if found == magic { Ok(()) } else { Err(self.wrong("the magic", 0, text(found), text(&magic))) }
+    }
+
+    /// A number that can only be this one.
+    pub(super) fn exactly<N: PartialEq + Debug + Display>(
+        &self,
+        field: &'static str,
+        at: usize,
+        found: N,
+        expected: N,
+    ) -> Result<(), FilesError> {
+        if found == expected { Ok(()) } else { Err(self.wrong(field, at, found, expected)) }
+    }
+
+    /// Bytes from here to the checksum that are not in use.
+    pub(super) fn zeros(&self, from: usize) -> Result<(), FilesError> {
+        match (from..CRC).find(|at| self.sector[*at] != 0) {
+            None => Ok(()),
+            Some(at) => Err(self.wrong("a reserved byte", at, self.sector[at], 0)),
+        }
+    }
+}
+
+/// Writes numbers into a sector.
+pub(super) fn put(sector: &mut Sector, at: usize, bytes: &[u8]) {
+    sector[at..at + bytes.len()].copy_from_slice(bytes);
+}

@@ -1,0 +1,249 @@
+//! Many requests at a time, in any order, and what is refused.
+
+#[path = "common/arrays.rs"]
+mod arrays;
+mod common;
+mod scribe;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use arrays::{Array, assert_holds, member, serve};
+use common::{Content, Dice, Sizes, data, folder, soak};
+use destage_exec::{Existing, Files, FilesError};
+use destage_plan::{Buf, Class, Controller, Dev, Event, Ext, HostOp, HostRequest, Out, RangeError, Step};
+use destage_raid::Level;
+
+const fn request(tag: u64, op: HostOp, offset: u64, len: u64) -> HostRequest {
+    HostRequest { tag, op, offset, len, fua: false }
+}
+
+#[test]
+fn ten_thousand_small_requests_at_a_time() {
+    let array = Array { depth: 32, member_pages: 512, cache: 64, ..Array::new(Level::Raid5, 4) };
+    let folder = folder();
+    let mut files = array.create(array.write_through(), folder.path());
+    let sizes = array.sizes();
+    let mut content = Content::new(sizes);
+    let mut dice = Dice::new(1);
+    let count = if soak() { 1_000_000 } else { 10_000 };
+    // Requests that meet take effect in the order of submission.
+    let mut buffers: Vec<Vec<u8>> = Vec::new();
+    let (mut submitted, mut answered, mut most) = (0, 0, 0);
+    while answered < count {
+        while submitted < count && files.unanswered() < 256 {
+            let sector = dice.below(sizes.sectors());
+            let request = request(submitted, HostOp::Write, sector * sizes.sector, sizes.sector);
+            let mut buffer = buffers.pop().unwrap_or_default();
+            buffer.extend_from_slice(&data(&request, sizes.sector));
+            content.apply(&request, &buffer);
+            files.submit(request, buffer).expect("a request in range");
+            submitted += 1;
+        }
+        most = most.max(files.unanswered());
+        let completion = files.wait().expect("the array is served").expect("requests are under way");
+        assert!(completion.ok && completion.bytes.is_empty());
+        buffers.push(completion.bytes);
+        answered += 1;
+    }
+    assert_eq!((files.unanswered(), most), (0, 256));
+    assert_eq!(files.wait().expect("the array is served"), None);
+    assert_holds(&mut files, &content, "after all");
+}
+
+/// RAID-0 whose first member is slow.
+fn slow_first(delay: Duration, folder: &Path) -> (Array, Files<destage_cache::NoCache>) {
+    let array = Array { depth: 8, chunk: 1, ..Array::new(Level::Raid0, 2) };
+    let mut config = array.files(folder);
+    config.devices[0].options.delay = delay;
+    let files = Files::create(array.no_cache(), config, Existing::Refuse).expect("a new array");
+    (array, files)
+}
+
+#[test]
+fn requests_overtake_those_for_a_slow_device() {
+    let folder = folder();
+    let delay = Duration::from_millis(300);
+    let (array, mut files) = slow_first(delay, folder.path());
+    let Sizes { page, .. } = array.sizes();
+    let begin = Instant::now();
+    for tag in 0..4 {
+        files.submit(request(tag, HostOp::Write, tag * page, page), vec![tag as u8; page as usize]).expect("in range");
+    }
+    let order: Vec<u64> = (0..4).map(|_| files.wait().expect("it is served").expect("it is under way").tag).collect();
+    assert_eq!(order, [1, 3, 0, 2], "pages of the fast member first, each member's in order");
+    assert!(begin.elapsed() >= 2 * delay, "the slow one was slow");
+}
+
+#[test]
+fn what_was_not_begun_before_a_crash_never_happens() {
+    let folder = folder();
+    let (array, mut files) = slow_first(Duration::from_millis(100), folder.path());
+    let Sizes { page, .. } = array.sizes();
+    for tag in 0..6 {
+        files.submit(request(tag, HostOp::Write, 2 * tag * page, page), vec![7; page as usize]).expect("in range");
+    }
+    drop(files);
+    let written = std::fs::read(member(folder.path(), 0)).expect("the file is there");
+    let pages: Vec<bool> = written.chunks(page as usize).map(|page| page[0] == 7).collect();
+    assert!(!pages[1..].contains(&true), "only what was at work came to an end: {pages:?}");
+}
+
+#[test]
+fn a_replaced_device_gets_no_steps_of_the_old_one() {
+    let array = Array { depth: 8, ..Array::new(Level::Raid1, 2) };
+    let folder = folder();
+    let mut config = array.files(folder.path());
+    config.devices[1].options.delay = Duration::from_millis(30);
+    let mut files = Files::create(array.no_cache(), config, Existing::Refuse).expect("a new array");
+    let sizes = array.sizes();
+    let mut content = Content::new(sizes);
+    for tag in 0..20 {
+        let request = request(tag, HostOp::Write, tag * sizes.page, sizes.page);
+        let data = data(&request, sizes.sector);
+        content.apply(&request, &data);
+        files.submit(request, data).expect("in range");
+    }
+    let other = folder.path().join("other");
+    files.replace(Dev(1), &other).expect("a new file");
+    while let Some(completion) = files.wait().expect("the array is served") {
+        assert!(completion.ok);
+    }
+    files.settle().expect("the member is filled");
+    drop(files.stop_clean().expect("the array stops"));
+    assert_eq!(std::fs::read(&other).expect("it was made"), content.bytes());
+    assert_eq!(std::fs::read(member(folder.path(), 0)).expect("it is there"), content.bytes());
+}
+
+#[test]
+fn trimmed_pages_are_zeros_on_the_members() {
+    let array = Array { page: 4096, sector: 512, ..Array::new(Level::Raid1, 2) };
+    let folder = folder();
+    let mut files = array.create(array.no_cache(), folder.path());
+    let len = 8 * 4096;
+    assert!(serve(&mut files, request(1, HostOp::Write, 4096, len), vec![9; len as usize]).ok);
+    assert!(serve(&mut files, request(2, HostOp::Discard, 2 * 4096, 4 * 4096), Vec::new()).ok);
+    let bytes = std::fs::read(member(folder.path(), 1)).expect("it is there");
+    let pages: Vec<u8> = bytes.chunks(4096).take(10).map(|page| page[4095]).collect();
+    assert_eq!(pages, [0, 9, 0, 0, 0, 0, 9, 9, 9, 0]);
+    assert_eq!(bytes.len() as u64, array.member_pages * 4096, "holes do not shorten the file");
+}
+
+#[test]
+fn a_clean_stop_leaves_nothing_to_recover() {
+    let array = Array { depth: 4, ..Array::new(Level::Raid6, 5) };
+    let folder = folder();
+    let mut files = array.create(array.no_cache(), folder.path());
+    for tag in 0..8 {
+        files.submit(request(tag, HostOp::Write, tag * 512, 512), vec![3; 512]).expect("in range");
+    }
+    let answered = files.stop_clean().expect("the array stops");
+    assert_eq!(answered.len(), 8, "requests under way are answered first");
+    let files = array.open(array.no_cache(), folder.path());
+    assert_eq!(files.status(), destage_plan::Status::Ready);
+    assert_eq!(files.engine().controller().array().stats().recovered_rows, 0);
+}
+
+#[test]
+fn requests_that_cannot_be_are_refused_and_change_nothing() {
+    let array = Array::new(Level::Raid5, 4);
+    let folder = folder();
+    let mut files = array.create(array.no_cache(), folder.path());
+    let bytes = array.shape().bytes();
+    let beyond = files.submit(request(1, HostOp::Read, bytes, 64), Vec::new());
+    assert!(matches!(beyond, Err(FilesError::Range(RangeError::Beyond { .. }))));
+    let askew = files.submit(request(1, HostOp::Read, 1, 64), Vec::new());
+    assert!(matches!(askew, Err(FilesError::Range(RangeError::Misaligned { .. }))));
+    let error = files.submit(request(1, HostOp::Write, 0, 128), vec![0; 64]).expect_err("too little data");
+    assert_eq!(error.to_string(), "a write of 128 bytes came with 64 bytes of data");
+    assert!(matches!(files.replace(Dev(4), &folder.path().join("x")), Err(FilesError::NoDevice(Dev(4)))));
+    assert_eq!((files.unanswered(), files.wait().expect("nothing is wrong")), (0, None));
+    // Requests may have the same tag, and none of their own bytes.
+    for _ in 0..2 {
+        files.submit(request(5, HostOp::Read, 0, 0), Vec::new()).expect("an empty read");
+    }
+    assert_eq!(files.wait().expect("it is served").map(|completion| completion.tag), Some(5));
+    assert_eq!(files.poll().expect("it is served").map(|completion| completion.tag), Some(5));
+}
+
+#[test]
+fn files_in_the_way_in_use_or_used_twice_are_refused() {
+    let array = Array::new(Level::Raid5, 4);
+    let folder = folder();
+    let create = |existing| Files::create(array.no_cache(), array.files(folder.path()), existing);
+    let in_the_way = member(folder.path(), 2);
+    std::fs::write(&in_the_way, b"precious").expect("a file");
+    assert!(matches!(create(Existing::Refuse), Err(FilesError::Exists(path)) if path == in_the_way));
+    assert_eq!(std::fs::read(&in_the_way).expect("it is there"), b"precious");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing else was made");
+    let mut files = create(Existing::Overwrite).expect("a new array");
+    assert!(matches!(create(Existing::Overwrite), Err(FilesError::InUse(_))));
+    assert!(matches!(Files::open(array.no_cache(), array.files(folder.path())), Err(FilesError::InUse(_))));
+    for other in [member(folder.path(), 3), folder.path().join("nvram"), folder.path().join("intents")] {
+        let error = files.replace(Dev(2), &other).expect_err("it is in use");
+        assert!(matches!(error, FilesError::Same(..) | FilesError::Size { .. }), "{error}");
+    }
+    assert!(files.answers(Dev(2)), "the device stays as it is");
+    drop(files);
+    let open = |change: &dyn Fn(&mut destage_exec::FilesConfig)| {
+        let mut config = array.files(folder.path());
+        change(&mut config);
+        Files::open(array.no_cache(), config).expect_err("it is wrong")
+    };
+    assert!(matches!(open(&|config| config.devices[1].path = member(folder.path(), 0)), FilesError::Same(..)));
+    assert!(matches!(open(&|config| config.intents = folder.path().join("no")), FilesError::Missing(_)));
+    assert!(matches!(open(&|config| config.nvram = folder.path().join("no")), FilesError::Missing(_)));
+    assert!(matches!(
+        open(&|config| config.devices[1].pages += 1),
+        FilesError::Size { found: 32_768, expected: 33_280, .. }
+    ));
+    assert!(matches!(open(&|config| config.devices.clear()), FilesError::Config { key: "devices", found: 0, .. }));
+    assert!(matches!(open(&|config| config.depth = 0), FilesError::Config { key: "depth", .. }));
+    assert!(matches!(open(&|config| config.devices[0].path = folder.path().to_owned()), FilesError::Io { .. }));
+    let missing = Files::create(array.no_cache(), array.files(&folder.path().join("no")), Existing::Refuse);
+    assert!(matches!(missing, Err(FilesError::Io { what: "make it", .. })));
+}
+
+/// Asks for what is not there, or never answers.
+struct Wrong(Option<Step>);
+
+impl Controller for Wrong {
+    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
+        match event {
+            Event::Start(_) => out.ready(),
+            Event::Submit(frag) => {
+                let op = out.open(Class::Internal, None, Some(frag.id));
+                if let Some(step) = self.0 {
+                    out.step(op, step, 0);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_controller_that_asks_for_what_is_not_there_is_stopped() {
+    let read = |dev, page| Step::Read { ext: Ext::new(Dev(dev), page, 2), dst: Buf::None };
+    let slot = destage_plan::NvSlot { index: 16, generation: 1 };
+    let cases = [
+        (Some(read(0, 0)), "the controller uses the page 1, but pages of the device = 1"),
+        (Some(Step::FlushDev { dev: Dev(3) }), "there is no dev3"),
+        (
+            Some(Step::NvPut { slot, tag: [0; 24], src: Buf::None }),
+            "the controller uses the slot 16, but nv-slots = 16",
+        ),
+        (None, "nothing is in flight and no timer is set, but work is under way"),
+    ];
+    for (step, expected) in cases {
+        let folder = folder();
+        let mut files =
+            Files::create(Wrong(step), scribe::config(folder.path()), Existing::Refuse).expect("a new array");
+        let error = match files.submit(request(1, HostOp::Write, 0, 512), vec![0; 512]) {
+            Err(error) => error,
+            Ok(()) => files.wait().expect_err("the controller is at fault"),
+        };
+        assert!(error.to_string().starts_with(expected), "{error}");
+        assert!(matches!(files.poll(), Err(FilesError::Stopped)));
+    }
+}

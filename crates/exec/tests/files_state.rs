@@ -1,0 +1,353 @@
+//! The NVRAM and the intents in their files: what was made durable is found again, torn writes are told from damage,
+//! and damage is an error that names file and field.
+
+mod common;
+mod scribe;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use common::{Dice, folder, soak};
+use destage_exec::FilesError;
+use destage_plan::{HostOp, HostRequest, Rows};
+use proptest::prelude::*;
+use scribe::{Found, PAGE, PAGES, ROWS, intent, intents, nvram, open, put, request, rows, serve, tag};
+
+const SECTOR: usize = 512;
+/// Bytes of a slot in the file.
+const STRIDE: usize = SECTOR + PAGE as usize;
+
+/// What must be found.
+#[derive(Clone, Default)]
+struct Model {
+    /// The page of each slot in use, if it has one.
+    slots: BTreeMap<u64, Option<Vec<u8>>>,
+    intents: Vec<bool>,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self { slots: BTreeMap::new(), intents: vec![false; ROWS as usize] }
+    }
+
+    fn set(&mut self, page: u64, to: bool) {
+        rows(page).iter().for_each(|row| self.intents[row as usize] = to);
+    }
+
+    fn assert_found(&self, found: &Found) {
+        let slots: Vec<_> = found.slots.iter().map(|(slot, tag)| (u64::from(slot.index), *tag)).collect();
+        assert_eq!(slots, self.slots.keys().map(|page| (*page, tag(*page))).collect::<Vec<_>>());
+        assert_eq!(bits(&found.intents), self.intents);
+    }
+}
+
+fn bits(intents: &[Rows]) -> Vec<bool> {
+    let mut bits = vec![false; ROWS as usize];
+    intents.iter().flat_map(|rows| rows.iter()).for_each(|row| bits[row as usize] = true);
+    bits
+}
+
+/// Does something of all that can be done, here and in the model.
+fn act(dice: &mut Dice, files: &mut destage_exec::Files<scribe::Scribe>, model: &mut Model) {
+    let page = dice.below(PAGES);
+    match dice.below(4) {
+        0 => {
+            intent(files, page, true);
+            model.set(page, true);
+        }
+        1 => {
+            intent(files, page, false);
+            model.set(page, false);
+        }
+        _ if model.slots.remove(&page).is_some() => drop(serve(files, request(HostOp::Discard, page), Vec::new())),
+        _ => {
+            let bytes = dice.next().to_le_bytes().repeat(PAGE as usize / 8);
+            let fua = dice.below(3) == 0;
+            serve(files, HostRequest { fua, ..request(HostOp::Write, page) }, bytes.clone());
+            model.slots.insert(page, (!fua).then_some(bytes));
+        }
+    }
+}
+
+#[test]
+fn what_was_done_is_found_in_the_next_life() {
+    let lives = if soak() { 5_000 } else { 200 };
+    let folder = folder();
+    let mut files = scribe::create(folder.path());
+    let mut model = Model::new();
+    let mut dice = Dice::new(1);
+    for _ in 0..lives {
+        for _ in 0..dice.below(12) {
+            act(&mut dice, &mut files, &mut model);
+        }
+        drop(files);
+        let found;
+        (files, found) = open(folder.path()).expect("the array is there");
+        model.assert_found(&found);
+        for (page, bytes) in &model.slots {
+            if let Some(bytes) = bytes {
+                assert_eq!(serve(&mut files, request(HostOp::Read, *page), Vec::new()), *bytes);
+            }
+        }
+    }
+}
+
+/// The two files' bytes.
+fn images(folder: &Path) -> [Vec<u8>; 2] {
+    [nvram(folder), intents(folder)].map(|path| fs::read(path).expect("the file is there"))
+}
+
+fn put_back(folder: &Path, images: &[Vec<u8>; 2]) {
+    for (path, bytes) in [nvram(folder), intents(folder)].iter().zip(images) {
+        fs::write(path, bytes).expect("the file can be written");
+    }
+}
+
+#[test]
+fn a_step_that_is_torn_anywhere_is_done_or_not_and_stays_so() {
+    let rounds = if soak() { 20_000 } else { 500 };
+    let folder = folder();
+    let mut files = scribe::create(folder.path());
+    let mut model = Model::new();
+    let mut dice = Dice::new(2);
+    let mut torn_puts = 0;
+    for _ in 0..rounds {
+        let (before, old) = (images(folder.path()), model.clone());
+        act(&mut dice, &mut files, &mut model);
+        drop(files);
+        let after = images(folder.path());
+        let mut torn = before.clone();
+        for (torn, after) in torn.iter_mut().zip(&after) {
+            for (torn, after) in torn.chunks_mut(SECTOR).zip(after.chunks(SECTOR)) {
+                if dice.below(2) == 0 {
+                    torn.copy_from_slice(after);
+                }
+            }
+        }
+        put_back(folder.path(), &torn);
+        let (reopened, found) = open(folder.path()).expect("a torn step is no damage");
+        for (row, open) in bits(&found.intents).into_iter().enumerate() {
+            assert!(open == old.intents[row] || open == model.intents[row], "row {row}");
+        }
+        let slots = found.slots.iter().map(|(slot, _)| u64::from(slot.index));
+        if !slots.clone().eq(model.slots.keys().copied()) {
+            assert!(slots.eq(old.slots.keys().copied()), "the slots in use are those before the step or after it");
+            torn_puts += u32::from(old.slots.len() < model.slots.len() && torn[0] != before[0]);
+            model.slots = old.slots;
+        }
+        model.intents = bits(&found.intents);
+        drop(reopened);
+        let again;
+        (files, again) = open(folder.path()).expect("what was torn is mended");
+        assert_eq!(again, found);
+        for (page, bytes) in &model.slots {
+            if let Some(bytes) = bytes {
+                assert_eq!(serve(&mut files, request(HostOp::Read, *page), Vec::new()), *bytes);
+            }
+        }
+    }
+    assert!(torn_puts > rounds / 50, "puts were torn: {torn_puts}");
+}
+
+/// An array with slots of all kinds and open intents; the slot that was put last.
+fn sample(folder: &Path) -> (Found, u64) {
+    let mut files = scribe::create(folder);
+    for page in 0..6 {
+        put(&mut files, page, page as u8 + 1);
+    }
+    serve(&mut files, HostRequest { fua: true, ..request(HostOp::Write, 7) }, vec![0; PAGE as usize]);
+    serve(&mut files, request(HostOp::Discard, 2), Vec::new());
+    intent(&mut files, 6, true);
+    intent(&mut files, 14, true);
+    put(&mut files, 9, 0x77);
+    drop(files);
+    (open(folder).expect("the array is there").1, 9)
+}
+
+/// The same without a slot.
+fn without(found: &Found, page: u64) -> Found {
+    let slots = found.slots.iter().copied().filter(|(slot, _)| u64::from(slot.index) != page).collect();
+    Found { slots, intents: found.intents.clone() }
+}
+
+#[test]
+fn every_byte_of_the_intents_is_covered() {
+    let folder = folder();
+    sample(folder.path());
+    let whole = images(folder.path());
+    for at in 0..whole[1].len() {
+        let mut damaged = whole.clone();
+        damaged[1][at] ^= 1 << (at % 8);
+        put_back(folder.path(), &damaged);
+        match open(folder.path()).map(|found| found.1) {
+            Err(FilesError::Field { path, .. }) => assert_eq!(path, intents(folder.path())),
+            other => panic!("byte {at} is damaged: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_byte_of_the_nvram_that_says_something_is_covered() {
+    let folder = folder();
+    let (found, newest) = sample(folder.path());
+    let whole = images(folder.path());
+    let with_page = [0, 1, 3, 4, 5, newest];
+    for at in (0..whole[0].len()).step_by(if soak() { 1 } else { 5 }) {
+        let mut damaged = whole.clone();
+        damaged[0][at] ^= 1 << (at % 8);
+        put_back(folder.path(), &damaged);
+        let slot = (at >= SECTOR).then(|| ((at - SECTOR) / STRIDE) as u64);
+        let in_page = slot.filter(|_| (at - SECTOR) % STRIDE >= SECTOR);
+        let expected = match in_page {
+            Some(slot) if slot == newest => Some(without(&found, newest)),
+            Some(slot) if !with_page.contains(&slot) => Some(found.clone()),
+            _ => None,
+        };
+        match (open(folder.path()).map(|found| found.1), expected) {
+            (Ok(found), Some(expected)) => assert_eq!(found, expected, "byte {at}"),
+            (Err(FilesError::Field { path, .. }), None) => assert_eq!(path, nvram(folder.path())),
+            (other, expected) => panic!("byte {at} is damaged: {other:?}, not {expected:?}"),
+        }
+    }
+}
+
+/// Ways to damage a file.
+#[derive(Clone, Debug)]
+enum Damage {
+    Fill { at: usize, len: usize, byte: u8 },
+    Scramble { at: usize, len: usize, seed: u64 },
+    Swap { a: usize, b: usize },
+    Cut(usize),
+    Grow(usize),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let at = || 0..40_000_usize;
+    prop_oneof![
+        (at(), 1..3000_usize, any::<u8>()).prop_map(|(at, len, byte)| Damage::Fill { at, len, byte }),
+        (at(), 1..3000_usize, any::<u64>()).prop_map(|(at, len, seed)| Damage::Scramble { at, len, seed }),
+        (0..80_usize, 0..80_usize).prop_map(|(a, b)| Damage::Swap { a, b }),
+        at().prop_map(Damage::Cut),
+        (1..3000_usize).prop_map(Damage::Grow),
+    ]
+}
+
+fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
+    let len = bytes.len();
+    match *damage {
+        Damage::Fill { at, len: count, byte } => {
+            let at = at % len;
+            bytes[at..(at + count).min(len)].fill(byte);
+        }
+        Damage::Scramble { at, len: count, seed } => {
+            let at = at % len;
+            let mut dice = Dice::new(seed);
+            bytes[at..(at + count).min(len)].iter_mut().for_each(|byte| *byte = dice.next() as u8);
+        }
+        Damage::Swap { a, b } => {
+            let sectors = len / SECTOR;
+            let (a, b) = (a % sectors * SECTOR, b % sectors * SECTOR);
+            for at in 0..SECTOR {
+                bytes.swap(a + at, b + at);
+            }
+        }
+        Damage::Cut(to) => bytes.truncate(to % len),
+        Damage::Grow(by) => bytes.resize(len + by, 0),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if soak() { 20_000 } else { 400 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn damage_is_an_error_that_names_the_file_or_changes_nothing(which in 0..2_usize, damage in damage()) {
+        let folder = folder();
+        let (found, newest) = sample(folder.path());
+        let mut images = images(folder.path());
+        apply(&mut images[which], &damage);
+        put_back(folder.path(), &images);
+        let path = [nvram(folder.path()), intents(folder.path())][which].clone();
+        match open(folder.path()) {
+            Ok((_, now)) => prop_assert!(now == found || which == 0 && now == without(&found, newest), "{:?}", now),
+            Err(error @ (FilesError::Field { .. } | FilesError::Size { .. })) => {
+                prop_assert!(error.to_string().contains(&path.display().to_string()), "{}", error);
+            }
+            Err(other) => prop_assert!(false, "{:?}", other),
+        }
+    }
+}
+
+#[test]
+fn the_formats_are_as_described() {
+    let folder = folder();
+    sample(folder.path());
+    let [nvram, intents] = images(folder.path());
+    let number = |bytes: &[u8], at: usize, len: usize| {
+        bytes[at..at + len].iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
+    };
+    let sealed = |sector: &[u8]| assert_eq!(number(sector, 508, 4), u64::from(crc32c::crc32c(&sector[..508])));
+    assert_eq!((&nvram[..8], &intents[..8]), (&b"dstgNVRM"[..], &b"dstgINTS"[..]));
+    for file in [&nvram, &intents] {
+        assert_eq!((number(file, 8, 4), number(file, 12, 4)), (1, 512));
+        assert_eq!(number(file, 16, 8), 0x0102_0304_0506_0708);
+        sealed(&file[..SECTOR]);
+    }
+    assert_eq!((number(&nvram, 24, 4), number(&nvram, 28, 4), number(&nvram, 32, 4)), (PAGE, PAGES, 1));
+    assert_eq!(nvram.len(), SECTOR + PAGES as usize * STRIDE);
+    for (slot, state) in [(0, 2), (2, 0), (7, 1), (8, 0), (9, 2)] {
+        let bytes = &nvram[SECTOR + slot as usize * STRIDE..][..STRIDE];
+        assert_eq!(&bytes[..4], b"slot");
+        assert_eq!((number(bytes, 4, 2), number(bytes, 6, 2)), (slot, state), "slot {slot}");
+        assert_eq!(number(bytes, 16, 4), u64::from(slot != 8), "the generation of slot {slot}");
+        assert_eq!(bytes[24..48], if state == 0 { [0; 24] } else { tag(slot) });
+        let crc = if state == 2 { crc32c::crc32c(&bytes[SECTOR..]) } else { 0 };
+        assert_eq!(number(bytes, 20, 4), u64::from(crc));
+        sealed(&bytes[..SECTOR]);
+    }
+    // Six puts, one more, a free, the last put.
+    assert_eq!(number(&nvram, SECTOR + 9 * STRIDE + 8, 8), 9);
+    assert_eq!((number(&intents, 24, 8), intents.len()), (ROWS, 4 * SECTOR));
+    for (index, sector) in intents.chunks(SECTOR).skip(1).enumerate() {
+        assert_eq!(number(sector, 0, 8), index as u64);
+        sealed(sector);
+        for bit in 0..3968 {
+            let row = index * 3968 + bit;
+            let open = [6, 14].iter().any(|page| rows(*page).contains(row as u64));
+            assert_eq!(sector[8 + bit / 8] >> (bit % 8) & 1 != 0, open && row < ROWS as usize, "row {row}");
+        }
+    }
+}
+
+#[test]
+fn files_of_another_array_or_shape_are_refused_by_name() {
+    let folder = folder();
+    sample(folder.path());
+    let refused = |change: fn(&mut destage_exec::FilesConfig), field: &str| {
+        let mut config = scribe::config(folder.path());
+        change(&mut config);
+        let error = destage_exec::Files::open(scribe::Scribe::new(&std::sync::Arc::default()), config)
+            .expect_err("it is another");
+        assert!(error.to_string().contains(field), "{error}");
+    };
+    refused(|config| config.array = 8, "the array's number at byte 16 is 72623859790382856; it must be 8");
+    refused(|config| config.nv_slots += 1, "is 16896 bytes long; it must be 17920");
+    refused(|config| config.rows += 1, "the number of rows at byte 24 is 10000; it must be 10001");
+    refused(|config| config.rows = 20_000, "is 2048 bytes long; it must be 3584");
+    refused(
+        |config| config.devices.push(config.devices[0].clone()),
+        "the number of devices at byte 32 is 1; it must be 2",
+    );
+    let mut images = images(folder.path());
+    images[0][8] = 2;
+    put_back(folder.path(), &images);
+    refused(|_| {}, "the version at byte 8 is 2; it must be 1");
+    images[0][8] = 1;
+    images[1][..8].copy_from_slice(b"dstgNVRM");
+    put_back(folder.path(), &images);
+    refused(|_| {}, "the magic at byte 0 is \"dstgNVRM\"; it must be dstgINTS");
+}

@@ -1,0 +1,316 @@
+//! The settings of `destage sim --array`, and the experiment they describe.
+
+use destage_plan::{Dev, Nanos, PageGeometry};
+use destage_policy::buffer::{self, PolicyError};
+use destage_raid::array::{ParityMethod, Regime};
+use destage_raid::{Layout, Level};
+use destage_sim::array::{
+    ArrayExperiment, ArrayHost, ArraySetup, CONTROLLERS, ControllerKind, ControllerSpec, DeviceSetup, FixedTimes,
+    Injection, InjectionKind, Service, SetupError, StepTimes,
+};
+use destage_sim::disk::{DiskProfile, PRESETS, Scheduler, SeekCurve, Zone};
+use destage_sim::feed::Speed;
+
+use crate::quantity as q;
+use crate::sim::{self, BUFFER_ONLY, Requests, SIM, WITHOUT_INFLUENCE, word};
+use crate::{ScenarioError, Settings};
+
+type Result<T> = std::result::Result<T, ScenarioError>;
+
+/// The longest step of a device, of the NVRAM or of the processor: a second, so that sums of them stay in range.
+const LONGEST_STEP: Nanos = Nanos(1_000_000_000);
+/// The same of what is counted per page.
+const LONGEST_PAGE: Nanos = Nanos(10_000_000);
+
+/// A level and a number of members: `raid5:5`.
+fn level(text: &str) -> std::result::Result<(Level, u32), String> {
+    let right =
+        || "a level and its members, such as raid5:5; the levels are raid0, raid1, raid4, raid5 and raid6".to_owned();
+    let (level, members) = text.split_once(':').ok_or_else(right)?;
+    let level = level.parse::<Level>().map_err(|error| error.to_string())?;
+    Ok((level, members.parse().map_err(|_| right())?))
+}
+
+/// A controller; buffers are told from them.
+fn controller(text: &str) -> std::result::Result<ControllerSpec, String> {
+    text.parse().map_err(|error: PolicyError| match &error {
+        PolicyError::Unknown { name, known } if buffer::info(name).is_ok() => {
+            format!("a buffer inside an SSD, not a cache of the host; with an array the policies are {known}")
+        }
+        _ => error.to_string(),
+    })
+}
+
+/// The device of an injection, `none` for the cache, and its time.
+fn injection(text: &str) -> std::result::Result<(Option<u8>, Nanos), String> {
+    let right = || "a device and a time, such as 1@60s or cache@2min; the members are numbered from 0".to_owned();
+    let (device, time) = text.split_once('@').ok_or_else(right)?;
+    let device = match device.trim() {
+        "cache" => None,
+        number => Some(number.parse().ok().filter(|&number: &u8| number < 64).ok_or_else(right)?),
+    };
+    Ok((device, q::time(time).map_err(|_| right())?))
+}
+
+fn bounded(most: Nanos) -> impl Fn(&str) -> std::result::Result<Nanos, String> {
+    move |text| match q::time(text) {
+        Ok(time) if time > most => Err(format!("at most {}", q::show_time(most.0 as f64))),
+        time => time,
+    }
+}
+
+fn positive(text: &str) -> std::result::Result<u64, String> {
+    q::count(text).ok().filter(|&n| n > 0).ok_or_else(|| "a whole number of at least 1".into())
+}
+
+fn scheduler(text: &str) -> std::result::Result<Scheduler, String> {
+    Scheduler::by_name(text).ok_or_else(|| format!("one of {}", Scheduler::ALL.map(Scheduler::name).join(", ")))
+}
+
+fn zone(text: &str) -> std::result::Result<Zone, String> {
+    let right = || "cylinders and sectors of a track, such as 5000x2441".to_owned();
+    let (cylinders, sectors) = text.split_once('x').ok_or_else(right)?;
+    let number = |text: &str| text.trim().parse().map_err(|_| right());
+    Ok(Zone { cylinders: number(cylinders)?, sectors_per_track: number(sectors)? })
+}
+
+/// A point of a seek curve: its distance, if it has one, and its time.
+fn point(text: &str) -> std::result::Result<(Option<u32>, Nanos), String> {
+    match text.split_once(':') {
+        None => Ok((None, q::time(text)?)),
+        Some((distance, time)) => Ok((Some(q::count32(distance)?), q::time(time)?)),
+    }
+}
+
+fn seek(settings: &Settings) -> Result<Option<SeekCurve>> {
+    if !settings.is_given("disk.seek") {
+        return Ok(None);
+    }
+    let points = settings.all("disk.seek", point)?;
+    let table: Option<Vec<_>> = points.iter().map(|&(distance, time)| Some((distance?, time))).collect();
+    Ok(Some(match (table, &points[..]) {
+        (Some(table), _) => SeekCurve::Table(table),
+        (None, &[(None, time)]) => SeekCurve::Constant(time),
+        (None, &[(None, single), (None, average), (None, full)]) => SeekCurve::ThreePoint { single, average, full },
+        _ => {
+            return Err(ScenarioError::new(
+                "'disk.seek' takes one time, three times (over 1, a third of and all cylinders), or CYLINDERS:TIME ...",
+            ));
+        }
+    }))
+}
+
+fn disk(settings: &Settings) -> Result<DeviceSetup> {
+    let mut profile = settings.one("disk-profile", |name| {
+        DiskProfile::preset(name).ok_or_else(|| {
+            let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
+            format!("one of {}", names.join(", "))
+        })
+    })?;
+    let p = &mut profile;
+    p.heads = settings.optional("disk.heads", q::count32)?.unwrap_or(p.heads);
+    p.queue_depth = settings.optional("disk.queue-depth", q::count32)?.unwrap_or(p.queue_depth);
+    if settings.is_given("disk.zones") {
+        p.zones = settings.all("disk.zones", zone)?;
+    }
+    p.seek = seek(settings)?.unwrap_or_else(|| p.seek.clone());
+    let times = [
+        ("disk.rotation", &mut p.rotation),
+        ("disk.head-switch", &mut p.head_switch),
+        ("disk.write-settle", &mut p.write_settle),
+        ("disk.overhead", &mut p.overhead),
+    ];
+    for (name, field) in times {
+        *field = settings.optional(name, q::time)?.unwrap_or(*field);
+    }
+    p.track_skew = settings.optional("disk.track-skew", q::time)?.or(p.track_skew);
+    p.cylinder_skew = settings.optional("disk.cylinder-skew", q::time)?.or(p.cylinder_skew);
+    p.average_rotation = settings.optional("disk.average-rotation", q::switch)?.unwrap_or(p.average_rotation);
+    let synchronised = settings.one("disk.spindles", word(&[("spread", false), ("synchronised", true)]))?;
+    Ok(DeviceSetup::Disk { profile, synchronised })
+}
+
+fn device(settings: &Settings, kind: &str) -> Result<DeviceSetup> {
+    let step = bounded(LONGEST_STEP);
+    match kind {
+        "disk" => disk(settings),
+        "fixed" => Ok(DeviceSetup::Fixed(FixedTimes {
+            read: settings.one("fixed.read", &step)?,
+            write: settings.one("fixed.write", &step)?,
+            other: settings.one("fixed.other", &step)?,
+            page: settings.one("fixed.page", bounded(LONGEST_PAGE))?,
+        })),
+        _ => Ok(DeviceSetup::Ssd { config: sim::ssd(settings)?, start: settings.one("start", sim::start)? }),
+    }
+}
+
+fn service(settings: &Settings, page: u64) -> Result<Service> {
+    let merge = settings.one("raid.merge", q::bytes)?;
+    Ok(Service {
+        parity: settings.one(
+            "parity",
+            word(&[
+                ("min", ParityMethod::Min),
+                ("rmw", ParityMethod::Rmw),
+                ("rcw", ParityMethod::Rcw),
+                ("disksim", ParityMethod::Disksim),
+            ]),
+        )?,
+        regime: settings.one("regime", word(&[("flush", Regime::Flush), ("every-write", Regime::EveryWrite)]))?,
+        depth: settings.one("raid.depth", |text| positive(text).map(|n| n.min(1 << 24) as usize))?,
+        open_rows: settings.one("raid.open-rows", |text| positive(text).map(|n| n.min(1 << 40) as usize))?,
+        idle_flush: settings.one("raid.idle-flush", q::time)?,
+        rebuild_window: settings.one("raid.rebuild-window", |text| match q::count32(text) {
+            Ok(0) | Err(_) => Err("a whole number between 1 and 2^32 - 1"),
+            Ok(stripes) => Ok(stripes),
+        })?,
+        nv_slots: settings.one("raid.nv-slots", |text| text.parse().map_err(|_| "a whole number below 65536"))?,
+        times: StepTimes {
+            nv_write: settings.one("nvram.write", bounded(LONGEST_PAGE))?,
+            nv_read: settings.one("nvram.read", bounded(LONGEST_PAGE))?,
+            nv_note: settings.one("nvram.note", bounded(LONGEST_PAGE))?,
+            compute: settings.one("raid.compute", bounded(LONGEST_PAGE))?,
+            merge_pages: (merge / page).clamp(1, 1 << 16) as u32,
+        },
+    })
+}
+
+fn injections(settings: &Settings, members: u32) -> Result<Vec<Injection>> {
+    let mut all = Vec::new();
+    for (key, kind) in [("fail", InjectionKind::Fail), ("replace", InjectionKind::Replace)] {
+        if settings.is_given(key) {
+            for (device, at) in settings.all(key, injection)? {
+                // An array has fewer members than this anyway, which is told elsewhere.
+                let dev = Dev(device.unwrap_or(members.min(63) as u8));
+                all.push(Injection { at, dev, kind });
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Refuses keys that were given and that nothing looks at.
+fn check_keys(settings: &Settings, kinds: &[&str]) -> Result<()> {
+    for key in SIM.iter().filter(|key| settings.is_given(key.name)) {
+        let name = key.name;
+        let needs = match name {
+            "disk-profile" | "scheduler" => Some("disk"),
+            "start" => Some("ssd"),
+            _ => name.split_once('.').map(|(table, _)| table).filter(|table| ["disk", "ssd", "fixed"].contains(table)),
+        };
+        if needs.is_some_and(|kind| !kinds.contains(&kind)) {
+            let is = kinds.join(" and ");
+            return Err(ScenarioError::new(format_args!("'{name}' has no meaning where the devices are {is}")));
+        }
+        if BUFFER_ONLY.contains(&name) || name.starts_with("analytic.") {
+            return Err(ScenarioError::new(format_args!("'{name}' has no meaning for an array")));
+        }
+    }
+    Ok(())
+}
+
+/// The settings that say what was simulated, but for those that results carry under a name of their own.
+fn settings_for_results(settings: &Settings, kinds: &[&str]) -> Vec<(String, String)> {
+    const ELSEWHERE: &[&str] = &[
+        "trace",
+        "workload",
+        "format",
+        "policy",
+        "cache",
+        "page",
+        "device",
+        "start",
+        "host",
+        "array",
+        "layout",
+        "chunk",
+        "parity",
+        "regime",
+        "cache-device",
+        "scheduler",
+    ];
+    let tells = |name: &str| {
+        let of_devices = match name.split_once('.') {
+            Some((table @ ("disk" | "ssd" | "fixed"), _)) => kinds.contains(&table),
+            Some((table, _)) => table != "analytic",
+            None => name != "disk-profile" || kinds.contains(&"disk"),
+        };
+        of_devices
+            && !ELSEWHERE.contains(&name)
+            && !BUFFER_ONLY.contains(&name)
+            && !WITHOUT_INFLUENCE.contains(&name)
+            && (name != "lenient" || !settings.is_given("workload"))
+    };
+    settings.in_force().into_iter().filter(|(name, _)| tells(name)).collect()
+}
+
+/// The experiment over an array that the settings describe. It can be run.
+pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<ArrayExperiment> {
+    let page = settings.one("page", q::bytes)?;
+    let geometry = PageGeometry::new(page, settings.one("pages-per-block", q::count)?).map_err(ScenarioError::new)?;
+    let (level, members) = settings.one("array", level)?;
+    let kinds = word(&[("disk", "disk"), ("ssd", "ssd"), ("fixed", "fixed")]);
+    let member = if settings.is_given("device") {
+        settings.one("device", |text| kinds(text).map_err(|right| format!("with an array {right}")))?
+    } else {
+        "disk"
+    };
+    let cache_kind = settings.one("cache-device", &kinds)?;
+    let caches = if settings.is_given("cache") { settings.all("cache", q::bytes)? } else { Vec::new() };
+    let policies = if settings.is_given("policy") {
+        settings.all("policy", controller)?
+    } else {
+        // Everything that can be with what was given.
+        let usable = CONTROLLERS.iter().filter(|info| !info.caches || !caches.is_empty());
+        let spec = |kind: ControllerKind| kind.info().name.parse().map_err(ScenarioError::new);
+        usable.map(|info| spec(info.kind)).collect::<Result<Vec<_>>>()?
+    };
+    let caching = policies.iter().any(|policy| policy.kind.info().caches);
+    if settings.is_given("cache-device") && !caching {
+        let message = if caches.is_empty() {
+            "'cache-device' has no meaning without a cache: give cache, such as --cache 1GiB".to_owned()
+        } else {
+            SetupError::UnusedCache { key: "cache-device" }.to_string()
+        };
+        return Err(ScenarioError::new(message));
+    }
+    let mut used = vec![member];
+    if caching && cache_kind != member {
+        used.push(cache_kind);
+    }
+    check_keys(settings, &used)?;
+    let (times, per) = settings.one("speed", q::factor)?;
+    let experiment = ArrayExperiment {
+        trace: requests.name(),
+        geometry,
+        array: ArraySetup {
+            level,
+            members,
+            layout: settings.optional("layout", str::parse::<Layout>)?,
+            chunk_bytes: settings.one("chunk", q::bytes)?,
+            member_bytes: settings.optional("member-size", q::bytes)?,
+        },
+        policies,
+        caches,
+        member: device(settings, member)?,
+        cache_device: device(settings, cache_kind)?,
+        schedulers: settings.all("scheduler", scheduler)?,
+        service: service(settings, page)?,
+        injections: injections(settings, members)?,
+        lba_overflow: sim::lba_overflow(settings)?,
+        ops: sim::ops(settings)?,
+        volumes: settings.one("volumes", sim::volumes)?,
+        speed: Speed { times, per },
+        limit: sim::limit(settings)?,
+        host: ArrayHost {
+            host: settings.one("host", sim::host)?,
+            trim: sim::trim(settings)?,
+            subpage: sim::subpage(settings)?,
+            warmup: settings.one("warmup", sim::parse_warmup)?,
+            max_backlog: settings.one("max-backlog", positive)?,
+        },
+        settings: settings_for_results(settings, &used),
+    };
+    experiment.check().map_err(ScenarioError::new)?;
+    Ok(experiment)
+}

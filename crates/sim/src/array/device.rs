@@ -1,0 +1,268 @@
+//! Devices of an array in virtual time: what is submitted completes later, or at once, and says when.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use destage_plan::{Nanos, PageNo, SECTOR_BYTES};
+
+use crate::disk::{Command, Disk, DiskOp};
+use crate::ssd::{Ssd, SsdShape, StartState};
+
+/// What is asked of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceOp {
+    /// Reads pages.
+    Read,
+    /// Writes pages; durable when done, since no drive has a volatile cache.
+    Write,
+    /// Completes after everything that was submitted before.
+    Flush,
+    /// Forgets pages.
+    Trim,
+}
+
+/// A device that takes the same time for every command, one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FixedTimes {
+    /// A read.
+    pub read: Nanos,
+    /// A write.
+    pub write: Nanos,
+    /// A flush or a trim.
+    pub other: Nanos,
+    /// Each page of a read or write, on top.
+    pub page: Nanos,
+}
+
+/// An SSD that stripes the pages of a command over its elements: done when the last of them is.
+#[derive(Clone, Debug)]
+struct Flash {
+    ssd: Ssd,
+    /// Completions with the order of submission.
+    due: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
+    submitted: u64,
+    /// The latest completion of all.
+    latest: Nanos,
+}
+
+#[derive(Clone, Debug)]
+struct Fixed {
+    times: FixedTimes,
+    pages: u64,
+    busy_until: Nanos,
+    busy: Nanos,
+    due: VecDeque<(Nanos, u32)>,
+}
+
+/// A device in virtual time.
+#[derive(Clone, Debug)]
+pub struct Device(Model);
+
+#[derive(Clone, Debug)]
+enum Model {
+    Disk {
+        disk: Box<Disk>,
+        /// By how much its platters are ahead.
+        phase: Nanos,
+        sectors_per_page: u32,
+    },
+    Flash(Box<Flash>),
+    Fixed(Fixed),
+}
+
+/// What the model of a device counted, as far as the model tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModelCounts {
+    /// Time in service, summed over the units that work in parallel.
+    pub busy: Nanos,
+    /// Moves of the arm to another cylinder.
+    pub seeks: u64,
+    /// Time of these moves.
+    pub seek: Nanos,
+    /// Waits for sectors to come round.
+    pub rotation: Nanos,
+    /// Sectors passing under the head.
+    pub transfer: Nanos,
+    /// Pages programmed, for whatever reason.
+    pub flash_writes: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Time of collections.
+    pub gc_time: Nanos,
+}
+
+impl ModelCounts {
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            busy: self.busy + other.busy,
+            seeks: self.seeks + other.seeks,
+            seek: self.seek + other.seek,
+            rotation: self.rotation + other.rotation,
+            transfer: self.transfer + other.transfer,
+            flash_writes: self.flash_writes + other.flash_writes,
+            erases: self.erases + other.erases,
+            gc_time: self.gc_time + other.gc_time,
+        }
+    }
+}
+
+impl Device {
+    /// A disk with pages of so many bytes, whose platters are `phase` ahead of those of a disk alone.
+    pub fn disk(disk: Disk, page_bytes: u64, phase: Nanos) -> Self {
+        let sectors_per_page = (page_bytes / SECTOR_BYTES) as u32;
+        Self(Model::Disk { disk: Box::new(disk), phase, sectors_per_page })
+    }
+
+    /// An SSD.
+    pub fn ssd(ssd: Ssd) -> Self {
+        let flash = Flash { ssd, due: BinaryHeap::new(), submitted: 0, latest: Nanos::ZERO };
+        Self(Model::Flash(Box::new(flash)))
+    }
+
+    /// A new SSD of this shape.
+    pub fn new_ssd(shape: SsdShape, start: StartState) -> Self {
+        Self::ssd(Ssd::new(shape, start))
+    }
+
+    /// A device of so many pages with constant times.
+    pub fn fixed(times: FixedTimes, pages: u64) -> Self {
+        Self(Model::Fixed(Fixed { times, pages, busy_until: Nanos::ZERO, busy: Nanos::ZERO, due: VecDeque::new() }))
+    }
+
+    /// Pages that it holds.
+    pub fn pages(&self) -> u64 {
+        match &self.0 {
+            Model::Disk { disk, sectors_per_page, .. } => disk.sectors() / u64::from(*sectors_per_page),
+            Model::Flash(flash) => u64::from(flash.ssd.shape().host_pages),
+            Model::Fixed(fixed) => fixed.pages,
+        }
+    }
+
+    /// The disk, if it is one.
+    pub fn as_disk(&self) -> Option<&Disk> {
+        match &self.0 {
+            Model::Disk { disk, .. } => Some(disk),
+            Model::Flash(_) | Model::Fixed(_) => None,
+        }
+    }
+
+    /// The SSD, if it is one.
+    pub fn as_ssd(&self) -> Option<&Ssd> {
+        match &self.0 {
+            Model::Flash(flash) => Some(&flash.ssd),
+            Model::Disk { .. } | Model::Fixed(_) => None,
+        }
+    }
+
+    /// Units that work in parallel: [`ModelCounts::busy`] is summed over them.
+    pub fn units(&self) -> u32 {
+        match &self.0 {
+            Model::Disk { .. } | Model::Fixed(_) => 1,
+            Model::Flash(flash) => {
+                let config = &flash.ssd.shape().config;
+                config.elements * if config.copy_back { config.parallel_units } else { 1 }
+            }
+        }
+    }
+
+    /// What its model counted since it was new.
+    pub fn counts(&self) -> ModelCounts {
+        match &self.0 {
+            Model::Disk { disk, .. } => {
+                let stats = disk.stats();
+                ModelCounts {
+                    busy: stats.busy,
+                    seeks: stats.seeks,
+                    seek: stats.seek,
+                    rotation: stats.rotation,
+                    transfer: stats.transfer,
+                    ..ModelCounts::default()
+                }
+            }
+            Model::Flash(flash) => {
+                let total = flash.ssd.total();
+                ModelCounts {
+                    busy: total.busy_time,
+                    flash_writes: total.flash_writes(),
+                    erases: total.erases,
+                    gc_time: total.gc_time,
+                    ..ModelCounts::default()
+                }
+            }
+            Model::Fixed(fixed) => ModelCounts { busy: fixed.busy, ..ModelCounts::default() },
+        }
+    }
+
+    /// Accepts a command for `pages` pages from `first` on (of no meaning to a flush); `tag` comes back with the
+    /// completion.
+    ///
+    /// # Panics
+    /// If the pages are not on the device, or time goes back.
+    pub fn submit(&mut self, now: Nanos, op: DeviceOp, first: u64, pages: u32, tag: u32) {
+        match &mut self.0 {
+            Model::Disk { disk, phase, sectors_per_page } => {
+                let op = match op {
+                    DeviceOp::Read => DiskOp::Read,
+                    DeviceOp::Write => DiskOp::Write,
+                    DeviceOp::Flush => DiskOp::Flush,
+                    DeviceOp::Trim => DiskOp::Discard,
+                };
+                let lbn = first * u64::from(*sectors_per_page);
+                let command = Command { op, lbn, sectors: pages * *sectors_per_page, tag: u64::from(tag) };
+                disk.submit(now + *phase, command).expect("members are as large as the array says");
+            }
+            Model::Flash(flash) => flash.submit(now, op, first, pages, tag),
+            Model::Fixed(fixed) => {
+                let pages = u64::from(pages);
+                let time = match op {
+                    DeviceOp::Read => fixed.times.read + Nanos(fixed.times.page.0 * pages),
+                    DeviceOp::Write => fixed.times.write + Nanos(fixed.times.page.0 * pages),
+                    DeviceOp::Flush | DeviceOp::Trim => fixed.times.other,
+                };
+                fixed.busy_until = fixed.busy_until.max(now) + time;
+                fixed.busy += time;
+                fixed.due.push_back((fixed.busy_until, tag));
+            }
+        }
+    }
+
+    /// When the next command completes, if one is under way.
+    #[inline]
+    pub fn next_completion(&self) -> Option<Nanos> {
+        match &self.0 {
+            Model::Disk { disk, phase, .. } => disk.next_completion().map(|at| at - *phase),
+            Model::Flash(flash) => flash.due.peek().map(|due| due.0.0),
+            Model::Fixed(fixed) => fixed.due.front().map(|due| due.0),
+        }
+    }
+
+    /// Takes the next completion: its time and its tag.
+    #[inline]
+    pub fn complete(&mut self) -> Option<(Nanos, u32)> {
+        match &mut self.0 {
+            Model::Disk { disk, phase, .. } => disk.complete().map(|(at, tag)| (at - *phase, tag as u32)),
+            Model::Flash(flash) => flash.due.pop().map(|Reverse((at, _, tag))| (at, tag)),
+            Model::Fixed(fixed) => fixed.due.pop_front(),
+        }
+    }
+}
+
+impl Flash {
+    fn submit(&mut self, now: Nanos, op: DeviceOp, first: u64, pages: u32, tag: u32) {
+        let pages = (first..first + u64::from(pages)).map(|page| PageNo(page as u32));
+        let done = match op {
+            DeviceOp::Read => pages.map(|page| self.ssd.read(now, page)).max().unwrap_or(now),
+            DeviceOp::Write => pages.map(|page| self.ssd.program(now, page)).max().unwrap_or(now),
+            DeviceOp::Flush => self.latest.max(now),
+            DeviceOp::Trim => {
+                pages.for_each(|page| self.ssd.trim(page));
+                now
+            }
+        };
+        self.latest = self.latest.max(done);
+        self.submitted += 1;
+        self.due.push(Reverse((done, self.submitted, tag)));
+    }
+}

@@ -1,0 +1,385 @@
+//! Carries a controller's steps out on device models, in virtual time and without bytes.
+//!
+//! * Time goes from event to event. Of events at the same time completions come first, in the order of the devices,
+//!   then of the NVRAM, then of the processor; then timers. What the owner does (requests, failures) comes when it does
+//!   it.
+//! * A write is durable when it is done, with FUA or without: no drive has a volatile cache. What a flush costs is the
+//!   device's affair.
+//! * Steps that become ready at the same moment and are neighbours on a device go to it as one command, as behind a
+//!   plug.
+
+use destage_plan::{
+    Buf, Control, Controller, Dev, DeviceChange, Engine, HostRequest, Issue, Nanos, Notice, Outcome, RangeError, Shape,
+    Start, Status, Step,
+};
+
+use super::device::{Device, DeviceOp, ModelCounts};
+use super::lane::{Asked, DeviceCounters, Lane};
+use super::serial::{Serial, Then};
+
+/// What steps cost that are no device's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepTimes {
+    /// Writing a page to the NVRAM.
+    pub nv_write: Nanos,
+    /// Reading a page from the NVRAM.
+    pub nv_read: Nanos,
+    /// A note in the NVRAM: a tag without a page, a slot freed, a range of rows in an intent.
+    pub nv_note: Nanos,
+    /// Computing a page: parity, a merge of sectors, a copy of them. One processor computes one step after the other.
+    pub compute: Nanos,
+    /// Pages that a command joined from several steps has at most; 1 joins none.
+    pub merge_pages: u32,
+}
+
+impl Default for StepTimes {
+    /// NVRAM of 1 µs a write and 0.125 µs a read; computing is free; commands of up to 128 pages are joined.
+    fn default() -> Self {
+        Self {
+            nv_write: Nanos(1_000),
+            nv_read: Nanos(125),
+            nv_note: Nanos(1_000),
+            compute: Nanos::ZERO,
+            merge_pages: 128,
+        }
+    }
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextEvent {
+    /// A step completes.
+    Completion,
+    /// A timer of the controller is due.
+    Timer,
+}
+
+/// No completion is to come.
+const NEVER: u64 = u64::MAX;
+
+/// A controller at work in virtual time.
+pub struct Executor<C> {
+    engine: Engine<C>,
+    lanes: Vec<Lane>,
+    nvram: Serial,
+    processor: Serial,
+    times: StepTimes,
+    /// When the next completion of each device, of the NVRAM and of the processor is due.
+    due: Vec<u64>,
+    /// Devices that took or completed something since `due` was true, a bit each.
+    touched: u64,
+    now: Nanos,
+    issued: u64,
+    completed: Vec<Issue>,
+}
+
+impl<C: Controller> Executor<C> {
+    /// Begins the life of an array just made, with at most `depth` fragments of requests at a time. Devices are
+    /// numbered as in `devices`.
+    ///
+    /// # Panics
+    /// With more than 62 devices.
+    pub fn new(controller: C, shape: Shape, depth: usize, devices: Vec<Device>, times: StepTimes) -> Self {
+        assert!(devices.len() <= 62, "an array has at most 33 devices");
+        let mut executor = Self {
+            engine: Engine::new(controller, shape, depth),
+            due: vec![NEVER; devices.len() + 2],
+            lanes: devices.into_iter().map(Lane::new).collect(),
+            nvram: Serial::default(),
+            processor: Serial::default(),
+            times,
+            touched: 0,
+            now: Nanos::ZERO,
+            issued: 0,
+            completed: Vec::new(),
+        };
+        executor.engine.start(Nanos::ZERO, Start { fresh: true, nv: &[], intents: &[], missing: 0 });
+        executor.carry_out();
+        executor
+    }
+
+    /// The time of the latest event.
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// The policy.
+    pub const fn controller(&self) -> &C {
+        self.engine.controller()
+    }
+
+    /// The engine: its steps, claims and shape.
+    pub const fn engine(&self) -> &Engine<C> {
+        &self.engine
+    }
+
+    /// How far the life has come.
+    pub fn status(&self) -> Status {
+        self.engine.status()
+    }
+
+    /// How many devices there are.
+    pub fn devices(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// A device as it is.
+    pub fn device(&self, dev: Dev) -> &Device {
+        self.lanes[dev.index()].device()
+    }
+
+    /// Whether a device answers.
+    pub fn is_alive(&self, dev: Dev) -> bool {
+        self.lanes[dev.index()].is_alive()
+    }
+
+    /// What a device did.
+    pub fn device_counters(&self, dev: Dev) -> &DeviceCounters {
+        self.lanes[dev.index()].counters()
+    }
+
+    /// What a device's model counted, and those of the devices that stood in its place before.
+    pub fn model_counts(&self, dev: Dev) -> ModelCounts {
+        self.lanes[dev.index()].model()
+    }
+
+    /// The integral of a device's outstanding commands over time up to now, in ns.
+    pub fn queue_area(&self, dev: Dev) -> u128 {
+        self.lanes[dev.index()].area(self.now)
+    }
+
+    /// The most commands that a device had at a time.
+    pub fn longest_queue(&self, dev: Dev) -> u64 {
+        self.lanes[dev.index()].most_outstanding()
+    }
+
+    /// Forgets the longest queues, as between warm-up and measurement.
+    pub fn restart_longest_queues(&mut self) {
+        self.lanes.iter_mut().for_each(Lane::restart_most);
+    }
+
+    /// Time of all NVRAM steps so far, and of all computing.
+    pub const fn busy(&self) -> (Nanos, Nanos) {
+        (self.nvram.busy(), self.processor.busy())
+    }
+
+    /// Whether any step is under way. Timers are not.
+    pub fn is_busy(&self) -> bool {
+        self.due.iter().any(|&due| due != NEVER)
+    }
+
+    /// The time of the next event and what it is.
+    #[inline]
+    pub fn next_event(&self) -> Option<(Nanos, NextEvent)> {
+        let completion = self.due.iter().copied().min().unwrap_or(NEVER);
+        match self.engine.next_timer() {
+            Some(at) if at.0 < completion => Some((at.max(self.now), NextEvent::Timer)),
+            _ if completion == NEVER => None,
+            _ => Some((Nanos(completion), NextEvent::Completion)),
+        }
+    }
+
+    /// Lets the next event happen; whether there was one.
+    pub fn step(&mut self) -> bool {
+        match self.next_event() {
+            None => return false,
+            Some((at, NextEvent::Timer)) => {
+                self.now = at;
+                self.engine.timers(at);
+            }
+            Some((at, NextEvent::Completion)) => {
+                self.now = at;
+                let place = self.due.iter().position(|&due| due == at.0).expect("it is the time of one of them");
+                self.complete(place);
+            }
+        }
+        self.carry_out();
+        true
+    }
+
+    /// Lets time pass in which nothing happens.
+    ///
+    /// # Panics
+    /// If an event was due before `now`.
+    pub fn wait_until(&mut self, now: Nanos) {
+        self.advance(now);
+    }
+
+    /// Takes a request of the host. Its range must be on the array.
+    ///
+    /// # Panics
+    /// If an event was due before `now`.
+    pub fn submit(&mut self, now: Nanos, request: HostRequest) -> Result<(), RangeError> {
+        self.advance(now);
+        self.engine.submit(now, request)?;
+        self.carry_out();
+        Ok(())
+    }
+
+    /// Gives an order.
+    ///
+    /// # Panics
+    /// If an event was due before `now`.
+    pub fn control(&mut self, now: Nanos, control: Control) {
+        self.advance(now);
+        self.engine.control(now, control);
+        self.carry_out();
+    }
+
+    /// A device fails: what it was asked for fails now, and so does everything that it will be asked for.
+    ///
+    /// # Panics
+    /// If an event was due before `now`.
+    pub fn fail(&mut self, now: Nanos, dev: Dev) {
+        self.advance(now);
+        if !self.lanes[dev.index()].is_alive() {
+            return;
+        }
+        let mut lost = std::mem::take(&mut self.completed);
+        self.lanes[dev.index()].fail(now, &mut lost);
+        self.touched |= 1 << dev.0;
+        self.engine.device(now, dev, DeviceChange::Failed);
+        for issue in lost.drain(..) {
+            self.engine.complete(now, issue, Outcome::Failed(dev));
+        }
+        self.completed = lost;
+        self.carry_out();
+    }
+
+    /// Another device takes the place of one, which fails if it has not already.
+    ///
+    /// # Panics
+    /// If an event was due before `now`.
+    pub fn replace(&mut self, now: Nanos, dev: Dev, device: Device) {
+        self.fail(now, dev);
+        self.lanes[dev.index()].replace(device);
+        self.engine.device(now, dev, DeviceChange::Replaced);
+        self.carry_out();
+    }
+
+    /// What became of requests, in order.
+    #[inline]
+    pub fn next_notice(&mut self) -> Option<Notice> {
+        self.engine.next_notice()
+    }
+
+    fn advance(&mut self, now: Nanos) {
+        assert!(now >= self.now, "{now} is before {}, the time of an earlier event", self.now);
+        assert!(self.next_event().is_none_or(|(at, _)| at >= now), "an event was due before {now}");
+        self.now = now;
+    }
+
+    /// Takes the next completion of a device, of the NVRAM or of the processor.
+    fn complete(&mut self, place: usize) {
+        let lanes = self.lanes.len();
+        if place < lanes {
+            let mut completed = std::mem::take(&mut self.completed);
+            self.lanes[place].complete(&mut completed);
+            self.touched |= 1 << place;
+            for issue in completed.drain(..) {
+                self.engine.complete(self.now, issue, Outcome::Ok);
+            }
+            self.completed = completed;
+            return;
+        }
+        let server = if place == lanes { &mut self.nvram } else { &mut self.processor };
+        let taken = server.complete();
+        self.due[place] = server.next_completion().map_or(NEVER, |at| at.0);
+        match taken {
+            Some((_, issue, Then::Done)) => self.engine.complete(self.now, issue, Outcome::Ok),
+            Some((_, issue, Then::CarryOut)) => self.begin(issue),
+            None => {}
+        }
+    }
+
+    /// Begins every step that may begin.
+    fn carry_out(&mut self) {
+        while let Some(issue) = self.engine.next_issue() {
+            let reads = self.nv_reads(issue);
+            if reads == 0 {
+                self.begin(issue);
+            } else {
+                let time = Nanos(self.times.nv_read.0 * reads);
+                if self.nvram.take(self.now, time, issue, Then::CarryOut) {
+                    self.begin(issue);
+                }
+            }
+        }
+        while self.touched != 0 {
+            let place = self.touched.trailing_zeros() as usize;
+            self.touched &= self.touched - 1;
+            self.lanes[place].unplug(self.now);
+            self.due[place] = self.lanes[place].next_completion().map_or(NEVER, |at| at.0);
+        }
+        let lanes = self.lanes.len();
+        self.due[lanes] = self.nvram.next_completion().map_or(NEVER, |at| at.0);
+        self.due[lanes + 1] = self.processor.next_completion().map_or(NEVER, |at| at.0);
+    }
+
+    /// Pages that a step takes from the NVRAM.
+    fn nv_reads(&self, issue: Issue) -> u64 {
+        let is_nv = |buf: &Buf| u64::from(matches!(buf, Buf::Nv(_)));
+        match self.engine.step(issue) {
+            Step::Write { src, .. } | Step::NvPut { src, .. } | Step::Slice { src, .. } => is_nv(src),
+            Step::Merge { old, new, .. } => is_nv(old) + is_nv(new),
+            Step::Xor { srcs, .. } | Step::Pq { srcs, .. } => {
+                self.engine.bufs(issue.op, *srcs).iter().map(is_nv).sum::<u64>()
+            }
+            Step::Gf { x, y, .. } => is_nv(x) + is_nv(y),
+            Step::Read { .. }
+            | Step::FlushDev { .. }
+            | Step::Trim { .. }
+            | Step::NvFree { .. }
+            | Step::Intent { .. }
+            | Step::Join
+            | Step::Ack { .. } => 0,
+        }
+    }
+
+    /// Begins a step whose sources are there.
+    fn begin(&mut self, issue: Issue) {
+        let times = &self.times;
+        match *self.engine.step(issue) {
+            Step::Read { ext, .. } => self.take(issue, ext.dev(), DeviceOp::Read, ext.first(), ext.pages()),
+            Step::Write { ext, .. } => self.take(issue, ext.dev(), DeviceOp::Write, ext.first(), ext.pages()),
+            Step::Trim { ext } => self.take(issue, ext.dev(), DeviceOp::Trim, ext.first(), ext.pages()),
+            Step::FlushDev { dev } => self.take(issue, dev, DeviceOp::Flush, 0, 0),
+            Step::NvPut { src, .. } => {
+                let time = if src == Buf::None { times.nv_note } else { times.nv_write };
+                self.take_nv(issue, time);
+            }
+            Step::NvFree { slots } => self.take_nv(issue, Nanos(times.nv_note.0 * slots.len() as u64)),
+            Step::Intent { rows, .. } => self.take_nv(issue, Nanos(times.nv_note.0 * rows.len() as u64)),
+            Step::Xor { pages, .. } | Step::Pq { pages, .. } | Step::Gf { pages, .. } => self.compute(issue, pages),
+            Step::Merge { .. } | Step::Slice { .. } => self.compute(issue, 1),
+            // The engine does these itself.
+            Step::Join | Step::Ack { .. } => {}
+        }
+    }
+
+    fn take(&mut self, issue: Issue, dev: Dev, op: DeviceOp, first: u64, pages: u16) {
+        let lane = &mut self.lanes[dev.index()];
+        if !lane.is_alive() {
+            lane.refuse();
+            self.engine.complete(self.now, issue, Outcome::Failed(dev));
+            return;
+        }
+        self.issued += 1;
+        let asked = Asked { issue, order: self.issued, op, first, pages: u32::from(pages) };
+        lane.take(self.now, asked, self.times.merge_pages);
+        self.touched |= 1 << dev.0;
+    }
+
+    fn take_nv(&mut self, issue: Issue, time: Nanos) {
+        if self.nvram.take(self.now, time, issue, Then::Done) {
+            self.engine.complete(self.now, issue, Outcome::Ok);
+        }
+    }
+
+    fn compute(&mut self, issue: Issue, pages: u16) {
+        let time = Nanos(self.times.compute.0 * u64::from(pages));
+        if self.processor.take(self.now, time, issue, Then::Done) {
+            self.engine.complete(self.now, issue, Outcome::Ok);
+        }
+    }
+}

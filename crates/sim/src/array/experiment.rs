@@ -1,0 +1,544 @@
+//! An experiment over arrays: controllers × cache sizes × orders of service over one trace, read once for all of them.
+
+use destage_plan::{Class, Dev, Nanos, Op, PageGeometry, Status};
+use destage_raid::Geometry;
+use destage_raid::array::{ParityMethod, Regime};
+use destage_trace::TraceError;
+
+use super::controllers::{ControllerKind, ControllerSpec, Served};
+use super::device::{Device, ModelCounts};
+use super::executor::Executor;
+use super::host::{ArrayHost, ArrayRun, Injection, InjectionKind, Job, Outcomes, Replacement};
+use super::lane::DeviceCounters;
+use super::result::{
+    ArrayResult, ArrayShape, ClaimResult, DegradedResult, DeviceResult, FailureResult, HostResponses, SeriesOverTime,
+    SeriesPoint,
+};
+use super::setup::{ArraySetup, DeviceSetup, Service, SetupError, Workshop, shape};
+use crate::disk::Scheduler;
+use crate::experiment::{HostModel, Input, Progress, Resources, SimError};
+use crate::feed::{Feed, Feeder, Ops, Speed, Volumes};
+use crate::measure::{Latency, Series};
+use crate::pass::{self, Consume, PassEnd};
+use crate::result::{ParamValue, Setting};
+use crate::space::{LbaOverflow, PageSpace};
+
+/// Everything that decides about the results of an experiment over an array.
+#[derive(Clone, Debug)]
+pub struct ArrayExperiment {
+    /// The trace as the user named it, for the results.
+    pub trace: String,
+    /// Page and block size.
+    pub geometry: PageGeometry,
+    /// The array.
+    pub array: ArraySetup,
+    /// The controllers.
+    pub policies: Vec<ControllerSpec>,
+    /// The cache sizes in bytes; none if no controller has a cache.
+    pub caches: Vec<u64>,
+    /// The members.
+    pub member: DeviceSetup,
+    /// The cache device.
+    pub cache_device: DeviceSetup,
+    /// Orders of service of the disks; of no meaning without disks.
+    pub schedulers: Vec<Scheduler>,
+    /// How the array is served.
+    pub service: Service,
+    /// What happens to devices, in any order.
+    pub injections: Vec<Injection>,
+    /// What becomes of addresses beyond the array.
+    pub lba_overflow: LbaOverflow,
+    /// Operations that take part.
+    pub ops: Ops,
+    /// Volumes that take part.
+    pub volumes: Volumes,
+    /// How much faster the trace is played.
+    pub speed: Speed,
+    /// At most so many requests are read.
+    pub limit: Option<u64>,
+    /// How requests arrive.
+    pub host: ArrayHost,
+    /// The settings as the user gave them, for the results.
+    pub settings: Vec<(String, String)>,
+}
+
+/// What an experiment brought.
+#[derive(Clone, Debug)]
+pub struct ArrayReport {
+    /// One per controller, cache size and order of service, the last in the inner loop.
+    pub results: Vec<ArrayResult>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// Requests read, for rates.
+    pub requests: u64,
+    /// Steps carried out by all runs, for rates.
+    pub steps: u64,
+}
+
+/// One run to be.
+#[derive(Clone, Copy)]
+struct Combination {
+    policy: ControllerSpec,
+    cache: Option<u64>,
+    scheduler: Option<Scheduler>,
+}
+
+/// A job and what its result needs beside what it finds.
+struct Planned {
+    combination: Combination,
+    job: Box<dyn Job>,
+}
+
+impl Consume for Planned {
+    fn feed(&mut self, feed: &Feed) {
+        self.job.feed(feed);
+    }
+}
+
+impl ArrayExperiment {
+    /// The runs, and whether every one of them can be.
+    fn combinations(&self, geometry: &Geometry) -> Result<Vec<Combination>, SetupError> {
+        let has_disks = |caches| {
+            let is_disk = |setup: &DeviceSetup| matches!(setup, DeviceSetup::Disk { .. });
+            is_disk(&self.member) || caches && is_disk(&self.cache_device)
+        };
+        if !self.caches.is_empty() && !self.policies.iter().any(|policy| policy.kind.info().caches) {
+            return Err(SetupError::UnusedCache { key: "cache" });
+        }
+        let page = self.geometry.page_bytes();
+        let mut all = Vec::new();
+        for &policy in &self.policies {
+            let info = policy.kind.info();
+            let caches: Vec<_> = if info.caches { self.caches.iter().copied().map(Some).collect() } else { vec![None] };
+            if caches.is_empty() {
+                return Err(SetupError::NoCache { policy: info.name });
+            }
+            for cache in caches {
+                if let Some(bytes) = cache {
+                    if bytes == 0 || !bytes.is_multiple_of(page) {
+                        return Err(SetupError::CachePages { bytes, page });
+                    }
+                    let device = Workshop::new(&self.cache_device, self.geometry, Scheduler::default())?;
+                    if let Some(most) = device.pages(page).filter(|&most| bytes / page > most) {
+                        let device = self.cache_device.word();
+                        return Err(SetupError::CacheSize { bytes, device, most: most * page });
+                    }
+                }
+                self.service.check(policy, geometry, cache.unwrap_or(0) / page)?;
+                let schedulers: Vec<_> = if has_disks(info.caches) {
+                    self.schedulers.iter().copied().map(Some).collect()
+                } else {
+                    vec![None]
+                };
+                all.extend(schedulers.into_iter().map(|scheduler| Combination { policy, cache, scheduler }));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The injections in order of time, if they can happen.
+    fn sorted_injections(&self) -> Result<Vec<Injection>, SetupError> {
+        let mut sorted = self.injections.clone();
+        sorted.sort_by_key(|injection| (injection.at, injection.kind == InjectionKind::Replace));
+        let mut failed = 0_u64;
+        let caches = self.policies.iter().all(|policy| policy.kind.info().caches);
+        for &Injection { at, dev, kind } in &sorted {
+            let key = match kind {
+                InjectionKind::Fail => "fail",
+                InjectionKind::Replace => "replace",
+            };
+            let is_cache = u32::from(dev.0) == self.array.members;
+            let device = if is_cache { "cache".into() } else { dev.0.to_string() };
+            let wrong = |why: String| Err(SetupError::Injection { key, device: device.clone(), time: at, why });
+            if u32::from(dev.0) > self.array.members {
+                return wrong(format!("the devices are 0 to {} and cache", self.array.members - 1));
+            }
+            if is_cache && !caches {
+                return wrong("not every policy has a cache".into());
+            }
+            let bit = 1 << dev.0;
+            match kind {
+                InjectionKind::Fail if failed & bit != 0 => {
+                    return wrong("it has failed before and was not replaced by then".into());
+                }
+                InjectionKind::Replace if failed & bit == 0 => {
+                    return wrong(
+                        "only a device that has failed by then can be replaced; give fail an earlier time".into(),
+                    );
+                }
+                InjectionKind::Fail => failed |= bit,
+                InjectionKind::Replace => failed &= !bit,
+            }
+        }
+        let repeated = sorted.windows(2).find(|pair| pair[0].at == pair[1].at && pair[0].dev == pair[1].dev);
+        if let Some([_, second]) = repeated {
+            return Err(SetupError::Injection {
+                key: "replace",
+                device: second.dev.0.to_string(),
+                time: second.at,
+                why: "give it a later time than the failure".into(),
+            });
+        }
+        Ok(sorted)
+    }
+
+    /// The array's geometry.
+    fn array_geometry(&self) -> Result<Geometry, SetupError> {
+        let page = self.geometry.page_bytes();
+        let member = Workshop::new(&self.member, self.geometry, Scheduler::default())?;
+        self.array.geometry(page, self.member.word(), member.pages(page))
+    }
+
+    /// Checks that the experiment can be run, and how many bytes a host sees.
+    pub fn check(&self) -> Result<u64, SimError> {
+        let geometry = self.array_geometry()?;
+        shape(&geometry, self.geometry.page_bytes())?;
+        self.combinations(&geometry)?;
+        self.sorted_injections()?;
+        Ok(geometry.data_pages() * self.geometry.page_bytes())
+    }
+
+    /// How many runs there will be, and how many bytes their devices take at a time; of an experiment that can be run.
+    pub fn weight(&self) -> Result<(usize, u64), SimError> {
+        let geometry = self.array_geometry()?;
+        let combinations = self.combinations(&geometry)?;
+        Ok((combinations.len(), self.memory_per_run()?))
+    }
+
+    fn memory_per_run(&self) -> Result<u64, SetupError> {
+        let member = Workshop::new(&self.member, self.geometry, Scheduler::default())?;
+        let mut bytes = member.memory_bytes().saturating_mul(u64::from(self.array.members));
+        if self.policies.iter().any(|policy| policy.kind.info().caches) {
+            let cache = Workshop::new(&self.cache_device, self.geometry, Scheduler::default())?;
+            let pages = self.caches.iter().max().copied().unwrap_or(0) / self.geometry.page_bytes();
+            // A frame and its entry in the map.
+            bytes = bytes.saturating_add(cache.memory_bytes()).saturating_add(pages.saturating_mul(64));
+        }
+        Ok(bytes)
+    }
+
+    /// Runs the experiment. `open` opens the trace anew for each pass; `progress` is called now and then.
+    pub fn run(
+        &self,
+        resources: Resources,
+        open: &mut dyn FnMut() -> Result<Input, TraceError>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<ArrayReport, SimError> {
+        let geometry = self.array_geometry()?;
+        let combinations = self.combinations(&geometry)?;
+        let injections = self.sorted_injections()?;
+        let per_run = self.memory_per_run()?.max(1);
+        if per_run > resources.memory_bytes {
+            return Err(SimError::Memory { needed: per_run, granted: resources.memory_bytes });
+        }
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(resources.threads)
+            .build()
+            .map_err(|error| SimError::Threads(error.to_string()))?;
+        let per_pass = (resources.memory_bytes / per_run).clamp(1, combinations.len().max(1) as u64) as usize;
+        let passes = combinations.len().div_ceil(per_pass) as u32;
+        let mut simulated = 0;
+        let mut report = ArrayReport { results: Vec::new(), warnings: Vec::new(), requests: 0, steps: 0 };
+        for (pass, group) in combinations.chunks(per_pass).enumerate() {
+            let planned = group.iter().map(|combination| self.plan(*combination, &geometry, &injections));
+            let mut jobs = planned.collect::<Result<Vec<_>, _>>()?;
+            let input = open()?;
+            let runs = jobs.len() as u32;
+            let before = simulated;
+            let mut report_progress = |share, requests: u64| {
+                simulated = before + requests * u64::from(runs);
+                progress(Progress { pass: (pass as u32, passes), share, requests, runs, simulated });
+            };
+            let space = PageSpace::bounded(self.geometry, geometry.data_pages() as u32, self.lba_overflow);
+            let feeder = Feeder::new(space, self.ops, self.volumes, self.speed).keep_heads();
+            let end = pass::run(&pool, &mut jobs, input, feeder, self.limit, &mut report_progress);
+            let end = end.map_err(|failure| failure.named(&self.trace))?;
+            report.requests += end.counts.read;
+            // Rebuilds may go on long after the trace.
+            let outcomes: Vec<_> = pool.install(|| {
+                use rayon::prelude::*;
+                jobs.par_iter_mut().with_max_len(1).map(|planned| planned.job.finish()).collect()
+            });
+            for (planned, outcomes) in jobs.iter().zip(outcomes) {
+                let result = self.result(planned.combination, &geometry, outcomes, &end)?;
+                let s = &result.steps;
+                report.steps += s.read + s.write + s.flush + s.trim + s.merge + s.slice + s.xor + s.pq + s.gf;
+                report.steps += s.nv_put + s.nv_free + s.intent + s.join + s.ack;
+                report.results.push(result);
+            }
+            if pass == 0 {
+                report.warnings = end.warnings(self.lba_overflow);
+            }
+        }
+        Ok(report)
+    }
+
+    fn plan(
+        &self,
+        combination: Combination,
+        geometry: &Geometry,
+        injections: &[Injection],
+    ) -> Result<Planned, SetupError> {
+        let page = self.geometry.page_bytes();
+        let Combination { policy, cache, scheduler } = combination;
+        let scheduler = scheduler.unwrap_or_default();
+        let cache_pages = cache.unwrap_or(0) / page;
+        let mut member = Workshop::new(&self.member, self.geometry, scheduler)?;
+        member.prepare();
+        let members = u32::from(geometry.members());
+        let member_pages = geometry.member_pages();
+        let mut devices: Vec<_> =
+            (0..members).map(|index| member.make(index, members, member_pages, page, false)).collect();
+        let cache_device = match cache {
+            Some(_) => {
+                let mut workshop = Workshop::new(&self.cache_device, self.geometry, scheduler)?;
+                workshop.prepare();
+                devices.push(workshop.make(0, 1, cache_pages, page, false));
+                Some(workshop)
+            }
+            None => None,
+        };
+        let replacement: Replacement = Box::new(move |dev: Dev| match &cache_device {
+            Some(cache) if u32::from(dev.0) == members => cache.make(0, 1, cache_pages, page, true),
+            _ => member.make(dev.0.into(), members, member_pages, page, true),
+        });
+        let job = match policy.kind {
+            ControllerKind::None => {
+                self.job(self.service.none(geometry.clone())?, geometry, devices, injections, replacement)?
+            }
+            ControllerKind::WriteThrough => {
+                let controller = self.service.write_through(geometry.clone(), cache_pages, policy.ways)?;
+                self.job(controller, geometry, devices, injections, replacement)?
+            }
+        };
+        Ok(Planned { combination, job })
+    }
+
+    fn job<C: Served + 'static>(
+        &self,
+        controller: C,
+        geometry: &Geometry,
+        devices: Vec<Device>,
+        injections: &[Injection],
+        replacement: Replacement,
+    ) -> Result<Box<dyn Job>, SetupError> {
+        let page = self.geometry.page_bytes();
+        let shape = shape(geometry, page)?;
+        let executor = Executor::new(controller, shape, self.service.depth, devices, self.service.times);
+        debug_assert_eq!(executor.status(), Status::Ready, "a fresh array has nothing to recover");
+        Ok(Box::new(ArrayRun::new(executor, self.host, page, injections.to_vec(), replacement)))
+    }
+
+    fn result(
+        &self,
+        combination: Combination,
+        geometry: &Geometry,
+        outcomes: Outcomes,
+        end: &PassEnd,
+    ) -> Result<ArrayResult, SimError> {
+        let Combination { policy, cache, scheduler } = combination;
+        if outcomes.stalled > 0 {
+            let policy = policy.kind.info().name;
+            return Err(SetupError::Stalled { policy, outstanding: outcomes.stalled }.into());
+        }
+        if !outcomes.measured {
+            return Err(SimError::Warmup { requests: end.counts.read });
+        }
+        let page = self.geometry.page_bytes();
+        let served = outcomes.served.since(outcomes.start);
+        let simulated = outcomes.end.since(outcomes.start);
+        let per_second = |n: u64| (served > Nanos::ZERO).then(|| n as f64 / (served.0 as f64 / 1e9));
+        let counters = outcomes.counters;
+        let traffic = outcomes.after.traffic.since(&outcomes.before.traffic);
+        let caching = outcomes.after.cache.zip(outcomes.before.cache).map(|(after, before)| after.since(&before));
+        let hit_ratio = caching.as_ref().and_then(|cache| {
+            let hits = cache.read_hits + cache.write_hits;
+            let all = hits + cache.read_misses + cache.write_misses;
+            (all > 0).then(|| hits as f64 / all as f64)
+        });
+        let start_state = match (&self.member, cache, &self.cache_device) {
+            (DeviceSetup::Ssd { start, .. }, _, _) | (_, Some(_), DeviceSetup::Ssd { start, .. }) => start.to_string(),
+            _ => "none".into(),
+        };
+        Ok(ArrayResult {
+            policy: policy.kind.info().name,
+            params: policy.params().into_iter().map(|(name, value)| ParamValue { name, value }).collect(),
+            cache_bytes: cache,
+            scheduler: scheduler.map(Scheduler::name),
+            page_bytes: page,
+            array: ArrayShape {
+                level: geometry.level().name().into(),
+                layout: geometry.layout().map(|layout| layout.name().into()),
+                members: geometry.members().into(),
+                chunk_bytes: u64::from(geometry.chunk_pages()) * page,
+                member_bytes: geometry.member_pages() * page,
+                capacity_bytes: geometry.data_pages() * page,
+                parity: parity_word(self.service.parity).into(),
+                regime: regime_word(self.service.regime).into(),
+            },
+            device: self.member.word(),
+            cache_device: cache.map(|_| self.cache_device.word()),
+            start_state,
+            host: match self.host.host {
+                HostModel::Open => "open".into(),
+                HostModel::Closed { depth } => format!("closed:{depth}"),
+            },
+            settings: Setting::all(&self.settings),
+            input: end.input(&self.trace),
+            warmup_requests: outcomes.warmup_requests,
+            served_time: served.0,
+            simulated_time: simulated.0,
+            requests_per_second: per_second(counters.requests),
+            host_bytes_per_second: per_second(counters.host_bytes_read + counters.host_bytes_written),
+            mean_outstanding: mean(outcomes.area(), simulated),
+            response: outcomes.saturated.is_none().then(|| responses(&outcomes.responses)),
+            traffic,
+            hit_ratio,
+            cache: caching,
+            steps: outcomes.after.steps.since(&outcomes.before.steps),
+            nvram: outcomes.after.nvram.since(&outcomes.before.nvram),
+            open_rows: outcomes.open_rows,
+            claims: claims(&outcomes),
+            devices: self.devices(&outcomes, geometry, simulated),
+            degraded: degraded(&outcomes, geometry),
+            series: series(&outcomes.series, outcomes.start),
+            counters,
+            saturated: outcomes.saturated,
+        })
+    }
+
+    fn devices(&self, outcomes: &Outcomes, geometry: &Geometry, simulated: Nanos) -> Vec<DeviceResult> {
+        let pairs = outcomes.after.devices.iter().zip(&outcomes.before.devices);
+        let all = pairs.enumerate().map(|(index, (after, before))| {
+            let setup = if index < usize::from(geometry.members()) { &self.member } else { &self.cache_device };
+            let (is_disk, is_ssd) =
+                (matches!(setup, DeviceSetup::Disk { .. }), matches!(setup, DeviceSetup::Ssd { .. }));
+            let counters: DeviceCounters = after.0.since(&before.0);
+            let model = model_since(&after.1, &before.1);
+            let units = outcomes.units[index];
+            DeviceResult {
+                device: device_name(index, geometry),
+                model: setup.word(),
+                counters,
+                busy_time: model.busy.0,
+                busy_share: (simulated > Nanos::ZERO)
+                    .then(|| model.busy.0 as f64 / (simulated.0 as f64 * f64::from(units))),
+                mean_queue: mean(after.2 - before.2, simulated),
+                longest_queue: outcomes.longest_queues[index],
+                mean_residence: (counters.commands > 0)
+                    .then(|| counters.residence_time as f64 / counters.commands as f64),
+                seeks: is_disk.then_some(model.seeks),
+                seek_time: is_disk.then_some(model.seek.0),
+                rotation_time: is_disk.then_some(model.rotation.0),
+                transfer_time: is_disk.then_some(model.transfer.0),
+                flash_writes: is_ssd.then_some(model.flash_writes),
+                erases: is_ssd.then_some(model.erases),
+                gc_time: is_ssd.then_some(model.gc_time.0),
+            }
+        });
+        all.collect()
+    }
+}
+
+/// The word on the command line.
+pub(crate) const fn parity_word(parity: ParityMethod) -> &'static str {
+    match parity {
+        ParityMethod::Min => "min",
+        ParityMethod::Rmw => "rmw",
+        ParityMethod::Rcw => "rcw",
+        ParityMethod::Disksim => "disksim",
+    }
+}
+
+/// The word on the command line.
+pub(crate) const fn regime_word(regime: Regime) -> &'static str {
+    match regime {
+        Regime::Flush => "flush",
+        Regime::EveryWrite => "every-write",
+    }
+}
+
+fn device_name(index: usize, geometry: &Geometry) -> String {
+    if index < usize::from(geometry.members()) { index.to_string() } else { "cache".into() }
+}
+
+fn mean(area: u128, time: Nanos) -> Option<f64> {
+    (time > Nanos::ZERO).then(|| area as f64 / time.0 as f64)
+}
+
+fn model_since(after: &ModelCounts, before: &ModelCounts) -> ModelCounts {
+    ModelCounts {
+        busy: after.busy.since(before.busy),
+        seeks: after.seeks - before.seeks,
+        seek: after.seek.since(before.seek),
+        rotation: after.rotation.since(before.rotation),
+        transfer: after.transfer.since(before.transfer),
+        flash_writes: after.flash_writes - before.flash_writes,
+        erases: after.erases - before.erases,
+        gc_time: after.gc_time.since(before.gc_time),
+    }
+}
+
+fn responses(by_op: &[Latency; 4]) -> HostResponses {
+    let of = |op: Op| &by_op[op as usize];
+    let mut all = of(Op::Read).clone();
+    all.add(of(Op::Write));
+    HostResponses {
+        all: all.summary(),
+        read: of(Op::Read).summary(),
+        write: of(Op::Write).summary(),
+        flush: of(Op::Flush).summary(),
+        discard: of(Op::Discard).summary(),
+    }
+}
+
+fn claims(outcomes: &Outcomes) -> Vec<ClaimResult> {
+    let all = Class::ALL.iter().zip(outcomes.after.waits.iter().zip(&outcomes.before.waits));
+    let result =
+        |(class, (after, before)): (&Class, (&destage_plan::ClaimWait, &destage_plan::ClaimWait))| ClaimResult {
+            class: class.word(),
+            claims: after.claims - before.claims,
+            waited: after.waited - before.waited,
+            wait_time: after.total.since(before.total).0,
+            longest_wait: after.max.0,
+        };
+    all.map(result).collect()
+}
+
+fn degraded(outcomes: &Outcomes, geometry: &Geometry) -> Option<DegradedResult> {
+    if outcomes.failures.is_empty() {
+        return None;
+    }
+    let [healthy, degraded, rebuilding] = &outcomes.phases;
+    let summary = |latency: &Latency| latency.summary().filter(|_| outcomes.saturated.is_none());
+    let failures = outcomes.failures.iter().map(|failure| FailureResult {
+        device: device_name(failure.dev.index(), geometry),
+        failed_at: failure.failed.0,
+        replaced_at: failure.replaced.map(|at| at.0),
+        rebuilt_at: failure.rebuilt.map(|at| at.0),
+        rebuild_time: failure.rebuilt.zip(failure.replaced).map(|(rebuilt, replaced)| rebuilt.since(replaced).0),
+    });
+    Some(DegradedResult {
+        degraded_time: outcomes.degraded_time.0,
+        rebuild_time: outcomes.rebuild_time.0,
+        healthy: summary(healthy),
+        degraded: summary(degraded),
+        rebuilding: summary(rebuilding),
+        failures: failures.collect(),
+    })
+}
+
+fn series(series: &Series, start: Nanos) -> SeriesOverTime {
+    let bins = series.bins().iter().map(|bin| SeriesPoint {
+        requests: bin.requests,
+        host_bytes_read: bin.host_bytes_read,
+        host_bytes_written: bin.host_bytes_written,
+        read_response_sum: bin.read_response_sum,
+        read_response_max: bin.read_response_max,
+        write_response_sum: bin.write_response_sum,
+        write_response_max: bin.write_response_max,
+        backlog_sum: bin.backlog_sum,
+        backlog_min: bin.backlog_min,
+    });
+    SeriesOverTime { start: start.0, width: series.width().0, bins: bins.collect() }
+}

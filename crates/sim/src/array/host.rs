@@ -1,0 +1,587 @@
+//! One run: a host that plays requests against an [`Executor`], and what it measures.
+
+use std::collections::VecDeque;
+
+use destage_plan::{ClaimWait, Class, Dev, HostOp, HostRequest, Nanos, Notice, Op, SECTOR_BYTES};
+
+use super::controllers::Served;
+use super::device::{Device, ModelCounts};
+use super::executor::{Executor, NextEvent};
+use super::lane::DeviceCounters;
+use super::result::{ArrayTraffic, CacheTraffic, HostCounters, NvramTraffic, StepCounts};
+use crate::experiment::{HostModel, Subpage, TrimMode, Warmup};
+use crate::feed::{Feed, FeedRequest};
+use crate::measure::{Latency, Saturation, Series, growing};
+use crate::space::Run;
+
+/// How requests reach the array and what of them is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArrayHost {
+    /// Arrivals.
+    pub host: HostModel,
+    /// Discards.
+    pub trim: TrimMode,
+    /// Writes of a part of a page: whole pages, or only their sectors.
+    pub subpage: Subpage,
+    /// What is not measured.
+    pub warmup: Warmup,
+    /// Outstanding requests at which an open-loop run is saturated. From then on requests wait with the host until
+    /// fewer are outstanding, so that memory does not grow.
+    pub max_backlog: u64,
+}
+
+/// What happens to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InjectionKind {
+    /// It fails.
+    Fail,
+    /// Another takes its place.
+    Replace,
+}
+
+/// Something that happens to a device at a time. Of events at the same time it comes after completions and before
+/// timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Injection {
+    /// When.
+    pub at: Nanos,
+    /// To which device.
+    pub dev: Dev,
+    /// What.
+    pub kind: InjectionKind,
+}
+
+/// What a run counted up to a moment.
+#[derive(Clone)]
+pub(super) struct Totals {
+    pub(super) traffic: ArrayTraffic,
+    pub(super) cache: Option<CacheTraffic>,
+    pub(super) steps: StepCounts,
+    pub(super) nvram: NvramTraffic,
+    pub(super) waits: [ClaimWait; Class::ALL.len()],
+    pub(super) devices: Vec<(DeviceCounters, ModelCounts, u128)>,
+    /// ∫ outstanding requests dt.
+    area: u128,
+}
+
+/// A device that failed, and what followed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failure {
+    pub(super) dev: Dev,
+    pub(super) failed: Nanos,
+    pub(super) replaced: Option<Nanos>,
+    pub(super) rebuilt: Option<Nanos>,
+}
+
+/// What a run found, before it is written down.
+pub(super) struct Outcomes {
+    pub(super) counters: HostCounters,
+    pub(super) warmup_requests: u64,
+    pub(super) measured: bool,
+    /// Requests that are never answered.
+    pub(super) stalled: u64,
+    pub(super) start: Nanos,
+    pub(super) served: Nanos,
+    pub(super) end: Nanos,
+    pub(super) saturated: Option<Saturation>,
+    /// By [`Op`].
+    pub(super) responses: [Latency; 4],
+    /// By [`Phase`].
+    pub(super) phases: [Latency; 3],
+    pub(super) degraded_time: Nanos,
+    pub(super) rebuild_time: Nanos,
+    pub(super) failures: Vec<Failure>,
+    pub(super) series: Series,
+    /// Before the measured part, and at the end.
+    pub(super) before: Totals,
+    pub(super) after: Totals,
+    pub(super) longest_queues: Vec<u64>,
+    pub(super) units: Vec<u32>,
+    pub(super) open_rows: u64,
+}
+
+impl Outcomes {
+    /// ∫ outstanding requests dt over the measured part.
+    pub(super) fn area(&self) -> u128 {
+        self.after.area - self.before.area
+    }
+}
+
+/// A run whose controller is no longer visible.
+pub(super) trait Job: Send {
+    /// Simulates a batch.
+    fn feed(&mut self, feed: &Feed);
+    /// Lets everything end that is under way, and reports.
+    fn finish(&mut self) -> Outcomes;
+}
+
+/// In what state the array was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Healthy,
+    Degraded,
+    Rebuilding,
+}
+
+/// A request that is outstanding.
+#[derive(Clone, Copy)]
+struct Slot {
+    arrival: Nanos,
+    op: Op,
+    phase: Phase,
+    measured: bool,
+    ok: bool,
+    /// Parts without an answer: a request that wraps at the array's end has two.
+    parts: u32,
+}
+
+/// Makes the device that replaces another.
+pub(super) type Replacement = Box<dyn Fn(Dev) -> Device + Send>;
+
+/// A run in progress.
+pub(super) struct ArrayRun<C> {
+    executor: Executor<C>,
+    config: ArrayHost,
+    page_bytes: u64,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    outstanding: u64,
+    area: u128,
+    changed: Nanos,
+    injections: VecDeque<Injection>,
+    replacement: Replacement,
+    failures: Vec<Failure>,
+    phase: Phase,
+    phase_since: Nanos,
+    degraded_time: Nanos,
+    rebuild_time: Nanos,
+    fed: u64,
+    warmup_requests: u64,
+    measuring: bool,
+    start: Nanos,
+    served: Nanos,
+    exceeded_at: Option<Nanos>,
+    stalled: bool,
+    counters: HostCounters,
+    responses: [Latency; 4],
+    phases: [Latency; 3],
+    series: Series,
+    before: Totals,
+    parts: Vec<Run>,
+}
+
+impl<C: Served> ArrayRun<C> {
+    /// A run; the injections are in order of time.
+    pub(super) fn new(
+        executor: Executor<C>,
+        config: ArrayHost,
+        page_bytes: u64,
+        injections: Vec<Injection>,
+        replacement: Replacement,
+    ) -> Self {
+        let before = totals(&executor, 0);
+        Self {
+            executor,
+            config,
+            page_bytes,
+            slots: Vec::new(),
+            free: Vec::new(),
+            outstanding: 0,
+            area: 0,
+            changed: Nanos::ZERO,
+            injections: injections.into(),
+            replacement,
+            failures: Vec::new(),
+            phase: Phase::Healthy,
+            phase_since: Nanos::ZERO,
+            degraded_time: Nanos::ZERO,
+            rebuild_time: Nanos::ZERO,
+            fed: 0,
+            warmup_requests: 0,
+            measuring: false,
+            start: Nanos::ZERO,
+            served: Nanos::ZERO,
+            exceeded_at: None,
+            stalled: false,
+            counters: HostCounters::default(),
+            responses: Default::default(),
+            phases: Default::default(),
+            series: Series::new(Nanos::ZERO),
+            before,
+            parts: Vec::new(),
+        }
+    }
+
+    /// Lets the next event happen, if there is one until `until`; whether there was.
+    fn event(&mut self, until: Nanos) -> bool {
+        let injection = self.injections.front().copied().filter(|injection| injection.at <= until);
+        let next = self.executor.next_event().filter(|(at, _)| *at <= until);
+        let injected = match (injection, next) {
+            (None, None) => return false,
+            (Some(injection), Some((at, NextEvent::Completion))) => injection.at < at,
+            (Some(injection), Some((at, NextEvent::Timer))) => injection.at <= at,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+        };
+        if injected {
+            self.inject();
+        } else {
+            self.executor.step();
+        }
+        self.take_notices();
+        if !self.failures.is_empty() {
+            self.take_phase();
+        }
+        true
+    }
+
+    fn inject(&mut self) {
+        let Some(Injection { at, dev, kind }) = self.injections.pop_front() else { return };
+        // A held-back host may have let the time pass.
+        let at = at.max(self.executor.now());
+        match kind {
+            InjectionKind::Fail => {
+                self.executor.fail(at, dev);
+                self.failures.push(Failure { dev, failed: at, replaced: None, rebuilt: None });
+            }
+            InjectionKind::Replace => {
+                self.executor.replace(at, dev, (self.replacement)(dev));
+                if let Some(failure) = self.failures.iter_mut().rfind(|failure| failure.dev == dev) {
+                    failure.replaced = Some(at);
+                }
+            }
+        }
+    }
+
+    /// Sees in what state the array is now.
+    fn take_phase(&mut self) {
+        let array = self.executor.controller().array();
+        let lost = array.degraded();
+        let members = array.config().geometry.members();
+        let phase = match () {
+            () if lost == 0 => Phase::Healthy,
+            () if array.is_rebuilding() => Phase::Rebuilding,
+            () => Phase::Degraded,
+        };
+        let now = self.executor.now();
+        for failure in &mut self.failures {
+            let whole = failure.dev.0 < members && lost >> failure.dev.0 & 1 == 0;
+            if whole && failure.replaced.is_some() && failure.rebuilt.is_none() {
+                failure.rebuilt = Some(now);
+            }
+        }
+        if phase != self.phase {
+            self.credit_phase(now);
+            self.phase = phase;
+        }
+    }
+
+    /// Counts the time of the present state up to now.
+    fn credit_phase(&mut self, now: Nanos) {
+        let time = now.since(self.phase_since);
+        self.phase_since = now;
+        if self.phase != Phase::Healthy {
+            self.degraded_time += time;
+        }
+        if self.phase == Phase::Rebuilding {
+            self.rebuild_time += time;
+        }
+    }
+
+    fn take_notices(&mut self) {
+        while let Some(notice) = self.executor.next_notice() {
+            let Notice::Acked { tag, ok } = notice else { continue };
+            let slot = &mut self.slots[tag as usize];
+            slot.parts -= 1;
+            slot.ok &= ok;
+            if slot.parts == 0 {
+                let slot = *slot;
+                self.free.push(tag as u32);
+                self.answer(slot);
+            }
+        }
+    }
+
+    /// A request is answered now.
+    fn answer(&mut self, slot: Slot) {
+        let now = self.executor.now();
+        self.count_outstanding(now);
+        self.outstanding -= 1;
+        if !slot.measured {
+            return;
+        }
+        self.served = self.served.max(now);
+        self.counters.failed_requests += u64::from(!slot.ok);
+        let time = now.since(slot.arrival);
+        self.responses[slot.op as usize].record(time);
+        if matches!(slot.op, Op::Read | Op::Write) {
+            self.phases[slot.phase as usize].record(time);
+            self.series.at(slot.arrival).response(slot.op == Op::Write, time);
+        }
+    }
+
+    fn count_outstanding(&mut self, now: Nanos) {
+        self.area += u128::from(self.outstanding) * u128::from(now.since(self.changed).0);
+        self.changed = now;
+    }
+
+    /// Lets events happen until fewer than `limit` requests are outstanding.
+    fn wait_below(&mut self, limit: u64) {
+        while self.outstanding >= limit {
+            if !self.event(Nanos(u64::MAX)) {
+                self.stalled = true;
+                return;
+            }
+        }
+    }
+
+    /// At the first measured request: what was counted so far does not count.
+    fn end_warmup_if_due(&mut self, request: &FeedRequest) {
+        let due = match self.config.warmup {
+            Warmup::None => true,
+            Warmup::Requests(requests) => self.fed >= requests,
+            Warmup::Time(time) => request.time >= time,
+        };
+        if self.measuring || !due {
+            return;
+        }
+        let now = self.executor.now();
+        self.measuring = true;
+        self.warmup_requests = self.fed;
+        self.exceeded_at = None;
+        self.start = now;
+        self.served = now;
+        self.credit_phase(now);
+        (self.degraded_time, self.rebuild_time) = (Nanos::ZERO, Nanos::ZERO);
+        self.series = Series::new(now);
+        self.count_outstanding(now);
+        self.before = totals(&self.executor, self.area);
+        self.executor.restart_longest_queues();
+    }
+
+    fn request(&mut self, request: &FeedRequest, runs: &[Run], head: u32) {
+        if self.stalled {
+            return;
+        }
+        let now = match self.config.host {
+            HostModel::Open => {
+                while self.event(request.time) {}
+                if self.outstanding >= self.config.max_backlog {
+                    self.exceeded_at.get_or_insert(request.time);
+                    self.wait_below(self.config.max_backlog);
+                }
+                request.time.max(self.executor.now())
+            }
+            HostModel::Closed { depth } => {
+                self.wait_below(u64::from(depth));
+                self.executor.now()
+            }
+        };
+        if self.stalled {
+            return;
+        }
+        // Nothing is due before: the time may go on to the arrival.
+        self.executor.wait_until(now);
+        self.end_warmup_if_due(request);
+        self.fed += 1;
+        self.count(request);
+        if self.measuring {
+            let bin = self.series.at(now);
+            bin.arrival(self.outstanding);
+            match request.op {
+                Op::Read => bin.host_bytes_read += request.bytes,
+                Op::Write => bin.host_bytes_written += request.bytes,
+                Op::Flush | Op::Discard => {}
+            }
+        }
+        self.count_outstanding(now);
+        self.outstanding += 1;
+        self.submit(now, request, runs, head);
+        self.take_notices();
+    }
+
+    fn count(&mut self, request: &FeedRequest) {
+        if !self.measuring {
+            return;
+        }
+        let c = &mut self.counters;
+        c.requests += 1;
+        match request.op {
+            Op::Read => {
+                c.read_requests += 1;
+                c.host_bytes_read += request.bytes;
+                c.zero_length_requests += u64::from(request.bytes == 0);
+            }
+            Op::Write => {
+                c.write_requests += 1;
+                c.host_bytes_written += request.bytes;
+                c.zero_length_requests += u64::from(request.bytes == 0);
+            }
+            Op::Flush => c.flush_requests += 1,
+            Op::Discard => c.discard_requests += 1,
+        }
+    }
+
+    /// Gives the request's parts to the array.
+    fn submit(&mut self, now: Nanos, request: &FeedRequest, runs: &[Run], head: u32) {
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.clear();
+        if request.op != Op::Discard || self.config.trim == TrimMode::Honour {
+            for run in runs {
+                match parts.last_mut() {
+                    Some(last) if last.page + last.pages == run.page => last.pages += run.pages,
+                    _ => parts.push(*run),
+                }
+            }
+        }
+        let flush = request.op == Op::Flush;
+        let count = if flush { 1 } else { parts.len() as u32 };
+        let slot =
+            Slot { arrival: now, op: request.op, phase: self.phase, measured: self.measuring, ok: true, parts: count };
+        if count == 0 {
+            self.parts = parts;
+            return self.answer(slot);
+        }
+        let tag = if let Some(tag) = self.free.pop() {
+            self.slots[tag as usize] = slot;
+            tag
+        } else {
+            self.slots.push(slot);
+            self.slots.len() as u32 - 1
+        };
+        let mut host = HostRequest {
+            tag: u64::from(tag),
+            op: match request.op {
+                Op::Read => HostOp::Read,
+                Op::Write => HostOp::Write,
+                Op::Flush => HostOp::Flush,
+                Op::Discard => HostOp::Discard,
+            },
+            offset: 0,
+            len: 0,
+            fua: request.fua,
+        };
+        if flush {
+            self.executor.submit(now, host).expect("a flush has no range");
+        }
+        // Only sectors that a write names are written; reads and promoted writes take whole pages.
+        let exact = request.op == Op::Write && self.config.subpage == Subpage::Rmw;
+        let last = parts.len().saturating_sub(1);
+        for (i, part) in parts.iter().enumerate() {
+            let mut from = u64::from(part.page) * self.page_bytes;
+            let mut to = from + u64::from(part.pages) * self.page_bytes;
+            if exact && i == 0 {
+                from += u64::from(head) / SECTOR_BYTES * SECTOR_BYTES;
+            }
+            if exact && i == last {
+                let tail = (u64::from(head) + request.bytes) % self.page_bytes;
+                if tail > 0 {
+                    to = to - self.page_bytes + tail.next_multiple_of(SECTOR_BYTES);
+                }
+            }
+            (host.offset, host.len) = (from, to - from);
+            self.executor.submit(now, host).expect("the page space is as large as the array");
+        }
+        self.parts = parts;
+    }
+}
+
+fn totals<C: Served>(executor: &Executor<C>, area: u128) -> Totals {
+    let controller = executor.controller();
+    let stats = controller.array().stats();
+    let out = executor.engine().out();
+    let (nvram_busy, compute_busy) = executor.busy();
+    Totals {
+        traffic: ArrayTraffic {
+            data_reads: stats.data_reads,
+            data_writes: stats.data_writes,
+            parity_reads: stats.parity_reads,
+            parity_writes: stats.parity_writes,
+            full_writes: stats.full_writes,
+            rmw_writes: stats.rmw_writes,
+            rcw_writes: stats.rcw_writes,
+            degraded_writes: stats.degraded_writes,
+            flushes: stats.flushes,
+            recovered_rows: stats.recovered_rows,
+            rebuilt_rows: stats.rebuilt_rows,
+        },
+        cache: controller.cache().map(|cache| CacheTraffic {
+            read_hits: cache.read_hits,
+            read_misses: cache.read_misses,
+            write_hits: cache.write_hits,
+            write_misses: cache.write_misses,
+            read_fills: cache.read_fills,
+            write_fills: cache.write_fills,
+        }),
+        steps: StepCounts::of(out.counts()),
+        nvram: NvramTraffic { nvram_busy: nvram_busy.0, compute_busy: compute_busy.0 },
+        waits: *out.waits(),
+        devices: (0..executor.devices() as u8)
+            .map(|dev| {
+                let dev = Dev(dev);
+                (*executor.device_counters(dev), executor.model_counts(dev), executor.queue_area(dev))
+            })
+            .collect(),
+        area,
+    }
+}
+
+impl<C: Served> Job for ArrayRun<C> {
+    fn feed(&mut self, feed: &Feed) {
+        let mut runs_begin = 0;
+        for (request, head) in feed.requests.iter().zip(&feed.heads) {
+            let runs = &feed.runs[runs_begin..request.runs_end as usize];
+            runs_begin = request.runs_end as usize;
+            self.request(request, runs, *head);
+        }
+    }
+
+    fn finish(&mut self) -> Outcomes {
+        // Timers alone keep nothing going; a rebuild or a failure to come does.
+        while self.outstanding > 0
+            || self.executor.is_busy()
+            || !self.injections.is_empty()
+            || self.executor.controller().array().is_rebuilding()
+        {
+            if !self.event(Nanos(u64::MAX)) {
+                break;
+            }
+        }
+        let end = self.executor.now();
+        self.credit_phase(end);
+        self.count_outstanding(end);
+        let saturated = match self.exceeded_at {
+            Some(at) => Some(Saturation::Backlog { max_backlog: self.config.max_backlog, at: at.0 }),
+            None if self.config.host == HostModel::Open => {
+                growing(self.series.bins()).map(|backlog| Saturation::Growing { backlog })
+            }
+            None => None,
+        };
+        if saturated.is_some() {
+            self.series.forget_responses();
+        }
+        let devices = (0..self.executor.devices() as u8).map(Dev);
+        Outcomes {
+            counters: self.counters,
+            warmup_requests: self.warmup_requests,
+            measured: self.measuring || self.fed == 0,
+            stalled: self.outstanding,
+            start: self.start,
+            served: self.served,
+            end,
+            saturated,
+            responses: std::mem::take(&mut self.responses),
+            phases: std::mem::take(&mut self.phases),
+            degraded_time: self.degraded_time,
+            rebuild_time: self.rebuild_time,
+            failures: std::mem::take(&mut self.failures),
+            series: self.series.clone(),
+            before: self.before.clone(),
+            after: totals(&self.executor, self.area),
+            longest_queues: devices.clone().map(|dev| self.executor.longest_queue(dev)).collect(),
+            units: devices.map(|dev| self.executor.device(dev).units()).collect(),
+            open_rows: self.executor.controller().array().open_rows() as u64,
+        }
+    }
+}

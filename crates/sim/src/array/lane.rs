@@ -1,0 +1,226 @@
+//! A device with what is under way on it: which steps wait for which command, and how long the queue is.
+
+use destage_plan::{Issue, Nanos};
+
+use super::counters::counters;
+use super::device::{Device, DeviceOp, ModelCounts};
+use crate::measure::record;
+
+counters! {
+    /// Work of one device. What it did counts when it is done.
+    pub struct DeviceCounters {
+        commands ["1"] "commands completed; one may carry out several steps",
+        reads ["1"] "read commands",
+        writes ["1"] "write commands",
+        flushes ["1"] "flush commands",
+        trims ["1"] "trim commands",
+        pages_read ["1"] "pages read",
+        pages_written ["1"] "pages written",
+        pages_trimmed ["1"] "pages trimmed",
+        failed_steps ["1"] "steps that the device did not do because it had failed",
+        residence_time ["ns"] "time from submission to completion, summed over the commands",
+    }
+}
+
+const END: u32 = u32::MAX;
+
+/// A step that a command carries out. Those of one command are linked, the command's tag is the place of the first.
+#[derive(Clone, Copy)]
+struct Waiting {
+    issue: Issue,
+    submitted: Nanos,
+    op: DeviceOp,
+    pages: u32,
+    next: u32,
+    /// The order of issue; 0 where the place is free.
+    order: u64,
+}
+
+/// A step for a device.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) issue: Issue,
+    /// The order of issue, from 1.
+    pub(super) order: u64,
+    pub(super) op: DeviceOp,
+    pub(super) first: u64,
+    pub(super) pages: u32,
+}
+
+/// A command of which the device does not know yet.
+#[derive(Clone, Copy)]
+struct Plugged {
+    op: DeviceOp,
+    first: u64,
+    pages: u32,
+    head: u32,
+    tail: u32,
+}
+
+/// One of the executor's devices.
+pub(super) struct Lane {
+    device: Device,
+    alive: bool,
+    waiting: Vec<Waiting>,
+    free: Vec<u32>,
+    plugged: Vec<Plugged>,
+    counters: DeviceCounters,
+    /// Of devices that stood here before.
+    retired: ModelCounts,
+    outstanding: u64,
+    most_outstanding: u64,
+    /// ∫ outstanding dt, up to `changed`.
+    area: u128,
+    changed: Nanos,
+}
+
+impl Lane {
+    pub(super) fn new(device: Device) -> Self {
+        Self {
+            device,
+            alive: true,
+            waiting: Vec::new(),
+            free: Vec::new(),
+            plugged: Vec::new(),
+            counters: DeviceCounters::default(),
+            retired: ModelCounts::default(),
+            outstanding: 0,
+            most_outstanding: 0,
+            area: 0,
+            changed: Nanos::ZERO,
+        }
+    }
+
+    pub(super) const fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) const fn is_alive(&self) -> bool {
+        self.alive
+    }
+
+    pub(super) const fn counters(&self) -> &DeviceCounters {
+        &self.counters
+    }
+
+    pub(super) fn model(&self) -> ModelCounts {
+        self.retired.plus(&self.device.counts())
+    }
+
+    /// ∫ commands outstanding dt since the beginning.
+    pub(super) fn area(&self, now: Nanos) -> u128 {
+        self.area + u128::from(self.outstanding) * u128::from(now.since(self.changed).0)
+    }
+
+    pub(super) const fn most_outstanding(&self) -> u64 {
+        self.most_outstanding
+    }
+
+    /// Forgets how long the longest queue was, but for what is outstanding now.
+    pub(super) fn restart_most(&mut self) {
+        self.most_outstanding = self.outstanding;
+    }
+
+    /// Takes a step. The device hears of it with [`unplug`](Self::unplug): until then it is joined with a neighbour as
+    /// long as both together have at most `merge` pages.
+    pub(super) fn take(&mut self, now: Nanos, asked: Asked, merge: u32) {
+        let Asked { issue, order, op, first, pages } = asked;
+        let waiting = Waiting { issue, submitted: now, op, pages, next: END, order };
+        let place = if let Some(place) = self.free.pop() {
+            self.waiting[place as usize] = waiting;
+            place
+        } else {
+            self.waiting.push(waiting);
+            self.waiting.len() as u32 - 1
+        };
+        if let Some(last) = self.plugged.last_mut()
+            && op != DeviceOp::Flush
+            && last.op == op
+            && last.first + u64::from(last.pages) == first
+            && last.pages.saturating_add(pages) <= merge
+        {
+            self.waiting[last.tail as usize].next = place;
+            last.tail = place;
+            last.pages += pages;
+        } else {
+            self.plugged.push(Plugged { op, first, pages, head: place, tail: place });
+        }
+    }
+
+    /// Hands over what was taken.
+    pub(super) fn unplug(&mut self, now: Nanos) {
+        if self.plugged.is_empty() {
+            return;
+        }
+        self.area = self.area(now);
+        self.changed = now;
+        for plugged in self.plugged.drain(..) {
+            self.device.submit(now, plugged.op, plugged.first, plugged.pages, plugged.head);
+            self.outstanding += 1;
+        }
+        self.most_outstanding = self.most_outstanding.max(self.outstanding);
+    }
+
+    pub(super) fn next_completion(&self) -> Option<Nanos> {
+        if self.alive { self.device.next_completion() } else { None }
+    }
+
+    /// Takes the next completion: its time, and into `issues` the steps that are done.
+    pub(super) fn complete(&mut self, issues: &mut Vec<Issue>) -> Option<Nanos> {
+        let (at, tag) = self.device.complete()?;
+        self.area = self.area(at);
+        self.changed = at;
+        self.outstanding -= 1;
+        let head = self.waiting[tag as usize];
+        let counters = &mut self.counters;
+        counters.commands += 1;
+        counters.residence_time += at.since(head.submitted).0;
+        match head.op {
+            DeviceOp::Read => counters.reads += 1,
+            DeviceOp::Write => counters.writes += 1,
+            DeviceOp::Flush => counters.flushes += 1,
+            DeviceOp::Trim => counters.trims += 1,
+        }
+        let mut place = tag;
+        while place != END {
+            let waiting = &mut self.waiting[place as usize];
+            let pages = u64::from(waiting.pages);
+            match waiting.op {
+                DeviceOp::Read => counters.pages_read += pages,
+                DeviceOp::Write => counters.pages_written += pages,
+                DeviceOp::Trim => counters.pages_trimmed += pages,
+                DeviceOp::Flush => {}
+            }
+            issues.push(waiting.issue);
+            waiting.order = 0;
+            self.free.push(place);
+            place = waiting.next;
+        }
+        Some(at)
+    }
+
+    /// The device answers no more; into `issues` the steps that it will not do, in the order of issue.
+    pub(super) fn fail(&mut self, now: Nanos, issues: &mut Vec<Issue>) {
+        self.area = self.area(now);
+        self.changed = now;
+        self.outstanding = 0;
+        self.alive = false;
+        let mut lost: Vec<_> = self.waiting.drain(..).filter(|waiting| waiting.order > 0).collect();
+        lost.sort_unstable_by_key(|waiting| waiting.order);
+        issues.extend(lost.iter().map(|waiting| waiting.issue));
+        self.counters.failed_steps += lost.len() as u64;
+        self.free.clear();
+    }
+
+    /// Counts a step that a failed device was asked for.
+    pub(super) fn refuse(&mut self) {
+        self.counters.failed_steps += 1;
+    }
+
+    /// Another device stands here.
+    pub(super) fn replace(&mut self, device: Device) {
+        self.retired = self.model();
+        self.device = device;
+        self.alive = true;
+    }
+}

@@ -1,0 +1,27 @@
+//! Host-side caches over redundant arrays in virtual time: the same controllers that serve real devices, over device
+//! models.
+//!
+//! [`Executor`] carries a controller's steps out; [`ArrayExperiment`] plays a trace against several of them.
+
+mod controllers;
+mod counters;
+mod device;
+mod executor;
+mod experiment;
+mod host;
+mod lane;
+mod result;
+mod serial;
+mod setup;
+
+pub use controllers::{CONTROLLERS, ControllerInfo, ControllerKind, ControllerSpec, Served};
+pub use device::{Device, DeviceOp, FixedTimes, ModelCounts};
+pub use executor::{Executor, NextEvent, StepTimes};
+pub use experiment::{ArrayExperiment, ArrayReport};
+pub use host::{ArrayHost, Injection, InjectionKind};
+pub use lane::DeviceCounters;
+pub use result::{
+    ArrayResult, ArrayShape, ArrayTraffic, CacheTraffic, ClaimResult, DegradedResult, DeviceResult, FailureResult,
+    HostCounters, HostResponses, NvramTraffic, SeriesOverTime, SeriesPoint, StepCounts,
+};
+pub use setup::{ArraySetup, DeviceSetup, Service, SetupError};

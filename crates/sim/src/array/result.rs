@@ -1,0 +1,380 @@
+//! The result of one run over an array: everything measured, with names, units and meanings.
+
+use serde::Serialize;
+
+use super::counters::counters;
+use super::lane::DeviceCounters;
+use crate::measure::{FieldDoc, LatencySummary, Saturation, record};
+use crate::result::{InputResult, ParamValue, Setting};
+
+record! {
+    /// The array in force.
+    pub struct ArrayShape {
+        level: String ["-"] "RAID level",
+        layout: Option<String> ["-"] "where parity lies; null where there is nothing to choose",
+        members: u64 ["1"] "members",
+        chunk_bytes: u64 ["B"] "chunk; of RAID-1 pages handled together",
+        member_bytes: u64 ["B"] "size used of each member",
+        capacity_bytes: u64 ["B"] "size that a host sees",
+        parity: String ["-"] "how parity is updated: min, rmw, rcw or disksim",
+        regime: String ["-"] "what is promised of acknowledged writes: flush (durable after a flush or with FUA) or every-write",
+    }
+}
+
+counters! {
+    /// Requests of the measured part.
+    pub struct HostCounters {
+        requests ["1"] "requests of every kind",
+        read_requests ["1"] "read requests",
+        write_requests ["1"] "write requests",
+        flush_requests ["1"] "flush requests",
+        discard_requests ["1"] "discard requests",
+        zero_length_requests ["1"] "reads and writes of no bytes: counted, without any effect",
+        failed_requests ["1"] "requests answered with an error, since more was lost than the level can do without",
+        host_bytes_read ["B"] "bytes asked for by read requests",
+        host_bytes_written ["B"] "bytes asked for by write requests",
+    }
+}
+
+record! {
+    /// Response times from arrival (closed loop: issue) to the answer; null where there was no request, or when
+    /// saturated.
+    pub struct HostResponses {
+        all: Option<LatencySummary> ["-"] "reads and writes" = LatencySummary,
+        read: Option<LatencySummary> ["-"] "reads" = LatencySummary,
+        write: Option<LatencySummary> ["-"] "writes" = LatencySummary,
+        flush: Option<LatencySummary> ["-"] "flushes" = LatencySummary,
+        discard: Option<LatencySummary> ["-"] "discards" = LatencySummary,
+    }
+}
+
+counters! {
+    /// Pages that the array moved, and how it updated parity. What is planned counts when it is planned.
+    pub struct ArrayTraffic {
+        data_reads ["1"] "data pages read from members, for whatever reason",
+        data_writes ["1"] "data pages written to members",
+        parity_reads ["1"] "parity pages (RAID-1: further copies) read",
+        parity_writes ["1"] "parity pages (RAID-1: further copies) written",
+        full_writes ["1"] "writes whose parity came from all data of their rows, nothing read",
+        rmw_writes ["1"] "read-modify-writes: what is modified is read",
+        rcw_writes ["1"] "reconstruct-writes: what is not modified is read",
+        degraded_writes ["1"] "writes of rows of which data was lost",
+        flushes ["1"] "flushes of the members, the host's and the array's own",
+        recovered_rows ["1"] "rows made consistent after an unclean start",
+        rebuilt_rows ["1"] "rows filled in on replaced members",
+    }
+}
+
+counters! {
+    /// Steps begun, by kind.
+    pub struct StepCounts {
+        read ["1"] "reads of an extent",
+        write ["1"] "writes of an extent",
+        flush ["1"] "flushes of a device",
+        trim ["1"] "trims of an extent",
+        merge ["1"] "merges of sectors into a page",
+        slice ["1"] "sectors taken out of a page",
+        xor ["1"] "XORs",
+        pq ["1"] "computations of P and Q",
+        gf ["1"] "combinations over GF(2^8)",
+        nv_put ["1"] "puts into the NVRAM",
+        nv_free ["1"] "slots of the NVRAM freed",
+        intent ["1"] "intents set or cleared",
+        join ["1"] "joins of other steps",
+        ack ["1"] "answers to the host",
+    }
+}
+
+impl StepCounts {
+    /// From an engine's counts.
+    pub(super) const fn of(counts: &[u64; 14]) -> Self {
+        let &[read, write, flush, trim, merge, slice, xor, pq, gf, nv_put, nv_free, intent, join, ack] = counts;
+        Self { read, write, flush, trim, merge, slice, xor, pq, gf, nv_put, nv_free, intent, join, ack }
+    }
+}
+
+counters! {
+    /// Pages by what the cache had of them.
+    pub struct CacheTraffic {
+        read_hits ["1"] "pages read from the cache",
+        read_misses ["1"] "pages read from the array",
+        write_hits ["1"] "pages written that the cache had",
+        write_misses ["1"] "pages written that the cache had not",
+        read_fills ["1"] "pages written to the cache after a read",
+        write_fills ["1"] "pages written to the cache by a write",
+    }
+}
+
+counters! {
+    /// The NVRAM and the processor.
+    pub struct NvramTraffic {
+        nvram_busy ["ns"] "time of all NVRAM steps",
+        compute_busy ["ns"] "time of all computing steps",
+    }
+}
+
+record! {
+    /// How long operations of one class waited for rows that others worked on.
+    pub struct ClaimResult {
+        class: &'static str ["-"] "read, write, recovery, rebuild or internal",
+        claims: u64 ["1"] "claims made",
+        waited: u64 ["1"] "claims that had to wait",
+        wait_time: u64 ["ns"] "time waited, summed up",
+        longest_wait: u64 ["ns"] "the longest wait since the start, warm-up included",
+    }
+}
+
+/// What one device did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeviceResult {
+    /// Its name.
+    pub device: String,
+    /// What it is.
+    pub model: &'static str,
+    /// What it did.
+    #[serde(flatten)]
+    pub counters: DeviceCounters,
+    /// Time in service.
+    pub busy_time: u64,
+    /// Share of it.
+    pub busy_share: Option<f64>,
+    /// Mean commands outstanding.
+    pub mean_queue: Option<f64>,
+    /// Most commands outstanding.
+    pub longest_queue: u64,
+    /// Mean time of a command.
+    pub mean_residence: Option<f64>,
+    /// Moves of the arm.
+    pub seeks: Option<u64>,
+    /// Time of them.
+    pub seek_time: Option<u64>,
+    /// Waits for sectors.
+    pub rotation_time: Option<u64>,
+    /// Sectors passing.
+    pub transfer_time: Option<u64>,
+    /// Pages programmed.
+    pub flash_writes: Option<u64>,
+    /// Blocks erased.
+    pub erases: Option<u64>,
+    /// Time collecting.
+    pub gc_time: Option<u64>,
+}
+
+const fn field(name: &'static str, unit: &'static str, meaning: &'static str) -> FieldDoc {
+    FieldDoc { name, unit, meaning, fields: &[] }
+}
+
+const fn nested(name: &'static str, meaning: &'static str, fields: &'static [FieldDoc]) -> FieldDoc {
+    FieldDoc { name, unit: "-", meaning, fields }
+}
+
+/// `DeviceCounters` between what comes before and after it.
+const DEVICE_FIELDS: &[FieldDoc] = &{
+    let before = [
+        field("device", "-", "0, 1, ... for the members, cache for the cache device"),
+        field("model", "-", "disk, ssd or fixed"),
+    ];
+    let after = [
+        field("busy_time", "ns", "time in service; of an SSD summed over the units that work in parallel"),
+        field("busy_share", "1", "busy_time / (simulated_time x units)"),
+        field("mean_queue", "1", "commands outstanding, averaged over simulated_time"),
+        field("longest_queue", "1", "most commands outstanding at a time"),
+        field("mean_residence", "ns", "residence_time / commands"),
+        field("seeks", "1", "moves of the arm to another cylinder; null if it is no disk"),
+        field("seek_time", "ns", "time of these moves, likewise"),
+        field("rotation_time", "ns", "waits for sectors to come round, likewise"),
+        field("transfer_time", "ns", "sectors passing under the head, likewise"),
+        field("flash_writes", "1", "pages programmed, for whatever reason; null if it is no SSD"),
+        field("erases", "1", "blocks erased, likewise"),
+        field("gc_time", "ns", "time of collections, summed over the elements, likewise"),
+    ];
+    let mut all = [before[0]; 2 + DeviceCounters::FIELDS.len() + 12];
+    all[1] = before[1];
+    let mut i = 0;
+    while i < DeviceCounters::FIELDS.len() {
+        all[2 + i] = DeviceCounters::FIELDS[i];
+        i += 1;
+    }
+    i = 0;
+    while i < after.len() {
+        all[2 + DeviceCounters::FIELDS.len() + i] = after[i];
+        i += 1;
+    }
+    all
+};
+
+record! {
+    /// A device that failed, and what followed. Times since the beginning of the simulation.
+    pub struct FailureResult {
+        device: String ["-"] "0, 1, ... for the members, cache for the cache device",
+        failed_at: u64 ["ns"] "when it failed",
+        replaced_at: Option<u64> ["ns"] "when another took its place; null if none did",
+        rebuilt_at: Option<u64> ["ns"] "when the other had been filled and that was noted; null if it was not, and for the cache",
+        rebuild_time: Option<u64> ["ns"] "rebuilt_at - replaced_at",
+    }
+}
+
+record! {
+    /// What the failures meant for the measured part.
+    pub struct DegradedResult {
+        degraded_time: u64 ["ns"] "time with a member lost or not yet filled",
+        rebuild_time: u64 ["ns"] "the part of it in which a rebuild was under way",
+        healthy: Option<LatencySummary> ["-"] "reads and writes that arrived while no member was lost" = LatencySummary,
+        degraded: Option<LatencySummary> ["-"] "reads and writes that arrived while a member was lost and none was being filled" = LatencySummary,
+        rebuilding: Option<LatencySummary> ["-"] "reads and writes that arrived during a rebuild" = LatencySummary,
+        failures: Vec<FailureResult> ["-"] "what failed" = FailureResult,
+    }
+}
+
+record! {
+    /// One span of simulated time. A request is credited to the span in which it arrived.
+    pub struct SeriesPoint {
+        requests: u64 ["1"] "requests that arrived",
+        host_bytes_read: u64 ["B"] "bytes asked for by reads that arrived",
+        host_bytes_written: u64 ["B"] "bytes asked for by writes that arrived",
+        read_response_sum: u64 ["ns"] "sum of the response times of reads; 0 when saturated",
+        read_response_max: u64 ["ns"] "largest of them, likewise",
+        write_response_sum: u64 ["ns"] "sum of the response times of writes, likewise",
+        write_response_max: u64 ["ns"] "largest of them, likewise",
+        backlog_sum: u64 ["1"] "outstanding requests seen by each arrival, summed up; divide by requests",
+        backlog_min: u64 ["1"] "fewest outstanding requests seen by an arrival; 0 where none arrived",
+    }
+}
+
+record! {
+    /// Figures over simulated time.
+    pub struct SeriesOverTime {
+        start: u64 ["ns"] "arrival of the first measured request",
+        width: u64 ["ns"] "width of a bin",
+        bins: Vec<SeriesPoint> ["-"] "the bins in order; half as many wide ones replace them as often as they become too many" = SeriesPoint,
+    }
+}
+
+/// The result of one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArrayResult {
+    /// Controller's name.
+    pub policy: &'static str,
+    /// Parameters in force.
+    pub params: Vec<ParamValue>,
+    /// Cache size.
+    pub cache_bytes: Option<u64>,
+    /// Order of service of the disks.
+    pub scheduler: Option<&'static str>,
+    /// Page size.
+    pub page_bytes: u64,
+    /// The array.
+    pub array: ArrayShape,
+    /// What the members are.
+    pub device: &'static str,
+    /// What the cache device is.
+    pub cache_device: Option<&'static str>,
+    /// What the flash held at the start.
+    pub start_state: String,
+    /// open or closed:DEPTH.
+    pub host: String,
+    /// Every other setting in force.
+    pub settings: Vec<Setting>,
+    /// What came in.
+    pub input: InputResult,
+    /// Requests of the warm-up, not measured.
+    pub warmup_requests: u64,
+    /// Requests.
+    #[serde(flatten)]
+    pub counters: HostCounters,
+    /// First measured arrival to last answer.
+    pub served_time: u64,
+    /// First measured arrival to the end of everything.
+    pub simulated_time: u64,
+    /// Requests per second of served time.
+    pub requests_per_second: Option<f64>,
+    /// Bytes read and written per second of served time.
+    pub host_bytes_per_second: Option<f64>,
+    /// Mean requests outstanding.
+    pub mean_outstanding: Option<f64>,
+    /// Why response times are no result, if so.
+    pub saturated: Option<Saturation>,
+    /// Response times.
+    pub response: Option<HostResponses>,
+    /// Pages that the array moved.
+    pub traffic: ArrayTraffic,
+    /// hits / accesses of the cache.
+    pub hit_ratio: Option<f64>,
+    /// The cache.
+    pub cache: Option<CacheTraffic>,
+    /// Steps.
+    pub steps: StepCounts,
+    /// NVRAM and processor.
+    #[serde(flatten)]
+    pub nvram: NvramTraffic,
+    /// Rows whose intent was open at the end.
+    pub open_rows: u64,
+    /// Waits for claims.
+    pub claims: Vec<ClaimResult>,
+    /// The devices.
+    pub devices: Vec<DeviceResult>,
+    /// Failures.
+    pub degraded: Option<DegradedResult>,
+    /// Over time.
+    pub series: SeriesOverTime,
+}
+
+impl ArrayResult {
+    /// Name, unit and meaning of every field, in order.
+    pub fn fields() -> Vec<FieldDoc> {
+        let mut all = vec![
+            field("policy", "-", "name of the controller, as destage policies lists it"),
+            nested("params", "the controller's parameters in force", ParamValue::FIELDS),
+            field("cache_bytes", "B", "size of the cache; null without one"),
+            field("scheduler", "-", "order of service of the disks; null without disks"),
+            field("page_bytes", "B", "size of a page"),
+            nested("array", "the array", ArrayShape::FIELDS),
+            field("device", "-", "what the members are: disk, ssd or fixed"),
+            field("cache_device", "-", "what the cache device is, likewise; null without a cache"),
+            field("start_state", "-", "what SSDs held at the start: empty, full or aged:TIMES:SEED; none without SSDs"),
+            field("host", "-", "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)"),
+            nested("settings", "every other setting that was given or has a default", Setting::FIELDS),
+            nested("input", "what was read, left out and changed", InputResult::FIELDS),
+            field("warmup_requests", "1", "requests before the measured part"),
+        ];
+        all.extend(HostCounters::FIELDS);
+        all.extend([
+            field("served_time", "ns", "from the first measured arrival to the last arrival or answer"),
+            field(
+                "simulated_time",
+                "ns",
+                "from the first measured arrival until nothing is under way, rebuilds included",
+            ),
+            field("requests_per_second", "1/s", "requests / served_time; null where no time passed"),
+            field(
+                "host_bytes_per_second",
+                "B/s",
+                "(host_bytes_read + host_bytes_written) / served_time; null where no time passed",
+            ),
+            field("mean_outstanding", "1", "requests without an answer, averaged over simulated_time"),
+            field(
+                "saturated",
+                "-",
+                "null, or why the response times are no result: cause = backlog or growing, with figures",
+            ),
+            nested("response", "response times; null when saturated", HostResponses::FIELDS),
+            nested("traffic", "pages that the array moved", ArrayTraffic::FIELDS),
+            field(
+                "hit_ratio",
+                "1",
+                "(read_hits + write_hits) / all pages that the cache was asked for; null without a cache or accesses",
+            ),
+            nested("cache", "the cache; null without one", CacheTraffic::FIELDS),
+            nested("steps", "steps begun, by kind", StepCounts::FIELDS),
+        ]);
+        all.extend(NvramTraffic::FIELDS);
+        all.extend([
+            field("open_rows", "1", "rows whose intent was open at the end"),
+            nested("claims", "waits for rows that others worked on, by class", ClaimResult::FIELDS),
+            nested("devices", "the devices, members first", DEVICE_FIELDS),
+            nested("degraded", "failures and what followed; null if nothing failed", DegradedResult::FIELDS),
+            nested("series", "figures over simulated time", SeriesOverTime::FIELDS),
+        ]);
+        all
+    }
+}

@@ -1,0 +1,50 @@
+//! What does one thing after the other, each in a known time: the NVRAM, and the processor that computes.
+
+use std::collections::VecDeque;
+
+use destage_plan::{Issue, Nanos};
+
+/// What becomes of a step when its turn is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// It is done.
+    Done,
+    /// Its source has been read; now it is carried out.
+    CarryOut,
+}
+
+/// A server of one queue.
+#[derive(Debug, Default)]
+pub(super) struct Serial {
+    queue: VecDeque<(Nanos, Issue, Then)>,
+    busy_until: Nanos,
+    busy: Nanos,
+}
+
+impl Serial {
+    /// Takes a step that needs so long; whether it is done at once, since it needs no time and nothing is before it.
+    pub(super) fn take(&mut self, now: Nanos, time: Nanos, issue: Issue, then: Then) -> bool {
+        if time == Nanos::ZERO && self.queue.is_empty() {
+            return true;
+        }
+        self.busy_until = self.busy_until.max(now) + time;
+        self.busy += time;
+        self.queue.push_back((self.busy_until, issue, then));
+        false
+    }
+
+    /// When the first of the queue is done.
+    pub(super) fn next_completion(&self) -> Option<Nanos> {
+        self.queue.front().map(|first| first.0)
+    }
+
+    /// Takes the first of the queue.
+    pub(super) fn complete(&mut self) -> Option<(Nanos, Issue, Then)> {
+        self.queue.pop_front()
+    }
+
+    /// Time taken by everything so far.
+    pub(super) const fn busy(&self) -> Nanos {
+        self.busy
+    }
+}

@@ -1,0 +1,368 @@
+//! What an array is made of and how it is served, and what makes that impossible. Errors name the settings' keys.
+
+use destage_cache::{CacheConfig, CacheConfigError, NoCache, WriteThrough, WriteThroughError};
+use destage_plan::{Dev, Nanos, PageGeometry, SECTOR_BYTES, Shape, ShapeError};
+use destage_raid::array::{ArrayConfig, ArrayError, ParityMethod, Regime};
+use destage_raid::{Geometry, GeometryError, Layout, Level, MAX_DEVICES};
+
+use super::controllers::{ControllerKind, ControllerSpec};
+use super::device::{Device, FixedTimes};
+use super::executor::StepTimes;
+use crate::disk::{Disk, DiskError, DiskProfile, Scheduler};
+use crate::ssd::{self, Ssd, SsdConfig, SsdShape, StartState};
+
+/// Level, layout and size of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArraySetup {
+    /// The level.
+    pub level: Level,
+    /// Members.
+    pub members: u32,
+    /// Where parity lies; `None`: the level's default.
+    pub layout: Option<Layout>,
+    /// Bytes of a chunk.
+    pub chunk_bytes: u64,
+    /// Bytes used of each member; `None`: all.
+    pub member_bytes: Option<u64>,
+}
+
+/// What a member or the cache device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceSetup {
+    /// A mechanical disk.
+    Disk {
+        /// Its parameters.
+        profile: DiskProfile,
+        /// Whether the platters of all members stand alike at any time. Otherwise they are spread evenly over a
+        /// rotation.
+        synchronised: bool,
+    },
+    /// A page-mapping SSD.
+    Ssd {
+        /// Its parameters.
+        config: SsdConfig,
+        /// What it holds at first. A replacement is empty.
+        start: StartState,
+    },
+    /// A device with constant times.
+    Fixed(FixedTimes),
+}
+
+impl DeviceSetup {
+    /// The word on the command line.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Disk { .. } => "disk",
+            Self::Ssd { .. } => "ssd",
+            Self::Fixed(_) => "fixed",
+        }
+    }
+}
+
+/// How an array is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// How parity is updated.
+    pub parity: ParityMethod,
+    /// What is promised of acknowledged writes.
+    pub regime: Regime,
+    /// Fragments of requests that the controller has at a time.
+    pub depth: usize,
+    /// Rows whose intents may be open.
+    pub open_rows: usize,
+    /// After so long without a flush the array flushes of itself.
+    pub idle_flush: Nanos,
+    /// Stripes that a rebuild fills between two notes.
+    pub rebuild_window: u32,
+    /// Slots of the NVRAM.
+    pub nv_slots: u16,
+    /// What steps cost that are no device's.
+    pub times: StepTimes,
+}
+
+impl Default for Service {
+    /// As md would, with 4,096 fragments at a time.
+    fn default() -> Self {
+        Self {
+            parity: ParityMethod::Min,
+            regime: Regime::Flush,
+            depth: 4096,
+            open_rows: 16_384,
+            idle_flush: Nanos(5_000_000_000),
+            rebuild_window: 8,
+            nv_slots: 1024,
+            times: StepTimes::default(),
+        }
+    }
+}
+
+/// Why an array cannot be simulated as asked. Each says which key to change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// Too few or too many members.
+    #[error("array = {level}:{members}: {level} takes between {} and {MAX_DEVICES} members", level.min_devices())]
+    Members {
+        /// The level asked for.
+        level: Level,
+        /// The members asked for.
+        members: u32,
+    },
+    /// A layout that the level does not have.
+    #[error("layout = {layout}: {level} {}", layouts(*level))]
+    Layout {
+        /// The level asked for.
+        level: Level,
+        /// The layout asked for.
+        layout: Layout,
+    },
+    /// A chunk that cannot be.
+    #[error("chunk = {bytes} B is not a multiple of the page ({page} B) between 1 and 65535 pages")]
+    Chunk {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes of a page.
+        page: u64,
+    },
+    /// Nobody says how large the members are.
+    #[error("member-size is missing: a fixed device is as large as that says")]
+    NoMemberSize,
+    /// Members too small or too large.
+    #[error("member-size = {bytes} B is not between a chunk ({chunk} B) and what the {device} holds ({most} B)")]
+    MemberSize {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes of a chunk.
+        chunk: u64,
+        /// What a member is.
+        device: &'static str,
+        /// Bytes that it holds.
+        most: u64,
+    },
+    /// More pages than can be numbered.
+    #[error(
+        "array: {pages} pages of data; up to 2^32 - 1 can be simulated; use a smaller member-size or a larger page"
+    )]
+    TooLarge {
+        /// Pages of data.
+        pages: u64,
+    },
+    /// The array layer refuses.
+    #[error("array: {0}")]
+    Array(ArrayError),
+    /// Fragments cannot be made.
+    #[error("page: {0}")]
+    Shape(ShapeError),
+    /// The disk cannot be.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The SSD cannot be.
+    #[error(transparent)]
+    Ssd(#[from] ssd::GeometryError),
+    /// A cache that is no whole number of pages, or none.
+    #[error("cache = {bytes} B is not a multiple of the page ({page} B) of at least one page")]
+    CachePages {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes of a page.
+        page: u64,
+    },
+    /// A cache larger than its device.
+    #[error("cache = {bytes} B: the cache device ({device}) holds {most} B; make it larger or the cache smaller")]
+    CacheSize {
+        /// Bytes asked for.
+        bytes: u64,
+        /// What the cache device is.
+        device: &'static str,
+        /// Bytes that it holds.
+        most: u64,
+    },
+    /// The cache refuses.
+    #[error("cache: {0}")]
+    Cache(CacheConfigError),
+    /// A policy needs a cache.
+    #[error("policy = {policy} needs a cache: give cache, and cache-device if it is no SSD")]
+    NoCache {
+        /// The policy.
+        policy: &'static str,
+    },
+    /// A cache that nobody uses.
+    #[error("{key} has no meaning: no policy has a cache; policy = write-through has one")]
+    UnusedCache {
+        /// The key.
+        key: &'static str,
+    },
+    /// Devices that cannot fail or be replaced so.
+    #[error("{key} = {device}@{time}: {why}")]
+    Injection {
+        /// `fail` or `replace`.
+        key: &'static str,
+        /// The device as the user names it.
+        device: String,
+        /// When.
+        time: Nanos,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// Something waits for ever: an error of destage's own.
+    #[error("{policy}: {outstanding} requests are never answered; this is an error in destage, please report it")]
+    Stalled {
+        /// The policy.
+        policy: &'static str,
+        /// Requests without an answer.
+        outstanding: u64,
+    },
+}
+
+fn layouts(level: Level) -> String {
+    match level.layouts() {
+        [] => "has no layouts; leave it out".into(),
+        layouts => {
+            let names: Vec<_> = layouts.iter().map(|layout| layout.name()).collect();
+            format!("has {}", names.join(", "))
+        }
+    }
+}
+
+/// Makes devices of one kind.
+pub(super) enum Workshop {
+    Disk { disk: Disk, rotation: Nanos, synchronised: bool },
+    Ssd { shape: SsdShape, start: StartState, aged: Option<Box<Ssd>> },
+    Fixed(FixedTimes),
+}
+
+impl Workshop {
+    pub(super) fn new(setup: &DeviceSetup, geometry: PageGeometry, scheduler: Scheduler) -> Result<Self, SetupError> {
+        Ok(match setup {
+            DeviceSetup::Disk { profile, synchronised } => Self::Disk {
+                disk: Disk::new(profile, scheduler)?,
+                rotation: profile.rotation,
+                synchronised: *synchronised,
+            },
+            DeviceSetup::Ssd { config, start } => {
+                Self::Ssd { shape: SsdShape::new(config.clone(), geometry)?, start: *start, aged: None }
+            }
+            DeviceSetup::Fixed(times) => Self::Fixed(*times),
+        })
+    }
+
+    /// Ages an SSD once for all that are made.
+    pub(super) fn prepare(&mut self) {
+        if let Self::Ssd { shape, start: start @ StartState::Aged { .. }, aged } = self {
+            *aged = Some(Box::new(Ssd::new(shape.clone(), *start)));
+        }
+    }
+
+    /// Pages that such a device holds; none if it is as large as wanted.
+    pub(super) fn pages(&self, page_bytes: u64) -> Option<u64> {
+        match self {
+            Self::Disk { disk, .. } => Some(disk.sectors() / (page_bytes / SECTOR_BYTES)),
+            Self::Ssd { shape, .. } => Some(u64::from(shape.host_pages)),
+            Self::Fixed(_) => None,
+        }
+    }
+
+    /// Bytes of memory that such a device takes, roughly.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Disk { .. } | Self::Fixed(_) => 4096,
+            Self::Ssd { shape, .. } => shape.memory_bytes(),
+        }
+    }
+
+    /// Device `index` of `of`, as it is at the beginning or, `fresh`, as a replacement is.
+    pub(super) fn make(&self, index: u32, of: u32, pages: u64, page_bytes: u64, fresh: bool) -> Device {
+        match self {
+            Self::Disk { disk, rotation, synchronised } => {
+                let phase = if *synchronised { 0 } else { rotation.0 * u64::from(index) / u64::from(of.max(1)) };
+                Device::disk(disk.clone(), page_bytes, Nanos(phase))
+            }
+            Self::Ssd { shape, .. } if fresh => Device::new_ssd(shape.clone(), StartState::Empty),
+            Self::Ssd { aged: Some(aged), .. } => Device::ssd(Ssd::clone(aged)),
+            Self::Ssd { shape, start, aged: None } => Device::new_ssd(shape.clone(), *start),
+            Self::Fixed(times) => Device::fixed(*times, pages),
+        }
+    }
+}
+
+impl ArraySetup {
+    /// The array's geometry over members of so many pages at most (none: no limit).
+    pub(super) fn geometry(&self, page: u64, device: &'static str, most: Option<u64>) -> Result<Geometry, SetupError> {
+        let chunk_pages = self.chunk_bytes / page;
+        if !self.chunk_bytes.is_multiple_of(page) || !(1..=u64::from(u16::MAX)).contains(&chunk_pages) {
+            return Err(SetupError::Chunk { bytes: self.chunk_bytes, page });
+        }
+        let pages = match (self.member_bytes, most) {
+            (Some(bytes), _) => bytes / page,
+            (None, Some(most)) => most,
+            (None, None) => return Err(SetupError::NoMemberSize),
+        };
+        let most = most.unwrap_or(destage_plan::Ext::MAX_DEVICE_PAGES);
+        let member_size = || SetupError::MemberSize {
+            bytes: pages.saturating_mul(page),
+            chunk: self.chunk_bytes,
+            device,
+            most: most.saturating_mul(page),
+        };
+        if pages > most {
+            return Err(member_size());
+        }
+        let made = Geometry::new(self.level, self.layout, self.members, chunk_pages as u32, pages);
+        let geometry = made.map_err(|error| match error {
+            GeometryError::Devices { level, devices } => SetupError::Members { level, members: devices },
+            GeometryError::NoLayouts { level, layout } | GeometryError::Layout { level, layout } => {
+                SetupError::Layout { level, layout }
+            }
+            GeometryError::Chunk => SetupError::Chunk { bytes: self.chunk_bytes, page },
+            GeometryError::TooSmall { .. } => member_size(),
+            GeometryError::TooLarge { member_pages, data_columns } => {
+                SetupError::TooLarge { pages: member_pages.saturating_mul(u64::from(data_columns)) }
+            }
+        })?;
+        if geometry.data_pages() >= u64::from(u32::MAX) {
+            return Err(SetupError::TooLarge { pages: geometry.data_pages() });
+        }
+        Ok(geometry)
+    }
+}
+
+/// How requests to an array are split.
+pub(super) fn shape(geometry: &Geometry, page: u64) -> Result<Shape, SetupError> {
+    let stripe = u64::from(geometry.chunk_pages()) * u64::from(geometry.data_columns());
+    Shape::new(page, SECTOR_BYTES, stripe, stripe, geometry.data_pages()).map_err(SetupError::Shape)
+}
+
+impl Service {
+    fn config(&self, geometry: Geometry) -> ArrayConfig {
+        let mut config = ArrayConfig::new(geometry);
+        config.parity = self.parity;
+        config.regime = self.regime;
+        config.max_open_rows = self.open_rows;
+        config.idle_flush = self.idle_flush;
+        config.rebuild_window = self.rebuild_window;
+        config.nv_slots = self.nv_slots;
+        config
+    }
+
+    /// The array without a cache.
+    pub(super) fn none(&self, geometry: Geometry) -> Result<NoCache, SetupError> {
+        NoCache::new(self.config(geometry)).map_err(SetupError::Array)
+    }
+
+    /// The array with a write-through cache of so many pages on the device behind the members.
+    pub(super) fn write_through(&self, geometry: Geometry, pages: u64, ways: u32) -> Result<WriteThrough, SetupError> {
+        let cache = CacheConfig { dev: Dev(geometry.members()), pages, ways };
+        WriteThrough::new(self.config(geometry), cache).map_err(|error| match error {
+            WriteThroughError::Array(error) => SetupError::Array(error),
+            WriteThroughError::Cache(error) => SetupError::Cache(error),
+            WriteThroughError::Member(_) => unreachable!("the cache is behind the members"),
+        })
+    }
+
+    /// Whether such a controller can serve the array, without keeping it.
+    pub(super) fn check(&self, spec: ControllerSpec, geometry: &Geometry, pages: u64) -> Result<(), SetupError> {
+        match spec.kind {
+            ControllerKind::None => self.none(geometry.clone()).map(|_| ()),
+            ControllerKind::WriteThrough => self.write_through(geometry.clone(), pages, spec.ways).map(|_| ()),
+        }
+    }
+}

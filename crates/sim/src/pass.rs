@@ -1,0 +1,180 @@
+//! One pass over a trace: it is read once, and fed to all runs.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use destage_plan::Request;
+use destage_trace::{Skipped, TraceError};
+use rayon::prelude::*;
+
+use crate::experiment::{Input, SimError};
+use crate::feed::{Feed, FeedCounts, Feeder};
+use crate::result::InputResult;
+use crate::space::{LbaOverflow, SpaceError};
+
+/// Requests in a feed: enough work for a thread to be worth waking.
+const REQUESTS_PER_FEED: usize = 1 << 16;
+/// A feed of long requests ends once it has this many runs.
+const RUNS_PER_FEED: usize = 1 << 18;
+/// Feeds that the reader may be ahead.
+const FEEDS_AHEAD: usize = 2;
+
+/// A run that takes requests.
+pub(crate) trait Consume: Send {
+    /// Simulates a batch.
+    fn feed(&mut self, feed: &Feed);
+}
+
+/// How a pass ended.
+pub(crate) struct PassEnd {
+    pub(crate) counts: FeedCounts,
+    pub(crate) skipped: Skipped,
+    pub(crate) format: String,
+}
+
+/// Why a pass ended early.
+pub(crate) enum PassError {
+    Trace(TraceError),
+    /// The request, from 1, has no place.
+    Space(u64, SpaceError),
+    Threads(String),
+}
+
+impl PassError {
+    /// The error of an experiment over this trace.
+    pub(crate) fn named(self, trace: &str) -> SimError {
+        match self {
+            Self::Trace(error) => SimError::Trace(error),
+            Self::Space(request, error) => SimError::Space { trace: trace.to_owned(), request, error },
+            Self::Threads(why) => SimError::Threads(why),
+        }
+    }
+}
+
+impl PassEnd {
+    /// What came in, for the results.
+    pub(crate) fn input(&self, trace: &str) -> InputResult {
+        InputResult {
+            trace: trace.to_owned(),
+            format: self.format.clone(),
+            trace_requests: self.counts.read,
+            left_out_requests: self.counts.left_out,
+            overflowed_requests: self.counts.overflowed,
+            reversed_requests: self.counts.reversed,
+            skipped_lines: self.skipped.count,
+        }
+    }
+
+    /// What the user should know of the trace.
+    pub(crate) fn warnings(&self, overflow: LbaOverflow) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let counts = self.counts;
+        if counts.overflowed > 0 {
+            let fate = match overflow {
+                LbaOverflow::Filter => "were left out (lba-overflow = filter)",
+                LbaOverflow::Wrap => "were wrapped to its size (lba-overflow = wrap; see filter, compact and volumes)",
+                LbaOverflow::Compact => "were wrapped: the trace touches more blocks than the device exports",
+            };
+            warnings
+                .push(format!("{} of {} requests lie beyond the device and {fate}", counts.overflowed, counts.read));
+        }
+        if counts.reversed > 0 {
+            warnings.push(format!(
+                "{} of {} requests are earlier than one before them and were moved to its time",
+                counts.reversed, counts.read
+            ));
+        }
+        if self.skipped.count > 0 {
+            let first = self.skipped.first.as_deref().unwrap_or("unknown");
+            warnings.push(format!("{} lines or records were skipped; the first: {first}", self.skipped.count));
+        }
+        if counts.read == counts.left_out {
+            warnings.push("no request of the trace took part; see ops and volumes".into());
+        }
+        warnings
+    }
+}
+
+/// Reads `limit` requests of the trace once and feeds them to all jobs; `progress` is told the share and the requests
+/// read.
+pub(crate) fn run<J: Consume>(
+    pool: &rayon::ThreadPool,
+    jobs: &mut [J],
+    input: Input,
+    feeder: Feeder,
+    limit: Option<u64>,
+    progress: &mut dyn FnMut(Option<f64>, u64),
+) -> Result<PassEnd, PassError> {
+    let reader = Reader { input, feeder, left: limit.unwrap_or(u64::MAX), batch: Vec::new(), taken: 0 };
+    let (full_sender, full) = sync_channel(FEEDS_AHEAD);
+    let (empty_sender, empty) = sync_channel(FEEDS_AHEAD + 1);
+    for _ in 0..=FEEDS_AHEAD {
+        empty_sender.send(Feed::default()).expect("the channel has room for all feeds");
+    }
+    std::thread::scope(|scope| {
+        let reading = std::thread::Builder::new()
+            .name("trace reader".into())
+            .spawn_scoped(scope, move || reader.run(&full_sender, &empty))
+            .map_err(|error| PassError::Threads(error.to_string()))?;
+        let mut requests = 0;
+        // Moved in, so that the reader does not wait for ever should a run panic.
+        let empty_sender = empty_sender;
+        for (feed, share) in full {
+            if let [only] = jobs {
+                only.feed(&feed);
+            } else {
+                pool.install(|| jobs.par_iter_mut().with_max_len(1).for_each(|job| job.feed(&feed)));
+            }
+            requests += feed.requests.len() as u64;
+            progress(share, requests);
+            // The reader may be gone already; then the feed is not needed any more.
+            let _ = empty_sender.send(feed);
+        }
+        reading.join().map_err(|_| PassError::Threads("the trace reader panicked".into()))?
+    })
+}
+
+/// The thread that turns the trace into feeds.
+struct Reader {
+    input: Input,
+    feeder: Feeder,
+    left: u64,
+    batch: Vec<Request>,
+    /// Requests of the batch that are in a feed already.
+    taken: usize,
+}
+
+impl Reader {
+    fn run(mut self, full: &SyncSender<(Feed, Option<f64>)>, empty: &Receiver<Feed>) -> Result<PassEnd, PassError> {
+        let mut ended = false;
+        while !ended {
+            // Only a consumer that has given up hangs up.
+            let Ok(mut feed) = empty.recv() else { break };
+            feed.clear();
+            while feed.requests.len() < REQUESTS_PER_FEED && feed.runs.len() < RUNS_PER_FEED {
+                if self.taken == self.batch.len() {
+                    self.input.source.next_batch(&mut self.batch).map_err(PassError::Trace)?;
+                    self.taken = 0;
+                }
+                let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+                let requests = &self.batch[self.taken..];
+                let requests = &requests[..requests.len().min(left)];
+                if requests.is_empty() {
+                    ended = true;
+                    break;
+                }
+                let taken = self.feeder.append(requests, RUNS_PER_FEED, &mut feed);
+                let next = taken.map_err(|(request, error)| PassError::Space(request, error))?;
+                self.taken += next;
+                self.left -= next as u64;
+            }
+            if full.send((feed, self.input.source.progress())).is_err() {
+                break;
+            }
+        }
+        Ok(PassEnd {
+            counts: self.feeder.counts(),
+            skipped: self.input.source.skipped(),
+            format: std::mem::take(&mut self.input.format),
+        })
+    }
+}

@@ -1,0 +1,324 @@
+//! What holds of every run over an array.
+
+mod arrays;
+
+use arrays::in_memory::{flush, read, write};
+use arrays::{PAGE, disks, experiment, fail, mixed, replace, run, run_one, try_run};
+use destage_plan::{Nanos, Op, Request};
+use destage_raid::Level;
+use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
+use destage_sim::disk::Scheduler;
+use destage_sim::experiment::{HostModel, Subpage, TrimMode, Warmup};
+use destage_sim::measure::LatencySummary;
+use proptest::prelude::*;
+
+/// Many more cases when the time is there.
+fn cases(few: u32) -> ProptestConfig {
+    let cases = if std::env::var_os("DESTAGE_SOAK").is_some() { few * 50 } else { few };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+const LEVELS: [(Level, u32); 6] =
+    [(Level::Raid0, 1), (Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid4, 4), (Level::Raid5, 5), (Level::Raid6, 6)];
+
+/// Nanoseconds that were summed up in floating point.
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs()) + 1.0
+}
+
+fn sum(summary: Option<&LatencySummary>) -> f64 {
+    summary.map_or(0.0, |s| s.mean * s.count as f64)
+}
+
+/// What must be so whatever was asked, as long as no device failed.
+fn sound(experiment: &ArrayExperiment, result: &ArrayResult, requests: u64) {
+    let c = &result.counters;
+    assert_eq!(c.requests + result.warmup_requests, requests);
+    assert_eq!(c.requests, c.read_requests + c.write_requests + c.flush_requests + c.discard_requests);
+    assert_eq!(c.failed_requests, 0);
+    assert_eq!(result.series.bins.iter().map(|bin| bin.requests).sum::<u64>(), c.requests);
+    assert!(result.served_time <= result.simulated_time);
+    if let Some(response) = &result.response {
+        let answered = |s: &Option<LatencySummary>| s.as_ref().map_or(0, |s| s.count);
+        assert_eq!(answered(&response.read), c.read_requests);
+        assert_eq!(answered(&response.write), c.write_requests);
+        assert_eq!(answered(&response.flush), c.flush_requests);
+        assert_eq!(answered(&response.discard), c.discard_requests);
+        if result.warmup_requests == 0 {
+            let all = sum(response.all.as_ref()) + sum(response.flush.as_ref()) + sum(response.discard.as_ref());
+            let area = result.mean_outstanding.unwrap_or(0.0) * result.simulated_time as f64;
+            assert!(near(all, area), "Little's law of the host: {all} {area}");
+        }
+    }
+    let members = &result.devices[..result.array.members as usize];
+    let pages = |f: fn(&destage_sim::array::DeviceCounters) -> u64| members.iter().map(|d| f(&d.counters)).sum::<u64>();
+    if result.warmup_requests == 0 {
+        let traffic = &result.traffic;
+        assert_eq!(pages(|d| d.pages_read), traffic.data_reads + traffic.parity_reads);
+        // A page trimmed is one that the array writes zeros to.
+        let written = pages(|d| d.pages_written) + pages(|d| d.pages_trimmed);
+        assert_eq!(written, traffic.data_writes + traffic.parity_writes);
+    }
+    for device in &result.devices {
+        let d = &device.counters;
+        assert_eq!(d.commands, d.reads + d.writes + d.flushes + d.trims);
+        assert_eq!(d.failed_steps, 0);
+        if device.model != "ssd" {
+            assert!(device.busy_time <= result.simulated_time, "{} is busy longer than there is time", device.device);
+        }
+        if result.warmup_requests == 0 {
+            let area = device.mean_queue.unwrap_or(0.0) * result.simulated_time as f64;
+            assert!(near(area, d.residence_time as f64), "Little's law of {}", device.device);
+        }
+        assert!(device.mean_queue.unwrap_or(0.0) <= device.longest_queue as f64);
+        assert!(device.model == "ssd" || device.busy_time <= d.residence_time, "a command is served while it is there");
+    }
+    if let Some(cache) = &result.cache {
+        let device = result.devices.last().expect("the cache device");
+        assert_eq!(device.counters.pages_written, cache.read_fills + cache.write_fills);
+        assert_eq!(device.counters.pages_read, cache.read_hits);
+        assert_eq!(result.cache_bytes, Some(experiment.caches[0]));
+    }
+    assert!(result.degraded.is_none());
+}
+
+proptest! {
+    #![proptest_config(cases(24))]
+
+    #[test]
+    fn every_request_is_answered_and_every_page_accounted_for(
+        seed: u64,
+        level in 0..LEVELS.len(),
+        on_disks: bool,
+        closed in prop::option::of(1..64_u32),
+        exact: bool,
+        ignore_trim: bool,
+        depth in 1..64_usize,
+        gap in prop::sample::select(vec![20_000_u64, 300_000, 5_000_000]),
+        merge in prop::sample::select(vec![1_u32, 4, 128]),
+    ) {
+        let (level, members) = LEVELS[level];
+        let mut experiment = experiment(level, members, &["none", "write-through:ways=16"]);
+        if on_disks {
+            experiment.member = disks();
+            experiment.schedulers = Scheduler::ALL.to_vec();
+        }
+        if let Some(depth) = closed {
+            experiment.host.host = HostModel::Closed { depth };
+        }
+        experiment.host.subpage = if exact { Subpage::Rmw } else { Subpage::Promote };
+        experiment.host.trim = if ignore_trim { TrimMode::Ignore } else { TrimMode::Honour };
+        experiment.service.depth = depth;
+        experiment.service.times.merge_pages = merge;
+        let requests = mixed(seed, 300, 2_000, gap);
+        let results = run(&experiment, &requests);
+        prop_assert_eq!(results.len(), if on_disks { 8 } else { 2 });
+        for result in &results {
+            sound(&experiment, result, 300);
+            prop_assert_eq!(result.saturated.is_some(), result.response.is_none());
+        }
+        // Sub-page steps are only made where sectors were asked for.
+        if !exact {
+            prop_assert!(results.iter().all(|r| r.steps.merge == 0));
+        }
+    }
+
+    #[test]
+    fn a_lost_member_costs_no_answer(
+        seed: u64,
+        level in 2..LEVELS.len(),
+        victim in 0..2_u8,
+        cached: bool,
+        closed: bool,
+    ) {
+        let (level, members) = LEVELS[level];
+        let policy = if cached { "write-through" } else { "none" };
+        let mut experiment = experiment(level, members, &[policy]);
+        experiment.array.member_bytes = Some(256 * PAGE);
+        if closed {
+            experiment.host.host = HostModel::Closed { depth: 8 };
+        }
+        experiment.injections = vec![replace(victim, Nanos(60_000_000)), fail(victim, Nanos(20_000_000))];
+        let result = run_one(&experiment, &mixed(seed, 400, 700, 200_000));
+        // Faster than the array can serve them, so that there is a backlog when the member fails.
+        prop_assert_eq!(result.counters.requests, 400);
+        prop_assert_eq!(result.counters.failed_requests, 0);
+        let degraded = result.degraded.expect("a member failed");
+        let [failure] = &degraded.failures[..] else { panic!("one failure") };
+        prop_assert_eq!(&failure.device, &victim.to_string());
+        prop_assert_eq!(failure.failed_at, 20_000_000);
+        prop_assert_eq!(failure.replaced_at, Some(60_000_000));
+        let rebuilt = failure.rebuilt_at.expect("the rebuild ends");
+        prop_assert_eq!(failure.rebuild_time, Some(rebuilt - 60_000_000));
+        prop_assert!(result.traffic.rebuilt_rows >= 256, "{}", result.traffic.rebuilt_rows);
+        prop_assert_eq!(degraded.degraded_time, rebuilt - 20_000_000);
+        prop_assert!(degraded.rebuild_time <= rebuilt - 60_000_000);
+        let count = |s: &Option<LatencySummary>| s.as_ref().map_or(0, |s| s.count);
+        let reads_and_writes = result.counters.read_requests + result.counters.write_requests;
+        let answered = count(&degraded.healthy) + count(&degraded.degraded) + count(&degraded.rebuilding);
+        prop_assert_eq!(answered, if result.saturated.is_some() { 0 } else { reads_and_writes });
+        prop_assert!(result.saturated.is_some() || count(&degraded.degraded) > 0);
+        prop_assert_eq!(result.array.members as usize + usize::from(cached), result.devices.len());
+    }
+}
+
+#[test]
+fn more_losses_than_the_level_can_do_without_are_told() {
+    let mut experiment = experiment(Level::Raid5, 4, &["none"]);
+    experiment.injections = vec![fail(0, Nanos(10_000_000)), fail(2, Nanos(30_000_000))];
+    let result = run_one(&experiment, &mixed(5, 500, 3_000, 200_000));
+    let failed = result.counters.failed_requests;
+    assert!(failed > 0 && failed < 500, "{failed}");
+    let degraded = result.degraded.expect("members failed");
+    assert_eq!(degraded.failures.len(), 2);
+    assert!(degraded.failures.iter().all(|failure| failure.rebuilt_at.is_none() && failure.replaced_at.is_none()));
+}
+
+#[test]
+fn a_lost_cache_costs_hits_only() {
+    let requests: Vec<_> = (0..400).map(|i| read(i * 1_000, i % 100, 1)).collect();
+    let mut experiment = experiment(Level::Raid5, 4, &["write-through"]);
+    let whole = run_one(&experiment, &requests);
+    assert_eq!(whole.cache.expect("a cache").read_hits, 300);
+    experiment.injections = vec![fail(4, Nanos(200_000_000))];
+    let lost = run_one(&experiment, &requests);
+    assert_eq!(lost.cache.expect("a cache").read_hits, 100, "the requests until the failure");
+    assert_eq!((lost.counters.failed_requests, lost.traffic.data_reads), (0, 300));
+    experiment.injections.push(replace(4, Nanos(300_000_000)));
+    let back = run_one(&experiment, &requests);
+    let hits = back.cache.expect("a cache").read_hits;
+    assert_eq!(hits, 100, "the new one is cold, and the trace ends before it is warm");
+    let degraded = back.degraded.expect("the cache failed");
+    assert_eq!((degraded.degraded_time, degraded.failures[0].rebuilt_at), (0, None));
+}
+
+#[test]
+fn the_same_on_any_number_of_threads() {
+    let mut experiment = experiment(Level::Raid6, 5, &["none", "write-through", "write-through:ways=8"]);
+    experiment.member = disks();
+    experiment.schedulers = Scheduler::ALL.to_vec();
+    experiment.caches = vec![64 * PAGE, 256 * PAGE];
+    experiment.injections = vec![fail(1, Nanos(500_000_000)), replace(1, Nanos(1_500_000_000))];
+    let requests = mixed(11, 1_000, 3_000, 3_000_000);
+    let json = |threads| {
+        let report = try_run(&experiment, threads, &requests).expect("the experiment is sound");
+        assert_eq!(report.results.len(), 4 + 2 * 2 * 4);
+        serde_json::to_string(&report.results).expect("JSON")
+    };
+    let one = json(1);
+    assert!(one == json(4));
+    assert!(one == json(1));
+}
+
+#[test]
+fn an_overloaded_array_is_saturated_and_ends() {
+    let mut experiment = experiment(Level::Raid5, 4, &["none"]);
+    experiment.host.max_backlog = 50;
+    let requests: Vec<_> = (0..5_000).map(|i| write(i, i * 7 % 3_000, 1)).collect();
+    let result = run_one(&experiment, &requests);
+    assert!(result.saturated.is_some() && result.response.is_none());
+    assert_eq!(result.counters.requests, 5_000);
+    assert!(result.mean_outstanding.expect("time passed") <= 50.0);
+    assert!(result.series.bins.iter().all(|bin| bin.write_response_sum == 0));
+}
+
+#[test]
+fn a_warm_up_is_not_measured() {
+    let requests: Vec<_> = (0..300).map(|i| read(i * 5_000, i % 100, 1)).collect();
+    let mut experiment = experiment(Level::Raid5, 4, &["write-through"]);
+    experiment.host.warmup = Warmup::Requests(100);
+    let result = run_one(&experiment, &requests);
+    assert_eq!((result.warmup_requests, result.counters.requests), (100, 200));
+    let cache = result.cache.expect("a cache");
+    assert_eq!((cache.read_hits, cache.read_misses), (200, 0));
+    assert_eq!(result.traffic.data_reads, 0);
+    assert_eq!(result.devices[..4].iter().map(|d| d.counters.commands).sum::<u64>(), 0);
+    sound(&experiment, &result, 300);
+    experiment.host.warmup = Warmup::Requests(301);
+    assert!(try_run(&experiment, 1, &requests).is_err_and(|error| error.to_string().contains("warmup")));
+}
+
+#[test]
+fn addresses_beyond_the_array_wrap() {
+    let experiment = experiment(Level::Raid5, 4, &["none"]);
+    // The last page and the first.
+    let result = run_one(&experiment, &[write(0, 3 * 1024 - 1, 2), flush(1_000_000), read(2_000_000, 3 * 1024, 1)]);
+    assert_eq!(result.input.overflowed_requests, 2);
+    assert_eq!((result.counters.requests, result.traffic.data_writes), (3, 2));
+    assert_eq!(result.response.and_then(|r| r.write).map(|w| w.count), Some(1), "two parts, one answer");
+}
+
+#[test]
+fn sectors_are_merged_only_where_asked() {
+    let mut experiment = experiment(Level::Raid0, 2, &["none"]);
+    let sectors = |first: u64, count: u64| Request {
+        time: Nanos::ZERO,
+        offset: first * 512,
+        len: count * 512,
+        volume: 0,
+        op: Op::Write,
+        fua: false,
+    };
+    // From the middle of page 0 to the middle of page 3.
+    let requests = [sectors(4, 24)];
+    let promoted = run_one(&experiment, &requests);
+    assert_eq!((promoted.steps.merge, promoted.traffic.data_reads, promoted.traffic.data_writes), (0, 0, 4));
+    experiment.host.subpage = Subpage::Rmw;
+    let exact = run_one(&experiment, &requests);
+    assert_eq!((exact.steps.merge, exact.traffic.data_reads, exact.traffic.data_writes), (2, 2, 4));
+}
+
+#[test]
+fn no_device_without_time_stops_the_clock() {
+    let mut experiment = experiment(Level::Raid5, 4, &["none", "write-through"]);
+    experiment.member = DeviceSetup::Fixed(FixedTimes::default());
+    experiment.service.times.nv_note = Nanos::ZERO;
+    experiment.service.times.nv_write = Nanos::ZERO;
+    for result in run(&experiment, &mixed(3, 500, 3_000, 1_000)) {
+        assert_eq!(result.counters.failed_requests, 0);
+        if result.policy == "none" {
+            let all = result.response.and_then(|r| r.all).expect("reads and writes");
+            assert_eq!(all.max, 0);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_its_key() {
+    let refused = |change: &dyn Fn(&mut ArrayExperiment)| {
+        let mut experiment = experiment(Level::Raid5, 4, &["none", "write-through"]);
+        change(&mut experiment);
+        let checked = experiment.check().expect_err("it cannot be").to_string();
+        let run = try_run(&experiment, 1, &[write(0, 0, 1)]).map(|report| report.results.len());
+        assert_eq!(run.expect_err("it cannot be").to_string(), checked);
+        checked
+    };
+    let expect = |change: &dyn Fn(&mut ArrayExperiment), parts: &[&str]| {
+        let message = refused(change);
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    };
+    expect(&|e| e.array.members = 2, &["array = raid5:2", "between 3 and 32"]);
+    expect(&|e| e.array.members = 30, &["array", "24"]);
+    expect(&|e| e.array.chunk_bytes = 0, &["chunk = 0", "multiple of the page"]);
+    expect(&|e| e.array.chunk_bytes = 5000, &["chunk = 5000"]);
+    expect(&|e| e.array.member_bytes = Some(100), &["member-size"]);
+    expect(&|e| e.array.member_bytes = None, &["member-size is missing"]);
+    expect(&|e| e.array.layout = Some(destage_raid::Layout::LeftSymmetric6), &["layout", "left-symmetric"]);
+    expect(
+        &|e| {
+            e.member = DeviceSetup::Ssd { config: arrays::small_ssd(), start: destage_sim::ssd::StartState::Full };
+            e.array.member_bytes = Some(1 << 40);
+        },
+        &["member-size", "ssd"],
+    );
+    expect(&|e| e.caches.clear(), &["write-through", "cache"]);
+    expect(&|e| e.caches = vec![100], &["cache = 100"]);
+    expect(&|e| e.caches = vec![1 << 40], &["cache = 1099511627776", "ssd"]);
+    expect(&|e| e.policies.truncate(1), &["cache has no meaning"]);
+    expect(&|e| e.service.nv_slots = 3, &["NVRAM slots"]);
+    expect(&|e| e.injections = vec![fail(9, Nanos(1))], &["fail = 9@", "0 to 3 and cache"]);
+    expect(&|e| e.injections = vec![fail(4, Nanos(1))], &["fail = cache@", "not every policy"]);
+    expect(&|e| e.injections = vec![replace(1, Nanos(1))], &["replace = 1@", "failed by then"]);
+    expect(&|e| e.injections = vec![fail(1, Nanos(1)), fail(1, Nanos(2))], &["fail = 1@", "failed before"]);
+    expect(&|e| e.injections = vec![fail(1, Nanos(1)), replace(1, Nanos(1))], &["replace = 1@", "later time"]);
+}
