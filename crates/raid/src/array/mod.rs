@@ -5,7 +5,7 @@
 //!
 //! * A row is consistent, or its intent is set, durably, since before the first write that could make it otherwise.
 //! * A row whose intent is open and of which a *data* page is lost has that page in the NVRAM (`log`), unless the page was lost less than a
-//!   flush ago ([`Array::lose`] flushes at once). Without it a torn row would not tell what the page was.
+//!   flush ago (the loss flushes at once). Without it a torn row would not tell what the page was.
 //! * A member counts as lost, or as filled up to a row, for what is written no sooner than the NVRAM says so.
 //! * Within a row no write is issued before every read of the operation is done. So an operation whose read fails has
 //!   changed nothing and can be planned anew, and one whose write fails goes on as planned: nothing is read from the lost member again.
