@@ -11,20 +11,23 @@ pub struct CacheConfig {
     pub dev: Dev,
     /// Pages that it caches.
     pub pages: u64,
-    /// Pages of a set. All data pages of a parity row fall into the same set.
+    /// The most pages of a set. All data pages of a parity row fall into the same set.
     pub ways: u32,
 }
 
 impl CacheConfig {
     /// Pages of a set unless told otherwise, as `EnhanceIO` has it.
     pub const WAYS: u32 = 512;
+
+    /// Pages that a cache can have.
+    pub const MAX_PAGES: u64 = 1 << 31;
 }
 
 /// Why there can be no such cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CacheConfigError {
     /// No pages, or more than can be told apart.
-    #[error("a cache of {0} pages: it must hold between 1 and {max}", max = u32::MAX - 1)]
+    #[error("a cache of {0} pages: it must hold between 1 and {max}", max = CacheConfig::MAX_PAGES)]
     Pages(u64),
     /// A device that masks of devices have no bit for.
     #[error("device {0} cannot be a cache: devices are numbered below 64")]
@@ -70,7 +73,7 @@ pub(crate) struct Frames {
 
 impl Frames {
     pub(crate) fn new(config: CacheConfig) -> Result<Self, CacheConfigError> {
-        if config.pages == 0 || config.pages >= u64::from(u32::MAX) {
+        if config.pages == 0 || config.pages > CacheConfig::MAX_PAGES {
             return Err(CacheConfigError::Pages(config.pages));
         }
         if config.dev.0 >= 64 {
@@ -79,8 +82,9 @@ impl Frames {
         if config.ways == 0 {
             return Err(CacheConfigError::Ways);
         }
-        let ways = (config.pages as u32).min(config.ways);
-        let sets = config.pages as u32 / ways;
+        // As many sets as it takes, of the same size: fewer pages are left over than there are sets.
+        let sets = (config.pages as u32).div_ceil(config.ways);
+        let ways = config.pages as u32 / sets;
         let frames = sets * ways;
         let slot = Slot { page: u64::MAX, newer: 0, older: 0, life: 0, pins: 0, state: State::Free };
         let mut slots = vec![slot; frames as usize + sets as usize];
@@ -190,7 +194,9 @@ impl Frames {
         }
         self.enabled = false;
         self.life += 1;
-        let frames: Vec<Frame> = self.map.values().copied().collect();
+        // In an order that does not depend on how the map lays them out.
+        let mut frames: Vec<Frame> = self.map.values().copied().collect();
+        frames.sort_unstable();
         for frame in frames {
             let slot = &self.slots[frame as usize];
             if slot.state == State::Valid && slot.pins == 0 {

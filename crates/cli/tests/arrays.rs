@@ -233,7 +233,10 @@ fn what_cannot_be_is_refused_by_its_key() {
     expect(&["--array", "raid5:5", "--drain"], &["'drain'", "array"]);
     expect(&["--array", "raid5:5", "--member-size", "2TB"], &["member-size = 2000000000000 B", "disk"]);
     expect(&["--array", "raid5:5", "--fail", "soon"], &["--fail = 'soon'", "1@60s"]);
-    expect(&["--array", "raid5:5", "--fail", "7@1s"], &["fail = 7@", "0 to 4"]);
+    expect(&["--array", "raid5:5", "--fail", "7@1s"], &["--fail = '7@1s'", "below 5"]);
+    expect(&["--array", "raid5:5", "--fail", "5@1s"], &["--fail = '5@1s'", "below 5", "cache"]);
+    let tiny = ["--array", "raid5:3", "--member-size", "64KiB", "--lba-overflow", "compact"];
+    expect(&tiny, &["lba-overflow = compact", "member-size", "pages-per-block"]);
     expect(&["--array", "raid5:5", "--replace", "1@1s"], &["replace = 1@", "failed by then"]);
     expect(&["--array", "raid5:5", "--scheduler", "elevator"], &["--scheduler = 'elevator'", "clook"]);
     expect(&["--array", "raid5:5", "--disk-profile", "floppy"], &["--disk-profile = 'floppy'", "1tb-7200"]);

@@ -184,6 +184,12 @@ fn files_in_the_way_in_use_or_used_twice_are_refused() {
         assert!(matches!(error, FilesError::Same(..) | FilesError::Size { .. }), "{error}");
     }
     assert!(files.answers(Dev(2)), "the device stays as it is");
+    // Nor may another array take a member, by being made or as a replacement.
+    let elsewhere = self::folder();
+    let mut thief = array.files(elsewhere.path());
+    thief.devices[1].path = member(folder.path(), 1);
+    let stolen = Files::create(array.no_cache(), thief, Existing::Overwrite);
+    assert!(matches!(stolen, Err(FilesError::InUse(path)) if path == member(folder.path(), 1)));
     drop(files);
     let open = |change: &dyn Fn(&mut destage_exec::FilesConfig)| {
         let mut config = array.files(folder.path());

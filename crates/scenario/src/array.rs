@@ -179,8 +179,14 @@ fn injections(settings: &Settings, members: u32) -> Result<Vec<Injection>> {
     let mut all = Vec::new();
     for (key, kind) in [("fail", InjectionKind::Fail), ("replace", InjectionKind::Replace)] {
         if settings.is_given(key) {
-            for (device, at) in settings.all(key, injection)? {
-                // An array has fewer members than this anyway, which is told elsewhere.
+            let member = |text: &str| match injection(text) {
+                Ok((Some(device), _)) if u32::from(device) >= members => {
+                    Err(format!("a member below {members}, or cache, and a time, such as 1@60s"))
+                }
+                found => found,
+            };
+            for (device, at) in settings.all(key, member)? {
+                // The cache device comes after the members. An array has fewer members than 63 anyway, which is told elsewhere.
                 let dev = Dev(device.unwrap_or(members.min(63) as u8));
                 all.push(Injection { at, dev, kind });
             }

@@ -39,6 +39,8 @@ use destage_plan::{
     Start, Status, Step,
 };
 
+use rustix::io::Errno;
+
 use crate::Bytes;
 use device::{DeviceFile, Work};
 use lane::Lane;
@@ -101,6 +103,8 @@ pub struct Files<C> {
     device_results: VecDeque<device::Done>,
     store_results: VecDeque<store::Done>,
     spare_lists: Vec<Lists>,
+    /// Held until every thread has ended, hence the last: nobody else may open the array while something is still written.
+    _lock: File,
 }
 
 impl<C: Controller> Files<C> {
@@ -162,6 +166,7 @@ impl<C: Controller> Files<C> {
             device_results: VecDeque::new(),
             store_results: VecDeque::new(),
             spare_lists: Vec::new(),
+            _lock: opened.lock,
         };
         let nv: Vec<_> = files.bytes.nvram().slots().collect();
         let intents = files.bytes.nvram().intents.ranges();
@@ -177,7 +182,9 @@ impl<C: Controller> Files<C> {
     /// If the request cannot be served, in which case nothing happens, or the executor has stopped.
     pub fn submit(&mut self, request: HostRequest, data: Vec<u8>) -> Result<(), FilesError> {
         self.check()?;
-        self.engine.shape().check(request.offset, request.len)?;
+        if request.op != HostOp::Flush {
+            self.engine.shape().check(request.offset, request.len)?;
+        }
         if request.op == HostOp::Write && data.len() as u64 != request.len {
             return Err(FilesError::Data { expected: request.len, found: data.len() as u64 });
         }
@@ -290,8 +297,10 @@ impl<C: Controller> Files<C> {
         if let Some(lane) = &mut self.devices[dev.index()].lane {
             lane.join();
         }
-        self.finish_device(dev);
+        self.finish_device(dev)?;
         self.go_on()?;
+        // The file may be the same one, which was locked until now.
+        opening::lock(&file, path)?;
         self.config.devices[dev.index()].options.breaks_after = None;
         let lane = start_device(&self.config, dev.index(), file, &self.bell);
         let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
@@ -397,7 +406,7 @@ impl<C: Controller> Files<C> {
             self.send_store(issue);
         }
         for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {
-            self.finish_device(dev);
+            self.finish_device(dev)?;
             self.go_on()?;
         }
         if self.engine.next_timer().is_some_and(|at| at <= self.now()) {
@@ -409,8 +418,8 @@ impl<C: Controller> Files<C> {
     }
 
     /// Takes in what a device's thread has done, and gives it more.
-    fn finish_device(&mut self, dev: Dev) {
-        let Some(lane) = &mut self.devices[dev.index()].lane else { return };
+    fn finish_device(&mut self, dev: Dev) -> Result<(), FilesError> {
+        let Some(lane) = &mut self.devices[dev.index()].lane else { return Ok(()) };
         let mut results = std::mem::take(&mut self.device_results);
         lane.results(&mut results);
         for (device::Command { issue, bytes, .. }, done) in results.drain(..) {
@@ -420,6 +429,13 @@ impl<C: Controller> Files<C> {
                 }
                 self.complete(issue, Outcome::Ok);
             } else {
+                // A full file system is not a broken member: with room again nothing is lost.
+                if let Err(source) = done
+                    && matches!(Errno::from_io_error(&source), Some(Errno::NOSPC | Errno::DQUOT))
+                {
+                    let path = self.config.devices[dev.index()].path.clone();
+                    return Err(self.stop(FilesError::Io { path, what: "find room for a step", source }));
+                }
                 self.complete(issue, Outcome::Failed(dev));
                 self.fail(dev);
             }
@@ -434,6 +450,7 @@ impl<C: Controller> Files<C> {
             let Some(issue) = self.devices[dev.index()].backlog.pop_front() else { break };
             self.send_device(dev, issue);
         }
+        Ok(())
     }
 
     /// A device answers no more: what it was to do has failed, and the controller is told.
@@ -489,7 +506,8 @@ impl<C: Controller> Files<C> {
             Step::FlushDev { dev } => self.begin_device(dev, issue)?,
             Step::NvPut { .. } | Step::NvFree { .. } | Step::Intent { .. } => {
                 self.check_nvram(issue)?;
-                if self.store.has_room() {
+                // Not ahead of what waits: they take effect in the order of issue.
+                if self.store_backlog.is_empty() && self.store.has_room() {
                     self.send_store(issue);
                 } else {
                     self.store_backlog.push_back(issue);

@@ -26,6 +26,8 @@ pub(super) struct Opened {
     pub(super) state: [Identity; 2],
     /// What the NVRAM and the intents say.
     pub(super) nvram: Nvram,
+    /// The lock on the array: the NVRAM's file once more.
+    pub(super) lock: File,
 }
 
 /// Makes the files of a new array and makes them durable: devices of zeros, then the intents, then the NVRAM, without
@@ -61,16 +63,22 @@ fn make<'a>(config: &'a FilesConfig, existing: Existing, made: &mut Vec<&'a Path
     let nvram_file = make_file(&config.nvram)?;
     lock(&nvram_file, &config.nvram)?;
     let nvram_identity = files.add(&nvram_file, &config.nvram)?;
+    let guard = nvram_file.try_clone().map_err(FilesError::io(&config.nvram, "keep its lock"))?;
+    // An array that is overwritten is none from here on: half of it must not be opened.
+    let emptied = nvram_file.set_len(0).and_then(|()| nvram_file.sync_all());
+    emptied.map_err(FilesError::io(&config.nvram, "empty it"))?;
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
         let file = make_file(&device.path)?;
         files.add(&file, &device.path)?;
+        lock(&file, &device.path)?;
         clear(&file, &device.path, config.device_bytes(dev))?;
         file.sync_all().map_err(FilesError::io(&device.path, "make it durable"))?;
         devices.push(Some(file));
     }
     let file = make_file(&config.intents)?;
     let intents_identity = files.add(&file, &config.intents)?;
+    lock(&file, &config.intents)?;
     clear(&file, &config.intents, intents::bytes(config.rows))?;
     let intents = IntentsFile::create(file, config.array, config.rows).and_then(|file| file.sync_all().map(|()| file));
     let intents = intents.map_err(FilesError::io(&config.intents, "write it"))?;
@@ -81,7 +89,7 @@ fn make<'a>(config: &'a FilesConfig, existing: Existing, made: &mut Vec<&'a Path
         sync_folder(path)?;
     }
     let state = [nvram_identity, intents_identity];
-    Ok(Opened { devices, store: Store { nvram, intents }, state, nvram: Nvram::default() })
+    Ok(Opened { devices, store: Store { nvram, intents }, state, nvram: Nvram::default(), lock: guard })
 }
 
 /// Opens the files of an array.
@@ -92,10 +100,15 @@ pub(super) fn open(config: &FilesConfig) -> Result<Opened, FilesError> {
     lock(&nvram_file, &config.nvram)?;
     check_size(&nvram_file, &config.nvram, config.layout().bytes())?;
     let nvram_identity = files.add(&nvram_file, &config.nvram)?;
+    let guard = nvram_file.try_clone().map_err(FilesError::io(&config.nvram, "keep its lock"))?;
+    // What is read from here on may be what an earlier process wrote and did not make durable; it is relied on, so it must be.
+    settle(&nvram_file, &config.nvram)?;
     let (nvram, mut found) = NvramFile::open(nvram_file, &config.nvram, config.layout())?;
     let intents_file = present(&config.intents)?;
     check_size(&intents_file, &config.intents, intents::bytes(config.rows))?;
     let intents_identity = files.add(&intents_file, &config.intents)?;
+    lock(&intents_file, &config.intents)?;
+    settle(&intents_file, &config.intents)?;
     let (intents, open_rows) = IntentsFile::open(intents_file, &config.intents, config.array, config.rows)?;
     found.intents = open_rows;
     let mut devices = Vec::with_capacity(config.devices.len());
@@ -104,14 +117,16 @@ pub(super) fn open(config: &FilesConfig) -> Result<Opened, FilesError> {
         if let Some(file) = &file {
             check_size(file, &device.path, config.device_bytes(dev))?;
             files.add(file, &device.path)?;
+            lock(file, &device.path)?;
+            settle(file, &device.path)?;
         }
         devices.push(file);
     }
     let state = [nvram_identity, intents_identity];
-    Ok(Opened { devices, store: Store { nvram, intents }, state, nvram: found })
+    Ok(Opened { devices, store: Store { nvram, intents }, state, nvram: found, lock: guard })
 }
 
-/// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a new one.
+/// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a new one. It is not locked yet.
 pub(super) fn open_replacement(path: &Path, bytes: u64) -> Result<File, FilesError> {
     if let Some(file) = open_file(path)? {
         check_size(&file, path, bytes)?;
@@ -153,12 +168,18 @@ fn does_not_answer(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::NXIO | Errno::NODEV))
 }
 
-fn lock(file: &File, path: &Path) -> Result<(), FilesError> {
+/// Takes a file for this executor alone.
+pub(super) fn lock(file: &File, path: &Path) -> Result<(), FilesError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(FilesError::InUse(path.to_owned())),
         Err(TryLockError::Error(source)) => Err(FilesError::Io { path: path.to_owned(), what: "lock it", source }),
     }
+}
+
+/// Makes durable what is in a file.
+fn settle(file: &File, path: &Path) -> Result<(), FilesError> {
+    file.sync_data().map_err(FilesError::io(path, "make it durable"))
 }
 
 /// Makes a file as long as this, of zeros.

@@ -458,8 +458,11 @@ impl Array {
                     Some(Task::Write(_)) => self.write_stuck(op, out),
                     // It goes on when the loss is noted.
                     Some(Task::Flush(_)) => out.again(op),
-                    Some(&mut Task::Recover(rows)) => self.recover_stuck(op, rows, out),
-                    Some(&mut Task::Rebuild(rows)) => self.rebuild_stuck(op, rows, out),
+                    // What these read is not changed by what they wrote, so they begin again.
+                    Some(Task::Recover(_) | Task::Rebuild(_)) => {
+                        out.restart(op);
+                        out.again(op);
+                    }
                     Some(Task::Persist(_) | Task::Free(_) | Task::Clear { .. }) | None => {
                         unreachable!("the NVRAM does not fail")
                     }
@@ -473,7 +476,7 @@ impl Array {
                 Some(Task::Free(slots)) => self.free_done(slots, out),
                 Some(Task::Clear { slots, .. }) => self.clear_done(slots, out),
                 Some(Task::Recover(rows)) => self.recover_done(rows, out),
-                Some(Task::Rebuild(_)) => self.rebuild_done(out),
+                Some(Task::Rebuild(rows)) => self.rebuild_done(rows, out),
             },
             Event::Timer(IDLE_TIMER) => {
                 self.idle_timer = false;

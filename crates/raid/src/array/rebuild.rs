@@ -127,7 +127,6 @@ impl Array {
         };
         let column = u32::from(geometry.column(stripe, dev.0));
         let pages = rows.count as u16;
-        self.stats.rebuilt_rows += u64::from(rows.count);
         if geometry.level() == Level::Raid1 {
             let page = out.tmp(op, pages);
             let read = self.read_rows(op, stripe, rows, columns.live.trailing_zeros(), page, 0, out);
@@ -156,14 +155,11 @@ impl Array {
         out.close(op);
     }
 
-    pub(super) fn rebuild_stuck(&mut self, op: OpId, rows: Rows, out: &mut Out) {
-        self.stats.rebuilt_rows -= u64::from(rows.count);
-        out.restart(op);
-        out.again(op);
-    }
-
-    pub(super) fn rebuild_done(&mut self, out: &mut Out) {
+    pub(super) fn rebuild_done(&mut self, rows: Rows, out: &mut Out) {
         self.rebuild.active -= 1;
+        if self.members.filling().is_some_and(|(dev, _)| self.members.is_sink(dev, rows)) {
+            self.stats.rebuilt_rows += u64::from(rows.count);
+        }
         self.dirty |= self.all & !self.members.lost();
         self.rebuild_more(out);
     }

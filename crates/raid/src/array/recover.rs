@@ -148,7 +148,6 @@ impl Array {
             return out.close(op);
         }
         let pages = rows.count as u16;
-        self.stats.recovered_rows += u64::from(rows.count);
         if geometry.level() == Level::Raid1 {
             let source = columns.live.trailing_zeros();
             let others = targets & !(1 << source);
@@ -190,15 +189,9 @@ impl Array {
         out.close(op);
     }
 
-    /// A member was lost meanwhile. Recovery reads data only, so it can be done again from the beginning.
-    pub(super) fn recover_stuck(&mut self, op: OpId, rows: Rows, out: &mut Out) {
-        self.stats.recovered_rows -= u64::from(rows.count);
-        out.restart(op);
-        out.again(op);
-    }
-
     pub(super) fn recover_done(&mut self, rows: Rows, out: &mut Out) {
         self.recovery.active -= 1;
+        self.stats.recovered_rows += u64::from(rows.count);
         self.intents.end(rows);
         self.dirty |= self.all & !self.members.lost();
         self.recover_more(out);

@@ -193,6 +193,10 @@ impl ArrayExperiment {
     pub fn check(&self) -> Result<u64, SimError> {
         let geometry = self.array_geometry()?;
         shape(&geometry, self.geometry.page_bytes())?;
+        let (pages, pages_per_block) = (geometry.data_pages(), self.geometry.pages_per_block());
+        if self.lba_overflow == LbaOverflow::Compact && pages < u64::from(pages_per_block) {
+            return Err(SetupError::Compact { pages, pages_per_block }.into());
+        }
         self.combinations(&geometry)?;
         self.sorted_injections()?;
         Ok(geometry.data_pages() * self.geometry.page_bytes())
@@ -388,8 +392,9 @@ impl ArrayExperiment {
             warmup_requests: outcomes.warmup_requests,
             served_time: served.0,
             simulated_time: simulated.0,
-            requests_per_second: per_second(counters.requests),
-            host_bytes_per_second: per_second(counters.host_bytes_read + counters.host_bytes_written),
+            requests_per_second: per_second(counters.requests - counters.failed_requests),
+            host_bytes_per_second: per_second(counters.host_bytes_read + counters.host_bytes_written)
+                .filter(|_| counters.failed_requests == 0),
             mean_outstanding: mean(outcomes.area(), simulated),
             response: outcomes.saturated.is_none().then(|| responses(&outcomes.responses)),
             traffic,

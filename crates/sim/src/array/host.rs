@@ -312,7 +312,11 @@ impl<C: Served> ArrayRun<C> {
             return;
         }
         self.served = self.served.max(now);
-        self.counters.failed_requests += u64::from(!slot.ok);
+        if !slot.ok {
+            // An error is quickly answered; it is no service.
+            self.counters.failed_requests += 1;
+            return;
+        }
         let time = now.since(slot.arrival);
         self.responses[slot.op as usize].record(time);
         if matches!(slot.op, Op::Read | Op::Write) {

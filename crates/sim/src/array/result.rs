@@ -345,11 +345,15 @@ impl ArrayResult {
                 "ns",
                 "from the first measured arrival until nothing is under way, rebuilds included",
             ),
-            field("requests_per_second", "1/s", "requests / served_time; null where no time passed"),
+            field(
+                "requests_per_second",
+                "1/s",
+                "(requests - failed_requests) / served_time; null where no time passed",
+            ),
             field(
                 "host_bytes_per_second",
                 "B/s",
-                "(host_bytes_read + host_bytes_written) / served_time; null where no time passed",
+                "(host_bytes_read + host_bytes_written) / served_time; null where no time passed or requests failed",
             ),
             field("mean_outstanding", "1", "requests without an answer, averaged over simulated_time"),
             field(
@@ -357,7 +361,11 @@ impl ArrayResult {
                 "-",
                 "null, or why the response times are no result: cause = backlog or growing, with figures",
             ),
-            nested("response", "response times; null when saturated", HostResponses::FIELDS),
+            nested(
+                "response",
+                "response times of requests that did not fail; null when saturated",
+                HostResponses::FIELDS,
+            ),
             nested("traffic", "pages that the array moved", ArrayTraffic::FIELDS),
             field(
                 "hit_ratio",

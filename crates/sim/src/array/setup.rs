@@ -99,6 +99,17 @@ impl Default for Service {
 /// Why an array cannot be simulated as asked. Each says which key to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
+    /// Less than a block to lay blocks out in.
+    #[error(
+        "lba-overflow = compact: the array holds {pages} pages, less than a block of {pages_per_block}; a larger member-size, or \
+         fewer pages-per-block"
+    )]
+    Compact {
+        /// Pages of the array.
+        pages: u64,
+        /// Pages of a block.
+        pages_per_block: u32,
+    },
     /// Too few or too many members.
     #[error("array = {level}:{members}: {level} takes between {} and {MAX_DEVICES} members", level.min_devices())]
     Members {
