@@ -13,12 +13,12 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 const REQUESTS: u64 = 10_000;
 
-fn engine<C: Controller>(config: &ArrayConfig, controller: C) -> Engine<C> {
+fn engine<C: Controller>(config: &ArrayConfig, controller: C, depth: usize) -> Engine<C> {
     let geometry = &config.geometry;
     let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
     let shape = Shape::new(4096, 512, stripe, stripe, geometry.data_pages()).unwrap();
-    let mut engine = Engine::new(controller, shape, 64);
-    engine.start(Nanos(0), Start { fresh: true, nv: &[], intents: &[], missing: 0 });
+    let mut engine = Engine::new(controller, shape, depth);
+    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: 0 });
     engine
 }
 
@@ -41,6 +41,18 @@ fn serve<C: Controller>(engine: &mut Engine<C>, random: &mut Xoshiro256PlusPlus,
     }
 }
 
+/// All requests at once.
+fn crowd<C: Controller>(engine: &mut Engine<C>, random: &mut Xoshiro256PlusPlus, space: u64) {
+    for tag in 0..REQUESTS {
+        let offset = random.next_u64() % space * 4096;
+        engine.submit(Nanos(0), HostRequest { tag, op: HostOp::Write, offset, len: 4096, fua: false }).unwrap();
+    }
+    while let Some(issue) = engine.next_issue() {
+        engine.complete(Nanos(0), issue, Outcome::Ok);
+    }
+    while engine.next_notice().is_some() {}
+}
+
 fn planner(c: &mut Criterion) {
     let mut group = c.benchmark_group("planner");
     group.throughput(Throughput::Elements(REQUESTS));
@@ -48,7 +60,7 @@ fn planner(c: &mut Criterion) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     for (name, level, members) in [("raid5", Level::Raid5, 5), ("raid6", Level::Raid6, 6), ("raid1", Level::Raid1, 2)] {
         let config = ArrayConfig::new(Geometry::new(level, None, members, 16, 1 << 20).unwrap());
-        let mut plain = engine(&config, NoCache::new(config.clone()).unwrap());
+        let mut plain = engine(&config, NoCache::new(config.clone()).unwrap(), 64);
         group.bench_function(format!("none/{name}/write-1"), |b| {
             b.iter(|| serve(&mut plain, &mut random, HostOp::Write, 1, space));
         });
@@ -56,11 +68,17 @@ fn planner(c: &mut Criterion) {
             b.iter(|| serve(&mut plain, &mut random, HostOp::Read, 1, space));
         });
         if level == Level::Raid5 {
+            // Thousands wait for intents to be cleared.
+            let tight = ArrayConfig { max_open_rows: 64, ..config.clone() };
+            let mut throttled = engine(&tight, NoCache::new(tight.clone()).unwrap(), 4096);
+            group.bench_function(format!("none/{name}/write-1-throttled"), |b| {
+                b.iter(|| crowd(&mut throttled, &mut random, space));
+            });
             group.bench_function(format!("none/{name}/write-full-stripe"), |b| {
                 b.iter(|| serve(&mut plain, &mut random, HostOp::Write, 64, space));
             });
             let cache = CacheConfig { dev: Dev(members as u8), pages: space, ways: CacheConfig::WAYS };
-            let mut cached = engine(&config, WriteThrough::new(config.clone(), cache).unwrap());
+            let mut cached = engine(&config, WriteThrough::new(config.clone(), cache).unwrap(), 64);
             group.bench_function(format!("write-through/{name}/write-1"), |b| {
                 b.iter(|| serve(&mut cached, &mut random, HostOp::Write, 1, space / 2));
             });

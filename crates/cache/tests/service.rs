@@ -23,7 +23,7 @@ fn start(config: ArrayConfig, depth: usize, start: Start<'_>) -> Engine<NoCache>
     engine
 }
 
-const FRESH: Start<'static> = Start { fresh: true, nv: &[], intents: &[], missing: 0 };
+const FRESH: Start<'static> = Start { nv: &[], intents: &[], missing: 0 };
 
 /// Carries everything out, in order; how often each request was acknowledged as served, or not.
 fn run(engine: &mut Engine<NoCache>, lost: u64) -> (u64, u64) {
@@ -175,7 +175,7 @@ fn what_cannot_start_says_why_and_serves_nothing() {
         (Start { nv: &[(NvSlot { index: u16::MAX, generation: 1 }, tag)], ..FRESH }, Refusal::Nvram),
     ];
     for (how, why) in cells {
-        let mut engine = start(config(Level::Raid5, 5, 1, 256), 8, Start { fresh: false, ..how });
+        let mut engine = start(config(Level::Raid5, 5, 1, 256), 8, how);
         engine.submit(Nanos(0), request(1, HostOp::Read, 0, 1)).unwrap();
         assert_eq!(run(&mut engine, how.missing), (0, 1));
         assert_eq!(engine.status(), Status::Refused(why));

@@ -1,32 +1,15 @@
 //! `destage sim --array` from outside.
 
+mod binary;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn destage(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_destage")).args(args).output().expect("the binary starts")
-}
-
-/// Standard output of a call that must succeed and say nothing on the standard error.
-fn quietly(args: &[&str]) -> String {
-    let output = destage(args);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && errors.is_empty(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).expect("output is UTF-8")
-}
-
-/// Standard error of a call that must fail with a message and without output.
-fn refused(args: &[&str]) -> String {
-    let output = destage(args);
-    assert_eq!(output.status.code(), Some(1), "{args:?}");
-    assert!(output.stdout.is_empty(), "{args:?}");
-    String::from_utf8(output.stderr).expect("messages are UTF-8")
-}
+use binary::{quietly, refused};
 
 /// A small trace of one volume in SPC format, from a fixed formula: reads and writes of 4 to 32 KiB in 32 MiB, 25 a
 /// second.

@@ -1,12 +1,12 @@
 //! `destage trace convert --to`: what a user of other tools meets.
 
+mod binary;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
-fn destage(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_destage")).args(args).output().expect("the binary starts")
-}
+use binary::destage;
 
 /// Standard error of a conversion that must succeed (`true`) or fail.
 fn convert(args: &[&str], succeeds: bool) -> String {

@@ -1,15 +1,15 @@
 //! `destage trace record` from outside. What needs root, tracefs and loop devices is skipped without.
 
+mod binary;
+
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
 
-fn destage(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_destage")).args(args).output().expect("the binary starts")
-}
+use binary::destage;
 
 /// Standard output and error of a call that must succeed.
 fn done(args: &[&str]) -> (String, String) {

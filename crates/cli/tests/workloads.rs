@@ -1,26 +1,18 @@
 //! Workloads from outside: listed, made up, changed and simulated.
 
+mod binary;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn destage(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_destage")).args(args).output().expect("the binary starts")
-}
+use binary::{destage, refused};
 
 fn stdout(args: &[&str]) -> String {
     let output = destage(args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("output is UTF-8")
-}
-
-fn refused(args: &[&str]) -> String {
-    let output = destage(args);
-    assert_eq!(output.status.code(), Some(1), "{args:?}");
-    assert!(output.stdout.is_empty(), "{args:?}");
-    String::from_utf8(output.stderr).expect("messages are UTF-8")
 }
 
 fn text(path: &Path) -> &str {

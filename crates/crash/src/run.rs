@@ -204,7 +204,7 @@ impl<'a, S: Subject> Run<'a, S> {
             history,
             cell,
         };
-        run.memory.begin(true);
+        run.memory.begin();
         run
     }
 
@@ -571,7 +571,7 @@ impl<'a, S: Subject> Run<'a, S> {
         // Until the controller has noted them, members that it found missing may be lost with what is open.
         self.window = down;
         (self.unread, self.clean) = (true, false);
-        self.memory.begin(false);
+        self.memory.begin();
         self.watch_window();
         self.notices()?;
         if let Status::Refused(why) = self.memory.status() {
@@ -692,7 +692,7 @@ pub(crate) fn recovers<S: Subject>(
     let mut remains = remains;
     for life in 0..2 {
         let mut memory = Run::<S>::prepare(subject, history, remains, None, None);
-        memory.begin(false);
+        memory.begin();
         let len = cell.sectors() * SECTOR as u64;
         memory
             .submit(HostRequest { tag: 1, op: HostOp::Read, offset: 0, len, fua: false }, &[])

@@ -19,14 +19,12 @@ pub struct Remains {
     pub disks: Vec<Disk>,
     /// The NVRAM.
     pub nvram: Nvram,
-    /// Whether the array was just made.
-    pub fresh: bool,
 }
 
 impl Remains {
     /// An array just made, of devices with so many bytes each.
     pub fn fresh(device_bytes: impl IntoIterator<Item = usize>) -> Self {
-        Self { disks: device_bytes.into_iter().map(Disk::zeros).collect(), nvram: Nvram::default(), fresh: true }
+        Self { disks: device_bytes.into_iter().map(Disk::zeros).collect(), nvram: Nvram::default() }
     }
 }
 
@@ -217,9 +215,8 @@ pub struct Memory<C> {
 impl<C: Controller> Memory<C> {
     /// Begins a life with what an earlier one left, and `depth` fragments at a time.
     pub fn start(controller: C, remains: Remains, shape: Shape, depth: usize) -> Self {
-        let fresh = remains.fresh;
         let mut memory = Self::prepare(controller, remains, shape, depth);
-        memory.begin(fresh);
+        memory.begin();
         memory
     }
 
@@ -246,13 +243,13 @@ impl<C: Controller> Memory<C> {
     }
 
     /// Lets the controller begin.
-    pub fn begin(&mut self, fresh: bool) {
+    pub fn begin(&mut self) {
         let missing = self.devices.iter().enumerate().filter(|(_, device)| !device.answers());
         let missing = missing.fold(0, |missing, (dev, _)| missing | 1 << dev);
         let nv: Vec<_> = self.bytes.nvram().slots().collect();
         let intents = self.bytes.nvram().intents.ranges();
-        self.note(|| format!("start: fresh {fresh}, missing {missing:#b}, {} slots, intents {intents:?}", nv.len()));
-        self.engine.start(self.now, Start { fresh, nv: &nv, intents: &intents, missing });
+        self.note(|| format!("start: missing {missing:#b}, {} slots, intents {intents:?}", nv.len()));
+        self.engine.start(self.now, Start { nv: &nv, intents: &intents, missing });
         self.take_issues();
     }
 
@@ -648,7 +645,7 @@ impl<C: Controller> Memory<C> {
         for entry in self.nv_queue.iter().take(through).filter(|entry| entry.conduct != Conduct::Omit) {
             self.bytes.nv_step(&self.engine, entry.issue, &mut nvram);
         }
-        Remains { disks, nvram, fresh: false }
+        Remains { disks, nvram }
     }
 
     /// How far this life has come.

@@ -54,11 +54,9 @@ impl Frag {
     }
 }
 
-/// What is left of an earlier life of the array.
+/// What is left of an earlier life of the array: nothing, if it was just made, of zeros.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
-    /// The array was just made: its members hold zeros, the NVRAM nothing.
-    pub fresh: bool,
     /// The slots of the NVRAM that are in use.
     pub nv: &'a [(NvSlot, Tag)],
     /// Rows that may be inconsistent. None after a clean stop.

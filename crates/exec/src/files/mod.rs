@@ -116,7 +116,7 @@ impl<C: Controller> Files<C> {
     pub fn create(controller: C, config: FilesConfig, existing: Existing) -> Result<Self, FilesError> {
         config.check()?;
         let opened = opening::create(&config, existing)?;
-        Self::start(controller, config, opened, true)
+        Self::start(controller, config, opened)
     }
 
     /// Serves an array that was made before, with what its last life left. A device whose file is not there is told to
@@ -128,10 +128,10 @@ impl<C: Controller> Files<C> {
     pub fn open(controller: C, config: FilesConfig) -> Result<Self, FilesError> {
         config.check()?;
         let opened = opening::open(&config)?;
-        Self::start(controller, config, opened, false)
+        Self::start(controller, config, opened)
     }
 
-    fn start(controller: C, config: FilesConfig, opened: Opened, fresh: bool) -> Result<Self, FilesError> {
+    fn start(controller: C, config: FilesConfig, opened: Opened) -> Result<Self, FilesError> {
         let bell = Arc::new(Bell::default());
         let mut devices = Vec::with_capacity(opened.devices.len());
         for (dev, file) in opened.devices.into_iter().enumerate() {
@@ -170,7 +170,7 @@ impl<C: Controller> Files<C> {
         };
         let nv: Vec<_> = files.bytes.nvram().slots().collect();
         let intents = files.bytes.nvram().intents.ranges();
-        files.engine.start(files.now(), Start { fresh, nv: &nv, intents: &intents, missing });
+        files.engine.start(files.now(), Start { nv: &nv, intents: &intents, missing });
         files.go_on()?;
         Ok(files)
     }

@@ -25,6 +25,18 @@ impl Array {
         }
     }
 
+    /// A write has ended. Those that wait for slots or for fewer open intents go on after a flush, all together, rather than being asked
+    /// after every write; at once only if there is nothing to flush.
+    pub(super) fn let_waiting_go_on(&mut self, out: &mut Out) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        self.own_flush(out);
+        if self.flushing.is_empty() && self.flushes_opened == 0 && self.clearing == 0 {
+            self.wake(out);
+        }
+    }
+
     pub(super) fn plan_flush(&mut self, op: OpId, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);

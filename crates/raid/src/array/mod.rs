@@ -10,22 +10,22 @@
 //! * Within a row no write is issued before every read of the operation is done. So an operation whose read fails has
 //!   changed nothing and can be planned anew, and one whose write fails goes on as planned: nothing is read from the lost member again.
 
+mod config;
 mod flush;
 mod log;
 mod members;
+mod parity;
 mod read;
 mod rebuild;
 mod recover;
 mod write;
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use destage_plan::{
-    Buf, Claim, Control, Dev, DeviceChange, Event, Frag, Intents, Nanos, NvSlot, NvSlots, OpId, Out, Rows, Sectors,
+    Buf, Claim, Control, Dev, DeviceChange, Event, Frag, Intents, NvSlot, NvSlots, OpId, Out, Rows, Sectors,
 };
 
-use crate::{Geometry, Level};
 use flush::FlushTask;
 use log::Log;
 use members::Members;
@@ -33,127 +33,8 @@ use rebuild::Rebuild;
 use recover::Recovery;
 use write::WriteTask;
 
+pub use config::{ArrayConfig, ArrayError, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod, Regime};
 pub use read::{Degraded, Lost};
-
-/// Members that an array with parity can have: an operation has 64 steps, and a write may have to read and write every column.
-pub const MAX_PARITY_MEMBERS: u8 = 24;
-
-/// Members that an array without parity can have: a discard trims and flushes each in one operation.
-pub const MAX_MEMBERS: u8 = 28;
-
-/// What is promised of acknowledged writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Regime {
-    /// Durable after a flush or with FUA, as with any disk that has a volatile cache.
-    #[default]
-    Flush,
-    /// Each is durable: every write of a member carries FUA.
-    EveryWrite,
-}
-
-/// How the parity of a row that is written in part is updated (specs §2.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ParityMethod {
-    /// Read-modify-write only if it reads strictly less, as md does.
-    #[default]
-    Min,
-    /// Read-modify-write wherever it is possible.
-    Rmw,
-    /// Reconstruct-write.
-    Rcw,
-    /// Read-modify-write if less than half of the data columns are written, as `DiskSim` does.
-    Disksim,
-}
-
-/// An array and how it is served.
-#[derive(Clone, Debug)]
-pub struct ArrayConfig {
-    /// Members and layout.
-    pub geometry: Geometry,
-    /// What is promised.
-    pub regime: Regime,
-    /// How parity is updated.
-    pub parity: ParityMethod,
-    /// Rows whose intents may be open before the array flushes of itself: what an unclean start has to read again.
-    pub max_open_rows: usize,
-    /// Slots of the NVRAM, at least [`ArrayConfig::MIN_NV_SLOTS`]. Each row that is written while a member is lost takes one or two until
-    /// the next flush.
-    pub nv_slots: u16,
-    /// Whether trimmed pages of the members read as zeros, so that discards of whole rows can be passed on.
-    pub trims: bool,
-    /// The array flushes of itself no later than this after a write, so that an idle array is clean.
-    pub idle_flush: Nanos,
-    /// Stripes that a rebuild fills between two notes of how far it has come.
-    pub rebuild_window: u32,
-}
-
-impl ArrayConfig {
-    /// The least number of slots: three for the note of the members' states, and some for rows that are written with two members lost.
-    pub const MIN_NV_SLOTS: u16 = 16;
-
-    /// An array served as md would: flush regime, 16,384 open rows, discards passed on.
-    pub const fn new(geometry: Geometry) -> Self {
-        Self {
-            geometry,
-            regime: Regime::Flush,
-            parity: ParityMethod::Min,
-            max_open_rows: 16_384,
-            nv_slots: 1024,
-            trims: true,
-            idle_flush: Nanos(5_000_000_000),
-            rebuild_window: 8,
-        }
-    }
-
-    fn check(&self) -> Result<(), ArrayError> {
-        let members = self.geometry.members();
-        let parity = matches!(self.geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6);
-        if members > if parity { MAX_PARITY_MEMBERS } else { MAX_MEMBERS } {
-            return Err(ArrayError::Members(members));
-        }
-        if self.geometry.chunk_pages() > u32::from(u16::MAX) {
-            return Err(ArrayError::Chunk(self.geometry.chunk_pages()));
-        }
-        if self.nv_slots < Self::MIN_NV_SLOTS {
-            return Err(ArrayError::NvSlots(self.nv_slots));
-        }
-        if self.max_open_rows == 0 || self.rebuild_window == 0 {
-            return Err(ArrayError::Zero);
-        }
-        Ok(())
-    }
-}
-
-/// Why an array cannot be served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArrayError {
-    /// Too many members.
-    Members(u8),
-    /// Chunks with more pages than an extent can have.
-    Chunk(u32),
-    /// Too few slots in the NVRAM.
-    NvSlots(u16),
-    /// `max_open_rows` or `rebuild_window` is 0.
-    Zero,
-}
-
-impl fmt::Display for ArrayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Members(n) => {
-                write!(
-                    f,
-                    "{n} members: an array can be served with at most {MAX_MEMBERS}, with parity {MAX_PARITY_MEMBERS}"
-                )
-            }
-            Self::Chunk(pages) => write!(f, "a chunk of {pages} pages: at most {} can be served", u16::MAX),
-            Self::NvSlots(n) => write!(f, "{n} NVRAM slots: at least {} are needed", ArrayConfig::MIN_NV_SLOTS),
-            Self::Zero => f.write_str("the limit of open rows and the rebuild window must be at least 1"),
-        }
-    }
-}
-
-impl std::error::Error for ArrayError {}
 
 /// Rows of one stripe of which the same columns are meant: the unit in which parity is planned. A fragment has at most three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use destage_plan::{Buf, Claim, Ext, OpId, Out, Rows, Step};
 
 use super::{Array, Seg, advance, bits, has};
-use crate::{Level, MAX_DEVICES, field};
+use crate::{Level, MAX_DEVICES};
 
 /// Some of the pages must be computed, or are lost: they are to be read segment by segment ([`Array::plan_read_seg`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,67 +115,6 @@ impl Array {
             rows,
             columns: (u64::MAX >> (63 - last)) & (u64::MAX << column),
         }
-    }
-
-    /// The parity columns from which so many lost data columns are computed.
-    pub(super) fn equations(&self, live: u64, lost: u64) -> u64 {
-        let live = live & self.parity();
-        if lost.is_power_of_two() { live & live.wrapping_neg() } else { live }
-    }
-
-    /// Computes the lost data columns from all other data columns and as much parity, into the buffers named for them, or new ones
-    /// where there is none. There must be enough parity.
-    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
-    pub(super) fn compute_lost(
-        &self,
-        op: OpId,
-        stripe: u64,
-        columns: &mut [Buf; MAX_DEVICES],
-        lost: u64,
-        live: u64,
-        pages: u16,
-        after: u64,
-        out: &mut Out,
-    ) -> u64 {
-        let p_column = self.data.count_ones();
-        let others = self.data & !lost;
-        let parity = self.equations(live, lost);
-        let (first, second) = (lost.trailing_zeros(), (lost & (lost - 1)).trailing_zeros());
-        for column in bits(lost) {
-            if columns[column as usize] == Buf::None {
-                columns[column as usize] = out.tmp(op, pages);
-            }
-        }
-        let exponent = |column: u32| self.config.geometry.exponent(stripe, column as u8);
-        let (old_p, old_q) = (columns[p_column as usize], columns[p_column as usize + 1]);
-        let dst = columns[first as usize];
-        if lost.is_power_of_two() && parity == 1 << p_column {
-            let mut list = [Buf::None; MAX_DEVICES];
-            let mut n = 0;
-            for column in bits(others | parity) {
-                list[n] = columns[column as usize];
-                n += 1;
-            }
-            let srcs = out.list(op, &list[..n]);
-            return out.step(op, Step::Xor { srcs, pages, dst }, after);
-        }
-        if lost.is_power_of_two() {
-            let syndrome = out.tmp(op, pages);
-            let computed = self.syndromes(op, stripe, columns, others, pages, Buf::None, syndrome, after, out);
-            let a = field::by_q(exponent(first));
-            return out.step(op, Step::Gf { a, x: old_q, b: a, y: syndrome, pages, dst }, after | computed);
-        }
-        let (without_p, without_q) = (out.tmp(op, pages), out.tmp(op, pages));
-        let (xor_p, xor_q) = (out.tmp(op, pages), out.tmp(op, pages));
-        let computed = self.syndromes(op, stripe, columns, others, pages, without_p, without_q, after, out);
-        let srcs = out.list(op, &[old_p, without_p]);
-        let done_p = out.step(op, Step::Xor { srcs, pages, dst: xor_p }, after | computed);
-        let srcs = out.list(op, &[old_q, without_q]);
-        let done_q = out.step(op, Step::Xor { srcs, pages, dst: xor_q }, after | computed);
-        let (a, b) = field::by_p_and_q(exponent(first), exponent(second));
-        let done_x = out.step(op, Step::Gf { a, x: xor_p, b, y: xor_q, pages, dst }, done_p | done_q);
-        let srcs = out.list(op, &[xor_p, dst]);
-        done_x | out.step(op, Step::Xor { srcs, pages, dst: columns[second as usize] }, done_x)
     }
 
     /// Reads rows of one column.

@@ -63,19 +63,19 @@ impl WriteTask {
 
 /// What is to be written, as far as planning needs it.
 #[derive(Clone, Copy)]
-struct What {
-    stripe: u64,
-    rows: Rows,
-    mask: u64,
-    part: Part,
-    fua: bool,
+pub(super) struct What {
+    pub(super) stripe: u64,
+    pub(super) rows: Rows,
+    pub(super) mask: u64,
+    pub(super) part: Part,
+    pub(super) fua: bool,
 }
 
 /// Slots that are kept free for the note of the members' states.
 const NOTE_SLOTS: usize = 3;
 
 /// The pages of each column.
-type Pages = [Buf; MAX_DEVICES];
+pub(super) type Pages = [Buf; MAX_DEVICES];
 
 impl Array {
     pub(super) fn plan_write(&mut self, op: OpId, out: &mut Out) {
@@ -255,7 +255,7 @@ impl Array {
                 out.timer(super::IDLE_TIMER, at);
             }
         }
-        self.wake(out);
+        self.let_waiting_go_on(out);
     }
 
     /// RAID-1: every copy that can be written.
@@ -512,135 +512,5 @@ impl Array {
             let dev: Dev = self.dev(what.stripe, column);
             after | out.step(op, Step::FlushDev { dev }, done)
         })
-    }
-
-    /// New parity from the old one and what changes.
-    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
-    fn modify_parity(
-        &mut self,
-        op: OpId,
-        what: What,
-        parity: u64,
-        fresh: &Pages,
-        old: &Pages,
-        ready: u64,
-        out: &mut Out,
-    ) -> (Buf, Buf, u64) {
-        let pages = what.rows.count as u16;
-        let p_column = self.data.count_ones() as usize;
-        let (has_p, has_q) = (has(parity, p_column as u32), has(parity, p_column as u32 + 1));
-        let mut done = ready;
-        let mut list = [Buf::None; 2 * MAX_DEVICES + 1];
-        let mut delta = Buf::None;
-        let single = what.mask.is_power_of_two();
-        if has_q && single {
-            let column = what.mask.trailing_zeros() as usize;
-            delta = out.tmp(op, pages);
-            let both = [old[column], fresh[column]];
-            // The new page may be zeros.
-            let srcs = out.list(op, if fresh[column] == Buf::Zero { &both[..1] } else { &both });
-            done |= out.step(op, Step::Xor { srcs, pages, dst: delta }, ready);
-        }
-        let mut new_p = Buf::None;
-        if has_p {
-            new_p = out.tmp(op, pages);
-            let mut n = 0;
-            let mut push = |buf| {
-                if buf != Buf::Zero {
-                    list[n] = buf;
-                    n += 1;
-                }
-            };
-            push(old[p_column]);
-            if delta == Buf::None {
-                bits(what.mask).for_each(|column| {
-                    push(old[column as usize]);
-                    push(fresh[column as usize]);
-                });
-            } else {
-                push(delta);
-            }
-            let srcs = out.list(op, &list[..n]);
-            done |= out.step(op, Step::Xor { srcs, pages, dst: new_p }, done);
-        }
-        let mut new_q = Buf::None;
-        if has_q {
-            new_q = out.tmp(op, pages);
-            let old_q = old[p_column + 1];
-            if single {
-                let b =
-                    crate::field::pow2(self.config.geometry.exponent(what.stripe, what.mask.trailing_zeros() as u8));
-                let step = Step::Gf { a: 1, x: old_q, b, y: delta, pages, dst: new_q };
-                done |= out.step(op, step, done);
-            } else {
-                let (before, after) = (out.tmp(op, pages), out.tmp(op, pages));
-                let computed = self.syndromes(op, what.stripe, old, what.mask, pages, Buf::None, before, ready, out)
-                    | self.syndromes(op, what.stripe, fresh, what.mask, pages, Buf::None, after, ready, out);
-                let srcs = out.list(op, &[old_q, before, after]);
-                done |= out.step(op, Step::Xor { srcs, pages, dst: new_q }, ready | computed);
-            }
-        }
-        (new_p, new_q, done)
-    }
-
-    /// Parity of all data columns.
-    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
-    pub(super) fn compute_parity(
-        &mut self,
-        op: OpId,
-        stripe: u64,
-        parity: u64,
-        data: &Pages,
-        pages: u16,
-        ready: u64,
-        out: &mut Out,
-    ) -> (Buf, Buf, u64) {
-        let p_column = self.data.count_ones();
-        let (mut p, mut q) = (Buf::None, Buf::None);
-        if has(parity, p_column) {
-            p = out.tmp(op, pages);
-        }
-        if has(parity, p_column + 1) {
-            q = out.tmp(op, pages);
-        }
-        if parity == 0 {
-            return (p, q, ready);
-        }
-        let done = self.syndromes(op, stripe, data, self.data, pages, p, q, ready, out);
-        (p, q, ready | done)
-    }
-
-    /// P, Q or both of some columns, as if the others were zeros.
-    #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
-    pub(super) fn syndromes(
-        &self,
-        op: OpId,
-        stripe: u64,
-        data: &Pages,
-        mask: u64,
-        pages: u16,
-        p: Buf,
-        q: Buf,
-        after: u64,
-        out: &mut Out,
-    ) -> u64 {
-        let mut list = [Buf::Zero; 2 * MAX_DEVICES + 1];
-        if q == Buf::None {
-            let mut n = 0;
-            for column in bits(mask) {
-                if data[column as usize] != Buf::Zero {
-                    list[n] = data[column as usize];
-                    n += 1;
-                }
-            }
-            let srcs = out.list(op, &list[..n]);
-            return out.step(op, Step::Xor { srcs, pages, dst: p }, after);
-        }
-        let geometry = &self.config.geometry;
-        for column in bits(mask) {
-            list[geometry.exponent(stripe, column as u8) as usize] = data[column as usize];
-        }
-        let srcs = out.list(op, &list[..usize::from(geometry.slots())]);
-        out.step(op, Step::Pq { srcs, pages, p, q }, after)
     }
 }

@@ -6,9 +6,8 @@
 //! Only this file holds unsafe code, of two kinds: vectors are loaded from and stored to references to arrays of their
 //! size; and functions compiled for an instruction set are called through tables that [`available`] hands out only where
 //! the processor has that set.
-#![allow(unsafe_code)]
-// Each instruction set's module needs a dozen intrinsics.
-#![allow(clippy::wildcard_imports)]
+#![expect(unsafe_code, reason = "see above")]
+#![allow(clippy::wildcard_imports, reason = "each instruction set's module needs a dozen intrinsics")]
 
 use std::arch::x86_64::*;
 

@@ -93,7 +93,7 @@ impl<C: Controller> Executor<C> {
             issued: 0,
             completed: Vec::new(),
         };
-        executor.engine.start(Nanos::ZERO, Start { fresh: true, nv: &[], intents: &[], missing: 0 });
+        executor.engine.start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: 0 });
         executor.carry_out();
         executor
     }
