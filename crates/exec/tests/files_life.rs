@@ -6,6 +6,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 
 use arrays::{Array, assert_holds, member, read_all, serve};
 use common::{Content, Dice, Sizes, data, draw, folder, soak};
@@ -263,6 +264,43 @@ fn a_lost_cache_costs_nothing() {
     work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 200);
     assert!(files.engine().controller().is_caching());
     assert_holds(&mut files, &content, "with a new cache");
+}
+
+#[test]
+fn why_members_do_not_answer_is_told_until_they_are_replaced() {
+    let array = Array::new(Level::Raid6, 5);
+    let folder = folder();
+    let sizes = array.sizes();
+    let (mut dice, mut content, mut tag) = (Dice::new(61), Content::new(sizes), 0);
+    let mut files = array.create(array.no_cache(), folder.path());
+    work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 50);
+    assert!(files.errors().next().is_none());
+    assert_eq!(files.stop_clean().expect("the array stops"), []);
+    // One file is not there, and one is cut under its reader.
+    fs::remove_file(member(folder.path(), 0)).expect("the file is there");
+    let mut files = array.open(array.no_cache(), folder.path());
+    let cut = fs::File::options().write(true).open(member(folder.path(), 2)).expect("the file is there");
+    cut.set_len(512).expect("it can be cut");
+    assert_holds(&mut files, &content, "without two members");
+    let told = |files: &Files<_>| -> Vec<_> {
+        let told = |(dev, error): (Dev, &FilesError)| match error {
+            FilesError::Io { path, what, source } if *path == member(folder.path(), dev.0) => {
+                (dev, *what, source.kind())
+            }
+            other => panic!("{dev}: {other}"),
+        };
+        files.errors().map(told).collect()
+    };
+    let not_there = (Dev(0), "open it", ErrorKind::NotFound);
+    let cut = (Dev(2), "read from it", ErrorKind::UnexpectedEof);
+    assert_eq!(told(&files), [not_there, cut]);
+    files.replace(Dev(0), &member(folder.path(), 0)).expect("a new file");
+    assert_eq!(told(&files), [cut]);
+    fs::remove_file(member(folder.path(), 2)).expect("the file is there");
+    files.replace(Dev(2), &member(folder.path(), 2)).expect("a new file");
+    files.settle().expect("the members are filled");
+    assert_eq!(told(&files), []);
+    assert_holds(&mut files, &content, "with the members filled");
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn serve(port: &Port<u32, u32>, most: usize) {
     loop {
         port.take(most, &mut taken);
         if taken.is_empty() {
-            return;
+            return port.end();
         }
         port.finish(taken.drain(..).map(|number| 2 * number));
     }
@@ -63,6 +63,30 @@ fn every_command_is_answered_once_and_in_order() {
             thread.join().expect("the thread ends");
         });
     }
+}
+
+#[test]
+fn a_thread_that_ends_without_an_answer_is_noticed_and_what_it_answered_before_is_not_lost() {
+    check(None, || {
+        let bell = Arc::new(Bell::default());
+        let port = Arc::new(Port::new(2, Arc::clone(&bell)));
+        let shared = Arc::clone(&port);
+        let thread = thread::spawn(move || {
+            let mut taken = VecDeque::new();
+            shared.take(1, &mut taken);
+            shared.finish(taken.drain(..));
+            shared.take(1, &mut taken);
+            shared.end();
+        });
+        port.send(1);
+        port.send(2);
+        let mut results = VecDeque::new();
+        while !port.results(&mut results) {
+            bell.wait(None);
+        }
+        assert_eq!(results, [1]);
+        thread.join().expect("the thread ends");
+    });
 }
 
 #[test]

@@ -5,14 +5,19 @@ mod arrays;
 mod common;
 mod scribe;
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arrays::{Array, assert_holds, member, serve};
 use common::{Content, Dice, Sizes, data, folder, soak};
-use destage_exec::{Existing, Files, FilesError};
-use destage_plan::{Buf, Class, Controller, Dev, Event, Ext, HostOp, HostRequest, Out, RangeError, Step};
+use destage_exec::{Existing, Files, FilesConfig, FilesError};
+use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, Out, RangeError, Step};
 use destage_raid::Level;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
+use scribe::Script;
 
 const fn request(tag: u64, op: HostOp, offset: u64, len: u64) -> HostRequest {
     HostRequest { tag, op, offset, len, fua: false }
@@ -49,6 +54,34 @@ fn ten_thousand_small_requests_at_a_time() {
     assert_eq!((files.unanswered(), most), (0, 256));
     assert_eq!(files.wait().expect("the array is served"), None);
     assert_holds(&mut files, &content, "after all");
+}
+
+#[test]
+fn settings_that_cannot_be_are_named() {
+    let array = Array::new(Level::Raid5, 4);
+    let folder = folder();
+    drop(array.create(array.no_cache(), folder.path()));
+    let refused = |change: &dyn Fn(&mut FilesConfig), message: &str| {
+        let mut config = array.files(folder.path());
+        change(&mut config);
+        let error = Files::open(array.no_cache(), config).expect_err("it is wrong");
+        assert_eq!(error.to_string(), message);
+    };
+    refused(&|config| config.devices.clear(), "devices = 0; there must be between 1 and 64");
+    refused(&|config| config.depth = 0, "depth = 0; it must be between 1 and 65,536");
+    refused(&|config| config.devices[2].pages = 0, "pages of dev2 = 0; it must be between 1 and 2^40");
+    let size = format!(
+        "{} is 32768 bytes long; with pages of dev1 = 65 and page-bytes = 512 it must be 33280",
+        member(folder.path(), 1).display()
+    );
+    refused(&|config| config.devices[1].pages = 65, &size);
+    // A file in the place of a device must be as long as that.
+    let short = folder.path().join("short");
+    std::fs::write(&short, [0; 100]).expect("a file");
+    let mut files = array.open(array.no_cache(), folder.path());
+    let error = files.replace(Dev(3), &short).expect_err("it is too short");
+    let size = "is 100 bytes long; with pages of dev3 = 64 and page-bytes = 512 it must be 32768";
+    assert_eq!(error.to_string(), format!("{} {size}", short.display()));
 }
 
 /// RAID-0 whose first member is slow.
@@ -191,7 +224,7 @@ fn files_in_the_way_in_use_or_used_twice_are_refused() {
     let stolen = Files::create(array.no_cache(), thief, Existing::Overwrite);
     assert!(matches!(stolen, Err(FilesError::InUse(path)) if path == member(folder.path(), 1)));
     drop(files);
-    let open = |change: &dyn Fn(&mut destage_exec::FilesConfig)| {
+    let open = |change: &dyn Fn(&mut FilesConfig)| {
         let mut config = array.files(folder.path());
         change(&mut config);
         Files::open(array.no_cache(), config).expect_err("it is wrong")
@@ -203,28 +236,40 @@ fn files_in_the_way_in_use_or_used_twice_are_refused() {
         open(&|config| config.devices[1].pages += 1),
         FilesError::Size { found: 32_768, expected: 33_280, .. }
     ));
-    assert!(matches!(open(&|config| config.devices.clear()), FilesError::Config { key: "devices", found: 0, .. }));
-    assert!(matches!(open(&|config| config.depth = 0), FilesError::Config { key: "depth", .. }));
     assert!(matches!(open(&|config| config.devices[0].path = folder.path().to_owned()), FilesError::Io { .. }));
     let missing = Files::create(array.no_cache(), array.files(&folder.path().join("no")), Existing::Refuse);
     assert!(matches!(missing, Err(FilesError::Io { what: "make it", .. })));
 }
 
-/// Asks for what is not there, or never answers.
-struct Wrong(Option<Step>);
-
-impl Controller for Wrong {
-    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
-        match event {
-            Event::Start(_) => out.ready(),
-            Event::Submit(frag) => {
-                let op = out.open(Class::Internal, None, Some(frag.id));
-                if let Some(step) = self.0 {
-                    out.step(op, step, 0);
-                }
-            }
-            _ => {}
+#[test]
+fn the_first_error_of_a_device_is_kept() {
+    let folder = folder();
+    drop(scribe::create(folder.path()));
+    // A file in memory that can be made to refuse writes.
+    let memory = File::from(memfd_create("device", MemfdFlags::ALLOW_SEALING).expect("a file in memory"));
+    memory.set_len(scribe::PAGE).expect("room");
+    let mut config = scribe::config(folder.path());
+    config.devices[0].path = format!("/proc/self/fd/{}", memory.as_raw_fd()).into();
+    let script = Script(|_, op, out: &mut Out| {
+        let ext = Ext::new(Dev(0), 0, 1);
+        out.step(op, Step::Write { ext, src: Buf::Zero, fua: false }, 0);
+        let dst = out.tmp(op, 1);
+        out.step(op, Step::Read { ext, dst }, 0);
+    });
+    let mut files = Files::open(script, config.clone()).expect("the array is there");
+    assert!(files.answers(Dev(0)) && files.errors().next().is_none());
+    memory.set_len(0).expect("it can be cut");
+    fcntl_add_seals(&memory, SealFlags::WRITE).expect("it can be sealed");
+    files.submit(request(1, HostOp::Write, 0, scribe::PAGE), vec![0; scribe::PAGE as usize]).expect("in range");
+    assert!(matches!(files.wait(), Err(FilesError::Stalled(_))), "the controller does nothing about it");
+    // The read of a file that was cut has failed too.
+    assert!(!files.answers(Dev(0)));
+    match files.errors().collect::<Vec<_>>()[..] {
+        [(Dev(0), error @ FilesError::Io { path, source, .. })] => {
+            assert_eq!((path, Errno::from_io_error(source)), (&config.devices[0].path, Some(Errno::PERM)));
+            assert!(error.to_string().starts_with(&format!("{}: cannot write to it: ", path.display())), "{error}");
         }
+        ref other => panic!("{other:?}"),
     }
 }
 
@@ -243,8 +288,13 @@ fn a_controller_that_asks_for_what_is_not_there_is_stopped() {
     ];
     for (step, expected) in cases {
         let folder = folder();
-        let mut files =
-            Files::create(Wrong(step), scribe::config(folder.path()), Existing::Refuse).expect("a new array");
+        // With no step it never answers.
+        let script = Script(|_, op, out: &mut Out| {
+            if let Some(step) = step {
+                out.step(op, step, 0);
+            }
+        });
+        let mut files = Files::create(script, scribe::config(folder.path()), Existing::Refuse).expect("a new array");
         let error = match files.submit(request(1, HostOp::Write, 0, 512), vec![0; 512]) {
             Err(error) => error,
             Ok(()) => files.wait().expect_err("the controller is at fault"),

@@ -7,12 +7,13 @@ mod scribe;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use common::{Dice, folder, soak};
-use destage_exec::FilesError;
-use destage_plan::{HostOp, HostRequest, Rows};
+use destage_exec::{Existing, Files, FilesConfig, FilesError};
+use destage_plan::{Buf, Frag, HostOp, HostRequest, NvSlot, Out, Rows, Shape, Step};
 use proptest::prelude::*;
-use scribe::{Found, PAGE, PAGES, ROWS, intent, intents, nvram, open, put, request, rows, serve, tag};
+use scribe::{Found, PAGE, PAGES, ROWS, Scribe, Script, intent, intents, nvram, open, put, request, rows, serve, tag};
 
 const SECTOR: usize = 512;
 /// Bytes of a slot in the file.
@@ -49,7 +50,7 @@ fn bits(intents: &[Rows]) -> Vec<bool> {
 }
 
 /// Does something of all that can be done, here and in the model.
-fn act(dice: &mut Dice, files: &mut destage_exec::Files<scribe::Scribe>, model: &mut Model) {
+fn act(dice: &mut Dice, files: &mut Files<Scribe>, model: &mut Model) {
     let page = dice.below(PAGES);
     match dice.below(4) {
         0 => {
@@ -90,6 +91,36 @@ fn what_was_done_is_found_in_the_next_life() {
                 assert_eq!(serve(&mut files, request(HostOp::Read, *page), Vec::new()), *bytes);
             }
         }
+    }
+}
+
+#[test]
+fn steps_take_effect_in_the_order_of_issue_at_every_depth() {
+    for depth in 1..=3 {
+        let folder = folder();
+        let config = FilesConfig { depth, ..scribe::config(folder.path()) };
+        // As many puts as the thread is given at a time; intents, which wait; and what clears them again: issued when the
+        // first put is done and there is room, but after those that wait.
+        let script = Script(move |frag: Frag, op, out: &mut Out| {
+            let put = |index: usize| Step::NvPut {
+                slot: NvSlot { index: index as u16, generation: 1 },
+                tag: tag(index as u64),
+                src: Buf::None,
+            };
+            let first = out.step(op, put(0), 0);
+            let puts = (1..depth).fold(first, |puts, index| puts | out.step(op, put(index), 0));
+            let list = out.rows(op, &[rows(3)]);
+            let set = out.step(op, Step::Intent { rows: list, set: true }, 0);
+            let cleared = out.step(op, Step::Intent { rows: list, set: false }, first);
+            out.step(op, Step::Ack { frag: frag.id, pages: 1, ok: true }, puts | set | cleared);
+            out.close(op);
+        });
+        let mut files = Files::create(script, config, Existing::Refuse).expect("a new array");
+        files.submit(request(HostOp::Flush, 0), Vec::new()).expect("a request in range");
+        assert!(files.wait().expect("it is served").is_some_and(|completion| completion.ok));
+        drop(files);
+        let (_, found) = open(folder.path()).expect("the array is there");
+        assert_eq!((found.slots.len(), &found.intents[..]), (depth, &[][..]), "at depth {depth}");
     }
 }
 
@@ -327,27 +358,58 @@ fn the_formats_are_as_described() {
 fn files_of_another_array_or_shape_are_refused_by_name() {
     let folder = folder();
     sample(folder.path());
-    let refused = |change: fn(&mut destage_exec::FilesConfig), field: &str| {
+    let (nvram, intents) = (nvram(folder.path()), intents(folder.path()));
+    let refused = |change: fn(&mut FilesConfig), file: &Path, message: &str| {
         let mut config = scribe::config(folder.path());
         change(&mut config);
-        let error = destage_exec::Files::open(scribe::Scribe::new(&std::sync::Arc::default()), config)
-            .expect_err("it is another");
-        assert!(error.to_string().contains(field), "{error}");
+        let error = Files::open(Scribe::new(&Arc::default()), config).expect_err("it is another");
+        assert_eq!(error.to_string(), format!("{}{message}", file.display()));
     };
-    refused(|config| config.array = 8, "the array's number at byte 16 is 72623859790382856; it must be 8");
-    refused(|config| config.nv_slots += 1, "is 16896 bytes long; it must be 17920");
-    refused(|config| config.rows += 1, "the number of rows at byte 24 is 10000; it must be 10001");
-    refused(|config| config.rows = 20_000, "is 2048 bytes long; it must be 3584");
+    refused(
+        |config| config.array = 8,
+        &nvram,
+        " was made with array = 72623859790382856, as the array's number at byte 16 says; it cannot be opened with array = 8",
+    );
+    refused(
+        |config| config.shape = Shape::new(2 * PAGE, 64, 1, 1, PAGES).expect("a shape that can be"),
+        &nvram,
+        " was made with page-bytes = 512, as the page's size at byte 24 says; it cannot be opened with page-bytes = 1024",
+    );
+    refused(
+        |config| config.nv_slots += 1,
+        &nvram,
+        " was made with nv-slots = 16, as the number of slots at byte 28 says; it cannot be opened with nv-slots = 17",
+    );
     refused(
         |config| config.devices.push(config.devices[0].clone()),
-        "the number of devices at byte 32 is 1; it must be 2",
+        &nvram,
+        " was made with devices = 1, as the number of devices at byte 32 says; it cannot be opened with devices = 2",
     );
-    let mut images = images(folder.path());
-    images[0][8] = 2;
-    put_back(folder.path(), &images);
-    refused(|_| {}, "the version at byte 8 is 2; it must be 1");
-    images[0][8] = 1;
-    images[1][..8].copy_from_slice(b"dstgNVRM");
-    put_back(folder.path(), &images);
-    refused(|_| {}, "the magic at byte 0 is \"dstgNVRM\"; it must be dstgINTS");
+    for rows in [10_001, 20_000] {
+        let mut config = scribe::config(folder.path());
+        config.rows = rows;
+        let error = Files::open(Scribe::new(&Arc::default()), config).expect_err("it has other rows");
+        let message = "was made with rows = 10000, as the number of rows at byte 24 says; it cannot be opened with";
+        assert_eq!(error.to_string(), format!("{} {message} rows = {rows}", intents.display()));
+    }
+    let whole = images(folder.path());
+    let mut other = whole.clone();
+    other[0][8] = 2;
+    put_back(folder.path(), &other);
+    refused(|_| {}, &nvram, ": the version at byte 8 is 2; it must be 1");
+    other = whole.clone();
+    other[1][..8].copy_from_slice(b"dstgNVRM");
+    put_back(folder.path(), &other);
+    refused(|_| {}, &intents, ": the magic at byte 0 is \"dstgNVRM\"; it must be dstgINTS");
+    for len in [16_895, 100, 0] {
+        other = whole.clone();
+        other[0].truncate(len);
+        put_back(folder.path(), &other);
+        let message = format!(" is {len} bytes long; with nv-slots = 16 and page-bytes = 512 it must be 16896");
+        refused(|_| {}, &nvram, &message);
+    }
+    other = whole;
+    other[1].push(0);
+    put_back(folder.path(), &other);
+    refused(|_| {}, &intents, " is 2049 bytes long; with rows = 10000 it must be 2048");
 }

@@ -1,9 +1,9 @@
 //! Which files an array consists of.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use destage_plan::{Ext, Shape};
+use destage_plan::{Dev, Ext, Shape};
 
 use super::FilesError;
 use super::nvram::Layout;
@@ -66,21 +66,37 @@ const MAX_PAGE_BYTES: u64 = 1 << 20;
 
 impl FilesConfig {
     pub(super) fn check(&self) -> Result<(), FilesError> {
-        let limit = |key, found, range: std::ops::RangeInclusive<u64>, expected| {
-            if range.contains(&found) { Ok(()) } else { Err(FilesError::Config { key, found, expected }) }
+        let limit = |key: &str, found, range: std::ops::RangeInclusive<u64>, expected| {
+            if range.contains(&found) {
+                Ok(())
+            } else {
+                Err(FilesError::Config { key: key.to_owned(), found, expected })
+            }
         };
         limit("depth", self.depth as u64, 1..=65_536, "it must be between 1 and 65,536")?;
         limit("devices", self.devices.len() as u64, 1..=MAX_DEVICES, "there must be between 1 and 64")?;
         limit("page-bytes", self.shape.page_bytes(), 1..=MAX_PAGE_BYTES, "it must be at most 1,048,576")?;
         limit("rows", self.rows, 0..=Ext::MAX_DEVICE_PAGES, "it must be at most 2^40")?;
-        for device in &self.devices {
-            limit("pages of a device", device.pages, 1..=Ext::MAX_DEVICE_PAGES, "it must be between 1 and 2^40")?;
+        for (device, dev) in self.devices.iter().zip(0..) {
+            let key = format!("pages of {}", Dev(dev));
+            limit(&key, device.pages, 1..=Ext::MAX_DEVICE_PAGES, "it must be between 1 and 2^40")?;
         }
         Ok(())
     }
 
     pub(super) fn device_bytes(&self, dev: usize) -> u64 {
         self.devices[dev].pages * self.shape.page_bytes()
+    }
+
+    /// The error that a device's file is if it is so long.
+    pub(super) fn wrong_size(&self, dev: usize, path: &Path, found: u64) -> FilesError {
+        let (pages, page_bytes) = (self.devices[dev].pages, self.shape.page_bytes());
+        FilesError::Size {
+            path: path.to_owned(),
+            found,
+            expected: self.device_bytes(dev),
+            settings: format!("pages of {} = {pages} and page-bytes = {page_bytes}", Dev(dev as u8)),
+        }
     }
 
     pub(super) fn layout(&self) -> Layout {

@@ -26,6 +26,18 @@ pub(super) enum Work {
     Flush,
 }
 
+impl Work {
+    /// What is tried, as errors call it.
+    pub(super) const fn what(self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read from it",
+            Self::Write { .. } => "write to it",
+            Self::Trim { .. } => "trim it",
+            Self::Flush => "make it durable",
+        }
+    }
+}
+
 /// A step on the device with its bytes.
 #[derive(Debug)]
 pub(super) struct Command {

@@ -33,8 +33,8 @@ pub enum FilesError {
     /// Something that is not a regular file.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),
-    /// A file of another size.
-    #[error("{} is {found} bytes long; it must be {expected}", path.display())]
+    /// A file of another size than the settings say.
+    #[error("{} is {found} bytes long; with {settings} it must be {expected}", path.display())]
     Size {
         /// The file.
         path: PathBuf,
@@ -42,6 +42,8 @@ pub enum FilesError {
         found: u64,
         /// Bytes that it must have.
         expected: u64,
+        /// The settings from which that follows, and what they say.
+        settings: String,
     },
     /// A field of a file does not say what it must.
     #[error("{}: {field} at byte {offset} is {found}; it must be {expected}", path.display())]
@@ -57,11 +59,31 @@ pub enum FilesError {
         /// What it must say.
         expected: String,
     },
+    /// A file that was made with another setting than it is opened with.
+    #[error(
+        "{} was made with {key} = {found}, as {field} at byte {offset} says; \
+         it cannot be opened with {key} = {expected}",
+        path.display()
+    )]
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// The key of the setting.
+        key: &'static str,
+        /// The field that holds it, as the format's description calls it.
+        field: &'static str,
+        /// Where it is in the file.
+        offset: u64,
+        /// What it says.
+        found: u64,
+        /// What the configuration says.
+        expected: u64,
+    },
     /// A configuration that cannot be.
     #[error("{key} = {found}; {expected}")]
     Config {
         /// The key.
-        key: &'static str,
+        key: String,
         /// What it says.
         found: u64,
         /// What would be right.

@@ -1,6 +1,6 @@
 //! The rows with an open intent, in a file.
 //!
-//! A bit for each row, in sectors with a checksum each ([`sectors`](super::sectors)); a change rewrites the sectors in
+//! A bit for each row, in sectors with a checksum each ([`sectors`]); a change rewrites the sectors in
 //! which bits change, and is durable after one fdatasync. A bitmap rather than a log: a row that is written again while
 //! its intent is open costs nothing, the file never grows, and nothing must be told from a torn tail. A change of
 //! several sectors may be torn between them, which leaves some of its rows as they were: nobody was told yet that it is
@@ -26,7 +26,7 @@ use std::path::Path;
 use destage_plan::Rows;
 
 use super::FilesError;
-use super::sectors::{Reader, SECTOR, Sector, put, seal};
+use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
 use crate::RowSet;
 
 const MAGIC: [u8; 8] = *b"dstgINTS";
@@ -78,18 +78,29 @@ impl IntentsFile {
         Ok(Self { file, rows, sectors, dirty: Vec::new() })
     }
 
-    /// Reads a file; the rows whose intent is open.
-    pub(super) fn open(file: File, path: &Path, array: u64, rows: u64) -> Result<(Self, RowSet), FilesError> {
-        let mut sector = [0; SECTOR];
-        file.read_exact_at(&mut sector, 0).map_err(FilesError::io(path, "read the header"))?;
-        let reader = Reader::new(path, 0, &sector);
-        reader.magic(MAGIC)?;
-        reader.exactly("the version", 8, reader.u32(8), VERSION)?;
-        reader.crc("the header's CRC-32C")?;
-        reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
-        reader.exactly("the array's number", 16, reader.u64(16), array)?;
-        reader.exactly("the number of rows", 24, reader.u64(24), rows)?;
-        reader.zeros(32)?;
+    /// Reads a file that is so long; the rows whose intent is open.
+    pub(super) fn open(
+        file: File,
+        path: &Path,
+        length: u64,
+        array: u64,
+        rows: u64,
+    ) -> Result<(Self, RowSet), FilesError> {
+        // Before the size is looked at: the header knows which setting is another.
+        if let Some(sector) = sectors::first(&file, path, length)? {
+            let reader = Reader::new(path, 0, &sector);
+            reader.magic(MAGIC)?;
+            reader.exactly("the version", 8, reader.u32(8), VERSION)?;
+            reader.crc("the header's CRC-32C")?;
+            reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
+            reader.setting("array", "the array's number", 16, reader.u64(16), array)?;
+            reader.setting("rows", "the number of rows", 24, reader.u64(24), rows)?;
+            reader.zeros(32)?;
+        }
+        if length != bytes(rows) {
+            let (path, settings) = (path.to_owned(), format!("rows = {rows}"));
+            return Err(FilesError::Size { path, found: length, expected: bytes(rows), settings });
+        }
         let mut sectors = vec![[0; SECTOR]; rows.div_ceil(ROWS) as usize];
         let read = file.read_exact_at(sectors.as_flattened_mut(), SECTOR as u64);
         read.map_err(FilesError::io(path, "read the bitmap"))?;

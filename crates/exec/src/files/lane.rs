@@ -1,7 +1,11 @@
 //! A thread and what it shares with the main loop.
+//!
+//! A thread that panics takes the main loop with it ([`Lane::results`]): else that would wait for ever for results that
+//! nobody will bring.
 
 use std::collections::VecDeque;
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
@@ -27,7 +31,10 @@ impl<T: Send + 'static, R: Send + 'static> Lane<T, R> {
     ) -> io::Result<Self> {
         let port = Arc::new(Port::new(depth, Arc::clone(bell)));
         let shared = Arc::clone(&port);
-        let thread = Builder::new().name(name).spawn(move || serve(&shared))?;
+        let thread = Builder::new().name(name).spawn(move || {
+            let end = End(shared);
+            serve(&end.0);
+        })?;
         Ok(Self { port, thread: Some(thread), in_flight: 0, depth })
     }
 }
@@ -51,10 +58,18 @@ impl<T, R> Lane<T, R> {
     }
 
     /// Appends the results that there are.
+    ///
+    /// # Panics
+    /// As the thread did, if it did.
     pub(super) fn results(&mut self, into: &mut VecDeque<R>) {
         let before = into.len();
-        self.port.results(into);
+        let ended = self.port.results(into);
         self.in_flight -= into.len() - before;
+        if ended {
+            self.join();
+            // Its panic was caught and the lane is used all the same.
+            assert!(self.in_flight == 0, "a thread that panicked brings no more results");
+        }
     }
 
     /// Tells the thread to end; the commands that it has not begun.
@@ -65,10 +80,12 @@ impl<T, R> Lane<T, R> {
     }
 
     /// Waits for the end of the thread, after [`close`](Self::close).
+    ///
+    /// # Panics
+    /// As the thread did, if it did.
     pub(super) fn join(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so; there is nothing to be done about it here.
-            drop(thread.join());
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+            resume_unwind(panic);
         }
     }
 }
@@ -76,6 +93,72 @@ impl<T, R> Lane<T, R> {
 impl<T, R> Drop for Lane<T, R> {
     fn drop(&mut self) {
         self.close();
-        self.join();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so, and what is dropped may be dropped by that very panic.
+            drop(thread.join());
+        }
+    }
+}
+
+/// Says that a thread has ended, however it did.
+struct End<T, R>(Arc<Port<T, R>>);
+
+impl<T, R> Drop for End<T, R> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn the_panic_of_a_thread_is_the_main_loops() {
+        let bell = Arc::new(Bell::default());
+        // It does one command, and panics over the next.
+        let serve = |port: &Port<u32, u32>| {
+            let mut taken = VecDeque::new();
+            port.take(1, &mut taken);
+            port.finish(taken.drain(..));
+            port.take(1, &mut taken);
+            panic!("over {}", taken[0]);
+        };
+        let mut lane = Lane::start("destage-panics".to_owned(), 3, &bell, serve).expect("a thread");
+        (1..=3).for_each(|command| lane.send(command));
+        let mut results = VecDeque::new();
+        let panic = loop {
+            bell.wait(None);
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| lane.results(&mut results))) {
+                break panic;
+            }
+        };
+        assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some("over 2"));
+        assert_eq!(results, [1], "what was done before is not lost");
+        let again = catch_unwind(AssertUnwindSafe(|| lane.results(&mut results)));
+        assert!(again.is_err(), "nobody waits for what is not done either");
+    }
+
+    #[test]
+    fn a_thread_that_ended_as_it_was_told_has_not_panicked() {
+        let bell = Arc::new(Bell::default());
+        let serve = |port: &Port<u32, u32>| {
+            let mut taken = VecDeque::new();
+            port.take(1, &mut taken);
+            port.finish(taken.drain(..));
+        };
+        let mut lane = Lane::start("destage-ends".to_owned(), 1, &bell, serve).expect("a thread");
+        lane.send(1);
+        let mut results = VecDeque::new();
+        while results.is_empty() {
+            bell.wait(None);
+            lane.results(&mut results);
+        }
+        assert!(lane.close().is_empty() && !lane.is_busy());
+        lane.join();
+        lane.results(&mut results);
+        assert_eq!(results, [1]);
     }
 }

@@ -5,9 +5,10 @@
 //! * A thread has at most [`FilesConfig::depth`] commands at a time, and does them in order; further steps wait in the
 //!   main loop, without bytes. Steps on different devices end in any order.
 //! * A device whose file is not there, or that answers with an error, has failed: its steps fail from then on, and the
-//!   controller is told. [`Files::replace`] puts a file in its place.
+//!   controller is told. [`Files::errors`] says why; [`Files::replace`] puts a file in its place.
 //! * The NVRAM does not fail as far as controllers know. If its file does, the executor stops: nothing is acknowledged
 //!   any more, and every later call is an error.
+//! * A thread that panics is no device that fails: its panic is the caller's, in the call that notices it.
 //! * Dropping the executor is a crash of the process: what threads are at work on is finished, what they have not begun
 //!   never happens. A loss of power leaves what the operating system was told to make durable.
 //!
@@ -77,6 +78,8 @@ struct Device {
     /// Steps for which the thread has no room.
     backlog: VecDeque<Issue>,
     failed: bool,
+    /// Why it failed: its first error.
+    error: Option<FilesError>,
     /// Its file while it is open.
     file: Option<Identity>,
 }
@@ -136,10 +139,14 @@ impl<C: Controller> Files<C> {
         let mut devices = Vec::with_capacity(opened.devices.len());
         for (dev, file) in opened.devices.into_iter().enumerate() {
             let path = &config.devices[dev].path;
+            let (file, error) = match file {
+                Ok(file) => (Some(file), None),
+                Err(error) => (None, Some(FilesError::io(path, opening::OPEN)(error))),
+            };
             let identity = file.as_ref().map(|file| opening::identity(file, path)).transpose()?;
             let lane = file.map(|file| start_device(&config, dev, file, &bell)).transpose();
             let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
-            devices.push(Device { failed: lane.is_none(), lane, backlog: VecDeque::new(), file: identity });
+            devices.push(Device { failed: lane.is_none(), lane, backlog: VecDeque::new(), error, file: identity });
         }
         let store = opened.store;
         let store = Lane::start("destage-nvram".to_owned(), config.depth, &bell, |port| store.serve(port));
@@ -288,7 +295,7 @@ impl<C: Controller> Files<C> {
         self.advance()?;
         let Some(device) = self.devices.get(dev.index()) else { return Err(FilesError::NoDevice(dev)) };
         let known = device.file;
-        let file = opening::open_replacement(path, self.config.device_bytes(dev.index()))?;
+        let file = opening::open_replacement(&self.config, dev.index(), path)?;
         let identity = Some(opening::identity(&file, path)?);
         if identity != known {
             self.check_unused(identity, path)?;
@@ -305,7 +312,7 @@ impl<C: Controller> Files<C> {
         let lane = start_device(&self.config, dev.index(), file, &self.bell);
         let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];
-        (device.lane, device.failed, device.file) = (Some(lane), false, identity);
+        (device.lane, device.failed, device.error, device.file) = (Some(lane), false, None, identity);
         path.clone_into(&mut self.config.devices[dev.index()].path);
         let now = self.now();
         self.engine.device(now, dev, DeviceChange::Replaced);
@@ -325,6 +332,12 @@ impl<C: Controller> Files<C> {
     /// Whether a device answers.
     pub fn answers(&self, dev: Dev) -> bool {
         self.devices.get(dev.index()).is_some_and(|device| !device.failed)
+    }
+
+    /// Why devices do not answer: the first error of each, since it was opened or replaced.
+    pub fn errors(&self) -> impl Iterator<Item = (Dev, &FilesError)> {
+        let devices = self.devices.iter().zip(0..);
+        devices.filter_map(|(device, dev)| device.error.as_ref().map(|error| (Dev(dev), error)))
     }
 
     /// How far this life has come.
@@ -422,22 +435,28 @@ impl<C: Controller> Files<C> {
         let Some(lane) = &mut self.devices[dev.index()].lane else { return Ok(()) };
         let mut results = std::mem::take(&mut self.device_results);
         lane.results(&mut results);
-        for (device::Command { issue, bytes, .. }, done) in results.drain(..) {
-            if done.is_ok() && !self.devices[dev.index()].failed {
+        for (device::Command { issue, work, bytes }, done) in results.drain(..) {
+            let failed = match done {
+                Ok(()) => self.devices[dev.index()].failed,
+                Err(source) => {
+                    let path = self.config.devices[dev.index()].path.clone();
+                    // A full file system is not a broken member: with room again nothing is lost.
+                    if matches!(Errno::from_io_error(&source), Some(Errno::NOSPC | Errno::DQUOT)) {
+                        return Err(self.stop(FilesError::Io { path, what: "find room for a step", source }));
+                    }
+                    let error = FilesError::Io { path, what: work.what(), source };
+                    self.devices[dev.index()].error.get_or_insert(error);
+                    true
+                }
+            };
+            if failed {
+                self.complete(issue, Outcome::Failed(dev));
+                self.fail(dev);
+            } else {
                 if let Step::Read { dst, .. } = *self.engine.step(issue) {
                     self.bytes.target(&self.engine, issue.op, dst, bytes.len()).copy_from_slice(&bytes);
                 }
                 self.complete(issue, Outcome::Ok);
-            } else {
-                // A full file system is not a broken member: with room again nothing is lost.
-                if let Err(source) = done
-                    && matches!(Errno::from_io_error(&source), Some(Errno::NOSPC | Errno::DQUOT))
-                {
-                    let path = self.config.devices[dev.index()].path.clone();
-                    return Err(self.stop(FilesError::Io { path, what: "find room for a step", source }));
-                }
-                self.complete(issue, Outcome::Failed(dev));
-                self.fail(dev);
             }
             self.bytes.give_back(bytes);
         }

@@ -4,7 +4,7 @@
 //! torn put is found. Slots are freed by writing their headers. Every step carries the next sequence number and is
 //! durable before the next one begins, so at most the newest step can be torn: a page that does not match is a torn
 //! put, and its slot free, if the slot is the newest; else it is damaged, and an error. A header is a sector
-//! ([`sectors`](super::sectors)), is never torn, and is damaged if it does not match its checksum.
+//! ([`sectors`]), is never torn, and is damaged if it does not match its checksum.
 //!
 //! ```text
 //! sector 0                                  slot s, at 512 + s · (512 + page rounded up to sectors)
@@ -28,7 +28,7 @@ use std::path::Path;
 use destage_plan::{NvSlot, Tag};
 
 use super::FilesError;
-use super::sectors::{Reader, SECTOR, Sector, put, seal};
+use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
 use crate::{Nvram, Page};
 
 const MAGIC: [u8; 8] = *b"dstgNVRM";
@@ -142,20 +142,30 @@ impl NvramFile {
         Ok(Self { file, layout, sequence: 0, image: Vec::new() })
     }
 
-    /// Reads a file, and what is in its slots. A put that was torn is made undone, durably.
-    pub(super) fn open(file: File, path: &Path, layout: Layout) -> Result<(Self, Nvram), FilesError> {
+    /// Reads a file that is so long, and what is in its slots. A put that was torn is made undone, durably.
+    pub(super) fn open(file: File, path: &Path, length: u64, layout: Layout) -> Result<(Self, Nvram), FilesError> {
+        // Before the size is looked at: the header knows which setting is another.
+        if let Some(sector) = sectors::first(&file, path, length)? {
+            let reader = Reader::new(path, 0, &sector);
+            reader.magic(MAGIC)?;
+            reader.exactly("the version", 8, reader.u32(8), VERSION)?;
+            reader.crc("the header's CRC-32C")?;
+            reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
+            reader.setting("array", "the array's number", 16, reader.u64(16), layout.array)?;
+            reader.setting("page-bytes", "the page's size", 24, reader.u32(24), layout.page_bytes)?;
+            reader.setting("nv-slots", "the number of slots", 28, reader.u32(28), layout.slots)?;
+            reader.setting("devices", "the number of devices", 32, reader.u32(32), layout.devices)?;
+            reader.zeros(36)?;
+        }
+        if length != layout.bytes() {
+            return Err(FilesError::Size {
+                path: path.to_owned(),
+                found: length,
+                expected: layout.bytes(),
+                settings: format!("nv-slots = {} and page-bytes = {}", layout.slots, layout.page_bytes),
+            });
+        }
         let mut sector = [0; SECTOR];
-        file.read_exact_at(&mut sector, 0).map_err(FilesError::io(path, "read the header"))?;
-        let reader = Reader::new(path, 0, &sector);
-        reader.magic(MAGIC)?;
-        reader.exactly("the version", 8, reader.u32(8), VERSION)?;
-        reader.crc("the header's CRC-32C")?;
-        reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
-        reader.exactly("the array's number", 16, reader.u64(16), layout.array)?;
-        reader.exactly("the page's size", 24, reader.u32(24), layout.page_bytes)?;
-        reader.exactly("the number of slots", 28, reader.u32(28), layout.slots)?;
-        reader.exactly("the number of devices", 32, reader.u32(32), layout.devices)?;
-        reader.zeros(36)?;
         let mut headers = Vec::with_capacity(layout.slots as usize);
         for index in 0..layout.slots as u16 {
             let offset = layout.offset(index);

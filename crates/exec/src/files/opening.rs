@@ -14,13 +14,16 @@ use super::store::Store;
 use super::{Existing, FilesConfig, FilesError};
 use crate::Nvram;
 
+/// What is tried, as errors call it.
+pub(super) const OPEN: &str = "open it";
+
 /// What tells a file from all others: its file system and its number there.
 pub(super) type Identity = (u64, u64);
 
 /// The files of an array, open.
 pub(super) struct Opened {
-    /// A file for each device; none if it does not answer.
-    pub(super) devices: Vec<Option<File>>,
+    /// A file for each device; the error if it does not answer.
+    pub(super) devices: Vec<io::Result<File>>,
     pub(super) store: Store,
     /// The NVRAM and the intents.
     pub(super) state: [Identity; 2],
@@ -74,7 +77,7 @@ fn make<'a>(config: &'a FilesConfig, existing: Existing, made: &mut Vec<&'a Path
         lock(&file, &device.path)?;
         clear(&file, &device.path, config.device_bytes(dev))?;
         file.sync_all().map_err(FilesError::io(&device.path, "make it durable"))?;
-        devices.push(Some(file));
+        devices.push(Ok(file));
     }
     let file = make_file(&config.intents)?;
     let intents_identity = files.add(&file, &config.intents)?;
@@ -95,27 +98,33 @@ fn make<'a>(config: &'a FilesConfig, existing: Existing, made: &mut Vec<&'a Path
 /// Opens the files of an array.
 pub(super) fn open(config: &FilesConfig) -> Result<Opened, FilesError> {
     let mut files = Identities::default();
-    let present = |path: &PathBuf| open_file(path)?.ok_or_else(|| FilesError::Missing(path.clone()));
+    let present = |path: &PathBuf| {
+        open_file(path)?.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => FilesError::Missing(path.clone()),
+            _ => FilesError::io(path, OPEN)(error),
+        })
+    };
     let nvram_file = present(&config.nvram)?;
     lock(&nvram_file, &config.nvram)?;
-    check_size(&nvram_file, &config.nvram, config.layout().bytes())?;
+    let nvram_length = length(&nvram_file, &config.nvram)?;
     let nvram_identity = files.add(&nvram_file, &config.nvram)?;
     let guard = nvram_file.try_clone().map_err(FilesError::io(&config.nvram, "keep its lock"))?;
     // What is read from here on may be what an earlier process wrote and did not make durable; it is relied on, so it must be.
     settle(&nvram_file, &config.nvram)?;
-    let (nvram, mut found) = NvramFile::open(nvram_file, &config.nvram, config.layout())?;
+    let (nvram, mut found) = NvramFile::open(nvram_file, &config.nvram, nvram_length, config.layout())?;
     let intents_file = present(&config.intents)?;
-    check_size(&intents_file, &config.intents, intents::bytes(config.rows))?;
+    let intents_length = length(&intents_file, &config.intents)?;
     let intents_identity = files.add(&intents_file, &config.intents)?;
     lock(&intents_file, &config.intents)?;
     settle(&intents_file, &config.intents)?;
-    let (intents, open_rows) = IntentsFile::open(intents_file, &config.intents, config.array, config.rows)?;
+    let (intents, open_rows) =
+        IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;
     found.intents = open_rows;
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
         let file = open_file(&device.path)?;
-        if let Some(file) = &file {
-            check_size(file, &device.path, config.device_bytes(dev))?;
+        if let Ok(file) = &file {
+            check_size(file, config, dev, &device.path)?;
             files.add(file, &device.path)?;
             lock(file, &device.path)?;
             settle(file, &device.path)?;
@@ -127,13 +136,17 @@ pub(super) fn open(config: &FilesConfig) -> Result<Opened, FilesError> {
 }
 
 /// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a new one. It is not locked yet.
-pub(super) fn open_replacement(path: &Path, bytes: u64) -> Result<File, FilesError> {
-    if let Some(file) = open_file(path)? {
-        check_size(&file, path, bytes)?;
-        return Ok(file);
+pub(super) fn open_replacement(config: &FilesConfig, dev: usize, path: &Path) -> Result<File, FilesError> {
+    match open_file(path)? {
+        Ok(file) => {
+            check_size(&file, config, dev, path)?;
+            return Ok(file);
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(FilesError::io(path, OPEN)(error)),
     }
     let file = make_file(path, Existing::Refuse)?;
-    clear(&file, path, bytes)?;
+    clear(&file, path, config.device_bytes(dev))?;
     file.sync_all().map_err(FilesError::io(path, "make it durable"))?;
     sync_folder(path)?;
     Ok(file)
@@ -154,13 +167,13 @@ fn make_file(path: &Path, existing: Existing) -> Result<File, FilesError> {
     }
 }
 
-/// Opens a file; none if it is not there or its device does not answer. Whatever else goes wrong is for the caller to
-/// put right: an array must not lose a member over a permission.
-fn open_file(path: &Path) -> Result<Option<File>, FilesError> {
+/// Opens a file; the inner error if it is not there or its device does not answer. Whatever else goes wrong is for the
+/// caller to put right: an array must not lose a member over a permission.
+fn open_file(path: &Path) -> Result<io::Result<File>, FilesError> {
     match File::options().read(true).write(true).open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound || does_not_answer(&error) => Ok(None),
-        Err(source) => Err(FilesError::Io { path: path.to_owned(), what: "open it", source }),
+        Ok(file) => Ok(Ok(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound || does_not_answer(&error) => Ok(Err(error)),
+        Err(error) => Err(FilesError::io(path, OPEN)(error)),
     }
 }
 
@@ -188,15 +201,16 @@ fn clear(file: &File, path: &Path, bytes: u64) -> Result<(), FilesError> {
     cleared.map_err(FilesError::io(path, "set its size"))
 }
 
-fn check_size(file: &File, path: &Path, expected: u64) -> Result<(), FilesError> {
+/// Bytes of what must be a regular file.
+fn length(file: &File, path: &Path) -> Result<u64, FilesError> {
     let metadata = file.metadata().map_err(FilesError::io(path, "ask for its size"))?;
-    if !metadata.is_file() {
-        return Err(FilesError::NotAFile(path.to_owned()));
-    }
-    if metadata.len() != expected {
-        return Err(FilesError::Size { path: path.to_owned(), found: metadata.len(), expected });
-    }
-    Ok(())
+    if metadata.is_file() { Ok(metadata.len()) } else { Err(FilesError::NotAFile(path.to_owned())) }
+}
+
+/// Whether a file is as long as a device's must be.
+fn check_size(file: &File, config: &FilesConfig, dev: usize, path: &Path) -> Result<(), FilesError> {
+    let found = length(file, path)?;
+    if found == config.device_bytes(dev) { Ok(()) } else { Err(config.wrong_size(dev, path, found)) }
 }
 
 /// Makes a new file's name durable.

@@ -45,6 +45,7 @@ struct State<T, R> {
     commands: VecDeque<T>,
     results: VecDeque<R>,
     closed: bool,
+    ended: bool,
 }
 
 /// Commands to a thread, and their results.
@@ -57,8 +58,8 @@ pub struct Port<T, R> {
 impl<T, R> Port<T, R> {
     /// A port with room for `depth` commands and as many results. Its owner has no more than that under way at a time.
     pub fn new(depth: usize, bell: Arc<Bell>) -> Self {
-        let state =
-            State { commands: VecDeque::with_capacity(depth), results: VecDeque::with_capacity(depth), closed: false };
+        let (commands, results) = (VecDeque::with_capacity(depth), VecDeque::with_capacity(depth));
+        let state = State { commands, results, closed: false, ended: false };
         Self { state: Mutex::new(state), work: Condvar::new(), bell }
     }
 
@@ -68,9 +69,11 @@ impl<T, R> Port<T, R> {
         self.work.notify_one();
     }
 
-    /// Appends the results that there are.
-    pub fn results(&self, into: &mut VecDeque<R>) {
-        into.append(&mut lock(&self.state).results);
+    /// Appends the results that there are; whether the thread has ended, so that they are the last.
+    pub fn results(&self, into: &mut VecDeque<R>) -> bool {
+        let mut state = lock(&self.state);
+        into.append(&mut state.results);
+        state.ended
     }
 
     /// Tells the thread to end, and takes back the commands that it has not taken. What it is at work on comes to an
@@ -97,6 +100,12 @@ impl<T, R> Port<T, R> {
     /// For the thread: hands results over.
     pub fn finish(&self, results: impl IntoIterator<Item = R>) {
         lock(&self.state).results.extend(results);
+        self.bell.ring();
+    }
+
+    /// For the thread: it ends, because the port is closed or because it panicked.
+    pub fn end(&self) {
+        lock(&self.state).ended = true;
         self.bell.ring();
     }
 }

@@ -6,6 +6,8 @@
 //! numbers are little-endian.
 
 use std::fmt::{Debug, Display};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::FilesError;
@@ -91,6 +93,23 @@ impl<'a> Reader<'a> {
         if found == expected { Ok(()) } else { Err(self.wrong(field, at, found, expected)) }
     }
 
+    /// A number that is what a setting was when the file was made, and must be what it is now.
+    pub(super) fn setting(
+        &self,
+        key: &'static str,
+        field: &'static str,
+        at: usize,
+        found: impl Into<u64>,
+        expected: impl Into<u64>,
+    ) -> Result<(), FilesError> {
+        let (found, expected) = (found.into(), expected.into());
+        if found == expected {
+            return Ok(());
+        }
+        let offset = self.offset + at as u64;
+        Err(FilesError::Setting { path: self.path.to_owned(), key, field, offset, found, expected })
+    }
+
     /// Bytes from here to the checksum that are not in use.
     pub(super) fn zeros(&self, from: usize) -> Result<(), FilesError> {
         match (from..CRC).find(|at| self.sector[*at] != 0) {
@@ -98,6 +117,16 @@ impl<'a> Reader<'a> {
             Some(at) => Err(self.wrong("a reserved byte", at, self.sector[at], 0)),
         }
     }
+}
+
+/// Reads the sector at the beginning of a file that is so long; none if the file is shorter than that.
+pub(super) fn first(file: &File, path: &Path, length: u64) -> Result<Option<Sector>, FilesError> {
+    if length < SECTOR as u64 {
+        return Ok(None);
+    }
+    let mut sector = [0; SECTOR];
+    file.read_exact_at(&mut sector, 0).map_err(FilesError::io(path, "read the header"))?;
+    Ok(Some(sector))
 }
 
 /// Writes numbers into a sector.

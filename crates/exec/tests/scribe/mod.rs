@@ -1,4 +1,5 @@
-//! A controller that does to the NVRAM what the host says, and tells what it found there.
+//! Controllers to test the file executor with: one does to the NVRAM what the host says, and tells what it found there;
+//! one does what the test says.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -8,7 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError};
 use destage_plan::{
-    Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvSlot, Out, Rows, Sectors, Shape, Step, Tag,
+    Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvSlot, OpId, Out, Rows, Sectors, Shape, Step,
+    Tag,
 };
 
 /// Bytes of a page.
@@ -39,7 +41,7 @@ impl Scribe {
         Self { found: Arc::clone(found), slots: BTreeMap::new(), frags: Vec::new() }
     }
 
-    fn plan(&mut self, frag: Frag, op: destage_plan::OpId, out: &mut Out) {
+    fn plan(&mut self, frag: Frag, op: OpId, out: &mut Out) {
         let page = frag.page;
         let mut done = 0;
         match frag.op {
@@ -92,6 +94,22 @@ impl Controller for Scribe {
                 }
             }
             Event::Control(Control::Clean) => out.clean(),
+            _ => {}
+        }
+    }
+}
+
+/// Gives each fragment an operation with the steps that a test says, and does nothing about how they end.
+pub struct Script<F>(pub F);
+
+impl<F: FnMut(Frag, OpId, &mut Out)> Controller for Script<F> {
+    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
+        match event {
+            Event::Start(_) => out.ready(),
+            Event::Submit(frag) => {
+                let op = out.open(Class::Internal, None, Some(frag.id));
+                (self.0)(frag, op, out);
+            }
             _ => {}
         }
     }
