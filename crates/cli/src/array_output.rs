@@ -61,6 +61,15 @@ pub fn text(out: &mut dyn Write, results: &[ArrayResult]) -> io::Result<()> {
     if failed > 0 {
         writeln!(out, "\nup to {} requests failed: more was lost than the level can do without.", show_count(failed))?;
     }
+    let unmapped = |r: &ArrayResult| r.devices.iter().filter_map(|device| device.unmapped_reads).sum::<u64>();
+    let unmapped = results.iter().map(unmapped).max().unwrap_or(0);
+    if unmapped > 0 {
+        writeln!(
+            out,
+            "\nup to {} pages were read from SSDs that do not hold them (never written, or trimmed), which takes no time.",
+            show_count(unmapped)
+        )?;
+    }
     Ok(())
 }
 

@@ -229,6 +229,34 @@ fn what_cannot_be_is_refused_by_its_key() {
 }
 
 #[test]
+fn memory_is_granted_before_it_is_taken() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let refusal = |cache, device| {
+        let args = ["--array=raid5:5", "--policy=write-through", "--memory=1GiB", cache, device];
+        refused(&[&["sim", "--trace", text(&trace)], &args[..]].concat())
+    };
+    let message = refusal("--cache=1024TiB", "--cache-device=fixed");
+    assert!(message.contains("cache: a cache of 274877906944 pages"), "{message}");
+    let message = refusal("--cache=1024TiB", "--cache-device=ssd");
+    assert!(message.contains("cache = 1125899906842624 B"), "{message}");
+    let message = refusal("--cache=8TiB", "--cache-device=fixed");
+    assert!(message.contains("memory grants 1073741824 B"), "{message}");
+}
+
+#[test]
+fn reads_of_pages_that_an_ssd_does_not_hold_are_told() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let table = |start| {
+        let array = ["--array=raid0:1", "--member-size=64MiB", "--device=ssd", "--start", start];
+        quietly(&[&["sim", "--trace", text(&trace)], &array[..]].concat())
+    };
+    assert!(table("empty").contains("pages were read from SSDs that do not hold them"));
+    assert!(!table("full").contains("do not hold them"));
+}
+
+#[test]
 fn policies_of_both_places_are_listed() {
     let listed = quietly(&["policies"]);
     for part in ["write-through", "ways", "no cache: every request goes to the array", "lb-clock"] {

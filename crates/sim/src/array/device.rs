@@ -38,9 +38,12 @@ pub struct FixedTimes {
 #[derive(Clone, Debug)]
 struct Flash {
     ssd: Ssd,
-    /// Completions with the order of submission.
-    due: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
+    /// Completions with the order of submission, the tag and the time that the command took in service.
+    due: BinaryHeap<Reverse<(Nanos, u64, u32, Nanos)>>,
     submitted: u64,
+    /// Time in service of commands that were submitted, and of those that completed.
+    charged: Nanos,
+    busy: Nanos,
     /// The latest completion of all.
     latest: Nanos,
 }
@@ -50,8 +53,10 @@ struct Fixed {
     times: FixedTimes,
     pages: u64,
     busy_until: Nanos,
+    /// Time in service of commands that completed.
     busy: Nanos,
-    due: VecDeque<(Nanos, u32)>,
+    /// Completions with the tag and the time in service.
+    due: VecDeque<(Nanos, u32, Nanos)>,
 }
 
 /// A device in virtual time.
@@ -73,7 +78,7 @@ enum Model {
 /// What the model of a device counted, as far as the model tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelCounts {
-    /// Time in service, summed over the units that work in parallel.
+    /// Time in service of commands that completed, summed over the units that work in parallel.
     pub busy: Nanos,
     /// Moves of the arm to another cylinder.
     pub seeks: u64,
@@ -89,6 +94,8 @@ pub struct ModelCounts {
     pub erases: u64,
     /// Time of collections.
     pub gc_time: Nanos,
+    /// Reads of pages that an SSD does not hold (never written, or trimmed): no flash operation, no time.
+    pub unmapped_reads: u64,
 }
 
 impl ModelCounts {
@@ -104,6 +111,7 @@ impl ModelCounts {
             flash_writes: self.flash_writes + other.flash_writes,
             erases: self.erases + other.erases,
             gc_time: self.gc_time + other.gc_time,
+            unmapped_reads: self.unmapped_reads + other.unmapped_reads,
         }
     }
 }
@@ -117,8 +125,9 @@ impl Device {
 
     /// An SSD.
     pub fn ssd(ssd: Ssd) -> Self {
-        let flash = Flash { ssd, due: BinaryHeap::new(), submitted: 0, latest: Nanos::ZERO };
-        Self(Model::Flash(Box::new(flash)))
+        let charged = ssd.total().busy_time;
+        let (due, busy, latest) = (BinaryHeap::new(), Nanos::ZERO, Nanos::ZERO);
+        Self(Model::Flash(Box::new(Flash { ssd, due, submitted: 0, charged, busy, latest })))
     }
 
     /// A new SSD of this shape.
@@ -184,10 +193,11 @@ impl Device {
             Model::Flash(flash) => {
                 let total = flash.ssd.total();
                 ModelCounts {
-                    busy: total.busy_time,
+                    busy: flash.busy,
                     flash_writes: total.flash_writes(),
                     erases: total.erases,
                     gc_time: total.gc_time,
+                    unmapped_reads: total.unmapped_reads,
                     ..ModelCounts::default()
                 }
             }
@@ -222,8 +232,7 @@ impl Device {
                     DeviceOp::Flush | DeviceOp::Trim => fixed.times.other,
                 };
                 fixed.busy_until = fixed.busy_until.max(now) + time;
-                fixed.busy += time;
-                fixed.due.push_back((fixed.busy_until, tag));
+                fixed.due.push_back((fixed.busy_until, tag, time));
             }
         }
     }
@@ -243,8 +252,14 @@ impl Device {
     pub fn complete(&mut self) -> Option<(Nanos, u32)> {
         match &mut self.0 {
             Model::Disk { disk, phase, .. } => disk.complete().map(|(at, tag)| (at - *phase, tag as u32)),
-            Model::Flash(flash) => flash.due.pop().map(|Reverse((at, _, tag))| (at, tag)),
-            Model::Fixed(fixed) => fixed.due.pop_front(),
+            Model::Flash(flash) => flash.due.pop().map(|Reverse((at, _, tag, time))| {
+                flash.busy += time;
+                (at, tag)
+            }),
+            Model::Fixed(fixed) => fixed.due.pop_front().map(|(at, tag, time)| {
+                fixed.busy += time;
+                (at, tag)
+            }),
         }
     }
 }
@@ -263,6 +278,8 @@ impl Flash {
         };
         self.latest = self.latest.max(done);
         self.submitted += 1;
-        self.due.push(Reverse((done, self.submitted, tag)));
+        let charged = Nanos(self.ssd.counters().map(|element| element.busy_time.0).sum());
+        self.due.push(Reverse((done, self.submitted, tag, charged.since(self.charged))));
+        self.charged = charged;
     }
 }

@@ -138,9 +138,10 @@ impl<C: Controller> Executor<C> {
         self.lanes[dev.index()].counters()
     }
 
-    /// What a device's model counted, and those of the devices that stood in its place before.
+    /// What a device's model counted, and those of the devices that stood in its place before. A disk is busy up to
+    /// now; an SSD's commands count when they complete.
     pub fn model_counts(&self, dev: Dev) -> ModelCounts {
-        self.lanes[dev.index()].model()
+        self.lanes[dev.index()].model(self.now)
     }
 
     /// The integral of a device's outstanding commands over time up to now, in ns.

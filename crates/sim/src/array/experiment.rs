@@ -215,8 +215,8 @@ impl ArrayExperiment {
         if self.policies.iter().any(|policy| policy.kind.info().caches) {
             let cache = Workshop::new(&self.cache_device, self.geometry, Scheduler::default())?;
             let pages = self.caches.iter().max().copied().unwrap_or(0) / self.geometry.page_bytes();
-            // A frame and its entry in the map.
-            bytes = bytes.saturating_add(cache.memory_bytes()).saturating_add(pages.saturating_mul(64));
+            // A frame, and its entry in a map that may just be growing.
+            bytes = bytes.saturating_add(cache.memory_bytes()).saturating_add(pages.saturating_mul(80));
         }
         Ok(bytes)
     }
@@ -233,7 +233,7 @@ impl ArrayExperiment {
         let injections = self.sorted_injections()?;
         let per_run = self.memory_per_run()?.max(1);
         if per_run > resources.memory_bytes {
-            return Err(SimError::Memory { needed: per_run, granted: resources.memory_bytes });
+            return Err(SetupError::Memory { needed: per_run, granted: resources.memory_bytes }.into());
         }
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(resources.threads)
@@ -395,7 +395,7 @@ impl ArrayExperiment {
             requests_per_second: per_second(counters.requests - counters.failed_requests),
             host_bytes_per_second: per_second(counters.host_bytes_read + counters.host_bytes_written)
                 .filter(|_| counters.failed_requests == 0),
-            mean_outstanding: mean(outcomes.area(), simulated),
+            mean_outstanding: mean(outcomes.area(), served),
             response: outcomes.saturated.is_none().then(|| responses(&outcomes.responses)),
             traffic,
             hit_ratio,
@@ -404,7 +404,7 @@ impl ArrayExperiment {
             nvram: outcomes.after.nvram.since(&outcomes.before.nvram),
             open_rows: outcomes.open_rows,
             claims: claims(&outcomes),
-            devices: self.devices(&outcomes, geometry, simulated),
+            devices: self.devices(&outcomes, geometry, served),
             degraded: degraded(&outcomes, geometry),
             series: series(&outcomes.series, outcomes.start),
             counters,
@@ -412,23 +412,25 @@ impl ArrayExperiment {
         })
     }
 
-    fn devices(&self, outcomes: &Outcomes, geometry: &Geometry, simulated: Nanos) -> Vec<DeviceResult> {
-        let pairs = outcomes.after.devices.iter().zip(&outcomes.before.devices);
-        let all = pairs.enumerate().map(|(index, (after, before))| {
+    fn devices(&self, outcomes: &Outcomes, geometry: &Geometry, served: Nanos) -> Vec<DeviceResult> {
+        let Outcomes { before, answered, after, .. } = outcomes;
+        let moments = before.devices.iter().zip(&answered.devices).zip(&after.devices);
+        let all = moments.enumerate().map(|(index, ((before, answered), after))| {
             let setup = if index < usize::from(geometry.members()) { &self.member } else { &self.cache_device };
             let (is_disk, is_ssd) =
                 (matches!(setup, DeviceSetup::Disk { .. }), matches!(setup, DeviceSetup::Ssd { .. }));
             let counters: DeviceCounters = after.0.since(&before.0);
             let model = model_since(&after.1, &before.1);
+            let served_busy = answered.1.busy.since(before.1.busy);
             let units = outcomes.units[index];
             DeviceResult {
                 device: device_name(index, geometry),
                 model: setup.word(),
                 counters,
                 busy_time: model.busy.0,
-                busy_share: (simulated > Nanos::ZERO)
-                    .then(|| model.busy.0 as f64 / (simulated.0 as f64 * f64::from(units))),
-                mean_queue: mean(after.2 - before.2, simulated),
+                served_busy_time: served_busy.0,
+                busy_share: (served > Nanos::ZERO).then(|| served_busy.0 as f64 / (served.0 as f64 * f64::from(units))),
+                mean_queue: mean(answered.2 - before.2, served),
                 longest_queue: outcomes.longest_queues[index],
                 mean_residence: (counters.commands > 0)
                     .then(|| counters.residence_time as f64 / counters.commands as f64),
@@ -439,6 +441,7 @@ impl ArrayExperiment {
                 flash_writes: is_ssd.then_some(model.flash_writes),
                 erases: is_ssd.then_some(model.erases),
                 gc_time: is_ssd.then_some(model.gc_time.0),
+                unmapped_reads: is_ssd.then_some(model.unmapped_reads),
             }
         });
         all.collect()
@@ -481,6 +484,7 @@ fn model_since(after: &ModelCounts, before: &ModelCounts) -> ModelCounts {
         flash_writes: after.flash_writes - before.flash_writes,
         erases: after.erases - before.erases,
         gc_time: after.gc_time.since(before.gc_time),
+        unmapped_reads: after.unmapped_reads - before.unmapped_reads,
     }
 }
 

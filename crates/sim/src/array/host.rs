@@ -92,8 +92,9 @@ pub(super) struct Outcomes {
     pub(super) rebuild_time: Nanos,
     pub(super) failures: Vec<Failure>,
     pub(super) series: Series,
-    /// Before the measured part, and at the end.
+    /// Before the measured part, at its last answer, and at the end.
     pub(super) before: Totals,
+    pub(super) answered: Totals,
     pub(super) after: Totals,
     pub(super) longest_queues: Vec<u64>,
     pub(super) units: Vec<u32>,
@@ -101,9 +102,9 @@ pub(super) struct Outcomes {
 }
 
 impl Outcomes {
-    /// ∫ outstanding requests dt over the measured part.
+    /// ∫ outstanding requests dt from the first measured arrival to the last answer.
     pub(super) fn area(&self) -> u128 {
-        self.after.area - self.before.area
+        self.answered.area - self.before.area
     }
 }
 
@@ -147,6 +148,8 @@ pub(super) struct ArrayRun<C> {
     slots: Vec<Slot>,
     free: Vec<u32>,
     outstanding: u64,
+    /// Those of them that are measured.
+    measured_outstanding: u64,
     area: u128,
     changed: Nanos,
     injections: VecDeque<Injection>,
@@ -188,6 +191,7 @@ impl<C: Served> ArrayRun<C> {
             slots: Vec::new(),
             free: Vec::new(),
             outstanding: 0,
+            measured_outstanding: 0,
             area: 0,
             changed: Nanos::ZERO,
             injections: injections.into(),
@@ -254,6 +258,14 @@ impl<C: Served> ArrayRun<C> {
         }
     }
 
+    /// Whether a rebuild is under way that can end: nothing can be computed where more is lost than the level can do
+    /// without.
+    fn is_rebuilding(&self) -> bool {
+        let array = self.executor.controller().array();
+        let tolerated = u32::from(array.config().geometry.parity_columns());
+        array.is_rebuilding() && array.degraded().count_ones() <= tolerated
+    }
+
     /// Sees in what state the array is now.
     fn take_phase(&mut self) {
         let array = self.executor.controller().array();
@@ -261,15 +273,19 @@ impl<C: Served> ArrayRun<C> {
         let members = array.config().geometry.members();
         let phase = match () {
             () if lost == 0 => Phase::Healthy,
-            () if array.is_rebuilding() => Phase::Rebuilding,
+            () if self.is_rebuilding() => Phase::Rebuilding,
             () => Phase::Degraded,
         };
         let now = self.executor.now();
-        for failure in &mut self.failures {
-            let whole = failure.dev.0 < members && lost >> failure.dev.0 & 1 == 0;
-            if whole && failure.replaced.is_some() && failure.rebuilt.is_none() {
+        // A member that failed again before it was filled was not rebuilt the first time.
+        let mut later = 0_u64;
+        for failure in self.failures.iter_mut().rev() {
+            let bit = 1 << failure.dev.0;
+            let whole = failure.dev.0 < members && lost & bit == 0;
+            if whole && later & bit == 0 && failure.replaced.is_some() && failure.rebuilt.is_none() {
                 failure.rebuilt = Some(now);
             }
+            later |= bit;
         }
         if phase != self.phase {
             self.credit_phase(now);
@@ -311,6 +327,7 @@ impl<C: Served> ArrayRun<C> {
         if !slot.measured {
             return;
         }
+        self.measured_outstanding -= 1;
         self.served = self.served.max(now);
         if !slot.ok {
             // An error is quickly answered; it is no service.
@@ -330,7 +347,8 @@ impl<C: Served> ArrayRun<C> {
         self.changed = now;
     }
 
-    /// Lets events happen until fewer than `limit` requests are outstanding.
+    /// Lets events happen until fewer than `limit` requests are outstanding, and then those of the same time, which come
+    /// before an arrival.
     fn wait_below(&mut self, limit: u64) {
         while self.outstanding >= limit {
             if !self.event(Nanos(u64::MAX)) {
@@ -338,19 +356,22 @@ impl<C: Served> ArrayRun<C> {
                 return;
             }
         }
+        let now = self.executor.now();
+        while self.event(now) {}
     }
 
-    /// At the first measured request: what was counted so far does not count.
-    fn end_warmup_if_due(&mut self, request: &FeedRequest) {
+    /// At the first measured request: what was counted so far does not count. The trace's times mean nothing in a closed
+    /// loop, so a warm-up lasts until a simulated time, as failures happen at one.
+    fn end_warmup_if_due(&mut self) {
+        let now = self.executor.now();
         let due = match self.config.warmup {
             Warmup::None => true,
             Warmup::Requests(requests) => self.fed >= requests,
-            Warmup::Time(time) => request.time >= time,
+            Warmup::Time(time) => now >= time,
         };
         if self.measuring || !due {
             return;
         }
-        let now = self.executor.now();
         self.measuring = true;
         self.warmup_requests = self.fed;
         self.exceeded_at = None;
@@ -387,7 +408,7 @@ impl<C: Served> ArrayRun<C> {
         }
         // Nothing is due before: the time may go on to the arrival.
         self.executor.wait_until(now);
-        self.end_warmup_if_due(request);
+        self.end_warmup_if_due();
         self.fed += 1;
         self.count(request);
         if self.measuring {
@@ -401,6 +422,7 @@ impl<C: Served> ArrayRun<C> {
         }
         self.count_outstanding(now);
         self.outstanding += 1;
+        self.measured_outstanding += u64::from(self.measuring);
         self.submit(now, request, runs, head);
         self.take_notices();
     }
@@ -542,19 +564,17 @@ impl<C: Served> Job for ArrayRun<C> {
     }
 
     fn finish(&mut self) -> Outcomes {
+        while self.measured_outstanding > 0 && self.event(Nanos(u64::MAX)) {}
+        self.count_outstanding(self.executor.now());
+        let answered = totals(&self.executor, self.area);
         // Timers alone keep nothing going; a rebuild or a failure to come does.
-        while self.outstanding > 0
-            || self.executor.is_busy()
-            || !self.injections.is_empty()
-            || self.executor.controller().array().is_rebuilding()
-        {
+        while self.outstanding > 0 || self.executor.is_busy() || !self.injections.is_empty() || self.is_rebuilding() {
             if !self.event(Nanos(u64::MAX)) {
                 break;
             }
         }
         let end = self.executor.now();
         self.credit_phase(end);
-        self.count_outstanding(end);
         let saturated = match self.exceeded_at {
             Some(at) => Some(Saturation::Backlog { max_backlog: self.config.max_backlog, at: at.0 }),
             None if self.config.host == HostModel::Open => {
@@ -582,6 +602,7 @@ impl<C: Served> Job for ArrayRun<C> {
             failures: std::mem::take(&mut self.failures),
             series: self.series.clone(),
             before: self.before.clone(),
+            answered,
             after: totals(&self.executor, self.area),
             longest_queues: devices.clone().map(|dev| self.executor.longest_queue(dev)).collect(),
             units: devices.map(|dev| self.executor.device(dev).units()).collect(),

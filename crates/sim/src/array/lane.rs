@@ -71,6 +71,8 @@ pub(super) struct Lane {
     most_outstanding: u64,
     /// ∫ outstanding dt, up to `changed`.
     area: u128,
+    /// Time with something outstanding, up to `changed`.
+    occupied: Nanos,
     changed: Nanos,
 }
 
@@ -87,6 +89,7 @@ impl Lane {
             outstanding: 0,
             most_outstanding: 0,
             area: 0,
+            occupied: Nanos::ZERO,
             changed: Nanos::ZERO,
         }
     }
@@ -103,13 +106,29 @@ impl Lane {
         &self.counters
     }
 
-    pub(super) fn model(&self) -> ModelCounts {
-        self.retired.plus(&self.device.counts())
+    /// What the models counted up to now.
+    pub(super) fn model(&self, now: Nanos) -> ModelCounts {
+        let counts = self.retired.plus(&self.device.counts());
+        if self.device.as_ssd().is_some() {
+            return counts;
+        }
+        // What serves one command after the other is busy as long as it has any, be it in the midst of one.
+        ModelCounts { busy: self.occupied(now), ..counts }
     }
 
     /// ∫ commands outstanding dt since the beginning.
     pub(super) fn area(&self, now: Nanos) -> u128 {
         self.area + u128::from(self.outstanding) * u128::from(now.since(self.changed).0)
+    }
+
+    fn occupied(&self, now: Nanos) -> Nanos {
+        if self.outstanding > 0 { self.occupied + now.since(self.changed) } else { self.occupied }
+    }
+
+    /// Counts what was outstanding until now.
+    fn advance(&mut self, now: Nanos) {
+        (self.area, self.occupied) = (self.area(now), self.occupied(now));
+        self.changed = now;
     }
 
     pub(super) const fn most_outstanding(&self) -> u64 {
@@ -152,8 +171,7 @@ impl Lane {
         if self.plugged.is_empty() {
             return;
         }
-        self.area = self.area(now);
-        self.changed = now;
+        self.advance(now);
         for plugged in self.plugged.drain(..) {
             self.device.submit(now, plugged.op, plugged.first, plugged.pages, plugged.head);
             self.outstanding += 1;
@@ -168,8 +186,7 @@ impl Lane {
     /// Takes the next completion: its time, and into `issues` the steps that are done.
     pub(super) fn complete(&mut self, issues: &mut Vec<Issue>) -> Option<Nanos> {
         let (at, tag) = self.device.complete()?;
-        self.area = self.area(at);
-        self.changed = at;
+        self.advance(at);
         self.outstanding -= 1;
         let head = self.waiting[tag as usize];
         let counters = &mut self.counters;
@@ -201,8 +218,7 @@ impl Lane {
 
     /// The device answers no more; into `issues` the steps that it will not do, in the order of issue.
     pub(super) fn fail(&mut self, now: Nanos, issues: &mut Vec<Issue>) {
-        self.area = self.area(now);
-        self.changed = now;
+        self.advance(now);
         self.outstanding = 0;
         self.alive = false;
         let mut lost: Vec<_> = self.waiting.drain(..).filter(|waiting| waiting.order > 0).collect();
@@ -219,7 +235,7 @@ impl Lane {
 
     /// Another device stands here.
     pub(super) fn replace(&mut self, device: Device) {
-        self.retired = self.model();
+        self.retired = self.retired.plus(&self.device.counts());
         self.device = device;
         self.alive = true;
     }

@@ -136,6 +136,8 @@ pub struct DeviceResult {
     pub counters: DeviceCounters,
     /// Time in service.
     pub busy_time: u64,
+    /// The part of it until the last answer.
+    pub served_busy_time: u64,
     /// Share of it.
     pub busy_share: Option<f64>,
     /// Mean commands outstanding.
@@ -158,6 +160,8 @@ pub struct DeviceResult {
     pub erases: Option<u64>,
     /// Time collecting.
     pub gc_time: Option<u64>,
+    /// Reads of pages never written.
+    pub unmapped_reads: Option<u64>,
 }
 
 const fn field(name: &'static str, unit: &'static str, meaning: &'static str) -> FieldDoc {
@@ -176,8 +180,13 @@ const DEVICE_FIELDS: &[FieldDoc] = &{
     ];
     let after = [
         field("busy_time", "ns", "time in service; of an SSD summed over the units that work in parallel"),
-        field("busy_share", "1", "busy_time / (simulated_time x units)"),
-        field("mean_queue", "1", "commands outstanding, averaged over simulated_time"),
+        field(
+            "served_busy_time",
+            "ns",
+            "the part of busy_time within served_time; of an SSD that of the commands completed in it",
+        ),
+        field("busy_share", "1", "served_busy_time / (served_time x units); null where no time passed"),
+        field("mean_queue", "1", "commands outstanding, averaged over served_time; null where no time passed"),
         field("longest_queue", "1", "most commands outstanding at a time"),
         field("mean_residence", "ns", "residence_time / commands"),
         field("seeks", "1", "moves of the arm to another cylinder; null if it is no disk"),
@@ -187,8 +196,13 @@ const DEVICE_FIELDS: &[FieldDoc] = &{
         field("flash_writes", "1", "pages programmed, for whatever reason; null if it is no SSD"),
         field("erases", "1", "blocks erased, likewise"),
         field("gc_time", "ns", "time of collections, summed over the elements, likewise"),
+        field(
+            "unmapped_reads",
+            "1",
+            "pages read that the SSD does not hold (never written, or trimmed): no flash operation, no time; likewise",
+        ),
     ];
-    let mut all = [before[0]; 2 + DeviceCounters::FIELDS.len() + 12];
+    let mut all = [before[0]; 2 + DeviceCounters::FIELDS.len() + 14];
     all[1] = before[1];
     let mut i = 0;
     while i < DeviceCounters::FIELDS.len() {
@@ -355,7 +369,11 @@ impl ArrayResult {
                 "B/s",
                 "(host_bytes_read + host_bytes_written) / served_time; null where no time passed or requests failed",
             ),
-            field("mean_outstanding", "1", "requests without an answer, averaged over simulated_time"),
+            field(
+                "mean_outstanding",
+                "1",
+                "requests without an answer, averaged over served_time; null where no time passed",
+            ),
             field(
                 "saturated",
                 "-",

@@ -190,6 +190,17 @@ pub enum SetupError {
     /// The cache refuses.
     #[error("cache: {0}")]
     Cache(CacheConfigError),
+    /// More than memory grants.
+    #[error(
+        "the devices and the cache of one run take about {needed} B and memory grants {granted} B; raise memory, or give \
+         a smaller cache or smaller SSDs"
+    )]
+    Memory {
+        /// Bytes that a run takes.
+        needed: u64,
+        /// Bytes granted.
+        granted: u64,
+    },
     /// A policy needs a cache.
     #[error("policy = {policy} needs a cache: give cache, and cache-device if it is no SSD")]
     NoCache {
@@ -369,11 +380,17 @@ impl Service {
         })
     }
 
-    /// Whether such a controller can serve the array, without keeping it.
+    /// Whether such a controller can serve the array, without keeping it or taking memory for its cache.
     pub(super) fn check(&self, spec: ControllerSpec, geometry: &Geometry, pages: u64) -> Result<(), SetupError> {
         match spec.kind {
             ControllerKind::None => self.none(geometry.clone()).map(|_| ()),
-            ControllerKind::WriteThrough => self.write_through(geometry.clone(), pages, spec.ways).map(|_| ()),
+            ControllerKind::WriteThrough => {
+                if !(1..=CacheConfig::MAX_PAGES).contains(&pages) {
+                    return Err(SetupError::Cache(CacheConfigError::Pages(pages)));
+                }
+                // A cache of this size exists only once memory is known to suffice; all else is seen from one page.
+                self.write_through(geometry.clone(), 1, spec.ways).map(|_| ())
+            }
         }
     }
 }
