@@ -6,8 +6,8 @@ use destage_raid::Level;
 fn all<S: Subject>(subject: &S, level: Level) {
     let soak = std::env::var_os("DESTAGE_SOAK").is_some();
     let limits = Limits { level: Some(level), no_losses: true, no_cuts: true, ..Limits::default() };
-    // Subsets of up to three pages are tried one by one, in the soak of up to ten.
-    let (histories, cap) = if soak { (2_000, 1 << 10) } else { (104, 1 << 3) };
+    // Subsets of up to three pages are tried one by one, in the soak of up to five.
+    let (histories, cap) = if soak { (416, 1 << 5) } else { (104, 1 << 3) };
     match exhaust(subject, 0..histories, &limits, cap) {
         Ok(done) => {
             println!(
