@@ -272,10 +272,15 @@ pub fn text(out: &mut dyn Write, results: &[RunResult]) -> io::Result<()> {
     best(out, results)
 }
 
+/// The policy with its layers, and the parameters that are not at their defaults.
 fn name(result: &RunResult) -> String {
-    let info = destage_policy::buffer::info(&result.policy);
+    let mut parts = result.policy.rsplit('+');
+    let base = parts.next().and_then(|base| destage_policy::buffer::info(base).ok());
+    let layers = destage_policy::buffer::layers();
+    let around = parts.filter_map(|name| layers.iter().find(|layer| layer.name == name));
+    let declared: Vec<_> = base.iter().map(|base| base.params).chain(around.map(|layer| layer.params)).collect();
     let changed = result.params.iter().filter(|given| {
-        let default = info.as_ref().ok().and_then(|i| i.params.iter().find(|p| p.name == given.name));
+        let default = declared.iter().copied().flatten().find(|p| p.name == given.name);
         default.is_none_or(|d| d.default != given.value)
     });
     changed.fold(result.policy.clone(), |name, p| format!("{name}:{}={}", p.name, p.value))

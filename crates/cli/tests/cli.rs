@@ -95,8 +95,10 @@ fn the_schema_names_every_field_and_no_other() {
     let mut documented = BTreeSet::new();
     collect_schema(&schema, "", &mut documented);
     let mut seen = BTreeSet::new();
-    for device in ["none", "analytic", "ssd"] {
-        let json = quietly(&["sim", "--trace", text(&trace), "--device", device, "--cache", "1MiB", "--json"]);
+    for (device, policy) in [("none", "lru"), ("analytic", "fab"), ("ssd", "gcar+lru")] {
+        let args =
+            ["sim", "--trace", text(&trace), "--device", device, "--policy", policy, "--cache", "1MiB", "--json"];
+        let json = quietly(&args);
         collect_fields(&serde_json::from_str(&json).unwrap(), "", &mut seen);
     }
     let missing: Vec<_> = documented.symmetric_difference(&seen).collect();
@@ -303,6 +305,74 @@ fn the_lists_are_complete() {
     for name in ["native", "msr", "spc", "blkparse", "fio", "oracle-general", "disksim", "msr-cut", "columns"] {
         assert!(formats.contains(name), "{name}");
     }
+}
+
+/// The list says what goes around what; a simulation accepts and refuses the same, for the same reasons.
+#[test]
+fn layers_go_around_what_the_list_says() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let all: Value = serde_json::from_str(&quietly(&["policies", "--json"])).unwrap();
+    let of = |place: &str| all.as_array().unwrap().iter().filter(move |p| p["place"] == place).collect::<Vec<_>>();
+    let policies: Vec<_> = of("ssd").iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert!(policies.contains(&"lru") && policies.contains(&"none"));
+    for layer in of("layer") {
+        let name = layer["name"].as_str().unwrap();
+        let around: Vec<_> = layer["around"].as_array().unwrap().iter().map(|p| p.as_str().unwrap()).collect();
+        assert!(!around.is_empty() && !around.contains(&"none"), "{name}");
+        for policy in &policies {
+            let spec = format!("{name}+{policy}");
+            let device =
+                ["--device", "ssd", "--ssd.allocation", "channels", "--cache", "1MiB", "--limit", "10", "--json"];
+            let args = [["sim", "--trace", text(&trace), "--policy", &spec].as_slice(), &device].concat();
+            if around.contains(policy) {
+                let runs: Value = serde_json::from_str(&quietly(&args)).unwrap();
+                assert_eq!(runs[0]["policy"], *spec);
+            } else {
+                let message = refused(&args);
+                let reason = layer["refused"][policy].as_str().unwrap_or_else(|| panic!("{spec}: no reason"));
+                assert_eq!(message.trim(), format!("destage: {reason}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn channels_are_an_allocation_of_the_ssd() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let sim = |args: &[&str]| {
+        let base = ["sim", "--trace", text(&trace), "--policy", "lru", "--cache", "1MiB", "--device", "ssd", "--json"];
+        let runs: Value = serde_json::from_str(&quietly(&[base.as_slice(), args].concat())).unwrap();
+        runs[0].clone()
+    };
+    let cawr = sim(&["--ssd.preset", "cawr", "--start", "random"]);
+    assert_eq!(cawr["start_state"], "random:1");
+    let ssd = &cawr["ssd"];
+    assert_eq!((ssd["elements"].as_array().unwrap().len(), ssd["raw_pages"].as_u64()), (4, Some(1 << 20)));
+    assert_eq!((ssd["summary_programs"].as_u64(), ssd["redirected_programs"].as_u64()), (Some(0), Some(0)));
+    assert!(ssd["cv_writes"].as_f64().unwrap() < 0.001 && ssd["cv_reads_with_moves"].is_f64());
+    let lawc = sim(&["--ssd.allocation", "channels", "--start", "random:9"]);
+    let setting = |run: &Value| {
+        run["settings"].as_array().unwrap().iter().find(|s| s["name"] == "ssd.allocation").map(|s| s["value"].clone())
+    };
+    assert_eq!((&lawc["start_state"], setting(&lawc)), (&Value::from("random:9"), Some("channels".into())));
+    assert_ne!(lawc["ssd"]["elements"], sim(&["--start", "random:9"])["ssd"]["elements"]);
+
+    let refusal =
+        |args: &[&str]| refused(&[["sim", "--trace", text(&trace), "--device", "ssd"].as_slice(), args].concat());
+    let channels = ["--ssd.allocation", "channels"];
+    let with = |args: &[&'static str]| refusal(&[channels.as_slice(), args].concat());
+    assert!(
+        with(&["--ssd.copy-back"]).contains("ssd.allocation = channels gives each element one: choose one of them")
+    );
+    assert!(with(&["--ssd.stride", "64"]).contains("ssd.stride = 64 has no meaning with ssd.allocation = channels"));
+    assert!(refusal(&["--ssd.allocation", "dynamic"]).contains("one of static, channels"));
+    for start in ["random:", "random:x", "randomly"] {
+        assert!(refusal(&["--start", start]).contains("full, empty, random[:SEED], or aged"), "{start}");
+    }
+    let none = refused(&["sim", "--trace", text(&trace), "--ssd.allocation", "channels"]);
+    assert!(none.contains("'ssd.allocation' has no meaning for device = none"), "{none}");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use destage_plan::{Op, PageGeometry, PageNo};
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, Params, PolicySpec, Registered,
-    Visitor, build, policies,
+    Access, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, PolicySpec, Visitor,
+    build, policies,
 };
 use destage_sim::feed::{Feed, Feeder, Ops, Speed, Volumes};
 use destage_sim::space::{LbaOverflow, PageSpace};
@@ -58,7 +58,7 @@ pub(crate) fn check(bytes: &[u8]) {
     assert!(summary.unique_pages >= summary.unique_pages_read.max(summary.unique_pages_written));
 
     let spec = PolicySpec { name: policy.name.into(), given: Vec::new() };
-    let config = BufferConfig { capacity_pages, pages_per_block };
+    let config = BufferConfig { capacity_pages, pages_per_block, units: 1 };
     let mut buffer = build(&spec, config, Modelled { capacity_pages }).expect("the defaults can be built");
     let mut feeder = Feeder::new(space, ops, volumes, speed);
     let mut feed = Feed::default();
@@ -121,7 +121,7 @@ struct Modelled {
 impl Visitor for Modelled {
     type Out = Box<dyn Checked>;
 
-    fn visit<B: Registered>(self, buffer: B, _: Params) -> Self::Out {
+    fn visit<B: Buffer + Send + 'static>(self, buffer: B, _: Built) -> Self::Out {
         Box::new(Beside {
             buffer,
             capacity_pages: self.capacity_pages,
@@ -198,7 +198,10 @@ impl<B: Buffer> Checked for Beside<B> {
         match notice {
             Notice::Flush => assert!(self.held.values().all(|dirty| !dirty), "dirty after a flush"),
             Notice::Trim { page } => assert!(!self.held.contains_key(&page), "held after a trim: {page:?}"),
-            Notice::Idle | Notice::GcEnd { .. } => {}
+            Notice::Destage { page, .. } => {
+                assert_ne!(self.held.get(&page), Some(&true), "dirty after it was destaged: {page:?}");
+            }
+            Notice::Idle | Notice::GcEnd { .. } | Notice::Resume { .. } => {}
         }
         self.agree();
     }

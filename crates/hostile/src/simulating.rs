@@ -11,7 +11,7 @@ use destage_sim::experiment::{
 };
 use destage_sim::feed::{Ops, Speed, Volumes};
 use destage_sim::space::LbaOverflow;
-use destage_sim::ssd::{SsdConfig, StartState};
+use destage_sim::ssd::{Allocation, SsdConfig, StartState};
 use destage_trace::{Source, TraceError};
 
 use crate::bytes::Bytes;
@@ -34,6 +34,8 @@ pub(crate) fn check(bytes: &[u8]) {
         _ => device(&mut bytes),
     };
     let policy = policies()[usize::from(bytes.u8()) % policies().len()].name;
+    // Some of these make no sense together, and are refused.
+    let layers = bytes.choice(&["", "gcar+", "gate+", "cave+", "cawr+", "gcar+gate+", "gcar+cave+", "gcar+cawr+"]);
     let warmup = match bytes.u8() % 4 {
         0 => Warmup::Requests(bytes.u8().into()),
         1 => Warmup::Time(Nanos(bytes.any() / 4)),
@@ -42,7 +44,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let experiment = Experiment {
         trace: "trace".into(),
         geometry,
-        policies: vec![PolicySpec { name: policy.into(), given: Vec::new() }],
+        policies: vec![PolicySpec { name: format!("{layers}{policy}"), given: Vec::new() }],
         caches: vec![4096 * (u64::from(bytes.u8() % 32) + 1)],
         device,
         lba_overflow: bytes.choice(&[LbaOverflow::Wrap, LbaOverflow::Filter, LbaOverflow::Compact]),
@@ -84,10 +86,12 @@ fn device(bytes: &mut Bytes<'_>) -> DeviceConfig {
         parallel_units: bytes.choice(&[planes, 1]),
         stride: bytes.choice(&[1, 2, 7]),
         summary_page: bytes.choice(&[true, false]),
+        allocation: bytes.choice(&[Allocation::Static, Allocation::Channels]),
         ..SsdConfig::default()
     };
     let aged = StartState::Aged { overwrites_pct: u32::from(bytes.u8()), seed: 1 };
-    DeviceConfig::Ssd(config, bytes.choice(&[StartState::Full, StartState::Empty, aged]))
+    let random = StartState::Random { seed: 1 };
+    DeviceConfig::Ssd(config, bytes.choice(&[StartState::Full, StartState::Empty, aged, random]))
 }
 
 /// Runs an experiment, which may fail, and checks what it brought.

@@ -1,7 +1,7 @@
 //! What users write on the command line.
 
 use destage_plan::Nanos;
-use destage_policy::buffer::{BufferConfig, Params, PolicySpec, Registered, Visitor, build};
+use destage_policy::buffer::{Buffer, BufferConfig, Built, PolicySpec, Visitor, build, info, layers};
 use destage_scenario::quantity;
 use destage_trace::FormatSpec;
 
@@ -24,8 +24,9 @@ pub(crate) fn policy(bytes: &[u8]) {
     match text.parse::<PolicySpec>() {
         Ok(spec) => {
             assert_eq!(spec.to_string().parse(), Ok(spec.clone()), "{spec}");
-            let config = BufferConfig { capacity_pages: 16, pages_per_block: 4 };
-            if let Err(error) = build(&spec, config, Nothing) {
+            let config = BufferConfig { capacity_pages: 16, pages_per_block: 4, units: 1 };
+            let declared = spec.name.split('+').map(|part| declared(part.trim())).sum();
+            if let Err(error) = build(&spec, config, Nothing { declared }) {
                 assert!(!error.to_string().is_empty());
             }
         }
@@ -33,15 +34,24 @@ pub(crate) fn policy(bytes: &[u8]) {
     }
 }
 
+/// Parameters of a policy or a layer; none of what is neither.
+fn declared(part: &str) -> usize {
+    let layer = layers().iter().find(|layer| layer.name == part).map(|layer| layer.params.len());
+    layer.or_else(|| info(part).ok().map(|policy| policy.params.len())).unwrap_or(0)
+}
+
 /// Looks at the policy and forgets it.
-struct Nothing;
+struct Nothing {
+    /// Parameters that the parts of the composition declare.
+    declared: usize,
+}
 
 impl Visitor for Nothing {
     type Out = ();
 
-    fn visit<B: Registered>(self, buffer: B, params: Params) {
+    fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) {
         assert!(buffer.is_empty());
-        assert_eq!(params.iter().count(), B::INFO.params.len());
+        assert_eq!(built.params.len(), self.declared);
     }
 }
 

@@ -14,8 +14,7 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput};
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Evictions, NoDevice, NoVeto, Outcome, Params, PolicySpec, Registered, Visitor, build,
-    policies,
+    Access, Buffer, BufferConfig, Built, Evictions, NoDevice, NoVeto, Outcome, PolicySpec, Visitor, build, policies,
 };
 
 const PAGES: u32 = 1_000_000;
@@ -84,7 +83,7 @@ struct Measure<'a, 'c> {
 
 impl Visitor for Measure<'_, '_> {
     type Out = ();
-    fn visit<B: Registered>(self, mut buffer: B, _: Params) {
+    fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, _: Built) {
         buffer.grow(PAGES);
         let mut out = Evictions::default();
         let mut hits = 0;
@@ -123,7 +122,7 @@ fn main() {
             // `none` holds nothing: its loop is empty.
             for policy in policies().iter().filter(|policy| policy.name != "none") {
                 let spec = PolicySpec { name: policy.name.into(), given: Vec::new() };
-                let config = BufferConfig { capacity_pages, pages_per_block: PAGES_PER_BLOCK };
+                let config = BufferConfig { capacity_pages, pages_per_block: PAGES_PER_BLOCK, units: 1 };
                 let name = policy.name.to_owned();
                 build(&spec, config, Measure { group: &mut group, name, trace: &trace }).expect("defaults build");
             }

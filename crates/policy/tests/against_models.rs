@@ -105,7 +105,7 @@ fn sweep(policy: &str, ops: usize) {
     let specs = specs_of(policy);
     for spec in &specs {
         for (pages_per_block, capacity_pages) in GEOMETRIES {
-            let config = BufferConfig { capacity_pages, pages_per_block };
+            let config = BufferConfig { capacity_pages, pages_per_block, units: 1 };
             let ops = ops + 5 * capacity_pages as usize;
             for pattern in PATTERNS {
                 for mix in [Mix::WRITES, Mix::ACCESSES, Mix::ALL] {
@@ -145,6 +145,24 @@ fn specs_of(policy: &str) -> Vec<String> {
         "none" => combinations("none", &[]),
         "lru" => combinations("lru", &[("reads", READS)]),
         "clock" => combinations("clock", &[("reads", READS)]),
+        "cflru" => {
+            let windows = ["0", "0.25", "0.5", "0.999999", "1"];
+            let mut specs = combinations("cflru", &[("reads", READS), ("window", &windows)]);
+            let steps: &[(&str, &[&str])] =
+                &[("period", &["capacity", "1", "30"]), ("step", &["0.05", "0.7"]), ("write_cost", &["8", "0"])];
+            specs.extend(combinations("cflru:window=adaptive", steps));
+            specs
+        }
+        "lru-wsr" => combinations("lru-wsr", &[("reads", READS)]),
+        "ccf-lru" => {
+            combinations("ccf-lru", &[("reads", READS), ("new_dirty_cold", SWITCH), ("hot_clean", &["evict", "spare"])])
+        }
+        "ref" => {
+            let new_vb: (&str, &[&str]) = ("new_vb", &["lru_page", "most_pages_in_vw"]);
+            let mut specs = combinations("ref", &[("vw", &["0", "0.3", "1"]), ("nvb", &["1", "2", "9"]), new_vb]);
+            specs.extend(combinations("ref", &[("reads", READS), new_vb]));
+            specs
+        }
         "fab" => combinations("fab", &[("reads", READS), ("protect_current", SWITCH)]),
         "bplru" => combinations(
             "bplru",
@@ -203,6 +221,26 @@ fn clock() {
 }
 
 #[test]
+fn cflru() {
+    sweep("cflru", 400);
+}
+
+#[test]
+fn lru_wsr() {
+    sweep("lru-wsr", 4000);
+}
+
+#[test]
+fn ccf_lru() {
+    sweep("ccf-lru", 1000);
+}
+
+#[test]
+fn recently_evicted() {
+    sweep("ref", 100);
+}
+
+#[test]
 fn fab() {
     sweep("fab", 2000);
 }
@@ -230,7 +268,7 @@ fn lb_clock() {
 /// Buffers large enough for many sizes, and for PUD-LRU's heaps to shed their untrue entries.
 #[test]
 fn thousands_of_pages() {
-    let config = BufferConfig { capacity_pages: 3000, pages_per_block: 16 };
+    let config = BufferConfig { capacity_pages: 3000, pages_per_block: 16, units: 1 };
     for spec in ["clc", "pud-lru", "pud-lru:threshold=300"] {
         for (seed, pattern) in (900_u64..).zip(PATTERNS) {
             let workload = Workload::new(seed, pattern, Mix { flushes: 0, ..Mix::ALL }, 18_000);
@@ -244,13 +282,17 @@ fn op(pages: u32) -> impl Strategy<Value = Op> {
         10 => (0..pages).prop_map(|page| Op::Access(Access::write(page))),
         4 => (0..pages).prop_map(|page| Op::Access(Access::read(page))),
         2 => (0..pages).prop_map(|page| Op::Notify(Notice::Trim { page: PageNo(page) })),
+        2 => (0..pages, any::<bool>())
+            .prop_map(|(page, keep)| Op::Notify(Notice::Destage { page: PageNo(page), keep })),
         1 => Just(Op::Notify(Notice::Flush)),
     ]
 }
 
 fn any_spec() -> impl Strategy<Value = String> {
-    prop_oneof!["none", "lru", "clock", "fab", "bplru", "clc", "pud-lru", "lb-clock"]
-        .prop_flat_map(|policy| prop::sample::select(specs_of(&policy)))
+    prop_oneof![
+        "none", "lru", "clock", "cflru", "lru-wsr", "ccf-lru", "ref", "fab", "bplru", "clc", "pud-lru", "lb-clock"
+    ]
+    .prop_flat_map(|policy| prop::sample::select(specs_of(&policy)))
 }
 
 proptest! {
@@ -269,6 +311,6 @@ proptest! {
         grows in any::<bool>(),
         ops in prop::collection::vec(op(20), 1..120),
     ) {
-        compare(&spec, BufferConfig { capacity_pages, pages_per_block }, 20, grows, ops.into_iter());
+        compare(&spec, BufferConfig { capacity_pages, pages_per_block, units: 1 }, 20, grows, ops.into_iter());
     }
 }

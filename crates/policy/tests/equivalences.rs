@@ -17,7 +17,7 @@ const CAPACITIES: [u32; 5] = [1, 2, 9, 64, 300];
 /// Asserts that two policies do the same; the memory accesses may differ.
 fn assert_same(one: &str, other: &str, pages_per_block: u32, mix: Mix) {
     for capacity_pages in CAPACITIES {
-        let config = BufferConfig { capacity_pages, pages_per_block };
+        let config = BufferConfig { capacity_pages, pages_per_block, units: 1 };
         for (seed, pattern) in (1_u64..).zip(PATTERNS) {
             let pages = 4 * capacity_pages + 2 * pages_per_block;
             let (mut a, mut b) = (driven(one, config, pages), driven(other, config, pages));
@@ -75,7 +75,7 @@ fn lb_clock_of_single_pages_is_clock() {
 /// the hand leaves, and the new one enters right before the hand.
 #[test]
 fn lb_clock_of_single_pages_with_the_optimisations_is_fifo() {
-    let mut policy = driven("lb-clock", BufferConfig { capacity_pages: 5, pages_per_block: 1 }, 1000);
+    let mut policy = driven("lb-clock", BufferConfig { capacity_pages: 5, pages_per_block: 1, units: 1 }, 1000);
     let mut fifo = Vec::new();
     let mut left = Vec::new();
     for op in Workload::new(3, PATTERNS[1], Mix::WRITES, 1000).take(20_000) {
@@ -90,6 +90,57 @@ fn lb_clock_of_single_pages_with_the_optimisations_is_fifo() {
         }
         let seen: Vec<u32> = left.drain(..).flat_map(|group| group.pages).collect();
         assert_eq!(seen, expected);
+    }
+}
+
+/// Without a window, or without a choice in it, the least recently used page leaves (specs §12.2).
+#[test]
+fn cflru_is_lru_where_the_window_offers_no_choice() {
+    for rest in ["", ":reads=bypass"] {
+        assert_same(&format!("cflru:window=0{rest}"), &format!("lru{rest}"), 4, Mix::ALL);
+    }
+    for window in ["0.5", "1", "adaptive"] {
+        assert_same(&format!("cflru:window={window}"), "lru", 4, Mix::WRITES);
+        assert_same(&format!("cflru:window={window}"), "lru", 4, READS);
+    }
+}
+
+/// Reads alone.
+const READS: Mix = Mix { reads: 1024, ..Mix::WRITES };
+
+#[test]
+fn lru_wsr_of_reads_is_lru() {
+    assert_same("lru-wsr", "lru", 1, READS);
+    assert_same("lru-wsr", "lru", 1, Mix { trims: 60, flushes: 4, idle: 4, ..READS });
+}
+
+#[test]
+fn an_adaptive_window_that_does_not_move_is_a_static_one() {
+    assert_same("cflru:window=adaptive:step=0", "cflru:window=0.5", 1, Mix::ALL);
+    assert_same("cflru:window=adaptive:period=4294967295", "cflru", 1, Mix::ALL);
+}
+
+/// All new pages are cold: CCF-LRU of pages that are used once drops them in the order in which they came.
+#[test]
+fn ccf_lru_of_cold_writes_is_lru_without_hits() {
+    let config = BufferConfig { capacity_pages: 7, pages_per_block: 1, units: 1 };
+    let mut policy = driven("ccf-lru:new_dirty_cold=true", config, 10_000);
+    let mut left = Vec::new();
+    for page in (0..10_000).map(|i| i * 7919 % 10_000) {
+        policy.access(Access::write(page), &mut left);
+    }
+    let left: Vec<u32> = left.into_iter().flat_map(|group| group.pages).collect();
+    assert_eq!(left, (0..9993).map(|i| i * 7919 % 10_000).collect::<Vec<_>>());
+}
+
+/// Without a window no page is preferred to the least recently used one.
+#[test]
+fn ref_without_a_window_is_lru() {
+    for rest in ["", ":nvb=5", ":new_vb=most_pages_in_vw", ":reads=bypass"] {
+        let lru = if rest == ":reads=bypass" { "lru:reads=bypass" } else { "lru" };
+        for pages_per_block in [1, 4, 64] {
+            assert_same(&format!("ref:vw=0{rest}"), lru, pages_per_block, Mix::ALL);
+        }
     }
 }
 
@@ -150,7 +201,7 @@ fn the_threshold_of_pud_lru_means_nothing_where_a_block_is_a_page() {
 #[test]
 fn pud_lru_without_updates_is_fifo() {
     for spec in ["pud-lru", "pud-lru:threshold=0", "pud-lru:threshold=4"] {
-        let config = BufferConfig { capacity_pages: 7, pages_per_block: 1 };
+        let config = BufferConfig { capacity_pages: 7, pages_per_block: 1, units: 1 };
         let mut policy = driven(spec, config, 10_000);
         let mut left = Vec::new();
         for page in (0..10_000).map(|i| i * 7919 % 10_000) {
@@ -171,7 +222,7 @@ fn protection_means_nothing_where_a_block_is_a_page() {
 /// Nothing is held, nothing leaves.
 #[test]
 fn none_holds_nothing() {
-    let mut policy = driven("none", BufferConfig { capacity_pages: 5, pages_per_block: 4 }, 100);
+    let mut policy = driven("none", BufferConfig { capacity_pages: 5, pages_per_block: 4, units: 1 }, 100);
     let mut content = Content::default();
     let mut left = Vec::new();
     for op in Workload::new(4, PATTERNS[3], Mix::ALL, 100).take(10_000) {
@@ -191,6 +242,13 @@ fn pages_and_episodes_are_conserved() {
         "lru:reads=bypass",
         "clock",
         "clock:reads=bypass",
+        "cflru",
+        "cflru:window=adaptive:period=20",
+        "lru-wsr",
+        "ccf-lru",
+        "ccf-lru:hot_clean=spare:new_dirty_cold=true",
+        "ref",
+        "ref:nvb=3:new_vb=most_pages_in_vw",
         "fab",
         "fab:reads=bypass:protect_current=true",
         "bplru",
@@ -209,7 +267,7 @@ fn pages_and_episodes_are_conserved() {
         for pages_per_block in [1, 4, 64, 100] {
             for capacity_pages in CAPACITIES {
                 for (seed, pattern) in (1_u64..).zip(PATTERNS) {
-                    conserve(spec, BufferConfig { capacity_pages, pages_per_block }, seed, pattern);
+                    conserve(spec, BufferConfig { capacity_pages, pages_per_block, units: 1 }, seed, pattern);
                 }
             }
         }

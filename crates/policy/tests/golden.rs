@@ -16,7 +16,7 @@ use models::{Left, Objections, model};
 
 const TABLE: &str = include_str!("golden/counters.tsv");
 
-const SPECS: [&str; 17] = [
+const SPECS: [&str; 25] = [
     "none",
     "lru",
     "lru:reads=bypass",
@@ -34,6 +34,14 @@ const SPECS: [&str; 17] = [
     "pud-lru",
     "pud-lru:threshold=200",
     "pud-lru:threshold=5000:padding=always",
+    "cflru",
+    "cflru:window=adaptive:period=100",
+    "lru-wsr",
+    "ccf-lru",
+    "ccf-lru:hot_clean=spare:new_dirty_cold=true",
+    "ref",
+    "ref:nvb=4:vw=0.25",
+    "ref:new_vb=most_pages_in_vw",
 ];
 
 const CAPACITIES: [u32; 6] = [1, 16, 64, 256, 1024, 4096];
@@ -96,7 +104,7 @@ impl Counters {
                     Kind::Clean => panic!("an eviction keeps nothing"),
                 };
                 *pages += group.pages.len() as u64;
-                counters.evictions += u64::from(group.ends_unit);
+                counters.evictions += u64::from(group.units);
             }
         }
         counters
@@ -111,7 +119,7 @@ fn counters() {
         .to_owned();
     for spec in SPECS {
         for capacity_pages in CAPACITIES {
-            let config = BufferConfig { capacity_pages, pages_per_block: PAGES_PER_BLOCK };
+            let config = BufferConfig { capacity_pages, pages_per_block: PAGES_PER_BLOCK, units: 1 };
             let mut naive = model(spec, config);
             let mut expected = Counters::of(&trace, |access, left| naive.access(access, &Objections::none(), left));
             expected.memory_accesses = naive.memory_accesses();

@@ -1,19 +1,19 @@
 //! Policies by name: what is refused, in which words, and that every default builds.
 
 use destage_policy::buffer::{
-    BufferConfig, Params, PolicyError, PolicySpec, Registered, Visitor, build, info, policies,
+    Buffer, BufferConfig, Built, PolicyError, PolicySpec, Visitor, build, info, layers, policies,
 };
 
-const CONFIG: BufferConfig = BufferConfig { capacity_pages: 8, pages_per_block: 4 };
+const CONFIG: BufferConfig = BufferConfig { capacity_pages: 8, pages_per_block: 4, units: 1 };
 
 /// Takes the parameters in force.
 struct InForce;
 
 impl Visitor for InForce {
     type Out = Vec<(String, String)>;
-    fn visit<B: Registered>(self, buffer: B, params: Params) -> Self::Out {
+    fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) -> Self::Out {
         assert!(buffer.is_empty());
-        params.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        built.params.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
 
@@ -29,13 +29,10 @@ fn refused(spec: &str, message: &str) {
 
 #[test]
 fn unknown_policies() {
-    refused("lur", "policy 'lur' is not known; the policies are: none, lru, clock, fab, bplru, clc, pud-lru, lb-clock");
-    refused("", "policy '' is not known; the policies are: none, lru, clock, fab, bplru, clc, pud-lru, lb-clock");
-    refused("LRU", "policy 'LRU' is not known; the policies are: none, lru, clock, fab, bplru, clc, pud-lru, lb-clock");
-    refused(
-        "lb_clock",
-        "policy 'lb_clock' is not known; the policies are: none, lru, clock, fab, bplru, clc, pud-lru, lb-clock",
-    );
+    let known = "none, lru, clock, cflru, lru-wsr, ccf-lru, ref, fab, bplru, clc, pud-lru, lb-clock, cave, cawr";
+    for name in ["lur", "", "LRU", "lb_clock"] {
+        refused(name, &format!("policy '{name}' is not known; the policies are: {known}"));
+    }
     assert_eq!(info("arc").unwrap_err(), in_force("arc").unwrap_err());
 }
 
@@ -118,7 +115,63 @@ fn values_that_are_not_allowed() {
         "lb-clock:candidate_rule=zero",
         "policy 'lb-clock': candidate_rule = 'zero' is not one of: prior_zero, all_zero",
     );
+    for (policy, key) in [("cflru", "step"), ("ref", "vw")] {
+        for share in ["-0.1", "1.000001", "0.1234567", "50%", "1/2", ".5", "", "adaptive"] {
+            refused(
+                &format!("{policy}:{key}={share}"),
+                &format!(
+                    "policy '{policy}': {key} = '{share}' is not one of: a share of the capacity from 0 to 1 with up to \
+                     six decimals"
+                ),
+            );
+        }
+    }
+    for window in ["-0.1", "1.1", "dynamic", "50%", ""] {
+        refused(
+            &format!("cflru:window={window}"),
+            &format!(
+                "policy 'cflru': window = '{window}' is not one of: a share of the capacity from 0 to 1 with up to six \
+                 decimals, or adaptive"
+            ),
+        );
+    }
+    for period in ["0", "-1", "+1", "1.5", "4294967296", ""] {
+        refused(
+            &format!("cflru:period={period}"),
+            &format!("policy 'cflru': period = '{period}' is not one of: capacity, or a number of evictions from 1"),
+        );
+    }
+    for reads in ["-1", "1.5", "1000001", "much", ""] {
+        refused(
+            &format!("cflru:window=adaptive:write_cost={reads}"),
+            &format!("policy 'cflru': write_cost = '{reads}' is not one of: a number of reads from 0 to 1000000"),
+        );
+    }
+    for blocks in ["0", "65537", "+1", "all", ""] {
+        refused(
+            &format!("ref:nvb={blocks}"),
+            &format!("policy 'ref': nvb = '{blocks}' is not one of: a number of blocks from 1 to 65536"),
+        );
+    }
+    refused("ref:new_vb=lru", "policy 'ref': new_vb = 'lru' is not one of: lru_page, most_pages_in_vw");
+    refused("ccf-lru:hot_clean=drop", "policy 'ccf-lru': hot_clean = 'drop' is not one of: evict, spare");
+    refused("ccf-lru:new_dirty_cold=2", "policy 'ccf-lru': new_dirty_cold = '2' is not one of: true, false");
+    refused("lru-wsr:reads=all", "policy 'lru-wsr': reads = 'all' is not one of: cache, bypass");
     refused("lb-clock:read_sets_bit=y", "policy 'lb-clock': read_sets_bit = 'y' is not one of: true, false");
+    for pages in ["0", "-1", "1.5", "4294967296", "many", ""] {
+        refused(
+            &format!("cawr:cdl_max={pages}"),
+            &format!(
+                "policy 'cawr': cdl_max = '{pages}' is not one of: a number of pages, at least 1 (4 to 16 in the paper)"
+            ),
+        );
+    }
+    refused("cawr:cawr_seq=head", "policy 'cawr': cawr_seq = 'head' is not one of: tail, any, same_block");
+    refused("cawr:wait=none", "policy 'cawr': wait = 'none' is not one of: all, any");
+    refused(
+        "cave+fab:cave_block_channel=rr",
+        "policy 'cave': cave_block_channel = 'rr' is not one of: per_page_rr, per_block",
+    );
     refused("lb-clock:opt_preempt=", "policy 'lb-clock': opt_preempt = '' is not one of: true, false");
 }
 
@@ -136,9 +189,11 @@ fn syntax() {
 fn no_capacity() {
     for policy in policies() {
         let spec: PolicySpec = policy.name.parse().expect("a name");
-        let error = build(&spec, BufferConfig { capacity_pages: 0, pages_per_block: 4 }, InForce).unwrap_err();
+        let error =
+            build(&spec, BufferConfig { capacity_pages: 0, pages_per_block: 4, units: 1 }, InForce).unwrap_err();
         assert_eq!(error.to_string(), "a buffer needs room for at least one page");
-        let error = build(&spec, BufferConfig { capacity_pages: 4, pages_per_block: 0 }, InForce).unwrap_err();
+        let error =
+            build(&spec, BufferConfig { capacity_pages: 4, pages_per_block: 0, units: 1 }, InForce).unwrap_err();
         assert_eq!(error.to_string(), "a logical block has at least one page");
     }
 }
@@ -161,9 +216,22 @@ fn every_default_builds_and_is_what_holds_without_it() {
 #[test]
 fn every_value_named_builds() {
     let switch = ["true", "on", "yes", "1", "false", "off", "no", "0"].as_slice();
-    let values: [(&str, &str, &[&str]); 21] = [
+    let values: [(&str, &str, &[&str]); 39] = [
         ("lru", "reads", &["cache", "bypass"]),
         ("clock", "reads", &["cache", "bypass"]),
+        ("cflru", "reads", &["cache", "bypass"]),
+        ("cflru", "window", &["0", "0.5", "1", "1.000000", "0.123456", "adaptive"]),
+        ("cflru", "period", &["capacity", "1", "4294967295"]),
+        ("cflru", "step", &["0", "0.05", "1"]),
+        ("cflru", "write_cost", &["0", "8", "1000000"]),
+        ("lru-wsr", "reads", &["cache", "bypass"]),
+        ("ccf-lru", "reads", &["cache", "bypass"]),
+        ("ccf-lru", "new_dirty_cold", switch),
+        ("ccf-lru", "hot_clean", &["evict", "spare"]),
+        ("ref", "reads", &["cache", "bypass"]),
+        ("ref", "vw", &["0", "0.5", "1"]),
+        ("ref", "nvb", &["1", "8", "65536"]),
+        ("ref", "new_vb", &["lru_page", "most_pages_in_vw"]),
         ("fab", "reads", &["cache", "bypass"]),
         ("fab", "protect_current", switch),
         ("bplru", "padding", &["always", "never", "0", "0.5", "1", "1.0"]),
@@ -183,6 +251,11 @@ fn every_value_named_builds() {
         ("lb-clock", "prev_init", &["block", "0", "64", "4294967295"]),
         ("lb-clock", "read_sets_bit", switch),
         ("lb-clock", "protect_current", switch),
+        ("cave", "ccf_new_dirty_cold", switch),
+        ("cawr", "cdl_max", &["1", "4", "16", "4294967295"]),
+        ("cawr", "cawr_seq", &["tail", "any", "same_block"]),
+        ("cawr", "cawr_new_clean_to", &["wl", "ccl"]),
+        ("cawr", "wait", &["all", "any"]),
     ];
     for policy in policies() {
         for param in policy.params {
@@ -209,7 +282,13 @@ fn a_specification_prints_as_it_is_written() {
 #[test]
 fn names_are_unique() {
     let mut names: Vec<_> = policies().iter().map(|p| p.name).collect();
-    assert_eq!(names, ["none", "lru", "clock", "fab", "bplru", "clc", "pud-lru", "lb-clock"]);
+    assert_eq!(
+        names,
+        [
+            "none", "lru", "clock", "cflru", "lru-wsr", "ccf-lru", "ref", "fab", "bplru", "clc", "pud-lru", "lb-clock",
+            "cave", "cawr"
+        ]
+    );
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), policies().len());
@@ -219,4 +298,111 @@ fn names_are_unique() {
         keys.sort_unstable();
         assert!(keys.windows(2).all(|w| w[0] != w[1]), "{}", policy.name);
     }
+}
+
+#[test]
+fn gcar_goes_around_every_policy_that_holds_pages() {
+    let gcar = layers().iter().find(|layer| layer.name == "gcar").expect("a layer");
+    assert!(gcar.avoids_collection);
+    let declared: Vec<_> = gcar.params.iter().map(|p| (p.name.to_owned(), p.default.to_owned())).collect();
+    for policy in policies() {
+        assert_eq!(gcar.goes_over(policy), policy.name != "none", "{}", policy.name);
+        if policy.name == "none" {
+            continue;
+        }
+        let own = policy.params.iter().map(|p| (p.name.to_owned(), p.default.to_owned()));
+        let all: Vec<_> = declared.iter().cloned().chain(own).collect();
+        assert_eq!(in_force(&format!("gcar+{}", policy.name)).expect(policy.name), all);
+    }
+    for (key, values) in [
+        ("gcar_pool", ["unified"].as_slice()),
+        ("gcar_all_gc", &["base_victim", "bypass", "wait"]),
+        ("gcar_max_share", &["0", "0.29", "1", "1.0"]),
+        ("gcar_after", &["free", "keep_clean"]),
+        ("gcar_destage_scope", &["deferred", "all_dirty_of_chip", "none"]),
+        ("gcar_soon_margin", &["0", "3", "4294967295"]),
+    ] {
+        assert!(gcar.params.iter().any(|param| param.name == key));
+        for value in values {
+            let found = in_force(&format!("gcar+bplru:padding=never:{key}={value}")).expect(value);
+            assert!(found.contains(&(key.into(), (*value).into())), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn gcar_is_refused_where_it_makes_no_sense() {
+    refused("gcar+none", "policy 'gcar+none': gcar: a policy that holds nothing evicts nothing");
+    refused("gcar+gcar+lru", "policy 'gcar+gcar+lru': gcar can be given once only");
+    let known = layers().iter().map(|layer| layer.name).collect::<Vec<_>>().join(", ");
+    refused("gc+lru", &format!("policy 'gc+lru': there is no layer 'gc'; the layers are: {known}"));
+    assert!(matches!(in_force("lru+gcar"), Err(PolicyError::Unknown { name, .. }) if name == "gcar"));
+    for (key, values, allowed) in [
+        (
+            "gcar_pool",
+            ["split", "split-20%", ""].as_slice(),
+            "unified (two pools, for reads and writes, would be two policies and not a layer around one)",
+        ),
+        ("gcar_all_gc", &["base", ""], "base_victim, bypass, wait"),
+        ("gcar_max_share", &["1.1", "-0.1", "nan", "half", ""], "a share from 0 to 1"),
+        ("gcar_after", &["keep"], "free, keep_clean"),
+        ("gcar_destage_scope", &["all"], "deferred, all_dirty_of_chip, none"),
+        ("gcar_soon_margin", &["-1", "1.5", "4294967296", ""], "a number of blocks; 0 is off"),
+    ] {
+        for value in values {
+            refused(
+                &format!("gcar+lru:{key}={value}"),
+                &format!("policy 'gcar': {key} = '{value}' is not one of: {allowed}"),
+            );
+        }
+    }
+    assert!(matches!(in_force("lru:gcar_after=free"), Err(PolicyError::UnknownParam { .. })));
+}
+
+/// Layers that write through several channels go around policies of one kind, once, and leave the channels to one part.
+#[test]
+fn compositions_that_write_through_several_channels() {
+    for (spec, reason) in [
+        ("gate+bplru", "gate is for page-level policies and bplru evicts blocks"),
+        ("gate+fab", "gate is for page-level policies and fab evicts blocks"),
+        ("cave+lru", "cave is for block-level policies and lru evicts pages"),
+        ("cawr+clock", "cawr is for block-level policies and clock evicts pages"),
+        ("cave+cave", "cave is for block-level policies and cave evicts pages"),
+        ("cawr+cawr", "cawr is for block-level policies and cawr evicts pages"),
+        ("gate+cave", "gate and cave both choose channels; give one of them"),
+        ("gate+cawr", "gate and cawr both choose channels; give one of them"),
+        ("gate+gate+lru", "gate can be given once only"),
+        ("cave+cawr+fab", "cave and cawr both decide how many pages leave at once; choose one"),
+        ("cawr+none", "cawr: a policy that holds nothing evicts nothing"),
+        ("cawr+bplru:padding=always", "below cawr there is only padding=never, not always"),
+        ("cawr+clc:padding=0.5", "below cawr there is only padding=never, not 0.5"),
+    ] {
+        let name = spec.split(':').next().expect("a name");
+        refused(spec, &format!("policy '{name}': {reason}"));
+    }
+    refused("cawr+fab:padding=never", "policy 'cawr+fab' has no parameter 'padding'; it has reads, protect_current");
+    let never = ("padding".to_owned(), "never".to_owned());
+    for spec in ["cawr+bplru", "cawr+bplru:padding=never", "cawr+clc", "cawr+pud-lru"] {
+        assert!(in_force(spec).expect(spec).contains(&never), "{spec}");
+    }
+    assert_eq!(
+        in_force("cave+bplru").expect("cave")[..2],
+        [("cave_block_channel".to_owned(), "per_page_rr".to_owned()), ("padding".to_owned(), "always".to_owned()),]
+    );
+}
+
+/// What each of these layers can be put around directly.
+#[test]
+fn what_layers_go_over() {
+    let over = |name: &str| {
+        let layer = layers().iter().find(|layer| layer.name == name).expect(name);
+        let over = policies().iter().filter(|policy| layer.goes_over(policy)).inspect(|policy| {
+            let spec = format!("{name}+{}", policy.name);
+            assert!(in_force(&spec).is_ok(), "{spec}");
+        });
+        over.map(|policy| policy.name).collect::<Vec<_>>()
+    };
+    assert_eq!(over("gate"), ["lru", "clock", "cflru", "lru-wsr", "ccf-lru", "ref"]);
+    assert_eq!(over("cave"), ["fab", "bplru", "clc", "pud-lru", "lb-clock"]);
+    assert_eq!(over("cawr"), ["fab", "bplru", "clc", "pud-lru", "lb-clock"]);
 }

@@ -7,7 +7,8 @@ mod workload;
 
 use std::collections::BTreeSet;
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Outcome};
+use destage_plan::PageNo;
+use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
 
 use content::Content;
 use driven::{Objector, driven};
@@ -59,14 +60,23 @@ fn sweep(ops: usize, mut run: impl FnMut(&str, BufferConfig, u32, u64, &mut dyn 
                 seed += 1;
                 let pages = 2 * capacity_pages + 3 * pages_per_block;
                 let mut workload = Workload::new(seed, pattern, Mix::ALL, pages).take(ops);
-                run(spec, BufferConfig { capacity_pages, pages_per_block }, pages, seed, &mut workload);
+                run(spec, BufferConfig { capacity_pages, pages_per_block, units: 1 }, pages, seed, &mut workload);
             }
         }
     }
 }
 
-/// Asserts that a policy asked with a veto does what it does without one.
-fn assert_without_effect(objector: impl Fn(u32) -> Objector, memory_accesses_too: bool) {
+/// Whether the policy keeps what was passed over aside and does not ask about it again before it has to.
+fn keeps_aside(spec: &str) -> bool {
+    ["lru", "fab", "bplru", "lb-clock"].contains(&spec.split(':').next().expect("a name"))
+}
+
+/// The objections of an [`Objector`] hold no longer.
+const RESUME: Notice = Notice::Resume { unit: 0 };
+
+/// Asserts that a policy asked with a veto does what it does without one. If the veto `holds`, it is not asked about
+/// what it objected to before.
+fn assert_without_effect(objector: impl Fn(u32) -> Objector, memory_accesses_too: bool, holds: bool) {
     sweep(2000, |spec, config, pages, _, ops| {
         let (mut free, mut asked) = (driven(spec, config, pages), driven(spec, config, pages));
         let (mut expected, mut seen) = (Vec::new(), Vec::new());
@@ -75,9 +85,16 @@ fn assert_without_effect(objector: impl Fn(u32) -> Objector, memory_accesses_too
                 Op::Access(access) => {
                     let outcome = free.access(access, &mut expected);
                     let mut veto = objector(config.pages_per_block);
+                    if !holds {
+                        asked.notify(RESUME, &mut seen);
+                    }
                     assert_eq!(asked.access_with(access, &mut veto, &mut seen), outcome, "{spec} {config:?} {op:?}");
                     let evicts = !expected.is_empty();
-                    assert_eq!(evicts, !veto.asked.is_empty(), "{spec}: a veto is asked about each eviction");
+                    if holds {
+                        assert_eq!(evicts, veto.exhausted > 0, "{spec}: a veto is asked about each eviction");
+                    } else {
+                        assert_eq!(evicts, !veto.asked.is_empty(), "{spec}: a veto is asked about each eviction");
+                    }
                 }
                 Op::Notify(notice) => {
                     free.notify(notice, &mut expected);
@@ -99,13 +116,15 @@ fn assert_without_effect(objector: impl Fn(u32) -> Objector, memory_accesses_too
 fn a_veto_that_never_objects_has_no_effect() {
     for exhausted in [Exhausted::TakeBase, Exhausted::Bypass] {
         let objections = Objections { exhausted, ..Objections::none() };
-        assert_without_effect(|n| Objector::new(objections.clone(), n), true);
+        assert_without_effect(|n| Objector::new(objections.clone(), n), true, false);
     }
 }
 
 #[test]
 fn a_veto_that_always_objects_and_takes_the_base_has_no_effect() {
-    assert_without_effect(|n| Objector::to_all(Exhausted::TakeBase, n), false);
+    for holds in [false, true] {
+        assert_without_effect(|n| Objector::to_all(Exhausted::TakeBase, n), false, holds);
+    }
 }
 
 #[test]
@@ -121,6 +140,7 @@ fn a_veto_that_always_objects_and_bypasses_freezes_a_full_buffer() {
                     let before = content.pages.clone();
                     let full = policy.len() == config.capacity_pages;
                     let mut veto = Objector::to_all(Exhausted::Bypass, config.pages_per_block);
+                    policy.notify(RESUME, &mut left);
                     let outcome = policy.access_with(access, &mut veto, &mut left);
                     content.access(access, outcome, &left);
                     assert_eq!(left, [], "{spec}: nothing leaves");
@@ -185,6 +205,7 @@ fn random_vetoes() {
                 Op::Access(access) => {
                     let objections = random_objections(&mut dice, spec, config, pages);
                     let mut veto = Objector::new(objections.clone(), config.pages_per_block);
+                    policy.notify(RESUME, &mut seen);
                     let outcome = policy.access_with(access, &mut veto, &mut seen);
                     assert_eq!(outcome, naive.access(access, &objections, &mut expected), "{spec} {config:?} {op:?}");
                     assert_eq!(seen, expected, "{spec} {config:?} {op:?}");
@@ -213,7 +234,91 @@ fn random_objections(dice: &mut Workload, spec: &str, config: BufferConfig, page
     let step = if evicts_pages(spec) { 1 } else { config.pages_per_block };
     let units = (0..pages).step_by(step as usize).filter(|_| dice.below(1024) < share).collect();
     let exhausted = if dice.below(2) == 0 { Exhausted::TakeBase } else { Exhausted::Bypass };
-    Objections { units, exhausted }
+    Objections { units, exhausted, ..Objections::none() }
+}
+
+/// Objections that hold until [`Notice::Resume`], of several elements at once: compared with models that look at
+/// everything anew each time. What was passed over is used, trimmed, destaged, flushed and held anew meanwhile.
+#[test]
+fn objections_that_hold() {
+    sweep(2500, |spec, config, pages, seed, ops| {
+        let mut policy = driven(spec, config, pages);
+        let mut naive = model(spec, config);
+        let mut content = Content::default();
+        let mut dice = Workload::new(!seed, PATTERNS[0], Mix::WRITES, pages);
+        let elements = [1, 2, 7, 64][dice.below(4) as usize];
+        let step = if evicts_pages(spec) { 1 } else { config.pages_per_block };
+        let mut avoided = vec![false; elements as usize];
+        let mut aside = BTreeSet::new();
+        let (mut seen, mut expected) = (Vec::new(), Vec::new());
+        for op in ops {
+            for _ in 0..elements {
+                if dice.below(60) == 0 {
+                    let unit = dice.below(elements);
+                    avoided[unit as usize] ^= true;
+                    if !avoided[unit as usize] {
+                        policy.notify(Notice::Resume { unit }, &mut seen);
+                        naive.notify(Notice::Resume { unit }, &mut expected);
+                        aside.retain(|first| Objector::element_of(*first, elements) != unit);
+                    }
+                }
+            }
+            let units = (0..pages)
+                .step_by(step as usize)
+                .filter(|first| avoided[Objector::element_of(*first, elements) as usize])
+                .collect();
+            let exhausted = if dice.below(2) == 0 { Exhausted::TakeBase } else { Exhausted::Bypass };
+            let objections = Objections { units, exhausted, ..Objections::none() };
+            let mut veto = Objector { elements, ..Objector::new(objections.clone(), config.pages_per_block) };
+            let op = match (dice.below(40), op.page()) {
+                (0, Some(page)) => Op::Notify(Notice::Destage { page: PageNo(page), keep: dice.below(2) == 0 }),
+                _ => op,
+            };
+            if dice.below(20) == 0 {
+                let left = policy.evict_with(&mut veto, &mut seen);
+                assert_eq!(left, naive.evict(&objections, &mut expected), "{spec} {config:?}");
+                assert_eq!(left, !seen.is_empty(), "{spec} {config:?}");
+                assert_eq!(seen, expected, "{spec} {config:?}");
+                content.notify(Notice::Destage { page: PageNo(u32::MAX), keep: false }, &seen);
+            } else {
+                match op {
+                    Op::Access(access) => {
+                        let outcome = policy.access_with(access, &mut veto, &mut seen);
+                        let modelled = naive.access(access, &objections, &mut expected);
+                        assert_eq!(outcome, modelled, "{spec} {config:?} {op:?}");
+                        assert_eq!(seen, expected, "{spec} {config:?} {op:?}");
+                        content.access(access, outcome, &seen);
+                    }
+                    Op::Notify(notice) => {
+                        policy.notify(notice, &mut seen);
+                        naive.notify(notice, &mut expected);
+                        assert_eq!(seen, expected, "{spec} {config:?} {op:?}");
+                        content.notify(notice, &seen);
+                    }
+                }
+            }
+            for asked in &veto.asked {
+                assert!(
+                    !aside.contains(&asked.first) || !keeps_aside(spec),
+                    "{spec}: asked about {} again",
+                    asked.first
+                );
+            }
+            aside.extend(veto.asked.iter().filter(|asked| asked.refused).map(|asked| asked.first));
+            let used = op.page().into_iter().chain(seen.iter().flat_map(|group| group.pages.iter().copied()));
+            for page in used {
+                aside.remove(&unit_of(spec, page, config));
+            }
+            if matches!(op, Op::Notify(Notice::Flush)) {
+                aside.clear();
+            }
+            assert_eq!(policy.len(), naive.len(), "{spec} {config:?} {op:?}");
+            assert_eq!(policy.memory_accesses(), naive.memory_accesses(), "{spec} {config:?} {op:?}");
+            seen.clear();
+            expected.clear();
+        }
+        content.check_laws();
+    });
 }
 
 /// What a veto may rely on. `content` is that before the access.
@@ -248,7 +353,11 @@ fn check_promises(
     } else {
         assert!(veto.asked.iter().all(|asked| asked.refused), "{spec}: exhausted although a unit was welcome");
     }
-    assert_eq!(left.iter().filter(|group| group.ends_unit).count(), 1, "{spec}: one victim per access");
+    assert_eq!(left.iter().map(|group| group.units).sum::<u32>(), 1, "{spec}: one victim per access");
+}
+
+fn unopposed(pages_per_block: u32) -> Objector {
+    Objector::new(Objections::none(), pages_per_block)
 }
 
 fn objector_to_all(pages_per_block: u32) -> Objector {
@@ -258,29 +367,29 @@ fn objector_to_all(pages_per_block: u32) -> Objector {
 /// The hand meets 2 with bit 0 first, however many frames it inspects before it gives up.
 #[test]
 fn clock_takes_its_base_where_the_hand_would_have_stopped() {
-    let mut policy = driven("clock", BufferConfig { capacity_pages: 4, pages_per_block: 1 }, 10);
+    let mut policy = driven("clock", BufferConfig { capacity_pages: 4, pages_per_block: 1, units: 1 }, 10);
     let mut left = Vec::new();
     // (5,1)(2,0)(3,1)(4,0), hand at 2; writing 5 sets no bit that is not set; a hit on 3 sets its bit.
     for page in [1, 2, 3, 4, 5, 3] {
-        policy.access(Access::write(page), &mut left);
+        policy.access_with(Access::write(page), &mut unopposed(1), &mut left);
     }
     left.clear();
     policy.access_with(Access::write(6), &mut objector_to_all(1), &mut left);
     assert_eq!(left, [Left::unit(Kind::Flush, &[2])]);
     left.clear();
     // (5,1)(6,1)(3,1)(4,0), hand at 3: had the veto's search cleared the bit of 3, 3 would go.
-    policy.access(Access::write(7), &mut left);
+    policy.access_with(Access::write(7), &mut unopposed(1), &mut left);
     assert_eq!(left, [Left::unit(Kind::Flush, &[4])]);
 }
 
 /// B5, reset in this round, is larger than B7 and is still no candidate.
 #[test]
 fn lb_clock_takes_its_base_among_the_candidates() {
-    let mut policy = driven("lb-clock", BufferConfig { capacity_pages: 8, pages_per_block: 4 }, 40);
+    let mut policy = driven("lb-clock", BufferConfig { capacity_pages: 8, pages_per_block: 4, units: 1 }, 40);
     let mut left = Vec::new();
     // Beyond Fig. 2(b): B2r1{10} B5r1{20,22,23} B3r1{12,13} B7r0{28,29}.
     for page in [28, 10, 4, 6, 19, 16, 17, 18, 20, 22, 23, 29, 12, 13, 10] {
-        policy.access(Access::write(page), &mut left);
+        policy.access_with(Access::write(page), &mut unopposed(4), &mut left);
     }
     left.clear();
     policy.access_with(Access::write(32), &mut objector_to_all(4), &mut left);
@@ -290,12 +399,13 @@ fn lb_clock_takes_its_base_among_the_candidates() {
 /// A block with its recency bit set that the hand has not reached is a way out as well.
 #[test]
 fn lb_clock_looks_on_beyond_the_candidates() {
-    let mut policy = driven("lb-clock:prev_init=0", BufferConfig { capacity_pages: 2, pages_per_block: 4 }, 40);
+    let mut policy =
+        driven("lb-clock:prev_init=0", BufferConfig { capacity_pages: 2, pages_per_block: 4, units: 1 }, 40);
     let mut left = Vec::new();
     // B0r0{3} B1r1{4}, hand at B0.
-    policy.access(Access::write(3), &mut left);
-    policy.access(Access::write(4), &mut left);
-    let objections = Objections { units: BTreeSet::from([0]), exhausted: Exhausted::Bypass };
+    policy.access_with(Access::write(3), &mut unopposed(4), &mut left);
+    policy.access_with(Access::write(4), &mut unopposed(4), &mut left);
+    let objections = Objections { units: BTreeSet::from([0]), exhausted: Exhausted::Bypass, ..Objections::none() };
     let mut veto = Objector::new(objections, 4);
     assert_eq!(policy.access_with(Access::write(8), &mut veto, &mut left), Outcome::Inserted);
     assert_eq!(left, [Left::unit(Kind::Flush, &[4])]);
@@ -325,11 +435,11 @@ fn pud_lru_asks_in_its_own_order() {
 #[track_caller]
 fn assert_order(spec: &str, pages: &[u32], firsts: &[u32]) {
     let distinct: BTreeSet<u32> = pages.iter().copied().collect();
-    let config = BufferConfig { capacity_pages: distinct.len() as u32, pages_per_block: 4 };
+    let config = BufferConfig { capacity_pages: distinct.len() as u32, pages_per_block: 4, units: 1 };
     let mut policy = driven(spec, config, 1000);
     let mut left = Vec::new();
     for page in pages {
-        policy.access(Access::write(*page), &mut left);
+        policy.access_with(Access::write(*page), &mut unopposed(4), &mut left);
     }
     // Twice: what was passed over is still where it was.
     for _ in 0..2 {
@@ -346,10 +456,10 @@ fn assert_order(spec: &str, pages: &[u32], firsts: &[u32]) {
 fn a_lone_protected_block_is_asked_about() {
     for policy in ["fab", "bplru", "clc", "pud-lru", "lb-clock"] {
         let spec = &format!("{policy}:protect_current=true");
-        let mut policy = driven(spec, BufferConfig { capacity_pages: 2, pages_per_block: 4 }, 40);
+        let mut policy = driven(spec, BufferConfig { capacity_pages: 2, pages_per_block: 4, units: 1 }, 40);
         let mut left = Vec::new();
-        policy.access(Access::write(0), &mut left);
-        policy.access(Access::write(1), &mut left);
+        policy.access_with(Access::write(0), &mut unopposed(4), &mut left);
+        policy.access_with(Access::write(1), &mut unopposed(4), &mut left);
         let mut veto = Objector::new(Objections { exhausted: Exhausted::Bypass, ..Objections::none() }, 4);
         assert_eq!(policy.access_with(Access::write(2), &mut veto, &mut left), Outcome::Inserted, "{spec}");
         assert_eq!((veto.asked.len(), veto.exhausted), (1, 0), "{spec}");

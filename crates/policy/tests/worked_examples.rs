@@ -25,7 +25,7 @@ struct Table {
 
 impl Table {
     fn new(spec: &'static str, capacity_pages: u32, pages_per_block: u32) -> Self {
-        let config = BufferConfig { capacity_pages, pages_per_block };
+        let config = BufferConfig { capacity_pages, pages_per_block, units: 1 };
         let room = FRESH + 1000 * pages_per_block;
         Self { spec, config, policy: driven(spec, config, room), model: model(spec, config), so_far: Vec::new() }
     }
@@ -92,6 +92,110 @@ fn clock() {
     assert_eq!(t.policy.memory_accesses(), 4 * 2 + 2 + 4);
     t.row(&writes(&[2]), "(4,1)(2,1)(3,0) hand 2", &[]);
     t.row(&writes(&[5]), "(4,1)(2,0)(5,1) hand 4", &[flush(&[3])]);
+}
+
+/// Specs §4.3.
+#[test]
+fn cflru() {
+    let (r, w) = (Access::read, Access::write);
+    let mut t = Table::new("cflru", 4, 1);
+    t.row(&[w(1), r(2), w(3), r(4)], "4c 3d | 2c 1d", &[]);
+    t.row(&[r(5)], "5c 4c | 3d 1d", &[Left::unit(Kind::Drop, &[2])]);
+    t.row(&[w(6)], "6d 5c | 4c 3d", &[flush(&[1])]);
+    t.row(&[r(7)], "7c 6d | 5c 3d", &[Left::unit(Kind::Drop, &[4])]);
+    // Seven accesses of lookup and move; 1 and 2 were inspected, then 1, 3 and 1 again, then 3 and 4.
+    assert_eq!(t.policy.memory_accesses(), 7 * 2 + 2 + 3 + 2);
+}
+
+/// A period of two evictions, costs of 8 and 1: 16 in six accesses, then 18 in two, so that the window shrinks; then 8 in
+/// three, so that it shrinks again.
+#[test]
+fn cflru_adaptive() {
+    let (r, w) = (Access::read, Access::write);
+    let mut t = Table::new("cflru:window=adaptive:period=2:step=0.25", 4, 1);
+    t.row(&writes(&[1, 2, 3, 4]), "4d 3d | 2d 1d", &[]);
+    t.row(&writes(&[5, 6]), "6d | 5d 4d 3d", &[flush(&[1]), flush(&[2])]);
+    t.row(&[r(7), r(8)], "8c 7c | 6d 5d", &[flush(&[3]), flush(&[4])]);
+    t.row(&[r(7), w(9)], "9d 7c | 8c 6d", &[flush(&[5])]);
+    t.row(&[w(10)], "10d 9d 7c | 6d", &[Left::unit(Kind::Drop, &[8])]);
+}
+
+/// Specs §4.4.
+#[test]
+fn lru_wsr() {
+    let (r, w) = (Access::read, Access::write);
+    let mut t = Table::new("lru-wsr", 3, 1);
+    t.row(&[w(1), r(2), w(3)], "3d 2c 1d", &[]);
+    t.row(&[r(4)], "4c 1d* 3d", &[Left::unit(Kind::Drop, &[2])]);
+    t.row(&[w(3)], "3d 4c 1d*", &[]);
+    t.row(&[r(5)], "5c 3d 4c", &[flush(&[1])]);
+    t.row(&[w(6)], "6d 5c 3d", &[Left::unit(Kind::Drop, &[4])]);
+    // Seven accesses of lookup and move, three victims, one second chance.
+    assert_eq!(t.policy.memory_accesses(), 7 * 2 + 3 + 2);
+    // All have their second chances, and the first of them leaves.
+    let mut t = Table::new("lru-wsr", 2, 1);
+    t.row(&writes(&[1, 2, 3]), "3d 2d*", &[flush(&[1])]);
+}
+
+/// Specs §4.5.
+#[test]
+fn ccf_lru() {
+    let (r, w) = (Access::read, Access::write);
+    let mut t = Table::new("ccf-lru", 4, 1);
+    t.row(&[w(1), r(2), r(3)], "1d | 3c* 2c*", &[]);
+    t.row(&[r(2)], "2c 1d | 3c*", &[]);
+    t.row(&[w(4)], "4d 2c 1d | 3c*", &[]);
+    t.row(&[w(5)], "5d 4d 2c 1d | -", &[Left::unit(Kind::Drop, &[3])]);
+    t.row(&[w(6)], "6d 1d* 5d 4d | -", &[Left::unit(Kind::Drop, &[2])]);
+    t.row(&[w(7)], "7d 5d* 4d* 6d | -", &[flush(&[1])]);
+    // Eight accesses of lookup and move, three victims; 1, 2, 4 and 5 were inspected and moved.
+    assert_eq!(t.policy.memory_accesses(), 8 * 2 + 3 + 4 * 2);
+}
+
+/// The other codes' readings of specs §4.5.
+#[test]
+fn ccf_lru_other_readings() {
+    let (r, w) = (Access::read, Access::write);
+    let mut t = Table::new("ccf-lru:hot_clean=spare", 4, 1);
+    t.row(&[w(1), r(2), r(3), r(2), w(4), w(5)], "5d 4d 2c 1d | -", &[Left::unit(Kind::Drop, &[3])]);
+    t.row(&[w(6)], "6d 5d* 4d* | 2c*", &[flush(&[1])]);
+    t.row(&[w(7)], "7d 6d 5d* 4d* | -", &[Left::unit(Kind::Drop, &[2])]);
+    // Nothing but hot clean pages.
+    let mut t = Table::new("ccf-lru:hot_clean=spare", 2, 1);
+    t.row(&[r(1), r(2), r(1), r(2)], "2c 1c | -", &[]);
+    t.row(&[w(3)], "3d | 2c*", &[Left::unit(Kind::Drop, &[1])]);
+    let mut t = Table::new("ccf-lru:new_dirty_cold=true", 2, 1);
+    t.row(&writes(&[1, 2, 3]), "3d* 2d* | -", &[flush(&[1])]);
+    t.row(&writes(&[2, 4]), "4d* 2d | -", &[flush(&[3])]);
+}
+
+/// Specs §4.6.
+#[test]
+fn recently_evicted() {
+    let mut t = Table::new("ref", 6, 4);
+    t.row(&writes(&[0, 4, 1, 5, 8, 2]), "2 8 5 1 4 0 VB={}", &[]);
+    t.row(&writes(&[12]), "12 2 8 5 1 4 VB={0}", &[flush(&[0])]);
+    t.row(&writes(&[13]), "13 12 2 8 5 4 VB={0}", &[flush(&[1])]);
+    t.row(&writes(&[14]), "14 13 12 2 8 5 VB={1}", &[flush(&[4])]);
+    t.row(&writes(&[16]), "16 14 13 12 2 8 VB={1}", &[flush(&[5])]);
+    // Ten writes of lookup and move; four victims, the first without a victim block.
+    assert_eq!(t.policy.memory_accesses(), 10 * 2 + 4 + 3);
+}
+
+/// Two victim blocks, of which the first to come goes, used or not; and the block with the most pages in the window.
+#[test]
+fn recently_evicted_victim_blocks() {
+    let mut t = Table::new("ref:vw=1:nvb=2", 4, 4);
+    t.row(&writes(&[0, 4, 8, 1]), "1 8 4 0 VB={}", &[]);
+    t.row(&writes(&[12, 13]), "13 12 8 4 VB={0}", &[flush(&[0]), flush(&[1])]);
+    t.row(&writes(&[16]), "16 13 12 8 VB={0,1}", &[flush(&[4])]);
+    t.row(&writes(&[5]), "5 16 13 12 VB={1,2}", &[flush(&[8])]);
+    t.row(&writes(&[9]), "9 16 13 12 VB={1,2}", &[flush(&[5])]);
+    let mut t = Table::new("ref:vw=1:new_vb=most_pages_in_vw", 6, 4);
+    t.row(&writes(&[0, 4, 5, 8, 1, 2]), "2 1 8 5 4 0 VB={}", &[]);
+    t.row(&writes(&[12]), "12 2 1 8 5 4 VB={0}", &[flush(&[0])]);
+    t.row(&writes(&[13, 14]), "14 13 12 8 5 4 VB={0}", &[flush(&[1]), flush(&[2])]);
+    t.row(&writes(&[16]), "16 14 13 8 5 4 VB={3}", &[flush(&[12])]);
 }
 
 /// Specs §5.1.
@@ -162,7 +266,7 @@ fn bplru_padding_share_is_exact() {
     for percent in 0..=100_u32 {
         let spec = format!("bplru:padding={}.{:02}", percent / 100, percent % 100);
         for cached in 1..=100_u32 {
-            let mut policy = driven(&spec, BufferConfig { capacity_pages: 100, pages_per_block: 100 }, 100);
+            let mut policy = driven(&spec, BufferConfig { capacity_pages: 100, pages_per_block: 100, units: 1 }, 100);
             let mut left = Vec::new();
             for page in 0..cached {
                 policy.access(Access::write(page), &mut left);
@@ -378,8 +482,8 @@ fn the_current_block_may_be_the_victim() {
 /// Growing the page space later, or asking for less, changes nothing that is held.
 #[test]
 fn growing_keeps_the_content() {
-    for spec in ["lru", "clock", "fab", "bplru", "clc", "pud-lru", "lb-clock"] {
-        let mut policy = driven(spec, BufferConfig { capacity_pages: 4, pages_per_block: 4 }, 3);
+    for spec in ["lru", "clock", "cflru", "lru-wsr", "ccf-lru", "ref", "fab", "bplru", "clc", "pud-lru", "lb-clock"] {
+        let mut policy = driven(spec, BufferConfig { capacity_pages: 4, pages_per_block: 4, units: 1 }, 3);
         let mut left = Vec::new();
         policy.access(Access::write(2), &mut left);
         policy.grow(101);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use destage_policy::buffer::{
-    self, Access, BufferConfig, Evictions, Kind, NoDevice, NoVeto, Params, PolicySpec, Registered, Visitor,
+    self, Access, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, PolicySpec, Visitor,
 };
 use destage_scenario::ScenarioError;
 use destage_scenario::workload::Workload;
@@ -328,7 +328,7 @@ fn work(example: &Example) -> Result<ExampleFinding<'_>, EvidenceError> {
     impl Visitor for Writes<'_> {
         type Out = Vec<u32>;
 
-        fn visit<B: Registered>(self, mut buffer: B, _params: Params) -> Vec<u32> {
+        fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, _built: Built) -> Vec<u32> {
             let pages = self.0.writes.iter().max().map_or(0, |page| page + 1);
             buffer.grow(pages.next_multiple_of(self.0.pages_per_block));
             let mut out = Evictions::default();
@@ -344,7 +344,7 @@ fn work(example: &Example) -> Result<ExampleFinding<'_>, EvidenceError> {
     }
     let wrong = |error: &dyn std::fmt::Display| ScenarioError::new(error).at(format_args!("example {}", example.id));
     let spec: PolicySpec = example.policy.parse().map_err(|error| wrong(&error))?;
-    let config = BufferConfig { capacity_pages: example.capacity, pages_per_block: example.pages_per_block };
+    let config = BufferConfig { capacity_pages: example.capacity, pages_per_block: example.pages_per_block, units: 1 };
     let evicted = buffer::build(&spec, config, Writes(example)).map_err(|error| wrong(&error))?;
     Ok(ExampleFinding { example, evicted })
 }

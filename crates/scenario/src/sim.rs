@@ -11,7 +11,7 @@ use destage_sim::experiment::{
 };
 use destage_sim::feed::{Ops, Speed, Volumes};
 use destage_sim::space::LbaOverflow;
-use destage_sim::ssd::{PRESETS, SsdConfig, StartState};
+use destage_sim::ssd::{Allocation, PRESETS, SsdConfig, StartState};
 use destage_trace::{FormatSpec, OpenOptions, Place, TraceError};
 
 use crate::quantity as q;
@@ -77,9 +77,9 @@ pub const SIM: &[Key] = &[
     Key::list("replace", "DEVICE@TIME", "", "When another takes a failed device's place, and the array is rebuilt"),
     Key::one(
         "start",
-        "full|empty|aged:TIMES[:SEED]",
+        "full|empty|random[:SEED]|aged:TIMES[:SEED]",
         "full",
-        "What the flash holds at first; aged: TIMES random overwrites",
+        "What the flash holds at first; random: all pages, written in random order; aged: TIMES random overwrites",
     ),
     Key::one(
         "lba-overflow",
@@ -104,8 +104,14 @@ pub const SIM: &[Key] = &[
         "2GiB",
         "Memory for simulated devices (beyond it the trace is read again for the rest), or without one for page tables",
     ),
-    Key::one("ssd.preset", "NAME", "lawc", "lawc, gcar or 80gb; the other keys change it"),
+    Key::one("ssd.preset", "NAME", "lawc", "lawc, gcar, cawr or 80gb; the other keys change it"),
     Key::one("ssd.elements", "N", "", "Elements (packages), each serving one operation at a time"),
+    Key::one(
+        "ssd.allocation",
+        "static|channels",
+        "",
+        "Where a page goes: an element by its address, or any, as channels that a buffer can choose from [default: static]",
+    ),
     Key::one("ssd.planes", "N", "", "Planes in an element"),
     Key::one("ssd.blocks-per-plane", "N", "", "Erase blocks in a plane"),
     Key::one("ssd.reserve", "PERCENT", "", "Blocks of each plane that are not exported [default: 15%]"),
@@ -331,20 +337,25 @@ pub(crate) fn host(text: &str) -> std::result::Result<HostModel, String> {
 }
 
 pub(crate) fn start(text: &str) -> std::result::Result<StartState, String> {
-    let parse = || {
+    let seed = |text: &str| text.parse().ok();
+    let random = || match text.strip_prefix("random")? {
+        "" => Some(StartState::Random { seed: 1 }),
+        rest => Some(StartState::Random { seed: seed(rest.strip_prefix(':')?)? }),
+    };
+    let aged = || {
         let rest = text.strip_prefix("aged:")?;
-        let (times, seed) = rest.split_once(':').unwrap_or((rest, "1"));
+        let (times, from) = rest.split_once(':').unwrap_or((rest, "1"));
         let overwrites_pct = u32::try_from(q::decimal(times.trim_end_matches('x'), 100).ok()?).ok()?;
         if overwrites_pct > MAX_OVERWRITES_PCT {
             return None;
         }
-        Some(StartState::Aged { overwrites_pct, seed: seed.parse().ok()? })
+        Some(StartState::Aged { overwrites_pct, seed: seed(from)? })
     };
     match text {
         "full" => Ok(StartState::Full),
         "empty" => Ok(StartState::Empty),
-        _ => parse().ok_or_else(|| {
-            "full, empty, or aged:TIMES[:SEED] with at most 1000 times, such as aged:2.5 or aged:3:42".into()
+        _ => random().or_else(aged).ok_or_else(|| {
+            "full, empty, random[:SEED], or aged:TIMES[:SEED] with at most 1000 times, such as aged:2.5 or aged:3:42".into()
         }),
     }
 }
@@ -384,6 +395,8 @@ pub(crate) fn ssd(settings: &Settings) -> Result<SsdConfig> {
     for (name, field) in times {
         *field = settings.optional(name, q::time)?.unwrap_or(*field);
     }
+    let words = [Allocation::Static, Allocation::Channels].map(|allocation| (allocation.word(), allocation));
+    c.allocation = settings.optional("ssd.allocation", word(&words))?.unwrap_or(c.allocation);
     let switches = [
         ("ssd.copy-back", &mut c.copy_back),
         ("ssd.background", &mut c.background),

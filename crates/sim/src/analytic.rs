@@ -96,6 +96,7 @@ mod tests {
             measured: true,
             simulated_time: Nanos::ZERO,
             series: SeriesResult::default(),
+            avoidance: None,
             timed: None,
         }
     }

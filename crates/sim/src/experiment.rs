@@ -2,7 +2,7 @@
 
 use destage_plan::{Nanos, PageGeometry};
 use destage_policy::buffer::{
-    self, BufferConfig, EvictionUnit, NoDevice, Params, PolicyError, PolicySpec, Registered, Visitor,
+    self, Buffer, BufferConfig, Built, EvictionUnit, NoDevice, PolicyError, PolicySpec, Visitor,
 };
 use destage_trace::{Source, TraceError};
 
@@ -10,14 +10,19 @@ pub use crate::analytic::AnalyticConfig;
 use crate::array::SetupError;
 use crate::feed::{Feed, Feeder, Ops, Speed, Volumes};
 use crate::pass::{self, Consume, PassEnd};
-use crate::result::{DeviceCounters, ElementResult, ParamValue, ResponseResult, RunResult, Setting, SsdResult};
+use crate::result::{
+    AvoidanceResult, DeviceCounters, ElementResult, ParamValue, ResponseResult, RunResult, Setting, SsdResult,
+};
 pub use crate::run::{FlushMode, HostModel, RunConfig, Subpage, TrimMode, Warmup};
 use crate::run::{Job, Outcomes, Simulation};
 use crate::space::{LbaOverflow, PageSpace, SpaceError};
-use crate::ssd::{ElementCounters, GeometryError, Ssd, SsdConfig, SsdShape, StartState};
+use crate::ssd::{Allocation, ElementCounters, GeometryError, Ssd, SsdConfig, SsdShape, StartState};
 
 /// What a policy's tables take for a page that the trace touches; little more than that.
 const PAGE_TABLE_BYTES: u64 = 4;
+/// Channels that a policy may choose from where there is no SSD: CAWR's.
+const CHANNELS_WITHOUT_DEVICE: u32 = 4;
+
 /// The device below the buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DeviceConfig {
@@ -127,6 +132,14 @@ pub enum SimError {
         /// Why.
         error: SpaceError,
     },
+    /// The policy and the device do not go together.
+    #[error("policy '{policy}' {why}")]
+    Unsuited {
+        /// The policy, with its layers.
+        policy: String,
+        /// Why, and what would be right.
+        why: &'static str,
+    },
     /// A buffer is smaller than a page or larger than the page space.
     #[error("cache = {bytes} B is not a multiple of the page ({page} B) between 1 and 2^32 - 3 pages")]
     CacheSize {
@@ -197,15 +210,14 @@ impl MakeSsd<'_> {
 }
 
 impl Visitor for Build<'_> {
-    type Out = (Box<dyn Job>, EvictionUnit, Params);
+    type Out = (Box<dyn Job>, Built);
 
-    fn visit<B: Registered>(self, buffer: B, params: Params) -> Self::Out {
-        let unit = B::INFO.unit;
+    fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) -> Self::Out {
         let job: Box<dyn Job> = match self.ssd {
-            Some(ssd) => Box::new(Simulation::new(self.config, unit, buffer, ssd.make())),
-            None => Box::new(Simulation::new(self.config, unit, buffer, NoDevice)),
+            Some(ssd) => Box::new(Simulation::new(self.config, built.unit, buffer, ssd.make())),
+            None => Box::new(Simulation::new(self.config, built.unit, buffer, NoDevice)),
         };
-        (job, unit, params)
+        (job, built)
     }
 }
 
@@ -223,7 +235,6 @@ impl Experiment {
         };
         let mut combinations = Vec::new();
         for policy in &self.policies {
-            buffer::info(&policy.name)?;
             for &cache_bytes in &self.caches {
                 combinations.push((policy, cache_bytes));
             }
@@ -239,7 +250,7 @@ impl Experiment {
         let per_pass = (resources.memory_bytes / per_run).clamp(1, combinations.len().max(1) as u64) as usize;
         let passes = combinations.len().div_ceil(per_pass) as u32;
         let aged = match (&self.device, &shape) {
-            (DeviceConfig::Ssd(_, start @ StartState::Aged { .. }), Some(shape)) if combinations.len() > 1 => {
+            (DeviceConfig::Ssd(_, start), Some(shape)) if start.takes_long() && combinations.len() > 1 => {
                 Some(Ssd::new(shape.clone(), *start))
             }
             _ => None,
@@ -288,15 +299,19 @@ impl Experiment {
         Ok(RunConfig { capacity_pages: pages as u32, pages_per_block: self.geometry.pages_per_block(), ..self.run })
     }
 
-    fn buffer_config(run: &RunConfig) -> BufferConfig {
-        BufferConfig { capacity_pages: run.capacity_pages, pages_per_block: run.pages_per_block }
+    fn buffer_config(&self, run: &RunConfig) -> BufferConfig {
+        let units = match &self.device {
+            DeviceConfig::Ssd(config, _) => config.elements,
+            DeviceConfig::None | DeviceConfig::Analytic(_) => CHANNELS_WITHOUT_DEVICE,
+        };
+        BufferConfig { capacity_pages: run.capacity_pages, pages_per_block: run.pages_per_block, units }
     }
 
     /// Checks a combination without building its device.
     fn check(&self, policy: &PolicySpec, cache_bytes: u64) -> Result<(), SimError> {
         let config = self.run_config(cache_bytes)?;
-        buffer::build(policy, Self::buffer_config(&config), Build { config, ssd: None })?;
-        Ok(())
+        let (_, built) = buffer::build(policy, self.buffer_config(&config), Build { config, ssd: None })?;
+        self.device.suits(policy, &built)
     }
 
     fn plan(
@@ -313,9 +328,10 @@ impl Experiment {
             _ => None,
         };
         let build = Build { config, ssd };
-        let (job, unit, params) = buffer::build(policy, Self::buffer_config(&config), build)?;
-        let params = params.iter().map(|(name, value)| ParamValue { name, value: value.to_owned() }).collect();
-        Ok(Planned { policy: policy.name.clone(), params, unit, cache_bytes, job })
+        let (job, built) = buffer::build(policy, self.buffer_config(&config), build)?;
+        self.device.suits(policy, &built)?;
+        let params = built.params.into_iter().map(|(name, value)| ParamValue { name, value }).collect();
+        Ok(Planned { policy: policy_name(policy), params, unit: built.unit, cache_bytes, job })
     }
 
     /// Reads the trace once and feeds it to all jobs.
@@ -397,13 +413,37 @@ impl Experiment {
             saturated: timed.as_ref().and_then(|t| t.saturated.clone()),
             response: timed.as_ref().filter(|t| t.saturated.is_none()).map(|t| ResponseResult { ..t.response.clone() }),
             ssd,
+            avoidance: outcomes.avoidance.map(|did| AvoidanceResult {
+                passed_over: did.passed_over,
+                deferred_pages_destaged: did.deferred_pages_destaged,
+                all_avoided: did.all_avoided,
+            }),
             analytic,
             series,
         })
     }
 }
 
+/// The name with its layers, without blanks.
+fn policy_name(spec: &PolicySpec) -> String {
+    spec.name.split('+').map(str::trim).collect::<Vec<_>>().join("+")
+}
+
 impl DeviceConfig {
+    /// Whether a policy can work over this device.
+    fn suits(&self, policy: &PolicySpec, built: &Built) -> Result<(), SimError> {
+        let why = match self {
+            Self::Ssd(config, _) if built.chooses_channels && config.allocation == Allocation::Static => {
+                "chooses the channel of each page, and this SSD places pages by their address: set ssd.allocation = channels"
+            }
+            Self::None | Self::Analytic(_) if built.avoids_collection => {
+                "avoids elements that collect garbage, and this device has none: set device = ssd"
+            }
+            _ => return Ok(()),
+        };
+        Err(SimError::Unsuited { policy: policy_name(policy), why })
+    }
+
     /// The word on the command line.
     pub const fn word(&self) -> &'static str {
         match self {
@@ -460,6 +500,7 @@ fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
         raw_pages: blocks * u64::from(shape.pages_per_block),
         host_programs: total.host_programs,
         summary_programs: total.summary_programs,
+        redirected_programs: ssd.redirected(),
         unmapped_reads: total.unmapped_reads,
         write_amplification: ratio(total.host_programs + total.gc_pages_moved, total.host_programs),
         write_amplification_with_summaries: ratio(total.flash_writes(), total.host_programs),
@@ -470,6 +511,7 @@ fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
         lifetime_host_bytes: (total.erases > 0)
             .then(|| outcomes.counters.host_bytes_written as f64 * endurance / total.erases as f64),
         cv_reads: variation(elements.iter().map(|e| e.flash_reads)),
+        cv_reads_with_moves: variation(elements.iter().map(|e| e.flash_reads + e.gc_pages_moved)),
         cv_writes: variation(elements.iter().map(|e| e.flash_writes)),
         cv_erases: variation(elements.iter().map(|e| e.erases)),
         elements,
@@ -477,7 +519,7 @@ fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
 }
 
 /// Population standard deviation / mean; `None` where the mean is zero.
-fn variation(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {
+pub fn variation(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {
     let n = values.clone().count() as f64;
     let mean = values.clone().sum::<u64>() as f64 / n;
     if mean == 0.0 || mean.is_nan() {
@@ -485,4 +527,38 @@ fn variation(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {
     }
     let variance = values.map(|v| (v as f64 - mean) * (v as f64 - mean)).sum::<f64>() / n;
     Some(variance.sqrt() / mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_that_the_device_does_not_suit_are_refused() {
+        let built = |chooses_channels, avoids_collection| Built {
+            unit: EvictionUnit::Page,
+            chooses_channels,
+            avoids_collection,
+            params: Vec::new(),
+        };
+        let spec: PolicySpec = "gcar + cawr".parse().unwrap();
+        let ssd = |allocation| DeviceConfig::Ssd(SsdConfig { allocation, ..SsdConfig::default() }, StartState::Full);
+        let striped = ssd(Allocation::Static);
+        let refused = |device: &DeviceConfig, built: &Built| device.suits(&spec, built).err().map(|e| e.to_string());
+        for device in [&striped, &ssd(Allocation::Channels), &DeviceConfig::None] {
+            assert_eq!(refused(device, &built(false, false)), None);
+        }
+        let why = refused(&striped, &built(true, false)).unwrap();
+        assert!(
+            why.starts_with("policy 'gcar+cawr' chooses") && why.ends_with("set ssd.allocation = channels"),
+            "{why}"
+        );
+        assert_eq!(refused(&ssd(Allocation::Channels), &built(true, true)), None);
+        assert_eq!(refused(&striped, &built(false, true)), None);
+        for device in [DeviceConfig::None, DeviceConfig::Analytic(AnalyticConfig::default())] {
+            assert_eq!(refused(&device, &built(true, false)), None);
+            let why = refused(&device, &built(false, true)).unwrap();
+            assert!(why.contains("avoids elements") && why.ends_with("set device = ssd"), "{why}");
+        }
+    }
 }

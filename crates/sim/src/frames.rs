@@ -27,6 +27,12 @@ impl Frames {
         Self { ready: frames, pending: VecDeque::new(), usable_from, latest: Nanos::ZERO }
     }
 
+    /// Whether there is a frame to take.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.ready > 0 || !self.pending.is_empty()
+    }
+
     /// Takes a frame; returns from when on it can be used.
     #[inline]
     pub(crate) fn take(&mut self) -> Nanos {

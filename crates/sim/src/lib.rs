@@ -2,6 +2,7 @@
 
 mod analytic;
 pub mod array;
+mod background;
 pub mod disk;
 pub mod experiment;
 pub mod feed;

@@ -35,6 +35,9 @@ record! {
         flush_evictions: u64 ["1"] "units written because of host flushes",
         flush_pages_flushed: u64 ["1"] "dirty pages written because of host flushes",
         flush_pad_reads: u64 ["1"] "missing pages read because of host flushes",
+        destage_evictions: u64 ["1"] "units written because a collection ended that they had been kept from",
+        destage_pages_flushed: u64 ["1"] "dirty pages written because a collection ended",
+        destage_pad_reads: u64 ["1"] "missing pages read because a collection ended",
         drain_evictions: u64 ["1"] "units written by the final drain",
         drain_pages_flushed: u64 ["1"] "dirty pages written by the final drain",
         drain_pad_reads: u64 ["1"] "missing pages read by the final drain",
@@ -75,6 +78,7 @@ record! {
         raw_pages: u64 ["1"] "pages of flash",
         host_programs: u64 ["1"] "pages programmed for hosts, padding included",
         summary_programs: u64 ["1"] "summary pages programmed",
+        redirected_programs: u64 ["1"] "pages whose channel had no room for them and that went to the next one; ssd.allocation = channels",
         unmapped_reads: u64 ["1"] "reads of pages that were never written: no flash operation",
         write_amplification: Option<f64> ["1"] "(host_programs + gc_pages_moved) / host_programs; summaries apart",
         write_amplification_with_summaries: Option<f64> ["1"] "flash_writes / host_programs",
@@ -84,9 +88,19 @@ record! {
         erases_per_block_max: u64 ["1"] "erases of the most erased block since the start, warm-up included",
         lifetime_host_bytes: Option<f64> ["B"] "host bytes until the mean block has its endurance used up, at the measured rate",
         cv_reads: Option<f64> ["1"] "coefficient of variation of flash_reads over the elements (population)",
-        cv_writes: Option<f64> ["1"] "coefficient of variation of flash_writes over the elements",
+        cv_reads_with_moves: Option<f64> ["1"] "coefficient of variation of flash_reads + gc_pages_moved over the elements",
+        cv_writes: Option<f64> ["1"] "coefficient of variation of flash_writes, moved pages included, over the elements",
         cv_erases: Option<f64> ["1"] "coefficient of variation of erases over the elements",
         elements: Vec<ElementResult> ["-"] "each element's share" = ElementResult,
+    }
+}
+
+record! {
+    /// What `GCaR` did over the measured part of a run (specs §7).
+    pub struct AvoidanceResult {
+        passed_over: u64 ["1"] "victims passed over because their element was avoided",
+        deferred_pages_destaged: u64 ["1"] "dirty pages written after a collection because they had been passed over during it",
+        all_avoided: u64 ["1"] "searches in which every victim lay on an avoided element",
     }
 }
 
@@ -156,7 +170,7 @@ record! {
 /// The result of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunResult {
-    /// Policy name.
+    /// Policy name with its layers.
     pub policy: String,
     /// Parameters in force.
     pub params: Vec<ParamValue>,
@@ -168,7 +182,7 @@ pub struct RunResult {
     pub pages_per_block: u32,
     /// none, analytic or ssd.
     pub device: String,
-    /// empty, full or aged:TIMES:SEED; none without flash.
+    /// empty, full, random:SEED or aged:TIMES:SEED; none without flash.
     pub start_state: String,
     /// open or closed:DEPTH.
     pub host: String,
@@ -202,6 +216,8 @@ pub struct RunResult {
     pub response: Option<ResponseResult>,
     /// The SSD.
     pub ssd: Option<SsdResult>,
+    /// The layer that avoids collections.
+    pub avoidance: Option<AvoidanceResult>,
     /// The analytic model.
     pub analytic: Option<AnalyticResult>,
     /// Over time.
@@ -214,7 +230,7 @@ impl RunResult {
         let field = |name, unit, meaning| FieldDoc { name, unit, meaning, fields: &[] };
         let nested = |name, meaning, fields| FieldDoc { name, unit: "-", meaning, fields };
         let mut all = vec![
-            field("policy", "-", "name of the policy, as destage policies lists it"),
+            field("policy", "-", "name of the policy, as destage policies lists it, with its layers"),
             nested("params", "the policy's parameters in force", ParamValue::FIELDS),
             field("cache_bytes", "B", "size of the buffer, in data held"),
             field("page_bytes", "B", "size of a page"),
@@ -223,7 +239,7 @@ impl RunResult {
             field(
                 "start_state",
                 "-",
-                "what the flash held at the start: empty, full or aged:TIMES:SEED; none without flash",
+                "what the flash held at the start: empty, full, random:SEED or aged:TIMES:SEED; none without flash",
             ),
             field("host", "-", "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)"),
             nested("settings", "every other setting that was given or has a default", Setting::FIELDS),
@@ -254,6 +270,7 @@ impl RunResult {
             ),
             nested("response", "response times; null without a timed device or when saturated", ResponseResult::FIELDS),
             nested("ssd", "the SSD; null for other devices", SsdResult::FIELDS),
+            nested("avoidance", "what gcar did; null without it", AvoidanceResult::FIELDS),
             nested("analytic", "LB-CLOCK's cost model; null for other devices", AnalyticResult::FIELDS),
             nested("series", "figures over simulated time (trace time without a timed device)", SeriesResult::FIELDS),
         ]);

@@ -5,9 +5,11 @@ use std::collections::BinaryHeap;
 
 use destage_plan::{Nanos, Op, PageNo};
 use destage_policy::buffer::{
-    Access, Buffer, DeviceView, EvictionUnit, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, Wait,
+    Access, Buffer, DeviceView, EvictionUnit, Evictions, GcCounters, Group, Kind, NoDevice, NoVeto, Notice, Outcome,
+    Wait,
 };
 
+use crate::background::{Background, Program};
 use crate::feed::{Feed, FeedRequest};
 use crate::frames::Frames;
 use crate::measure::{Backlog, Latency, Saturation, Series};
@@ -104,9 +106,22 @@ pub(crate) trait Device: DeviceView + Send {
     const TIMED: bool;
     fn set_now(&mut self, now: Nanos);
     fn read(&mut self, now: Nanos, page: PageNo) -> Nanos;
-    fn program(&mut self, now: Nanos, page: PageNo) -> Nanos;
+    /// Programs a page, through this channel if one was chosen.
+    fn program(&mut self, now: Nanos, page: PageNo, channel: Option<u16>) -> Nanos;
     fn trim(&mut self, page: PageNo);
     fn reset_counters(&mut self);
+    /// The element that would program the page.
+    fn target(&self, page: PageNo, channel: Option<u16>) -> u32;
+    /// Chooses the channel for a page that is programmed later and for which none was chosen.
+    fn turn(&mut self) -> Option<u16>;
+    /// Until when an element is busy.
+    fn busy_until(&self, element: u32) -> Nanos;
+    /// Remembers collections until they are forgotten by `end_collection`.
+    fn watch_collections(&mut self);
+    /// The first end of a collection that was not forgotten, with its element.
+    fn first_collection_end(&self) -> Option<(Nanos, u32)>;
+    /// Forgets the element's first collection.
+    fn end_collection(&mut self, element: u32);
     /// The device as an SSD, if it is one.
     fn ssd(&self) -> Option<&Ssd>;
 }
@@ -117,11 +132,25 @@ impl Device for NoDevice {
     fn read(&mut self, now: Nanos, _page: PageNo) -> Nanos {
         now
     }
-    fn program(&mut self, now: Nanos, _page: PageNo) -> Nanos {
+    fn program(&mut self, now: Nanos, _page: PageNo, _channel: Option<u16>) -> Nanos {
         now
     }
     fn trim(&mut self, _page: PageNo) {}
     fn reset_counters(&mut self) {}
+    fn target(&self, _page: PageNo, _channel: Option<u16>) -> u32 {
+        0
+    }
+    fn turn(&mut self) -> Option<u16> {
+        None
+    }
+    fn busy_until(&self, _element: u32) -> Nanos {
+        Nanos::ZERO
+    }
+    fn watch_collections(&mut self) {}
+    fn first_collection_end(&self) -> Option<(Nanos, u32)> {
+        None
+    }
+    fn end_collection(&mut self, _element: u32) {}
     fn ssd(&self) -> Option<&Ssd> {
         None
     }
@@ -138,14 +167,35 @@ impl Device for Ssd {
         Self::read(self, now, page)
     }
     #[inline]
-    fn program(&mut self, now: Nanos, page: PageNo) -> Nanos {
-        Self::program(self, now, page)
+    fn program(&mut self, now: Nanos, page: PageNo, channel: Option<u16>) -> Nanos {
+        match channel {
+            None => Self::program(self, now, page),
+            Some(channel) => self.program_through(now, page, channel.into()),
+        }
     }
     fn trim(&mut self, page: PageNo) {
         Self::trim(self, page);
     }
     fn reset_counters(&mut self) {
         Self::reset_counters(self);
+    }
+    fn target(&self, page: PageNo, channel: Option<u16>) -> u32 {
+        Self::target(self, page, channel)
+    }
+    fn turn(&mut self) -> Option<u16> {
+        Self::turn(self)
+    }
+    fn busy_until(&self, element: u32) -> Nanos {
+        Self::busy_until(self, element)
+    }
+    fn watch_collections(&mut self) {
+        Self::watch_collections(self);
+    }
+    fn first_collection_end(&self) -> Option<(Nanos, u32)> {
+        Self::first_collection_end(self)
+    }
+    fn end_collection(&mut self, element: u32) {
+        Self::end_collection(self, element);
     }
     fn ssd(&self) -> Option<&Ssd> {
         Some(self)
@@ -156,6 +206,8 @@ impl Device for Ssd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Run,
+    /// After a collection.
+    Destage,
     Flush,
     Trim,
     Drain,
@@ -176,12 +228,17 @@ pub(crate) struct Simulation<B, D> {
     pages_per_unit: u32,
     buffer: B,
     device: D,
+    /// The buffer hears of collections.
+    watches: bool,
+    /// Pages that have left of units that have not left altogether, and whether some were dirty.
+    open_unit: (u32, bool),
     out: Evictions,
     counters: BufferCounters,
     victims: Victims,
     flush_victims: Victims,
     drain_victims: Victims,
     memory_accesses_before: u64,
+    avoidance_before: GcCounters,
     /// Requests fed, and those of them that were not measured.
     fed: u64,
     warmup_requests: u64,
@@ -194,6 +251,7 @@ pub(crate) struct Simulation<B, D> {
 /// Everything that has to do with time; idle without a timed device.
 struct Clock {
     frames: Frames,
+    background: Background,
     /// Closed loop: completions of the outstanding requests.
     outstanding: BinaryHeap<Reverse<Nanos>>,
     /// Arrival (open loop) or issue (closed loop) of the latest request.
@@ -242,6 +300,7 @@ pub(crate) struct Outcomes {
     pub(crate) measured: bool,
     pub(crate) simulated_time: Nanos,
     pub(crate) series: SeriesResult,
+    pub(crate) avoidance: Option<GcCounters>,
     pub(crate) timed: Option<Timed>,
 }
 
@@ -300,6 +359,9 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
     }
 
     fn finish(&mut self) -> Outcomes {
+        if D::TIMED {
+            self.clock.advance(&mut self.device, Nanos(u64::MAX));
+        }
         self.sample_series();
         if self.config.drain {
             // The drain is counted, and not charged to the device: the run is over.
@@ -332,6 +394,7 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
                 width: self.series.width().0,
                 bins: self.series.bins().to_vec(),
             },
+            avoidance: self.buffer.gc_counters().map(|now| now.since(&self.avoidance_before)),
             timed,
         }
     }
@@ -342,19 +405,27 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
 }
 
 impl<B: Buffer, D: Device> Simulation<B, D> {
-    pub(crate) fn new(config: RunConfig, unit: EvictionUnit, buffer: B, device: D) -> Self {
+    pub(crate) fn new(config: RunConfig, unit: EvictionUnit, buffer: B, mut device: D) -> Self {
         let frames = Frames::new(config.capacity_pages);
+        let background = Background::new(device.units());
+        let watches = buffer.watches_collection();
+        if watches {
+            device.watch_collections();
+        }
         Self {
             config,
             pages_per_unit: if unit == EvictionUnit::Block { config.pages_per_block } else { 1 },
             buffer,
             device,
+            watches,
+            open_unit: (0, false),
             out: Evictions::default(),
             counters: counters(),
             victims: Victims::default(),
             flush_victims: Victims::default(),
             drain_victims: Victims::default(),
             memory_accesses_before: 0,
+            avoidance_before: GcCounters::default(),
             fed: 0,
             warmup_requests: 0,
             measuring: false,
@@ -362,6 +433,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             series_sample: SeriesSample::default(),
             clock: Clock {
                 frames,
+                background,
                 outstanding: BinaryHeap::new(),
                 now: Nanos::ZERO,
                 start: Nanos::ZERO,
@@ -394,6 +466,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         self.victims = Victims::default();
         self.flush_victims = Victims::default();
         self.memory_accesses_before = self.buffer.memory_accesses();
+        self.avoidance_before = self.buffer.gc_counters().unwrap_or_default();
         self.device.reset_counters();
         let clock = &mut self.clock;
         clock.start = match self.config.host {
@@ -428,12 +501,40 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             HostModel::Open | HostModel::Closed { .. } => request.time,
         };
         self.device.set_now(clock.now);
-        if clock.now >= self.series_sample.bin_ends {
+        if D::TIMED && (self.watches || !clock.background.is_empty()) {
+            self.catch_up();
+        }
+        if self.clock.now >= self.series_sample.bin_ends {
             self.sample_series();
         }
         if !D::TIMED {
             self.series_sample.requests += 1;
         }
+    }
+
+    /// Does what comes before the present request: programs in the background, and what the buffer writes upon the end of a
+    /// collection, in the order of time.
+    #[cold]
+    fn catch_up(&mut self) {
+        let now = self.clock.now;
+        loop {
+            let end = if self.watches { self.device.first_collection_end() } else { None };
+            let until = end.map_or(now, |(end, _)| end.min(now));
+            // May begin a collection that ends before that one.
+            self.clock.advance(&mut self.device, until);
+            let Some((end, unit)) = self.device.first_collection_end().filter(|&(end, _)| self.watches && end <= until)
+            else {
+                break;
+            };
+            self.device.end_collection(unit);
+            self.device.set_now(end);
+            self.buffer.notify(Notice::GcEnd { unit }, &self.device, &mut NoVeto, &mut self.out);
+            if !self.out.is_empty() {
+                self.account(Phase::Destage);
+                self.carry_out(end);
+            }
+        }
+        self.device.set_now(now);
     }
 
     #[inline]
@@ -483,11 +584,11 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                         copied = copied.max(usable) + self.config.buffer_latency;
                     }
                     Outcome::Inserted => {
-                        let free_at = self.clock.frames.take();
+                        let free_at = self.clock.take_frame(&mut self.device);
                         self.clock.stall += u128::from(free_at.since(start).0);
                         let mut usable = free_at;
                         if !write || reads_old {
-                            let read = self.device.read(start, page);
+                            let read = self.clock.read(&mut self.device, start, page);
                             done = done.max(read);
                             usable = usable.max(read);
                         }
@@ -496,7 +597,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                     }
                     Outcome::Bypassed => {
                         if !write || reads_old {
-                            done = done.max(self.device.read(start, page));
+                            done = done.max(self.clock.read(&mut self.device, start, page));
                         }
                         if write {
                             done = done.max(self.program(start, page));
@@ -546,14 +647,14 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         self.counters.bypassed_writes += 1;
         if reads_old && !was_buffered {
             // The program comes after it on the same element.
-            self.device.read(now, page);
+            self.clock.read(&mut self.device, now, page);
         }
         self.program(now, page)
     }
 
     #[inline]
     fn program(&mut self, now: Nanos, page: PageNo) -> Nanos {
-        let done = self.device.program(now, page);
+        let done = self.clock.program(&mut self.device, now, page, None);
         self.clock.programmed = self.clock.programmed.max(done);
         done
     }
@@ -565,6 +666,10 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             self.buffer.notify(Notice::Flush, &self.device, &mut NoVeto, &mut self.out);
             self.account(Phase::Flush);
             self.carry_out(now);
+            // What waits in the background is not durable yet.
+            while let Some(program) = self.clock.background.pop_oldest() {
+                self.clock.begin(&mut self.device, &program, now);
+            }
         }
         if D::TIMED {
             let waits = self.config.flush == FlushMode::Drain;
@@ -582,6 +687,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                     self.buffer.notify(Notice::Trim { page: PageNo(page) }, &self.device, &mut NoVeto, &mut self.out);
                     self.account(Phase::Trim);
                     self.carry_out(now);
+                    self.clock.settle(&mut self.device, PageNo(page));
                     self.device.trim(PageNo(page));
                 }
             }
@@ -661,11 +767,18 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     #[inline]
     fn account(&mut self, phase: Phase) {
         let c = &mut self.counters;
-        let mut clean = 0;
+        let (mut clean, mut ignored) = (0, Victims::default());
         let (units, dirty, pads, drops, victims) = match phase {
             Phase::Run => {
                 (&mut c.evictions, &mut c.dirty_pages_flushed, &mut c.pad_reads, &mut c.clean_drops, &mut self.victims)
             }
+            Phase::Destage => (
+                &mut c.destage_evictions,
+                &mut c.destage_pages_flushed,
+                &mut c.destage_pad_reads,
+                &mut clean,
+                &mut ignored,
+            ),
             Phase::Flush => (
                 &mut c.flush_evictions,
                 &mut c.flush_pages_flushed,
@@ -685,9 +798,13 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 return;
             }
         };
-        let (mut unit_pages, mut unit_dirty, mut all_pages) = (0, false, 0);
+        // Units that leave page by page, a few of several at a time, end in another call than they begin.
+        let (mut unit_pages, mut unit_dirty) =
+            if phase == Phase::Run { std::mem::take(&mut self.open_unit) } else { (0, false) };
+        let mut all_pages = 0;
         for (group, _) in self.out.groups() {
             let pages = group.len();
+            all_pages += if group.kind == Kind::Pad { 0 } else { u64::from(pages) };
             match group.kind {
                 Kind::Pad => *pads += u64::from(pages),
                 Kind::Drop => {
@@ -700,20 +817,25 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                     unit_dirty = true;
                 }
             }
-            if group.ends_unit {
-                *units += 1;
+            if group.units > 0 {
+                // Several units that end together are taken to be alike.
+                let ended = u64::from(group.units);
+                *units += ended;
                 if phase == Phase::Run {
-                    all_pages += u64::from(unit_pages);
-                    c.eviction_sizes[size_class(unit_pages)] += 1;
+                    let size = (unit_pages / group.units).min(self.pages_per_unit);
+                    c.eviction_sizes[size_class(size)] += ended;
                 }
                 if unit_dirty {
-                    victims.dirty_units += 1;
-                    victims.missing_pages += u64::from(self.pages_per_unit - unit_pages);
+                    victims.dirty_units += ended;
+                    victims.missing_pages += u64::from((self.pages_per_unit * group.units).saturating_sub(unit_pages));
                 }
                 (unit_pages, unit_dirty) = (0, false);
             }
         }
-        c.evicted_pages += all_pages;
+        if phase == Phase::Run {
+            c.evicted_pages += all_pages;
+            self.open_unit = (unit_pages, unit_dirty);
+        }
     }
 
     /// Writes what is in `self.out` from `now` on, frees the frames, and empties it.
@@ -721,48 +843,58 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     fn carry_out(&mut self, now: Nanos) {
         if D::TIMED {
             let (device, clock) = (&mut self.device, &mut self.clock);
-            let mut pads: &[PageNo] = &[];
+            let mut pads = Pages { pages: &[], channels: None };
             for (group, pages) in self.out.groups() {
-                assert!(
-                    group.channel.is_none() && !group.background,
-                    "this device chooses its own channel and has no background writes"
-                );
+                // Victims that wait for a collection leave when the first of those under way has ended.
+                let begin = if group.after_collection {
+                    device.ssd().and_then(Ssd::first_end_under_way).unwrap_or(now)
+                } else {
+                    now
+                };
+                let pages = Pages { pages, channels: self.out.channels(group) };
                 match group.kind {
                     Kind::Drop => {
-                        for &page in pages {
+                        for &page in pages.pages {
                             let usable = clock.frames.leave(now, page);
+                            let usable = usable.max(begin).max(clock.settle_kept(device, page));
                             clock.frames.give_back(now, usable, 1);
                         }
                     }
                     Kind::Pad => {
-                        // An element serves its operations in order, so each program comes after the reads on its own
-                        // element; those on other elements are taken to be done by then.
-                        for &page in pages {
-                            device.read(now, page);
+                        if !group.background {
+                            // An element serves its operations in order, so each program comes after the reads on its
+                            // own element; those on other elements are taken to be done by then.
+                            for &page in pages.pages {
+                                clock.read(device, begin, page);
+                            }
                         }
                         pads = pages;
                     }
+                    Kind::Flush | Kind::Clean if group.background => {
+                        clock.put_off(device, now, group, pages, pads);
+                        pads = Pages { pages: &[], channels: None };
+                    }
                     Kind::Flush | Kind::Clean => {
                         let frees = group.kind == Kind::Flush;
-                        let mut last = now;
-                        let mut padding = pads.iter().copied().peekable();
-                        for &page in pages {
-                            while let Some(pad) = padding.next_if(|pad| *pad < page) {
-                                last = last.max(device.program(now, pad));
+                        let mut last = begin;
+                        let mut padding = pads.iter().peekable();
+                        for (page, channel) in pages.iter() {
+                            while let Some((pad, channel)) = padding.next_if(|(pad, _)| *pad < page) {
+                                last = last.max(clock.program(device, begin, pad, channel));
                             }
                             // A page that still waits for its frame cannot be programmed before it is there.
                             let usable =
                                 if frees { clock.frames.leave(now, page) } else { clock.frames.usable_from(now, page) };
-                            let done = device.program(usable, page);
+                            let done = clock.program(device, usable.max(begin), page, channel);
                             last = last.max(done);
                             if frees && group.wait == Wait::Any {
                                 clock.frames.give_back(now, done, 1);
                             }
                         }
-                        for pad in padding {
-                            last = last.max(device.program(now, pad));
+                        for (pad, channel) in padding {
+                            last = last.max(clock.program(device, begin, pad, channel));
                         }
-                        pads = &[];
+                        pads = Pages { pages: &[], channels: None };
                         if frees && group.wait == Wait::All {
                             clock.frames.give_back(now, last, group.len());
                         }
@@ -795,3 +927,135 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
     }
 }
+
+/// Pages with the channels that were chosen for them, if they were.
+#[derive(Clone, Copy)]
+struct Pages<'a> {
+    pages: &'a [PageNo],
+    channels: Option<&'a [u16]>,
+}
+
+impl<'a> Pages<'a> {
+    #[inline]
+    fn iter(self) -> impl Iterator<Item = (PageNo, Option<u16>)> + 'a {
+        let channel = move |i: usize| self.channels.map(|channels| channels[i]);
+        self.pages.iter().enumerate().map(move |(i, &page)| (page, channel(i)))
+    }
+}
+
+/// What goes to the device, with what waits in the background.
+impl Clock {
+    /// Takes a frame. If only programs in the background have frames to give, the oldest is no longer one.
+    #[inline]
+    fn take_frame<D: Device>(&mut self, device: &mut D) -> Nanos {
+        if !self.background.is_empty() {
+            while !self.frames.any()
+                && let Some(program) = self.background.pop_oldest()
+            {
+                self.begin(device, &program, self.now);
+            }
+        }
+        self.frames.take()
+    }
+
+    /// Reads a page: one that waits to be programmed from its frame.
+    #[inline]
+    fn read<D: Device>(&mut self, device: &mut D, at: Nanos, page: PageNo) -> Nanos {
+        if !self.background.is_empty() && self.background.holds(page) { at } else { device.read(at, page) }
+    }
+
+    /// Programs a page.
+    #[inline]
+    fn program<D: Device>(&mut self, device: &mut D, at: Nanos, page: PageNo, channel: Option<u16>) -> Nanos {
+        if !self.background.is_empty() {
+            // An older version goes first.
+            self.settle(device, page);
+            if at > self.now {
+                self.advance_element(device, device.target(page, channel), at);
+            }
+        }
+        device.program(at, page, channel)
+    }
+
+    /// Begins the program of a page now if it waits in the background, because something else happens to it; returns when it
+    /// is done.
+    fn settle<D: Device>(&mut self, device: &mut D, page: PageNo) -> Option<Nanos> {
+        if self.background.is_empty() {
+            return None;
+        }
+        let program = self.background.take(page)?;
+        Some(self.begin(device, &program, self.now))
+    }
+
+    /// The same for a page whose frame is given up, if it waits in that very frame; returns from when on the frame is free.
+    #[inline]
+    fn settle_kept<D: Device>(&mut self, device: &mut D, page: PageNo) -> Nanos {
+        if self.background.is_empty() || !self.background.keeps(page) {
+            return Nanos::ZERO;
+        }
+        self.settle(device, page).unwrap_or_default()
+    }
+
+    /// Has a group's pages, and those that it is padded with, wait until their elements are idle.
+    #[cold]
+    fn put_off<D: Device>(&mut self, device: &mut D, now: Nanos, group: &Group, pages: Pages<'_>, pads: Pages<'_>) {
+        let frees = group.kind == Kind::Flush;
+        for (page, _) in pages.iter().chain(pads.iter()) {
+            self.settle(device, page);
+        }
+        let number = self.background.begin(group.wait, !frees);
+        let mut padding = pads.iter().peekable();
+        let mut push = |background: &mut Background, (page, channel): (PageNo, Option<u16>), ready, pad| {
+            let channel = channel.or_else(|| device.turn());
+            background.push(number, device.target(page, channel), page, channel, ready, pad);
+        };
+        for page in pages.iter() {
+            while let Some(pad) = padding.next_if(|pad| pad.0 < page.0) {
+                push(&mut self.background, pad, now, true);
+            }
+            let ready = if frees { self.frames.leave(now, page.0) } else { self.frames.usable_from(now, page.0) };
+            push(&mut self.background, page, ready, false);
+        }
+        for pad in padding {
+            push(&mut self.background, pad, now, true);
+        }
+    }
+
+    /// Begins the programs in the background that begin before `until`.
+    fn advance<D: Device>(&mut self, device: &mut D, until: Nanos) {
+        if !self.background.is_empty() {
+            for element in 0..self.background.elements() {
+                self.advance_element(device, element, until);
+            }
+        }
+    }
+
+    fn advance_element<D: Device>(&mut self, device: &mut D, element: u32, until: Nanos) {
+        while let Some(ready) = self.background.ready(element) {
+            let start = ready.max(device.busy_until(element));
+            if start >= until {
+                break;
+            }
+            if let Some(program) = self.background.pop(element) {
+                self.begin(device, &program, start);
+            }
+        }
+    }
+
+    /// Begins a program that was taken out of the background at this time, or once its data is there.
+    fn begin<D: Device>(&mut self, device: &mut D, program: &Program, at: Nanos) -> Nanos {
+        let at = at.max(program.ready);
+        if program.pad {
+            device.read(at, program.page);
+        }
+        let done = device.program(at, program.page, program.channel);
+        self.programmed = self.programmed.max(done);
+        if let Some((free_at, frames)) = self.background.end(program, done) {
+            self.frames.give_back(self.now, free_at, frames);
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests;

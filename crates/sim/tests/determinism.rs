@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use destage_plan::{Nanos, PageGeometry};
 use destage_sim::experiment::{AnalyticConfig, DeviceConfig, Experiment, FlushMode, Resources, Warmup};
-use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
 
 use in_memory::{experiment, try_run};
 use mixed::mixed;
@@ -37,6 +37,10 @@ fn threads_and_memory_leave_the_results_alone() {
         DeviceConfig::None,
         DeviceConfig::Analytic(AnalyticConfig::default()),
         DeviceConfig::Ssd(config.clone(), StartState::Full),
+        DeviceConfig::Ssd(
+            SsdConfig { allocation: Allocation::Channels, ..config.clone() },
+            StartState::Random { seed: 3 },
+        ),
         DeviceConfig::Ssd(
             SsdConfig { copy_back: true, ..config.clone() },
             StartState::Aged { overwrites_pct: 150, seed: 3 },

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use destage_plan::{Nanos, PageGeometry, Request};
 use destage_sim::experiment::{AnalyticConfig, DeviceConfig};
-use destage_sim::ssd::{SsdConfig, StartState};
+use destage_sim::ssd::{Allocation, SsdConfig, StartState};
 
 use in_memory::{experiment, run};
 use mixed::mixed;
@@ -37,7 +37,8 @@ fn counters() {
     };
     let devices = [
         ("ssd", DeviceConfig::Ssd(config.clone(), StartState::Full)),
-        ("ssd-copy-back", DeviceConfig::Ssd(SsdConfig { copy_back: true, ..config }, StartState::Full)),
+        ("ssd-copy-back", DeviceConfig::Ssd(SsdConfig { copy_back: true, ..config.clone() }, StartState::Full)),
+        ("ssd-channels", DeviceConfig::Ssd(SsdConfig { allocation: Allocation::Channels, ..config }, StartState::Full)),
         ("analytic", DeviceConfig::Analytic(AnalyticConfig::default())),
     ];
     let mut table = "device\tpolicy\tcache_pages\thits\tevictions\tflash_reads\tflash_writes\tgc_invocations\t\

@@ -8,7 +8,7 @@ use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::{EvictionUnit, info};
 use destage_sim::experiment::{AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Subpage, TrimMode};
 use destage_sim::result::{BufferCounters, RunResult};
-use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
 
 use in_memory::{experiment, run};
 use mixed::{PAGE, mixed};
@@ -52,6 +52,12 @@ fn small_ssd(start: StartState) -> DeviceConfig {
         ..SsdConfig::default()
     };
     DeviceConfig::Ssd(config, start)
+}
+
+/// The same with a write point per element; pages go to the elements in turn.
+fn channels(start: StartState) -> DeviceConfig {
+    let DeviceConfig::Ssd(config, _) = small_ssd(start) else { unreachable!("an SSD was made") };
+    DeviceConfig::Ssd(SsdConfig { allocation: Allocation::Channels, ..config }, start)
 }
 
 fn device_pages() -> u64 {
@@ -151,12 +157,19 @@ fn obeys_the_devices_laws(r: &RunResult, ways: Ways, name: &str) {
     let moved = flash.gc_pages_moved.expect("an SSD");
     assert_eq!(
         ssd.host_programs,
-        c.dirty_pages_flushed + c.flush_pages_flushed + c.pad_reads + c.flush_pad_reads + c.bypassed_writes,
+        c.dirty_pages_flushed
+            + c.destage_pages_flushed
+            + c.flush_pages_flushed
+            + c.pad_reads
+            + c.destage_pad_reads
+            + c.flush_pad_reads
+            + c.bypassed_writes,
         "{name}: programs"
     );
+    assert_eq!(ssd.redirected_programs, 0, "{name}: pages in turn leave room everywhere");
     assert_eq!(flash.flash_writes, Some(ssd.host_programs + moved + ssd.summary_programs), "{name}: flash writes");
     if ways.2 == Subpage::Promote {
-        let reads = c.read_pages - c.read_hits + c.pad_reads + c.flush_pad_reads;
+        let reads = c.read_pages - c.read_hits + c.pad_reads + c.destage_pad_reads + c.flush_pad_reads;
         assert_eq!(flash.flash_reads.expect("an SSD") + ssd.unmapped_reads, reads, "{name}: flash reads");
     }
     let sum = |of: fn(&destage_sim::result::ElementResult) -> u64| ssd.elements.iter().map(of).sum::<u64>();
@@ -235,6 +248,45 @@ fn nothing_is_lost_between_requests_and_flash() {
             }
         }
     }
+}
+
+/// With channels too, from every start state.
+#[test]
+fn nothing_is_lost_in_channels() {
+    let starts = [StartState::Random { seed: 5 }, StartState::Aged { overwrites_pct: 50, seed: 5 }];
+    for (seed, (ways, start)) in WAYS.into_iter().zip(starts.into_iter().cycle()).enumerate() {
+        let requests = workload(30 + seed as u64);
+        let asked = asked(&requests);
+        for r in run(&over(channels(start), &POLICIES, ways), &requests).results {
+            let name = format!("{} with {} B, {ways:?}, {start:?}, channels", r.policy, r.cache_bytes);
+            obeys_the_buffers_laws(&r, &asked, &name);
+            obeys_the_devices_laws(&r, ways, &name);
+            obeys_the_measurements_laws(&r, &asked, &name);
+            assert!(r.flash.gc_invocations > Some(0), "{name}: no test of collection");
+            balances_the_channels(&r, &name);
+        }
+    }
+}
+
+/// Pages in turn: host programs differ by one at most, and the coefficients of variation are those of the counters.
+fn balances_the_channels(r: &RunResult, name: &str) {
+    let ssd = r.ssd.as_ref().expect("an SSD");
+    let host = |e: &destage_sim::result::ElementResult| e.flash_writes - e.gc_pages_moved;
+    // Blocks of both channels fill up at the same rate, and so do their summaries; moved pages add a few.
+    let (least, most) = (ssd.elements.iter().map(host).min(), ssd.elements.iter().map(host).max());
+    let (least, most) = (least.expect("elements") as f64, most.expect("elements") as f64);
+    assert!(most <= least * 1.02 + 10.0, "{name}: {least} and {most} programs");
+    let variation = |of: fn(&destage_sim::result::ElementResult) -> u64| {
+        let counts: Vec<f64> = ssd.elements.iter().map(|e| of(e) as f64).collect();
+        let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+        let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / counts.len() as f64;
+        variance.sqrt() / mean
+    };
+    let agrees = |seen: Option<f64>, expected: f64| (seen.expect("operations") - expected).abs() < 1e-12;
+    assert!(agrees(ssd.cv_reads, variation(|e| e.flash_reads)), "{name}");
+    assert!(agrees(ssd.cv_reads_with_moves, variation(|e| e.flash_reads + e.gc_pages_moved)), "{name}");
+    assert!(agrees(ssd.cv_writes, variation(|e| e.flash_writes)), "{name}");
+    assert!(agrees(ssd.cv_erases, variation(|e| e.erases)), "{name}");
 }
 
 /// What a policy decides does not depend on the device as long as it does not look at it, so everything that the buffer

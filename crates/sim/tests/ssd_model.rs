@@ -4,7 +4,7 @@
 
 use destage_plan::{Nanos, PageGeometry, PageNo};
 use destage_policy::buffer::DeviceView;
-use destage_sim::ssd::{ElementCounters, PageStates, Ssd, SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{self, ElementCounters, PageStates, Ssd, SsdConfig, SsdShape, StartState};
 use proptest::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -580,13 +580,14 @@ proptest! {
     #[test]
     fn no_numbers_make_validation_panic(
         counts in prop::array::uniform7(prop_oneof![0..5_u32, Just(4096), Just(1 << 24), any::<u32>()]),
-        switches: (bool, bool, bool),
+        switches: (bool, bool, bool, bool),
         times in prop::array::uniform4(prop_oneof![0..5_u64, any::<u64>()]),
         n in prop_oneof![Just(1_u64), Just(64), Just(65_536)],
     ) {
         let [elements, planes, blocks_per_plane, reserve_bp, min_free_bp, parallel_units, stride] = counts;
         let config = SsdConfig {
             elements,
+            allocation: if switches.3 { ssd::Allocation::Channels } else { ssd::Allocation::Static },
             planes,
             blocks_per_plane,
             reserve_bp,

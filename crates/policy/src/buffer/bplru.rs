@@ -13,9 +13,10 @@ use destage_plan::PageNo;
 use super::fab::PROTECT_CURRENT;
 use super::padding::Padding;
 use super::page_bits::PageBits;
+use super::parking::{Linked, Parking};
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
-    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
+    Outcome, ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -43,8 +44,11 @@ pub struct Bplru {
     count: Vec<u32>,
     /// Offsets 0..k were each written once and in order, and nothing else was: k, or [`BROKEN`].
     sequence: Vec<u32>,
+    /// Blocks buffered, parked ones included.
+    blocks: u32,
     /// Node 0 is the sentinel, node `block + 1` the block; most recently used first.
     list: Links,
+    parking: Parking,
     memory_accesses: u64,
 }
 
@@ -70,6 +74,7 @@ impl Registered for Bplru {
         title: "least recently used block, padded",
         paper: "BPLRU, FAST 2008, as described by LB-CLOCK §III",
         unit: EvictionUnit::Block,
+        chooses_channels: false,
         params: &[Padding::PARAM, COMPENSATION, SEQ_DETECT, PROTECT_CURRENT],
     };
 
@@ -89,7 +94,9 @@ impl Registered for Bplru {
             cached: PageBits::new(n),
             count: Vec::new(),
             sequence: Vec::new(),
+            blocks: 0,
             list: Links::new(1),
+            parking: Parking::default(),
             memory_accesses: 0,
         })
     }
@@ -105,38 +112,41 @@ impl Bplru {
     fn victim<V: Veto>(&mut self, current: u32, veto: &mut V) -> Option<u32> {
         self.memory_accesses += 1;
         let last = self.list.prev(0);
-        // A block that is alone has no other to be spared for.
-        let protect = self.protect_current && self.list.next(0) != last;
-        if !V::ACTIVE && (!protect || last != current + 1) {
-            return Some(last - 1);
+        // A block that is alone has no other to be spared for; the sentinel stands for none.
+        let spared = if self.protect_current && self.blocks > 1 { current.wrapping_add(1) } else { 0 };
+        if !V::ACTIVE {
+            return Some(if last == spared { self.list.prev(last) } else { last } - 1);
         }
-        let mut unprotected = None;
         let mut node = last;
         while node != 0 {
-            let block = node - 1;
-            if !(protect && block == current) {
-                unprotected = unprotected.or(Some(block));
-                let first = PageNo(block * self.pages_per_block);
-                let cached = self.cached.of(block);
-                if !veto.passes_over(Candidate::Block { first, cached, padded: self.is_padded(block) }) {
+            let before = self.list.prev(node);
+            if node != spared {
+                let block = node - 1;
+                let (first, cached) = (PageNo(block * self.pages_per_block), self.cached.of(block));
+                let padded = self.is_padded(block);
+                let Some(unit) = veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded }) else {
                     return Some(block);
-                }
+                };
+                self.list.unlink(node);
+                self.parking.park(unit, node);
             }
-            node = self.list.prev(node);
+            node = before;
         }
-        let base = unprotected.unwrap_or(last - 1);
-        if V::ACTIVE && veto.exhausted() == Exhausted::Bypass { None } else { Some(base) }
+        let oldest = self.parking.oldest_but(spared)?;
+        (veto.exhausted() == Exhausted::TakeBase).then(|| oldest - 1)
     }
 
-    fn evict(&mut self, block: u32, out: &mut Evictions) {
+    fn give_up(&mut self, block: u32, out: &mut Evictions) {
         self.padding.write_out(self.count[block as usize], &self.cached, block, out);
         self.forget(block);
     }
 
     fn forget(&mut self, block: u32) {
         self.len -= std::mem::take(&mut self.count[block as usize]);
+        self.blocks -= 1;
         self.cached.clear_block(block);
         self.list.unlink(block + 1);
+        self.parking.forget(block + 1);
     }
 
     /// Whether this write completes a block that is unlikely to be written again.
@@ -153,6 +163,16 @@ impl Bplru {
                 *sequence == self.pages_per_block
             }
         }
+    }
+}
+
+impl Linked for Links {
+    fn prev(&self, node: u32) -> u32 {
+        Self::prev(self, node)
+    }
+
+    fn insert_after(&mut self, at: u32, node: u32) {
+        Self::insert_after(self, at, node);
     }
 }
 
@@ -182,13 +202,14 @@ impl Buffer for Bplru {
         if !held {
             if self.len == self.capacity {
                 match self.victim(block, veto) {
-                    Some(victim) => self.evict(victim, out),
+                    Some(victim) => self.give_up(victim, out),
                     None => return Outcome::Bypassed,
                 }
             }
             self.cached.set(block, offset);
             if self.count[block as usize] == 0 {
                 self.sequence[block as usize] = 0;
+                self.blocks += 1;
             }
             self.count[block as usize] += 1;
             self.len += 1;
@@ -197,18 +218,41 @@ impl Buffer for Bplru {
         if self.completes_sequence(block, offset) {
             self.list.unlink(block + 1);
             self.list.insert_before(0, block + 1);
+            if V::ACTIVE {
+                self.parking.to_back(block + 1);
+            }
         } else {
             self.list.move_after(0, block + 1);
+            if V::ACTIVE {
+                self.parking.to_front(block + 1);
+            }
         }
         if held { Outcome::Hit } else { Outcome::Inserted }
+    }
+
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        if self.len == 0 {
+            return false;
+        }
+        let Some(victim) = self.victim(NO_BLOCK, veto) else { return false };
+        self.give_up(victim, out);
+        true
     }
 
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
         match notice {
             Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Resume { unit } => self.parking.resume(unit, 0, &mut self.list),
+            Notice::Destage { page, .. } => {
+                let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
+                if self.cached.get(block, offset) {
+                    self.give_up(block, out);
+                }
+            }
             Notice::Flush => {
+                self.parking.resume_all(0, &mut self.list);
                 while self.len > 0 {
-                    self.evict(self.list.prev(0) - 1, out);
+                    self.give_up(self.list.prev(0) - 1, out);
                 }
             }
             Notice::Trim { page } => {
@@ -222,10 +266,15 @@ impl Buffer for Bplru {
                         self.count[block as usize] -= 1;
                         self.len -= 1;
                         self.sequence[block as usize] = BROKEN;
+                        self.parking.take_back(block + 1, 0, &mut self.list);
                     }
                 }
             }
         }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        access.write && !self.cached.get(access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block)
     }
 
     fn len(&self) -> u32 {

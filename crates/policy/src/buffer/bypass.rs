@@ -15,6 +15,7 @@ impl Registered for Bypass {
         title: "no buffer: every access goes to the device",
         paper: "baseline",
         unit: EvictionUnit::Page,
+        chooses_channels: false,
         params: &[],
     };
 
@@ -37,7 +38,15 @@ impl Buffer for Bypass {
         Outcome::Bypassed
     }
 
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, _veto: &mut V, _out: &mut Evictions) -> bool {
+        false
+    }
+
     fn notify<D: DeviceView, V: Veto>(&mut self, _notice: Notice, _device: &D, _veto: &mut V, _out: &mut Evictions) {}
+
+    fn admits(&self, _access: Access) -> bool {
+        false
+    }
 
     fn len(&self) -> u32 {
         0

@@ -16,6 +16,8 @@
 //! SI in its place; a cold one enters the list of its new size at the MRU end, as any cluster does: what is being
 //! deleted is best not written. A flush gives the clusters up in the order of eviction.
 //!
+//! Under a veto the search goes through the lists anew each time.
+//!
 //! Memory accesses: the lookup, the cluster put into a list by a write, each cluster that falls off SI, and the
 //! victim, which is at hand at the end of a list: one each.
 
@@ -26,8 +28,8 @@ use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::size_set::SizeSet;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
-    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
+    Outcome, ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -112,6 +114,7 @@ impl Registered for Clc {
         title: "the largest of the blocks not recently written",
         paper: "CLC, IEEE TC 2009",
         unit: EvictionUnit::Block,
+        chooses_channels: false,
         params: &[SI_MAX, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],
     };
 
@@ -234,7 +237,7 @@ impl Clc {
                     unprotected = unprotected.or(Some(cluster));
                     let first = PageNo(cluster * self.pages_per_block);
                     let (cached, padded) = (self.cached.of(cluster), self.is_padded(cluster));
-                    if !veto.passes_over(Candidate::Block { first, cached, padded }) {
+                    if veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded }).is_none() {
                         return Some(cluster);
                     }
                 }
@@ -246,7 +249,7 @@ impl Clc {
         if V::ACTIVE && veto.exhausted() == Exhausted::Bypass { None } else { Some(base) }
     }
 
-    fn evict(&mut self, cluster: u32, out: &mut Evictions) {
+    fn give_up(&mut self, cluster: u32, out: &mut Evictions) {
         self.padding.write_out(self.clusters[cluster as usize].count, &self.cached, cluster, out);
         self.forget(cluster);
     }
@@ -293,7 +296,7 @@ impl Buffer for Clc {
         }
         if self.len == self.capacity {
             match self.victim(cluster, veto) {
-                Some(victim) => self.evict(victim, out),
+                Some(victim) => self.give_up(victim, out),
                 None => return Outcome::Bypassed,
             }
         }
@@ -306,12 +309,27 @@ impl Buffer for Clc {
         Outcome::Inserted
     }
 
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        if self.len == 0 {
+            return false;
+        }
+        let Some(victim) = self.victim(NO_BLOCK, veto) else { return false };
+        self.give_up(victim, out);
+        true
+    }
+
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            Notice::Destage { page, .. } => {
+                let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
+                if self.cached.get(block, offset) {
+                    self.give_up(block, out);
+                }
+            }
             Notice::Flush => {
                 while self.len > 0 {
-                    self.evict(self.cluster_of(self.lists.prev(self.first_list())), out);
+                    self.give_up(self.cluster_of(self.lists.prev(self.first_list())), out);
                 }
             }
             Notice::Trim { page } => {
@@ -334,6 +352,10 @@ impl Buffer for Clc {
                 }
             }
         }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        access.write && !self.cached.get(access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block)
     }
 
     fn len(&self) -> u32 {

@@ -4,7 +4,8 @@
 //! stands on a frame whose bit is 0, and that page leaves. The new page takes its slot and the hand moves on.
 //!
 //! Resolved: the slots fill in order while the hand stays at slot 0; a slot emptied by a trim is filled first, the last
-//! one emptied before the others. A flush goes once around from the hand.
+//! one emptied before the others. A flush goes once around from the hand. Under a veto the search goes around the ring
+//! anew each time.
 
 use destage_plan::PageNo;
 
@@ -21,6 +22,9 @@ struct Frame {
     dirty: bool,
     held: bool,
 }
+
+/// A frame that holds no page.
+const EMPTY: Frame = Frame { page: 0, referenced: false, dirty: false, held: false };
 
 /// CLOCK, the second-chance approximation of LRU.
 #[derive(Clone, Debug)]
@@ -43,6 +47,7 @@ impl Registered for Clock {
         title: "page CLOCK with one reference bit",
         paper: "Corbató 1968, as described by LB-CLOCK §IV.A",
         unit: EvictionUnit::Page,
+        chooses_channels: false,
         params: &[READS],
     };
 
@@ -64,9 +69,24 @@ impl Clock {
     #[inline]
     fn advance(&mut self) {
         self.hand += 1;
-        if self.hand == self.capacity {
+        if self.hand as usize == self.frames.len() {
             self.hand = 0;
         }
+    }
+
+    /// Gives up the page of a frame, which holds `new` from now on.
+    #[inline]
+    fn replace(&mut self, at: u32, new: Frame, out: &mut Evictions) {
+        let victim = std::mem::replace(&mut self.frames[at as usize], new);
+        self.slot_of[victim.page as usize] = 0;
+        out.page(if victim.dirty { Kind::Flush } else { Kind::Drop }, PageNo(victim.page));
+    }
+
+    /// Gives up the page of a frame, which is free from now on.
+    fn vacate(&mut self, at: u32, out: &mut Evictions) {
+        self.replace(at, EMPTY, out);
+        self.free.push(at);
+        self.len -= 1;
     }
 
     /// Moves the hand to the frame to give up; `false` if every page is vetoed and the access shall bypass.
@@ -81,7 +101,7 @@ impl Clock {
             let frame = &mut self.frames[self.hand as usize];
             if frame.referenced {
                 frame.referenced = false;
-            } else if wanted.is_none_or(|at| at == self.hand) {
+            } else if frame.held && wanted.is_none_or(|at| at == self.hand) {
                 return true;
             }
             self.advance();
@@ -95,7 +115,11 @@ impl Clock {
         let turn = || (self.hand..).zip(ahead).chain((0..).zip(behind));
         [false, true].into_iter().find_map(|referenced| {
             let mut met = turn().filter(|(_, frame)| frame.referenced == referenced);
-            met.find(|(_, frame)| !veto.passes_over(Candidate::Page(PageNo(frame.page)))).map(|(at, _)| at)
+            met.find(|(_, frame)| {
+                let candidate = Candidate::Page { page: PageNo(frame.page), dirty: frame.dirty };
+                frame.held && veto.passes_over(candidate).is_none()
+            })
+            .map(|(at, _)| at)
         })
     }
 }
@@ -141,9 +165,7 @@ impl Buffer for Clock {
                 return Outcome::Bypassed;
             }
             let at = self.hand;
-            let victim = std::mem::replace(&mut self.frames[at as usize], new);
-            self.slot_of[victim.page as usize] = 0;
-            out.page(if victim.dirty { Kind::Flush } else { Kind::Drop }, PageNo(victim.page));
+            self.replace(at, new, out);
             self.advance();
             at
         };
@@ -152,9 +174,29 @@ impl Buffer for Clock {
         Outcome::Inserted
     }
 
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        if self.len == 0 || !self.find_victim(veto) {
+            return false;
+        }
+        self.vacate(self.hand, out);
+        self.advance();
+        true
+    }
+
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            Notice::Destage { page, keep } => {
+                let slot = self.slot_of[page.index()];
+                if slot != 0 && self.frames[slot as usize - 1].dirty {
+                    if keep {
+                        self.frames[slot as usize - 1].dirty = false;
+                        out.page(Kind::Clean, page);
+                    } else {
+                        self.vacate(slot - 1, out);
+                    }
+                }
+            }
             Notice::Flush => {
                 let held = self.frames.len();
                 for i in 0..held {
@@ -168,14 +210,15 @@ impl Buffer for Clock {
             Notice::Trim { page } => {
                 let slot = self.slot_of[page.index()];
                 if slot != 0 {
-                    self.slot_of[page.index()] = 0;
-                    self.frames[slot as usize - 1] = Frame { page: 0, referenced: false, dirty: false, held: false };
-                    self.free.push(slot - 1);
-                    self.len -= 1;
-                    out.page(Kind::Drop, page);
+                    self.frames[slot as usize - 1].dirty = false;
+                    self.vacate(slot - 1, out);
                 }
             }
         }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        self.slot_of[access.page.index()] == 0 && (access.write || self.cache_reads)
     }
 
     fn len(&self) -> u32 {

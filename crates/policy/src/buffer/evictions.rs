@@ -31,15 +31,22 @@ pub struct Group {
     pub kind: Kind,
     /// When their frames are free.
     pub wait: Wait,
-    /// The channel whose write point receives them; `None` leaves the choice to the device.
-    pub channel: Option<u8>,
     /// Done behind waiting host requests.
     pub background: bool,
-    /// This group completes a victim unit (a page or a block).
-    pub ends_unit: bool,
+    /// Not begun before the first of the collections now going on has ended; begun at once where there is none. The
+    /// frames are free accordingly later.
+    pub after_collection: bool,
+    /// Victim units (pages or blocks) that this group completes: each page is one, or all pages belong to the last of
+    /// the groups that make up one, or none.
+    pub units: u32,
     start: u32,
     end: u32,
+    /// Where the channels of its pages begin; [`NO_CHANNELS`] leaves the choice to the device.
+    channels: u32,
 }
+
+/// A group whose pages have no channels.
+const NO_CHANNELS: u32 = u32::MAX;
 
 impl Group {
     /// Pages in the group.
@@ -59,6 +66,7 @@ impl Group {
 pub struct Evictions {
     groups: Vec<Group>,
     pages: Vec<PageNo>,
+    channels: Vec<u16>,
 }
 
 impl Evictions {
@@ -67,6 +75,7 @@ impl Evictions {
     pub fn clear(&mut self) {
         self.groups.clear();
         self.pages.clear();
+        self.channels.clear();
     }
 
     /// Whether nothing leaves.
@@ -78,7 +87,29 @@ impl Evictions {
     /// The groups in the order in which they were decided.
     #[inline]
     pub fn groups(&self) -> impl Iterator<Item = (&Group, &[PageNo])> {
-        self.groups.iter().map(|g| (g, &self.pages[g.start as usize..g.end as usize]))
+        self.groups_from(0)
+    }
+
+    /// The channel whose write point receives each page of the group; `None` leaves the choice to the device.
+    #[inline]
+    pub fn channels(&self, group: &Group) -> Option<&[u16]> {
+        let start = group.channels as usize;
+        (group.channels != NO_CHANNELS).then(|| &self.channels[start..start + group.len() as usize])
+    }
+
+    #[inline]
+    fn push(&mut self, kind: Kind, start: u32, units: u32, channels: u32) {
+        let end = self.pages.len() as u32;
+        self.groups.push(Group {
+            kind,
+            wait: Wait::All,
+            background: false,
+            after_collection: false,
+            units,
+            start,
+            end,
+            channels,
+        });
     }
 
     /// A victim that is one page.
@@ -86,15 +117,7 @@ impl Evictions {
     pub fn page(&mut self, kind: Kind, page: PageNo) {
         let start = self.pages.len() as u32;
         self.pages.push(page);
-        self.groups.push(Group {
-            kind,
-            wait: Wait::All,
-            channel: None,
-            background: false,
-            ends_unit: true,
-            start,
-            end: start + 1,
-        });
+        self.push(kind, start, 1, NO_CHANNELS);
     }
 
     /// A group of a victim with several pages; nothing is added when there are none. Returns whether it was added.
@@ -104,27 +127,76 @@ impl Evictions {
         let start = self.pages.len() as u32;
         // Internal iteration: twice as fast as `extend` over the bitmaps' nested iterators.
         pages.for_each(|page| self.pages.push(page));
-        let end = self.pages.len() as u32;
-        if start == end {
-            return false;
+        let added = self.pages.len() as u32 > start;
+        if added {
+            self.push(kind, start, 0, NO_CHANNELS);
         }
-        self.groups.push(Group {
-            kind,
-            wait: Wait::All,
-            channel: None,
-            background: false,
-            ends_unit: false,
-            start,
-            end,
-        });
-        true
+        added
     }
 
     /// Marks the last group as the end of its victim unit.
     #[inline]
     pub fn end_unit(&mut self) {
         if let Some(group) = self.groups.last_mut() {
-            group.ends_unit = true;
+            group.units = 1;
         }
+    }
+
+    /// Pages that are programmed at the same time, each through its own channel, and whose frames are free together.
+    /// `units` victim units are complete with them. Nothing is added when there are none.
+    #[inline]
+    pub fn spread(&mut self, kind: Kind, pages: impl Iterator<Item = (PageNo, u16)>, units: u32) {
+        let (start, channels) = (self.pages.len() as u32, self.channels.len() as u32);
+        for (page, channel) in pages {
+            self.pages.push(page);
+            self.channels.push(channel);
+        }
+        if self.pages.len() as u32 > start {
+            self.push(kind, start, units, channels);
+        }
+    }
+
+    /// As [`Self::spread`], where each page is a victim unit of its own.
+    #[inline]
+    pub fn spread_pages(&mut self, kind: Kind, pages: impl Iterator<Item = (PageNo, u16)>) {
+        let before = self.groups.len();
+        self.spread(kind, pages, 0);
+        self.groups[before..].iter_mut().for_each(|group| group.units = group.len());
+    }
+
+    /// Frees the frames of the groups from the `from`-th on as `wait` says.
+    pub fn wait_for(&mut self, from: usize, wait: Wait) {
+        self.groups[from..].iter_mut().for_each(|group| group.wait = wait);
+    }
+
+    /// Has the groups from the `from`-th on done behind waiting host requests.
+    pub fn in_background(&mut self, from: usize) {
+        self.groups[from..].iter_mut().for_each(|group| group.background = true);
+    }
+
+    /// Has the groups from the `from`-th on wait for the first of the collections now going on.
+    pub fn after_collection(&mut self, from: usize) {
+        self.groups[from..].iter_mut().for_each(|group| group.after_collection = true);
+    }
+
+    /// The groups from the `from`-th on.
+    pub fn groups_from(&self, from: usize) -> impl Iterator<Item = (&Group, &[PageNo])> {
+        self.groups[from..].iter().map(|g| (g, &self.pages[g.start as usize..g.end as usize]))
+    }
+
+    /// Gives a channel to each page of the groups from the `from`-th on that are programmed and have none.
+    pub fn assign_channels(&mut self, from: usize, mut channel: impl FnMut() -> u16) {
+        for group in &mut self.groups[from..] {
+            if group.channels == NO_CHANNELS && group.kind != Kind::Drop {
+                group.channels = self.channels.len() as u32;
+                self.channels.extend((0..group.len()).map(|_| channel()));
+            }
+        }
+    }
+
+    /// How many groups there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.groups.len()
     }
 }

@@ -8,15 +8,19 @@
 //! experiments.
 //!
 //! A list per block size, most recently used first: an access moves its block to the front of the list for its new
-//! size, so the order inside each list is the order of use and the victim is the back of the highest list.
+//! size, so the order inside each list is the order of use and the victim is the back of the highest list. What a veto
+//! passed over stands in no list until it is taken back.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use destage_plan::PageNo;
 
 use super::lru::{READS, caches_reads};
 use super::page_bits::PageBits;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
-    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
+    Outcome, ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -28,6 +32,19 @@ pub(super) const PROTECT_CURRENT: ParamSpec = ParamSpec {
     unit: "-",
     help: "whether the block of the incoming page may not be its victim (specs §0.2)",
 };
+
+/// The blocks that a veto passed over.
+#[derive(Clone, Debug, Default)]
+struct PassedOver {
+    /// Block → it stands here and in no list.
+    is_parked: Vec<bool>,
+    /// How many do.
+    blocks: u32,
+    /// Per unit the blocks and when they were last used; entries of blocks that were used since are outdated.
+    units: Vec<Vec<(u64, u32)>>,
+    /// All in the order in which they would leave, the first at the top; entries may be outdated here too.
+    order: BinaryHeap<(u32, Reverse<u64>, u32)>,
+}
 
 /// Flash-aware buffer.
 #[derive(Clone, Debug)]
@@ -49,6 +66,7 @@ pub struct Fab {
     blocks_of_size: Vec<u32>,
     sizes: Vec<u64>,
     blocks: u64,
+    passed_over: PassedOver,
     accesses: u64,
     memory_accesses: u64,
 }
@@ -59,6 +77,7 @@ impl Registered for Fab {
         title: "the block with the most buffered pages",
         paper: "FAB, TCE 2006, as described by LB-CLOCK §III",
         unit: EvictionUnit::Block,
+        chooses_channels: false,
         params: &[READS, PROTECT_CURRENT],
     };
 
@@ -78,6 +97,7 @@ impl Registered for Fab {
             blocks_of_size: vec![0; n as usize + 1],
             sizes: vec![0; (n as usize + 1).div_ceil(64)],
             blocks: 0,
+            passed_over: PassedOver::default(),
             accesses: 0,
             memory_accesses: 0,
         })
@@ -109,6 +129,7 @@ impl Fab {
     #[inline]
     fn touch(&mut self, block: u32, before: u32) {
         self.memory_accesses += 1;
+        let is_parked = self.unpark(block);
         let size = self.count[block as usize];
         self.used[block as usize] = self.accesses;
         let node = self.node(block);
@@ -116,11 +137,89 @@ impl Fab {
         if size != before {
             if before == 0 {
                 self.blocks += 1;
-            } else {
+            } else if !is_parked {
                 self.leave_size(before);
             }
+        }
+        if size != before || is_parked {
             self.enter_size(size);
         }
+    }
+
+    /// Takes a block out of its list because of `unit`.
+    fn park(&mut self, unit: u32, block: u32) {
+        let (size, used) = (self.count[block as usize], self.used[block as usize]);
+        let node = self.node(block);
+        self.lists.unlink(node);
+        self.leave_size(size);
+        let (count, last_use) = (&self.count, &self.used);
+        let PassedOver { is_parked, blocks, units, order } = &mut self.passed_over;
+        if unit as usize >= units.len() {
+            units.resize(unit as usize + 1, Vec::new());
+        }
+        if is_parked.len() < count.len() {
+            is_parked.resize(count.len(), false);
+        }
+        let most = 2 * *blocks as usize + 64;
+        let of_unit = &mut units[unit as usize];
+        if of_unit.len() > most {
+            of_unit.retain(|&(used, block)| is_parked[block as usize] && last_use[block as usize] == used);
+            of_unit.sort_unstable();
+            of_unit.dedup();
+        }
+        if order.len() > most {
+            let stands = |&(size, Reverse(used), block): &(u32, Reverse<u64>, u32)| {
+                is_parked[block as usize] && last_use[block as usize] == used && count[block as usize] == size
+            };
+            let mut entries = std::mem::take(order).into_vec();
+            entries.retain(stands);
+            entries.sort_unstable();
+            entries.dedup();
+            *order = entries.into();
+        }
+        is_parked[block as usize] = true;
+        *blocks += 1;
+        of_unit.push((used, block));
+        order.push((size, Reverse(used), block));
+    }
+
+    /// Takes note that a block is no longer parked, if it was.
+    #[inline]
+    fn unpark(&mut self, block: u32) -> bool {
+        let is_parked = self.passed_over.blocks > 0 && std::mem::take(&mut self.passed_over.is_parked[block as usize]);
+        self.passed_over.blocks -= u32::from(is_parked);
+        is_parked
+    }
+
+    /// Considers again what was passed over for `unit`.
+    fn resume(&mut self, unit: u32) {
+        let Some(of_unit) = self.passed_over.units.get_mut(unit as usize) else { return };
+        let mut entries = std::mem::take(of_unit);
+        entries.sort_unstable_by_key(|&(used, block)| (self.count[block as usize], used));
+        let (mut list, mut at) = (0, 0);
+        for (used, block) in entries.drain(..) {
+            if self.used[block as usize] == used && self.unpark(block) {
+                let size = self.count[block as usize];
+                if size != list {
+                    (list, at) = (size, self.lists.prev(size));
+                }
+                self.enter_size(size);
+                at = self.insert_in_order(block, at);
+            }
+        }
+        self.passed_over.units[unit as usize] = entries;
+    }
+
+    /// Puts a block that is in no list into that of its size, `at` being the place to begin with and no less recently
+    /// used than it should be.
+    fn insert_in_order(&mut self, block: u32, mut at: u32) -> u32 {
+        let (size, used) = (self.count[block as usize], self.used[block as usize]);
+        while at != size && self.used[(at - self.pages_per_block - 1) as usize] < used {
+            at = self.lists.prev(at);
+        }
+        let node = self.node(block);
+        self.lists.insert_after(at, node);
+        at
     }
 
     /// The largest size below `limit` of which there are blocks, or 0.
@@ -145,35 +244,50 @@ impl Fab {
         self.memory_accesses += self.blocks;
         let first_block = self.pages_per_block + 1;
         let largest = self.largest_size_below(self.pages_per_block + 1);
-        let base = self.lists.prev(largest) - first_block;
         // A block that is alone has no other to be spared for.
-        let protect = self.protect_current && self.blocks > 1;
-        if !V::ACTIVE && (!protect || base != current) {
-            return Some(base);
-        }
-        let mut unprotected = None;
+        let spared = if self.protect_current && self.blocks > 1 { current } else { NO_BLOCK };
         let mut size = largest;
         while size != 0 {
             let mut node = self.lists.prev(size);
             while node != size {
+                let before = self.lists.prev(node);
                 let block = node - first_block;
-                if !(protect && block == current) {
-                    unprotected = unprotected.or(Some(block));
+                if block != spared {
                     let first = PageNo(block * self.pages_per_block);
-                    let candidate = Candidate::Block { first, cached: self.cached.of(block), padded: false };
-                    if !veto.passes_over(candidate) {
+                    let (cached, dirty) = (self.cached.of(block), self.dirty.of(block));
+                    let Some(unit) = veto.passes_over(Candidate::Block { first, cached, dirty, padded: false }) else {
                         return Some(block);
-                    }
+                    };
+                    self.park(unit, block);
                 }
-                node = self.lists.prev(node);
+                node = before;
             }
             size = self.largest_size_below(size);
         }
-        let base = unprotected.unwrap_or(base);
-        if V::ACTIVE && veto.exhausted() == Exhausted::Bypass { None } else { Some(base) }
+        let base = self.first_parked_but(spared)?;
+        (veto.exhausted() == Exhausted::TakeBase).then_some(base)
     }
 
-    fn evict(&mut self, block: u32, out: &mut Evictions) {
+    /// Of the parked blocks other than `spared` the first to leave.
+    fn first_parked_but(&mut self, spared: u32) -> Option<u32> {
+        let mut put_aside = None;
+        while let Some(&(size, Reverse(used), block)) = self.passed_over.order.peek() {
+            let at = block as usize;
+            let stands = self.passed_over.is_parked[at] && self.used[at] == used && self.count[at] == size;
+            if stands && block != spared {
+                break;
+            }
+            let top = self.passed_over.order.pop();
+            if stands {
+                put_aside = top;
+            }
+        }
+        let first = self.passed_over.order.peek().map(|&(_, _, block)| block);
+        self.passed_over.order.extend(put_aside);
+        first
+    }
+
+    fn give_up(&mut self, block: u32, out: &mut Evictions) {
         out.group(Kind::Flush, self.dirty.pages(block, true));
         out.group(Kind::Drop, self.cached.pages_without(&self.dirty, block));
         out.end_unit();
@@ -184,11 +298,33 @@ impl Fab {
         let size = std::mem::take(&mut self.count[block as usize]);
         self.len -= size;
         self.blocks -= 1;
-        self.leave_size(size);
+        if !self.unpark(block) {
+            self.leave_size(size);
+        }
         let node = self.node(block);
         self.lists.unlink(node);
         self.cached.clear_block(block);
         self.dirty.clear_block(block);
+    }
+
+    /// Writes the dirty pages of a page's block; with them it leaves, or stays with all its pages clean.
+    fn destage(&mut self, page: PageNo, keep: bool, out: &mut Evictions) {
+        let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
+        if !self.cached.get(block, offset) || self.dirty.of(block).iter().all(|&word| word == 0) {
+            return;
+        }
+        if keep {
+            out.group(Kind::Clean, self.dirty.pages(block, true));
+            out.end_unit();
+            self.dirty.clear_block(block);
+            if self.unpark(block) {
+                let size = self.count[block as usize];
+                self.enter_size(size);
+                self.insert_in_order(block, self.lists.prev(size));
+            }
+        } else {
+            self.give_up(block, out);
+        }
     }
 
     /// Takes one page away without a use of its block.
@@ -207,16 +343,14 @@ impl Fab {
         self.len -= 1;
         let size = self.count[block as usize];
         self.count[block as usize] = size - 1;
-        self.leave_size(size);
+        if !self.unpark(block) {
+            self.leave_size(size);
+        }
         self.enter_size(size - 1);
         // The block keeps its place in the order of use among the blocks of its new size.
         let node = self.node(block);
         self.lists.unlink(node);
-        let mut at = self.lists.next(size - 1);
-        while at != size - 1 && self.used[(at - self.pages_per_block - 1) as usize] > self.used[block as usize] {
-            at = self.lists.next(at);
-        }
-        self.lists.insert_before(at, node);
+        self.insert_in_order(block, self.lists.prev(size - 1));
     }
 }
 
@@ -253,7 +387,7 @@ impl Buffer for Fab {
         }
         if self.len == self.capacity {
             match self.victim(block, veto) {
-                Some(victim) => self.evict(victim, out),
+                Some(victim) => self.give_up(victim, out),
                 None => return Outcome::Bypassed,
             }
         }
@@ -268,11 +402,23 @@ impl Buffer for Fab {
         Outcome::Inserted
     }
 
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        if self.len == 0 {
+            return false;
+        }
+        let Some(victim) = self.victim(NO_BLOCK, veto) else { return false };
+        self.give_up(victim, out);
+        true
+    }
+
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
         match notice {
             Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Resume { unit } => self.resume(unit),
+            Notice::Destage { page, keep } => self.destage(page, keep, out),
             Notice::Flush => {
                 // Blocks leave in the order in which they would be evicted; those without a dirty page stay.
+                (0..self.passed_over.units.len() as u32).for_each(|unit| self.resume(unit));
                 let first_block = self.pages_per_block + 1;
                 let mut size = self.largest_size_below(first_block);
                 while size != 0 {
@@ -281,7 +427,7 @@ impl Buffer for Fab {
                         let before = self.lists.prev(node);
                         let block = node - first_block;
                         if self.dirty.of(block).iter().any(|&word| word != 0) {
-                            self.evict(block, out);
+                            self.give_up(block, out);
                         }
                         node = before;
                     }
@@ -290,6 +436,11 @@ impl Buffer for Fab {
             }
             Notice::Trim { page } => self.trim(page, out),
         }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        let (block, offset) = (access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block);
+        !self.cached.get(block, offset) && (access.write || self.cache_reads)
     }
 
     fn len(&self) -> u32 {

@@ -12,7 +12,9 @@
 //!
 //! The victim is found without a scan of the ring: every block carries a label, and the labels ascend clockwise from the
 //! hand, because the hand gives each block that it passes the next higher one. Blocks with bit 0 stand in a heap by
-//! label per size; entries that have become untrue are dropped when they surface.
+//! label per size; entries that have become untrue are dropped when they surface. What a veto passed over is kept aside
+//! until it is written, or loses a page, or [`Notice::Resume`] comes; a bit that is set is then in one of two logs, so
+//! that the blocks behind the candidates are found without a scan too.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,12 +24,10 @@ use destage_plan::PageNo;
 use super::fab::PROTECT_CURRENT;
 use super::page_bits::PageBits;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
-    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
+    Outcome, ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
-
-const NO_BLOCK: u32 = u32::MAX;
 
 /// A block's place and state in the ring.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +38,8 @@ struct Block {
     count: u32,
     /// The recency bit.
     recent: bool,
+    /// A veto passed it over, and nothing has happened to it since.
+    parked: bool,
 }
 
 /// Large block CLOCK.
@@ -63,9 +65,20 @@ pub struct LbClock {
     candidates: Candidates,
     /// Blocks that the hand reset in the present round.
     reset: Vec<u32>,
-    /// Candidates passed over in the present search.
-    passed_over: Vec<Reverse<(u64, u32)>>,
+    passed_over: PassedOver,
     memory_accesses: u64,
+}
+
+/// What there is to know beside where a veto has its say.
+#[derive(Clone, Debug, Default)]
+struct PassedOver {
+    /// The parked blocks by unit. Those that are not parked any longer may still be there.
+    units: Vec<Vec<u32>>,
+    /// The parked candidates, by size and label, the first to leave at the top; with untrue ones.
+    order: BinaryHeap<(u32, Reverse<u64>, u32)>,
+    /// The blocks whose recency bit is set: those that are not parked, and those that are; with untrue ones.
+    set: Vec<u32>,
+    set_parked: Vec<u32>,
 }
 
 /// Where a block enters the ring.
@@ -83,6 +96,7 @@ struct Candidates {
     live: Vec<u32>,
     /// A bit for each size that has true entries.
     sizes: Vec<u64>,
+    /// Candidates, the parked ones included, which are in no heap.
     total: u32,
 }
 
@@ -99,11 +113,19 @@ impl Candidates {
 
     fn is_true(blocks: &[Block], size: u32, label: u64, block: u32) -> bool {
         let b = &blocks[block as usize];
-        b.label == label && b.count == size && !b.recent
+        b.label == label && b.count == size && !b.recent && !b.parked
     }
 
+    /// The block's bit is 0 now.
     #[inline]
     fn add(&mut self, blocks: &[Block], block: u32) {
+        self.total += 1;
+        if !blocks[block as usize].parked {
+            self.take_in(blocks, block);
+        }
+    }
+
+    fn take_in(&mut self, blocks: &[Block], block: u32) {
         let Block { label, count: size, .. } = blocks[block as usize];
         let heap = &mut self.heaps[size as usize];
         if heap.len() > 2 * self.live[size as usize] as usize + 64 {
@@ -115,16 +137,23 @@ impl Candidates {
         }
         heap.push(Reverse((label, block)));
         self.live[size as usize] += 1;
-        self.total += 1;
         self.sizes[size as usize / 64] |= 1 << (size % 64);
+    }
+
+    /// Takes note that a candidate of this size is none any longer.
+    #[inline]
+    fn remove(&mut self, size: u32, parked: bool) {
+        self.total -= 1;
+        if !parked {
+            self.take_out(size);
+        }
     }
 
     /// Takes note that one entry of this size is no longer true.
     #[inline]
-    fn remove(&mut self, size: u32) {
+    fn take_out(&mut self, size: u32) {
         let live = &mut self.live[size as usize];
         *live -= 1;
-        self.total -= 1;
         if *live == 0 {
             self.sizes[size as usize / 64] &= !(1 << (size % 64));
             self.heaps[size as usize].clear();
@@ -200,6 +229,7 @@ impl Registered for LbClock {
         title: "block CLOCK that gives up the largest block not recently written",
         paper: "LB-CLOCK, 2010",
         unit: EvictionUnit::Block,
+        chooses_channels: false,
         params: &[OPT_PREEMPT, OPT_SEQ, INSERT_ANCHOR, CANDIDATE_RULE, PREV_INIT, READ_SETS_BIT, PROTECT_CURRENT],
     };
 
@@ -230,9 +260,19 @@ impl Registered for LbClock {
             next_label: 1,
             candidates: Candidates::new(n),
             reset: Vec::new(),
-            passed_over: Vec::new(),
+            passed_over: PassedOver::default(),
             memory_accesses: 0,
         })
+    }
+}
+
+/// Drops what is not true any longer, and doubles, from a list of more than `most` entries.
+#[inline]
+fn keep_true<T: Ord>(entries: &mut Vec<T>, most: usize, is_true: impl Fn(&T) -> bool) {
+    if entries.len() > most {
+        entries.retain(is_true);
+        entries.sort_unstable();
+        entries.dedup();
     }
 }
 
@@ -258,67 +298,194 @@ impl LbClock {
     }
 
     fn admit_reset_blocks(&mut self) {
-        for &block in &self.reset {
-            self.candidates.add(&self.blocks, block);
-        }
-        self.reset.clear();
+        let mut reset = std::mem::take(&mut self.reset);
+        reset.drain(..).for_each(|block| self.become_candidate(block));
+        self.reset = reset;
     }
 
-    /// Whether `block` may leave for a page of `current`. The first one that would without a veto is noted in `base`.
+    /// The bit of the block was cleared.
     #[inline]
-    fn may_leave<V: Veto>(&self, block: u32, current: u32, veto: &mut V, base: &mut Option<u32>) -> bool {
-        // A block that is alone has no other to be spared for.
-        if self.protect_current && block == current && self.ring_len > 1 {
-            return false;
+    fn become_candidate(&mut self, block: u32) {
+        self.candidates.add(&self.blocks, block);
+        let Block { label, count, parked, .. } = self.blocks[block as usize];
+        if parked {
+            self.passed_over.order.push((count, Reverse(label), block));
         }
-        base.get_or_insert(block);
-        let first = PageNo(block * self.pages_per_block);
-        !veto.passes_over(Candidate::Block { first, cached: self.cached.of(block), padded: false })
     }
 
-    /// The largest candidate that is neither protected nor vetoed. A veto is asked about the candidates in the order
-    /// in which they would be chosen.
-    fn choose<V: Veto>(&mut self, current: u32, veto: &mut V, base: &mut Option<u32>) -> Option<u32> {
+    /// The unit for whose sake a veto passes `block` over.
+    #[inline]
+    fn objection<V: Veto>(&self, block: u32, veto: &mut V) -> Option<u32> {
+        let first = PageNo(block * self.pages_per_block);
+        let cached = self.cached.of(block);
+        veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded: false })
+    }
+
+    /// Keeps a block aside that is no candidate, or one that is and that the caller has taken from its heap.
+    fn park(&mut self, unit: u32, block: u32) {
+        let PassedOver { units, order, set_parked, .. } = &mut self.passed_over;
+        let blocks = &mut self.blocks;
+        blocks[block as usize].parked = true;
+        let Block { label, count, recent, .. } = blocks[block as usize];
+        if unit as usize >= units.len() {
+            units.resize(unit as usize + 1, Vec::new());
+        }
+        let most = 2 * self.ring_len as usize + 64;
+        let of_unit = &mut units[unit as usize];
+        of_unit.push(block);
+        keep_true(of_unit, most, |&block| blocks[block as usize].parked);
+        if recent {
+            set_parked.push(block);
+            keep_true(set_parked, most, |&block| blocks[block as usize].recent && blocks[block as usize].parked);
+        } else {
+            order.push((count, Reverse(label), block));
+            if order.len() > most {
+                let mut entries = std::mem::take(order).into_vec();
+                keep_true(&mut entries, most, |entry| Self::is_parked_candidate(blocks, entry));
+                *order = entries.into();
+            }
+        }
+    }
+
+    fn is_parked_candidate(blocks: &[Block], &(size, Reverse(label), block): &(u32, Reverse<u64>, u32)) -> bool {
+        let b = &blocks[block as usize];
+        b.parked && !b.recent && b.count == size && b.label == label
+    }
+
+    /// Takes back a block that is in the ring, if it was kept aside.
+    fn unpark(&mut self, block: u32) {
+        let b = &mut self.blocks[block as usize];
+        if std::mem::take(&mut b.parked) {
+            if b.recent {
+                self.passed_over.set.push(block);
+            } else {
+                self.candidates.take_in(&self.blocks, block);
+            }
+        }
+    }
+
+    fn resume(&mut self, unit: u32) {
+        let Some(of_unit) = self.passed_over.units.get_mut(unit as usize) else { return };
+        let mut resumed = std::mem::take(of_unit);
+        resumed.drain(..).for_each(|block| self.unpark(block));
+        self.passed_over.units[unit as usize] = resumed;
+    }
+
+    /// Takes note that the block's bit is set.
+    #[inline]
+    fn note_set(&mut self, block: u32) {
+        let (set, blocks) = (&mut self.passed_over.set, &self.blocks);
+        set.push(block);
+        keep_true(set, 2 * self.ring_len as usize + 64, |&block| {
+            blocks[block as usize].recent && !blocks[block as usize].parked
+        });
+    }
+
+    /// The largest candidate that is neither `spared` nor vetoed. A veto is asked about the candidates in the order in
+    /// which they would be chosen.
+    fn choose<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
         self.memory_accesses += u64::from(self.candidates.total);
-        let largest = self.candidates.largest_size()?;
-        if !V::ACTIVE && !self.protect_current {
-            return self.candidates.first(&self.blocks, largest);
-        }
-        for size in (1..=largest).rev() {
-            let mut found = None;
-            while let Some(block) = self.candidates.first(&self.blocks, size) {
-                let entry = self.candidates.heaps[size as usize].pop();
-                if self.passed_over.last() == entry.as_ref() {
-                    continue;
-                }
-                self.passed_over.extend(entry);
-                if self.may_leave(block, current, veto, base) {
-                    found = Some(block);
-                    break;
-                }
+        let mut put_back = None;
+        let mut found = None;
+        while let Some(size) = self.candidates.largest_size() {
+            let Some(block) = self.candidates.first(&self.blocks, size) else { break };
+            if block == spared {
+                // For the present search it is as if it were kept aside.
+                self.blocks[block as usize].parked = true;
+                self.candidates.take_out(size);
+                put_back = Some(block);
+                continue;
             }
-            self.candidates.heaps[size as usize].extend(self.passed_over.drain(..));
-            if found.is_some() {
-                return found;
-            }
+            let Some(unit) = self.objection(block, veto) else {
+                found = Some(block);
+                break;
+            };
+            self.candidates.heaps[size as usize].pop();
+            self.candidates.take_out(size);
+            self.park(unit, block);
         }
-        None
+        if let Some(block) = put_back {
+            self.blocks[block as usize].parked = false;
+            self.candidates.take_in(&self.blocks, block);
+        }
+        found
     }
 
     /// Looks on where every candidate is protected or vetoed: among the blocks just reset, then among those that the
-    /// hand would reset if it went on for a whole turn.
+    /// hand would reset if it went on for a whole turn. The blocks just reset become candidates.
     #[cold]
-    fn look_on<V: Veto>(&mut self, current: u32, veto: &mut V, base: &mut Option<u32>) -> Option<u32> {
-        let just_reset = self.reset.clone();
-        let still_set = self.clockwise().filter(|&block| self.blocks[block as usize].recent).collect();
-        for mut next_in_line in [just_reset, still_set] {
-            self.memory_accesses += next_in_line.len() as u64;
-            next_in_line.sort_by_key(|&block| Reverse(self.blocks[block as usize].count));
-            if let Some(block) = next_in_line.into_iter().find(|&block| self.may_leave(block, current, veto, base)) {
-                return Some(block);
-            }
+    fn look_on<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
+        let mut just_reset = self.reset.clone();
+        let still_set = self.ring_len - self.candidates.total - just_reset.len() as u32;
+        self.memory_accesses += just_reset.len() as u64;
+        self.admit_reset_blocks();
+        just_reset.retain(|&block| block != spared && !self.blocks[block as usize].parked);
+        self.sort_as_chosen(&mut just_reset);
+        for &block in &just_reset {
+            let Some(unit) = self.objection(block, veto) else { return Some(block) };
+            self.candidates.take_out(self.blocks[block as usize].count);
+            self.park(unit, block);
         }
-        None
+        self.memory_accesses += u64::from(still_set);
+        if !V::ACTIVE {
+            // Nothing was noted; only where a block is protected does it come to this.
+            let is_set = |&block: &u32| block != spared && self.blocks[block as usize].recent;
+            let most = self.clockwise().filter(is_set).max_by_key(|&block| {
+                let Block { label, count, .. } = self.blocks[block as usize];
+                (count, Reverse(label))
+            });
+            return most;
+        }
+        let mut set = std::mem::take(&mut self.passed_over.set);
+        set.retain(|&block| self.blocks[block as usize].recent && !self.blocks[block as usize].parked);
+        self.sort_as_chosen(&mut set);
+        set.dedup();
+        let asked = set.iter().position(|&block| {
+            block != spared
+                && match self.objection(block, veto) {
+                    None => true,
+                    Some(unit) => {
+                        self.park(unit, block);
+                        false
+                    }
+                }
+        });
+        let found = asked.map(|at| set[at]);
+        self.passed_over.set = set;
+        found
+    }
+
+    fn sort_as_chosen(&self, blocks: &mut [u32]) {
+        blocks.sort_unstable_by_key(|&block| {
+            let Block { label, count, .. } = self.blocks[block as usize];
+            (Reverse(count), label)
+        });
+    }
+
+    /// Of the blocks other than `spared`, all of which are parked, the one that would have left without a veto. `reset`
+    /// are those that were reset in the present round and were no candidates in it.
+    fn first_parked_but(&mut self, spared: u32, reset: &[u32]) -> Option<u32> {
+        let mut put_aside = Vec::new();
+        let mut first = None;
+        while let Some(&entry) = self.passed_over.order.peek() {
+            if Self::is_parked_candidate(&self.blocks, &entry) {
+                if entry.2 != spared && !reset.contains(&entry.2) {
+                    first = Some(entry.2);
+                    break;
+                }
+                put_aside.push(entry);
+            }
+            self.passed_over.order.pop();
+        }
+        self.passed_over.order.extend(put_aside);
+        if first.is_some() {
+            return first;
+        }
+        let set = self.clockwise().filter(|&block| self.blocks[block as usize].recent);
+        let mut rest: Vec<u32> = if reset.iter().all(|&block| block == spared) { set.collect() } else { reset.into() };
+        rest.retain(|&block| block != spared);
+        self.sort_as_chosen(&mut rest);
+        rest.first().copied()
     }
 
     /// The blocks from the one under the hand on.
@@ -328,13 +495,42 @@ impl LbClock {
 
     /// Turns the hand once around, back to where it stands.
     #[cold]
-    fn reset_all(&mut self) {
+    fn reset_all<V: Veto>(&mut self) {
         self.memory_accesses += u64::from(self.ring_len);
-        let still_set: Vec<_> = self.clockwise().filter(|&block| self.blocks[block as usize].recent).collect();
-        for block in still_set {
-            self.blocks[block as usize].recent = false;
-            self.candidates.add(&self.blocks, block);
+        let PassedOver { set, set_parked, .. } = &mut self.passed_over;
+        let (mut set, mut set_parked) = (std::mem::take(set), std::mem::take(set_parked));
+        if !V::ACTIVE {
+            set.extend(self.clockwise());
         }
+        for block in set.drain(..).chain(set_parked.drain(..)) {
+            let b = &mut self.blocks[block as usize];
+            if std::mem::take(&mut b.recent) {
+                self.become_candidate(block);
+            }
+        }
+        (self.passed_over.set, self.passed_over.set_parked) = (set, set_parked);
+    }
+
+    /// The largest candidate.
+    #[inline]
+    fn choose_first(&mut self) -> Option<u32> {
+        self.memory_accesses += u64::from(self.candidates.total);
+        let largest = self.candidates.largest_size()?;
+        self.candidates.first(&self.blocks, largest)
+    }
+
+    /// The victim other than `spared` after the hand has turned; `None` if every block is vetoed and the access shall
+    /// bypass.
+    fn look_for_victim<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
+        if let Some(victim) = self.choose(spared, veto) {
+            self.admit_reset_blocks();
+            return Some(victim);
+        }
+        let reset = self.reset.clone();
+        if let Some(victim) = self.look_on(spared, veto) {
+            return Some(victim);
+        }
+        (veto.exhausted() == Exhausted::TakeBase).then(|| self.first_parked_but(spared, &reset)).flatten()
     }
 
     /// Evicts one block for a page of `current` and says where `current`'s block enters the ring if it is not in it;
@@ -347,27 +543,24 @@ impl LbClock {
         if self.reset.len() as u32 == self.ring_len || self.candidates_include_reset {
             self.admit_reset_blocks();
         }
-        let mut base = None;
-        let mut victim = self.choose(current, veto, &mut base);
-        if victim.is_none() {
-            victim = self.look_on(current, veto, &mut base);
-        }
-        self.admit_reset_blocks();
-        if victim.is_none() {
-            if V::ACTIVE && veto.exhausted() == Exhausted::Bypass {
-                return None;
-            }
-            victim = base;
-        }
-        let victim = victim.expect("a ring has a block that is not protected");
+        // A block that is alone has no other to be spared for.
+        let spared = if self.protect_current && self.ring_len > 1 { current } else { NO_BLOCK };
+        let victim = if !V::ACTIVE && spared == NO_BLOCK {
+            let victim = self.choose_first();
+            self.admit_reset_blocks();
+            victim
+        } else {
+            self.look_for_victim(spared, veto)
+        };
+        let victim = victim?;
         if self.blocks[victim as usize].recent {
-            self.reset_all();
+            self.reset_all::<V>();
         }
         self.previous = self.blocks[victim as usize].count;
         if victim == anchor {
             anchor = self.ring.next(anchor);
         }
-        self.evict(victim, out);
+        self.give_up(victim, out);
         let before = if self.anchor_is_initial_hand && self.ring_len > 0 { anchor } else { self.hand };
         Some(if before == self.hand { self.entry_behind_all() } else { Entry { before, label: before_passed } })
     }
@@ -386,20 +579,20 @@ impl LbClock {
             self.ring.insert_before(entry.before, block);
         }
         self.ring_len += 1;
-        self.blocks[block as usize] = Block { label: entry.label, count: 0, recent: true };
+        self.blocks[block as usize] = Block { label: entry.label, count: 0, recent: true, parked: false };
         self.memory_accesses += 1;
     }
 
-    fn evict(&mut self, block: u32, out: &mut Evictions) {
+    fn give_up(&mut self, block: u32, out: &mut Evictions) {
         out.group(Kind::Flush, self.cached.pages(block, true));
         out.end_unit();
         self.forget(block);
     }
 
     fn forget(&mut self, block: u32) {
-        let Block { count, recent, .. } = std::mem::take(&mut self.blocks[block as usize]);
+        let Block { count, recent, parked, .. } = std::mem::take(&mut self.blocks[block as usize]);
         if !recent {
-            self.candidates.remove(count);
+            self.candidates.remove(count, parked);
         }
         self.len -= count;
         self.cached.clear_block(block);
@@ -412,16 +605,19 @@ impl LbClock {
         self.ring.unlink(block);
     }
 
-    /// Sets the recency bit of a block in the ring.
+    /// Sets the recency bit of a block in the ring. Returns whether it is to be noted as one whose bit is set.
     #[inline]
-    fn set_bit(&mut self, block: u32) {
+    fn set_bit(&mut self, block: u32) -> bool {
         self.memory_accesses += 1;
         let b = &mut self.blocks[block as usize];
+        let parked = std::mem::take(&mut b.parked);
         if !b.recent {
             b.recent = true;
             let size = b.count;
-            self.candidates.remove(size);
+            self.candidates.remove(size, parked);
+            return true;
         }
+        parked
     }
 
     /// Clears the recency bit of a block whose last page was written, if the optimisations say so.
@@ -458,12 +654,15 @@ impl Buffer for LbClock {
         let held = self.cached.get(block, offset);
         if !access.write {
             if held && self.read_sets_bit {
-                self.set_bit(block);
+                let is_new = self.set_bit(block);
+                if V::ACTIVE && is_new {
+                    self.note_set(block);
+                }
             }
             return if held { Outcome::Hit } else { Outcome::Bypassed };
         }
-        if held {
-            self.set_bit(block);
+        let is_new = if held {
+            self.set_bit(block)
         } else {
             let entry = if self.len < self.capacity {
                 None
@@ -473,28 +672,44 @@ impl Buffer for LbClock {
                     None => return Outcome::Bypassed,
                 }
             };
-            if self.blocks[block as usize].count == 0 {
+            let is_new = if self.blocks[block as usize].count == 0 {
                 let entry = entry.unwrap_or_else(|| self.entry_behind_all());
                 self.enter(block, entry);
+                true
             } else {
-                self.set_bit(block);
-            }
+                self.set_bit(block)
+            };
             self.cached.set(block, offset);
             self.blocks[block as usize].count += 1;
             self.len += 1;
-        }
+            is_new
+        };
         if offset == self.pages_per_block - 1 {
             self.check_last_page(block);
         }
+        if V::ACTIVE && is_new && self.blocks[block as usize].recent {
+            self.note_set(block);
+        }
         if held { Outcome::Hit } else { Outcome::Inserted }
+    }
+
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        self.ring_len > 0 && self.make_room(NO_BLOCK, veto, out).is_some()
     }
 
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
         match notice {
             Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Resume { unit } => self.resume(unit),
+            Notice::Destage { page, .. } => {
+                let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
+                if self.cached.get(block, offset) {
+                    self.give_up(block, out);
+                }
+            }
             Notice::Flush => {
                 while self.ring_len > 0 {
-                    self.evict(self.hand, out);
+                    self.give_up(self.hand, out);
                 }
             }
             Notice::Trim { page } => {
@@ -503,6 +718,7 @@ impl Buffer for LbClock {
                     return;
                 }
                 out.page(Kind::Drop, page);
+                self.unpark(block);
                 let Block { count, recent, .. } = self.blocks[block as usize];
                 if count == 1 {
                     self.forget(block);
@@ -511,7 +727,7 @@ impl Buffer for LbClock {
                 self.cached.clear(block, offset);
                 self.len -= 1;
                 if !recent {
-                    self.candidates.remove(count);
+                    self.candidates.remove(count, false);
                 }
                 self.blocks[block as usize].count = count - 1;
                 if !recent {
@@ -519,6 +735,10 @@ impl Buffer for LbClock {
                 }
             }
         }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        access.write && !self.cached.get(access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block)
     }
 
     fn len(&self) -> u32 {

@@ -8,6 +8,8 @@
 
 use destage_plan::PageNo;
 
+use super::page_lists::{Frame, PageLists};
+use super::parking::{Linked as _, Parking};
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
     ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
@@ -27,25 +29,15 @@ pub(super) fn caches_reads(params: &Params) -> Result<bool, PolicyError> {
     params.choice(READS.name, &[("cache", true), ("bypass", false)])
 }
 
-/// A frame and its neighbours in the recency list; frame 0 is the list's sentinel.
-#[derive(Clone, Copy, Debug, Default)]
-struct Frame {
-    prev: u32,
-    next: u32,
-    page: u32,
-    dirty: bool,
-}
+/// The one list.
+const LIST: u32 = 0;
 
 /// Least recently used.
 #[derive(Clone, Debug)]
 pub struct Lru {
-    /// Page → frame, 0 where the page is not held.
-    frame_of: Vec<u32>,
-    frames: Vec<Frame>,
-    /// Frames given back by a trim.
-    free: Vec<u32>,
+    pages: PageLists,
+    parking: Parking,
     capacity: u32,
-    len: u32,
     cache_reads: bool,
     memory_accesses: u64,
 }
@@ -56,16 +48,15 @@ impl Registered for Lru {
         title: "least recently used page",
         paper: "baseline of GCaR and CAWR",
         unit: EvictionUnit::Page,
+        chooses_channels: false,
         params: &[READS],
     };
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         Ok(Self {
-            frame_of: Vec::new(),
-            frames: vec![Frame::default()],
-            free: Vec::new(),
+            pages: PageLists::new(1),
+            parking: Parking::default(),
             capacity: config.capacity_pages,
-            len: 0,
             cache_reads: caches_reads(params)?,
             memory_accesses: 0,
         })
@@ -73,74 +64,55 @@ impl Registered for Lru {
 }
 
 impl Lru {
+    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
     #[inline]
-    fn unlink(&mut self, frame: u32) {
-        let Frame { prev, next, .. } = self.frames[frame as usize];
-        self.frames[prev as usize].next = next;
-        self.frames[next as usize].prev = prev;
-    }
-
-    #[inline]
-    fn link_front(&mut self, frame: u32) {
-        let first = self.frames[0].next;
-        self.frames[0].next = frame;
-        self.frames[first as usize].prev = frame;
-        let own = &mut self.frames[frame as usize];
-        own.prev = 0;
-        own.next = first;
-    }
-
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass.
-    #[inline]
-    fn victim<V: Veto>(&self, veto: &mut V) -> Option<u32> {
-        let last = self.frames[0].prev;
+    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
         if !V::ACTIVE {
-            return Some(last);
+            return Some(self.pages.prev(LIST)).filter(|&last| last != LIST);
         }
-        let mut frame = last;
-        while frame != 0 {
-            if !veto.passes_over(Candidate::Page(PageNo(self.frames[frame as usize].page))) {
-                return Some(frame);
+        loop {
+            let last = self.pages.prev(LIST);
+            if last == LIST {
+                break;
             }
-            frame = self.frames[frame as usize].prev;
+            let &Frame { page, dirty, .. } = self.pages.frame(last);
+            let Some(unit) = veto.passes_over(Candidate::Page { page: PageNo(page), dirty }) else { return Some(last) };
+            self.pages.unlink(last);
+            self.parking.park(unit, last);
         }
-        match veto.exhausted() {
-            Exhausted::TakeBase => Some(last),
-            Exhausted::Bypass => None,
-        }
+        let oldest = self.parking.oldest()?;
+        (veto.exhausted() == Exhausted::TakeBase).then_some(oldest)
     }
 
-    /// Takes the page of `frame` out and leaves the frame unlinked.
+    /// Takes the page of `frame` out.
     #[inline]
-    fn evict(&mut self, frame: u32, out: &mut Evictions) {
-        self.unlink(frame);
-        let Frame { page, dirty, .. } = self.frames[frame as usize];
-        self.frame_of[page as usize] = 0;
+    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
+        let Frame { page, dirty, .. } = self.pages.remove(frame);
+        self.parking.forget(frame);
         out.page(if dirty { Kind::Flush } else { Kind::Drop }, PageNo(page));
     }
 }
 
 impl Buffer for Lru {
     fn grow(&mut self, pages: u32) {
-        self.frame_of.resize(self.frame_of.len().max(pages as usize), 0);
+        self.pages.grow(pages);
     }
 
     #[inline]
     fn access<D: DeviceView, V: Veto>(
         &mut self,
         access: Access,
-        _device: &D,
+        device: &D,
         veto: &mut V,
         out: &mut Evictions,
     ) -> Outcome {
-        let page = access.page;
-        let frame = self.frame_of[page.index()];
+        let frame = self.pages.find(access.page);
         if frame != 0 {
             self.memory_accesses += 2;
-            self.frames[frame as usize].dirty |= access.write;
-            if self.frames[0].next != frame {
-                self.unlink(frame);
-                self.link_front(frame);
+            self.pages.frame_mut(frame).dirty |= access.write;
+            self.pages.move_to_front(LIST, frame);
+            if V::ACTIVE {
+                self.parking.to_front(frame);
             }
             return Outcome::Hit;
         }
@@ -148,55 +120,68 @@ impl Buffer for Lru {
         if !access.write && !self.cache_reads {
             return Outcome::Bypassed;
         }
-        let frame = if self.len < self.capacity {
-            self.len += 1;
-            self.free.pop().unwrap_or_else(|| {
-                self.frames.push(Frame::default());
-                (self.frames.len() - 1) as u32
-            })
-        } else {
-            let Some(frame) = self.victim(veto) else { return Outcome::Bypassed };
-            self.memory_accesses += 1;
-            self.evict(frame, out);
-            frame
-        };
+        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
+            return Outcome::Bypassed;
+        }
         self.memory_accesses += 1;
-        self.frame_of[page.index()] = frame;
-        let own = &mut self.frames[frame as usize];
-        own.page = page.0;
-        own.dirty = access.write;
-        self.link_front(frame);
+        let frame = self.pages.insert(LIST, access.page, access.write);
+        if V::ACTIVE {
+            self.parking.to_front(frame);
+        }
         Outcome::Inserted
+    }
+
+    #[inline]
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        let Some(frame) = self.victim(veto) else { return false };
+        self.memory_accesses += 1;
+        self.give_up(frame, out);
+        true
     }
 
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
         match notice {
             Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Resume { unit } => self.parking.resume(unit, LIST, &mut self.pages),
+            Notice::Destage { page, keep } => {
+                let frame = self.pages.find(page);
+                if frame != 0 && self.pages.frame(frame).dirty {
+                    if keep {
+                        self.pages.frame_mut(frame).dirty = false;
+                        out.page(Kind::Clean, page);
+                    } else {
+                        self.give_up(frame, out);
+                    }
+                }
+            }
             Notice::Flush => {
-                let mut frame = self.frames[0].prev;
-                while frame != 0 {
-                    let own = &mut self.frames[frame as usize];
+                self.parking.resume_all(LIST, &mut self.pages);
+                let mut frame = self.pages.prev(LIST);
+                while frame != LIST {
+                    let own = self.pages.frame_mut(frame);
                     if own.dirty {
                         own.dirty = false;
-                        out.page(Kind::Clean, PageNo(own.page));
+                        out.page(Kind::Clean, own.page());
                     }
-                    frame = own.prev;
+                    frame = self.pages.prev(frame);
                 }
             }
             Notice::Trim { page } => {
-                let frame = self.frame_of[page.index()];
+                let frame = self.pages.find(page);
                 if frame != 0 {
-                    self.frames[frame as usize].dirty = false;
-                    self.evict(frame, out);
-                    self.free.push(frame);
-                    self.len -= 1;
+                    self.pages.frame_mut(frame).dirty = false;
+                    self.give_up(frame, out);
                 }
             }
         }
     }
 
+    fn admits(&self, access: Access) -> bool {
+        self.pages.find(access.page) == 0 && (access.write || self.cache_reads)
+    }
+
     fn len(&self) -> u32 {
-        self.len
+        self.pages.len()
     }
 
     fn memory_accesses(&self) -> u64 {

@@ -3,39 +3,66 @@
 //! These are too hot for plans: a [`Buffer`] answers each page access at once, and what must leave goes into the
 //! caller's reused [`Evictions`]. Everything is statically dispatched; [`NoVeto`] and [`NoDevice`] compile away.
 //!
-//! How later policies fit: a multi-channel policy (CAVE, CAWR) writes one group per channel with `Wait::All`; `GCaR` is a
-//! [`Veto`] around any buffer, which asks it at the point where its own scan would choose, and hears of the end of a
-//! collection through [`Notice::GcEnd`].
+//! A policy that writes to several channels at once puts all pages of the multi-eviction into one group
+//! ([`Evictions::spread`]). `GCaR` is a [`Veto`] around any buffer, which asks it at the point where its own scan would
+//! choose, parks what was passed over, and takes it back upon [`Notice::Resume`].
 
 mod bplru;
 mod bypass;
+mod cave;
+mod cave_blocks;
+mod cawr;
+mod cawr_blocks;
+mod ccf_lru;
+mod cflru;
 mod clc;
 mod clock;
 mod evictions;
 mod fab;
+mod gate;
+mod gcar;
+mod layers;
 mod lb_clock;
 mod lru;
+mod lru_wsr;
 mod max_tree;
+mod multi_eviction;
 mod padding;
 mod page_bits;
+mod page_lists;
 mod params;
+mod parking;
 mod pud_lru;
+mod recently_evicted;
 mod registry;
+mod searched;
+mod share;
 mod size_set;
 
 use destage_plan::PageNo;
 
 pub use bplru::Bplru;
 pub use bypass::Bypass;
+pub use cave::Cave;
+pub use cawr::Cawr;
+pub use ccf_lru::CcfLru;
+pub use cflru::Cflru;
 pub use clc::Clc;
 pub use clock::Clock;
 pub use evictions::{Evictions, Group, Kind, Wait};
 pub use fab::Fab;
+pub use gcar::{GcCounters, Gcar};
+pub use layers::{Composed, LayerInfo, Over};
 pub use lb_clock::LbClock;
 pub use lru::Lru;
+pub use lru_wsr::LruWsr;
 pub use params::{ParamSpec, Params, PolicyError, PolicySpec};
 pub use pud_lru::PudLru;
-pub use registry::{EvictionUnit, PolicyInfo, Registered, Visitor, build, info, policies};
+pub use recently_evicted::RecentlyEvicted;
+pub use registry::{Built, EvictionUnit, PolicyInfo, Registered, Visitor, build, info, layers, policies};
+
+/// No block: what an eviction is for when no page comes in.
+const NO_BLOCK: u32 = u32::MAX;
 
 /// The size of a buffer and of the blocks it may group pages by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +71,9 @@ pub struct BufferConfig {
     pub capacity_pages: u32,
     /// Pages in a logical block; page `p` belongs to block `p / pages_per_block`.
     pub pages_per_block: u32,
+    /// Elements or channels of the device below, at least 1: those that a policy may write to, and whose collections a
+    /// veto may tell apart.
+    pub units: u32,
 }
 
 /// One page access.
@@ -81,10 +111,24 @@ pub enum Outcome {
 /// What the buffer is told beside accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Garbage collection on this element or channel has ended.
+    /// Garbage collection on this element or channel has ended. Only a layer that avoids collections does anything; it
+    /// tells the buffer inside what follows.
     GcEnd {
         /// Element or channel number, as [`DeviceView::unit_of`] counts them.
         unit: u32,
+    },
+    /// What a [`Veto`] passed over for this element or channel is to be considered again.
+    Resume {
+        /// Element or channel number.
+        unit: u32,
+    },
+    /// Write back the unit (page or block) that holds this page, if it holds a dirty page; nothing happens if the page is not held.
+    Destage {
+        /// The page.
+        page: PageNo,
+        /// Keep the pages, now clean ([`Kind::Clean`]), where the policy keeps clean pages; or else they leave as in an
+        /// eviction.
+        keep: bool,
     },
     /// The device has nothing to do.
     Idle,
@@ -104,10 +148,36 @@ pub trait DeviceView {
     fn units(&self) -> u32;
     /// The unit that holds `page`, or would receive it.
     fn unit_of(&self, page: PageNo) -> u32;
+    /// The unit to which `page` would be programmed: a function of its address, or `None` where each page can go to any
+    /// unit.
+    fn destination(&self, page: PageNo) -> Option<u32>;
     /// Whether the unit is collecting garbage now.
     fn collecting(&self, unit: u32) -> bool;
     /// The unit's free blocks.
     fn free_blocks(&self, unit: u32) -> u32;
+    /// Free blocks at or below which a unit collects.
+    fn low_watermark(&self) -> u32;
+}
+
+impl<T: DeviceView + ?Sized> DeviceView for &T {
+    fn units(&self) -> u32 {
+        (**self).units()
+    }
+    fn unit_of(&self, page: PageNo) -> u32 {
+        (**self).unit_of(page)
+    }
+    fn destination(&self, page: PageNo) -> Option<u32> {
+        (**self).destination(page)
+    }
+    fn collecting(&self, unit: u32) -> bool {
+        (**self).collecting(unit)
+    }
+    fn free_blocks(&self, unit: u32) -> u32 {
+        (**self).free_blocks(unit)
+    }
+    fn low_watermark(&self) -> u32 {
+        (**self).low_watermark()
+    }
 }
 
 /// No device below the buffer, or none that it may see.
@@ -121,10 +191,16 @@ impl DeviceView for NoDevice {
     fn unit_of(&self, _page: PageNo) -> u32 {
         0
     }
+    fn destination(&self, _page: PageNo) -> Option<u32> {
+        None
+    }
     fn collecting(&self, _unit: u32) -> bool {
         false
     }
     fn free_blocks(&self, _unit: u32) -> u32 {
+        0
+    }
+    fn low_watermark(&self) -> u32 {
         0
     }
 }
@@ -133,13 +209,20 @@ impl DeviceView for NoDevice {
 #[derive(Clone, Copy, Debug)]
 pub enum Candidate<'a> {
     /// One page.
-    Page(PageNo),
+    Page {
+        /// The page.
+        page: PageNo,
+        /// It would be programmed.
+        dirty: bool,
+    },
     /// All buffered pages of a block.
     Block {
         /// The block's first page.
         first: PageNo,
         /// Bit `i` of word `i / 64` says whether page `first + i` is buffered.
         cached: &'a [u64],
+        /// The same of dirty pages.
+        dirty: &'a [u64],
         /// The missing pages will be read and written too.
         padded: bool,
     },
@@ -158,8 +241,12 @@ pub enum Exhausted {
 pub trait Veto {
     /// `false` where the veto can never object, so that its code vanishes.
     const ACTIVE: bool;
-    /// Whether the policy must pass this candidate over and look on.
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> bool;
+    /// The element or channel for whose sake the policy must pass this candidate over and look on; `None` if it may
+    /// leave. The objection holds until [`Notice::Resume`] for that unit, or until the candidate is accessed, loses a page
+    /// to a trim, or is cleaned: till then the policy need not ask about it again.
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32>;
+    /// Whether nothing shall be programmed through this channel now, for policies that choose the channel.
+    fn avoids(&mut self, channel: u32) -> bool;
     /// Asked once all candidates were passed over.
     fn exhausted(&mut self) -> Exhausted;
 }
@@ -171,7 +258,11 @@ pub struct NoVeto;
 impl Veto for NoVeto {
     const ACTIVE: bool = false;
     #[inline]
-    fn passes_over(&mut self, _candidate: Candidate<'_>) -> bool {
+    fn passes_over(&mut self, _candidate: Candidate<'_>) -> Option<u32> {
+        None
+    }
+    #[inline]
+    fn avoids(&mut self, _channel: u32) -> bool {
         false
     }
     #[inline]
@@ -185,6 +276,9 @@ impl Veto for NoVeto {
 /// The order of work is that of specs §0.2: look up; on a miss that is admitted evict while nothing is free; insert;
 /// apply the policy's own rules. `evict` comes before the insertion and may therefore choose the block that the page
 /// belongs to.
+///
+/// A buffer is used with a veto from its first access on, or never: a policy need not keep for [`NoVeto`] what it needs to
+/// take back in order what a veto passed over.
 pub trait Buffer {
     /// Makes room for the pages `0..pages`. The caller grows the page space before it names a page beyond it, in an access
     /// or in a notice.
@@ -199,8 +293,15 @@ pub trait Buffer {
         out: &mut Evictions,
     ) -> Outcome;
 
+    /// Gives up one victim, as for a page that is about to come in. Returns whether anything left; nothing does if the buffer
+    /// is empty, or if every candidate is vetoed and the access shall bypass.
+    fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool;
+
     /// Tells the buffer what happened beside accesses.
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, veto: &mut V, out: &mut Evictions);
+
+    /// Whether the access would let its page in, for which there has to be room: a miss that the policy admits.
+    fn admits(&self, access: Access) -> bool;
 
     /// Pages held; never more than the capacity.
     fn len(&self) -> u32;
@@ -213,4 +314,14 @@ pub trait Buffer {
     /// Memory accesses that the algorithm as published would have made (specs §5.6): one per list node, ring node or
     /// bit touched, counting lookups, moves, bit changes, hand steps and inspected candidates.
     fn memory_accesses(&self) -> u64;
+
+    /// Whether it wants to be told of each [`Notice::GcEnd`].
+    fn watches_collection(&self) -> bool {
+        false
+    }
+
+    /// What it did to avoid collections, if it avoids any.
+    fn gc_counters(&self) -> Option<GcCounters> {
+        None
+    }
 }

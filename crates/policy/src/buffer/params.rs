@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::PolicyInfo;
-
 /// A parameter that a policy declares.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamSpec {
@@ -20,7 +18,8 @@ pub struct ParamSpec {
     pub help: &'static str,
 }
 
-/// A policy and its parameters: `name` or `name:key=value:key=value`.
+/// A policy and its parameters: `name` or `name:key=value:key=value`, where the name may have layers before it:
+/// `gcar+lru`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySpec {
     /// The policy's name.
@@ -74,8 +73,8 @@ pub enum PolicyError {
     /// The policy has no such parameter.
     #[error("policy '{policy}' has no parameter '{key}'; {known}")]
     UnknownParam {
-        /// The policy.
-        policy: &'static str,
+        /// The policy, with its layers.
+        policy: String,
         /// The key given.
         key: String,
         /// The keys there are.
@@ -101,15 +100,44 @@ pub enum PolicyError {
         /// The values allowed.
         allowed: String,
     },
+    /// No layer of this name.
+    #[error("policy '{spec}': there is no layer '{name}'; the layers are: {known}")]
+    UnknownLayer {
+        /// The whole name.
+        spec: String,
+        /// The layer given.
+        name: String,
+        /// The layers there are.
+        known: String,
+    },
+    /// Layers and policies that make no sense together.
+    #[error("policy '{spec}': {reason}")]
+    Composition {
+        /// The whole name.
+        spec: String,
+        /// Why not, and what would be right.
+        reason: String,
+    },
     /// The buffer cannot hold a page.
     #[error("a buffer needs room for at least one page")]
     NoCapacity,
+    /// There is no element or channel.
+    #[error("a device has at least one element or channel")]
+    NoUnit,
+    /// More channels than a policy that chooses them can tell apart.
+    #[error("a policy that chooses channels tells {most} of them apart and the device has {channels}")]
+    TooManyChannels {
+        /// Channels of the device.
+        channels: u32,
+        /// The most that there may be.
+        most: u32,
+    },
     /// A logical block has no page.
     #[error("a logical block has at least one page")]
     EmptyBlock,
 }
 
-/// The parameters of one policy: what was given, and defaults for the rest.
+/// The parameters of a policy or a layer: what was given, and defaults for the rest.
 #[derive(Clone, Debug)]
 pub struct Params {
     policy: &'static str,
@@ -117,24 +145,35 @@ pub struct Params {
 }
 
 impl Params {
-    /// Checks the keys given against those declared and fills in the defaults.
-    pub fn resolve(info: &'static PolicyInfo, spec: &PolicySpec) -> Result<Self, PolicyError> {
+    /// Checks the keys given against those that the parts of a composition declare, and fills in the defaults; returns
+    /// the parameters of each part. `parts` has the outermost layer first.
+    pub(super) fn resolve(
+        parts: &[(&'static str, &'static [ParamSpec])],
+        spec: &PolicySpec,
+    ) -> Result<Vec<Self>, PolicyError> {
+        let (base, _) = parts[parts.len() - 1];
         for (i, (key, _)) in spec.given.iter().enumerate() {
-            if !info.params.iter().any(|p| p.name == key) {
-                let names: Vec<_> = info.params.iter().map(|p| p.name).collect();
-                let known =
-                    if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
-                return Err(PolicyError::UnknownParam { policy: info.name, key: key.clone(), known });
+            let mut names = parts.iter().flat_map(|(_, params)| params.iter().map(|p| p.name));
+            if !names.clone().any(|name| name == key) {
+                let known = if names.clone().next().is_none() {
+                    "it has none".to_owned()
+                } else {
+                    format!("it has {}", names.by_ref().collect::<Vec<_>>().join(", "))
+                };
+                return Err(PolicyError::UnknownParam { policy: spec.name.clone(), key: key.clone(), known });
             }
             if spec.given[..i].iter().any(|(other, _)| other == key) {
-                return Err(PolicyError::Twice { policy: info.name, key: key.clone() });
+                return Err(PolicyError::Twice { policy: base, key: key.clone() });
             }
         }
         let value_of = |param: &ParamSpec| {
             let given = spec.given.iter().find(|(key, _)| key == param.name);
             given.map_or_else(|| param.default.to_owned(), |(_, value)| value.clone())
         };
-        Ok(Self { policy: info.name, values: info.params.iter().map(|p| (p, value_of(p))).collect() })
+        let resolved = parts
+            .iter()
+            .map(|&(policy, params)| Self { policy, values: params.iter().map(|p| (p, value_of(p))).collect() });
+        Ok(resolved.collect())
     }
 
     /// Every parameter with the value in force, in declaration order.

@@ -17,6 +17,8 @@
 //! served and changes nothing, other reads go to flash. A trim is no update. A flush gives the blocks up as evictions
 //! one after the other would, T being that of the blocks left.
 //!
+//! Under a veto the search goes through the blocks anew each time.
+//!
 //! Memory accesses: the lookup and the block that is written, one each; for a victim every buffered block, whose PUD
 //! must be known.
 //!
@@ -36,8 +38,8 @@ use super::max_tree::MaxTree;
 use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
-    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
+    Outcome, ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -280,6 +282,7 @@ impl Registered for PudLru {
         title: "the largest of the blocks with a long predicted update distance",
         paper: "PUD-LRU, MASCOTS 2010",
         unit: EvictionUnit::Block,
+        chooses_channels: false,
         params: &[THRESHOLD, ParamSpec { default: "never", ..Padding::PARAM }, PROTECT_CURRENT],
     };
 
@@ -433,7 +436,7 @@ impl PudLru {
                 base = base.or(Some(block));
                 let first = PageNo(block * self.pages_per_block);
                 let (cached, padded) = (self.cached.of(block), self.is_padded(block));
-                if !veto.passes_over(Candidate::Block { first, cached, padded }) {
+                if veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded }).is_none() {
                     victim = Some(block);
                     break;
                 }
@@ -459,7 +462,7 @@ impl PudLru {
         self.padding.applies(self.blocks[block as usize].count)
     }
 
-    fn evict(&mut self, block: u32, out: &mut Evictions) {
+    fn give_up(&mut self, block: u32, out: &mut Evictions) {
         self.padding.write_out(self.blocks[block as usize].count, &self.cached, block, out);
         self.forget(block);
     }
@@ -537,7 +540,7 @@ impl Buffer for PudLru {
         }
         if self.len == self.capacity {
             match self.victim(block, veto) {
-                Some(victim) => self.evict(victim, out),
+                Some(victim) => self.give_up(victim, out),
                 None => return Outcome::Bypassed,
             }
         }
@@ -547,14 +550,29 @@ impl Buffer for PudLru {
         Outcome::Inserted
     }
 
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        if self.len == 0 {
+            return false;
+        }
+        let Some(victim) = self.victim(NO_BLOCK, veto) else { return false };
+        self.give_up(victim, out);
+        true
+    }
+
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            Notice::Destage { page, .. } => {
+                let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
+                if self.cached.get(block, offset) {
+                    self.give_up(block, out);
+                }
+            }
             Notice::Flush => {
                 while self.buffered > 0 {
                     let (threshold, oldest) = (self.threshold(), self.new.prev(NEW));
                     let Some(choice) = self.first(threshold, oldest) else { break };
-                    self.evict(choice.block, out);
+                    self.give_up(choice.block, out);
                 }
             }
             Notice::Trim { page } => {
@@ -577,6 +595,10 @@ impl Buffer for PudLru {
         }
     }
 
+    fn admits(&self, access: Access) -> bool {
+        access.write && !self.cached.get(access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block)
+    }
+
     fn len(&self) -> u32 {
         self.len
     }
@@ -588,15 +610,15 @@ impl Buffer for PudLru {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NoDevice, NoVeto, PolicySpec, info};
+    use super::super::{NoDevice, NoVeto, PolicySpec};
     use super::*;
 
     fn policy(threshold: &str) -> PudLru {
         let given = vec![(THRESHOLD.name.to_owned(), threshold.to_owned())];
         let spec = PolicySpec { name: PudLru::INFO.name.into(), given };
-        let params = Params::resolve(info(&spec.name).expect("registered"), &spec).expect("its parameter");
-        let config = BufferConfig { capacity_pages: 40, pages_per_block: 4 };
-        let mut policy = PudLru::with_params(config, &params).expect("a number");
+        let params = Params::resolve(&[(PudLru::INFO.name, PudLru::INFO.params)], &spec).expect("its parameter");
+        let config = BufferConfig { capacity_pages: 40, pages_per_block: 4, units: 1 };
+        let mut policy = PudLru::with_params(config, &params[0]).expect("a number");
         policy.grow(400);
         policy
     }

@@ -1,8 +1,9 @@
-//! The one place where the policies are listed.
+//! The one place where the policies and the layers around them are listed.
 
+use super::layers::{Composed, LAYERS, LayerInfo, Over};
 use super::{
-    Bplru, Buffer, BufferConfig, Bypass, Clc, Clock, Fab, LbClock, Lru, ParamSpec, Params, PolicyError, PolicySpec,
-    PudLru,
+    Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, LbClock, Lru, LruWsr, ParamSpec,
+    Params, PolicyError, PolicySpec, PudLru, RecentlyEvicted,
 };
 
 /// What a policy evicts at once.
@@ -35,6 +36,8 @@ pub struct PolicyInfo {
     pub paper: &'static str,
     /// What it evicts at once.
     pub unit: EvictionUnit,
+    /// It says through which channel each page is programmed.
+    pub chooses_channels: bool,
     /// Its parameters.
     pub params: &'static [ParamSpec],
 }
@@ -48,12 +51,25 @@ pub trait Registered: Buffer + Sized + Send + 'static {
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError>;
 }
 
+/// What [`build`] made, beside the buffer.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// What it evicts at once.
+    pub unit: EvictionUnit,
+    /// It says through which channel each page is programmed: the device must have write points per channel.
+    pub chooses_channels: bool,
+    /// It avoids elements that collect garbage: there must be some.
+    pub avoids_collection: bool,
+    /// The parameters in force, of the outermost layer first.
+    pub params: Vec<(&'static str, String)>,
+}
+
 /// Takes the policy that [`build`] made, with its type.
 pub trait Visitor {
     /// What becomes of it.
     type Out;
     /// Takes the policy.
-    fn visit<B: Registered>(self, buffer: B, params: Params) -> Self::Out;
+    fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) -> Self::Out;
 }
 
 macro_rules! register {
@@ -64,7 +80,7 @@ macro_rules! register {
             ALL
         }
 
-        /// Builds the policy that `spec` names and hands it to `visitor`.
+        /// Builds the policy that `spec` names, with its layers, and hands it to `visitor`.
         pub fn build<V: Visitor>(spec: &PolicySpec, config: BufferConfig, visitor: V) -> Result<V::Out, PolicyError> {
             if config.capacity_pages == 0 {
                 return Err(PolicyError::NoCapacity);
@@ -72,22 +88,112 @@ macro_rules! register {
             if config.pages_per_block == 0 {
                 return Err(PolicyError::EmptyBlock);
             }
-            let info = info(&spec.name)?;
-            let params = Params::resolve(info, spec)?;
-            $(if info.name == <$policy>::INFO.name {
-                return Ok(visitor.visit(<$policy>::with_params(config, &params)?, params));
+            if config.units == 0 {
+                return Err(PolicyError::NoUnit);
+            }
+            let (layers, base) = parts(spec)?;
+            let mut declared: Vec<_> = layers.iter().map(|layer| (layer.name, layer.params)).collect();
+            declared.push((base.name, base.params));
+            let params = Params::resolve(&declared, &settled(spec, &layers, base)?)?;
+            let built = Built {
+                unit: layers.iter().fold(base.unit, |unit, layer| layer.unit.unwrap_or(unit)),
+                chooses_channels: base.chooses_channels || layers.iter().any(|layer| layer.chooses_channels),
+                avoids_collection: layers.iter().any(|layer| layer.avoids_collection),
+                params: params.iter().flat_map(Params::iter).map(|(name, value)| (name, value.to_owned())).collect(),
+            };
+            let (own, around) = params.split_last().expect("a base");
+            $(if base.name == <$policy>::INFO.name {
+                let buffer = <$policy>::with_params(config, own)?;
+                if layers.is_empty() {
+                    return Ok(visitor.visit(buffer, built));
+                }
+                return Ok(visitor.visit(Composed::new(&layers, around, config, <$policy>::INFO.unit, buffer)?, built));
             })+
-            unreachable!("{} is listed and not built", info.name)
+            unreachable!("{} is listed and not built", base.name)
         }
     };
 }
 
-register!(Bypass, Lru, Clock, Fab, Bplru, Clc, PudLru, LbClock);
+register!(Bypass, Lru, Clock, Cflru, LruWsr, CcfLru, RecentlyEvicted, Fab, Bplru, Clc, PudLru, LbClock, Cave, Cawr);
 
-/// The policy of this name.
+/// Every layer that can be put around a policy.
+pub fn layers() -> &'static [LayerInfo] {
+    LAYERS
+}
+
+/// The policy of this name, without layers.
 pub fn info(name: &str) -> Result<&'static PolicyInfo, PolicyError> {
     policies().iter().find(|p| p.name == name).ok_or_else(|| {
         let known = policies().iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
         PolicyError::Unknown { name: name.into(), known }
     })
+}
+
+/// The layers that `spec` names, the outermost first, and the policy inside, if they make sense together.
+fn parts(spec: &PolicySpec) -> Result<(Vec<&'static LayerInfo>, &'static PolicyInfo), PolicyError> {
+    let mut names: Vec<_> = spec.name.split('+').map(str::trim).collect();
+    let base = info(names.pop().unwrap_or_default())?;
+    let mut layers: Vec<&'static LayerInfo> = Vec::new();
+    for name in names {
+        let layer = LAYERS.iter().find(|layer| layer.name == name).ok_or_else(|| {
+            let known = LAYERS.iter().map(|layer| layer.name).collect::<Vec<_>>().join(", ");
+            PolicyError::UnknownLayer { spec: spec.name.clone(), name: name.into(), known }
+        })?;
+        layers.push(layer);
+    }
+    let refuse = |reason: String| Err(PolicyError::Composition { spec: spec.name.clone(), reason });
+    for (i, layer) in layers.iter().enumerate() {
+        if layers[..i].iter().any(|other| other.name == layer.name) {
+            return refuse(format!("{} can be given once only", layer.name));
+        }
+        if let Some(outer) = layers[..i].iter().find(|outer| outer.depth >= layer.depth) {
+            return refuse(if outer.depth == layer.depth {
+                format!("{} and {} both decide how many pages leave at once; choose one", outer.name, layer.name)
+            } else {
+                format!("{0} goes outside: {0}+{1}", layer.name, outer.name)
+            });
+        }
+        if base.name == "none" {
+            return refuse(format!("{}: a policy that holds nothing evicts nothing", layer.name));
+        }
+        match (layer.over, base.unit) {
+            (Over::Pages, EvictionUnit::Block) => {
+                return refuse(format!("{} is for page-level policies and {} evicts blocks", layer.name, base.name));
+            }
+            (Over::Blocks, EvictionUnit::Page) => {
+                return refuse(format!("{} is for block-level policies and {} evicts pages", layer.name, base.name));
+            }
+            _ => {}
+        }
+        if layer.chooses_channels && base.chooses_channels {
+            return refuse(format!("{} and {} both choose channels; give one of them", layer.name, base.name));
+        }
+    }
+    Ok((layers, base))
+}
+
+/// `spec` with the parameters of `base` that the layers settle.
+fn settled(spec: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Result<PolicySpec, PolicyError> {
+    let mut settled = spec.clone();
+    for layer in layers {
+        for &(key, value) in layer.settles.iter().filter(|(key, _)| base.params.iter().any(|p| p.name == *key)) {
+            match spec.given.iter().find(|(given, _)| given == key) {
+                None => settled.given.push((key.into(), value.into())),
+                Some((_, given)) if given == value => {}
+                Some((_, given)) => {
+                    let reason = format!("below {} there is only {key}={value}, not {given}", layer.name);
+                    return Err(PolicyError::Composition { spec: spec.name.clone(), reason });
+                }
+            }
+        }
+    }
+    Ok(settled)
+}
+
+impl LayerInfo {
+    /// Whether the layer can be put around a policy directly.
+    pub fn goes_over(&self, policy: &PolicyInfo) -> bool {
+        let name = format!("{}+{}", self.name, policy.name);
+        parts(&PolicySpec { name, given: Vec::new() }).is_ok()
+    }
 }

@@ -54,6 +54,13 @@ impl Content {
         }
     }
 
+    /// Takes in what left on demand.
+    pub(crate) fn evicted(&mut self, left: &[Left]) {
+        for group in left {
+            self.leave(group, false);
+        }
+    }
+
     /// Takes in what a notice did.
     pub(crate) fn notify(&mut self, notice: Notice, left: &[Left]) {
         let trim = matches!(notice, Notice::Trim { .. });
@@ -63,16 +70,20 @@ impl Content {
         match notice {
             Notice::Flush => assert!(self.pages.values().all(|dirty| !dirty), "a flush leaves a dirty page"),
             Notice::Trim { page } => assert!(!self.pages.contains_key(&page.0), "a trimmed page stays"),
-            Notice::GcEnd { .. } | Notice::Idle => assert_eq!(left, []),
+            Notice::Destage { page, .. } => {
+                assert_ne!(self.pages.get(&page.0), Some(&true), "dirty after it was destaged");
+            }
+            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => assert_eq!(left, []),
         }
     }
 
     fn leave(&mut self, group: &Left, trim: bool) {
         assert!(!group.pages.is_empty());
-        assert!(group.pages.is_sorted_by(|a, b| a < b), "{group:?} is not ascending");
+        let one_unit = group.channels.is_none();
+        assert!(!one_unit || group.pages.is_sorted_by(|a, b| a < b), "{group:?} is not ascending");
         for page in &group.pages {
             if group.kind == Kind::Pad {
-                assert!(!group.ends_unit, "padding without the pages it pads");
+                assert_eq!(group.units, 0, "padding without the pages it pads");
                 assert!(!self.pages.contains_key(page), "page {page} is buffered and padded");
                 continue;
             }

@@ -5,8 +5,8 @@
 
 use destage_plan::PageNo;
 use destage_policy::buffer::{
-    Access, BufferConfig, Candidate, Evictions, Exhausted, NoDevice, NoVeto, Notice, Outcome, Params, PolicySpec,
-    Registered, Veto, Visitor, Wait, build,
+    Access, Buffer, BufferConfig, Built, Candidate, Evictions, Exhausted, NoDevice, NoVeto, Notice, Outcome,
+    PolicySpec, Veto, Visitor, Wait, build,
 };
 
 use crate::models::{Left, Objections};
@@ -16,6 +16,8 @@ pub(crate) trait Driven {
     fn grow(&mut self, pages: u32);
     fn access(&mut self, access: Access, out: &mut Vec<Left>) -> Outcome;
     fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> Outcome;
+    fn evict(&mut self, out: &mut Vec<Left>) -> bool;
+    fn evict_with(&mut self, veto: &mut Objector, out: &mut Vec<Left>) -> bool;
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>);
     fn len(&self) -> u32;
     fn is_empty(&self) -> bool;
@@ -27,23 +29,22 @@ struct Wrapped<B> {
     evictions: Evictions,
 }
 
-impl<B: Registered> Wrapped<B> {
+impl<B: Buffer> Wrapped<B> {
     /// Moves what was decided to `out`; every field that the models do not carry has its only value here.
     fn tell(&mut self, out: &mut Vec<Left>) {
         for (group, pages) in self.evictions.groups() {
             assert_eq!(group.wait, Wait::All);
-            assert_eq!(group.channel, None);
-            assert!(!group.background);
             assert!(!group.is_empty());
             assert_eq!(group.len() as usize, pages.len());
             let pages = pages.iter().map(|p| p.0).collect();
-            out.push(Left { kind: group.kind, pages, ends_unit: group.ends_unit });
+            let channels = self.evictions.channels(group).map(<[u16]>::to_vec);
+            out.push(Left { kind: group.kind, pages, units: group.units, channels, background: group.background });
         }
         self.evictions.clear();
     }
 }
 
-impl<B: Registered> Driven for Wrapped<B> {
+impl<B: Buffer> Driven for Wrapped<B> {
     fn grow(&mut self, pages: u32) {
         self.buffer.grow(pages);
     }
@@ -56,6 +57,16 @@ impl<B: Registered> Driven for Wrapped<B> {
         let outcome = self.buffer.access(access, &NoDevice, veto, &mut self.evictions);
         self.tell(out);
         outcome
+    }
+    fn evict(&mut self, out: &mut Vec<Left>) -> bool {
+        let left = self.buffer.evict(&NoDevice, &mut NoVeto, &mut self.evictions);
+        self.tell(out);
+        left
+    }
+    fn evict_with(&mut self, veto: &mut Objector, out: &mut Vec<Left>) -> bool {
+        let left = self.buffer.evict(&NoDevice, veto, &mut self.evictions);
+        self.tell(out);
+        left
     }
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
         self.buffer.notify(notice, &NoDevice, &mut NoVeto, &mut self.evictions);
@@ -76,7 +87,7 @@ struct Boxed;
 
 impl Visitor for Boxed {
     type Out = Box<dyn Driven>;
-    fn visit<B: Registered>(self, buffer: B, _: Params) -> Self::Out {
+    fn visit<B: Buffer + Send + 'static>(self, buffer: B, _: Built) -> Self::Out {
         Box::new(Wrapped { buffer, evictions: Evictions::default() })
     }
 }
@@ -99,6 +110,8 @@ pub(crate) struct Objector {
     /// How often it was told that nothing else is left.
     pub(crate) exhausted: u32,
     pub(crate) pages_per_block: u32,
+    /// Elements for whose sake it objects; see [`Self::element_of`].
+    pub(crate) elements: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +124,12 @@ pub(crate) struct Asked {
 
 impl Objector {
     pub(crate) fn new(objections: Objections, pages_per_block: u32) -> Self {
-        Self { objections, to_all: false, asked: Vec::new(), exhausted: 0, pages_per_block }
+        Self { objections, to_all: false, asked: Vec::new(), exhausted: 0, pages_per_block, elements: 1 }
+    }
+
+    /// Of so many elements the one that the unit which begins at `first` belongs to.
+    pub(crate) fn element_of(first: u32, elements: u32) -> u32 {
+        (first.wrapping_mul(2_654_435_761) >> 16) % elements
     }
 
     pub(crate) fn to_all(exhausted: Exhausted, pages_per_block: u32) -> Self {
@@ -122,10 +140,10 @@ impl Objector {
 impl Veto for Objector {
     const ACTIVE: bool = true;
 
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> bool {
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32> {
         let (first, cached, padded) = match candidate {
-            Candidate::Page(PageNo(page)) => (page, vec![page], false),
-            Candidate::Block { first: PageNo(first), cached, padded } => {
+            Candidate::Page { page: PageNo(page), .. } => (page, vec![page], false),
+            Candidate::Block { first: PageNo(first), cached, padded, .. } => {
                 assert_eq!(first % self.pages_per_block, 0, "a block begins at {first}");
                 let held = |offset: &u32| cached[*offset as usize / 64] >> (offset % 64) & 1 == 1;
                 let beyond = |offset: &u32| *offset as usize / 64 < cached.len() && held(offset);
@@ -136,7 +154,11 @@ impl Veto for Objector {
         };
         let refused = self.to_all || self.objections.to(first);
         self.asked.push(Asked { first, cached, padded, refused });
-        refused
+        refused.then(|| Self::element_of(first, self.elements))
+    }
+
+    fn avoids(&mut self, channel: u32) -> bool {
+        self.objections.channels.contains(&channel)
     }
 
     fn exhausted(&mut self) -> Exhausted {

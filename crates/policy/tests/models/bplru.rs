@@ -82,6 +82,19 @@ impl BplruModel {
         }
     }
 
+    fn make_room(&mut self, current: Option<u32>, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        let mut order: Vec<usize> = (0..self.list.len()).rev().collect();
+        if self.protect_current && order.len() > 1 {
+            order.retain(|at| Some(self.list[*at].number) != current);
+        }
+        let welcome = order.iter().find(|at| !objections.to(self.list[**at].number * self.pages_per_block));
+        let base = order.first().filter(|_| objections.exhausted == Exhausted::TakeBase);
+        self.memory_accesses += u64::from(!order.is_empty());
+        let Some(at) = welcome.or(base) else { return false };
+        self.give_up(*at, out);
+        true
+    }
+
     fn give_up(&mut self, at: usize, out: &mut Vec<Left>) {
         let block = self.list.remove(at);
         let cached: Vec<u32> = block.pages.keys().copied().collect();
@@ -112,19 +125,8 @@ impl Model for BplruModel {
         if !access.write {
             return if hit { Outcome::Hit } else { Outcome::Bypassed };
         }
-        if !hit && self.len() == self.capacity {
-            let mut order: Vec<usize> = (0..self.list.len()).rev().collect();
-            if self.protect_current && order.len() > 1 {
-                order.retain(|at| self.list[*at].number != number);
-            }
-            let welcome = order.iter().find(|at| !objections.to(self.list[**at].number * self.pages_per_block));
-            let at = match (welcome, objections.exhausted) {
-                (Some(at), _) => *at,
-                (None, Exhausted::TakeBase) => order[0],
-                (None, Exhausted::Bypass) => return Outcome::Bypassed,
-            };
-            self.memory_accesses += 1;
-            self.give_up(at, out);
+        if !hit && self.len() == self.capacity && !self.make_room(Some(number), objections, out) {
+            return Outcome::Bypassed;
         }
         let mut block = match self.list.iter().position(|b| b.number == number) {
             Some(at) => self.list.remove(at),
@@ -139,6 +141,10 @@ impl Model for BplruModel {
             self.list.insert(0, block);
         }
         if hit { Outcome::Hit } else { Outcome::Inserted }
+    }
+
+    fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        self.make_room(None, objections, out)
     }
 
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
@@ -156,7 +162,12 @@ impl Model for BplruModel {
                 }
                 self.list.retain(|b| !b.pages.is_empty());
             }
-            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Destage { page, .. } => {
+                if let Some(at) = self.list.iter().position(|b| b.holds(page.0)) {
+                    self.give_up(at, out);
+                }
+            }
+            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
         }
     }
 

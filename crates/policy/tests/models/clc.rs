@@ -64,6 +64,19 @@ impl ClcModel {
         None
     }
 
+    fn make_room(&mut self, current: Option<u32>, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        let mut order = self.order();
+        if self.protect_current && order.len() > 1 {
+            order.retain(|other| Some(*other) != current);
+        }
+        let welcome = order.iter().find(|other| !objections.to(**other * self.pages_per_block));
+        let base = order.first().filter(|_| objections.exhausted == Exhausted::TakeBase);
+        self.memory_accesses += u64::from(!order.is_empty());
+        let Some(victim) = welcome.or(base) else { return false };
+        self.give_up(*victim, out);
+        true
+    }
+
     fn give_up(&mut self, number: u32, out: &mut Vec<Left>) {
         let block = self.take(number).expect("a buffered cluster");
         let missing = block.missing(self.pages_per_block);
@@ -91,19 +104,8 @@ impl Model for ClcModel {
         if !access.write {
             return if hit { Outcome::Hit } else { Outcome::Bypassed };
         }
-        if !hit && self.len() == self.capacity {
-            let mut order = self.order();
-            if self.protect_current && order.len() > 1 {
-                order.retain(|other| *other != number);
-            }
-            let welcome = order.iter().find(|other| !objections.to(**other * self.pages_per_block));
-            let victim = match (welcome, objections.exhausted) {
-                (Some(victim), _) => *victim,
-                (None, Exhausted::TakeBase) => order[0],
-                (None, Exhausted::Bypass) => return Outcome::Bypassed,
-            };
-            self.memory_accesses += 1;
-            self.give_up(victim, out);
+        if !hit && self.len() == self.capacity && !self.make_room(Some(number), objections, out) {
+            return Outcome::Bypassed;
         }
         let mut block = self.take(number).unwrap_or_else(|| Block::new(number));
         block.pages.insert(page, true);
@@ -126,6 +128,10 @@ impl Model for ClcModel {
         if hit { Outcome::Hit } else { Outcome::Inserted }
     }
 
+    fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        self.make_room(None, objections, out)
+    }
+
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
         match notice {
             Notice::Flush => {
@@ -146,7 +152,12 @@ impl Model for ClcModel {
                 self.si.retain(|b| !b.pages.is_empty());
                 self.d[0].clear();
             }
-            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Destage { page, .. } => {
+                if self.blocks().any(|b| b.holds(page.0)) {
+                    self.give_up(page.0 / self.pages_per_block, out);
+                }
+            }
+            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
         }
     }
 

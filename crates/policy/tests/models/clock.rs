@@ -62,22 +62,32 @@ impl Model for ClockModel {
             self.ring.push(new);
             return Outcome::Inserted;
         }
-        let all_refused = self.ring.iter().flatten().all(|f| objections.to(f.page));
-        if all_refused && objections.exhausted == Exhausted::Bypass {
+        if !self.evict(objections, out) {
             return Outcome::Bypassed;
+        }
+        self.memory_accesses += 1;
+        let at = self.emptied.pop().expect("the victim's slot");
+        self.ring[at] = new;
+        Outcome::Inserted
+    }
+
+    fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        let all_refused = self.ring.iter().flatten().all(|f| objections.to(f.page));
+        if self.len() == 0 || all_refused && objections.exhausted == Exhausted::Bypass {
+            return false;
         }
         loop {
             let at = self.hand;
             self.hand = (self.hand + 1) % self.ring.len();
             self.memory_accesses += 1;
-            let frame = self.ring[at].as_mut().expect("no slot of a full buffer is empty");
+            let Some(frame) = self.ring[at].as_mut() else { continue };
             if frame.referenced {
                 frame.referenced = false;
             } else if all_refused || !objections.to(frame.page) {
                 out.push(Left::unit(if frame.dirty { Kind::Flush } else { Kind::Drop }, &[frame.page]));
-                self.memory_accesses += 1;
-                self.ring[at] = new;
-                return Outcome::Inserted;
+                self.ring[at] = None;
+                self.emptied.push(at);
+                return true;
             }
         }
     }
@@ -99,7 +109,20 @@ impl Model for ClockModel {
                     out.push(Left::unit(Kind::Drop, &[page.0]));
                 }
             }
-            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Destage { page, keep } => {
+                let is_wanted = |slot: &Option<Frame>| slot.as_ref().is_some_and(|f| f.page == page.0 && f.dirty);
+                if let Some(at) = self.ring.iter().position(is_wanted) {
+                    if keep {
+                        self.ring[at].as_mut().expect("a frame").dirty = false;
+                        out.push(Left::unit(Kind::Clean, &[page.0]));
+                    } else {
+                        self.ring[at] = None;
+                        self.emptied.push(at);
+                        out.push(Left::unit(Kind::Flush, &[page.0]));
+                    }
+                }
+            }
+            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
         }
     }
 

@@ -37,6 +37,19 @@ impl FabModel {
         order
     }
 
+    fn make_room(&mut self, current: Option<u32>, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        let mut order = self.by_size();
+        if self.protect_current && order.len() > 1 {
+            order.retain(|at| Some(self.list[*at].number) != current);
+        }
+        let welcome = order.iter().find(|at| !objections.to(self.list[**at].number * self.pages_per_block));
+        let base = order.first().filter(|_| objections.exhausted == Exhausted::TakeBase);
+        self.memory_accesses += self.list.len() as u64;
+        let Some(at) = welcome.or(base) else { return false };
+        self.give_up(*at, out);
+        true
+    }
+
     fn give_up(&mut self, at: usize, out: &mut Vec<Left>) {
         let block = self.list.remove(at);
         let (dirty, clean) = (block.pages_that_are(true), block.pages_that_are(false));
@@ -61,19 +74,8 @@ impl Model for FabModel {
         if !hit && !access.write && !self.cache_reads {
             return Outcome::Bypassed;
         }
-        if !hit && self.len() == self.capacity {
-            let mut order = self.by_size();
-            if self.protect_current && order.len() > 1 {
-                order.retain(|at| self.list[*at].number != number);
-            }
-            let welcome = order.iter().find(|at| !objections.to(self.list[**at].number * self.pages_per_block));
-            let at = match (welcome, objections.exhausted) {
-                (Some(at), _) => *at,
-                (None, Exhausted::TakeBase) => order[0],
-                (None, Exhausted::Bypass) => return Outcome::Bypassed,
-            };
-            self.memory_accesses += self.list.len() as u64;
-            self.give_up(at, out);
+        if !hit && self.len() == self.capacity && !self.make_room(Some(number), objections, out) {
+            return Outcome::Bypassed;
         }
         let mut block = match self.list.iter().position(|b| b.number == number) {
             Some(at) => self.list.remove(at),
@@ -83,6 +85,10 @@ impl Model for FabModel {
         *block.pages.entry(page).or_insert(false) |= access.write;
         self.list.insert(0, block);
         if hit { Outcome::Hit } else { Outcome::Inserted }
+    }
+
+    fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        self.make_room(None, objections, out)
     }
 
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
@@ -103,7 +109,17 @@ impl Model for FabModel {
                 }
                 self.list.retain(|b| !b.pages.is_empty());
             }
-            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Destage { page, keep } => {
+                let Some(at) = self.list.iter().position(|b| b.holds(page.0)) else { return };
+                let dirty = self.list[at].pages_that_are(true);
+                if keep && !dirty.is_empty() {
+                    self.list[at].pages.values_mut().for_each(|dirty| *dirty = false);
+                    out.push(Left::unit(Kind::Clean, &dirty));
+                } else if !dirty.is_empty() {
+                    self.give_up(at, out);
+                }
+            }
+            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
         }
     }
 

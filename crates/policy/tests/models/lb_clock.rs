@@ -53,7 +53,12 @@ impl LbClockModel {
 
     /// Evicts one block for a page of block `current`. Returns the evicted block and its clockwise successor; `None`
     /// if all blocks are refused and the access shall bypass.
-    fn evict(&mut self, current: u32, objections: &Objections, out: &mut Vec<Left>) -> Option<(u32, Option<u32>)> {
+    fn make_room(
+        &mut self,
+        current: Option<u32>,
+        objections: &Objections,
+        out: &mut Vec<Left>,
+    ) -> Option<(u32, Option<u32>)> {
         let mut reset = Vec::new();
         while self.ring[0].recent {
             self.ring[0].recent = false;
@@ -71,7 +76,8 @@ impl LbClockModel {
         let reset_now = places(&|b| !b.recent && !is_candidate(b));
         let still_set = places(&|b| b.recent);
 
-        let may_go = |at: &usize| !(self.protect_current && self.ring.len() > 1 && self.ring[*at].number == current);
+        let may_go =
+            |at: &usize| !(self.protect_current && self.ring.len() > 1 && Some(self.ring[*at].number) == current);
         let is_welcome = |at: &&usize| !objections.to(self.ring[**at].number * self.pages_per_block);
         let (mut victim, mut base) = (None, None);
         for mut choices in [candidates, reset_now, still_set] {
@@ -128,7 +134,9 @@ impl Model for LbClockModel {
         let initial_hand = self.ring.first().map(|b| b.number);
         let mut anchor = initial_hand;
         if !hit && self.len() == self.capacity {
-            let Some((victim, successor)) = self.evict(number, objections, out) else { return Outcome::Bypassed };
+            let Some((victim, successor)) = self.make_room(Some(number), objections, out) else {
+                return Outcome::Bypassed;
+            };
             if anchor == Some(victim) {
                 anchor = successor;
             }
@@ -163,6 +171,10 @@ impl Model for LbClockModel {
         if hit { Outcome::Hit } else { Outcome::Inserted }
     }
 
+    fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        !self.ring.is_empty() && self.make_room(None, objections, out).is_some()
+    }
+
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
         match notice {
             Notice::Flush => {
@@ -177,7 +189,12 @@ impl Model for LbClockModel {
                 }
                 self.ring.retain(|b| !b.pages.is_empty());
             }
-            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Destage { page, .. } => {
+                if let Some(at) = self.ring.iter().position(|b| b.holds(page.0)) {
+                    self.give_up(at, out);
+                }
+            }
+            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
         }
     }
 

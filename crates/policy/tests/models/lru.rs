@@ -42,20 +42,25 @@ impl Model for LruModel {
         if !access.write && !self.cache_reads {
             return Outcome::Bypassed;
         }
-        if self.list.len() == self.capacity {
-            let welcome = self.list.iter().rposition(|p| !objections.to(p.page));
-            let at = match (welcome, objections.exhausted) {
-                (Some(at), _) => at,
-                (None, Exhausted::TakeBase) => self.list.len() - 1,
-                (None, Exhausted::Bypass) => return Outcome::Bypassed,
-            };
-            let victim = self.list.remove(at);
-            self.memory_accesses += 1;
-            out.push(Left::unit(if victim.dirty { Kind::Flush } else { Kind::Drop }, &[victim.page]));
+        if self.list.len() == self.capacity && !self.evict(objections, out) {
+            return Outcome::Bypassed;
         }
         self.memory_accesses += 1;
         self.list.insert(0, Page { page, dirty: access.write });
         Outcome::Inserted
+    }
+
+    fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        let welcome = self.list.iter().rposition(|p| !objections.to(p.page));
+        let at = match (welcome, objections.exhausted) {
+            (Some(at), _) => at,
+            (None, Exhausted::TakeBase) if !self.list.is_empty() => self.list.len() - 1,
+            (None, _) => return false,
+        };
+        let victim = self.list.remove(at);
+        self.memory_accesses += 1;
+        out.push(Left::unit(if victim.dirty { Kind::Flush } else { Kind::Drop }, &[victim.page]));
+        true
     }
 
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
@@ -72,7 +77,18 @@ impl Model for LruModel {
                     out.push(Left::unit(Kind::Drop, &[page.0]));
                 }
             }
-            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Destage { page, keep } => {
+                if let Some(at) = self.list.iter().position(|p| p.page == page.0 && p.dirty) {
+                    if keep {
+                        self.list[at].dirty = false;
+                        out.push(Left::unit(Kind::Clean, &[page.0]));
+                    } else {
+                        self.list.remove(at);
+                        out.push(Left::unit(Kind::Flush, &[page.0]));
+                    }
+                }
+            }
+            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
         }
     }
 

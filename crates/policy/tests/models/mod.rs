@@ -5,45 +5,69 @@
 
 mod block;
 mod bplru;
+mod cave;
+mod cawr;
+mod ccf_lru;
+mod cflru;
 mod clc;
 mod clock;
 mod fab;
+mod layers;
 mod lb_clock;
 mod lru;
+mod lru_wsr;
 mod none;
 mod pud_lru;
+mod recently_evicted;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
 
 pub(crate) use block::Block;
 pub(crate) use bplru::BplruModel;
+pub(crate) use cave::CaveModel;
+pub(crate) use cawr::CawrModel;
+pub(crate) use ccf_lru::CcfLruModel;
+pub(crate) use cflru::CflruModel;
 pub(crate) use clc::ClcModel;
 pub(crate) use clock::ClockModel;
 pub(crate) use fab::FabModel;
 pub(crate) use lb_clock::LbClockModel;
 pub(crate) use lru::LruModel;
+pub(crate) use lru_wsr::LruWsrModel;
 pub(crate) use none::NoneModel;
 pub(crate) use pud_lru::PudLruModel;
+pub(crate) use recently_evicted::RecentlyEvictedModel;
 
 /// A group of pages that leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
     pub(crate) kind: Kind,
     pub(crate) pages: Vec<u32>,
-    pub(crate) ends_unit: bool,
+    /// Victim units that are complete with it.
+    pub(crate) units: u32,
+    /// The channel of each page, where the policy chooses.
+    pub(crate) channels: Option<Vec<u16>>,
+    pub(crate) background: bool,
 }
 
 impl Left {
     /// A unit that leaves in one group.
     pub(crate) fn unit(kind: Kind, pages: &[u32]) -> Self {
-        Self { kind, pages: pages.to_vec(), ends_unit: true }
+        Self { kind, pages: pages.to_vec(), units: 1, channels: None, background: false }
+    }
+
+    /// Pages written at the same time, each a unit, through these channels.
+    pub(crate) fn spread(kind: Kind, pages: &[(u32, u16)]) -> Self {
+        let (pages, channels): (Vec<_>, Vec<_>) = pages.iter().copied().unzip();
+        Self { kind, units: pages.len() as u32, pages, channels: Some(channels), background: false }
     }
 
     /// A group that other groups of the same unit follow.
     pub(crate) fn part(kind: Kind, pages: &[u32]) -> Self {
-        Self { kind, pages: pages.to_vec(), ends_unit: false }
+        Self { kind, pages: pages.to_vec(), units: 0, channels: None, background: false }
     }
 }
 
@@ -54,15 +78,28 @@ pub(crate) struct Objections {
     pub(crate) units: BTreeSet<u32>,
     /// What to do when nothing else is left.
     pub(crate) exhausted: Exhausted,
+    /// The units refused, in the order in which the model met them.
+    pub(crate) refused: RefCell<Vec<u32>>,
+    /// Channels through which nothing may be programmed.
+    pub(crate) channels: BTreeSet<u32>,
 }
 
 impl Objections {
     pub(crate) fn none() -> Self {
-        Self { units: BTreeSet::new(), exhausted: Exhausted::TakeBase }
+        Self {
+            units: BTreeSet::new(),
+            exhausted: Exhausted::TakeBase,
+            refused: RefCell::default(),
+            channels: BTreeSet::new(),
+        }
     }
 
     pub(crate) fn to(&self, first: u32) -> bool {
-        self.units.contains(&first)
+        let refused = self.units.contains(&first);
+        if refused {
+            self.refused.borrow_mut().push(first);
+        }
+        refused
     }
 }
 
@@ -70,6 +107,11 @@ impl Objections {
 pub(crate) trait Model {
     /// Accesses a page; what leaves is appended to `out`.
     fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome;
+    /// Gives up one victim, as for a page that comes in; returns whether anything left.
+    fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        let _ = (objections, out);
+        panic!("not modelled")
+    }
     /// Takes a notice.
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>);
     /// Pages held.
@@ -98,15 +140,24 @@ pub(crate) fn switch(spec: &str, key: &str, default: bool) -> bool {
 
 /// The model of `spec`.
 pub(crate) fn model(spec: &str, config: BufferConfig) -> Box<dyn Model> {
+    if spec.contains('+') {
+        return layers::model(spec, config);
+    }
     match spec.split(':').next() {
         Some("none") => Box::new(NoneModel),
         Some("lru") => Box::new(LruModel::new(spec, config)),
         Some("clock") => Box::new(ClockModel::new(spec, config)),
+        Some("cflru") => Box::new(CflruModel::new(spec, config)),
+        Some("lru-wsr") => Box::new(LruWsrModel::new(spec, config)),
+        Some("ccf-lru") => Box::new(CcfLruModel::new(spec, config)),
+        Some("ref") => Box::new(RecentlyEvictedModel::new(spec, config)),
         Some("fab") => Box::new(FabModel::new(spec, config)),
         Some("bplru") => Box::new(BplruModel::new(spec, config)),
         Some("clc") => Box::new(ClcModel::new(spec, config)),
         Some("pud-lru") => Box::new(PudLruModel::new(spec, config)),
         Some("lb-clock") => Box::new(LbClockModel::new(spec, config)),
+        Some("cave") => Box::new(CaveModel::new(spec, config)),
+        Some("cawr") => Box::new(CawrModel::new(spec, config)),
         other => panic!("there is no model of {other:?}"),
     }
 }

@@ -10,6 +10,9 @@ impl Model for NoneModel {
     fn access(&mut self, _: Access, _: &Objections, _: &mut Vec<Left>) -> Outcome {
         Outcome::Bypassed
     }
+    fn evict(&mut self, _: &Objections, _: &mut Vec<Left>) -> bool {
+        false
+    }
     fn notify(&mut self, _: Notice, _: &mut Vec<Left>) {}
     fn len(&self) -> u32 {
         0

@@ -101,6 +101,19 @@ impl PudLruModel {
         iug.into_iter().chain(fug).map(|(_, b)| b.block.number).collect()
     }
 
+    fn make_room(&mut self, current: Option<u32>, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        let mut order = self.order();
+        if self.protect_current && order.len() > 1 {
+            order.retain(|other| Some(*other) != current);
+        }
+        let welcome = order.iter().find(|other| !objections.to(**other * self.pages_per_block));
+        let base = order.first().filter(|_| objections.exhausted == Exhausted::TakeBase);
+        self.memory_accesses += self.blocks.len() as u64;
+        let Some(victim) = welcome.or(base) else { return false };
+        self.give_up(*victim, out);
+        true
+    }
+
     fn give_up(&mut self, number: u32, out: &mut Vec<Left>) {
         let at = self.blocks.iter().position(|b| b.block.number == number).expect("a buffered block");
         let block = self.blocks.remove(at).block;
@@ -121,19 +134,8 @@ impl Model for PudLruModel {
         if !access.write {
             return if hit { Outcome::Hit } else { Outcome::Bypassed };
         }
-        if !hit && self.len() == self.capacity {
-            let mut order = self.order();
-            if self.protect_current && order.len() > 1 {
-                order.retain(|other| *other != number);
-            }
-            let welcome = order.iter().find(|other| !objections.to(**other * self.pages_per_block));
-            let victim = match (welcome, objections.exhausted) {
-                (Some(victim), _) => *victim,
-                (None, Exhausted::TakeBase) => order[0],
-                (None, Exhausted::Bypass) => return Outcome::Bypassed,
-            };
-            self.memory_accesses += self.blocks.len() as u64;
-            self.give_up(victim, out);
+        if !hit && self.len() == self.capacity && !self.make_room(Some(number), objections, out) {
+            return Outcome::Bypassed;
         }
         if !self.blocks.iter().any(|b| b.block.number == number) {
             self.blocks.push(History { block: Block::new(number), writes: Vec::new() });
@@ -144,6 +146,10 @@ impl Model for PudLruModel {
         entry.writes.push(self.t);
         self.memory_accesses += 1;
         if hit { Outcome::Hit } else { Outcome::Inserted }
+    }
+
+    fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
+        self.make_room(None, objections, out)
     }
 
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
@@ -160,7 +166,12 @@ impl Model for PudLruModel {
                 }
                 self.blocks.retain(|b| !b.block.pages.is_empty());
             }
-            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Destage { page, .. } => {
+                if self.blocks.iter().any(|b| b.block.holds(page.0)) {
+                    self.give_up(page.0 / self.pages_per_block, out);
+                }
+            }
+            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
         }
     }
 

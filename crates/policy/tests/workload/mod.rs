@@ -18,7 +18,7 @@ impl Op {
     pub(crate) fn page(&self) -> Option<u32> {
         match self {
             Self::Access(access) => Some(access.page.0),
-            Self::Notify(Notice::Trim { page }) => Some(page.0),
+            Self::Notify(Notice::Trim { page } | Notice::Destage { page, .. }) => Some(page.0),
             Self::Notify(_) => None,
         }
     }

@@ -104,7 +104,7 @@ impl FromStr for ControllerSpec {
                 let names: Vec<_> = info.params.iter().map(|param| param.name).collect();
                 let known =
                     if names.is_empty() { "it has none".into() } else { format!("it has {}", names.join(", ")) };
-                return Err(PolicyError::UnknownParam { policy: info.name, key: key.clone(), known });
+                return Err(PolicyError::UnknownParam { policy: info.name.into(), key: key.clone(), known });
             }
             let parsed = value.parse().ok().filter(|&ways: &u32| ways > 0).ok_or_else(|| PolicyError::Value {
                 policy: info.name,

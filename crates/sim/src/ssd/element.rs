@@ -1,4 +1,5 @@
-//! An element of the SSD: its page map, its pools, and the clock that says until when it is busy.
+//! An element of the SSD: its pools, and the clock that says until when it is busy. The page map is the SSD's: with
+//! channels a page can move from one element to another.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ use super::pool::{PageStates, Pool};
 /// its response times; the last of them then stands for all that follow.
 const COLLECTIONS_AHEAD: usize = 1 << 14;
 /// A logical page without a place.
-const UNMAPPED: u32 = u32::MAX;
+pub(super) const UNMAPPED: u32 = u32::MAX;
 
 /// What an element has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,9 +67,9 @@ pub(super) struct Element {
     cost: Cost,
     pages_per_block: Divisor,
     pool_blocks: Divisor,
-    /// Logical page of the element → physical page.
-    map: Vec<u32>,
-    /// Physical page → logical page, meaningful where the page is valid.
+    /// The SSD's number of this element's first physical page.
+    base: u32,
+    /// Physical page of the element → entry of the SSD's map, meaningful where the page is valid.
     holds: Vec<u32>,
     pools: Vec<Pool>,
     /// Busy until, per parallel unit; the pools of a unit take turns.
@@ -78,6 +79,8 @@ pub(super) struct Element {
     unit_turn: Vec<u32>,
     /// Collections that have not ended, or not been asked about since: the element is in GC from start to end.
     pub(super) collections: VecDeque<(Nanos, Nanos)>,
+    /// Somebody is told of each collection's end, so that none is forgotten before that.
+    pub(super) watched: bool,
     pub(super) counters: ElementCounters,
 }
 
@@ -107,8 +110,8 @@ impl Cost {
 }
 
 impl Element {
-    /// An element whose blocks are all clean.
-    pub(super) fn empty(shape: &SsdShape) -> Self {
+    /// Element `number`, with all blocks clean.
+    pub(super) fn empty(shape: &SsdShape, number: u32) -> Self {
         let units = if shape.config.copy_back { shape.config.parallel_units } else { 1 };
         let blocks = shape.pools as usize * shape.pool_blocks as usize;
         let pool = Pool::new(shape.pool_blocks, shape.pages_per_block, shape.data_pages);
@@ -116,37 +119,34 @@ impl Element {
             cost: Cost::of(shape),
             pages_per_block: Divisor::new(shape.pages_per_block),
             pool_blocks: Divisor::new(shape.pool_blocks),
-            map: vec![UNMAPPED; shape.element_pages as usize],
+            base: number * shape.raw_pages,
             holds: vec![UNMAPPED; blocks * shape.pages_per_block as usize],
             pools: vec![pool; shape.pools as usize],
             busy_until: vec![Nanos::ZERO; units as usize],
             next_pool: 0,
             unit_turn: (0..units).collect(),
             collections: VecDeque::new(),
+            watched: false,
             counters: ElementCounters::default(),
         }
     }
 
-    /// Maps every exported page in ascending order, which leaves the reserved blocks free.
-    pub(super) fn fill(&mut self, shape: &SsdShape) {
+    /// Maps the entries that `entries` yields for the element's exported pages in ascending order, which leaves the
+    /// reserved blocks free.
+    pub(super) fn fill(&mut self, shape: &SsdShape, map: &mut [u32], mut entries: impl ExactSizeIterator<Item = u32>) {
         let per_pool = shape.element_pages.div_ceil(shape.pools);
-        let (mut lpn, end) = (0, shape.element_pages);
-        while lpn < end {
-            let pool = lpn / per_pool;
-            let left_for_pool = (per_pool - lpn % per_pool).min(end - lpn);
+        let (mut at, end) = (0, entries.len() as u32);
+        while at < end {
+            let pool = at / per_pool;
+            let left_for_pool = (per_pool - at % per_pool).min(end - at);
             let run = self.pools[pool as usize].program_run(left_for_pool);
             let first = Self::physical(shape, pool as usize, run.block, run.page);
-            for (lpn, ppn) in (lpn..).zip(first..first + run.pages) {
-                self.map[lpn as usize] = ppn;
-                self.holds[ppn as usize] = lpn;
+            for (ppn, entry) in (first..first + run.pages).zip(entries.by_ref()) {
+                map[entry as usize] = self.base + ppn;
+                self.holds[ppn as usize] = entry;
             }
-            lpn += run.pages;
+            at += run.pages;
         }
-    }
-
-    /// Overwrites a page outside of measured time; collection happens as ever.
-    pub(super) fn age(&mut self, shape: &SsdShape, lpn: u32) {
-        self.program(shape, Nanos::ZERO, lpn);
     }
 
     /// Forgets times, counters and wear, not what the flash holds: the start of a run.
@@ -184,23 +184,25 @@ impl Element {
         (pool as usize, block, page)
     }
 
-    /// Programs `lpn` at the pool's write point; returns whether that filled the block.
-    #[inline]
-    fn place(&mut self, shape: &SsdShape, pool: usize, lpn: u32) -> bool {
-        let old = self.map[lpn as usize];
-        if old != UNMAPPED {
-            let (old_pool, block, page) = self.locate(old);
-            self.pools[old_pool].invalidate(block, page);
-        }
+    /// The physical page, by the SSD's number, is outdated.
+    #[inline(always)]
+    pub(super) fn invalidate(&mut self, ppn: u32) {
+        let (pool, block, page) = self.locate(ppn - self.base);
+        self.pools[pool].invalidate(block, page);
+    }
+
+    /// Programs `entry` at the pool's write point; returns whether that filled the block.
+    #[inline(always)]
+    fn place(&mut self, shape: &SsdShape, map: &mut [u32], pool: usize, entry: u32) -> bool {
         let at = self.pools[pool].program();
         let ppn = Self::physical(shape, pool, at.block, at.page);
-        self.map[lpn as usize] = ppn;
-        self.holds[ppn as usize] = lpn;
+        map[entry as usize] = self.base + ppn;
+        self.holds[ppn as usize] = entry;
         at.sealed
     }
 
     /// The pool that receives the next host page: with several the one with the most free blocks, in turn.
-    #[inline]
+    #[inline(always)]
     fn pool_for_write(&mut self) -> usize {
         let pools = self.pools.len() as u32;
         if pools == 1 {
@@ -218,26 +220,32 @@ impl Element {
         best as usize
     }
 
-    /// Reads a page; returns when its data is there.
+    /// Reads the page of the SSD's number `ppn`, or [`UNMAPPED`]; returns when its data is there.
     #[inline]
-    pub(super) fn read(&mut self, shape: &SsdShape, now: Nanos, lpn: u32) -> Nanos {
-        let ppn = self.map[lpn as usize];
+    pub(super) fn read(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, ppn: u32) -> Nanos {
         if ppn == UNMAPPED {
             self.counters.unmapped_reads += 1;
             return now;
         }
-        let (pool, _, _) = self.locate(ppn);
-        self.collect_if_due(shape, now, pool);
+        let (pool, _, _) = self.locate(ppn - self.base);
+        self.collect_if_due(shape, map, now, pool);
         self.counters.flash_reads += 1;
         self.occupy(pool, now, self.cost.read)
     }
 
-    /// Programs a page; returns when it is done.
-    #[inline]
-    pub(super) fn program(&mut self, shape: &SsdShape, now: Nanos, lpn: u32) -> Nanos {
+    /// Chooses the pool for a page that is about to be programmed, and collects if that is due.
+    #[inline(always)]
+    pub(super) fn make_room(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos) -> usize {
         let pool = self.pool_for_write();
-        self.collect_if_due(shape, now, pool);
-        let sealed = self.place(shape, pool, lpn);
+        self.collect_if_due(shape, map, now, pool);
+        pool
+    }
+
+    /// Programs a page, whose old copy was invalidated, into the pool that [`Self::make_room`] chose; returns when it is
+    /// done.
+    #[inline(always)]
+    pub(super) fn program(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, pool: usize, entry: u32) -> Nanos {
+        let sealed = self.place(shape, map, pool, entry);
         self.counters.host_programs += 1;
         let done = self.occupy(pool, now, self.cost.program);
         if sealed && shape.config.summary_page {
@@ -248,18 +256,9 @@ impl Element {
         if shape.config.background {
             // The collection begins as soon as the element has done what it has to do, not when the next host operation
             // is waiting.
-            self.collect_if_due(shape, now, pool);
+            self.collect_if_due(shape, map, now, pool);
         }
         done
-    }
-
-    /// Forgets a page's data.
-    pub(super) fn trim(&mut self, lpn: u32) {
-        let ppn = std::mem::replace(&mut self.map[lpn as usize], UNMAPPED);
-        if ppn != UNMAPPED {
-            let (pool, block, page) = self.locate(ppn);
-            self.pools[pool].invalidate(block, page);
-        }
     }
 
     #[inline]
@@ -272,13 +271,13 @@ impl Element {
     }
 
     /// Collects before an operation of this pool is issued, if its free blocks have come down to the threshold.
-    #[inline]
-    fn collect_if_due(&mut self, shape: &SsdShape, now: Nanos, pool: usize) {
+    #[inline(always)]
+    fn collect_if_due(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, pool: usize) {
         if self.pools[pool].free_blocks() <= shape.pool_low {
             if shape.config.copy_back {
-                self.collect_planes(shape, now, pool);
+                self.collect_planes(shape, map, now, pool);
             } else {
-                self.collect_element(shape, now);
+                self.collect_element(shape, map, now);
             }
         }
     }
@@ -286,10 +285,10 @@ impl Element {
     /// Copy-back off: one block after the other until there are more than `low + 1` free; the element does nothing
     /// else meanwhile.
     #[cold]
-    fn collect_element(&mut self, shape: &SsdShape, now: Nanos) {
+    fn collect_element(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos) {
         let (mut time, mut cleaned) = (Nanos::ZERO, false);
         while self.pools[0].free_blocks() <= shape.pool_low + 1 {
-            let Some(cost) = self.clean_one(shape, 0) else { break };
+            let Some(cost) = self.clean_one(shape, map, 0) else { break };
             time += cost;
             cleaned = true;
         }
@@ -303,7 +302,7 @@ impl Element {
     /// Copy-back on: every parallel unit cleans one block of one plane that is due, in turn; the element does nothing
     /// else until the slowest is done.
     #[cold]
-    fn collect_planes(&mut self, shape: &SsdShape, now: Nanos, due: usize) {
+    fn collect_planes(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, due: usize) {
         let units = self.busy_until.len() as u32;
         let (mut slowest, mut cleaned) = (Nanos::ZERO, false);
         for unit in 0..units {
@@ -316,7 +315,7 @@ impl Element {
                 let here = plane;
                 plane = if plane + units < shape.pools { plane + units } else { unit };
                 if self.pools[here as usize].free_blocks() <= shape.pool_low
-                    && let Some(cost) = self.clean_one(shape, here as usize)
+                    && let Some(cost) = self.clean_one(shape, map, here as usize)
                 {
                     slowest = slowest.max(cost);
                     cleaned = true;
@@ -336,7 +335,7 @@ impl Element {
     fn collected(&mut self, now: Nanos, start: Nanos, time: Nanos) {
         self.counters.gc_invocations += 1;
         self.counters.gc_time += time;
-        while self.collections.front().is_some_and(|&(_, end)| end <= now) {
+        while !self.watched && self.collections.front().is_some_and(|&(_, end)| end <= now) {
             self.collections.pop_front();
         }
         if self.collections.len() < COLLECTIONS_AHEAD {
@@ -347,7 +346,7 @@ impl Element {
     }
 
     /// Moves the valid pages of the pool's best victim and erases it; returns the time it takes.
-    fn clean_one(&mut self, shape: &SsdShape, pool: usize) -> Option<Nanos> {
+    fn clean_one(&mut self, shape: &SsdShape, map: &mut [u32], pool: usize) -> Option<Nanos> {
         let (c, cost, blocks) = (&shape.config, self.cost, &mut self.pools[pool]);
         let victim = blocks.take_victim()?;
         let plane_of = |block: u32| block / c.blocks_per_plane;
@@ -361,9 +360,9 @@ impl Element {
             for ppn in first..first + run.pages {
                 let page = blocks.valid_from(victim, from).expect("as many pages as are valid");
                 from = page + 1;
-                let lpn = self.holds[(victims_first + page) as usize];
-                self.map[lpn as usize] = ppn;
-                self.holds[ppn as usize] = lpn;
+                let entry = self.holds[(victims_first + page) as usize];
+                map[entry as usize] = self.base + ppn;
+                self.holds[ppn as usize] = entry;
             }
             let inside = c.copy_back || plane_of(run.block) == plane_of(victim);
             let copy = if inside { cost.copy_inside } else { cost.copy_across };
@@ -402,22 +401,18 @@ impl Element {
         })
     }
 
-    /// Checks that the map and its inverse agree and that exactly the mapped pages are valid.
-    pub(super) fn check(&self) -> Result<(), String> {
-        let mut mapped = 0;
-        for (lpn, &ppn) in self.map.iter().enumerate() {
-            if ppn != UNMAPPED {
-                mapped += 1;
-                if self.holds[ppn as usize] as usize != lpn {
-                    return Err(format!("page {lpn} is mapped to {ppn}, which holds {}", self.holds[ppn as usize]));
-                }
-                let (pool, block, page) = self.locate(ppn);
-                if !self.pools[pool].is_valid(block, page) {
-                    return Err(format!("page {lpn} is mapped to {ppn}, which is not valid"));
-                }
-            }
+    /// Whether the element's physical page, by the SSD's number, holds this entry of the map and is valid.
+    pub(super) fn check(&self, entry: u32, ppn: u32) -> Result<(), String> {
+        let ppn = ppn - self.base;
+        let holds = self.holds[ppn as usize];
+        if holds != entry {
+            return Err(format!("page {entry} is mapped to {ppn}, which holds {holds}"));
         }
-        let valid = self.page_states().valid;
-        if mapped == valid { Ok(()) } else { Err(format!("{mapped} pages are mapped and {valid} are valid")) }
+        let (pool, block, page) = self.locate(ppn);
+        if self.pools[pool].is_valid(block, page) {
+            Ok(())
+        } else {
+            Err(format!("page {entry} is mapped to {ppn}, which is not valid"))
+        }
     }
 }

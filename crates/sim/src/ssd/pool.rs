@@ -146,7 +146,7 @@ impl Pool {
     }
 
     /// The page holds no valid data any more.
-    #[inline]
+    #[inline(always)]
     pub(super) fn invalidate(&mut self, block: u32, page: u32) {
         let word = &mut self.valid[block as usize * self.words_per_block + (page / 64) as usize];
         debug_assert!(*word >> (page % 64) & 1 == 1);

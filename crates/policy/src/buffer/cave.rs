@@ -1,0 +1,284 @@
+//! CAVE over CCF-LRU for a read-write buffer, as in CAWR's comparison (CAWR §V-E; CCF-LRU: specs §4.5; specs §6.3).
+//!
+//! Idea: CCF-LRU with one more list. Dirty pages that its second chance found cold are not written one by one but
+//! collected; when there are enough of them for all C channels, the C oldest are programmed at the same time, one
+//! through each channel. Whether pages follow each other is ignored.
+//!
+//! Parameters: `ccf_new_dirty_cold` as in CCF-LRU.
+//!
+//! Resolved: a replacement drops the LRU page of the cold clean list if there is one; or else programs C pages if so
+//! many are collected; or else goes on with CCF-LRU's scan from the LRU end of the mixed list: a cold dirty page is
+//! collected, a hot dirty one becomes cold and goes to the MRU end, a clean one goes to the MRU end of the cold clean
+//! list and leaves next. If the mixed list is empty before C pages are collected, those that are leave (specs D6). A
+//! hit on a collected page takes it back to the mixed list as hot. A flush writes the collected pages, which are then
+//! cold clean, and the dirty pages of the mixed list, which keep their places, C at a time. There is no limit to the
+//! pages collected except the capacity. Channels go round from page to page; those that a veto avoids are skipped, and
+//! so many fewer pages are enough. The veto is asked about clean pages only: where dirty pages go is a matter of
+//! channels.
+//!
+//! Memory accesses: the lookup, the move or insertion, each page of the mixed list that is inspected, each page that
+//! leaves in a replacement.
+
+use destage_plan::PageNo;
+
+use super::multi_eviction::Channels;
+use super::page_lists::PageLists;
+use super::parking::{Linked as _, Parking};
+use super::{
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+};
+
+const NEW_DIRTY_COLD: ParamSpec = ParamSpec {
+    name: "ccf_new_dirty_cold",
+    default: "false",
+    values: "true, false",
+    unit: "-",
+    help: "whether a page that a write brings in is cold, without a second chance (specs §4.5)",
+};
+
+/// The mixed list, the cold clean list and the cold dirty pages collected, each with its number as the tag.
+const MIXED: u32 = 0;
+const COLD_CLEAN: u32 = 1;
+const COLD_DIRTY: u32 = 2;
+
+/// CCF-LRU whose cold dirty pages leave together.
+#[derive(Clone, Debug)]
+pub struct Cave {
+    pages: PageLists,
+    /// What was passed over in the cold clean list.
+    parking: Parking,
+    channels: Channels,
+    /// Pages in the list of cold dirty pages.
+    collected: u32,
+    capacity: u32,
+    new_dirty_cold: bool,
+    memory_accesses: u64,
+}
+
+impl Registered for Cave {
+    const INFO: PolicyInfo = PolicyInfo {
+        name: "cave",
+        title: "CCF-LRU, a cold dirty page for each channel at once",
+        paper: "CAVE, SAC 2011, over CCF-LRU as in CAWR §V-E",
+        unit: EvictionUnit::Page,
+        chooses_channels: true,
+        params: &[NEW_DIRTY_COLD],
+    };
+
+    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
+        Ok(Self {
+            pages: PageLists::new(3),
+            parking: Parking::default(),
+            channels: Channels::new(config)?,
+            collected: 0,
+            capacity: config.capacity_pages,
+            new_dirty_cold: params.switch(NEW_DIRTY_COLD.name)?,
+            memory_accesses: 0,
+        })
+    }
+}
+
+impl Cave {
+    /// Puts a held page at the MRU end of a list.
+    #[inline]
+    fn move_to(&mut self, list: u32, frame: u32, vetoed: bool) {
+        let own = self.pages.frame_mut(frame);
+        self.collected -= u32::from(u32::from(own.tag) == COLD_DIRTY);
+        self.collected += u32::from(list == COLD_DIRTY);
+        own.cold = list != MIXED;
+        own.tag = list as u16;
+        self.pages.move_to_front(list, frame);
+        if vetoed {
+            if list == COLD_CLEAN {
+                self.parking.to_front(frame);
+            } else {
+                self.parking.forget(frame);
+            }
+        }
+    }
+
+    /// Takes a page out.
+    #[inline]
+    fn remove(&mut self, frame: u32) -> PageNo {
+        let own = self.pages.remove(frame);
+        self.parking.forget(frame);
+        self.collected -= u32::from(u32::from(own.tag) == COLD_DIRTY);
+        own.page()
+    }
+
+    /// Drops a page in a replacement.
+    #[inline]
+    fn drop_page(&mut self, frame: u32, out: &mut Evictions) {
+        self.memory_accesses += 1;
+        let page = self.remove(frame);
+        out.page(Kind::Drop, page);
+    }
+
+    /// Drops the LRU page of the cold clean list that may leave; returns whether there was one.
+    #[inline]
+    fn drop_clean<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
+        loop {
+            let last = self.pages.prev(COLD_CLEAN);
+            if last == COLD_CLEAN {
+                return false;
+            }
+            let page = self.pages.frame(last).page();
+            let Some(unit) = veto.passes_over(Candidate::Page { page, dirty: false }) else {
+                self.drop_page(last, out);
+                return true;
+            };
+            self.pages.unlink(last);
+            self.parking.park(unit, last);
+        }
+    }
+
+    /// Programs the oldest pages collected, or what the veto wants in their place where it avoids all channels, or where
+    /// nothing is collected since all that is left was passed over.
+    fn program<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
+        if self.channels.is_closed() || self.collected == 0 {
+            if self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass {
+                return false;
+            }
+            if let Some(oldest) = self.parking.oldest() {
+                self.drop_page(oldest, out);
+                return true;
+            }
+        }
+        let Self { pages, channels, .. } = self;
+        let width = self.collected.min(channels.width());
+        self.collected -= width;
+        self.memory_accesses += u64::from(width);
+        let leaving = (0..width).map(|_| (pages.remove(pages.prev(COLD_DIRTY)).page(), channels.turn()));
+        out.spread_pages(Kind::Flush, leaving);
+        width > 0
+    }
+
+    /// Writes every dirty page and keeps it.
+    fn flush(&mut self, out: &mut Evictions) {
+        while self.collected > 0 {
+            let leaving = (0..self.collected.min(self.channels.width())).map(|_| {
+                let oldest = self.pages.prev(COLD_DIRTY);
+                self.pages.frame_mut(oldest).dirty = false;
+                self.move_to(COLD_CLEAN, oldest, true);
+                (self.pages.frame(oldest).page(), self.channels.turn())
+            });
+            out.spread_pages(Kind::Clean, leaving);
+        }
+        let Self { pages, channels, .. } = self;
+        let mut frame = MIXED;
+        let dirty = std::iter::from_fn(|| {
+            loop {
+                frame = pages.prev(frame);
+                if frame == MIXED {
+                    return None;
+                }
+                let own = pages.frame_mut(frame);
+                if std::mem::take(&mut own.dirty) {
+                    return Some(own.page());
+                }
+            }
+        });
+        channels.write_all(Kind::Clean, dirty.fuse(), out);
+    }
+}
+
+impl Buffer for Cave {
+    fn grow(&mut self, pages: u32) {
+        self.pages.grow(pages);
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> Outcome {
+        let frame = self.pages.find(access.page);
+        self.memory_accesses += 1;
+        if frame != 0 {
+            self.memory_accesses += 1;
+            self.pages.frame_mut(frame).dirty |= access.write;
+            self.move_to(MIXED, frame, V::ACTIVE);
+            return Outcome::Hit;
+        }
+        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
+            return Outcome::Bypassed;
+        }
+        self.memory_accesses += 1;
+        let frame = self.pages.insert(MIXED, access.page, access.write);
+        if access.write {
+            self.pages.frame_mut(frame).cold = self.new_dirty_cold;
+        } else {
+            self.move_to(COLD_CLEAN, frame, V::ACTIVE);
+        }
+        Outcome::Inserted
+    }
+
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        self.channels.look(veto);
+        loop {
+            if self.drop_clean(veto, out) {
+                return true;
+            }
+            let last = self.pages.prev(MIXED);
+            if self.collected >= self.channels.width() || last == MIXED {
+                return self.program(veto, out);
+            }
+            self.memory_accesses += 1;
+            let own = self.pages.frame_mut(last);
+            if !own.dirty {
+                self.move_to(COLD_CLEAN, last, V::ACTIVE);
+            } else if own.cold {
+                self.move_to(COLD_DIRTY, last, V::ACTIVE);
+            } else {
+                own.cold = true;
+                self.pages.move_to_front(MIXED, last);
+            }
+        }
+    }
+
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+        self.channels.open_all();
+        match notice {
+            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Resume { unit } => self.parking.resume(unit, COLD_CLEAN, &mut self.pages),
+            Notice::Flush => self.flush(out),
+            Notice::Destage { page, keep } => {
+                let frame = self.pages.find(page);
+                if frame == 0 || !self.pages.frame(frame).dirty {
+                    return;
+                }
+                self.pages.frame_mut(frame).dirty = false;
+                let (kind, channel) = (if keep { Kind::Clean } else { Kind::Flush }, self.channels.turn());
+                out.spread_pages(kind, std::iter::once((page, channel)));
+                if !keep {
+                    self.remove(frame);
+                } else if u32::from(self.pages.frame(frame).tag) == COLD_DIRTY {
+                    self.move_to(COLD_CLEAN, frame, true);
+                }
+            }
+            Notice::Trim { page } => {
+                let frame = self.pages.find(page);
+                if frame != 0 {
+                    let page = self.remove(frame);
+                    out.page(Kind::Drop, page);
+                }
+            }
+        }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        self.pages.find(access.page) == 0
+    }
+
+    fn len(&self) -> u32 {
+        self.pages.len()
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.memory_accesses
+    }
+}

@@ -1,0 +1,427 @@
+//! CAWR, channel-aware write reordering, over pages (Wang et al., ETRI Journal 2015, §IV; specs §6.4).
+//!
+//! Idea: the working list gives hot dirty pages a second chance; what leaves it is reordered before it is written. Clean
+//! pages go to the cold clean list and leave first. Cold dirty pages are put into one of C cold dirty lists, one for
+//! each channel: behind the page that they follow, or else into an empty list. When no list is empty the LRU page of
+//! each is programmed through the list's channel, all at the same time: pages that follow each other end in one channel,
+//! and all channels are busy.
+//!
+//! Parameters: `cdl_max`, the most pages in a cold dirty list (4, the paper's example; 4 to 16 in the paper);
+//! `cawr_seq`, what following means: the page after the MRU one of the list (`tail`), a neighbour of any page of the
+//! list (`any`), both of which satisfy Fig. 4, or being of the same logical block (`same_block`, the paper's rule for
+//! FTLs that map blocks); `cawr_new_clean_to`, where read misses enter: the working list (`wl`), or the cold clean list
+//! (`ccl`) as in CCF-LRU; `wait`, whether the frames of a multi-eviction are free together (`all`) or each with its own
+//! page (`any`).
+//!
+//! Resolved: a hit on a page of the cold lists takes it back to the working list as hot. A page that may join no list
+//! ends the scan, which then finds no list empty; the scan goes on as long as pages find a place, even if no list is
+//! empty meanwhile: that is what Algorithms 1 and 2 do, as is that a clean page may be dropped as soon as it comes up,
+//! even if it is the newest. If the working list is empty and some cold dirty lists are, too, Algorithm 2 would not
+//! end; then the LRU page of each list that has one leaves (specs D6). A flush writes the cold dirty lists, whose pages
+//! are then cold clean, and the dirty pages of the working list, which keep their places, C at a time in LRU order
+//! through channels in turn. Lists whose channel a veto avoids sit out: they are not written and no page begins one of
+//! them, but a page that follows theirs joins it. If there are no other lists with pages, they are written nevertheless
+//! or the access bypasses, as the veto says. It is asked about clean pages only: where dirty pages go is a matter of
+//! channels.
+//!
+//! Memory accesses: the lookup, the move or insertion, each page of the working list that is inspected, each cold dirty
+//! list that a page is compared with, each page that leaves in a replacement.
+
+use destage_plan::PageNo;
+
+use super::multi_eviction::Channels;
+use super::page_lists::PageLists;
+use super::parking::{Linked as _, Parking};
+use super::{
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto, Wait,
+};
+
+const CDL_MAX: ParamSpec = ParamSpec {
+    name: "cdl_max",
+    default: "4",
+    values: "a number of pages, at least 1 (4 to 16 in the paper)",
+    unit: "pages",
+    help: "the most pages in a cold dirty list (specs D1)",
+};
+
+const SEQ: ParamSpec = ParamSpec {
+    name: "cawr_seq",
+    default: "tail",
+    values: "tail, any, same_block",
+    unit: "-",
+    help: "which pages a page follows: the last of a list, a neighbour in it, one of its logical block (specs D3)",
+};
+
+const NEW_CLEAN_TO: ParamSpec = ParamSpec {
+    name: "cawr_new_clean_to",
+    default: "wl",
+    values: "wl, ccl",
+    unit: "-",
+    help: "whether a read miss enters the working list or the cold clean list (specs D5)",
+};
+
+const WAIT: ParamSpec = ParamSpec {
+    name: "wait",
+    default: "all",
+    values: "all, any",
+    unit: "-",
+    help: "whether frames are free once all pages written at the same time are, or each with its own (specs §6.4)",
+};
+
+/// The working list and the cold clean list; behind them come the cold dirty lists. The tag of a page is its list.
+const WORKING: u32 = 0;
+const COLD_CLEAN: u32 = 1;
+const FIRST_COLD_DIRTY: u32 = 2;
+
+#[derive(Clone, Copy, Debug)]
+enum Follows {
+    Tail,
+    Any,
+    SameBlock,
+}
+
+/// Channel-aware write reordering.
+#[derive(Clone, Debug)]
+pub struct Cawr {
+    pages: PageLists,
+    /// What was passed over in the cold clean list.
+    parking: Parking,
+    channels: Channels,
+    /// Pages in the cold dirty list of each channel.
+    lengths: Vec<u32>,
+    capacity: u32,
+    pages_per_block: u32,
+    cdl_max: u32,
+    follows: Follows,
+    new_clean_to: u32,
+    wait: Wait,
+    memory_accesses: u64,
+}
+
+impl Registered for Cawr {
+    const INFO: PolicyInfo = PolicyInfo {
+        name: "cawr",
+        title: "cold dirty pages reordered, a run of pages for each channel",
+        paper: "CAWR, ETRI Journal 2015",
+        unit: EvictionUnit::Page,
+        chooses_channels: true,
+        params: &[CDL_MAX, SEQ, NEW_CLEAN_TO, WAIT],
+    };
+
+    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
+        let cdl_max = params.text(CDL_MAX.name).parse().ok().filter(|&most| most > 0);
+        let follows = [("tail", Follows::Tail), ("any", Follows::Any), ("same_block", Follows::SameBlock)];
+        let channels = Channels::new(config)?;
+        Ok(Self {
+            pages: PageLists::new(FIRST_COLD_DIRTY + channels.count()),
+            parking: Parking::default(),
+            lengths: vec![0; channels.count() as usize],
+            channels,
+            capacity: config.capacity_pages,
+            pages_per_block: config.pages_per_block,
+            cdl_max: cdl_max.ok_or_else(|| params.refuse(CDL_MAX.name))?,
+            follows: params.choice(SEQ.name, &follows)?,
+            new_clean_to: params.choice(NEW_CLEAN_TO.name, &[("wl", WORKING), ("ccl", COLD_CLEAN)])?,
+            wait: params.choice(WAIT.name, &[("all", Wait::All), ("any", Wait::Any)])?,
+            memory_accesses: 0,
+        })
+    }
+}
+
+impl Cawr {
+    /// The channel of the cold dirty list that holds a page.
+    #[inline]
+    fn channel_of(&self, frame: u32) -> Option<u32> {
+        u32::from(self.pages.frame(frame).tag).checked_sub(FIRST_COLD_DIRTY)
+    }
+
+    /// Counts a page out of its list.
+    #[inline]
+    fn leave(&mut self, frame: u32) {
+        if let Some(channel) = self.channel_of(frame) {
+            self.lengths[channel as usize] -= 1;
+        }
+    }
+
+    /// Puts a held page at the MRU end of a list.
+    #[inline]
+    fn move_to(&mut self, list: u32, frame: u32, vetoed: bool) {
+        self.leave(frame);
+        if let Some(channel) = list.checked_sub(FIRST_COLD_DIRTY) {
+            self.lengths[channel as usize] += 1;
+        }
+        let own = self.pages.frame_mut(frame);
+        own.cold = list != WORKING;
+        own.tag = list as u16;
+        self.pages.move_to_front(list, frame);
+        if vetoed {
+            if list == COLD_CLEAN {
+                self.parking.to_front(frame);
+            } else {
+                self.parking.forget(frame);
+            }
+        }
+    }
+
+    /// Takes a page out.
+    #[inline]
+    fn remove(&mut self, frame: u32) -> PageNo {
+        self.leave(frame);
+        self.parking.forget(frame);
+        self.pages.remove(frame).page()
+    }
+
+    /// Drops a page in a replacement.
+    #[inline]
+    fn drop_page(&mut self, frame: u32, out: &mut Evictions) {
+        self.memory_accesses += 1;
+        let page = self.remove(frame);
+        out.page(Kind::Drop, page);
+    }
+
+    /// Drops the LRU page of the cold clean list that may leave; returns whether there was one.
+    #[inline]
+    fn drop_clean<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
+        loop {
+            let last = self.pages.prev(COLD_CLEAN);
+            if last == COLD_CLEAN {
+                return false;
+            }
+            let page = self.pages.frame(last).page();
+            let Some(unit) = veto.passes_over(Candidate::Page { page, dirty: false }) else {
+                self.drop_page(last, out);
+                return true;
+            };
+            self.pages.unlink(last);
+            self.parking.park(unit, last);
+        }
+    }
+
+    /// Whether the page would follow those of a list that is not empty.
+    #[inline]
+    fn is_sequence(&self, page: u32, channel: u32) -> bool {
+        let list = FIRST_COLD_DIRTY + channel;
+        let mut at = self.pages.next(list);
+        let tail = self.pages.frame(at).page;
+        match self.follows {
+            Follows::Tail => page.checked_sub(1) == Some(tail),
+            Follows::SameBlock => page / self.pages_per_block == tail / self.pages_per_block,
+            Follows::Any => loop {
+                if self.pages.frame(at).page.abs_diff(page) == 1 {
+                    return true;
+                }
+                at = self.pages.next(at);
+                if at == list {
+                    return false;
+                }
+            },
+        }
+    }
+
+    /// Puts a cold dirty page of the working list into a cold dirty list; `false` if it has no place (Algorithm 1).
+    #[inline]
+    fn enter_cold_dirty<V: Veto>(&mut self, frame: u32) -> bool {
+        let page = self.pages.frame(frame).page;
+        let channels = self.channels.count();
+        let mut place = None;
+        for channel in 0..channels {
+            self.memory_accesses += 1;
+            let length = self.lengths[channel as usize];
+            if length > 0 && length < self.cdl_max && self.is_sequence(page, channel) {
+                place = Some(channel);
+                break;
+            }
+        }
+        if place.is_none() {
+            for channel in 0..channels {
+                self.memory_accesses += 1;
+                if self.lengths[channel as usize] == 0 && self.channels.is_open(channel) {
+                    place = Some(channel);
+                    break;
+                }
+            }
+        }
+        if let Some(channel) = place {
+            self.move_to(FIRST_COLD_DIRTY + channel, frame, V::ACTIVE);
+        }
+        place.is_some()
+    }
+
+    /// Whether every list that takes part in a multi-eviction has a page.
+    #[inline]
+    fn is_complete(&self) -> bool {
+        (0..).zip(&self.lengths).all(|(channel, &length)| length > 0 || !self.channels.is_open(channel))
+    }
+
+    /// Programs the LRU pages of the cold dirty lists, or does what the veto wants where no list may be written.
+    fn program<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
+        let mut lengths = (0..).zip(&self.lengths);
+        let may = lengths.any(|(channel, &length)| length > 0 && self.channels.is_open(channel));
+        if self.channels.is_closed() || !may {
+            if self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass {
+                return false;
+            }
+            if let Some(oldest) = self.parking.oldest() {
+                self.drop_page(oldest, out);
+                return true;
+            }
+            self.channels.open_all();
+        }
+        let from = out.len();
+        let written = self.write_heads(Kind::Flush, out);
+        self.memory_accesses += u64::from(written);
+        out.wait_for(from, self.wait);
+        written > 0
+    }
+
+    /// Writes the LRU page of each cold dirty list that is not empty and takes part; returns how many there were.
+    fn write_heads(&mut self, kind: Kind, out: &mut Evictions) -> u32 {
+        let mut written = 0;
+        let heads = (0..self.channels.count()).filter_map(|channel| {
+            if self.lengths[channel as usize] == 0 || !self.channels.is_open(channel) {
+                return None;
+            }
+            written += 1;
+            let oldest = self.pages.prev(FIRST_COLD_DIRTY + channel);
+            let page = self.pages.frame(oldest).page();
+            if kind == Kind::Clean {
+                self.pages.frame_mut(oldest).dirty = false;
+                self.move_to(COLD_CLEAN, oldest, true);
+            } else {
+                self.remove(oldest);
+            }
+            Some((page, channel as u16))
+        });
+        out.spread_pages(kind, heads);
+        written
+    }
+
+    /// Writes every dirty page and keeps it.
+    fn flush(&mut self, out: &mut Evictions) {
+        while self.write_heads(Kind::Clean, out) > 0 {}
+        let Self { pages, channels, .. } = self;
+        let mut frame = WORKING;
+        let dirty = std::iter::from_fn(|| {
+            loop {
+                frame = pages.prev(frame);
+                if frame == WORKING {
+                    return None;
+                }
+                let own = pages.frame_mut(frame);
+                if std::mem::take(&mut own.dirty) {
+                    return Some(own.page());
+                }
+            }
+        });
+        channels.write_all(Kind::Clean, dirty.fuse(), out);
+    }
+}
+
+impl Buffer for Cawr {
+    fn grow(&mut self, pages: u32) {
+        self.pages.grow(pages);
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> Outcome {
+        let frame = self.pages.find(access.page);
+        self.memory_accesses += 1;
+        if frame != 0 {
+            self.memory_accesses += 1;
+            self.pages.frame_mut(frame).dirty |= access.write;
+            self.move_to(WORKING, frame, V::ACTIVE);
+            return Outcome::Hit;
+        }
+        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
+            return Outcome::Bypassed;
+        }
+        self.memory_accesses += 1;
+        let frame = self.pages.insert(WORKING, access.page, access.write);
+        if !access.write && self.new_clean_to == COLD_CLEAN {
+            self.move_to(COLD_CLEAN, frame, V::ACTIVE);
+        }
+        Outcome::Inserted
+    }
+
+    /// Algorithm 2.
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        self.channels.look(veto);
+        loop {
+            if self.drop_clean(veto, out) {
+                return true;
+            }
+            if self.is_complete() {
+                return self.program(veto, out);
+            }
+            let mut last = self.pages.prev(WORKING);
+            while last != WORKING && self.pages.frame(last).dirty {
+                self.memory_accesses += 1;
+                if !self.pages.frame(last).cold {
+                    self.pages.frame_mut(last).cold = true;
+                    self.pages.move_to_front(WORKING, last);
+                } else if !self.enter_cold_dirty::<V>(last) {
+                    break;
+                }
+                last = self.pages.prev(WORKING);
+            }
+            if last == WORKING {
+                return self.program(veto, out);
+            }
+            if !self.pages.frame(last).dirty {
+                self.memory_accesses += 1;
+                self.move_to(COLD_CLEAN, last, V::ACTIVE);
+            }
+        }
+    }
+
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+        self.channels.open_all();
+        match notice {
+            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Resume { unit } => self.parking.resume(unit, COLD_CLEAN, &mut self.pages),
+            Notice::Flush => self.flush(out),
+            Notice::Destage { page, keep } => {
+                let frame = self.pages.find(page);
+                if frame == 0 || !self.pages.frame(frame).dirty {
+                    return;
+                }
+                self.pages.frame_mut(frame).dirty = false;
+                let of_list = self.channel_of(frame);
+                let channel = of_list.map_or_else(|| self.channels.turn(), |channel| channel as u16);
+                let kind = if keep { Kind::Clean } else { Kind::Flush };
+                out.spread_pages(kind, std::iter::once((page, channel)));
+                if !keep {
+                    self.remove(frame);
+                } else if of_list.is_some() {
+                    self.move_to(COLD_CLEAN, frame, true);
+                }
+            }
+            Notice::Trim { page } => {
+                let frame = self.pages.find(page);
+                if frame != 0 {
+                    let page = self.remove(frame);
+                    out.page(Kind::Drop, page);
+                }
+            }
+        }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        self.pages.find(access.page) == 0
+    }
+
+    fn len(&self) -> u32 {
+        self.pages.len()
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.memory_accesses
+    }
+}

@@ -1,0 +1,350 @@
+//! CCF-LRU, cold-clean-first LRU (Li et al., TCE 2009; CAWR §II; specs §4.5).
+//!
+//! Idea: clean pages leave before dirty ones and cold before hot ones, hot being what was used again or is dirty and has not
+//! had its second chance. Pages read once stand in a list of their own, the cold clean list, and leave first. If it is
+//! empty the mixed list is scanned from its LRU end: a cold page leaves, a hot dirty one becomes cold and goes to the front,
+//! a hot clean one becomes cold and goes to the cold clean list. Any hit makes a page hot, at the front of the mixed list.
+//!
+//! Parameters: `new_dirty_cold`, whether a page enters cold by a write (no, so that each dirty page gets its second
+//! chance, as CAWR describes); `hot_clean`, what becomes of a hot clean page that the scan meets: it leaves at once, as
+//! the first of the cold clean list (`evict`), or the scan goes on to a dirty victim and the page leaves at a later
+//! eviction (`spare`); `reads`. Public codes differ in both; the defaults are those of the specification.
+//!
+//! Resolved: where `spare` leaves nothing in the mixed list the cold clean list is taken. A page that becomes clean in its
+//! place (by a flush) stays there, hot or cold as it was. Under a veto what is passed over keeps its place, and the pages
+//! that the scan meets on its way to the victim become cold and are moved, vetoed or not; if all are passed over none is.
+//!
+//! Memory accesses: the lookup and the page put at the front, one each; for a victim every page inspected, itself
+//! included, and again those that the scan moves. A veto adds none.
+//!
+//! A page becomes cold once between uses, so a victim is found in O(1) amortised.
+
+use destage_plan::PageNo;
+
+use super::lru::{READS, caches_reads};
+use super::page_lists::{Frame, PageLists};
+use super::parking::Linked as _;
+use super::searched::{PARKED, Parked, Searched};
+use super::{
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+};
+
+/// The mixed list.
+const MIXED: u32 = 0;
+/// The cold clean list.
+const COLD_CLEAN: u32 = 1;
+
+/// Cold-clean-first LRU.
+#[derive(Clone, Debug)]
+pub struct CcfLru {
+    pages: PageLists,
+    capacity: u32,
+    cache_reads: bool,
+    new_dirty_cold: bool,
+    evict_hot_clean: bool,
+    parked: Parked,
+    /// Parked pages of the cold clean list.
+    cold_clean: Searched,
+    /// Pages of the mixed list that are parked, or that a scan moves on.
+    first_turn: Searched,
+    /// Those that are parked or clean.
+    second_turn: Searched,
+    /// Those that are parked.
+    last_turn: Searched,
+    /// Those that are parked and that a scan leaves as they are.
+    settled: Searched,
+    memory_accesses: u64,
+}
+
+const NEW_DIRTY_COLD: ParamSpec = ParamSpec {
+    name: "new_dirty_cold",
+    default: "false",
+    values: "true, false",
+    unit: "-",
+    help: "whether a written page enters cold, that is without a second chance; public codes differ",
+};
+
+const HOT_CLEAN: ParamSpec = ParamSpec {
+    name: "hot_clean",
+    default: "evict",
+    values: "evict, spare",
+    unit: "-",
+    help: "whether a hot clean page met by the scan leaves at once or only becomes cold; public codes differ",
+};
+
+impl Registered for CcfLru {
+    const INFO: PolicyInfo = PolicyInfo {
+        name: "ccf-lru",
+        title: "cold clean pages first, then cold dirty ones",
+        paper: "CCF-LRU, TCE 2009, as described by CAWR §II",
+        unit: EvictionUnit::Page,
+        chooses_channels: false,
+        params: &[READS, NEW_DIRTY_COLD, HOT_CLEAN],
+    };
+
+    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
+        Ok(Self {
+            pages: PageLists::new(2),
+            capacity: config.capacity_pages,
+            cache_reads: caches_reads(params)?,
+            new_dirty_cold: params.switch(NEW_DIRTY_COLD.name)?,
+            evict_hot_clean: params.choice(HOT_CLEAN.name, &[("evict", true), ("spare", false)])?,
+            parked: Parked::default(),
+            cold_clean: Searched::new(COLD_CLEAN, 2),
+            first_turn: Searched::new(MIXED, 4),
+            second_turn: Searched::new(MIXED, 8),
+            last_turn: Searched::new(MIXED, 16),
+            settled: Searched::new(MIXED, 32),
+            memory_accesses: 0,
+        })
+    }
+}
+
+impl CcfLru {
+    /// The frame is about to leave its place.
+    #[inline]
+    fn leave_place(&mut self, frame: u32) {
+        if self.pages.frame(frame).tag & !PARKED != 0 {
+            self.cold_clean.remove(&mut self.pages, frame);
+            self.first_turn.remove(&mut self.pages, frame);
+            self.second_turn.remove(&mut self.pages, frame);
+            self.last_turn.remove(&mut self.pages, frame);
+            self.settled.remove(&mut self.pages, frame);
+        }
+    }
+
+    /// The frame is to be met again by a search.
+    fn reconsider(&mut self, frame: u32) {
+        self.cold_clean.retreat(&mut self.pages, frame);
+        self.first_turn.retreat(&mut self.pages, frame);
+        self.second_turn.retreat(&mut self.pages, frame);
+        self.last_turn.retreat(&mut self.pages, frame);
+        self.settled.retreat(&mut self.pages, frame);
+    }
+
+    /// A hot page of the mixed list becomes cold.
+    #[inline]
+    fn move_on(&mut self, frame: u32) {
+        self.memory_accesses += 2;
+        self.leave_place(frame);
+        let own = self.pages.frame_mut(frame);
+        own.cold = true;
+        let list = if own.dirty { MIXED } else { COLD_CLEAN };
+        self.pages.move_to_front(list, frame);
+    }
+
+    /// The published scan.
+    #[inline]
+    fn scan(&mut self) -> Option<u32> {
+        let first = self.pages.prev(COLD_CLEAN);
+        if first != COLD_CLEAN {
+            return Some(first);
+        }
+        loop {
+            let last = self.pages.prev(MIXED);
+            if last == MIXED {
+                // What the scan moved there, if anything.
+                return Some(self.pages.prev(COLD_CLEAN)).filter(|&first| first != COLD_CLEAN);
+            }
+            let &Frame { dirty, cold, .. } = self.pages.frame(last);
+            if cold {
+                return Some(last);
+            }
+            self.move_on(last);
+            if !dirty && self.evict_hot_clean {
+                return Some(last);
+            }
+        }
+    }
+
+    /// Does what a scan does to the hot pages of `first_turn` when it has gone over all of it.
+    fn move_all_on(&mut self) {
+        while let Some(frame) = self.settled.next(&self.pages) {
+            if !self.first_turn.has(&self.pages, frame) {
+                break;
+            }
+            if self.pages.frame(frame).cold {
+                self.settled.add(&mut self.pages, frame);
+            } else {
+                self.move_on(frame);
+            }
+        }
+    }
+
+    /// Whether the page may leave; else it is parked.
+    fn may_leave<V: Veto>(&mut self, frame: u32, veto: &mut V) -> bool {
+        let &Frame { page, dirty, tag, .. } = self.pages.frame(frame);
+        if tag & PARKED != 0 {
+            return false;
+        }
+        let objection = veto.passes_over(Candidate::Page { page: PageNo(page), dirty });
+        if let Some(unit) = objection {
+            self.parked.park(&mut self.pages, unit, frame);
+        }
+        objection.is_none()
+    }
+
+    /// What the published scan would choose if it skipped what is vetoed, and from which list; nothing is moved yet. Cold
+    /// clean pages; then the mixed list, in which the scan goes on to the hot dirty pages when it has turned them cold,
+    /// and then to the clean pages that it spared.
+    fn search<V: Veto>(&mut self, veto: &mut V) -> Option<(u32, u32)> {
+        while let Some(frame) = self.cold_clean.next(&self.pages) {
+            if self.may_leave(frame, veto) {
+                return Some((COLD_CLEAN, frame));
+            }
+            self.cold_clean.add(&mut self.pages, frame);
+        }
+        while let Some(frame) = self.first_turn.next(&self.pages) {
+            let &Frame { dirty, cold, .. } = self.pages.frame(frame);
+            if (cold || !dirty && self.evict_hot_clean) && self.may_leave(frame, veto) {
+                return Some((MIXED, frame));
+            }
+            self.first_turn.add(&mut self.pages, frame);
+        }
+        while let Some(frame) = self.second_turn.next(&self.pages) {
+            if self.pages.frame(frame).dirty && self.may_leave(frame, veto) {
+                return Some((MIXED, frame));
+            }
+            self.second_turn.add(&mut self.pages, frame);
+        }
+        while let Some(frame) = self.last_turn.next(&self.pages) {
+            if self.may_leave(frame, veto) {
+                return Some((MIXED, frame));
+            }
+            self.last_turn.add(&mut self.pages, frame);
+        }
+        None
+    }
+
+    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
+    #[inline]
+    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
+        if !V::ACTIVE {
+            return self.scan();
+        }
+        let Some((list, frame)) = self.search(veto) else {
+            let bypass = self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass;
+            return if bypass { None } else { self.scan() };
+        };
+        if list == MIXED {
+            let &Frame { dirty, cold, .. } = self.pages.frame(frame);
+            self.move_all_on();
+            if !cold && !dirty && self.evict_hot_clean {
+                self.move_on(frame);
+            }
+        }
+        Some(frame)
+    }
+
+    /// Takes the page of `frame` out.
+    #[inline]
+    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
+        self.leave_place(frame);
+        self.parked.forget(&mut self.pages, frame);
+        let Frame { page, dirty, .. } = self.pages.remove(frame);
+        out.page(if dirty { Kind::Flush } else { Kind::Drop }, PageNo(page));
+    }
+}
+
+impl Buffer for CcfLru {
+    fn grow(&mut self, pages: u32) {
+        self.pages.grow(pages);
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> Outcome {
+        let frame = self.pages.find(access.page);
+        if frame != 0 {
+            self.memory_accesses += 2;
+            self.leave_place(frame);
+            self.parked.forget(&mut self.pages, frame);
+            let own = self.pages.frame_mut(frame);
+            own.dirty |= access.write;
+            own.cold = false;
+            self.pages.move_to_front(MIXED, frame);
+            return Outcome::Hit;
+        }
+        self.memory_accesses += 1;
+        if !access.write && !self.cache_reads {
+            return Outcome::Bypassed;
+        }
+        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
+            return Outcome::Bypassed;
+        }
+        self.memory_accesses += 1;
+        let list = if access.write { MIXED } else { COLD_CLEAN };
+        let frame = self.pages.insert(list, access.page, access.write);
+        self.pages.frame_mut(frame).cold = !access.write || self.new_dirty_cold;
+        Outcome::Inserted
+    }
+
+    #[inline]
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        let Some(frame) = self.victim(veto) else { return false };
+        self.memory_accesses += 1;
+        self.give_up(frame, out);
+        true
+    }
+
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+        match notice {
+            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Resume { unit } => {
+                while let Some(frame) = self.parked.resume(&mut self.pages, unit) {
+                    self.reconsider(frame);
+                }
+            }
+            Notice::Destage { page, keep } => {
+                let frame = self.pages.find(page);
+                if frame != 0 && self.pages.frame(frame).dirty {
+                    if keep {
+                        self.pages.frame_mut(frame).dirty = false;
+                        self.first_turn.retreat(&mut self.pages, frame);
+                        out.page(Kind::Clean, page);
+                    } else {
+                        self.give_up(frame, out);
+                    }
+                }
+            }
+            Notice::Flush => {
+                // All dirty pages are in the mixed list.
+                let mut frame = self.pages.prev(MIXED);
+                while frame != MIXED {
+                    let own = self.pages.frame_mut(frame);
+                    if own.dirty {
+                        own.dirty = false;
+                        out.page(Kind::Clean, own.page());
+                        self.first_turn.retreat(&mut self.pages, frame);
+                    }
+                    frame = self.pages.prev(frame);
+                }
+            }
+            Notice::Trim { page } => {
+                let frame = self.pages.find(page);
+                if frame != 0 {
+                    self.pages.frame_mut(frame).dirty = false;
+                    self.give_up(frame, out);
+                }
+            }
+        }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        self.pages.find(access.page) == 0 && (access.write || self.cache_reads)
+    }
+
+    fn len(&self) -> u32 {
+        self.pages.len()
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.memory_accesses
+    }
+}

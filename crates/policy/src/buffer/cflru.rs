@@ -1,0 +1,381 @@
+//! CFLRU, clean-first LRU (Park et al., CASES 2006; LB-CLOCK §III; specs §4.3).
+//!
+//! Idea: of the pages at the LRU end, the window, the clean ones leave first, since they need no write: the victim is the
+//! least recently used clean page of the window, or the least recently used page if the window has no clean one.
+//!
+//! Parameters: `window`, the window as a share of the capacity (0.5), rounded up to pages, or `adaptive`: the share
+//! begins at 0.5 and after every `period` evictions moves on by `step`, in the same direction as before if the cost of
+//! replacement per access was not above that of the period before, in the other one if it was. The cost is one for each
+//! page that had to be read from flash and `write_cost` for each dirty victim; `reads`.
+//!
+//! Resolved, since the original says of its window only that it follows the hits in the working region: the share first
+//! grows and stays between 0 and 1; costs are compared per access, because a period of evictions has as many misses
+//! whatever the window, but not as many accesses; `write_cost` is 8, as 200 µs to 25 µs in `GCaR`'s Table 2; a
+//! period is as many evictions as the buffer has pages, so that a change can show its effect. Write-backs and trims
+//! are no evictions. LB-CLOCK's "when all the pages in the eviction region are clean, the victim is selected in LRU order"
+//! says the same as this rule. Under a veto pages that are passed over still count for the window; once its clean
+//! pages are vetoed all pages are candidates from the LRU end on, those beyond the window too.
+//!
+//! Memory accesses: the lookup and the move to the front, one each; for a victim every page that a search for a clean one
+//! inspects, itself included, and where it finds none the page at the LRU end. A veto adds none.
+//!
+//! The search does not go over the window each time: the dirty pages at the LRU end, which it met before, are known and
+//! counted, and it begins behind them, so that it is O(1) amortised.
+
+use destage_plan::PageNo;
+
+use super::lru::{READS, caches_reads};
+use super::page_lists::{Frame, PageLists};
+use super::parking::Linked as _;
+use super::searched::{PARKED, Parked, Searched};
+use super::share;
+use super::{
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+};
+
+/// The one list.
+const LIST: u32 = 0;
+
+/// The largest write cost, in reads.
+const MOST_READS: u32 = 1_000_000;
+
+/// What moves the window.
+#[derive(Clone, Debug)]
+struct Adaptation {
+    /// Evictions in a period.
+    period: u32,
+    /// What the share changes by after each.
+    step: u32,
+    /// What a dirty victim costs, in pages read.
+    write_cost: u64,
+    /// The share now.
+    share: u32,
+    grows: bool,
+    evictions: u32,
+    /// Of this period.
+    cost: u64,
+    accesses: u64,
+    /// Cost and accesses of the last period.
+    last: Option<(u64, u64)>,
+}
+
+impl Adaptation {
+    /// Counts an eviction; returns whether the share has changed.
+    fn evicted(&mut self, dirty: bool) -> bool {
+        self.cost += if dirty { self.write_cost } else { 0 };
+        self.evictions += 1;
+        if self.evictions < self.period {
+            return false;
+        }
+        if let Some((cost, accesses)) = self.last {
+            let (now, before) =
+                (u128::from(self.cost) * u128::from(accesses), u128::from(cost) * u128::from(self.accesses));
+            self.grows ^= now > before;
+        }
+        self.last = Some((self.cost, self.accesses));
+        (self.evictions, self.cost, self.accesses) = (0, 0, 0);
+        self.share =
+            if self.grows { (self.share + self.step).min(share::WHOLE) } else { self.share.saturating_sub(self.step) };
+        true
+    }
+}
+
+/// Clean-first LRU.
+#[derive(Clone, Debug)]
+pub struct Cflru {
+    pages: PageLists,
+    capacity: u32,
+    cache_reads: bool,
+    /// Pages in the window, or the capacity if there are fewer.
+    window: u32,
+    adaptation: Option<Adaptation>,
+    parked: Parked,
+    /// Dirty pages.
+    dirty: Searched,
+    /// Pages that are dirty or parked.
+    clean_first: Searched,
+    /// Parked pages.
+    any: Searched,
+    memory_accesses: u64,
+}
+
+const WINDOW: ParamSpec = ParamSpec {
+    name: "window",
+    default: "0.5",
+    values: "a share of the capacity from 0 to 1 with up to six decimals, or adaptive",
+    unit: "share of the capacity",
+    help: "the pages at the LRU end of which clean ones leave first",
+};
+
+const PERIOD: ParamSpec = ParamSpec {
+    name: "period",
+    default: "capacity",
+    values: "capacity, or a number of evictions from 1",
+    unit: "evictions",
+    help: "after how many evictions an adaptive window moves",
+};
+
+const STEP: ParamSpec = ParamSpec {
+    name: "step",
+    default: "0.05",
+    values: "a share of the capacity from 0 to 1 with up to six decimals",
+    unit: "share of the capacity",
+    help: "how far an adaptive window moves",
+};
+
+const WRITE_COST: ParamSpec = ParamSpec {
+    name: "write_cost",
+    default: "8",
+    values: "a number of reads from 0 to 1000000",
+    unit: "reads",
+    help: "what writing a page costs for an adaptive window (GCaR's Table 2: 200 µs to 25 µs)",
+};
+
+impl Registered for Cflru {
+    const INFO: PolicyInfo = PolicyInfo {
+        name: "cflru",
+        title: "LRU that gives up clean pages of a window first",
+        paper: "CFLRU, CASES 2006, as described by GCaR and LB-CLOCK",
+        unit: EvictionUnit::Page,
+        chooses_channels: false,
+        params: &[READS, WINDOW, PERIOD, STEP, WRITE_COST],
+    };
+
+    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
+        let capacity = config.capacity_pages;
+        let period = match params.text(PERIOD.name) {
+            "capacity" => capacity,
+            evictions => whole(evictions).filter(|&n| n > 0).ok_or_else(|| params.refuse(PERIOD.name))?,
+        };
+        let step = share::parse(params.text(STEP.name)).ok_or_else(|| params.refuse(STEP.name))?;
+        let write_cost = whole(params.text(WRITE_COST.name)).filter(|&n| n <= MOST_READS);
+        let write_cost = write_cost.ok_or_else(|| params.refuse(WRITE_COST.name))?;
+        let (is_adaptive, share) = match params.text(WINDOW.name) {
+            "adaptive" => (true, share::WHOLE / 2),
+            text => (false, share::parse(text).ok_or_else(|| params.refuse(WINDOW.name))?),
+        };
+        Ok(Self {
+            pages: PageLists::new(1),
+            capacity,
+            cache_reads: caches_reads(params)?,
+            window: share::of(share, capacity),
+            adaptation: is_adaptive.then_some(Adaptation {
+                period,
+                step,
+                write_cost: write_cost.into(),
+                share,
+                grows: true,
+                evictions: 0,
+                cost: 0,
+                accesses: 0,
+                last: None,
+            }),
+            parked: Parked::default(),
+            dirty: Searched::new(LIST, 2),
+            clean_first: Searched::new(LIST, 4),
+            any: Searched::new(LIST, 8),
+            memory_accesses: 0,
+        })
+    }
+}
+
+/// A whole number in digits alone.
+fn whole(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
+}
+
+impl Cflru {
+    /// The frame is about to leave its place.
+    #[inline]
+    fn leave_place(&mut self, frame: u32) {
+        if self.pages.frame(frame).tag & !PARKED != 0 {
+            self.dirty.remove(&mut self.pages, frame);
+            self.clean_first.remove(&mut self.pages, frame);
+            self.any.remove(&mut self.pages, frame);
+        }
+    }
+
+    /// The page became clean in its place.
+    fn cleaned(&mut self, frame: u32) {
+        self.dirty.retreat(&mut self.pages, frame);
+        self.clean_first.retreat(&mut self.pages, frame);
+    }
+
+    /// The published search.
+    #[inline]
+    fn search(&mut self) -> Option<u32> {
+        while self.dirty.len() < self.window {
+            let Some(frame) = self.dirty.next(&self.pages) else { break };
+            if !self.pages.frame(frame).dirty {
+                self.memory_accesses += u64::from(self.dirty.len()) + 1;
+                return Some(frame);
+            }
+            self.dirty.add(&mut self.pages, frame);
+        }
+        self.count_vain_search();
+        Some(self.pages.prev(LIST)).filter(|&last| last != LIST)
+    }
+
+    /// Counts a search that went over the window in vain, and the page at the LRU end.
+    #[inline]
+    fn count_vain_search(&mut self) {
+        self.memory_accesses += u64::from(self.window.min(self.pages.len())) + 1;
+    }
+
+    /// Whether the page may leave; else it is parked.
+    fn may_leave<V: Veto>(&mut self, frame: u32, veto: &mut V) -> bool {
+        let &Frame { page, dirty, .. } = self.pages.frame(frame);
+        let objection = veto.passes_over(Candidate::Page { page: PageNo(page), dirty });
+        if let Some(unit) = objection {
+            self.parked.park(&mut self.pages, unit, frame);
+        }
+        objection.is_none()
+    }
+
+    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
+    #[inline]
+    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
+        if self.pages.len() == 0 {
+            return None;
+        }
+        if !V::ACTIVE {
+            return self.search();
+        }
+        while self.clean_first.len() < self.window {
+            let Some(frame) = self.clean_first.next(&self.pages) else { break };
+            let own = self.pages.frame(frame);
+            if !own.dirty && own.tag & PARKED == 0 && self.may_leave(frame, veto) {
+                self.memory_accesses += u64::from(self.clean_first.len()) + 1;
+                return Some(frame);
+            }
+            self.clean_first.add(&mut self.pages, frame);
+        }
+        while let Some(frame) = self.any.next(&self.pages) {
+            if self.pages.frame(frame).tag & PARKED == 0 && self.may_leave(frame, veto) {
+                self.count_vain_search();
+                return Some(frame);
+            }
+            self.any.add(&mut self.pages, frame);
+        }
+        if veto.exhausted() == Exhausted::Bypass { None } else { self.search() }
+    }
+
+    /// Takes the page of `frame` out.
+    #[inline]
+    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
+        self.leave_place(frame);
+        self.parked.forget(&mut self.pages, frame);
+        let Frame { page, dirty, .. } = self.pages.remove(frame);
+        out.page(if dirty { Kind::Flush } else { Kind::Drop }, PageNo(page));
+    }
+}
+
+impl Buffer for Cflru {
+    fn grow(&mut self, pages: u32) {
+        self.pages.grow(pages);
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> Outcome {
+        let frame = self.pages.find(access.page);
+        if let Some(adaptation) = &mut self.adaptation {
+            adaptation.accesses += 1;
+            adaptation.cost += u64::from(frame == 0 && !access.write);
+        }
+        if frame != 0 {
+            self.memory_accesses += 2;
+            self.leave_place(frame);
+            self.parked.forget(&mut self.pages, frame);
+            self.pages.frame_mut(frame).dirty |= access.write;
+            self.pages.move_to_front(LIST, frame);
+            return Outcome::Hit;
+        }
+        self.memory_accesses += 1;
+        if !access.write && !self.cache_reads {
+            return Outcome::Bypassed;
+        }
+        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
+            return Outcome::Bypassed;
+        }
+        self.memory_accesses += 1;
+        self.pages.insert(LIST, access.page, access.write);
+        Outcome::Inserted
+    }
+
+    #[inline]
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        let Some(frame) = self.victim(veto) else { return false };
+        if let Some(adaptation) = &mut self.adaptation
+            && adaptation.evicted(self.pages.frame(frame).dirty)
+        {
+            self.window = share::of(adaptation.share, self.capacity);
+        }
+        self.give_up(frame, out);
+        true
+    }
+
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+        match notice {
+            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Resume { unit } => {
+                while let Some(frame) = self.parked.resume(&mut self.pages, unit) {
+                    // A dirty page is none that the search for clean ones is to meet again.
+                    if !self.pages.frame(frame).dirty {
+                        self.clean_first.retreat(&mut self.pages, frame);
+                    }
+                    self.any.retreat(&mut self.pages, frame);
+                }
+            }
+            Notice::Destage { page, keep } => {
+                let frame = self.pages.find(page);
+                if frame != 0 && self.pages.frame(frame).dirty {
+                    if keep {
+                        self.pages.frame_mut(frame).dirty = false;
+                        self.cleaned(frame);
+                        out.page(Kind::Clean, page);
+                    } else {
+                        self.give_up(frame, out);
+                    }
+                }
+            }
+            Notice::Flush => {
+                let mut frame = self.pages.prev(LIST);
+                while frame != LIST {
+                    let own = self.pages.frame_mut(frame);
+                    if own.dirty {
+                        own.dirty = false;
+                        out.page(Kind::Clean, own.page());
+                        self.cleaned(frame);
+                    }
+                    frame = self.pages.prev(frame);
+                }
+            }
+            Notice::Trim { page } => {
+                let frame = self.pages.find(page);
+                if frame != 0 {
+                    self.pages.frame_mut(frame).dirty = false;
+                    self.give_up(frame, out);
+                }
+            }
+        }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        self.pages.find(access.page) == 0 && (access.write || self.cache_reads)
+    }
+
+    fn len(&self) -> u32 {
+        self.pages.len()
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.memory_accesses
+    }
+}

@@ -1,0 +1,171 @@
+//! The gating buffer (Chang, Huang and Wen, `ESTIMedia` 2011, as CAWR §III describes it; specs §6.2), around page-level
+//! policies.
+//!
+//! Idea: dirty pages that the policy inside evicts collect in a small FIFO gate with a slot for each of C channels.
+//! When all slots are filled the C pages are programmed at the same time, one through each channel. Whether pages
+//! belong together is ignored.
+//!
+//! Resolved, since only the abstract was at hand: the gate is part of the buffer's capacity, so that a replacement is
+//! over only once a frame is free: the policy inside gives up victims until one of them is clean, which passes at once,
+//! or until the gate opens. A page in the gate still hits and is updated in place; the policy inside sees nothing of
+//! it. Slots are given out in round-robin order, counted on from one opening to the next. An incomplete gate is written
+//! upon a flush, or if the policy inside has nothing left to give, as it is where the capacity is below C. Pages that a
+//! flush has the policy inside write are written C at a time, too. Channels that a veto avoids have no slots.
+//!
+//! Memory accesses: those of the policy inside; the lookup in the gate; a page that enters or leaves it.
+
+use super::layers::{LayerInfo, Over};
+use super::multi_eviction::{Channels, ChannelsAside};
+use super::page_lists::PageLists;
+use super::parking::Linked as _;
+use super::{Access, Buffer, BufferConfig, DeviceView, Evictions, Kind, Notice, Outcome, PolicyError, Veto};
+
+/// What the gate is.
+pub(super) const LAYER: LayerInfo = LayerInfo {
+    name: "gate",
+    title: "dirty victims wait until there is one for each channel",
+    paper: "gating buffer, ESTIMedia 2011, as described by CAWR §III",
+    over: Over::Pages,
+    unit: None,
+    chooses_channels: true,
+    avoids_collection: false,
+    depth: 1,
+    params: &[],
+    settles: &[],
+};
+
+/// The pages in the gate, the oldest at the back.
+const GATE: u32 = 0;
+
+/// A policy with a gate below it.
+pub(super) struct Gate<B> {
+    inner: B,
+    capacity: u32,
+    channels: Channels,
+    slots: PageLists,
+    /// What the policy inside gave up.
+    victims: Evictions,
+    memory_accesses: u64,
+}
+
+impl<B: Buffer> Gate<B> {
+    pub(super) fn new(config: BufferConfig, inner: B) -> Result<Self, PolicyError> {
+        Ok(Self {
+            inner,
+            capacity: config.capacity_pages,
+            channels: Channels::new(config)?,
+            slots: PageLists::new(1),
+            victims: Evictions::default(),
+            memory_accesses: 0,
+        })
+    }
+
+    /// Programs the oldest pages of the gate, as many as a multi-eviction is wide; returns whether there were any.
+    fn open(&mut self, out: &mut Evictions) -> bool {
+        let Self { slots, channels, .. } = self;
+        let pages = slots.len().min(channels.width());
+        self.memory_accesses += u64::from(pages);
+        let leaving = (0..pages).map(|_| (slots.remove(slots.prev(GATE)).page(), channels.turn()));
+        out.spread_pages(Kind::Flush, leaving);
+        pages > 0
+    }
+
+    /// Lets the dirty pages that the policy inside gave up into the gate, and the clean ones go; returns whether there
+    /// were any of these.
+    #[inline]
+    fn take_in(&mut self, out: &mut Evictions) -> bool {
+        let mut freed = false;
+        for (group, pages) in self.victims.groups() {
+            for &page in pages {
+                if group.kind == Kind::Drop {
+                    out.page(Kind::Drop, page);
+                    freed = true;
+                } else {
+                    self.slots.insert(GATE, page, true);
+                    self.memory_accesses += 1;
+                }
+            }
+        }
+        self.victims.clear();
+        freed
+    }
+}
+
+impl<B: Buffer> Buffer for Gate<B> {
+    fn grow(&mut self, pages: u32) {
+        self.inner.grow(pages);
+        self.slots.grow(pages);
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> Outcome {
+        self.memory_accesses += 1;
+        if self.slots.find(access.page) != 0 {
+            return Outcome::Hit;
+        }
+        if self.len() == self.capacity && self.inner.admits(access) && !self.evict(device, veto, out) {
+            return Outcome::Bypassed;
+        }
+        self.inner.access(access, device, &mut ChannelsAside(veto), out)
+    }
+
+    fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        self.channels.look(veto);
+        while self.slots.len() < self.channels.width() {
+            if self.inner.is_empty() || !self.inner.evict(device, &mut ChannelsAside(veto), &mut self.victims) {
+                break;
+            }
+            if self.take_in(out) {
+                return true;
+            }
+        }
+        self.slots.len() > 0 && self.channels.permits(veto) && self.open(out)
+    }
+
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, veto: &mut V, out: &mut Evictions) {
+        self.channels.open_all();
+        match notice {
+            Notice::GcEnd { .. } => return,
+            Notice::Resume { .. } | Notice::Idle => {}
+            Notice::Flush => while self.open(out) {},
+            Notice::Destage { page, .. } | Notice::Trim { page } => {
+                let frame = self.slots.find(page);
+                if frame != 0 {
+                    self.slots.remove(frame);
+                    self.memory_accesses += 1;
+                    if matches!(notice, Notice::Trim { .. }) {
+                        out.page(Kind::Drop, page);
+                    } else {
+                        self.channels.write_all(Kind::Flush, std::iter::once(page), out);
+                    }
+                    return;
+                }
+            }
+        }
+        self.inner.notify(notice, device, &mut ChannelsAside(veto), &mut self.victims);
+        let of = |kind| self.victims.groups().filter(move |(group, _)| group.kind == kind).flat_map(|(_, pages)| pages);
+        of(Kind::Drop).for_each(|&page| out.page(Kind::Drop, page));
+        for kind in [Kind::Flush, Kind::Clean] {
+            self.channels.write_all(kind, of(kind).copied(), out);
+        }
+        self.victims.clear();
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        self.slots.find(access.page) == 0 && self.inner.admits(access)
+    }
+
+    fn len(&self) -> u32 {
+        self.inner.len() + self.slots.len()
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.inner.memory_accesses() + self.memory_accesses
+    }
+}

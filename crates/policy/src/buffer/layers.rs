@@ -1,0 +1,257 @@
+//! Layers: buffers around a buffer. What each does to the policy inside is in its own file; here they are listed and put
+//! together.
+//!
+//! A composition is behind one dynamic call per page access, so that the layers times the policies need not all be
+//! compiled into every simulation.
+
+use super::cave_blocks::{self, CaveBlocks};
+use super::cawr_blocks::{self, CawrBlocks};
+use super::gate::{self, Gate};
+use super::gcar::{GCAR, Gcar};
+use super::{
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, GcCounters, NoVeto,
+    Notice, Outcome, ParamSpec, Params, PolicyError, Veto,
+};
+
+/// Which policies a layer can be put around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// All that hold pages.
+    Any,
+    /// Those that evict pages.
+    Pages,
+    /// Those that evict blocks.
+    Blocks,
+}
+
+/// What `destage policies` says of a layer.
+#[derive(Clone, Copy, Debug)]
+pub struct LayerInfo {
+    /// The name before the `+`.
+    pub name: &'static str,
+    /// The layer in one line.
+    pub title: &'static str,
+    /// Where it comes from.
+    pub paper: &'static str,
+    /// What it can be put around.
+    pub over: Over,
+    /// What is evicted at once, where it is not what the policy inside evicts.
+    pub unit: Option<EvictionUnit>,
+    /// It says through which channel each page is programmed.
+    pub chooses_channels: bool,
+    /// It avoids elements that collect garbage.
+    pub avoids_collection: bool,
+    /// Layers go around layers of greater depth.
+    pub depth: u8,
+    /// Its parameters.
+    pub params: &'static [ParamSpec],
+    /// Parameters of the policy inside that have one value only below this layer, where the policy has them.
+    pub settles: &'static [(&'static str, &'static str)],
+}
+
+/// Every layer.
+pub(super) const LAYERS: &[LayerInfo] = &[GCAR, gate::LAYER, cave_blocks::LAYER, cawr_blocks::LAYER];
+
+/// A policy with layers around it.
+pub struct Composed(Box<dyn Erased>);
+
+impl Composed {
+    /// Puts the layers around `base`, which gives up a `unit` at once. `params` has those of each layer.
+    pub(super) fn new<B: Buffer + Send + 'static>(
+        layers: &[&LayerInfo],
+        params: &[Params],
+        config: BufferConfig,
+        unit: EvictionUnit,
+        base: B,
+    ) -> Result<Self, PolicyError> {
+        // Directly around a policy GCaR is compiled with it.
+        let mut pairs = layers.iter().zip(params).rev();
+        let Some((layer, own)) = pairs.next() else { return Ok(Self(Box::new(base))) };
+        let mut composed = Self::around(layer, own, config, unit, base)?;
+        for (layer, own) in pairs {
+            let unit = layers.iter().find_map(|inner| inner.unit).unwrap_or(unit);
+            composed = Self::around(layer, own, config, unit, composed)?;
+        }
+        Ok(composed)
+    }
+
+    /// Puts one layer around `inner`.
+    fn around<B: Buffer + Send + 'static>(
+        layer: &LayerInfo,
+        params: &Params,
+        config: BufferConfig,
+        unit: EvictionUnit,
+        inner: B,
+    ) -> Result<Self, PolicyError> {
+        Ok(Self(match layer.name {
+            "gcar" => Box::new(Gcar::new(config, params, unit, inner)?),
+            "gate" => Box::new(Gate::new(config, inner)?),
+            "cave" => Box::new(CaveBlocks::new(config, params, inner)?),
+            "cawr" => Box::new(CawrBlocks::new(config, inner)?),
+            other => unreachable!("{other} is listed and not built"),
+        }))
+    }
+}
+
+/// A [`Buffer`] without generic methods.
+trait Erased: Send {
+    fn grow(&mut self, pages: u32);
+    fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> Outcome;
+    fn access_vetoed(
+        &mut self,
+        access: Access,
+        device: &dyn DeviceView,
+        veto: &mut dyn ErasedVeto,
+        out: &mut Evictions,
+    ) -> Outcome;
+    fn evict(&mut self, device: &dyn DeviceView, out: &mut Evictions) -> bool;
+    fn evict_vetoed(&mut self, device: &dyn DeviceView, veto: &mut dyn ErasedVeto, out: &mut Evictions) -> bool;
+    fn notify(&mut self, notice: Notice, device: &dyn DeviceView, out: &mut Evictions);
+    fn notify_vetoed(
+        &mut self,
+        notice: Notice,
+        device: &dyn DeviceView,
+        veto: &mut dyn ErasedVeto,
+        out: &mut Evictions,
+    );
+    fn admits(&self, access: Access) -> bool;
+    fn len(&self) -> u32;
+    fn memory_accesses(&self) -> u64;
+    fn watches_collection(&self) -> bool;
+    fn gc_counters(&self) -> Option<GcCounters>;
+}
+
+/// A [`Veto`] without constants.
+trait ErasedVeto {
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32>;
+    fn avoids(&mut self, channel: u32) -> bool;
+    fn exhausted(&mut self) -> Exhausted;
+}
+
+impl<V: Veto> ErasedVeto for V {
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32> {
+        Veto::passes_over(self, candidate)
+    }
+    fn avoids(&mut self, channel: u32) -> bool {
+        Veto::avoids(self, channel)
+    }
+    fn exhausted(&mut self) -> Exhausted {
+        Veto::exhausted(self)
+    }
+}
+
+/// An active veto behind a pointer.
+struct Behind<'a>(&'a mut dyn ErasedVeto);
+
+impl Veto for Behind<'_> {
+    const ACTIVE: bool = true;
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32> {
+        self.0.passes_over(candidate)
+    }
+    fn avoids(&mut self, channel: u32) -> bool {
+        self.0.avoids(channel)
+    }
+    fn exhausted(&mut self) -> Exhausted {
+        self.0.exhausted()
+    }
+}
+
+impl<B: Buffer + Send> Erased for B {
+    fn grow(&mut self, pages: u32) {
+        Buffer::grow(self, pages);
+    }
+    fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> Outcome {
+        Buffer::access(self, access, &device, &mut NoVeto, out)
+    }
+    fn access_vetoed(
+        &mut self,
+        access: Access,
+        device: &dyn DeviceView,
+        veto: &mut dyn ErasedVeto,
+        out: &mut Evictions,
+    ) -> Outcome {
+        Buffer::access(self, access, &device, &mut Behind(veto), out)
+    }
+    fn evict(&mut self, device: &dyn DeviceView, out: &mut Evictions) -> bool {
+        Buffer::evict(self, &device, &mut NoVeto, out)
+    }
+    fn evict_vetoed(&mut self, device: &dyn DeviceView, veto: &mut dyn ErasedVeto, out: &mut Evictions) -> bool {
+        Buffer::evict(self, &device, &mut Behind(veto), out)
+    }
+    fn notify(&mut self, notice: Notice, device: &dyn DeviceView, out: &mut Evictions) {
+        Buffer::notify(self, notice, &device, &mut NoVeto, out);
+    }
+    fn notify_vetoed(
+        &mut self,
+        notice: Notice,
+        device: &dyn DeviceView,
+        veto: &mut dyn ErasedVeto,
+        out: &mut Evictions,
+    ) {
+        Buffer::notify(self, notice, &device, &mut Behind(veto), out);
+    }
+    fn admits(&self, access: Access) -> bool {
+        Buffer::admits(self, access)
+    }
+    fn len(&self) -> u32 {
+        Buffer::len(self)
+    }
+    fn memory_accesses(&self) -> u64 {
+        Buffer::memory_accesses(self)
+    }
+    fn watches_collection(&self) -> bool {
+        Buffer::watches_collection(self)
+    }
+    fn gc_counters(&self) -> Option<GcCounters> {
+        Buffer::gc_counters(self)
+    }
+}
+
+impl Buffer for Composed {
+    fn grow(&mut self, pages: u32) {
+        self.0.grow(pages);
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> Outcome {
+        if V::ACTIVE { self.0.access_vetoed(access, device, veto, out) } else { self.0.access(access, device, out) }
+    }
+
+    fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        if V::ACTIVE { self.0.evict_vetoed(device, veto, out) } else { self.0.evict(device, out) }
+    }
+
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, veto: &mut V, out: &mut Evictions) {
+        if V::ACTIVE {
+            self.0.notify_vetoed(notice, device, veto, out);
+        } else {
+            self.0.notify(notice, device, out);
+        }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        self.0.admits(access)
+    }
+
+    fn len(&self) -> u32 {
+        self.0.len()
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.0.memory_accesses()
+    }
+
+    fn watches_collection(&self) -> bool {
+        self.0.watches_collection()
+    }
+
+    fn gc_counters(&self) -> Option<GcCounters> {
+        self.0.gc_counters()
+    }
+}

@@ -1,0 +1,276 @@
+//! LRU-WSR, LRU with write sequence reordering (Jung et al., TCE 2008; specs §4.4).
+//!
+//! Idea: LRU in which a dirty page gets a second chance before it is written. The page at the LRU end leaves if it is
+//! clean, or dirty and marked as cold; a dirty page that is not cold is marked and goes to the front. A hit takes the
+//! mark away.
+//!
+//! Resolved: a page that became clean in its place (by a flush) leaves as any clean page, marked or not. Reads are cached
+//! by default, see [`READS`]. Under a veto a page that is passed over stays where it is, and dirty pages in front of the
+//! victim get their second chances; if all are passed over no page gets one.
+//!
+//! Memory accesses: the lookup, and the page that is moved to the front with its mark, one each; for a victim every page
+//! inspected, itself included, and again those that get their second chance. A veto adds none.
+//!
+//! Each page gets one second chance between uses, so a victim is found in O(1) amortised. Under a veto the search goes
+//! twice over the list, as the scan would: for pages that are clean or cold, then for those that had a second chance.
+
+use destage_plan::PageNo;
+
+use super::lru::{READS, caches_reads};
+use super::page_lists::{Frame, PageLists};
+use super::parking::Linked as _;
+use super::searched::{PARKED, Parked, Searched};
+use super::{
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    Params, PolicyError, PolicyInfo, Registered, Veto,
+};
+
+/// The one list.
+const LIST: u32 = 0;
+
+/// LRU with write sequence reordering.
+#[derive(Clone, Debug)]
+pub struct LruWsr {
+    pages: PageLists,
+    capacity: u32,
+    cache_reads: bool,
+    parked: Parked,
+    /// Pages that are parked, or dirty and not cold.
+    first_turn: Searched,
+    /// Parked pages.
+    second_turn: Searched,
+    /// Parked pages that a scan leaves as they are.
+    settled: Searched,
+    memory_accesses: u64,
+}
+
+impl Registered for LruWsr {
+    const INFO: PolicyInfo = PolicyInfo {
+        name: "lru-wsr",
+        title: "LRU with a second chance for dirty pages",
+        paper: "LRU-WSR, TCE 2008, as described by CAWR §II",
+        unit: EvictionUnit::Page,
+        chooses_channels: false,
+        params: &[READS],
+    };
+
+    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
+        Ok(Self {
+            pages: PageLists::new(1),
+            capacity: config.capacity_pages,
+            cache_reads: caches_reads(params)?,
+            parked: Parked::default(),
+            first_turn: Searched::new(LIST, 2),
+            second_turn: Searched::new(LIST, 4),
+            settled: Searched::new(LIST, 8),
+            memory_accesses: 0,
+        })
+    }
+}
+
+/// Whether the scan gives the page a second chance.
+#[inline]
+fn is_spared(frame: &Frame) -> bool {
+    frame.dirty && !frame.cold
+}
+
+impl LruWsr {
+    /// The frame is about to leave its place.
+    #[inline]
+    fn leave_place(&mut self, frame: u32) {
+        if self.pages.frame(frame).tag & !PARKED != 0 {
+            self.first_turn.remove(&mut self.pages, frame);
+            self.second_turn.remove(&mut self.pages, frame);
+            self.settled.remove(&mut self.pages, frame);
+        }
+    }
+
+    /// The frame is to be met again by a search.
+    fn reconsider(&mut self, frame: u32) {
+        self.first_turn.retreat(&mut self.pages, frame);
+        self.second_turn.retreat(&mut self.pages, frame);
+        self.settled.retreat(&mut self.pages, frame);
+    }
+
+    #[inline]
+    fn second_chance(&mut self, frame: u32) {
+        self.memory_accesses += 2;
+        self.leave_place(frame);
+        self.pages.frame_mut(frame).cold = true;
+        self.pages.move_to_front(LIST, frame);
+    }
+
+    /// The published scan.
+    #[inline]
+    fn scan(&mut self) -> Option<u32> {
+        loop {
+            let last = self.pages.prev(LIST);
+            if last == LIST {
+                return None;
+            }
+            if !is_spared(self.pages.frame(last)) {
+                return Some(last);
+            }
+            self.second_chance(last);
+        }
+    }
+
+    /// Gives the second chances of a scan that has gone over all of `first_turn`.
+    fn second_chances(&mut self) {
+        while let Some(frame) = self.settled.next(&self.pages) {
+            if !self.first_turn.has(&self.pages, frame) {
+                break;
+            }
+            if is_spared(self.pages.frame(frame)) {
+                self.second_chance(frame);
+            } else {
+                self.settled.add(&mut self.pages, frame);
+            }
+        }
+    }
+
+    /// Whether the page may leave; else it is parked.
+    fn may_leave<V: Veto>(&mut self, frame: u32, veto: &mut V) -> bool {
+        let &Frame { page, dirty, .. } = self.pages.frame(frame);
+        let objection = veto.passes_over(Candidate::Page { page: PageNo(page), dirty });
+        if let Some(unit) = objection {
+            self.parked.park(&mut self.pages, unit, frame);
+        }
+        objection.is_none()
+    }
+
+    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
+    #[inline]
+    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
+        if !V::ACTIVE {
+            return self.scan();
+        }
+        while let Some(frame) = self.first_turn.next(&self.pages) {
+            let own = self.pages.frame(frame);
+            if own.tag & PARKED == 0 && !is_spared(own) && self.may_leave(frame, veto) {
+                self.second_chances();
+                return Some(frame);
+            }
+            self.first_turn.add(&mut self.pages, frame);
+        }
+        while let Some(frame) = self.second_turn.next(&self.pages) {
+            if self.pages.frame(frame).tag & PARKED == 0 && self.may_leave(frame, veto) {
+                self.second_chances();
+                return Some(frame);
+            }
+            self.second_turn.add(&mut self.pages, frame);
+        }
+        if self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass {
+            return None;
+        }
+        self.scan()
+    }
+
+    /// Takes the page of `frame` out.
+    #[inline]
+    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
+        self.leave_place(frame);
+        self.parked.forget(&mut self.pages, frame);
+        let Frame { page, dirty, .. } = self.pages.remove(frame);
+        out.page(if dirty { Kind::Flush } else { Kind::Drop }, PageNo(page));
+    }
+}
+
+impl Buffer for LruWsr {
+    fn grow(&mut self, pages: u32) {
+        self.pages.grow(pages);
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> Outcome {
+        let frame = self.pages.find(access.page);
+        if frame != 0 {
+            self.memory_accesses += 2;
+            self.leave_place(frame);
+            self.parked.forget(&mut self.pages, frame);
+            let own = self.pages.frame_mut(frame);
+            own.dirty |= access.write;
+            own.cold = false;
+            self.pages.move_to_front(LIST, frame);
+            return Outcome::Hit;
+        }
+        self.memory_accesses += 1;
+        if !access.write && !self.cache_reads {
+            return Outcome::Bypassed;
+        }
+        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
+            return Outcome::Bypassed;
+        }
+        self.memory_accesses += 1;
+        self.pages.insert(LIST, access.page, access.write);
+        Outcome::Inserted
+    }
+
+    #[inline]
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        let Some(frame) = self.victim(veto) else { return false };
+        self.memory_accesses += 1;
+        self.give_up(frame, out);
+        true
+    }
+
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+        match notice {
+            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Resume { unit } => {
+                while let Some(frame) = self.parked.resume(&mut self.pages, unit) {
+                    self.reconsider(frame);
+                }
+            }
+            Notice::Destage { page, keep } => {
+                let frame = self.pages.find(page);
+                if frame != 0 && self.pages.frame(frame).dirty {
+                    if keep {
+                        self.pages.frame_mut(frame).dirty = false;
+                        self.first_turn.retreat(&mut self.pages, frame);
+                        out.page(Kind::Clean, page);
+                    } else {
+                        self.give_up(frame, out);
+                    }
+                }
+            }
+            Notice::Flush => {
+                let mut frame = self.pages.prev(LIST);
+                while frame != LIST {
+                    let own = self.pages.frame_mut(frame);
+                    if own.dirty {
+                        own.dirty = false;
+                        out.page(Kind::Clean, own.page());
+                        self.first_turn.retreat(&mut self.pages, frame);
+                    }
+                    frame = self.pages.prev(frame);
+                }
+            }
+            Notice::Trim { page } => {
+                let frame = self.pages.find(page);
+                if frame != 0 {
+                    self.pages.frame_mut(frame).dirty = false;
+                    self.give_up(frame, out);
+                }
+            }
+        }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        self.pages.find(access.page) == 0 && (access.write || self.cache_reads)
+    }
+
+    fn len(&self) -> u32 {
+        self.pages.len()
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.memory_accesses
+    }
+}

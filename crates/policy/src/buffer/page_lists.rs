@@ -1,0 +1,146 @@
+//! The pages of a page-level policy: a frame for each, in doubly linked lists from most to least recently used.
+
+use destage_plan::PageNo;
+
+use super::parking::Linked;
+
+/// A buffered page and its neighbours; the first frames are the lists' sentinels.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Frame {
+    prev: u32,
+    next: u32,
+    /// The page.
+    pub(super) page: u32,
+    /// It has to be written.
+    pub(super) dirty: bool,
+    /// It was not used since a scan saw it, where the policy has such a flag.
+    pub(super) cold: bool,
+    /// What the policy wants to know beside, such as the list it is in.
+    pub(super) tag: u16,
+}
+
+impl Frame {
+    /// The page's number.
+    #[inline]
+    pub(super) fn page(&self) -> PageNo {
+        PageNo(self.page)
+    }
+}
+
+/// Frames `0..lists` are the sentinels of the lists of the same number; `next(list)` is the most recently used frame,
+/// `prev(list)` the least recently used one.
+#[derive(Clone, Debug)]
+pub(super) struct PageLists {
+    /// Page → frame, 0 where the page is not held.
+    frame_of: Vec<u32>,
+    frames: Vec<Frame>,
+    /// Frames given back.
+    free: Vec<u32>,
+    lists: u32,
+}
+
+impl PageLists {
+    /// So many empty lists, at least one.
+    pub(super) fn new(lists: u32) -> Self {
+        let sentinel = |list| Frame { prev: list, next: list, ..Frame::default() };
+        Self { frame_of: Vec::new(), frames: (0..lists).map(sentinel).collect(), free: Vec::new(), lists }
+    }
+
+    /// Makes room for the pages `0..pages`.
+    pub(super) fn grow(&mut self, pages: u32) {
+        self.frame_of.resize(self.frame_of.len().max(pages as usize), 0);
+    }
+
+    /// The frame that holds the page, or 0.
+    #[inline]
+    pub(super) fn find(&self, page: PageNo) -> u32 {
+        self.frame_of[page.index()]
+    }
+
+    /// Pages held, parked ones included.
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        (self.frames.len() - self.free.len()) as u32 - self.lists
+    }
+
+    /// The frame.
+    #[inline]
+    pub(super) fn frame(&self, frame: u32) -> &Frame {
+        &self.frames[frame as usize]
+    }
+
+    /// The frame, to change its flags.
+    #[inline]
+    pub(super) fn frame_mut(&mut self, frame: u32) -> &mut Frame {
+        &mut self.frames[frame as usize]
+    }
+
+    /// The next less recently used frame, or the list's sentinel.
+    #[inline]
+    pub(super) fn next(&self, frame: u32) -> u32 {
+        self.frames[frame as usize].next
+    }
+
+    /// Lets a page in, at the most recently used end of a list; returns its frame.
+    #[inline]
+    pub(super) fn insert(&mut self, list: u32, page: PageNo, dirty: bool) -> u32 {
+        let frame = self.free.pop().unwrap_or_else(|| {
+            self.frames.push(Frame::default());
+            (self.frames.len() - 1) as u32
+        });
+        self.frame_of[page.index()] = frame;
+        let own = &mut self.frames[frame as usize];
+        own.page = page.0;
+        own.dirty = dirty;
+        own.cold = false;
+        own.tag = 0;
+        self.insert_after(list, frame);
+        frame
+    }
+
+    /// Moves a frame to the most recently used end of a list.
+    #[inline]
+    pub(super) fn move_to_front(&mut self, list: u32, frame: u32) {
+        self.unlink(frame);
+        self.insert_after(list, frame);
+    }
+
+    /// Takes a frame out of its list; it stays held, alone.
+    #[inline]
+    pub(super) fn unlink(&mut self, frame: u32) {
+        let own = &mut self.frames[frame as usize];
+        let (prev, next) = (own.prev, own.next);
+        own.prev = frame;
+        own.next = frame;
+        self.frames[prev as usize].next = next;
+        self.frames[next as usize].prev = prev;
+    }
+
+    /// Gives up the page of a frame; returns what it was.
+    #[inline]
+    pub(super) fn remove(&mut self, frame: u32) -> Frame {
+        self.unlink(frame);
+        let own = self.frames[frame as usize];
+        self.frame_of[own.page as usize] = 0;
+        self.free.push(frame);
+        own
+    }
+}
+
+impl Linked for PageLists {
+    /// The next more recently used frame, or the list's sentinel.
+    #[inline]
+    fn prev(&self, frame: u32) -> u32 {
+        self.frames[frame as usize].prev
+    }
+
+    #[inline]
+    fn insert_after(&mut self, at: u32, frame: u32) {
+        let next = self.frames[at as usize].next;
+        let own = &mut self.frames[frame as usize];
+        own.prev = at;
+        own.next = next;
+        self.frames[next as usize].prev = frame;
+        self.frames[at as usize].next = frame;
+    }
+}

@@ -1,0 +1,151 @@
+//! Where a list policy puts what a veto passed over, so that its search does not meet it again until the veto's reason
+//! has gone.
+//!
+//! Order is kept by stamps: they ascend from the least to the most recently used end of a list, so that what was parked
+//! goes back to exactly where it stood. They are kept only while there is a veto; a policy without one pays nothing.
+
+use std::collections::VecDeque;
+
+/// A circular doubly linked list over indices.
+pub(super) trait Linked {
+    /// The neighbour towards the most recently used end, or the sentinel.
+    fn prev(&self, node: u32) -> u32;
+    /// Puts a node that is in no list right behind `at`, towards the least recently used end.
+    fn insert_after(&mut self, at: u32, node: u32);
+}
+
+/// The parked nodes of one list, by the unit for whose sake they were passed over.
+///
+/// A node that is used while it is parked goes back into its list with a new stamp; its entry here is outdated by that.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parking {
+    /// Node → its place in the order; 0 for nodes that have none.
+    stamps: Vec<i64>,
+    /// The stamps given to the most and to the least recently used end so far.
+    front: i64,
+    back: i64,
+    units: Vec<Parked>,
+}
+
+/// The nodes parked for one unit.
+#[derive(Clone, Debug)]
+struct Parked {
+    /// Stamp and node, the oldest first.
+    nodes: VecDeque<(i64, u32)>,
+    /// So many entries are looked through for outdated ones.
+    purge_at: usize,
+}
+
+/// Entries that are not worth looking through.
+const FEW: usize = 64;
+
+impl Default for Parked {
+    fn default() -> Self {
+        Self { nodes: VecDeque::new(), purge_at: FEW }
+    }
+}
+
+impl Parking {
+    #[inline]
+    fn stamp(&mut self, node: u32, stamp: i64) {
+        let node = node as usize;
+        if node >= self.stamps.len() {
+            self.stamps.resize(node + node / 2 + 1, 0);
+        }
+        self.stamps[node] = stamp;
+    }
+
+    /// The node went to the most recently used end.
+    #[inline]
+    #[expect(clippy::wrong_self_convention, reason = "it is the node that goes there")]
+    pub(super) fn to_front(&mut self, node: u32) {
+        self.front += 1;
+        self.stamp(node, self.front);
+    }
+
+    /// The node went to the least recently used end.
+    #[inline]
+    #[expect(clippy::wrong_self_convention, reason = "it is the node that goes there")]
+    pub(super) fn to_back(&mut self, node: u32) {
+        self.back -= 1;
+        self.stamp(node, self.back);
+    }
+
+    /// The node is no longer held.
+    #[inline]
+    pub(super) fn forget(&mut self, node: u32) {
+        if let Some(stamp) = self.stamps.get_mut(node as usize) {
+            *stamp = 0;
+        }
+    }
+
+    /// Takes in a node that the caller has unlinked from its list.
+    pub(super) fn park(&mut self, unit: u32, node: u32) {
+        let unit = unit as usize;
+        if unit >= self.units.len() {
+            self.units.resize(unit + 1, Parked::default());
+        }
+        let (stamps, Parked { nodes, purge_at }) = (&self.stamps, &mut self.units[unit]);
+        if nodes.len() >= *purge_at {
+            nodes.retain(|&(stamp, node)| stamps[node as usize] == stamp);
+            *purge_at = 2 * nodes.len() + FEW;
+        }
+        let stamp = stamps[node as usize];
+        // What was taken back and is parked anew may be older than what is parked already.
+        let at = nodes.iter().rposition(|&(other, _)| other < stamp).map_or(0, |at| at + 1);
+        nodes.insert(at, (stamp, node));
+    }
+
+    /// Puts one node back into its place if it is parked: it is no longer what was passed over. Slow; for trims.
+    pub(super) fn take_back(&mut self, node: u32, sentinel: u32, list: &mut impl Linked) {
+        let Some(&stamp) = self.stamps.get(node as usize) else { return };
+        for Parked { nodes, .. } in &mut self.units {
+            if let Ok(at) = nodes.binary_search(&(stamp, node)) {
+                nodes.remove(at);
+                let mut at = list.prev(sentinel);
+                while at != sentinel && self.stamps[at as usize] < stamp {
+                    at = list.prev(at);
+                }
+                list.insert_after(at, node);
+                return;
+            }
+        }
+    }
+
+    /// Puts the nodes parked for `unit` back into the list of which `sentinel` is the sentinel.
+    pub(super) fn resume(&mut self, unit: u32, sentinel: u32, list: &mut impl Linked) {
+        let Some(parked) = self.units.get_mut(unit as usize) else { return };
+        let mut at = list.prev(sentinel);
+        for (stamp, node) in parked.nodes.drain(..) {
+            if self.stamps[node as usize] == stamp {
+                while at != sentinel && self.stamps[at as usize] < stamp {
+                    at = list.prev(at);
+                }
+                list.insert_after(at, node);
+            }
+        }
+    }
+
+    /// Puts everything back.
+    pub(super) fn resume_all(&mut self, sentinel: u32, list: &mut impl Linked) {
+        (0..self.units.len() as u32).for_each(|unit| self.resume(unit, sentinel, list));
+    }
+
+    /// The least recently used of the parked nodes.
+    pub(super) fn oldest(&mut self) -> Option<u32> {
+        self.oldest_but(u32::MAX)
+    }
+
+    /// The least recently used of the parked nodes other than `spared`, which may be no node.
+    pub(super) fn oldest_but(&mut self, spared: u32) -> Option<u32> {
+        let stamps = &self.stamps;
+        let stands = |&&(stamp, node): &&(i64, u32)| stamps[node as usize] == stamp;
+        let oldest = self.units.iter_mut().filter_map(|Parked { nodes, .. }| {
+            while nodes.front().is_some_and(|entry| !stands(&entry)) {
+                nodes.pop_front();
+            }
+            nodes.iter().filter(stands).find(|&&(_, node)| node != spared).copied()
+        });
+        oldest.min().map(|(_, node)| node)
+    }
+}

@@ -1,0 +1,469 @@
+//! REF, recently-evicted-first (Seo and Shin, TCE 2008; CAWR §II; specs §4.6).
+//!
+//! Idea: pages of one logical block that reach the flash one after the other share a log block, and merging it later costs
+//! less. Of the pages at the LRU end, the window, one of a block from which a page was evicted recently leaves first.
+//!
+//! Parameters: `vw`, the window as a share of the capacity (0.5), rounded up to pages; `nvb`, the most victim blocks (1;
+//! of a hybrid FTL the number of its log blocks); `new_vb`, where the next victim block comes from if the window has no page
+//! of one: it is the block of the least recently used page (`lru_page`), or that with the most pages in the
+//! window (`most_pages_in_vw`); `reads`.
+//!
+//! Resolved, with low confidence, since the paper's text was not at hand: the victim is the page of a victim block that is
+//! nearest the LRU end. A new victim block takes the place of the one that came first; being used does not renew one. Of
+//! blocks with equally many pages in the window that is taken whose number there changed least recently, and of its
+//! pages the one nearest the LRU end. Clean and dirty are not distinguished, as CAWR says, so that reads must be thought
+//! of as cached: they are by default, and a read hit is a use; `reads=bypass` makes a write buffer. Write-backs and trims
+//! are no evictions and make no victim block. Under a veto pages that are passed over still count for the window;
+//! once those of victim blocks are vetoed, and with `most_pages_in_vw` all pages of the window block by block, all pages
+//! are candidates from the LRU end on, those beyond the window too.
+//!
+//! Memory accesses: the lookup and the move to the front, one each; for a victim each victim block, whose pages in the
+//! window are thought of as listed, and the page itself. A veto adds none.
+//!
+//! The window's pages stand in a list per block, so a victim takes a comparison per victim block. Under a veto the
+//! vetoed pages of the victim blocks are met again, and with `most_pages_in_vw` the blocks of which all pages are vetoed.
+
+use std::collections::VecDeque;
+
+use destage_plan::PageNo;
+
+use super::lru::{READS, caches_reads};
+use super::page_lists::{Frame, PageLists};
+use super::parking::Linked as _;
+use super::searched::{PARKED, Parked, Searched};
+use super::share;
+use super::size_set::SizeSet;
+use super::{
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+};
+use crate::links::Links;
+
+/// The one list.
+const LIST: u32 = 0;
+
+/// The bit of a frame's tag that says that the page is in the window.
+const IN_WINDOW: u16 = 2;
+
+/// The most victim blocks there may be.
+const MOST_VICTIMS: u32 = 65_536;
+
+/// The place of a frame of the window among those of its block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seat {
+    /// The frames of the block that entered the window next and last before it, 0 if there is none.
+    newer: u32,
+    older: u32,
+    /// When the frame entered the window; the order in the window is that of entering it.
+    entered: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    /// Its frames in the window, 0 if there is none.
+    newest: u32,
+    oldest: u32,
+    count: u32,
+    is_victim: bool,
+}
+
+/// The blocks with pages in the window by the number of those.
+#[derive(Clone, Debug)]
+struct Sizes {
+    pages_per_block: u32,
+    /// Node `size` is the sentinel of the list of blocks of that size, the one changed last at the front; node
+    /// `pages_per_block + 1 + block` is the block.
+    lists: Links,
+    in_use: SizeSet,
+}
+
+impl Sizes {
+    fn new(pages_per_block: u32) -> Self {
+        Self { pages_per_block, lists: Links::new(pages_per_block + 1), in_use: SizeSet::new(pages_per_block) }
+    }
+
+    fn changed(&mut self, block: u32, before: u32, now: u32) {
+        let node = self.pages_per_block + 1 + block;
+        self.lists.unlink(node);
+        if self.lists.next(before) == before {
+            self.in_use.remove(before);
+        }
+        if now > 0 {
+            self.lists.insert_after(now, node);
+            self.in_use.insert(now);
+        }
+    }
+
+    /// The blocks in the order in which they become victim blocks.
+    fn blocks(&self) -> impl Iterator<Item = u32> {
+        let sizes = std::iter::successors(self.in_use.largest(), |&size| self.in_use.largest_below(size));
+        sizes.flat_map(|size| {
+            let nodes = std::iter::successors(Some(self.lists.prev(size)), |&node| Some(self.lists.prev(node)));
+            nodes.take_while(move |&node| node != size).map(|node| node - self.pages_per_block - 1)
+        })
+    }
+}
+
+/// Recently evicted first.
+#[derive(Clone, Debug)]
+pub struct RecentlyEvicted {
+    pages: PageLists,
+    pages_per_block: u32,
+    capacity: u32,
+    cache_reads: bool,
+    /// Pages in the window when there are enough, and now.
+    window: u32,
+    in_window: u32,
+    /// The most recently used frame of the window, `LIST` if it is empty.
+    boundary: u32,
+    /// Frames that have entered the window.
+    entered: u64,
+    /// Frame → its seat.
+    seats: Vec<Seat>,
+    blocks: Vec<Block>,
+    /// With `most_pages_in_vw`.
+    sizes: Option<Sizes>,
+    /// The victim blocks, the first to come at the front, and the most there may be.
+    victims: VecDeque<u32>,
+    most_victims: u32,
+    parked: Parked,
+    /// Parked pages.
+    any: Searched,
+    memory_accesses: u64,
+}
+
+const VW: ParamSpec = ParamSpec {
+    name: "vw",
+    default: "0.5",
+    values: "a share of the capacity from 0 to 1 with up to six decimals",
+    unit: "share of the capacity",
+    help: "the pages at the LRU end of which those of victim blocks leave first",
+};
+
+const NVB: ParamSpec = ParamSpec {
+    name: "nvb",
+    default: "1",
+    values: "a number of blocks from 1 to 65536",
+    unit: "blocks",
+    help: "the most victim blocks, such as the log blocks of a hybrid FTL",
+};
+
+const NEW_VB: ParamSpec = ParamSpec {
+    name: "new_vb",
+    default: "lru_page",
+    values: "lru_page, most_pages_in_vw",
+    unit: "-",
+    help: "the next victim block: that of the least recently used page, or that with the most pages in the window",
+};
+
+impl Registered for RecentlyEvicted {
+    const INFO: PolicyInfo = PolicyInfo {
+        name: "ref",
+        title: "pages of recently evicted blocks first",
+        paper: "REF, TCE 2008, as described by CAWR §II",
+        unit: EvictionUnit::Page,
+        chooses_channels: false,
+        params: &[READS, VW, NVB, NEW_VB],
+    };
+
+    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
+        let capacity = config.capacity_pages;
+        let vw = share::parse(params.text(VW.name)).ok_or_else(|| params.refuse(VW.name))?;
+        let nvb = params.text(NVB.name);
+        let is_number = nvb.bytes().all(|b| b.is_ascii_digit());
+        let most_victims = nvb.parse().ok().filter(|n| is_number && (1..=MOST_VICTIMS).contains(n));
+        let by_size = params.choice(NEW_VB.name, &[("lru_page", false), ("most_pages_in_vw", true)])?;
+        Ok(Self {
+            pages: PageLists::new(1),
+            pages_per_block: config.pages_per_block,
+            capacity,
+            cache_reads: caches_reads(params)?,
+            window: share::of(vw, capacity),
+            in_window: 0,
+            boundary: LIST,
+            entered: 0,
+            seats: Vec::new(),
+            blocks: Vec::new(),
+            sizes: by_size.then(|| Sizes::new(config.pages_per_block)),
+            victims: VecDeque::new(),
+            most_victims: most_victims.ok_or_else(|| params.refuse(NVB.name))?,
+            parked: Parked::default(),
+            any: Searched::new(LIST, 4),
+            memory_accesses: 0,
+        })
+    }
+}
+
+impl RecentlyEvicted {
+    #[inline]
+    fn block_of(&self, frame: u32) -> u32 {
+        self.pages.frame(frame).page / self.pages_per_block
+    }
+
+    #[inline]
+    fn is_parked(&self, frame: u32) -> bool {
+        self.pages.frame(frame).tag & PARKED != 0
+    }
+
+    /// Lets pages into the window until it is full.
+    #[inline]
+    fn fill_window(&mut self) {
+        while self.in_window < self.window {
+            let frame = self.pages.prev(self.boundary);
+            if frame == LIST {
+                return;
+            }
+            self.pages.frame_mut(frame).tag |= IN_WINDOW;
+            self.boundary = frame;
+            self.in_window += 1;
+            self.entered += 1;
+            let block = self.block_of(frame);
+            let own = &mut self.blocks[block as usize];
+            if frame as usize >= self.seats.len() {
+                self.seats.resize(frame as usize + 1, Seat::default());
+            }
+            self.seats[frame as usize] = Seat { newer: 0, older: own.newest, entered: self.entered };
+            if own.newest == 0 {
+                own.oldest = frame;
+            } else {
+                self.seats[own.newest as usize].newer = frame;
+            }
+            own.newest = frame;
+            own.count += 1;
+            if let Some(sizes) = &mut self.sizes {
+                sizes.changed(block, own.count - 1, own.count);
+            }
+        }
+    }
+
+    /// The frame is about to leave its place.
+    #[inline]
+    fn leave_place(&mut self, frame: u32) {
+        self.any.remove(&mut self.pages, frame);
+        if self.pages.frame(frame).tag & IN_WINDOW == 0 {
+            return;
+        }
+        if self.boundary == frame {
+            self.boundary = self.pages.next(frame);
+        }
+        self.in_window -= 1;
+        self.pages.frame_mut(frame).tag &= !IN_WINDOW;
+        let block = self.block_of(frame);
+        let own = &mut self.blocks[block as usize];
+        let Seat { newer, older, .. } = self.seats[frame as usize];
+        if newer == 0 {
+            own.newest = older;
+        } else {
+            self.seats[newer as usize].older = older;
+        }
+        if older == 0 {
+            own.oldest = newer;
+        } else {
+            self.seats[older as usize].newer = newer;
+        }
+        own.count -= 1;
+        if let Some(sizes) = &mut self.sizes {
+            sizes.changed(block, own.count + 1, own.count);
+        }
+    }
+
+    /// Of the victim blocks' pages in the window the one nearest the LRU end; parked ones only if `parked_too`.
+    #[inline]
+    fn of_victim_blocks(&self, parked_too: bool) -> Option<u32> {
+        let oldest = self.victims.iter().map(|&block| {
+            let mut frame = self.blocks[block as usize].oldest;
+            while !parked_too && frame != 0 && self.is_parked(frame) {
+                frame = self.seats[frame as usize].newer;
+            }
+            frame
+        });
+        oldest.filter(|&frame| frame != 0).min_by_key(|&frame| self.seats[frame as usize].entered)
+    }
+
+    /// What leaves if the window has no page of a victim block.
+    #[inline]
+    fn of_new_block(&self) -> Option<u32> {
+        if let Some(block) = self.sizes.as_ref().and_then(|sizes| sizes.blocks().next()) {
+            return Some(self.blocks[block as usize].oldest);
+        }
+        Some(self.pages.prev(LIST)).filter(|&last| last != LIST)
+    }
+
+    /// Whether the page may leave; else it is parked.
+    fn may_leave<V: Veto>(&mut self, frame: u32, veto: &mut V) -> bool {
+        let &Frame { page, dirty, .. } = self.pages.frame(frame);
+        let objection = veto.passes_over(Candidate::Page { page: PageNo(page), dirty });
+        if let Some(unit) = objection {
+            self.parked.park(&mut self.pages, unit, frame);
+        }
+        objection.is_none()
+    }
+
+    /// The first page that is not parked of the blocks in the order of [`Sizes::blocks`].
+    fn of_largest_blocks(&self) -> Option<u32> {
+        self.sizes.as_ref()?.blocks().find_map(|block| {
+            let mut frame = self.blocks[block as usize].oldest;
+            while frame != 0 && self.is_parked(frame) {
+                frame = self.seats[frame as usize].newer;
+            }
+            Some(frame).filter(|&frame| frame != 0)
+        })
+    }
+
+    /// The frame to give up, and whether its block becomes a victim block; `None` if every page is vetoed and the access
+    /// shall bypass, or none is held.
+    #[inline]
+    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<(u32, bool)> {
+        if V::ACTIVE {
+            while let Some(frame) = self.of_victim_blocks(false) {
+                if self.may_leave(frame, veto) {
+                    return Some((frame, false));
+                }
+            }
+            while let Some(frame) = self.of_largest_blocks() {
+                if self.may_leave(frame, veto) {
+                    return Some((frame, true));
+                }
+            }
+            while let Some(frame) = self.any.next(&self.pages) {
+                if !self.is_parked(frame) && self.may_leave(frame, veto) {
+                    return Some((frame, true));
+                }
+                self.any.add(&mut self.pages, frame);
+            }
+            if self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass {
+                return None;
+            }
+        }
+        let frame = self.of_victim_blocks(true).map(|frame| (frame, false));
+        frame.or_else(|| self.of_new_block().map(|frame| (frame, true)))
+    }
+
+    fn add_victim_block(&mut self, block: u32) {
+        if self.blocks[block as usize].is_victim {
+            return;
+        }
+        if self.victims.len() == self.most_victims as usize
+            && let Some(first) = self.victims.pop_front()
+        {
+            self.blocks[first as usize].is_victim = false;
+        }
+        self.victims.push_back(block);
+        self.blocks[block as usize].is_victim = true;
+    }
+
+    /// Takes the page of `frame` out.
+    #[inline]
+    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
+        self.leave_place(frame);
+        self.parked.forget(&mut self.pages, frame);
+        let Frame { page, dirty, .. } = self.pages.remove(frame);
+        out.page(if dirty { Kind::Flush } else { Kind::Drop }, PageNo(page));
+        self.fill_window();
+    }
+}
+
+impl Buffer for RecentlyEvicted {
+    fn grow(&mut self, pages: u32) {
+        self.pages.grow(pages);
+        let blocks = pages.div_ceil(self.pages_per_block).max(self.blocks.len() as u32);
+        self.blocks.resize(blocks as usize, Block::default());
+        if let Some(sizes) = &mut self.sizes {
+            sizes.lists.grow(self.pages_per_block + 1 + blocks);
+        }
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> Outcome {
+        let frame = self.pages.find(access.page);
+        if frame != 0 {
+            self.memory_accesses += 2;
+            self.leave_place(frame);
+            self.parked.forget(&mut self.pages, frame);
+            self.pages.frame_mut(frame).dirty |= access.write;
+            self.pages.move_to_front(LIST, frame);
+            self.fill_window();
+            return Outcome::Hit;
+        }
+        self.memory_accesses += 1;
+        if !access.write && !self.cache_reads {
+            return Outcome::Bypassed;
+        }
+        if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
+            return Outcome::Bypassed;
+        }
+        self.memory_accesses += 1;
+        self.pages.insert(LIST, access.page, access.write);
+        self.fill_window();
+        Outcome::Inserted
+    }
+
+    #[inline]
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        let Some((frame, is_new)) = self.victim(veto) else { return false };
+        self.memory_accesses += self.victims.len() as u64 + 1;
+        if is_new {
+            self.add_victim_block(self.block_of(frame));
+        }
+        self.give_up(frame, out);
+        true
+    }
+
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+        match notice {
+            Notice::GcEnd { .. } | Notice::Idle => {}
+            Notice::Resume { unit } => {
+                while let Some(frame) = self.parked.resume(&mut self.pages, unit) {
+                    self.any.retreat(&mut self.pages, frame);
+                }
+            }
+            Notice::Destage { page, keep } => {
+                let frame = self.pages.find(page);
+                if frame != 0 && self.pages.frame(frame).dirty {
+                    if keep {
+                        self.pages.frame_mut(frame).dirty = false;
+                        out.page(Kind::Clean, page);
+                    } else {
+                        self.give_up(frame, out);
+                    }
+                }
+            }
+            Notice::Flush => {
+                let mut frame = self.pages.prev(LIST);
+                while frame != LIST {
+                    let own = self.pages.frame_mut(frame);
+                    if own.dirty {
+                        own.dirty = false;
+                        out.page(Kind::Clean, own.page());
+                    }
+                    frame = self.pages.prev(frame);
+                }
+            }
+            Notice::Trim { page } => {
+                let frame = self.pages.find(page);
+                if frame != 0 {
+                    self.pages.frame_mut(frame).dirty = false;
+                    self.give_up(frame, out);
+                }
+            }
+        }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        self.pages.find(access.page) == 0 && (access.write || self.cache_reads)
+    }
+
+    fn len(&self) -> u32 {
+        self.pages.len()
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.memory_accesses
+    }
+}

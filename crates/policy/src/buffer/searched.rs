@@ -1,0 +1,117 @@
+//! What a page-level policy knows of its lists, so that its search for a victim does not look at the same pages again.
+//!
+//! [`Searched`] is the part of a list, from the least recently used end, in which there is nothing to find. A search
+//! begins behind it and adds what it meets. Each page is added once for each time that it comes to the front of
+//! the list, or is to be considered again; so searches of any length are O(1) amortised.
+//!
+//! [`Parked`] has the pages that a veto passed over. Unlike those of [`Parking`](super::parking::Parking) they stay in
+//! their lists, for policies in which they keep counting (for a window), or are moved while they are parked (by a second
+//! chance).
+
+use super::page_lists::PageLists;
+use super::parking::Linked as _;
+use crate::links::Links;
+
+/// The bit of a frame's tag that says that the page is parked.
+pub(super) const PARKED: u16 = 1;
+
+/// The searched part of one list.
+#[derive(Clone, Debug)]
+pub(super) struct Searched {
+    list: u32,
+    /// The most recently used frame of the part; the list's sentinel if it is empty.
+    end: u32,
+    len: u32,
+    /// The bit that the frames of the part have in their tags.
+    mark: u16,
+}
+
+impl Searched {
+    /// The empty part of a list. Each part of the lists of a policy has a mark of its own.
+    pub(super) const fn new(list: u32, mark: u16) -> Self {
+        Self { list, end: list, len: 0, mark }
+    }
+
+    /// Frames in it.
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether the frame is in it.
+    #[inline]
+    pub(super) fn has(&self, pages: &PageLists, frame: u32) -> bool {
+        pages.frame(frame).tag & self.mark != 0
+    }
+
+    /// The first frame behind it, or `None` if it is the whole list.
+    #[inline]
+    pub(super) fn next(&self, pages: &PageLists) -> Option<u32> {
+        Some(pages.prev(self.end)).filter(|&frame| frame != self.list)
+    }
+
+    /// Adds the frame that [`Self::next`] told.
+    #[inline]
+    pub(super) fn add(&mut self, pages: &mut PageLists, frame: u32) {
+        pages.frame_mut(frame).tag |= self.mark;
+        self.end = frame;
+        self.len += 1;
+    }
+
+    /// The frame is about to leave its place in the list.
+    #[inline]
+    pub(super) fn remove(&mut self, pages: &mut PageLists, frame: u32) {
+        if self.has(pages, frame) {
+            pages.frame_mut(frame).tag &= !self.mark;
+            self.len -= 1;
+            if self.end == frame {
+                self.end = pages.next(frame);
+            }
+        }
+    }
+
+    /// The frame is to be met again: it and all frames used more recently are behind the part.
+    pub(super) fn retreat(&mut self, pages: &mut PageLists, frame: u32) {
+        while self.has(pages, frame) {
+            self.remove(pages, self.end);
+        }
+    }
+}
+
+/// The parked frames per unit for whose sake they were passed over.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parked {
+    /// Node `2u` is the sentinel of unit `u`, node `2f + 1` is frame `f`; the first parked is at the back.
+    lists: Links,
+}
+
+impl Parked {
+    /// Takes in a frame that is not parked.
+    pub(super) fn park(&mut self, pages: &mut PageLists, unit: u32, frame: u32) {
+        let (sentinel, node) = (2 * unit, 2 * frame + 1);
+        self.lists.grow(sentinel.max(node) + 1);
+        self.lists.insert_after(sentinel, node);
+        pages.frame_mut(frame).tag |= PARKED;
+    }
+
+    /// The frame was accessed, or is given up.
+    #[inline]
+    pub(super) fn forget(&mut self, pages: &mut PageLists, frame: u32) {
+        if pages.frame(frame).tag & PARKED != 0 {
+            pages.frame_mut(frame).tag &= !PARKED;
+            self.lists.unlink(2 * frame + 1);
+        }
+    }
+
+    /// Takes out one of the frames parked for the unit.
+    pub(super) fn resume(&mut self, pages: &mut PageLists, unit: u32) -> Option<u32> {
+        let sentinel = 2 * unit;
+        self.lists.grow(sentinel + 1);
+        let node = self.lists.prev(sentinel);
+        if node == sentinel {
+            return None;
+        }
+        self.forget(pages, node / 2);
+        Some(node / 2)
+    }
+}

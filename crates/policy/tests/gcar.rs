@@ -1,0 +1,800 @@
+//! `GCaR` around the policies: compared with a naive model over a device whose elements collect at random.
+
+mod content;
+mod driven;
+mod models;
+mod workload;
+
+use std::collections::BTreeMap;
+
+use destage_plan::PageNo;
+use destage_policy::buffer::{
+    Access, Buffer, BufferConfig, Built, DeviceView, Evictions, Exhausted, GcCounters, Kind, NoDevice, NoVeto, Notice,
+    Outcome, PolicySpec, Visitor, build, policies,
+};
+
+use content::Content;
+use models::{Left, Model, Objections, model, param};
+use workload::{Mix, Op, PATTERNS, Workload};
+
+/// Elements that hold `stride` consecutive pages each in turn.
+#[derive(Clone, Debug)]
+struct Elements {
+    stride: u32,
+    collecting: Vec<bool>,
+    free_blocks: Vec<u32>,
+    /// A page can be programmed on any of them.
+    dynamic: bool,
+}
+
+const LOW_WATERMARK: u32 = 5;
+
+impl Elements {
+    fn new(units: u32, stride: u32) -> Self {
+        let units = units as usize;
+        Self { stride, collecting: vec![false; units], free_blocks: vec![100; units], dynamic: false }
+    }
+}
+
+impl DeviceView for Elements {
+    fn units(&self) -> u32 {
+        self.collecting.len() as u32
+    }
+    fn unit_of(&self, page: PageNo) -> u32 {
+        page.0 / self.stride % self.units()
+    }
+    fn destination(&self, page: PageNo) -> Option<u32> {
+        (!self.dynamic).then(|| self.unit_of(page))
+    }
+    fn collecting(&self, unit: u32) -> bool {
+        self.collecting[unit as usize]
+    }
+    fn free_blocks(&self, unit: u32) -> u32 {
+        self.free_blocks[unit as usize]
+    }
+    fn low_watermark(&self) -> u32 {
+        LOW_WATERMARK
+    }
+}
+
+/// What left, and whether it waits for a collection.
+type Told = (Left, bool);
+
+trait OnDevice {
+    fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> Outcome;
+    fn evict(&mut self, device: &Elements, out: &mut Vec<Told>) -> bool;
+    fn notify(&mut self, notice: Notice, device: &Elements, out: &mut Vec<Told>);
+    fn len(&self) -> u32;
+    fn memory_accesses(&self) -> u64;
+    fn counters(&self) -> GcCounters;
+}
+
+struct Wrapped<B>(B, Evictions);
+
+impl<B: Buffer> Wrapped<B> {
+    fn tell(&mut self, out: &mut Vec<Told>) {
+        for (group, pages) in self.1.groups() {
+            let channels = self.1.channels(group).map(<[u16]>::to_vec);
+            let pages = pages.iter().map(|p| p.0).collect();
+            let left = Left { kind: group.kind, pages, units: group.units, channels, background: group.background };
+            out.push((left, group.after_collection));
+        }
+        self.1.clear();
+    }
+}
+
+impl<B: Buffer> OnDevice for Wrapped<B> {
+    fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> Outcome {
+        let outcome = self.0.access(access, device, &mut NoVeto, &mut self.1);
+        self.tell(out);
+        outcome
+    }
+    fn evict(&mut self, device: &Elements, out: &mut Vec<Told>) -> bool {
+        let left = self.0.evict(device, &mut NoVeto, &mut self.1);
+        self.tell(out);
+        left
+    }
+    fn notify(&mut self, notice: Notice, device: &Elements, out: &mut Vec<Told>) {
+        self.0.notify(notice, device, &mut NoVeto, &mut self.1);
+        self.tell(out);
+    }
+    fn len(&self) -> u32 {
+        self.0.len()
+    }
+    fn memory_accesses(&self) -> u64 {
+        self.0.memory_accesses()
+    }
+    fn counters(&self) -> GcCounters {
+        self.0.gc_counters().unwrap_or_default()
+    }
+}
+
+struct Boxed;
+
+impl Visitor for Boxed {
+    type Out = Box<dyn OnDevice>;
+    fn visit<B: Buffer + Send + 'static>(self, buffer: B, built: Built) -> Self::Out {
+        assert_eq!(buffer.watches_collection(), built.avoids_collection);
+        assert_eq!(buffer.gc_counters().is_some(), built.avoids_collection);
+        Box::new(Wrapped(buffer, Evictions::default()))
+    }
+}
+
+struct Grown<'a>(&'a str, BufferConfig, u32);
+
+impl Grown<'_> {
+    fn build(&self) -> Box<dyn OnDevice> {
+        struct Grow(u32);
+        impl Visitor for Grow {
+            type Out = Box<dyn OnDevice>;
+            fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, built: Built) -> Self::Out {
+                buffer.grow(self.0);
+                Boxed.visit(buffer, built)
+            }
+        }
+        let spec: PolicySpec = self.0.parse().expect("a specification");
+        build(&spec, self.1, Grow(self.2)).unwrap_or_else(|e| panic!("{}: {e}", self.0))
+    }
+}
+
+/// The naive policy and sets. Nothing is kept aside: every search begins anew.
+struct GcarModel {
+    spec: String,
+    inner: Box<dyn Model>,
+    config: BufferConfig,
+    content: Content,
+    /// First page of a victim unit → the element for whose sake it was passed over.
+    deferred: BTreeMap<u32, u32>,
+    /// First pages of the victim units, the last used at the end.
+    recency: Vec<u32>,
+    turn: u32,
+    counters: GcCounters,
+}
+
+impl GcarModel {
+    fn new(spec: &str, config: BufferConfig) -> Self {
+        let inner = spec.strip_prefix("gcar+").expect("a layer");
+        Self {
+            spec: spec.into(),
+            inner: model(inner, config),
+            config,
+            content: Content::default(),
+            deferred: BTreeMap::new(),
+            recency: Vec::new(),
+            turn: 0,
+            counters: GcCounters::default(),
+        }
+    }
+
+    fn evicts_pages(&self) -> bool {
+        self.spec.starts_with("gcar+lru") || self.spec.starts_with("gcar+clock")
+    }
+
+    fn victim_pages(&self) -> u32 {
+        if self.evicts_pages() { 1 } else { self.config.pages_per_block }
+    }
+
+    fn first(&self, page: u32) -> u32 {
+        page / self.victim_pages() * self.victim_pages()
+    }
+
+    fn is_avoided(&self, device: &Elements, unit: u32) -> bool {
+        let margin: u32 = param(&self.spec, "gcar_soon_margin", "0").parse().expect("a number");
+        device.collecting[unit as usize] || margin > 0 && device.free_blocks[unit as usize] <= LOW_WATERMARK + margin
+    }
+
+    fn all_avoided(&self, device: &Elements) -> bool {
+        (0..device.units()).all(|unit| self.is_avoided(device, unit))
+    }
+
+    fn is_over_limit(&self, device: &Elements) -> bool {
+        let share: f64 = param(&self.spec, "gcar_max_share", "1.0").parse().expect("a share");
+        let avoided = |page: &&u32| self.is_avoided(device, device.unit_of(PageNo(**page)));
+        let pages = self.content.pages.keys().filter(avoided).count();
+        share < 1.0 && pages as f64 / f64::from(self.config.capacity_pages) > share
+    }
+
+    /// The pages of a victim unit to be programmed, ascending.
+    fn written(&self, first: u32) -> Vec<u32> {
+        let range = first..first + self.victim_pages();
+        let padded = self.spec.starts_with("gcar+bplru");
+        range.filter(|page| self.content.pages.get(page).copied().unwrap_or(padded)).collect()
+    }
+
+    /// The element for whose sake a victim unit may not go.
+    fn objection(&self, device: &Elements, first: u32) -> Option<u32> {
+        let pages = if self.evicts_pages() { vec![first] } else { self.written(first) };
+        for page in pages {
+            let held_dirty = self.content.pages.get(&page).copied();
+            let unit = device.unit_of(PageNo(page));
+            if device.dynamic && held_dirty == Some(true) {
+                if self.all_avoided(device) {
+                    return Some(device.units());
+                }
+            } else if self.is_avoided(device, unit) {
+                return Some(unit);
+            }
+        }
+        None
+    }
+
+    fn objections(&self, device: &Elements, lifted: bool) -> Objections {
+        let held = self.content.pages.keys().map(|page| self.first(*page));
+        let exhausted = match param(&self.spec, "gcar_all_gc", "base_victim") {
+            "bypass" => Exhausted::Bypass,
+            _ => Exhausted::TakeBase,
+        };
+        let units = held.filter(|first| !lifted && self.objection(device, *first).is_some()).collect();
+        Objections { units, exhausted, ..Objections::none() }
+    }
+
+    /// What the search passed over is deferred where it is dirty; `victim` is what left.
+    fn note_passed_over(&mut self, device: &Elements, objections: &Objections, left: &[Left]) {
+        let taken: Vec<u32> = left.iter().filter(|g| g.kind != Kind::Pad).flat_map(|g| g.pages.clone()).collect();
+        let exhausted = taken.first().is_some_and(|page| objections.units.contains(&self.first(*page)));
+        let bypassed = taken.is_empty() && !objections.refused.borrow().is_empty();
+        self.counters.all_avoided += u64::from(exhausted || bypassed);
+        for first in objections.refused.borrow().iter() {
+            let range = *first..*first + self.victim_pages();
+            let is_dirty = self.content.pages.range(range).any(|(_, dirty)| *dirty);
+            let unit = self.objection(device, *first).expect("it was refused");
+            if is_dirty && unit < device.units() && param(&self.spec, "gcar_destage_scope", "deferred") != "none" {
+                self.deferred.insert(*first, unit);
+            }
+        }
+        // What has left and comes in again at once was not passed over.
+        for page in &taken {
+            let first = self.first(*page);
+            let mut held = self.content.pages.range(first..first + self.victim_pages());
+            if held.all(|(page, dirty)| !dirty || taken.contains(page)) {
+                self.deferred.remove(&first);
+            }
+        }
+    }
+
+    fn forget_clean(&mut self) {
+        let (content, pages) = (&self.content, self.victim_pages());
+        self.deferred.retain(|first, _| content.pages.range(*first..*first + pages).any(|(_, dirty)| *dirty));
+    }
+
+    fn tell(&mut self, device: &Elements, lifted: bool, after: bool, left: Vec<Left>, out: &mut Vec<Told>) {
+        let some = (0..device.units()).any(|unit| self.is_avoided(device, unit));
+        for mut group in left {
+            if device.dynamic && group.kind != Kind::Drop && !lifted && some && !self.all_avoided(device) {
+                let channels = group.pages.iter().map(|_| {
+                    while self.is_avoided(device, self.turn % device.units()) {
+                        self.turn += 1;
+                    }
+                    self.turn += 1;
+                    ((self.turn - 1) % device.units()) as u16
+                });
+                group.channels = Some(channels.collect());
+            }
+            out.push((group, after));
+        }
+    }
+}
+
+impl GcarModel {
+    fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> Outcome {
+        let lifted = self.is_over_limit(device);
+        let objections = self.objections(device, lifted);
+        let mut left = Vec::new();
+        let outcome = self.inner.access(access, &objections, &mut left);
+        let before = self.counters.all_avoided;
+        self.note_passed_over(device, &objections, &left);
+        let after = param(&self.spec, "gcar_all_gc", "") == "wait" && self.counters.all_avoided > before;
+        self.content.access(access, outcome, &left);
+        self.forget_clean();
+        if outcome != Outcome::Bypassed && (self.evicts_pages() || access.write) {
+            let first = self.first(access.page.0);
+            self.recency.retain(|other| *other != first);
+            self.recency.push(first);
+        }
+        self.tell(device, lifted, after, left, out);
+        outcome
+    }
+
+    fn evict(&mut self, device: &Elements, out: &mut Vec<Told>) -> bool {
+        let lifted = self.is_over_limit(device);
+        let objections = self.objections(device, lifted);
+        let mut left = Vec::new();
+        let evicted = self.inner.evict(&objections, &mut left);
+        let before = self.counters.all_avoided;
+        self.note_passed_over(device, &objections, &left);
+        let after = param(&self.spec, "gcar_all_gc", "") == "wait" && self.counters.all_avoided > before;
+        self.content.notify(Notice::Destage { page: PageNo(u32::MAX), keep: false }, &left);
+        self.forget_clean();
+        self.tell(device, lifted, after, left, out);
+        evicted
+    }
+
+    fn notify(&mut self, notice: Notice, device: &Elements, out: &mut Vec<Told>) {
+        let mut left = Vec::new();
+        let Notice::GcEnd { unit } = notice else {
+            self.inner.notify(notice, &mut left);
+            self.content.notify(notice, &left);
+            self.forget_clean();
+            self.tell(device, false, false, left, out);
+            return;
+        };
+        let keep = param(&self.spec, "gcar_after", "free") == "keep_clean";
+        let all = param(&self.spec, "gcar_destage_scope", "deferred") == "all_dirty_of_chip";
+        for first in self.recency.clone() {
+            let dirty: Vec<u32> = self
+                .content
+                .pages
+                .range(first..first + self.victim_pages())
+                .filter(|(_, dirty)| **dirty)
+                .map(|(page, _)| *page)
+                .collect();
+            let of_unit = |page: &u32| !device.dynamic && device.unit_of(PageNo(*page)) == unit;
+            let wanted = self.deferred.get(&first) == Some(&unit) || all && dirty.iter().any(of_unit);
+            if dirty.is_empty() || !wanted {
+                continue;
+            }
+            let others = self.written(first).into_iter().map(|page| device.unit_of(PageNo(page)));
+            if let Some(other) = others.into_iter().find(|other| *other != unit && self.is_avoided(device, *other)) {
+                self.deferred.insert(first, other);
+                continue;
+            }
+            self.counters.deferred_pages_destaged += dirty.len() as u64;
+            let mut left = Vec::new();
+            let notice = Notice::Destage { page: PageNo(dirty[0]), keep };
+            self.inner.notify(notice, &mut left);
+            self.content.notify(notice, &left);
+            self.deferred.remove(&first);
+            for group in &mut left {
+                group.background = true;
+            }
+            self.tell(device, false, false, left, out);
+        }
+    }
+}
+
+const SPECS: [&str; 22] = [
+    "gcar+lru",
+    "gcar+lru:gcar_all_gc=bypass:gcar_after=keep_clean",
+    "gcar+lru:gcar_all_gc=wait:gcar_destage_scope=all_dirty_of_chip",
+    "gcar+lru:gcar_destage_scope=none",
+    "gcar+lru:gcar_max_share=0.5:gcar_all_gc=wait",
+    "gcar+lru:gcar_max_share=0:reads=bypass",
+    "gcar+lru:gcar_soon_margin=10:gcar_after=keep_clean",
+    "gcar+bplru",
+    "gcar+bplru:gcar_all_gc=bypass",
+    "gcar+bplru:gcar_all_gc=wait:protect_current=true",
+    "gcar+bplru:gcar_max_share=0.29",
+    "gcar+bplru:gcar_destage_scope=all_dirty_of_chip:gcar_soon_margin=3",
+    "gcar+fab",
+    "gcar+fab:gcar_after=keep_clean",
+    "gcar+fab:gcar_all_gc=bypass:gcar_destage_scope=all_dirty_of_chip:gcar_after=keep_clean:protect_current=true",
+    "gcar+fab:gcar_max_share=0.7",
+    "gcar+fab:reads=bypass:gcar_all_gc=wait:gcar_destage_scope=none",
+    "gcar+lb-clock",
+    "gcar+lb-clock:gcar_all_gc=bypass",
+    "gcar+lb-clock:gcar_all_gc=wait:protect_current=true:candidate_rule=all_zero",
+    "gcar+lb-clock:gcar_max_share=0.4",
+    "gcar+lb-clock:gcar_destage_scope=all_dirty_of_chip:opt_preempt=false:opt_seq=false",
+];
+
+/// Pages per block and capacity.
+const GEOMETRIES: [(u32, u32); 6] = [(1, 1), (1, 6), (4, 7), (4, 30), (16, 40), (64, 150)];
+
+fn against_model(dynamic: bool, ops: usize) {
+    let mut seed = 4000;
+    let mut counted = GcCounters::default();
+    for spec in SPECS {
+        let blocks = !spec.starts_with("gcar+lru");
+        // Where pages have no place the share counts clean ones only: not modelled.
+        if dynamic && (blocks || spec.contains("max_share")) {
+            continue;
+        }
+        for (pages_per_block, capacity_pages) in GEOMETRIES {
+            for (pattern, units) in PATTERNS.into_iter().zip([1, 2, 7, 64]) {
+                seed += 1;
+                let pages = 3 * capacity_pages + 2 * pages_per_block;
+                let mut dice = Workload::new(!seed, PATTERNS[0], Mix::WRITES, pages);
+                let stride = if dice.below(3) == 0 { 1 } else { pages_per_block };
+                let mut device = Elements { dynamic, ..Elements::new(units, stride) };
+                let config = BufferConfig { capacity_pages, pages_per_block, units };
+                let mut policy = Grown(spec, config, pages).build();
+                let mut naive = GcarModel::new(spec, config);
+                let (mut seen, mut expected) = (Vec::new(), Vec::new());
+                let often = [15, 80, 400][dice.below(3) as usize];
+                for op in Workload::new(seed, pattern, Mix::ALL, pages).take(ops) {
+                    for unit in 0..units {
+                        if dice.below(often * units) < 3 {
+                            let at = unit as usize;
+                            device.collecting[at] ^= true;
+                            device.free_blocks[at] = LOW_WATERMARK + if device.collecting[at] { 0 } else { 14 };
+                            if !device.collecting[at] {
+                                policy.notify(Notice::GcEnd { unit }, &device, &mut seen);
+                                naive.notify(Notice::GcEnd { unit }, &device, &mut expected);
+                                assert_eq!(seen, expected, "{spec} {config:?} {device:?}: end of {unit}");
+                            }
+                        } else if !device.collecting[unit as usize] && dice.below(40) == 0 {
+                            let free = &mut device.free_blocks[unit as usize];
+                            *free = (*free - 1).max(LOW_WATERMARK + 1);
+                        }
+                    }
+                    let story = |what: &str| format!("{spec} {config:?} {device:?} seed {seed}: {what} {op:?}");
+                    match op {
+                        _ if dice.below(25) == 0 => {
+                            let left = policy.evict(&device, &mut seen);
+                            assert_eq!(left, naive.evict(&device, &mut expected), "{}", story("evict"));
+                        }
+                        Op::Access(access) => {
+                            let outcome = policy.access(access, &device, &mut seen);
+                            assert_eq!(outcome, naive.access(access, &device, &mut expected), "{}", story(""));
+                        }
+                        // The ends of collections are told above.
+                        Op::Notify(Notice::GcEnd { .. }) => {}
+                        Op::Notify(notice) => {
+                            policy.notify(notice, &device, &mut seen);
+                            naive.notify(notice, &device, &mut expected);
+                        }
+                    }
+                    assert_eq!(seen, expected, "{}", story(""));
+                    assert_eq!(policy.len(), naive.inner.len(), "{}", story(""));
+                    assert!(policy.len() <= capacity_pages);
+                    let GcCounters { deferred_pages_destaged, all_avoided, .. } = policy.counters();
+                    let modelled = (naive.counters.deferred_pages_destaged, naive.counters.all_avoided);
+                    assert_eq!((deferred_pages_destaged, all_avoided), modelled, "{}", story(""));
+                    seen.clear();
+                    expected.clear();
+                }
+                naive.content.check_laws();
+                counted.passed_over += policy.counters().passed_over;
+                counted.deferred_pages_destaged += policy.counters().deferred_pages_destaged;
+                counted.all_avoided += policy.counters().all_avoided;
+            }
+        }
+    }
+    assert!(counted.passed_over > 1000 && counted.all_avoided > 100, "{counted:?}");
+    assert_eq!(counted.deferred_pages_destaged > 1000, !dynamic, "{counted:?}");
+}
+
+#[test]
+fn gcar_is_what_its_model_is() {
+    against_model(false, 1500);
+}
+
+/// A dirty page has no place to avoid, and leaves through the elements that are not avoided in turn.
+#[test]
+fn gcar_over_a_device_that_places_pages_anywhere() {
+    against_model(true, 3000);
+}
+
+fn flush(page: u32) -> Told {
+    (Left::unit(Kind::Flush, &[page]), false)
+}
+
+fn in_background(page: u32) -> Told {
+    (Left { background: true, ..Left::unit(Kind::Flush, &[page]) }, false)
+}
+
+/// Pages 2, 7 and others on chip 2; 5, 6 and others elsewhere: the list D1 D3 D6 D2 D5 D7 of the paper's Fig. 4.
+struct Figure4;
+
+impl DeviceView for Figure4 {
+    fn units(&self) -> u32 {
+        3
+    }
+    fn unit_of(&self, page: PageNo) -> u32 {
+        if [2, 7].contains(&page.0) { 2 } else { page.0 % 2 }
+    }
+    fn destination(&self, page: PageNo) -> Option<u32> {
+        Some(self.unit_of(page))
+    }
+    fn collecting(&self, unit: u32) -> bool {
+        unit == 2
+    }
+    fn free_blocks(&self, _: u32) -> u32 {
+        100
+    }
+    fn low_watermark(&self) -> u32 {
+        LOW_WATERMARK
+    }
+}
+
+/// Specs §7, the table after the paper's Fig. 4, row by row, and the same with plain LRU.
+#[test]
+fn figure_4() {
+    struct Run;
+    impl Visitor for Run {
+        type Out = Vec<Vec<Told>>;
+        fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, _: Built) -> Self::Out {
+            buffer.grow(20);
+            let mut rows = Vec::new();
+            let mut out = Evictions::default();
+            for page in [7, 5, 2, 6, 3, 1] {
+                buffer.access(Access::write(page), &NoDevice, &mut NoVeto, &mut out);
+            }
+            assert!(out.is_empty());
+            let mut wrapped = Wrapped(buffer, out);
+            for access in [Access::read(9), Access::write(10), Access::write(7)] {
+                let mut row = Vec::new();
+                wrapped.0.access(access, &Figure4, &mut NoVeto, &mut wrapped.1);
+                wrapped.tell(&mut row);
+                rows.push(row);
+            }
+            let mut row = Vec::new();
+            wrapped.0.notify(Notice::GcEnd { unit: 2 }, &NoDevice, &mut NoVeto, &mut wrapped.1);
+            wrapped.tell(&mut row);
+            rows.push(row);
+            // D10 D9 D1 D3: what is left.
+            if wrapped.0.len() == 4 {
+                let mut row = Vec::new();
+                for page in [11, 12, 13, 14, 15, 16] {
+                    wrapped.0.access(Access::write(page), &NoDevice, &mut NoVeto, &mut wrapped.1);
+                }
+                wrapped.tell(&mut row);
+                rows.push(row);
+            }
+            rows
+        }
+    }
+    let config = BufferConfig { capacity_pages: 6, pages_per_block: 1, units: 3 };
+    let run = |spec: &str| build(&spec.parse().expect("a name"), config, Run).expect(spec);
+    let dropped = (Left::unit(Kind::Drop, &[9]), false);
+    assert_eq!(
+        run("gcar+lru"),
+        [
+            vec![flush(5)],
+            vec![flush(6)],
+            vec![],
+            vec![in_background(2), in_background(7)],
+            vec![flush(3), flush(1), dropped, flush(10)],
+        ]
+    );
+    assert_eq!(run("lru"), [vec![flush(7)], vec![flush(5)], vec![flush(2)], vec![]]);
+}
+
+/// Three pages, all on the one element, which collects.
+fn all_collect(spec: &str) -> (Box<dyn OnDevice>, Elements) {
+    let config = BufferConfig { capacity_pages: 3, pages_per_block: 1, units: 1 };
+    let mut policy = Grown(spec, config, 20).build();
+    let mut device = Elements::new(1, 1);
+    let mut out = Vec::new();
+    for page in [1, 2, 3] {
+        policy.access(Access::write(page), &device, &mut out);
+    }
+    device.collecting[0] = true;
+    assert_eq!(out, []);
+    (policy, device)
+}
+
+#[test]
+fn all_collect_and_the_base_victim_leaves() {
+    let (mut policy, mut device) = all_collect("gcar+lru");
+    let mut out = Vec::new();
+    assert_eq!(policy.access(Access::write(4), &device, &mut out), Outcome::Inserted);
+    assert_eq!(out, [flush(1)]);
+    assert_eq!(policy.counters(), GcCounters { passed_over: 3, deferred_pages_destaged: 0, all_avoided: 1 });
+    out.clear();
+    device.collecting[0] = false;
+    // 1 has left and is deferred no longer; 4 was not passed over.
+    policy.notify(Notice::GcEnd { unit: 0 }, &device, &mut out);
+    assert_eq!(out, [in_background(2), in_background(3)]);
+    assert_eq!((policy.len(), policy.counters().deferred_pages_destaged), (1, 2));
+}
+
+#[test]
+fn all_collect_and_the_access_goes_past_the_buffer() {
+    let (mut policy, device) = all_collect("gcar+lru:gcar_all_gc=bypass");
+    let mut out = Vec::new();
+    assert_eq!(policy.access(Access::write(4), &device, &mut out), Outcome::Bypassed);
+    assert_eq!(policy.access(Access::read(5), &device, &mut out), Outcome::Bypassed);
+    assert!(!policy.evict(&device, &mut out));
+    assert_eq!((out, policy.len(), policy.counters().all_avoided), (vec![], 3, 3));
+}
+
+#[test]
+fn all_collect_and_the_base_victim_waits() {
+    let (mut policy, mut device) = all_collect("gcar+lru:gcar_all_gc=wait");
+    let mut out = Vec::new();
+    assert_eq!(policy.access(Access::write(4), &device, &mut out), Outcome::Inserted);
+    assert!(policy.evict(&device, &mut out));
+    assert_eq!(out, [(Left::unit(Kind::Flush, &[1]), true), (Left::unit(Kind::Flush, &[2]), true)]);
+    device.collecting[0] = false;
+    out.clear();
+    policy.notify(Notice::GcEnd { unit: 0 }, &device, &mut out);
+    assert_eq!(out, [in_background(3), in_background(4)]);
+    out.clear();
+    for page in [5, 6, 7, 8] {
+        policy.access(Access::write(page), &device, &mut out);
+    }
+    assert_eq!(out, [flush(5)]);
+}
+
+/// With at most half of four pages on chip 1 both of its pages may stay, and three may not.
+#[test]
+fn the_share_of_avoided_elements_is_limited() {
+    let config = BufferConfig { capacity_pages: 4, pages_per_block: 1, units: 2 };
+    let mut policy = Grown("gcar+lru:gcar_max_share=0.5", config, 40).build();
+    let mut device = Elements::new(2, 1);
+    let mut out = Vec::new();
+    for page in [1, 3, 2, 4] {
+        policy.access(Access::write(page), &device, &mut out);
+    }
+    device.collecting[1] = true;
+    policy.access(Access::write(5), &device, &mut out);
+    assert_eq!(out, [flush(2)], "1 and 3 are half the buffer");
+    out.clear();
+    policy.access(Access::write(6), &device, &mut out);
+    assert_eq!(out, [flush(1)], "with 5 they are three quarters");
+    out.clear();
+    policy.access(Access::write(8), &device, &mut out);
+    assert_eq!(out, [flush(4)], "3 and 5 are half of it");
+}
+
+/// Outside collections the layer is the policy inside, memory accesses included, whatever its parameters.
+/// Layers that `GCaR` can go around, over some policies.
+const LAYERED: [&str; 9] = [
+    "gate+lru",
+    "gate+cflru",
+    "gate+ccf-lru",
+    "cave+bplru",
+    "cave+fab",
+    "cave+lb-clock",
+    "cawr+fab",
+    "cawr+bplru",
+    "cawr+lb-clock",
+];
+
+/// Around every policy and layer, over elements that place pages anywhere and ones that do not, with collections at
+/// random: nothing is lost, nothing is written twice, and as long as an element is free nothing goes to one that collects.
+#[test]
+fn around_everything_nothing_is_lost() {
+    let mut seed = 700;
+    let mut counted = 0;
+    let alone = policies().iter().map(|policy| policy.name).filter(|name| *name != "none");
+    for policy in alone.chain(LAYERED) {
+        let chooses = LAYERED.contains(&policy) || ["cave", "cawr"].contains(&policy);
+        for given in ["", ":gcar_all_gc=bypass", ":gcar_all_gc=wait:gcar_after=keep_clean", ":gcar_max_share=0.5"] {
+            let spec = format!("gcar+{policy}{given}");
+            for (pages_per_block, capacity_pages) in GEOMETRIES {
+                for (pattern, units) in PATTERNS.into_iter().zip([1, 2, 4, 7]) {
+                    seed += 1;
+                    let pages = 3 * capacity_pages + 2 * pages_per_block;
+                    let mut dice = Workload::new(!seed, PATTERNS[0], Mix::WRITES, pages);
+                    let dynamic = chooses || seed % 2 == 0;
+                    let mut device = Elements { dynamic, ..Elements::new(units, pages_per_block) };
+                    let config = BufferConfig { capacity_pages, pages_per_block, units };
+                    let mut policy = Grown(&spec, config, pages).build();
+                    let mut content = Content::default();
+                    let mut told = Vec::new();
+                    for op in Workload::new(seed, pattern, Mix::ALL, pages).take(600) {
+                        for unit in 0..units {
+                            if dice.below(40 * units) < 2 {
+                                device.collecting[unit as usize] ^= true;
+                                if !device.collecting[unit as usize] {
+                                    policy.notify(Notice::GcEnd { unit }, &device, &mut told);
+                                    let left: Vec<Left> = told.drain(..).map(|(left, _)| left).collect();
+                                    assert!(left.iter().all(|group| group.background), "{spec}: {left:?}");
+                                    content.notify(Notice::Resume { unit }, &[]);
+                                    content.evicted(&left);
+                                }
+                            }
+                        }
+                        let some_free = device.collecting.iter().any(|collecting| !collecting);
+                        let exhausted = policy.counters().all_avoided;
+                        match op {
+                            Op::Access(access) => {
+                                let outcome = policy.access(access, &device, &mut told);
+                                let left: Vec<Left> = told.drain(..).map(|(left, _)| left).collect();
+                                for channel in left.iter().filter_map(|group| group.channels.as_ref()).flatten() {
+                                    counted += 1;
+                                    assert!(
+                                        !some_free
+                                            || !device.collecting[usize::from(*channel)]
+                                            || given.contains("share")
+                                            // What CAWR has put into a list is bound to that list's channel.
+                                            || policy.counters().all_avoided > exhausted,
+                                        "{spec} {config:?} {device:?} {op:?}: {left:?}"
+                                    );
+                                }
+                                content.access(access, outcome, &left);
+                            }
+                            Op::Notify(Notice::GcEnd { .. }) => {}
+                            Op::Notify(notice) => {
+                                policy.notify(notice, &device, &mut told);
+                                let left: Vec<Left> = told.drain(..).map(|(left, _)| left).collect();
+                                content.notify(notice, &left);
+                            }
+                        }
+                        assert_eq!(policy.len() as usize, content.pages.len(), "{spec} {config:?} {op:?}");
+                        assert!(policy.len() <= capacity_pages, "{spec}");
+                    }
+                    content.check_laws();
+                }
+            }
+        }
+    }
+    assert!(counted > 10_000, "{counted} pages went through a channel of the policy's choice");
+}
+
+#[test]
+fn without_collections_it_is_the_policy_inside() {
+    let mut seed = 90;
+    let alone = policies().iter().map(|policy| policy.name).filter(|name| *name != "none");
+    for policy in alone.chain(LAYERED) {
+        for given in ["", ":gcar_all_gc=bypass:gcar_max_share=0", ":gcar_destage_scope=all_dirty_of_chip"] {
+            for (pages_per_block, capacity_pages) in GEOMETRIES {
+                for (pattern, dynamic) in PATTERNS.into_iter().zip([false, true, false, true]) {
+                    seed += 1;
+                    let device = Elements { dynamic, ..Elements::new(7, pages_per_block) };
+                    let config = BufferConfig { capacity_pages, pages_per_block, units: 7 };
+                    let pages = 3 * capacity_pages + 2 * pages_per_block;
+                    let mut plain = Grown(policy, config, pages).build();
+                    let mut layered = Grown(&format!("gcar+{policy}{given}"), config, pages).build();
+                    let (mut seen, mut expected) = (Vec::new(), Vec::new());
+                    for op in Workload::new(seed, pattern, Mix::ALL, pages).take(2000) {
+                        match op {
+                            Op::Access(access) => {
+                                let outcome = layered.access(access, &device, &mut seen);
+                                assert_eq!(outcome, plain.access(access, &device, &mut expected), "{policy}");
+                            }
+                            Op::Notify(notice) => {
+                                // All dirty pages of an element are destaged even if none was passed over.
+                                if !matches!(notice, Notice::GcEnd { .. }) || !given.contains("all_dirty") {
+                                    layered.notify(notice, &device, &mut seen);
+                                    plain.notify(notice, &device, &mut expected);
+                                }
+                            }
+                        }
+                        assert_eq!(seen, expected, "{policy} {config:?} {op:?}");
+                        assert_eq!(layered.len(), plain.len());
+                        assert_eq!(layered.memory_accesses(), plain.memory_accesses(), "{policy} {op:?}");
+                        seen.clear();
+                        expected.clear();
+                    }
+                    assert_eq!(layered.counters(), GcCounters::default());
+                }
+            }
+        }
+    }
+}
+
+/// Long, overlapping collections over a large buffer: what was passed over is asked about once, so that searches are
+/// as many steps as victims and passed-over entries together, and those are few per victim.
+#[test]
+fn a_search_meets_what_was_passed_over_once() {
+    for spec in ["lru", "bplru:padding=never", "fab", "lb-clock"] {
+        for units in [7, 64] {
+            let (capacity_pages, pages_per_block) = (10_000, 4);
+            let config = BufferConfig { capacity_pages, pages_per_block, units };
+            let pages = 40_000;
+            let layered = format!("gcar+{}", spec.replacen(':', ":gcar_destage_scope=none:", 1));
+            let layered = if spec.contains(':') { layered } else { layered + ":gcar_destage_scope=none" };
+            let mut policy = Grown(&layered, config, pages).build();
+            let mut device = Elements::new(units, pages_per_block);
+            let mut out = Vec::new();
+            let (mut evictions, mut collections) = (0, 0);
+            let mut used = 0;
+            for (step, op) in Workload::new(5, PATTERNS[1], Mix::WRITES, pages).take(300_000).enumerate() {
+                // Every unit collects three quarters of the time, each for 6,000 accesses, one after the other.
+                let period = 8000 / units as usize;
+                if step % period == 0 {
+                    let begins = (step / period) as u32 % units;
+                    let ends = (begins + units / 4 + 1) % units;
+                    if std::mem::take(&mut device.collecting[ends as usize]) {
+                        policy.notify(Notice::GcEnd { unit: ends }, &device, &mut out);
+                        collections += 1;
+                    }
+                    device.collecting[begins as usize] = true;
+                }
+                let Op::Access(access) = op else { unreachable!("writes only") };
+                used += u64::from(policy.access(access, &device, &mut out) != Outcome::Bypassed);
+                evictions += out.iter().map(|(left, _)| u64::from(left.units)).sum::<u64>();
+                out.clear();
+            }
+            let GcCounters { passed_over, .. } = policy.counters();
+            // An entry is passed over anew only after it was used or its element's collection ended.
+            assert!(collections > 100 && evictions > 10_000 && passed_over > 1000, "{spec}: {passed_over}");
+            let entries = u64::from(capacity_pages) / u64::from(units) * 2;
+            assert!(passed_over < used + collections * entries, "{spec} {units}: {passed_over} of {evictions}");
+            assert!(passed_over < 2 * evictions, "{spec} {units}: {passed_over} steps beside {evictions} evictions");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Programs that wait until their element has nothing else to do (specs §7: what is destaged after a collection).
+//!
+//! They begin in the order in which they were decided, element by element, and only when the element would otherwise be
+//! idle before the next operation that somebody waits for; once begun, one is not interrupted.
+
+use std::collections::VecDeque;
+
+use destage_plan::{Nanos, PageNo};
+use destage_policy::buffer::Wait;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// The programs that have not begun.
+#[derive(Debug)]
+pub(crate) struct Background {
+    /// Per element, the oldest first.
+    queues: Vec<VecDeque<Program>>,
+    /// The groups that have programs in the queues, by number, and the numbers that are not in use.
+    groups: Vec<Group>,
+    unused: Vec<u32>,
+    /// Pages in the queues: each is there once.
+    waiting: HashMap<PageNo, Place, FixedState>,
+    /// Number of the next program.
+    next: u64,
+}
+
+/// A program that has not begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program {
+    number: u64,
+    group: u32,
+    /// The page.
+    pub(crate) page: PageNo,
+    /// The channel that was chosen for it.
+    pub(crate) channel: Option<u16>,
+    /// From when on its data is there.
+    pub(crate) ready: Nanos,
+    /// The page is not in the buffer, and read first.
+    pub(crate) pad: bool,
+}
+
+/// Where a page waits.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    element: u32,
+    kept: bool,
+}
+
+/// Programs whose frames are free together or one by one.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    wait: Wait,
+    /// The pages stay in the buffer, clean.
+    kept: bool,
+    left: u32,
+    /// Frames that are free after the last program.
+    frames: u32,
+    last: Nanos,
+}
+
+impl Background {
+    /// Nothing waits.
+    pub(crate) fn new(elements: u32) -> Self {
+        Self {
+            queues: vec![VecDeque::new(); elements as usize],
+            groups: Vec::new(),
+            unused: Vec::new(),
+            waiting: HashMap::with_hasher(FixedState::with_seed(0)),
+            next: 0,
+        }
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether the page waits here.
+    pub(crate) fn holds(&self, page: PageNo) -> bool {
+        self.waiting.contains_key(&page)
+    }
+
+    /// Whether the page waits here and stays in the buffer all the same.
+    pub(crate) fn keeps(&self, page: PageNo) -> bool {
+        self.waiting.get(&page).is_some_and(|place| place.kept)
+    }
+
+    /// Begins a group; its programs follow.
+    pub(crate) fn begin(&mut self, wait: Wait, kept: bool) -> u32 {
+        let group = Group { wait, kept, left: 0, frames: 0, last: Nanos::ZERO };
+        if let Some(number) = self.unused.pop() {
+            self.groups[number as usize] = group;
+            return number;
+        }
+        self.groups.push(group);
+        self.groups.len() as u32 - 1
+    }
+
+    /// A page that does not wait here yet is to be programmed in `element`.
+    pub(crate) fn push(
+        &mut self,
+        group: u32,
+        element: u32,
+        page: PageNo,
+        channel: Option<u16>,
+        ready: Nanos,
+        pad: bool,
+    ) {
+        let own = &mut self.groups[group as usize];
+        own.left += 1;
+        own.frames += u32::from(!pad && !own.kept);
+        self.waiting.insert(page, Place { element, kept: own.kept });
+        self.queues[element as usize].push_back(Program { number: self.next, group, page, channel, ready, pad });
+        self.next += 1;
+    }
+
+    /// When the element's next program is ready.
+    pub(crate) fn ready(&self, element: u32) -> Option<Nanos> {
+        self.queues[element as usize].front().map(|program| program.ready)
+    }
+
+    /// Takes the element's next program.
+    pub(crate) fn pop(&mut self, element: u32) -> Option<Program> {
+        let program = self.queues[element as usize].pop_front()?;
+        self.waiting.remove(&program.page);
+        Some(program)
+    }
+
+    /// Takes the oldest program of all.
+    pub(crate) fn pop_oldest(&mut self) -> Option<Program> {
+        let fronts = (0..).zip(&self.queues).filter_map(|(i, queue)| Some((queue.front()?.number, i)));
+        let (_, element) = fronts.min()?;
+        self.pop(element)
+    }
+
+    /// Takes the program of this page, if it waits here.
+    pub(crate) fn take(&mut self, page: PageNo) -> Option<Program> {
+        let place = self.waiting.remove(&page)?;
+        let queue = &mut self.queues[place.element as usize];
+        let at = queue.iter().position(|program| program.page == page)?;
+        queue.remove(at)
+    }
+
+    /// A program that was taken is done at `done`: the frames that it frees, and from when on.
+    pub(crate) fn end(&mut self, program: &Program, done: Nanos) -> Option<(Nanos, u32)> {
+        let group = &mut self.groups[program.group as usize];
+        group.left -= 1;
+        group.last = group.last.max(done);
+        let ended = group.left == 0;
+        let freed = match group.wait {
+            Wait::Any => (!program.pad && !group.kept).then_some((done, 1)),
+            Wait::All => (ended && group.frames > 0).then_some((group.last, group.frames)),
+        };
+        if ended {
+            self.unused.push(program.group);
+        }
+        freed
+    }
+
+    /// Elements that programs can wait for.
+    pub(crate) fn elements(&self) -> u32 {
+        self.queues.len() as u32
+    }
+}
