@@ -25,10 +25,23 @@ pub struct Paper {
     pub policies: Vec<String>,
     /// Settings of every run: keys of `destage sim`.
     pub settings: BTreeMap<String, toml::Value>,
+    /// Buffer sizes that are run for the figures, beside those of the claims.
+    #[serde(default)]
+    pub caches: Vec<String>,
+    /// What the figures show of every policy and size.
+    #[serde(default = "default_figures")]
+    pub figures: Vec<Metric>,
+    /// Other settings under which some runs are made.
+    #[serde(default)]
+    pub variant: Vec<Variant>,
     /// The workloads.
     pub workload: Vec<WorkloadEntry>,
     /// The claims, in the order in which they are shown.
+    #[serde(default)]
     pub claim: Vec<Claim>,
+    /// Figures that the paper prints, to stand beside ours.
+    #[serde(default)]
+    pub value: Vec<Value>,
     /// Worked examples.
     #[serde(default)]
     pub example: Vec<Example>,
@@ -51,6 +64,9 @@ pub enum Provenance {
 }
 
 impl Provenance {
+    /// Every kind, the nearest to the paper first.
+    pub const ALL: [Self; 5] = [Self::Original, Self::Synthetic, Self::StandIn, Self::Real, Self::Recording];
+
     /// As it is shown.
     pub fn label(self) -> &'static str {
         match self {
@@ -82,7 +98,24 @@ pub struct WorkloadEntry {
     pub format: Option<String>,
 }
 
-/// What is compared.
+/// Settings that differ from the paper's own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Variant {
+    /// Its name, as claims give it.
+    pub name: String,
+    /// What differs: keys of `destage sim`.
+    #[serde(default)]
+    pub settings: BTreeMap<String, toml::Value>,
+    /// Keys of a synthetic workload that differ.
+    #[serde(default)]
+    pub workload: BTreeMap<String, toml::Value>,
+    /// Policies that are run for the figures at the paper's own buffer sizes, beside those of the claims.
+    #[serde(default)]
+    pub policies: Vec<String>,
+}
+
+/// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -90,19 +123,119 @@ pub enum Metric {
     Evictions,
     /// Throughput of the analytic model: `new / other - 1`.
     Throughput,
+    /// Mean response time; less is better: `(other - new) / other` (specs §0.4), as for all that follow but the hit ratio.
+    Response,
+    /// 99th percentile of the response time.
+    P99,
+    /// 99.9th percentile of the response time.
+    P999,
+    /// Share of the page accesses that hit, compared in percentage points.
+    HitRatio,
+    /// Collections.
+    GcRuns,
+    /// Valid pages moved by collection.
+    Migrations,
+    /// Blocks erased.
+    Erases,
+    /// Coefficient of variation of the elements' page reads, those of collection included.
+    CvReads,
+    /// Of their page programs, those of collection included.
+    CvWrites,
+    /// Of their erases.
+    CvErases,
 }
 
 impl Metric {
-    /// As it is shown.
+    /// The better value, in a claim.
     pub fn label(self) -> &'static str {
         match self {
             Self::Evictions => "fewer evictions",
             Self::Throughput => "more throughput",
+            Self::Response => "lower mean response",
+            Self::P99 => "lower p99",
+            Self::P999 => "lower p99.9",
+            Self::HitRatio => "higher hit ratio",
+            Self::GcRuns => "fewer collections",
+            Self::Migrations => "fewer pages moved",
+            Self::Erases => "fewer erases",
+            Self::CvReads => "more even reads",
+            Self::CvWrites => "more even writes",
+            Self::CvErases => "more even erases",
+        }
+    }
+
+    /// The heading of a column, with the unit.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Evictions => "evictions",
+            Self::Throughput => "MB/s",
+            Self::Response => "mean ms",
+            Self::P99 => "p99 ms",
+            Self::P999 => "p99.9 ms",
+            Self::HitRatio => "hits %",
+            Self::GcRuns => "collections",
+            Self::Migrations => "pages moved",
+            Self::Erases => "erases",
+            Self::CvReads => "CV reads",
+            Self::CvWrites => "CV writes",
+            Self::CvErases => "CV erases",
+        }
+    }
+
+    /// What a value is divided by for that unit, and the decimals to show.
+    pub fn scale(self) -> (f64, usize) {
+        match self {
+            Self::Evictions | Self::GcRuns | Self::Migrations | Self::Erases => (1.0, 0),
+            Self::Throughput | Self::Response | Self::P99 | Self::P999 => (1e6, 3),
+            Self::HitRatio => (0.01, 2),
+            Self::CvReads | Self::CvWrites | Self::CvErases => (1.0, 4),
         }
     }
 }
 
-/// A claim: by how many percent `new` is better than `than`, over a range of buffer sizes.
+fn default_figures() -> Vec<Metric> {
+    vec![Metric::Evictions, Metric::Throughput]
+}
+
+/// One or several of something.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Several {
+    /// One.
+    One(String),
+    /// Several.
+    Many(Vec<String>),
+}
+
+impl Several {
+    /// All of them.
+    pub fn all(&self) -> &[String] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+
+    /// As it is shown.
+    pub fn text(&self) -> String {
+        self.all().join(", ")
+    }
+}
+
+/// What becomes of the improvements at several buffer sizes (and on several workloads, of several pairs of policies).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Over {
+    /// Each size is looked at; workloads and pairs are averaged.
+    #[default]
+    Each,
+    /// Their mean.
+    Mean,
+    /// The best of all.
+    Best,
+}
+
+/// A claim: by how much `new` is better than `than`, over a range of buffer sizes; in percent, hit ratios in points.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Claim {
@@ -111,18 +244,58 @@ pub struct Claim {
     /// Where the paper makes it.
     #[serde(rename = "where")]
     pub place: String,
-    /// The paper's workload.
-    pub workload: String,
+    /// The paper's workload; of several the mean.
+    pub workload: Several,
     /// What is compared.
     pub metric: Metric,
-    /// The policy that the claim is about.
-    pub new: String,
-    /// The policy it is compared with.
-    pub than: String,
+    /// The policy that the claim is about; of several the mean.
+    pub new: Several,
+    /// The policy it is compared with, or as many as `new` has.
+    pub than: Several,
+    /// The variant under which both are run; without one the paper's own settings.
+    #[serde(default)]
+    pub at: String,
+    /// The variant under which `than` is run, where it is another.
+    pub than_at: Option<String>,
+    /// Values are taken relative to those of the same policy and size under this variant: what is compared is how much they
+    /// grow.
+    pub relative_to: Option<String>,
     /// Buffer sizes.
     pub caches: Vec<String>,
-    /// Least and greatest improvement over these sizes in percent; `[0, 0]` claims that both are alike.
+    /// Buffer sizes of `than`, as many, where they are others.
+    pub than_caches: Option<Vec<String>>,
+    /// Each size, their mean, or the best.
+    #[serde(default)]
+    pub over: Over,
+    /// Least and greatest improvement; `[0, 0]` claims that both are alike.
     pub claimed: [f64; 2],
+    /// Only the sign is claimed.
+    #[serde(default)]
+    pub sign_only: bool,
+}
+
+/// Figures that the paper prints.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Value {
+    /// Their number.
+    pub id: String,
+    /// Where the paper prints them.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// The paper's workload.
+    pub workload: String,
+    /// The policy.
+    pub policy: String,
+    /// The variant.
+    #[serde(default)]
+    pub at: String,
+    /// The buffer size.
+    pub cache: String,
+    /// What is measured.
+    pub metrics: Vec<Metric>,
+    /// What the paper prints of it, in the unit of its column.
+    pub published: Vec<f64>,
 }
 
 /// A worked example: pages written to an empty buffer, and what the last of them evicts.
@@ -225,8 +398,13 @@ impl Paper {
                 return wrong(format!("policies: \"{policy}\" stands twice"));
             }
         }
+        let used = |workload: &WorkloadEntry| {
+            let of_claims = self.claim.iter().flat_map(|claim| claim.workload.all());
+            let mut all = of_claims.chain(self.value.iter().map(|value| &value.workload));
+            !self.caches.is_empty() || all.any(|name| workload.stands_for.contains(name))
+        };
         for workload in &self.workload {
-            if !self.claim.iter().any(|claim| workload.stands_for.contains(&claim.workload)) {
+            if !used(workload) {
                 return wrong(format!("workload \"{}\": no claim is about what it stands for", workload.name));
             }
             if workload.synthetic.is_some() != workload.files.is_empty() {
@@ -243,30 +421,98 @@ impl Paper {
                 return wrong(format!("example {id}: capacity and pages-per-block: 1 to {EXAMPLE_PAGES}"));
             }
         }
+        let mut names = std::collections::BTreeSet::from([""]);
+        for variant in &self.variant {
+            if !names.insert(variant.name.as_str()) {
+                return wrong(format!("variant \"{}\" stands twice, or has no name", variant.name));
+            }
+            self.known_policies(&variant.policies).map_err(|e| e.at(format_args!("variant \"{}\"", variant.name)))?;
+            if let Some(key) = RESERVED.iter().find(|key| variant.settings.contains_key(**key)) {
+                return wrong(format!("variant \"{}\": settings: '{key}' cannot be one", variant.name));
+            }
+        }
+        let known_variant = |name: &str| {
+            if names.contains(name) {
+                Ok(())
+            } else {
+                Err(ScenarioError::new(format_args!("there is no variant \"{name}\"")))
+            }
+        };
+        sizes(&self.caches)?;
+        for value in &self.value {
+            self.check_value(value).and_then(|()| known_variant(&value.at)).map_err(|error| {
+                let id = &value.id;
+                error.at(format_args!("value {id}"))
+            })?;
+        }
         for claim in &self.claim {
-            let id = &claim.id;
-            if !self.workload.iter().any(|w| w.stands_for.contains(&claim.workload)) {
-                return wrong(format!("claim {id}: no workload stands for \"{}\"", claim.workload));
-            }
-            for policy in [&claim.new, &claim.than] {
-                if !self.policies.contains(policy) {
-                    return wrong(format!("claim {id}: \"{policy}\" is not among the policies"));
-                }
-            }
-            if claim.caches.is_empty() {
-                return wrong(format!("claim {id}: caches is empty"));
-            }
-            for cache in &claim.caches {
-                quantity::bytes(cache)
-                    .map_err(|right| ScenarioError::new(format_args!("claim {id}: caches: '{cache}': {right}")))?;
-            }
-            let [least, greatest] = claim.claimed;
-            if least.abs() > greatest.abs() || least * greatest < 0.0 || !(least + greatest).is_finite() {
-                return wrong(format!("claim {id}: claimed is [least, greatest], both of one sign"));
-            }
+            let variants = [Some(&claim.at), claim.than_at.as_ref(), claim.relative_to.as_ref()];
+            self.check_claim(claim)
+                .and_then(|()| variants.into_iter().flatten().try_for_each(|name| known_variant(name)))
+                .map_err(|error| error.at(format_args!("claim {}", claim.id)))?;
         }
         Ok(())
     }
+
+    fn known_policies(&self, policies: &[String]) -> Result<(), ScenarioError> {
+        match policies.iter().find(|policy| !self.policies.contains(policy)) {
+            Some(policy) => Err(ScenarioError::new(format_args!("\"{policy}\" is not among the policies"))),
+            None => Ok(()),
+        }
+    }
+
+    fn known_workloads(&self, names: &[String]) -> Result<(), ScenarioError> {
+        match names.iter().find(|name| !self.workload.iter().any(|w| w.stands_for.contains(name))) {
+            Some(name) => Err(ScenarioError::new(format_args!("no workload stands for \"{name}\""))),
+            None => Ok(()),
+        }
+    }
+
+    fn check_value(&self, value: &Value) -> Result<(), ScenarioError> {
+        self.known_policies(std::slice::from_ref(&value.policy))?;
+        self.known_workloads(std::slice::from_ref(&value.workload))?;
+        sizes(std::slice::from_ref(&value.cache))?;
+        if value.metrics.len() != value.published.len() || value.metrics.is_empty() {
+            return Err(ScenarioError::new("metrics and published have one entry for each other"));
+        }
+        Ok(())
+    }
+
+    fn check_claim(&self, claim: &Claim) -> Result<(), ScenarioError> {
+        let wrong = |message: &str| Err(ScenarioError::new(message));
+        self.known_workloads(claim.workload.all())?;
+        self.known_policies(claim.new.all())?;
+        self.known_policies(claim.than.all())?;
+        if claim.workload.all().is_empty() || claim.new.all().is_empty() {
+            return wrong("workload and new name at least one");
+        }
+        if claim.than.all().len() != claim.new.all().len() {
+            return wrong("than names as many policies as new");
+        }
+        if claim.caches.is_empty() {
+            return wrong("caches is empty");
+        }
+        sizes(&claim.caches)?;
+        if let Some(than) = &claim.than_caches {
+            sizes(than)?;
+            if than.len() != claim.caches.len() {
+                return wrong("than-caches has as many sizes as caches");
+            }
+        }
+        let [least, greatest] = claim.claimed;
+        if least.abs() > greatest.abs() || least * greatest < 0.0 || !(least + greatest).is_finite() {
+            return wrong("claimed is [least, greatest], both of one sign");
+        }
+        Ok(())
+    }
+}
+
+/// Checks buffer sizes.
+fn sizes(caches: &[String]) -> Result<(), ScenarioError> {
+    caches.iter().try_for_each(|cache| {
+        let checked = quantity::bytes(cache);
+        checked.map(|_| ()).map_err(|right| ScenarioError::new(format_args!("caches: '{cache}': {right}")))
+    })
 }
 
 impl Claim {
@@ -279,8 +525,18 @@ impl Claim {
         }
     }
 
-    /// Its buffer sizes in bytes.
-    pub fn cache_bytes(&self) -> impl Iterator<Item = u64> {
-        self.caches.iter().filter_map(|cache| quantity::bytes(cache).ok())
+    /// Its buffer sizes in bytes: of `new` and of `than`.
+    pub fn cache_bytes(&self) -> impl Iterator<Item = (u64, u64)> {
+        bytes(&self.caches).zip(bytes(self.than_caches.as_ref().unwrap_or(&self.caches)))
     }
+
+    /// The variant under which `than` is run.
+    pub fn than_at(&self) -> &str {
+        self.than_at.as_deref().unwrap_or(&self.at)
+    }
+}
+
+/// Buffer sizes in bytes.
+pub(crate) fn bytes(caches: &[String]) -> impl Iterator<Item = u64> {
+    caches.iter().filter_map(|cache| quantity::bytes(cache).ok())
 }

@@ -4,9 +4,14 @@ use std::fmt::Write;
 
 use destage_scenario::quantity::show_bytes;
 
-use crate::paper::{Metric, Provenance};
+use destage_sim::result::RunResult;
+
+use crate::paper::{self, Metric, Over, Provenance};
 use crate::reproduce::{Finding, Holds, Reproduction, Results, value_of};
 use crate::stats::Estimate;
+
+/// Figures of a buffer size in one row, at most; else each policy has its own.
+const WIDE: usize = 8;
 
 /// The columns of [`rows`].
 pub const COLUMNS: [&str; 6] = ["claim", "what", "claimed", "measured", "workload", "holds"];
@@ -19,7 +24,7 @@ pub fn rows(reproduction: &Reproduction) -> Vec<[String; 6]> {
             what(finding),
             claimed(finding),
             measured(finding),
-            finding.workload.name.clone(),
+            workloads(finding),
             verdict(finding),
         ]
     });
@@ -38,20 +43,44 @@ pub fn rows(reproduction: &Reproduction) -> Vec<[String; 6]> {
     claims.chain(examples).collect()
 }
 
+/// The workload, or what several have in common.
+fn workloads(finding: &Finding) -> String {
+    match finding.on.as_slice() {
+        [only] => only.name.clone(),
+        several => format!("{}, {} workloads", several[0].provenance.label(), several.len()),
+    }
+}
+
 fn what(finding: &Finding) -> String {
     let claim = finding.claim;
-    let sizes = match (claim.caches.first(), claim.caches.last()) {
+    let range = |caches: &[String]| match (caches.first(), caches.last()) {
         (Some(first), Some(last)) if first != last => format!("{first}\u{2013}{last}"),
         (Some(only), _) => only.clone(),
         _ => String::new(),
+    };
+    let sizes = match (&claim.than_caches, claim.over) {
+        (Some(than), _) => format!("{} against {}", range(&claim.caches), range(than)),
+        (None, Over::Each) => range(&claim.caches),
+        (None, Over::Mean) => format!("mean over {}", range(&claim.caches)),
+        (None, Over::Best) => format!("best of {}", range(&claim.caches)),
     };
     let metric = match claim.metric {
         _ if claim.sign() != 0 => claim.metric.label(),
         Metric::Evictions => "as many evictions",
         Metric::Throughput => "as much throughput",
+        Metric::Response => "as long a mean response",
+        Metric::GcRuns => "as many collections",
+        Metric::Migrations => "as many pages moved",
+        Metric::Erases => "as many erases",
+        Metric::HitRatio => "as high a hit ratio",
+        Metric::P99 | Metric::P999 | Metric::CvReads | Metric::CvWrites | Metric::CvErases => claim.metric.heading(),
     };
     let preposition = if claim.sign() == 0 { "as" } else { "than" };
-    format!("{}: {metric} {preposition} {}, {sizes}", claim.new, claim.than)
+    let under = |variant: &str| if variant.is_empty() { String::new() } else { format!(" ({variant})") };
+    let relative = claim.relative_to.as_ref().map_or_else(String::new, |v| format!(", each relative to {v}"));
+    let (new, than) = (claim.new.text(), claim.than.text());
+    let (at, than_at) = (under(&claim.at), under(claim.than_at()));
+    format!("{new}{at}: {metric} {preposition} {than}{than_at}, {sizes}{relative}")
 }
 
 fn points(x: f64) -> String {
@@ -60,11 +89,18 @@ fn points(x: f64) -> String {
     format!("{x:+.1}")
 }
 
+/// The unit of improvements.
+fn unit(finding: &Finding) -> &'static str {
+    if finding.claim.metric == Metric::HitRatio { "points" } else { "%" }
+}
+
 fn claimed(finding: &Finding) -> String {
+    let unit = unit(finding);
     match finding.claim.claimed {
         [0.0, 0.0] => "equal".into(),
-        [a, b] if (a - b).abs() < 1e-9 => format!("{a:+} %"),
-        [a, b] => format!("{a:+} to {b:+} %"),
+        [_, b] if finding.claim.sign_only => if b > 0.0 { "better" } else { "worse" }.into(),
+        [a, b] if (a - b).abs() < 1e-9 => format!("{a:+} {unit}"),
+        [a, b] => format!("{a:+} to {b:+} {unit}"),
     }
 }
 
@@ -83,20 +119,25 @@ fn measured(finding: &Finding) -> String {
     else {
         return "\u{2013}".into();
     };
+    let unit = unit(finding);
     if finding.measured.len() == 1 {
-        return format!("{} %", estimate(&least.1));
+        return format!("{} {unit}", estimate(&least.1));
     }
-    format!("{} to {} %", estimate(&least.1), estimate(&greatest.1))
+    format!("{} to {} {unit}", estimate(&least.1), estimate(&greatest.1))
 }
 
 fn verdict(finding: &Finding) -> String {
     let all = finding.measured.len();
-    let beyond = match finding.without_evictions {
+    let mut beyond = match finding.without_evictions {
         0 => String::new(),
         n => format!(" (at {n} more nothing is evicted)"),
     };
+    if finding.saturated > 0 {
+        let _ = write!(beyond, " (at {} more a run is saturated)", finding.saturated);
+    }
     match finding.holds() {
         Holds::NotRun => "not run: no such trace here".into(),
+        Holds::NothingToCompare if finding.saturated > 0 => "saturated".into(),
         Holds::NothingToCompare => "nothing is evicted".into(),
         // Two that are alike have no size beside that.
         Holds::InSize if finding.claim.sign() == 0 => format!("yes{beyond}"),
@@ -111,22 +152,28 @@ fn verdict(finding: &Finding) -> String {
 pub fn markdown(reproduction: &Reproduction) -> String {
     let paper = reproduction.paper;
     let mut out = format!("## {}\n\n{}\n\n{}\n", paper.name, paper.title, paper.about.trim());
-    out.push_str("\n### Claims\n\n");
-    table(&mut out, &COLUMNS, &rows(reproduction));
-    out.push_str("\n### How many hold\n\n");
-    table(
-        &mut out,
-        &[
-            "on",
-            "claims tried",
-            "hold in size",
-            "in sign only",
-            "in sign at some sizes",
-            "not",
-            "not here, or no evictions",
-        ],
-        &tally(reproduction),
-    );
+    if !paper.claim.is_empty() {
+        out.push_str("\n### Claims\n\n");
+        table(&mut out, &COLUMNS, &rows(reproduction));
+        out.push_str("\n### How many hold\n\n");
+        table(
+            &mut out,
+            &[
+                "on",
+                "claims tried",
+                "hold in size",
+                "in sign only",
+                "in sign at some sizes",
+                "not",
+                "not here, or no evictions",
+            ],
+            &tally(reproduction),
+        );
+    }
+    if !paper.value.is_empty() {
+        out.push_str("\n### Figures that the paper prints\n\n");
+        table(&mut out, &["id", "where", "workload", "policy", "what", "published", "measured"], &values(reproduction));
+    }
     let _ = write!(out, "\n### What holds, what does not, and why\n\n{}\n", paper.verdict.trim());
     out.push_str("\n### All figures\n");
     for (workload, results) in paper.workload.iter().zip(&reproduction.results) {
@@ -135,21 +182,21 @@ pub fn markdown(reproduction: &Reproduction) -> String {
             let _ = writeln!(out, ": not run; none of {} was found", workload.files.join(", "));
             continue;
         }
-        out.push_str("\n\n");
-        figures(&mut out, reproduction, results);
+        out.push('\n');
+        for variant in std::iter::once("").chain(paper.variant.iter().map(|variant| variant.name.as_str())) {
+            figures(&mut out, reproduction, results, variant);
+        }
     }
     out
 }
 
 /// How the claims fare by kind of workload.
 fn tally(reproduction: &Reproduction) -> Vec<[String; 7]> {
-    let kinds =
-        [Provenance::Original, Provenance::Synthetic, Provenance::StandIn, Provenance::Real, Provenance::Recording];
     let count = |kind: Provenance, holds: Option<Holds>| {
-        let of_kind = reproduction.findings.iter().filter(|f| f.workload.provenance == kind);
+        let of_kind = reproduction.findings.iter().filter(|f| f.on.iter().all(|w| w.provenance == kind));
         of_kind.filter(|f| holds.is_none_or(|holds| f.holds() == holds)).count()
     };
-    let rows = kinds.into_iter().filter(|&kind| count(kind, None) > 0).map(|kind| {
+    let rows = Provenance::ALL.into_iter().filter(|&kind| count(kind, None) > 0).map(|kind| {
         let not_run = count(kind, Some(Holds::NotRun)) + count(kind, Some(Holds::NothingToCompare));
         [
             kind.label().to_owned(),
@@ -164,32 +211,79 @@ fn tally(reproduction: &Reproduction) -> Vec<[String; 7]> {
     rows.collect()
 }
 
-/// Evictions and throughput of every policy at every size.
-fn figures(out: &mut String, reproduction: &Reproduction, results: &Results) {
-    let policies = &reproduction.paper.policies;
-    let header: Vec<String> = std::iter::once("buffer".to_owned())
-        .chain(policies.iter().map(|policy| format!("{policy}: evictions")))
-        .chain(policies.iter().map(|policy| format!("{policy}: MB/s")))
-        .collect();
-    let rows: Vec<Vec<String>> = results
-        .caches()
-        .into_iter()
-        .map(|cache| {
-            let cell = |policy: &str, metric, unit: f64, places: usize| {
-                let values: Option<Vec<f64>> = results.of(policy, cache).iter().map(|r| value_of(metric, r)).collect();
-                match values.map(|values| Estimate::of(&values)) {
-                    None => "\u{2013}".to_owned(),
-                    Some(e) if e.samples == 1 => format!("{:.places$}", e.mean / unit),
-                    Some(e) => format!("{:.places$} ± {:.places$}", e.mean / unit, e.half_width / unit),
-                }
-            };
-            let mut row = vec![show_bytes(cache)];
-            row.extend(policies.iter().map(|policy| cell(policy, Metric::Evictions, 1.0, 0)));
-            row.extend(policies.iter().map(|policy| cell(policy, Metric::Throughput, 1e6, 3)));
-            row
-        })
-        .collect();
-    table(out, &header, &rows);
+/// A mean with its interval, in the metric's unit; of some seeds' results, if they all show it.
+fn cell(metric: Metric, results: &[RunResult]) -> String {
+    let (unit, places) = metric.scale();
+    let values: Option<Vec<f64>> = results.iter().map(|result| value_of(metric, result)).collect();
+    match values.filter(|values| !values.is_empty()).map(|values| Estimate::of(&values)) {
+        None if results.iter().any(|result| result.saturated.is_some()) => "saturated".to_owned(),
+        None => "\u{2013}".to_owned(),
+        Some(e) if e.samples == 1 => format!("{:.places$}", e.mean / unit),
+        Some(e) => format!("{:.places$} ± {:.places$}", e.mean / unit, e.half_width / unit),
+    }
+}
+
+/// What the paper prints beside what is measured, on each workload that stands for the paper's.
+fn values(reproduction: &Reproduction) -> Vec<[String; 7]> {
+    let paper = reproduction.paper;
+    let mut rows = Vec::new();
+    for value in &paper.value {
+        for (workload, results) in paper.workload.iter().zip(&reproduction.results) {
+            if results.is_empty() || !workload.stands_for.contains(&value.workload) {
+                continue;
+            }
+            let bytes = paper::bytes(std::slice::from_ref(&value.cache)).next().unwrap_or_default();
+            let found = results.of(&value.at, &value.policy, bytes);
+            for (&metric, published) in value.metrics.iter().zip(&value.published) {
+                rows.push([
+                    value.id.clone(),
+                    value.place.clone(),
+                    workload.name.clone(),
+                    format!("{}, {}", value.policy, value.cache),
+                    metric.heading().to_owned(),
+                    published.to_string(),
+                    cell(metric, found),
+                ]);
+            }
+        }
+    }
+    rows
+}
+
+/// The figures of every policy at every size under a variant.
+fn figures(out: &mut String, reproduction: &Reproduction, results: &Results, variant: &str) {
+    let (run, caches) = results.under(variant);
+    if caches.is_empty() {
+        return;
+    }
+    if variant.is_empty() {
+        out.push('\n');
+    } else {
+        let _ = write!(out, "\n*{variant}*\n\n");
+    }
+    let paper = reproduction.paper;
+    let policies: Vec<&String> = paper.policies.iter().filter(|policy| run.contains(&policy.as_str())).collect();
+    if policies.len() * paper.figures.len() <= WIDE {
+        let headings = paper.figures.iter().flat_map(|metric| policies.iter().map(move |p| (metric, p)));
+        let header: Vec<String> = std::iter::once("buffer".to_owned())
+            .chain(headings.map(|(metric, policy)| format!("{policy}: {}", metric.heading())))
+            .collect();
+        let rows = caches.into_iter().map(|cache| {
+            let cells = paper.figures.iter().flat_map(|&metric| policies.iter().map(move |p| (metric, p)));
+            let cells = cells.map(|(metric, policy)| cell(metric, results.of(variant, policy, cache)));
+            std::iter::once(show_bytes(cache)).chain(cells).collect::<Vec<_>>()
+        });
+        table(out, &header, &rows.collect::<Vec<_>>());
+        return;
+    }
+    let header: Vec<&str> =
+        ["buffer", "policy"].into_iter().chain(paper.figures.iter().map(|metric| metric.heading())).collect();
+    let rows = caches.into_iter().flat_map(|cache| policies.iter().map(move |policy| (cache, *policy)));
+    let rows = rows.map(|(cache, policy)| {
+        let cells = paper.figures.iter().map(|&metric| cell(metric, results.of(variant, policy, cache)));
+        [show_bytes(cache), policy.clone()].into_iter().chain(cells).collect::<Vec<_>>()
+    });
+    table(out, &header, &rows.collect::<Vec<_>>());
 }
 
 /// A table in Markdown; columns of figures are the reader's to recognise.

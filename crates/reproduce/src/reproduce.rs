@@ -1,6 +1,6 @@
 //! Runs what a paper ran and holds the results against what it claims.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,11 +9,12 @@ use destage_policy::buffer::{
 };
 use destage_scenario::ScenarioError;
 use destage_scenario::workload::Workload;
-use destage_sim::result::RunResult;
+use destage_sim::experiment::variation;
+use destage_sim::result::{ElementResult, RunResult};
 use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
 use rayon::prelude::*;
 
-use crate::paper::{Claim, Example, Metric, Paper, WorkloadEntry};
+use crate::paper::{self, Claim, Example, Metric, Over, Paper, Provenance, Variant, WorkloadEntry};
 use crate::run::{EvidenceError, run};
 use crate::stats::Estimate;
 
@@ -24,19 +25,22 @@ const ALIKE: f64 = 2.0;
 /// Percentage points below which a difference is none, though it may be certain.
 const NOTHING: f64 = 0.05;
 
-/// What became of a claim on a workload.
+/// What became of a claim on a workload, or on several of a kind.
 #[derive(Clone, Debug)]
 pub struct Finding<'a> {
     /// The claim.
     pub claim: &'a Claim,
-    /// The workload it was tried on.
-    pub workload: &'a WorkloadEntry,
-    /// Whether the workload is here.
+    /// The workloads it was tried on, one for each that the claim names.
+    pub on: Vec<&'a WorkloadEntry>,
+    /// Whether they are here.
     pub run: bool,
-    /// Improvement in percent for each buffer size in bytes at which either policy evicts anything.
+    /// Improvement in percent (hit ratios: in points) for each buffer size in bytes at which either policy evicts anything;
+    /// or, where the claim is about their mean or the best, that alone.
     pub measured: Vec<(u64, Estimate)>,
     /// Buffer sizes at which neither policy evicts: nothing to compare.
     pub without_evictions: usize,
+    /// Buffer sizes at which a run is saturated, so that it has no response times.
+    pub saturated: usize,
     /// At how many of the sizes the sign is as claimed: with several seeds, only where the interval excludes zero.
     pub signs: usize,
     /// Whether the improvement has the claimed size at every buffer size.
@@ -74,29 +78,30 @@ impl Finding<'_> {
     }
 }
 
-/// The results of a workload: per seed, policy and buffer size.
+/// The results of a workload: per seed, variant, policy and buffer size.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    by_policy_and_cache: BTreeMap<(String, u64), Vec<RunResult>>,
+    by_run: BTreeMap<(String, String, u64), Vec<RunResult>>,
 }
 
 impl Results {
-    /// A policy's results at a buffer size, one per seed.
-    pub fn of(&self, policy: &str, cache: u64) -> &[RunResult] {
-        self.by_policy_and_cache.get(&(policy.to_owned(), cache)).map_or(&[], Vec::as_slice)
+    /// A policy's results under a variant (or none, "") at a buffer size, one per seed.
+    pub fn of(&self, variant: &str, policy: &str, cache: u64) -> &[RunResult] {
+        let run = (variant.to_owned(), policy.to_owned(), cache);
+        self.by_run.get(&run).map_or(&[], Vec::as_slice)
     }
 
-    /// The buffer sizes.
-    pub fn caches(&self) -> Vec<u64> {
-        let mut caches: Vec<u64> = self.by_policy_and_cache.keys().map(|&(_, cache)| cache).collect();
-        caches.sort_unstable();
-        caches.dedup();
-        caches
+    /// The policies and buffer sizes that were run under a variant.
+    pub fn under(&self, variant: &str) -> (Vec<&str>, Vec<u64>) {
+        let runs = self.by_run.keys().filter(|(of, _, _)| of == variant);
+        let (policies, caches): (BTreeSet<_>, BTreeSet<_>) =
+            runs.map(|(_, policy, cache)| (policy.as_str(), *cache)).unzip();
+        (policies.into_iter().collect(), caches.into_iter().collect())
     }
 
     /// Whether nothing was run.
     pub fn is_empty(&self) -> bool {
-        self.by_policy_and_cache.is_empty()
+        self.by_run.is_empty()
     }
 }
 
@@ -129,11 +134,54 @@ enum Origin {
     Synthetic(String),
 }
 
-/// A run: a workload, a seed, some buffer sizes.
-struct Task {
+/// A run: a workload, a variant, a seed, some policies and buffer sizes.
+struct Task<'a> {
     workload: usize,
+    variant: Option<&'a Variant>,
     seed: Option<u64>,
+    policies: Vec<String>,
     caches: Vec<u64>,
+}
+
+impl Task<'_> {
+    fn variant_name(&self) -> &str {
+        self.variant.map_or("", |variant| variant.name.as_str())
+    }
+}
+
+/// The policies and buffer sizes that are needed of a workload under a variant; each with each is run.
+fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) -> (Vec<String>, Vec<u64>) {
+    let name = variant.map_or("", |variant| variant.name.as_str());
+    let (mut policies, mut caches) = (BTreeSet::new(), BTreeSet::new());
+    for claim in &paper.claim {
+        if !claim.workload.all().iter().any(|of| workload.stands_for.contains(of)) {
+            continue;
+        }
+        let relative = claim.relative_to.as_deref() == Some(name);
+        if claim.at == name || relative {
+            policies.extend(claim.new.all());
+            caches.extend(claim.cache_bytes().map(|(new, _)| new));
+        }
+        if claim.than_at() == name || relative {
+            policies.extend(claim.than.all());
+            caches.extend(claim.cache_bytes().map(|(_, than)| than));
+        }
+    }
+    for value in &paper.value {
+        if value.at == name && workload.stands_for.contains(&value.workload) {
+            policies.insert(&value.policy);
+            caches.extend(paper::bytes(std::slice::from_ref(&value.cache)));
+        }
+    }
+    let figures = variant.map_or(&paper.policies, |variant| &variant.policies);
+    if !paper.caches.is_empty() && !figures.is_empty() {
+        policies.extend(figures);
+        caches.extend(paper::bytes(&paper.caches));
+    }
+    // The figures show every policy under the paper's own settings.
+    let all = variant.is_none() && !caches.is_empty();
+    let wanted = paper.policies.iter().filter(|policy| all || policies.contains(policy));
+    (wanted.cloned().collect(), caches.into_iter().collect())
 }
 
 /// Runs everything, in the current rayon pool. Traces are looked for in `folders`, in order. `step` hears how many runs
@@ -146,22 +194,22 @@ pub fn reproduce<'a>(
     let origins = paper.workload.iter().map(|w| origin(w, folders)).collect::<Result<Vec<_>, _>>()?;
     let mut tasks = Vec::new();
     for (index, (workload, origin)) in paper.workload.iter().zip(&origins).enumerate() {
-        let mut caches: Vec<u64> = paper
-            .claim
-            .iter()
-            .filter(|claim| workload.stands_for.contains(&claim.workload))
-            .flat_map(Claim::cache_bytes)
-            .collect();
-        caches.sort_unstable();
-        caches.dedup();
         let seeds: Vec<Option<u64>> = match origin {
             None => continue,
             Some(Origin::File(..)) => vec![None],
             Some(Origin::Synthetic(_)) => (1..=paper.seeds).map(Some).collect(),
         };
-        for &seed in &seeds {
-            let chunks = caches.chunks(CACHES_AT_A_TIME);
-            tasks.extend(chunks.map(|caches| Task { workload: index, seed, caches: caches.to_vec() }));
+        for variant in std::iter::once(None).chain(paper.variant.iter().map(Some)) {
+            let (policies, caches) = needed(paper, workload, variant);
+            for &seed in &seeds {
+                tasks.extend(caches.chunks(CACHES_AT_A_TIME).map(|caches| Task {
+                    workload: index,
+                    variant,
+                    seed,
+                    policies: policies.clone(),
+                    caches: caches.to_vec(),
+                }));
+            }
         }
     }
     let done = AtomicUsize::new(0);
@@ -178,20 +226,18 @@ pub fn reproduce<'a>(
     let mut results = vec![Results::default(); paper.workload.len()];
     for (task, found) in tasks.iter().zip(all) {
         // Policies in the outer loop, sizes in the inner one.
-        let names = paper.policies.iter().flat_map(|policy| task.caches.iter().map(move |&cache| (policy, cache)));
-        assert_eq!(found.len(), paper.policies.len() * task.caches.len(), "a result for each policy and size");
+        let names = task.policies.iter().flat_map(|policy| task.caches.iter().map(move |&cache| (policy, cache)));
+        assert_eq!(found.len(), task.policies.len() * task.caches.len(), "a result for each policy and size");
         for ((policy, cache), result) in names.zip(found) {
             assert!(policy.starts_with(&result.policy) && cache == result.cache_bytes, "results come in this order");
-            let of = results[task.workload].by_policy_and_cache.entry((policy.clone(), cache));
-            of.or_default().push(result);
+            let run = (task.variant_name().to_owned(), policy.clone(), cache);
+            results[task.workload].by_run.entry(run).or_default().push(result);
         }
     }
     let mut findings = Vec::new();
     for claim in &paper.claim {
-        for (workload, results) in paper.workload.iter().zip(&results) {
-            if workload.stands_for.contains(&claim.workload) {
-                findings.push(compare(claim, workload, results)?);
-            }
+        for on in groups(paper, claim) {
+            findings.push(compare(claim, paper, &on, &results)?);
         }
     }
     let examples = paper.example.iter().map(work).collect::<Result<_, _>>()?;
@@ -220,10 +266,12 @@ fn simulate(
 ) -> Result<Vec<RunResult>, EvidenceError> {
     let list = |values: Vec<String>| values.join(",");
     let mut pairs = vec![
-        ("policy", list(paper.policies.clone())),
+        ("policy", list(task.policies.clone())),
         ("cache", list(task.caches.iter().map(|bytes| format!("{bytes}B")).collect())),
     ];
-    for (key, value) in &paper.settings {
+    let mut settings = paper.settings.clone();
+    settings.extend(task.variant.iter().flat_map(|variant| variant.settings.clone()));
+    for (key, value) in &settings {
         pairs.push((key, text_of(value).map_err(|error| error.at(format_args!("settings: {key}")))?));
     }
     match origin {
@@ -235,6 +283,10 @@ fn simulate(
         }
         Origin::Synthetic(name) => {
             let mut made = Workload::named(name)?;
+            for (key, value) in task.variant.iter().flat_map(|variant| &variant.workload) {
+                let at = |error: ScenarioError| error.at(format_args!("variant \"{}\"", task.variant_name()));
+                made.set(&format!("{key}={}", text_of(value).map_err(at)?)).map_err(at)?;
+            }
             if let Some(seed) = task.seed {
                 made.set(&format!("seed={seed}"))?;
             }
@@ -259,48 +311,155 @@ fn text_of(value: &toml::Value) -> Result<String, ScenarioError> {
     })
 }
 
-/// What a result shows of a metric, if it does.
+/// What a result shows of a metric, if it does: times in ns, shares from 0 to 1.
 pub fn value_of(metric: Metric, result: &RunResult) -> Option<f64> {
+    let all = result.response.as_ref().and_then(|response| response.all.as_ref());
+    let variation =
+        |of: fn(&ElementResult) -> u64| result.ssd.as_ref().and_then(|ssd| variation(ssd.elements.iter().map(of)));
     match metric {
         Metric::Evictions => Some(result.counters.evictions as f64),
         Metric::Throughput => result.analytic.as_ref().and_then(|a| a.throughput),
+        Metric::Response => all.map(|all| all.mean),
+        Metric::P99 => all.map(|all| all.p99 as f64),
+        Metric::P999 => all.map(|all| all.p99_9 as f64),
+        Metric::HitRatio => result.hit_ratio,
+        Metric::GcRuns => result.flash.gc_invocations.map(|n| n as f64),
+        Metric::Migrations => result.flash.gc_pages_moved.map(|n| n as f64),
+        Metric::Erases => result.flash.erases.map(|n| n as f64),
+        Metric::CvReads => variation(|e| e.flash_reads + e.gc_pages_moved),
+        Metric::CvWrites => variation(|e| e.flash_writes),
+        Metric::CvErases => variation(|e| e.erases),
     }
 }
 
-/// By how many percent `new` is better (specs §0.4); two that do nothing at all are alike.
+/// By how many percent (hit ratios: points) `new` is better (specs §0.4); two that do nothing at all are alike.
 pub fn improvement(metric: Metric, new: f64, than: f64) -> f64 {
-    let (better, worse) = match metric {
-        Metric::Evictions => (than, new),
-        Metric::Throughput => (new, than),
-    };
-    if (better - worse).abs() < f64::EPSILON { 0.0 } else { (better / worse - 1.0) * 100.0 }
+    if (new - than).abs() < f64::EPSILON {
+        return 0.0;
+    }
+    match metric {
+        Metric::Evictions => (than / new - 1.0) * 100.0,
+        Metric::Throughput => (new / than - 1.0) * 100.0,
+        Metric::HitRatio => (new - than) * 100.0,
+        _ => (than - new) / than * 100.0,
+    }
 }
 
-fn compare<'a>(claim: &'a Claim, workload: &'a WorkloadEntry, results: &Results) -> Result<Finding<'a>, ScenarioError> {
-    let (mut measured, mut without_evictions) = (Vec::new(), 0);
-    for cache in claim.cache_bytes() {
-        let (new, than) = (results.of(&claim.new, cache), results.of(&claim.than, cache));
-        if new.is_empty() {
-            continue;
-        }
-        if new.iter().chain(than).all(|result| result.counters.evictions == 0) {
-            without_evictions += 1;
-            continue;
-        }
-        // The same seed is the same trace, so that runs are compared in pairs.
-        let pairs = new.iter().zip(than).map(|(new, than)| {
-            let both = value_of(claim.metric, new).zip(value_of(claim.metric, than));
-            let (new, than) = both.ok_or_else(|| {
-                let what = "the results have no throughput; set device = \"analytic\"";
-                ScenarioError::new(what).at(format_args!("claim {}, workload {}", claim.id, workload.name))
-            })?;
-            Ok(improvement(claim.metric, new, than))
-        });
-        measured.push((cache, Estimate::of(&pairs.collect::<Result<Vec<f64>, ScenarioError>>()?)));
+/// The workloads on which a claim is tried together: each that stands for its only one; or, if it names several, one for
+/// each, all of the same kind.
+fn groups(paper: &Paper, claim: &Claim) -> Vec<Vec<usize>> {
+    let stand_for = |name: &String| {
+        let all = paper.workload.iter().enumerate();
+        let name = name.clone();
+        all.filter(move |(_, workload)| workload.stands_for.contains(&name)).map(|(index, _)| index)
+    };
+    if let [only] = claim.workload.all() {
+        return stand_for(only).map(|index| vec![index]).collect();
     }
+    let of_kind = |kind: Provenance| {
+        let names = claim.workload.all().iter();
+        names.map(|name| stand_for(name).find(|&index| paper.workload[index].provenance == kind)).collect()
+    };
+    Provenance::ALL.into_iter().filter_map(of_kind).collect()
+}
+
+/// The improvements of one pair of policies on one workload at one buffer size, one per seed.
+enum Pair {
+    Improvements(Vec<f64>),
+    NothingEvicted,
+    Saturated,
+}
+
+fn pair(
+    claim: &Claim,
+    on: &WorkloadEntry,
+    results: &Results,
+    (new, than): (&str, &str),
+    (new_cache, than_cache): (u64, u64),
+) -> Result<Pair, ScenarioError> {
+    let runs = [(claim.at.as_str(), new, new_cache), (claim.than_at(), than, than_cache)];
+    let found = runs.map(|(variant, policy, cache)| results.of(variant, policy, cache));
+    if found.iter().copied().flatten().all(|result| result.counters.evictions == 0) {
+        return Ok(Pair::NothingEvicted);
+    }
+    let references = claim.relative_to.as_ref().map(|variant| runs.map(|(_, p, c)| results.of(variant, p, c)));
+    let saturated = |of: &[&[RunResult]; 2]| of.iter().copied().flatten().any(|result| result.saturated.is_some());
+    if saturated(&found) || references.as_ref().is_some_and(saturated) {
+        return Ok(Pair::Saturated);
+    }
+    // The same seed is the same trace, so that runs are compared in pairs.
+    let at = |side: usize, seed: usize| {
+        let value = value_of(claim.metric, &found[side][seed])?;
+        match &references {
+            None => Some(value),
+            Some(references) => Some(value / value_of(claim.metric, &references[side][seed])?),
+        }
+    };
+    let seeds = 0..found[0].len().min(found[1].len());
+    let improvements = seeds.map(|seed| {
+        let both = at(0, seed).zip(at(1, seed)).ok_or_else(|| {
+            let what = match claim.metric {
+                Metric::Throughput => "the results have no throughput; set device = \"analytic\"",
+                _ => "the results do not have what is compared; set device = \"ssd\"",
+            };
+            ScenarioError::new(what).at(format_args!("claim {}, workload {}", claim.id, on.name))
+        })?;
+        Ok(improvement(claim.metric, both.0, both.1))
+    });
+    improvements.collect::<Result<Vec<f64>, ScenarioError>>().map(Pair::Improvements)
+}
+
+fn compare<'a>(
+    claim: &'a Claim,
+    paper: &'a Paper,
+    on: &[usize],
+    results: &[Results],
+) -> Result<Finding<'a>, ScenarioError> {
+    let entries: Vec<&WorkloadEntry> = on.iter().map(|&index| &paper.workload[index]).collect();
+    let run = on.iter().all(|&index| !results[index].is_empty());
+    // Per size: the improvements of every pair on every workload, per seed.
+    let mut sizes: Vec<(u64, Vec<Vec<f64>>)> = Vec::new();
+    let (mut without_evictions, mut saturated) = (0, 0);
+    for caches in claim.cache_bytes().filter(|_| run) {
+        let (mut there, mut any_saturated) = (Vec::new(), false);
+        for (&index, entry) in on.iter().zip(&entries) {
+            for (new, than) in claim.new.all().iter().zip(claim.than.all()) {
+                match pair(claim, entry, &results[index], (new, than), caches)? {
+                    Pair::Improvements(of_seeds) => there.push(of_seeds),
+                    Pair::NothingEvicted => {}
+                    Pair::Saturated => any_saturated = true,
+                }
+            }
+        }
+        if any_saturated {
+            saturated += 1;
+        } else if there.is_empty() {
+            without_evictions += 1;
+        } else {
+            sizes.push((caches.0, there));
+        }
+    }
+    let measured = match claim.over {
+        Over::Each => sizes.iter().map(|(cache, there)| (*cache, mean_by_seed(there))).collect(),
+        Over::Mean => {
+            let all: Vec<Vec<f64>> = sizes.iter().flat_map(|(_, there)| there.clone()).collect();
+            sizes.first().map(|(cache, _)| (*cache, mean_by_seed(&all))).into_iter().collect()
+        }
+        Over::Best => {
+            let single = sizes.iter().flat_map(|(cache, there)| there.iter().map(|x| (*cache, Estimate::of(x))));
+            single.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).into_iter().collect::<Vec<_>>()
+        }
+    };
     let signs = measured.iter().filter(|(_, e)| has_sign(claim.sign(), e)).count();
-    let in_size = measured.iter().all(|(_, e)| has_size(claim.claimed, e.mean));
-    Ok(Finding { claim, workload, run: !results.is_empty(), measured, without_evictions, signs, in_size })
+    let in_size = !claim.sign_only && measured.iter().all(|(_, e)| has_size(claim.claimed, e.mean));
+    Ok(Finding { claim, on: entries, run, measured, without_evictions, saturated, signs, in_size })
+}
+
+/// The mean over all, seed by seed, with its interval over the seeds.
+fn mean_by_seed(all: &[Vec<f64>]) -> Estimate {
+    let seeds = all.iter().map(Vec::len).min().unwrap_or(0);
+    let of_seed = |seed: usize| all.iter().map(|x| x[seed]).sum::<f64>() / all.len() as f64;
+    Estimate::of(&(0..seeds).map(of_seed).collect::<Vec<_>>())
 }
 
 fn has_sign(claimed: i8, measured: &Estimate) -> bool {

@@ -91,7 +91,7 @@ fn claims_hold_or_do_not() {
     let nowhere: [PathBuf; 0] = [];
     let found = reproduce(&paper, &nowhere, &|_, _| {}).expect("it runs");
     let holds: Vec<_> =
-        found.findings.iter().map(|f| (f.claim.id.as_str(), f.workload.name.as_str(), f.holds())).collect();
+        found.findings.iter().map(|f| (f.claim.id.as_str(), f.on[0].name.as_str(), f.holds())).collect();
     assert_eq!(
         holds,
         [
@@ -136,6 +136,159 @@ fn sizes_without_evictions_are_no_evidence() {
     assert_eq!(found.findings[2].holds(), Holds::NothingToCompare);
 }
 
+/// Over a small SSD, with everything that a claim can say.
+const TIMED: &str = r#"
+name = "timed"
+title = "A paper with response times"
+about = "About."
+verdict = "Verdict."
+seeds = 3
+policies = ["none", "lru", "fab"]
+figures = ["response", "p999", "hit-ratio", "gc-runs", "erases", "cv-writes"]
+
+[settings]
+device = "ssd"
+page = "4KiB"
+"ssd.blocks-per-plane" = 128
+
+[[variant]]
+name = "slow"
+settings = { "ssd.program" = "800us" }
+
+[[variant]]
+name = "large"
+workload = { sizes = "64KiB" }
+
+[[workload]]
+name = "random"
+provenance = "synthetic"
+stands-for = ["A", "B"]
+synthetic = "WORKLOAD"
+
+[[workload]]
+name = "once more"
+provenance = "synthetic"
+stands-for = ["C"]
+synthetic = "WORKLOAD"
+
+[[workload]]
+name = "the original of C"
+provenance = "original"
+stands-for = ["C"]
+files = ["nowhere.spc"]
+
+[[value]]
+id = "T0"
+where = "Table 1"
+workload = "A"
+policy = "lru"
+cache = "1MiB"
+metrics = ["response", "cv-erases"]
+published = [0.25, 0.01]
+
+CLAIMS
+"#;
+
+fn timed(claims: &str) -> (tempfile::TempDir, Result<Paper, String>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let workload = folder.path().join("timed.toml");
+    let text = WORKLOAD.replace("2KiB", "8KiB").replace("[[part]]", "[[part]]\narrivals = \"poisson:4ms\"");
+    std::fs::write(&workload, text.replace("60000", "20000")).expect("a file");
+    let text = TIMED.replace("WORKLOAD", workload.to_str().expect("UTF-8")).replace("CLAIMS", claims);
+    let paper = Paper::parse(Path::new("timed.toml"), &text).map_err(|error| error.to_string());
+    (folder, paper)
+}
+
+/// A claim over 1 and 2 MiB.
+fn claim(id: &str, workload: &str, metric: &str, new: &str, than: &str, claimed: &str, more: &str) -> String {
+    format!(
+        "[[claim]]\nid = \"{id}\"\nwhere = \"text\"\nworkload = {workload}\nmetric = \"{metric}\"\nnew = {new}\n\
+         than = {than}\ncaches = [\"1MiB\", \"2MiB\"]\nclaimed = {claimed}\n{more}\n"
+    )
+}
+
+#[test]
+fn claims_about_means_variants_growth_and_sizes() {
+    let lru = r#""lru""#;
+    let both = r#"["lru", "fab"]"#;
+    let claims = [
+        claim("mean", r#"["A", "C"]"#, "response", both, r#"["none", "none"]"#, "[1, 99]", "over = \"mean\""),
+        claim("best", r#""A""#, "response", lru, r#""none""#, "[1, 99]", "over = \"best\""),
+        claim("slow", r#""A""#, "response", lru, lru, "[-1, -900]", "at = \"slow\"\nthan-at = \"\"\nsign-only = true"),
+        claim("growth", r#""A""#, "response", lru, lru, "[0, 0]", "at = \"slow\"\nrelative-to = \"slow\""),
+        claim("large", r#""A""#, "response", lru, lru, "[-1, -900]", "at = \"large\"\nthan-at = \"\""),
+        claim("same", r#""A""#, "hit-ratio", lru, lru, "[0, 0]", "than-caches = [\"1MiB\", \"2MiB\"]"),
+        claim("larger", r#""A""#, "hit-ratio", lru, lru, "[0, 9]", "than-caches = [\"512KiB\", \"1MiB\"]"),
+    ];
+    let (_folder, paper) = timed(&claims.join("\n"));
+    let paper = paper.expect("a paper");
+    let found = reproduce(&paper, &[], &|_, _| {}).expect("it runs");
+    let of = |id: &str| found.findings.iter().filter(|f| f.claim.id == id).collect::<Vec<_>>();
+    let mean = of("mean");
+    // Of originals there is only one of the two: no mean over them.
+    assert_eq!(mean.len(), 1);
+    assert_eq!((mean[0].on.len(), mean[0].measured.len()), (2, 1));
+    // The mean of one pair on one workload at one size lies between the others', and the best is the best of them.
+    let value = |policy: &str, cache: u64, results: usize| {
+        let all = found.results[results].of("", policy, cache).iter();
+        all.map(|r| r.response.as_ref().unwrap().all.as_ref().unwrap().mean).collect::<Vec<_>>()
+    };
+    let mut by_hand = Vec::new();
+    for seed in 0..3 {
+        let mut sum = 0.0;
+        for results in [0, 1] {
+            for policy in ["lru", "fab"] {
+                for cache in [1 << 20, 2 << 20] {
+                    let none = value("none", cache, results)[seed];
+                    sum += (none - value(policy, cache, results)[seed]) / none * 100.0;
+                }
+            }
+        }
+        by_hand.push(sum / 8.0);
+    }
+    assert!((mean[0].measured[0].1.mean - by_hand.iter().sum::<f64>() / 3.0).abs() < 1e-9, "{by_hand:?}");
+    let best = of("best");
+    assert_eq!(best[0].measured.len(), 1);
+    for id in ["slow", "growth", "large", "same", "larger"] {
+        assert!(matches!(of(id)[0].holds(), Holds::InSize | Holds::InSign), "{id}: {:?}", of(id)[0]);
+    }
+    assert_eq!(of("slow")[0].holds(), Holds::InSign, "a claim about the sign alone has no size");
+    let markdown = report::markdown(&found);
+    for part in [
+        "| mean | lru, fab: lower mean response than none, none, mean over 1MiB\u{2013}2MiB | +1 to +99 % |",
+        "| the paper's synthetic workload, 2 workloads |",
+        "| slow | lru (slow): lower mean response than lru, 1MiB\u{2013}2MiB | worse |",
+        "each relative to slow",
+        "1MiB\u{2013}2MiB against 512KiB\u{2013}1MiB",
+        "points |",
+        "### Figures that the paper prints",
+        "| T0 | Table 1 | random | lru, 1MiB | mean ms | 0.25 | ",
+        "| buffer | policy | mean ms | p99.9 ms | hits % | collections | erases | CV writes |",
+        "*slow*",
+        "*large*",
+    ] {
+        assert!(markdown.contains(part), "{part} is missing:\n{markdown}");
+    }
+}
+
+#[test]
+fn what_a_claim_cannot_say() {
+    let error = |claims: &str| timed(claims).1.expect_err("it is wrong");
+    let with =
+        |workload: &str, new: &str, more: &str| claim("X", workload, "response", new, r#""lru""#, "[1, 2]", more);
+    for (claims, part) in [
+        (with(r#"["A", "C"]"#, r#""lru""#, "at = \"fast\""), "claim X: there is no variant \"fast\""),
+        (with(r#"["A", "C"]"#, r#""lru""#, "relative-to = \"fast\""), "there is no variant \"fast\""),
+        (with(r#"["A", "C", "D"]"#, r#""lru""#, ""), "no workload stands for \"D\""),
+        (with(r#"["A", "C"]"#, r#"["lru", "fab"]"#, ""), "than names as many policies as new"),
+        (with(r#"["A", "C"]"#, r#""lru""#, "than-caches = [\"1MiB\"]"), "than-caches has as many sizes as caches"),
+        (with(r#"["A", "C"]"#, r#""arc""#, ""), "\"arc\" is not among the policies"),
+    ] {
+        let found = error(&claims);
+        assert!(found.contains(part), "{found}\nshould contain\n{part}");
+    }
+}
+
 #[test]
 fn built_in_papers_can_be_read() {
     for name in paper::built_in() {
@@ -155,7 +308,7 @@ fn errors_say_what_is_wrong_and_where() {
         (with("seeds = 3", "seed = 3"), "p.toml, line 6: unknown field `seed`, expected one of"),
         (
             with("metric = \"evictions\"", "metric = \"misses\""),
-            "unknown variant `misses`, expected `evictions` or `throughput`",
+            "unknown variant `misses`, expected one of `evictions`, `throughput`, `response`",
         ),
         (with("workload = \"Random\"", "workload = \"Other\""), "p.toml: claim S1: no workload stands for \"Other\""),
         (with("new = \"fab\"", "new = \"lru\""), "p.toml: claim S1: \"lru\" is not among the policies"),
