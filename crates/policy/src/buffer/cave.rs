@@ -166,18 +166,11 @@ impl Cave {
             out.spread_pages(Kind::Clean, leaving);
         }
         let Self { pages, channels, .. } = self;
-        let mut frame = MIXED;
+        let mut at = MIXED;
         let dirty = std::iter::from_fn(|| {
-            loop {
-                frame = pages.prev(frame);
-                if frame == MIXED {
-                    return None;
-                }
-                let own = pages.frame_mut(frame);
-                if std::mem::take(&mut own.dirty) {
-                    return Some(own.page());
-                }
-            }
+            let (frame, page) = pages.next_cleaned(MIXED, at)?;
+            at = frame;
+            Some(page)
         });
         channels.write_all(Kind::Clean, dirty.fuse(), out);
     }

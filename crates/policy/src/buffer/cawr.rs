@@ -301,18 +301,11 @@ impl Cawr {
     fn flush(&mut self, out: &mut Evictions) {
         while self.write_heads(Kind::Clean, out) > 0 {}
         let Self { pages, channels, .. } = self;
-        let mut frame = WORKING;
+        let mut at = WORKING;
         let dirty = std::iter::from_fn(|| {
-            loop {
-                frame = pages.prev(frame);
-                if frame == WORKING {
-                    return None;
-                }
-                let own = pages.frame_mut(frame);
-                if std::mem::take(&mut own.dirty) {
-                    return Some(own.page());
-                }
-            }
+            let (frame, page) = pages.next_cleaned(WORKING, at)?;
+            at = frame;
+            Some(page)
         });
         channels.write_all(Kind::Clean, dirty.fuse(), out);
     }

@@ -26,7 +26,7 @@ use super::page_lists::{Frame, PageLists};
 use super::parking::Linked as _;
 use super::searched::{PARKED, Parked, Searched};
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome,
     ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
 };
 
@@ -242,8 +242,7 @@ impl CcfLru {
     fn give_up(&mut self, frame: u32, out: &mut Evictions) {
         self.leave_place(frame);
         self.parked.forget(&mut self.pages, frame);
-        let Frame { page, dirty, .. } = self.pages.remove(frame);
-        out.page(if dirty { Kind::Flush } else { Kind::Drop }, PageNo(page));
+        self.pages.give_up(frame, out);
     }
 }
 
@@ -302,12 +301,10 @@ impl Buffer for CcfLru {
                 }
             }
             Notice::Destage { page, keep } => {
-                let frame = self.pages.find(page);
-                if frame != 0 && self.pages.frame(frame).dirty {
+                if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {
-                        self.pages.frame_mut(frame).dirty = false;
+                        self.pages.clean(frame, out);
                         self.first_turn.retreat(&mut self.pages, frame);
-                        out.page(Kind::Clean, page);
                     } else {
                         self.give_up(frame, out);
                     }
@@ -315,21 +312,11 @@ impl Buffer for CcfLru {
             }
             Notice::Flush => {
                 // All dirty pages are in the mixed list.
-                let mut frame = self.pages.prev(MIXED);
-                while frame != MIXED {
-                    let own = self.pages.frame_mut(frame);
-                    if own.dirty {
-                        own.dirty = false;
-                        out.page(Kind::Clean, own.page());
-                        self.first_turn.retreat(&mut self.pages, frame);
-                    }
-                    frame = self.pages.prev(frame);
-                }
+                let Self { pages, first_turn, .. } = self;
+                pages.clean_all(MIXED, out, |pages, frame| first_turn.retreat(pages, frame));
             }
             Notice::Trim { page } => {
-                let frame = self.pages.find(page);
-                if frame != 0 {
-                    self.pages.frame_mut(frame).dirty = false;
+                if let Some(frame) = self.pages.trimmed_frame(page) {
                     self.give_up(frame, out);
                 }
             }

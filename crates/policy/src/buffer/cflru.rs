@@ -266,8 +266,7 @@ impl Cflru {
     fn give_up(&mut self, frame: u32, out: &mut Evictions) {
         self.leave_place(frame);
         self.parked.forget(&mut self.pages, frame);
-        let Frame { page, dirty, .. } = self.pages.remove(frame);
-        out.page(if dirty { Kind::Flush } else { Kind::Drop }, PageNo(page));
+        self.pages.give_up(frame, out);
     }
 }
 
@@ -334,33 +333,25 @@ impl Buffer for Cflru {
                 }
             }
             Notice::Destage { page, keep } => {
-                let frame = self.pages.find(page);
-                if frame != 0 && self.pages.frame(frame).dirty {
+                if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {
-                        self.pages.frame_mut(frame).dirty = false;
+                        self.pages.clean(frame, out);
                         self.cleaned(frame);
-                        out.page(Kind::Clean, page);
                     } else {
                         self.give_up(frame, out);
                     }
                 }
             }
             Notice::Flush => {
-                let mut frame = self.pages.prev(LIST);
-                while frame != LIST {
-                    let own = self.pages.frame_mut(frame);
-                    if own.dirty {
-                        own.dirty = false;
-                        out.page(Kind::Clean, own.page());
-                        self.cleaned(frame);
-                    }
-                    frame = self.pages.prev(frame);
+                let mut at = LIST;
+                while let Some((frame, page)) = self.pages.next_cleaned(LIST, at) {
+                    out.page(Kind::Clean, page);
+                    self.cleaned(frame);
+                    at = frame;
                 }
             }
             Notice::Trim { page } => {
-                let frame = self.pages.find(page);
-                if frame != 0 {
-                    self.pages.frame_mut(frame).dirty = false;
+                if let Some(frame) = self.pages.trimmed_frame(page) {
                     self.give_up(frame, out);
                 }
             }

@@ -11,7 +11,7 @@ use destage_plan::PageNo;
 use super::page_lists::{Frame, PageLists};
 use super::parking::{Linked as _, Parking};
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome,
     ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
 };
 
@@ -87,9 +87,8 @@ impl Lru {
     /// Takes the page of `frame` out.
     #[inline]
     fn give_up(&mut self, frame: u32, out: &mut Evictions) {
-        let Frame { page, dirty, .. } = self.pages.remove(frame);
         self.parking.forget(frame);
-        out.page(if dirty { Kind::Flush } else { Kind::Drop }, PageNo(page));
+        self.pages.give_up(frame, out);
     }
 }
 
@@ -144,11 +143,9 @@ impl Buffer for Lru {
             Notice::GcEnd { .. } | Notice::Idle => {}
             Notice::Resume { unit } => self.parking.resume(unit, LIST, &mut self.pages),
             Notice::Destage { page, keep } => {
-                let frame = self.pages.find(page);
-                if frame != 0 && self.pages.frame(frame).dirty {
+                if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {
-                        self.pages.frame_mut(frame).dirty = false;
-                        out.page(Kind::Clean, page);
+                        self.pages.clean(frame, out);
                     } else {
                         self.give_up(frame, out);
                     }
@@ -156,20 +153,10 @@ impl Buffer for Lru {
             }
             Notice::Flush => {
                 self.parking.resume_all(LIST, &mut self.pages);
-                let mut frame = self.pages.prev(LIST);
-                while frame != LIST {
-                    let own = self.pages.frame_mut(frame);
-                    if own.dirty {
-                        own.dirty = false;
-                        out.page(Kind::Clean, own.page());
-                    }
-                    frame = self.pages.prev(frame);
-                }
+                self.pages.clean_all(LIST, out, |_, _| {});
             }
             Notice::Trim { page } => {
-                let frame = self.pages.find(page);
-                if frame != 0 {
-                    self.pages.frame_mut(frame).dirty = false;
+                if let Some(frame) = self.pages.trimmed_frame(page) {
                     self.give_up(frame, out);
                 }
             }

@@ -3,6 +3,7 @@
 use destage_plan::PageNo;
 
 use super::parking::Linked;
+use super::{Evictions, Kind};
 
 /// A buffered page and its neighbours; the first frames are the lists' sentinels.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,6 +125,62 @@ impl PageLists {
         self.frame_of[own.page as usize] = 0;
         self.free.push(frame);
         own
+    }
+}
+
+/// What policies do alike when they are told to write or to forget pages.
+impl PageLists {
+    /// The frame that holds the page, if it is dirty.
+    pub(super) fn dirty_frame(&self, page: PageNo) -> Option<u32> {
+        let frame = self.find(page);
+        (frame != 0 && self.frame(frame).dirty).then_some(frame)
+    }
+
+    /// The frame that holds the page, whose content is no longer needed: it is not dirty any more.
+    pub(super) fn trimmed_frame(&mut self, page: PageNo) -> Option<u32> {
+        let frame = self.find(page);
+        (frame != 0).then(|| {
+            self.frame_mut(frame).dirty = false;
+            frame
+        })
+    }
+
+    /// Writes a frame's page, which stays as clean.
+    pub(super) fn clean(&mut self, frame: u32, out: &mut Evictions) {
+        let own = self.frame_mut(frame);
+        own.dirty = false;
+        out.page(Kind::Clean, own.page());
+    }
+
+    /// The first dirty page of a list behind the frame `after` (the sentinel: from the least recently used one on), with its
+    /// frame; it is clean from now on.
+    pub(super) fn next_cleaned(&mut self, list: u32, after: u32) -> Option<(u32, PageNo)> {
+        let mut frame = self.prev(after);
+        while frame != list {
+            let own = self.frame_mut(frame);
+            if std::mem::take(&mut own.dirty) {
+                return Some((frame, own.page()));
+            }
+            frame = self.prev(frame);
+        }
+        None
+    }
+
+    /// Writes the dirty pages of a list from the least recently used one on; they stay as clean. `then` hears of each.
+    pub(super) fn clean_all(&mut self, list: u32, out: &mut Evictions, mut then: impl FnMut(&mut Self, u32)) {
+        let mut at = list;
+        while let Some((frame, page)) = self.next_cleaned(list, at) {
+            out.page(Kind::Clean, page);
+            then(self, frame);
+            at = frame;
+        }
+    }
+
+    /// Takes a frame's page out as a victim: a dirty page is written, a clean one dropped.
+    #[inline]
+    pub(super) fn give_up(&mut self, frame: u32, out: &mut Evictions) {
+        let own = self.remove(frame);
+        out.page(if own.dirty { Kind::Flush } else { Kind::Drop }, own.page());
     }
 }
 

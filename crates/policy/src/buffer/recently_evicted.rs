@@ -34,7 +34,7 @@ use super::searched::{PARKED, Parked, Searched};
 use super::share;
 use super::size_set::SizeSet;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome,
     ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
@@ -357,8 +357,7 @@ impl RecentlyEvicted {
     fn give_up(&mut self, frame: u32, out: &mut Evictions) {
         self.leave_place(frame);
         self.parked.forget(&mut self.pages, frame);
-        let Frame { page, dirty, .. } = self.pages.remove(frame);
-        out.page(if dirty { Kind::Flush } else { Kind::Drop }, PageNo(page));
+        self.pages.give_up(frame, out);
         self.fill_window();
     }
 }
@@ -424,31 +423,19 @@ impl Buffer for RecentlyEvicted {
                 }
             }
             Notice::Destage { page, keep } => {
-                let frame = self.pages.find(page);
-                if frame != 0 && self.pages.frame(frame).dirty {
+                if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {
-                        self.pages.frame_mut(frame).dirty = false;
-                        out.page(Kind::Clean, page);
+                        self.pages.clean(frame, out);
                     } else {
                         self.give_up(frame, out);
                     }
                 }
             }
             Notice::Flush => {
-                let mut frame = self.pages.prev(LIST);
-                while frame != LIST {
-                    let own = self.pages.frame_mut(frame);
-                    if own.dirty {
-                        own.dirty = false;
-                        out.page(Kind::Clean, own.page());
-                    }
-                    frame = self.pages.prev(frame);
-                }
+                self.pages.clean_all(LIST, out, |_, _| {});
             }
             Notice::Trim { page } => {
-                let frame = self.pages.find(page);
-                if frame != 0 {
-                    self.pages.frame_mut(frame).dirty = false;
+                if let Some(frame) = self.pages.trimmed_frame(page) {
                     self.give_up(frame, out);
                 }
             }
