@@ -14,9 +14,26 @@ use in_memory::{experiment, run};
 use mixed::mixed;
 
 const TABLE: &str = include_str!("golden/counters.tsv");
+/// The policies that know flash, channels or collection.
+const AWARE: &str = include_str!("golden/aware.tsv");
 const PAGE: u64 = 4096;
 const POLICIES: [&str; 9] =
     ["none", "lru", "clock", "fab", "bplru", "bplru:padding=never", "lb-clock", "clc", "pud-lru"];
+/// With pages placed by their address; `GCaR` around policies of each kind.
+const AWARE_BY_ADDRESS: [&str; 8] =
+    ["cflru", "cflru:window=adaptive", "lru-wsr", "ccf-lru", "ref", "gcar+cflru", "gcar+bplru", "gcar+lb-clock"];
+/// With channels.
+const AWARE_OF_CHANNELS: [&str; 9] = [
+    "ccf-lru",
+    "gate+lru",
+    "cave",
+    "cawr",
+    "cawr:cdl_max=16:wait=any",
+    "cave+fab",
+    "cawr+lb-clock",
+    "gcar+lru",
+    "gcar+cawr",
+];
 const CACHE_PAGES: [u64; 6] = [1, 16, 64, 256, 1024, 2048];
 
 /// 20,000 requests to 6,000 pages.
@@ -24,54 +41,79 @@ fn trace() -> Vec<Request> {
     mixed(20_100_503, 6_000, 20_000, Nanos(20_000_000))
 }
 
-#[test]
-fn counters() {
-    let trace = trace();
-    let config = SsdConfig {
+fn small() -> SsdConfig {
+    SsdConfig {
         elements: 3,
         planes: 2,
         blocks_per_plane: 48,
         reserve_bp: 1500,
         parallel_units: 2,
         ..SsdConfig::default()
-    };
-    let devices = [
-        ("ssd", DeviceConfig::Ssd(config.clone(), StartState::Full)),
-        ("ssd-copy-back", DeviceConfig::Ssd(SsdConfig { copy_back: true, ..config.clone() }, StartState::Full)),
-        ("ssd-channels", DeviceConfig::Ssd(SsdConfig { allocation: Allocation::Channels, ..config }, StartState::Full)),
-        ("analytic", DeviceConfig::Analytic(AnalyticConfig::default())),
-    ];
-    let mut table = "device\tpolicy\tcache_pages\thits\tevictions\tflash_reads\tflash_writes\tgc_invocations\t\
-                     gc_pages_moved\terases\tresponse_mean_ns\tresponse_p99_ns\tstall_ns\tthroughput_B_per_s\n"
-        .to_owned();
+    }
+}
+
+fn channels() -> DeviceConfig {
+    DeviceConfig::Ssd(SsdConfig { allocation: Allocation::Channels, ..small() }, StartState::Full)
+}
+
+fn header() -> String {
+    "device\tpolicy\tcache_pages\thits\tevictions\tflash_reads\tflash_writes\tgc_invocations\tgc_pages_moved\t\
+     erases\tresponse_mean_ns\tresponse_p99_ns\tstall_ns\tthroughput_B_per_s\n"
+        .to_owned()
+}
+
+/// The rows of these policies over a device.
+fn rows(table: &mut String, trace: &[Request], (device, config): (&str, DeviceConfig), policies: &[&str]) {
     let shown = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    for (device, config) in devices {
-        let geometry = PageGeometry::new(PAGE, 32).expect("a geometry");
-        let experiment = experiment(&POLICIES, &CACHE_PAGES.map(|pages| pages * PAGE), geometry, config);
-        let results = run(&experiment, &trace).results;
-        let rows = POLICIES.iter().flat_map(|policy| CACHE_PAGES.map(|pages| (policy, pages)));
-        for ((policy, pages), r) in rows.zip(results) {
-            assert!(policy.starts_with(&r.policy) && r.cache_bytes == pages * PAGE);
-            let (c, flash) = (&r.counters, &r.flash);
-            let all = r.response.as_ref().and_then(|response| response.all.as_ref());
-            let _ = writeln!(
-                table,
-                "{device}\t{policy}\t{pages}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
-                c.hits,
-                c.evictions,
-                shown(flash.flash_reads),
-                shown(flash.flash_writes),
-                shown(flash.gc_invocations),
-                shown(flash.gc_pages_moved),
-                shown(flash.erases),
-                shown(all.map(|all| all.mean.round() as u64)),
-                shown(all.map(|all| all.p99)),
-                shown(r.stall_time),
-                shown(r.analytic.and_then(|cost| cost.throughput).map(|rate| rate.round() as u64)),
-            );
-        }
+    let geometry = PageGeometry::new(PAGE, 32).expect("a geometry");
+    let experiment = experiment(policies, &CACHE_PAGES.map(|pages| pages * PAGE), geometry, config);
+    let results = run(&experiment, trace).results;
+    let rows = policies.iter().flat_map(|policy| CACHE_PAGES.map(|pages| (policy, pages)));
+    for ((policy, pages), r) in rows.zip(results) {
+        assert!(policy.starts_with(&r.policy) && r.cache_bytes == pages * PAGE);
+        let (c, flash) = (&r.counters, &r.flash);
+        let all = r.response.as_ref().and_then(|response| response.all.as_ref());
+        let _ = writeln!(
+            table,
+            "{device}\t{policy}\t{pages}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
+            c.hits,
+            c.evictions,
+            shown(flash.flash_reads),
+            shown(flash.flash_writes),
+            shown(flash.gc_invocations),
+            shown(flash.gc_pages_moved),
+            shown(flash.erases),
+            shown(all.map(|all| all.mean.round() as u64)),
+            shown(all.map(|all| all.p99)),
+            shown(r.stall_time),
+            shown(r.analytic.and_then(|cost| cost.throughput).map(|rate| rate.round() as u64)),
+        );
+    }
+}
+
+#[test]
+fn counters() {
+    let trace = trace();
+    let mut table = header();
+    let copy_back = SsdConfig { copy_back: true, ..small() };
+    for device in [
+        ("ssd", DeviceConfig::Ssd(small(), StartState::Full)),
+        ("ssd-copy-back", DeviceConfig::Ssd(copy_back, StartState::Full)),
+        ("ssd-channels", channels()),
+        ("analytic", DeviceConfig::Analytic(AnalyticConfig::default())),
+    ] {
+        rows(&mut table, &trace, device, &POLICIES);
     }
     assert!(table == TABLE, "the counters differ from golden/counters.tsv; they are now\n{table}");
+}
+
+#[test]
+fn policies_aware_of_flash_channels_and_collection() {
+    let trace = trace();
+    let mut table = header();
+    rows(&mut table, &trace, ("ssd", DeviceConfig::Ssd(small(), StartState::Full)), &AWARE_BY_ADDRESS);
+    rows(&mut table, &trace, ("ssd-channels", channels()), &AWARE_OF_CHANNELS);
+    assert!(table == AWARE, "the counters differ from golden/aware.tsv; they are now\n{table}");
 }
 
 /// The trace itself is fixed: its length, its first requests and sums over it.
