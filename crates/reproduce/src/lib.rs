@@ -2,6 +2,7 @@
 //! ([`mod@reproduce`]; the claims are data, see [`paper`]).
 
 pub mod paper;
+mod parallel;
 mod peers;
 pub mod report;
 pub mod reproduce;

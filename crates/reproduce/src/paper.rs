@@ -91,6 +91,12 @@ pub struct WorkloadEntry {
     pub stands_for: Vec<String>,
     /// A synthetic workload by name, run with several seeds; or else `files`.
     pub synthetic: Option<String>,
+    /// Keys of the synthetic workload that differ, such as its length.
+    #[serde(default)]
+    pub set: BTreeMap<String, toml::Value>,
+    /// Settings of its runs that differ from the paper's.
+    #[serde(default)]
+    pub settings: BTreeMap<String, toml::Value>,
     /// File names of a trace; the first that is found is read.
     #[serde(default)]
     pub files: Vec<String>,
@@ -110,6 +116,9 @@ pub struct Variant {
     /// Keys of a synthetic workload that differ.
     #[serde(default)]
     pub workload: BTreeMap<String, toml::Value>,
+    /// Policies in whose place another runs, such as the same with another parameter.
+    #[serde(default)]
+    pub run_as: BTreeMap<String, String>,
     /// Policies that are run for the figures at the paper's own buffer sizes, beside those of the claims.
     #[serde(default)]
     pub policies: Vec<String>,
@@ -257,6 +266,11 @@ pub struct Claim {
     pub at: String,
     /// The variant under which `than` is run, where it is another.
     pub than_at: Option<String>,
+    /// Further variants under which both are run as well, to see which assumption decides.
+    #[serde(default)]
+    pub also_at: Vec<String>,
+    /// Buffer sizes under those, where they are fewer.
+    pub also_caches: Option<Vec<String>>,
     /// Values are taken relative to those of the same policy and size under this variant: what is compared is how much they
     /// grow.
     pub relative_to: Option<String>,
@@ -410,6 +424,15 @@ impl Paper {
             if workload.synthetic.is_some() != workload.files.is_empty() {
                 return wrong(format!("workload \"{}\": give either 'synthetic' or 'files'", workload.name));
             }
+            if let Some(key) = RESERVED.iter().find(|key| workload.settings.contains_key(**key)) {
+                return wrong(format!("workload \"{}\": settings: '{key}' cannot be one", workload.name));
+            }
+            if workload.synthetic.is_none() && !workload.set.is_empty() {
+                return wrong(format!(
+                    "workload \"{}\": 'set' changes a synthetic workload, not a trace",
+                    workload.name
+                ));
+            }
         }
         for example in &self.example {
             let id = &example.id;
@@ -426,7 +449,10 @@ impl Paper {
             if !names.insert(variant.name.as_str()) {
                 return wrong(format!("variant \"{}\" stands twice, or has no name", variant.name));
             }
-            self.known_policies(&variant.policies).map_err(|e| e.at(format_args!("variant \"{}\"", variant.name)))?;
+            let replaced: Vec<String> = variant.run_as.keys().cloned().collect();
+            for policies in [&variant.policies, &replaced] {
+                self.known_policies(policies).map_err(|e| e.at(format_args!("variant \"{}\"", variant.name)))?;
+            }
             if let Some(key) = RESERVED.iter().find(|key| variant.settings.contains_key(**key)) {
                 return wrong(format!("variant \"{}\": settings: '{key}' cannot be one", variant.name));
             }
@@ -447,8 +473,9 @@ impl Paper {
         }
         for claim in &self.claim {
             let variants = [Some(&claim.at), claim.than_at.as_ref(), claim.relative_to.as_ref()];
+            let mut variants = variants.into_iter().flatten().chain(&claim.also_at);
             self.check_claim(claim)
-                .and_then(|()| variants.into_iter().flatten().try_for_each(|name| known_variant(name)))
+                .and_then(|()| variants.try_for_each(|name| known_variant(name)))
                 .map_err(|error| error.at(format_args!("claim {}", claim.id)))?;
         }
         Ok(())
@@ -499,6 +526,23 @@ impl Paper {
                 return wrong("than-caches has as many sizes as caches");
             }
         }
+        if !claim.also_at.is_empty() && (claim.than_at.is_some() || claim.relative_to.is_some()) {
+            return wrong(
+                "also-at runs both policies under one variant, so it goes with neither than-at nor relative-to",
+            );
+        }
+        let repeated = |(i, name): (usize, &String)| *name == claim.at || claim.also_at[..i].contains(name);
+        if claim.also_at.iter().enumerate().any(repeated) {
+            return wrong("also-at names variants other than 'at', each once");
+        }
+        if let Some(caches) = &claim.also_caches {
+            if claim.also_at.is_empty() || claim.than_caches.is_some() || caches.is_empty() {
+                return wrong("also-caches are some of the sizes for also-at, and do not go with than-caches");
+            }
+            if let Some(other) = caches.iter().find(|cache| !claim.caches.contains(cache)) {
+                return wrong(&format!("also-caches: {other} is not among the caches"));
+            }
+        }
         let [least, greatest] = claim.claimed;
         if least.abs() > greatest.abs() || least * greatest < 0.0 || !(least + greatest).is_finite() {
             return wrong("claimed is [least, greatest], both of one sign");
@@ -525,14 +569,21 @@ impl Claim {
         }
     }
 
-    /// Its buffer sizes in bytes: of `new` and of `than`.
-    pub fn cache_bytes(&self) -> impl Iterator<Item = (u64, u64)> {
-        bytes(&self.caches).zip(bytes(self.than_caches.as_ref().unwrap_or(&self.caches)))
+    /// Its buffer sizes in bytes under a variant: of `new` and of `than`.
+    pub fn cache_bytes(&self, at: &str) -> impl Iterator<Item = (u64, u64)> {
+        let all = if at == self.at { None } else { self.also_caches.as_ref() };
+        let new = all.unwrap_or(&self.caches);
+        bytes(new).zip(bytes(self.than_caches.as_ref().unwrap_or(new)))
     }
 
-    /// The variant under which `than` is run.
-    pub fn than_at(&self) -> &str {
-        self.than_at.as_deref().unwrap_or(&self.at)
+    /// The variant under which `than` is run where `new` is run under `at`.
+    pub fn than_at<'a>(&'a self, at: &'a str) -> &'a str {
+        self.than_at.as_deref().unwrap_or(at)
+    }
+
+    /// The variants under which it is tried: its own, then the others.
+    pub fn variants(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.at).chain(&self.also_at).map(String::as_str)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::parallel;
 use destage_trace::{Rw80, Source, TraceError};
-use rayon::prelude::*;
 
 use crate::run::{EvidenceError, run};
 use crate::validate::{PAGE, Step, pair, percent};
@@ -113,15 +113,13 @@ pub(crate) fn compare(step: Step) -> Result<String, EvidenceError> {
     let no_summary = ("ssd.summary-page", "false");
     for start in ["full", "empty"] {
         let start = ("start", start);
-        let cells: Vec<f64> = [
+        let variants = [
             vec![start],
             vec![start, no_summary],
             vec![start, no_summary, ("ssd.min-free", "10%")],
             vec![start, no_summary, ("ssd.min-free", "14%")],
-        ]
-        .par_iter()
-        .map(|settings| amplification(settings))
-        .collect::<Result<_, _>>()?;
+        ];
+        let cells = parallel::map(&variants, |settings| amplification(settings))?;
         let _ = write!(out, "| {} |", start.1);
         for cell in cells {
             let _ = write!(out, " {cell:.4} |");
@@ -131,7 +129,7 @@ pub(crate) fn compare(step: Step) -> Result<String, EvidenceError> {
     out.push_str(
         "\n| simulator | start | its figure | from | destage, nearest setting | deviation | reason |\n|---|---|--:|---|--:|--:|---|\n",
     );
-    let ours: Vec<f64> = PEERS.par_iter().map(|peer| amplification(peer.settings)).collect::<Result<_, _>>()?;
+    let ours: Vec<f64> = parallel::map(PEERS, |peer| amplification(peer.settings))?;
     for (peer, ours) in PEERS.iter().zip(ours) {
         let settings: Vec<String> = peer.settings.iter().map(|(key, value)| format!("`{key} = {value}`")).collect();
         let _ = writeln!(

@@ -79,7 +79,7 @@ fn what(finding: &Finding) -> String {
     let under = |variant: &str| if variant.is_empty() { String::new() } else { format!(" ({variant})") };
     let relative = claim.relative_to.as_ref().map_or_else(String::new, |v| format!(", each relative to {v}"));
     let (new, than) = (claim.new.text(), claim.than.text());
-    let (at, than_at) = (under(&claim.at), under(claim.than_at()));
+    let (at, than_at) = (under(finding.at), under(claim.than_at(finding.at)));
     format!("{new}{at}: {metric} {preposition} {than}{than_at}, {sizes}{relative}")
 }
 
@@ -135,9 +135,13 @@ fn verdict(finding: &Finding) -> String {
     if finding.saturated > 0 {
         let _ = write!(beyond, " (at {} more a run is saturated)", finding.saturated);
     }
+    if finding.without_base > 0 {
+        let _ = write!(beyond, " (at {} more only one of them does it at all)", finding.without_base);
+    }
     match finding.holds() {
         Holds::NotRun => "not run: no such trace here".into(),
         Holds::NothingToCompare if finding.saturated > 0 => "saturated".into(),
+        Holds::NothingToCompare if finding.without_base > 0 => "only one of them does it at all".into(),
         Holds::NothingToCompare => "nothing is evicted".into(),
         // Two that are alike have no size beside that.
         Holds::InSize if finding.claim.sign() == 0 => format!("yes{beyond}"),
@@ -155,6 +159,7 @@ pub fn markdown(reproduction: &Reproduction) -> String {
     if !paper.claim.is_empty() {
         out.push_str("\n### Claims\n\n");
         table(&mut out, &COLUMNS, &rows(reproduction));
+        other_assumptions(&mut out, reproduction);
         out.push_str("\n### How many hold\n\n");
         table(
             &mut out,
@@ -188,6 +193,38 @@ pub fn markdown(reproduction: &Reproduction) -> String {
         }
     }
     out
+}
+
+/// Claims that were tried under further variants: what is measured under each.
+fn other_assumptions(out: &mut String, reproduction: &Reproduction) {
+    let names = reproduction.paper.variant.iter().map(|variant| variant.name.as_str());
+    let tried = |name: &str| reproduction.also.iter().flatten().any(|finding| finding.at == name);
+    let names: Vec<&str> = names.filter(|name| tried(name)).collect();
+    if names.is_empty() {
+        return;
+    }
+    out.push_str(
+        "\n### The same under other assumptions\n\nAn asterisk: the claim holds in sign; two: in size too.\n\n",
+    );
+    let header: Vec<&str> =
+        ["claim", "workload", "claimed", "as above"].into_iter().chain(names.iter().copied()).collect();
+    let both = reproduction.findings.iter().zip(&reproduction.also);
+    let rows = both.filter(|(finding, also)| finding.run && !also.is_empty()).map(|(finding, also)| {
+        let first = [finding.claim.id.clone(), workloads(finding), claimed(finding), marked(finding)];
+        let others = names.iter().map(|name| also.iter().find(|f| f.at == *name).map_or_else(String::new, marked));
+        first.into_iter().chain(others).collect::<Vec<_>>()
+    });
+    table(out, &header, &rows.collect::<Vec<_>>());
+}
+
+/// What is measured, marked by how far the claim holds.
+fn marked(finding: &Finding) -> String {
+    match finding.holds() {
+        Holds::InSize => format!("{} \\*\\*", measured(finding)),
+        Holds::InSign => format!("{} \\*", measured(finding)),
+        Holds::NothingToCompare => verdict(finding),
+        Holds::NotRun | Holds::InPart | Holds::Not => measured(finding),
+    }
 }
 
 /// How the claims fare by kind of workload.

@@ -12,9 +12,9 @@ use destage_scenario::workload::Workload;
 use destage_sim::experiment::variation;
 use destage_sim::result::{ElementResult, RunResult};
 use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
-use rayon::prelude::*;
 
 use crate::paper::{self, Claim, Example, Metric, Over, Paper, Provenance, Variant, WorkloadEntry};
+use crate::parallel;
 use crate::run::{EvidenceError, run};
 use crate::stats::Estimate;
 
@@ -30,6 +30,8 @@ const NOTHING: f64 = 0.05;
 pub struct Finding<'a> {
     /// The claim.
     pub claim: &'a Claim,
+    /// The variant under which it was tried: the claim's own, or one that it is tried under as well.
+    pub at: &'a str,
     /// The workloads it was tried on, one for each that the claim names.
     pub on: Vec<&'a WorkloadEntry>,
     /// Whether they are here.
@@ -41,6 +43,8 @@ pub struct Finding<'a> {
     pub without_evictions: usize,
     /// Buffer sizes at which a run is saturated, so that it has no response times.
     pub saturated: usize,
+    /// Buffer sizes at which one of the policies does something (moves pages, say) that the other never does: no percentage.
+    pub without_base: usize,
     /// At how many of the sizes the sign is as claimed: with several seeds, only where the interval excludes zero.
     pub signs: usize,
     /// Whether the improvement has the claimed size at every buffer size.
@@ -121,6 +125,8 @@ pub struct Reproduction<'a> {
     pub paper: &'a Paper,
     /// Each claim on each workload that stands for its own.
     pub findings: Vec<Finding<'a>>,
+    /// The same under other assumptions: for each finding in turn, one for each variant that its claim is also tried under.
+    pub also: Vec<Vec<Finding<'a>>>,
     /// The examples.
     pub examples: Vec<ExampleFinding<'a>>,
     /// The results of each workload, in the paper's order.
@@ -147,6 +153,11 @@ impl Task<'_> {
     fn variant_name(&self) -> &str {
         self.variant.map_or("", |variant| variant.name.as_str())
     }
+
+    /// What runs as this policy.
+    fn running<'b>(&'b self, policy: &'b String) -> &'b String {
+        self.variant.and_then(|variant| variant.run_as.get(policy)).unwrap_or(policy)
+    }
 }
 
 /// The policies and buffer sizes that are needed of a workload under a variant; each with each is run.
@@ -158,13 +169,17 @@ fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) ->
             continue;
         }
         let relative = claim.relative_to.as_deref() == Some(name);
-        if claim.at == name || relative {
-            policies.extend(claim.new.all());
-            caches.extend(claim.cache_bytes().map(|(new, _)| new));
-        }
-        if claim.than_at() == name || relative {
-            policies.extend(claim.than.all());
-            caches.extend(claim.cache_bytes().map(|(_, than)| than));
+        // With a variant for `than` or as the reference there is no other to try the claim under.
+        let tried = claim.variants().filter(|&at| at == name || claim.than_at(at) == name || relative);
+        for at in tried {
+            if at == name || relative {
+                policies.extend(claim.new.all());
+                caches.extend(claim.cache_bytes(at).map(|(new, _)| new));
+            }
+            if claim.than_at(at) == name || relative {
+                policies.extend(claim.than.all());
+                caches.extend(claim.cache_bytes(at).map(|(_, than)| than));
+            }
         }
     }
     for value in &paper.value {
@@ -184,7 +199,7 @@ fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) ->
     (wanted.cloned().collect(), caches.into_iter().collect())
 }
 
-/// Runs everything, in the current rayon pool. Traces are looked for in `folders`, in order. `step` hears how many runs
+/// Runs everything, as many at a time as the current rayon pool has threads. Traces are looked for in `folders`, in order. `step` hears how many runs
 /// are done, of how many.
 pub fn reproduce<'a>(
     paper: &'a Paper,
@@ -213,35 +228,36 @@ pub fn reproduce<'a>(
         }
     }
     let done = AtomicUsize::new(0);
-    let all: Vec<Vec<RunResult>> = tasks
-        .par_iter()
-        .with_max_len(1)
-        .map(|task| {
-            let origin = origins[task.workload].as_ref().expect("tasks are made for workloads that are here");
-            let results = simulate(paper, &paper.workload[task.workload], origin, task)?;
-            step(done.fetch_add(1, Ordering::Relaxed) + 1, tasks.len());
-            Ok(results)
-        })
-        .collect::<Result<_, EvidenceError>>()?;
+    let all = parallel::map(&tasks, |task| {
+        let origin = origins[task.workload].as_ref().expect("tasks are made for workloads that are here");
+        let results = simulate(paper, &paper.workload[task.workload], origin, task)?;
+        step(done.fetch_add(1, Ordering::Relaxed) + 1, tasks.len());
+        Ok::<_, EvidenceError>(results)
+    })?;
     let mut results = vec![Results::default(); paper.workload.len()];
     for (task, found) in tasks.iter().zip(all) {
         // Policies in the outer loop, sizes in the inner one.
         let names = task.policies.iter().flat_map(|policy| task.caches.iter().map(move |&cache| (policy, cache)));
         assert_eq!(found.len(), task.policies.len() * task.caches.len(), "a result for each policy and size");
         for ((policy, cache), result) in names.zip(found) {
-            assert!(policy.starts_with(&result.policy) && cache == result.cache_bytes, "results come in this order");
+            assert!(
+                task.running(policy).starts_with(&result.policy) && cache == result.cache_bytes,
+                "results come in this order"
+            );
             let run = (task.variant_name().to_owned(), policy.clone(), cache);
             results[task.workload].by_run.entry(run).or_default().push(result);
         }
     }
-    let mut findings = Vec::new();
+    let (mut findings, mut also) = (Vec::new(), Vec::new());
     for claim in &paper.claim {
         for on in groups(paper, claim) {
-            findings.push(compare(claim, paper, &on, &results)?);
+            findings.push(compare(claim, &claim.at, paper, &on, &results)?);
+            let others = claim.also_at.iter().map(|at| compare(claim, at, paper, &on, &results));
+            also.push(others.collect::<Result<_, _>>()?);
         }
     }
     let examples = paper.example.iter().map(work).collect::<Result<_, _>>()?;
-    Ok(Reproduction { paper, findings, examples, results })
+    Ok(Reproduction { paper, findings, also, examples, results })
 }
 
 /// Where the workload is, if it is anywhere.
@@ -266,10 +282,11 @@ fn simulate(
 ) -> Result<Vec<RunResult>, EvidenceError> {
     let list = |values: Vec<String>| values.join(",");
     let mut pairs = vec![
-        ("policy", list(task.policies.clone())),
+        ("policy", list(task.policies.iter().map(|policy| task.running(policy).clone()).collect())),
         ("cache", list(task.caches.iter().map(|bytes| format!("{bytes}B")).collect())),
     ];
     let mut settings = paper.settings.clone();
+    settings.extend(workload.settings.clone());
     settings.extend(task.variant.iter().flat_map(|variant| variant.settings.clone()));
     for (key, value) in &settings {
         pairs.push((key, text_of(value).map_err(|error| error.at(format_args!("settings: {key}")))?));
@@ -283,8 +300,11 @@ fn simulate(
         }
         Origin::Synthetic(name) => {
             let mut made = Workload::named(name)?;
-            for (key, value) in task.variant.iter().flat_map(|variant| &variant.workload) {
-                let at = |error: ScenarioError| error.at(format_args!("variant \"{}\"", task.variant_name()));
+            let of_workload = workload.set.iter().map(|pair| (pair, format!("workload \"{}\"", workload.name)));
+            let of_variant = task.variant.iter().flat_map(|variant| &variant.workload);
+            let of_variant = of_variant.map(|pair| (pair, format!("variant \"{}\"", task.variant_name())));
+            for ((key, value), place) in of_workload.chain(of_variant) {
+                let at = |error: ScenarioError| error.at(&place);
                 made.set(&format!("{key}={}", text_of(value).map_err(at)?)).map_err(at)?;
             }
             if let Some(seed) = task.seed {
@@ -368,16 +388,17 @@ enum Pair {
     Improvements(Vec<f64>),
     NothingEvicted,
     Saturated,
+    WithoutBase,
 }
 
 fn pair(
-    claim: &Claim,
+    (claim, at): (&Claim, &str),
     on: &WorkloadEntry,
     results: &Results,
     (new, than): (&str, &str),
     (new_cache, than_cache): (u64, u64),
 ) -> Result<Pair, ScenarioError> {
-    let runs = [(claim.at.as_str(), new, new_cache), (claim.than_at(), than, than_cache)];
+    let runs = [(at, new, new_cache), (claim.than_at(at), than, than_cache)];
     let found = runs.map(|(variant, policy, cache)| results.of(variant, policy, cache));
     if found.iter().copied().flatten().all(|result| result.counters.evictions == 0) {
         return Ok(Pair::NothingEvicted);
@@ -388,7 +409,7 @@ fn pair(
         return Ok(Pair::Saturated);
     }
     // The same seed is the same trace, so that runs are compared in pairs.
-    let at = |side: usize, seed: usize| {
+    let of = |side: usize, seed: usize| {
         let value = value_of(claim.metric, &found[side][seed])?;
         match &references {
             None => Some(value),
@@ -397,7 +418,7 @@ fn pair(
     };
     let seeds = 0..found[0].len().min(found[1].len());
     let improvements = seeds.map(|seed| {
-        let both = at(0, seed).zip(at(1, seed)).ok_or_else(|| {
+        let both = of(0, seed).zip(of(1, seed)).ok_or_else(|| {
             let what = match claim.metric {
                 Metric::Throughput => "the results have no throughput; set device = \"analytic\"",
                 _ => "the results do not have what is compared; set device = \"ssd\"",
@@ -406,11 +427,14 @@ fn pair(
         })?;
         Ok(improvement(claim.metric, both.0, both.1))
     });
-    improvements.collect::<Result<Vec<f64>, ScenarioError>>().map(Pair::Improvements)
+    let improvements = improvements.collect::<Result<Vec<f64>, ScenarioError>>()?;
+    let finite = improvements.iter().all(|improvement| improvement.is_finite());
+    Ok(if finite { Pair::Improvements(improvements) } else { Pair::WithoutBase })
 }
 
 fn compare<'a>(
     claim: &'a Claim,
+    at: &'a str,
     paper: &'a Paper,
     on: &[usize],
     results: &[Results],
@@ -419,20 +443,23 @@ fn compare<'a>(
     let run = on.iter().all(|&index| !results[index].is_empty());
     // Per size: the improvements of every pair on every workload, per seed.
     let mut sizes: Vec<(u64, Vec<Vec<f64>>)> = Vec::new();
-    let (mut without_evictions, mut saturated) = (0, 0);
-    for caches in claim.cache_bytes().filter(|_| run) {
-        let (mut there, mut any_saturated) = (Vec::new(), false);
+    let (mut without_evictions, mut saturated, mut without_base) = (0, 0, 0);
+    for caches in claim.cache_bytes(at).filter(|_| run) {
+        let (mut there, mut any_saturated, mut any_without_base) = (Vec::new(), false, false);
         for (&index, entry) in on.iter().zip(&entries) {
             for (new, than) in claim.new.all().iter().zip(claim.than.all()) {
-                match pair(claim, entry, &results[index], (new, than), caches)? {
+                match pair((claim, at), entry, &results[index], (new, than), caches)? {
                     Pair::Improvements(of_seeds) => there.push(of_seeds),
                     Pair::NothingEvicted => {}
                     Pair::Saturated => any_saturated = true,
+                    Pair::WithoutBase => any_without_base = true,
                 }
             }
         }
         if any_saturated {
             saturated += 1;
+        } else if any_without_base {
+            without_base += 1;
         } else if there.is_empty() {
             without_evictions += 1;
         } else {
@@ -452,7 +479,7 @@ fn compare<'a>(
     };
     let signs = measured.iter().filter(|(_, e)| has_sign(claim.sign(), e)).count();
     let in_size = !claim.sign_only && measured.iter().all(|(_, e)| has_size(claim.claimed, e.mean));
-    Ok(Finding { claim, on: entries, run, measured, without_evictions, saturated, signs, in_size })
+    Ok(Finding { claim, at, on: entries, run, measured, without_evictions, saturated, without_base, signs, in_size })
 }
 
 /// The mean over all, seed by seed, with its interval over the seeds.

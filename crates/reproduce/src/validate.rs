@@ -5,13 +5,13 @@
 
 use std::fmt::Write;
 
+use crate::parallel;
 use destage_policy::buffer::policies;
 use destage_scenario::ScenarioError;
 use destage_scenario::Settings;
 use destage_scenario::synth::{self, SYNTH};
 use destage_sim::result::RunResult;
 use destage_trace::{Source, Synth, SynthError, TraceError};
-use rayon::prelude::*;
 
 use crate::peers;
 use crate::run::{EvidenceError, run};
@@ -52,7 +52,7 @@ pub(crate) const PAGE: u64 = 4096;
 
 pub(crate) type Step<'a> = &'a (dyn Fn(&str) + Sync);
 
-/// Checks everything; `step` hears what is being done. Uses the current rayon pool.
+/// Checks everything; `step` hears what is being done. As many runs at a time as the current rayon pool has threads.
 pub fn validate(effort: Effort, step: Step) -> Result<Validation, EvidenceError> {
     let mut failures = Vec::new();
     let mut out = String::new();
@@ -126,36 +126,34 @@ fn amplification(effort: Effort, pages: u32, nominal: f64) -> Result<Amplificati
     let reserved = (blocks - nominal * (blocks - free)).round();
     let reserve_bp = (reserved * 1e4 / blocks).ceil();
     let host_pages = u64::from(effort.blocks - (reserve_bp * blocks / 1e4).floor() as u32) * u64::from(pages);
-    let runs: Vec<(f64, f64)> = (1..=effort.seeds)
-        .into_par_iter()
-        .map(|seed| {
-            let settings = [
-                pair("policy", "none"),
-                pair("cache", PAGE),
-                pair("pages-per-block", pages),
-                pair("device", "ssd"),
-                pair("host", "closed:1"),
-                pair("start", format!("aged:{}:{}", effort.overwrites, 1000 + seed)),
-                pair("ssd.elements", 1),
-                pair("ssd.planes", 1),
-                pair("ssd.blocks-per-plane", effort.blocks),
-                pair("ssd.summary-page", false),
-                pair("ssd.min-free", format!("{}%", f64::from(MIN_FREE_BP) / 100.0)),
-                pair("ssd.reserve", format!("{}%", reserve_bp / 100.0)),
-            ];
-            let workload = [
-                pair("length", host_pages * effort.overwrites),
-                pair("arrivals", "closed"),
-                pair("space", host_pages * PAGE),
-                pair("seed", seed),
-            ];
-            let result = run_synthetic("uniform random writes", &settings, &workload)?;
-            let ssd = result.ssd.expect("an SSD");
-            assert_eq!(ssd.host_pages, host_pages, "the device exports what was asked for");
-            let rho = host_pages as f64 / ((blocks - ssd.mean_free_blocks) * f64::from(pages));
-            Ok((rho, ssd.write_amplification.expect("writes")))
-        })
-        .collect::<Result<_, EvidenceError>>()?;
+    let seeds: Vec<u64> = (1..=effort.seeds).collect();
+    let runs: Vec<(f64, f64)> = parallel::map(&seeds, |&seed| {
+        let settings = [
+            pair("policy", "none"),
+            pair("cache", PAGE),
+            pair("pages-per-block", pages),
+            pair("device", "ssd"),
+            pair("host", "closed:1"),
+            pair("start", format!("aged:{}:{}", effort.overwrites, 1000 + seed)),
+            pair("ssd.elements", 1),
+            pair("ssd.planes", 1),
+            pair("ssd.blocks-per-plane", effort.blocks),
+            pair("ssd.summary-page", false),
+            pair("ssd.min-free", format!("{}%", f64::from(MIN_FREE_BP) / 100.0)),
+            pair("ssd.reserve", format!("{}%", reserve_bp / 100.0)),
+        ];
+        let workload = [
+            pair("length", host_pages * effort.overwrites),
+            pair("arrivals", "closed"),
+            pair("space", host_pages * PAGE),
+            pair("seed", seed),
+        ];
+        let result = run_synthetic("uniform random writes", &settings, &workload)?;
+        let ssd = result.ssd.expect("an SSD");
+        assert_eq!(ssd.host_pages, host_pages, "the device exports what was asked for");
+        let rho = host_pages as f64 / ((blocks - ssd.mean_free_blocks) * f64::from(pages));
+        Ok::<_, EvidenceError>((rho, ssd.write_amplification.expect("writes")))
+    })?;
     let (rhos, measured): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
     Ok(Amplification { pages, nominal, rho: Estimate::of(&rhos).mean, measured: Estimate::of(&measured) })
 }
@@ -217,33 +215,31 @@ fn queue(effort: Effort, step: Step, failures: &mut Vec<String>) -> Result<Strin
         step(&format!("M/D/1 at a load of {load}"));
         let interval = (SERVICE / load).round();
         let load = SERVICE / interval;
-        let runs: Vec<(f64, f64)> = (1..=effort.queue_seeds)
-            .into_par_iter()
-            .map(|seed| {
-                let settings = [
-                    pair("policy", "none"),
-                    pair("cache", PAGE),
-                    pair("device", "ssd"),
-                    pair("start", "full"),
-                    pair("buffer-latency", "0ns"),
-                    pair("warmup", 10_000),
-                    pair("ssd.elements", 1),
-                    pair("ssd.planes", 1),
-                    pair("ssd.blocks-per-plane", 256),
-                ];
-                let workload = [
-                    pair("length", effort.queue_requests + 10_000),
-                    pair("arrivals", format!("poisson:{interval}ns")),
-                    pair("read", 100),
-                    pair("space", "32MiB"),
-                    pair("seed", seed),
-                ];
-                let result = run_synthetic("random reads", &settings, &workload)?;
-                let busy: u64 = result.ssd.iter().flat_map(|ssd| &ssd.elements).map(|e| e.busy_time).sum();
-                let all = result.response.and_then(|r| r.all).expect("the queue is stable");
-                Ok((all.mean - SERVICE, busy as f64 / result.simulated_time as f64))
-            })
-            .collect::<Result<_, EvidenceError>>()?;
+        let seeds: Vec<u64> = (1..=effort.queue_seeds).collect();
+        let runs: Vec<(f64, f64)> = parallel::map(&seeds, |&seed| {
+            let settings = [
+                pair("policy", "none"),
+                pair("cache", PAGE),
+                pair("device", "ssd"),
+                pair("start", "full"),
+                pair("buffer-latency", "0ns"),
+                pair("warmup", 10_000),
+                pair("ssd.elements", 1),
+                pair("ssd.planes", 1),
+                pair("ssd.blocks-per-plane", 256),
+            ];
+            let workload = [
+                pair("length", effort.queue_requests + 10_000),
+                pair("arrivals", format!("poisson:{interval}ns")),
+                pair("read", 100),
+                pair("space", "32MiB"),
+                pair("seed", seed),
+            ];
+            let result = run_synthetic("random reads", &settings, &workload)?;
+            let busy: u64 = result.ssd.iter().flat_map(|ssd| &ssd.elements).map(|e| e.busy_time).sum();
+            let all = result.response.and_then(|r| r.all).expect("the queue is stable");
+            Ok::<_, EvidenceError>((all.mean - SERVICE, busy as f64 / result.simulated_time as f64))
+        })?;
         let (waits, busy): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
         let (wait, busy) = (Estimate::of(&waits), Estimate::of(&busy));
         let theory = md1_wait(SERVICE, load);
