@@ -5,6 +5,9 @@
 //!
 //! `rw80/…`: a million random writes and 250,000 reads of 4 KiB over 99 % of LAWC's SSD, full at the start, response
 //! times with percentiles; the aim is 6 M requests/s with a write amplification of at least 4.
+//! `collecting/…`: the same requests through 16 MiB of every policy and layer over the same SSD (those that choose channels
+//! over channels), `GCaR` around each; the aim is 2 M requests/s of the slowest. Padding is left out there, since random
+//! pages make it program 64 for one, and measured on its own.
 //! `80gb/…`: the same requests spread over 80 GB of flash, with and without the time that it takes to fill it.
 //! `zipf/…`: no device; 20 million writes of 4 KiB, Zipf with exponent 1 over a million pages, through LRU.
 
@@ -18,7 +21,7 @@ use destage_sim::experiment::{DeviceConfig, Experiment, Input, Resources, RunCon
 use destage_sim::feed::{Ops, Speed, Volumes};
 use destage_sim::result::RunResult;
 use destage_sim::space::LbaOverflow;
-use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
 use destage_trace::{BATCH_REQUESTS, Rw80, Source, TraceError};
 
 const PAGE: u64 = 4096;
@@ -171,5 +174,42 @@ fn no_device(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, lawc_and_80gb, no_device);
+/// What goes around what is in the registry; these are all policies, each layer, and `GCaR` around them.
+fn collecting(c: &mut Criterion) {
+    const BY_ADDRESS: [&str; 12] = [
+        "lru",
+        "clock",
+        "cflru",
+        "lru-wsr",
+        "ccf-lru",
+        "ref",
+        "fab",
+        "bplru:padding=never",
+        "bplru",
+        "clc",
+        "pud-lru",
+        "lb-clock",
+    ];
+    const CHANNELS: [&str; 5] = ["gate+lru", "cave", "cawr", "cave+lb-clock", "cawr+lb-clock"];
+    let requests = Arc::new(Rw80::new().collect::<Vec<_>>());
+    let mut group = c.benchmark_group("collecting");
+    group.throughput(Throughput::Elements(requests.len() as u64)).sample_size(10);
+    group.measurement_time(Duration::from_secs(4)).warm_up_time(Duration::from_millis(500));
+    let by_address = BY_ADDRESS.map(|policy| (policy, Allocation::Static));
+    for (policy, allocation) in by_address.into_iter().chain(CHANNELS.map(|policy| (policy, Allocation::Channels))) {
+        let config = SsdConfig { allocation, ..SsdConfig::default() };
+        for policy in [policy.to_owned(), format!("gcar+{policy}")] {
+            let device = DeviceConfig::Ssd(config.clone(), StartState::Full);
+            let experiment = experiment(&policy, 16 << 20, device);
+            group.bench_function(&policy, |b| {
+                let collections = run(&experiment, &requests, |r| *r).flash.gc_invocations.expect("an SSD");
+                assert!(collections > 1_000, "{policy}: {collections} collections are no test of them");
+                b.iter(|| run(&experiment, &requests, |r| *r));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, lawc_and_80gb, collecting, no_device);
 criterion_main!(benches);
