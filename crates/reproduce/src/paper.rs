@@ -355,7 +355,12 @@ const RESERVED: &[&str] = &[
 const EXAMPLE_PAGES: u32 = 1 << 16;
 
 /// The papers that are built in.
-const BUILT_IN: &[(&str, &str)] = &[("lb-clock", include_str!("../../../scenarios/papers/lb-clock.toml"))];
+const BUILT_IN: &[(&str, &str)] = &[
+    ("gcar", include_str!("../../../scenarios/papers/gcar.toml")),
+    ("cawr", include_str!("../../../scenarios/papers/cawr.toml")),
+    ("lb-clock", include_str!("../../../scenarios/papers/lb-clock.toml")),
+    ("beyond", include_str!("../../../scenarios/papers/beyond.toml")),
+];
 
 /// Names of the papers that are built in.
 pub fn built_in() -> impl Iterator<Item = &'static str> {
@@ -382,7 +387,7 @@ impl Paper {
         }
         let names: Vec<&str> = built_in().collect();
         Err(ScenarioError::new(format_args!(
-            "there is no paper '{name}'; give a file (FILE.toml) or one of {}",
+            "there is no paper '{name}'; give a file (FILE.toml), all, or one of {}",
             names.join(", ")
         )))
     }

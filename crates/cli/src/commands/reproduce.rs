@@ -20,13 +20,10 @@ pub fn command() -> Command {
     let names: Vec<&str> = paper::built_in().collect();
     Command::new("reproduce")
         .about("Run what papers ran, and show what they claim beside what is measured")
-        .arg(
-            Arg::new("papers")
-                .value_name("PAPER")
-                .num_args(1..)
-                .required(true)
-                .help(format!("A paper: {}; or a file like those in scenarios/papers", names.join(", "))),
-        )
+        .arg(Arg::new("papers").value_name("PAPER").num_args(1..).required(true).help(format!(
+            "A paper: {}; all for all of them; or a file like those in scenarios/papers",
+            names.join(", ")
+        )))
         .arg(
             Arg::new("traces")
                 .long("traces")
@@ -50,8 +47,9 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let names = matches.get_many::<String>("papers").into_iter().flatten();
-    let papers = names.map(|name| Paper::named(name)).collect::<Result<Vec<_>, _>>()?;
+    let names = matches.get_many::<String>("papers").into_iter().flatten().map(String::as_str);
+    let names = names.flat_map(|name| if name == "all" { paper::built_in().collect() } else { vec![name] });
+    let papers = names.map(Paper::named).collect::<Result<Vec<_>, _>>()?;
     let mut folders: Vec<PathBuf> = matches.get_many::<PathBuf>("traces").into_iter().flatten().cloned().collect();
     for folder in &folders {
         if !folder.is_dir() {
@@ -68,7 +66,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
          Written by `make reproduce` (`destage reproduce`); the same bytes on every run and machine, given the same traces.\n\n",
     );
     let mut rows = Vec::new();
-    for paper in &papers {
+    for (index, paper) in papers.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
         let count = Count::new(&paper.name);
         let reproduction = pool.install(|| reproduce(paper, &folders, &|done, of| count.show(done, of)));
         count.finish();
