@@ -1,39 +1,44 @@
-//! Results of runs over an array as a readable table.
+//! Results of runs over an array as readable tables.
 
 use std::io::{self, Write};
 
-use comfy_table::Table;
 use destage_scenario::quantity::{show_bytes, show_count, show_time};
 use destage_sim::array::ArrayResult;
 use destage_sim::measure::LatencySummary;
 
-use crate::output::{decimals, percent, print, table};
+use crate::buffer_output::{decimals, percent, saturated};
+use crate::screen::Screen;
+use crate::spark;
+use crate::table::{BEST, Cell, Column, Table};
+
+/// A figure in which runs compete, less being better.
+type Figure = fn(&ArrayResult) -> Option<f64>;
 
 /// The results with what they have in common above them, and what failed below.
-pub fn text(out: &mut dyn Write, results: &[ArrayResult]) -> io::Result<()> {
+pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
     let Some(first) = results.first() else {
-        return writeln!(out, "no runs");
+        return writeln!(screen, "no runs");
     };
     let (input, c, array) = (&first.input, &first.counters, &first.array);
-    writeln!(out, "trace     {} ({}), {} requests", input.trace, input.format, show_count(input.trace_requests))?;
+    let trace = format!("{} ({}), {} requests", input.trace, input.format, show_count(input.trace_requests));
+    screen.paragraph("trace     ", &trace)?;
     let warmup = match first.warmup_requests {
         0 => String::new(),
         n => format!(", after {} of warm-up", show_count(n)),
     };
-    writeln!(
-        out,
-        "measured  {} requests{warmup}: {} reads, {} writes, {} flushes, {} discards; pages of {}",
+    let measured = format!(
+        "{} requests{warmup}: {} reads, {} writes, {} flushes, {} discards; pages of {}",
         show_count(c.requests),
         show_count(c.read_requests),
         show_count(c.write_requests),
         show_count(c.flush_requests),
         show_count(c.discard_requests),
         show_bytes(first.page_bytes)
-    )?;
+    );
+    screen.paragraph("measured  ", &measured)?;
     let layout = array.layout.as_deref().map_or_else(String::new, |layout| format!(" {layout}"));
-    writeln!(
-        out,
-        "array     {}{layout}, {} x {} of {}, chunk {}, parity {}, regime {}, host {}",
+    let array = format!(
+        "{}{layout}, {} x {} of {}, chunk {}, parity {}, regime {}, host {}",
         array.level,
         array.members,
         show_bytes(array.member_bytes),
@@ -42,112 +47,172 @@ pub fn text(out: &mut dyn Write, results: &[ArrayResult]) -> io::Result<()> {
         array.parity,
         array.regime,
         first.host
-    )?;
-    writeln!(out)?;
-    print(out, &runs(results))?;
-    writeln!(out)?;
-    print(out, &pages(results))?;
+    );
+    screen.paragraph("array     ", &array)?;
+    writeln!(screen)?;
+    let keys = Keys::of(results);
+    let (runs, marked) = runs(results, keys);
+    runs.print(screen)?;
+    if marked {
+        writeln!(screen, "\n{BEST} best of all runs")?;
+    }
+    writeln!(screen)?;
+    pages(results, keys).print(screen)?;
     if results.iter().any(|r| r.degraded.is_some()) {
-        writeln!(out)?;
-        print(out, &failures(results))?;
+        writeln!(screen)?;
+        failures(results, keys).print(screen)?;
     }
     if results.iter().any(|r| r.saturated.is_some()) {
-        writeln!(
-            out,
-            "\nsaturated: requests came faster than the array served them, so response times are no result."
-        )?;
+        let text = "requests came faster than the array served them, so response times are no result.";
+        writeln!(screen)?;
+        screen.paragraph("saturated: ", text)?;
     }
     let failed = results.iter().map(|r| r.counters.failed_requests).max().unwrap_or(0);
     if failed > 0 {
-        writeln!(out, "\nup to {} requests failed: more was lost than the level can do without.", show_count(failed))?;
+        let failed = show_count(failed);
+        let text = format!("up to {failed} requests failed: more was lost than the level can do without.");
+        writeln!(screen)?;
+        screen.paragraph("", &text)?;
     }
     let unmapped = |r: &ArrayResult| r.devices.iter().filter_map(|device| device.unmapped_reads).sum::<u64>();
     let unmapped = results.iter().map(unmapped).max().unwrap_or(0);
     if unmapped > 0 {
-        writeln!(
-            out,
-            "\nup to {} pages were read from SSDs that do not hold them (never written, or trimmed), which takes no time.",
+        let text = format!(
+            "up to {} pages were read from SSDs that do not hold them (never written, or trimmed), which takes no time.",
             show_count(unmapped)
-        )?;
+        );
+        writeln!(screen)?;
+        screen.paragraph("", &text)?;
     }
-    Ok(())
+    let over_time: Vec<_> = results.iter().map(|result| over_time(result, keys)).collect();
+    spark::print(screen, keys.columns(), &over_time)
 }
 
-/// Policy, cache and order of service, the columns of every table.
-fn name(result: &ArrayResult) -> Vec<String> {
+fn over_time(result: &ArrayResult, keys: Keys) -> spark::Run {
+    let bins = result.series.bins.iter();
+    let bins = bins.map(|bin| (bin.requests, bin.read_response_sum.saturating_add(bin.write_response_sum)));
+    spark::Run {
+        keys: keys.texts(result),
+        width: result.series.width,
+        bins: bins.collect(),
+        without: result.saturated.is_some().then_some("saturated"),
+    }
+}
+
+/// What says which run a row is about, beside the policy.
+#[derive(Clone, Copy)]
+struct Keys {
+    /// Some run has a cache.
+    cache: bool,
+    /// Some run has disks, which are served in some order.
+    scheduler: bool,
+}
+
+impl Keys {
+    fn of(results: &[ArrayResult]) -> Self {
+        Self {
+            cache: results.iter().any(|result| result.cache_bytes.is_some()),
+            scheduler: results.iter().any(|result| result.scheduler.is_some()),
+        }
+    }
+
+    fn columns(self) -> Vec<Column> {
+        let beside = [("cache", self.cache), ("order", self.scheduler)];
+        let beside = beside.into_iter().filter(|(_, shown)| *shown).map(|(heading, _)| Column::key(heading));
+        std::iter::once(Column::name("policy")).chain(beside).collect()
+    }
+
+    fn texts(self, result: &ArrayResult) -> Vec<String> {
+        let mut texts = vec![name(result)];
+        if self.cache {
+            texts.push(result.cache_bytes.map_or_else(|| "-".into(), show_bytes));
+        }
+        if self.scheduler {
+            texts.push(result.scheduler.unwrap_or("-").to_owned());
+        }
+        texts
+    }
+
+    fn table(self, figures: impl IntoIterator<Item = Column>) -> Table {
+        Table::new(self.columns().into_iter().chain(figures))
+    }
+
+    fn row(self, result: &ArrayResult) -> Vec<Cell> {
+        self.texts(result).into_iter().map(Cell::from).collect()
+    }
+}
+
+/// The policy with the parameters that are not at their defaults.
+fn name(result: &ArrayResult) -> String {
     let changed = result.params.iter().filter(|param| {
         let info = destage_sim::array::CONTROLLERS.iter().find(|info| info.name == result.policy);
         let default = info.and_then(|info| info.params.iter().find(|spec| spec.name == param.name));
         default.is_none_or(|spec| spec.default != param.value)
     });
-    let policy = changed.fold(result.policy.to_owned(), |name, p| format!("{name}:{}={}", p.name, p.value));
-    vec![policy, result.cache_bytes.map_or_else(|| "-".into(), show_bytes), result.scheduler.unwrap_or("-").to_owned()]
+    changed.fold(result.policy.to_owned(), |name, p| format!("{name}:{}={}", p.name, p.value))
 }
 
 fn time(summary: Option<&LatencySummary>, figure: fn(&LatencySummary) -> f64) -> String {
     summary.map_or_else(|| "-".into(), |summary| show_time(figure(summary)))
 }
 
-fn runs(results: &[ArrayResult]) -> Table {
-    let header = [
-        "policy",
-        "cache",
-        "scheduler",
-        "hit %",
-        "requests/s",
-        "mean",
-        "p50",
-        "p99",
-        "read",
-        "write",
-        "busiest %",
-        "queue",
-    ];
-    let mut table = table(&header, 1);
-    for r in results {
-        let mut row = name(r);
-        row.push(percent(r.hit_ratio));
-        row.push(decimals(r.requests_per_second, 1));
-        let response = r.response.as_ref();
-        let all = response.and_then(|response| response.all.as_ref());
-        if r.saturated.is_some() {
-            row.push("saturated".into());
-        } else {
-            row.push(time(all, |s| s.mean));
-        }
-        row.push(time(all, |s| s.p50 as f64));
-        row.push(time(all, |s| s.p99 as f64));
-        row.push(time(response.and_then(|response| response.read.as_ref()), |s| s.mean));
-        row.push(time(response.and_then(|response| response.write.as_ref()), |s| s.mean));
-        let busiest = r.devices.iter().filter_map(|device| device.busy_share).max_by(f64::total_cmp);
-        row.push(percent(busiest));
-        let longest = r.devices.iter().filter_map(|device| device.mean_queue).max_by(f64::total_cmp);
-        row.push(decimals(longest, 2));
-        table.add_row(row);
-    }
-    table
+fn response(result: &ArrayResult) -> Option<&LatencySummary> {
+    result.response.as_ref()?.all.as_ref()
 }
 
-fn pages(results: &[ArrayResult]) -> Table {
-    let header = [
-        "policy",
-        "cache",
-        "scheduler",
-        "data read",
-        "written",
-        "parity read",
-        "written",
-        "full",
-        "rmw",
-        "rcw",
-        "fills",
-        "flushes",
-        "intents",
-        "waited",
-    ];
-    let mut table = table(&header, 1);
+/// How requests were served, and whether the best are marked.
+fn runs(results: &[ArrayResult], keys: Keys) -> (Table, bool) {
+    let headings = ["hit %", "requests/s", "mean", "p50", "p99"].map(Column::number);
+    let parts =
+        [Column::number("read").group(), Column::number("write"), Column::number("busiest %"), Column::number("queue")];
+    let mut table = keys.table(headings.into_iter().chain(parts));
     for r in results {
-        let mut row = name(r);
+        let mut row = keys.row(r);
+        let mut add = |text: String| row.push(text.into());
+        add(percent(r.hit_ratio));
+        add(decimals(r.requests_per_second, 1));
+        let all = response(r);
+        if r.saturated.is_some() {
+            row.push(saturated());
+        } else {
+            row.push(time(all, |s| s.mean).into());
+        }
+        let mut add = |text: String| row.push(text.into());
+        add(time(all, |s| s.p50 as f64));
+        add(time(all, |s| s.p99 as f64));
+        let parts = r.response.as_ref();
+        add(time(parts.and_then(|response| response.read.as_ref()), |s| s.mean));
+        add(time(parts.and_then(|response| response.write.as_ref()), |s| s.mean));
+        add(percent(r.devices.iter().filter_map(|device| device.busy_share).max_by(f64::total_cmp)));
+        add(decimals(r.devices.iter().filter_map(|device| device.mean_queue).max_by(f64::total_cmp), 2));
+        table.add(row);
+    }
+    let figures: [(_, Figure); 7] = [
+        ("hit %", |r| r.hit_ratio.map(|ratio| -ratio)),
+        ("requests/s", |r| r.requests_per_second.map(|rate| -rate)),
+        ("mean", |r| response(r).map(|all| all.mean)),
+        ("p50", |r| response(r).map(|all| all.p50 as f64)),
+        ("p99", |r| response(r).map(|all| all.p99 as f64)),
+        ("read", |r| Some(r.response.as_ref()?.read.as_ref()?.mean)),
+        ("write", |r| Some(r.response.as_ref()?.write.as_ref()?.mean)),
+    ];
+    let mut marked = false;
+    for (heading, figure) in figures {
+        let scores: Vec<_> = results.iter().map(|r| (0, figure(r))).collect();
+        marked |= table.mark_best(heading, &scores);
+    }
+    (table, marked)
+}
+
+/// What was read and written, and how writes were carried out.
+fn pages(results: &[ArrayResult], keys: Keys) -> Table {
+    let traffic = ["data read", "data written", "parity read", "parity written"].map(Column::number);
+    let writes = [Column::number("full").group(), Column::number("rmw"), Column::number("rcw")];
+    let work =
+        [Column::number("fills"), Column::number("flushes"), Column::number("intents"), Column::number("waited")];
+    let mut table = keys.table(traffic.into_iter().chain(writes).chain(work));
+    for r in results {
+        let mut row = keys.row(r);
         let t = &r.traffic;
         let fills = r.cache.as_ref().map_or(0, |cache| cache.read_fills + cache.write_fills);
         let counts = [
@@ -162,29 +227,30 @@ fn pages(results: &[ArrayResult]) -> Table {
             t.flushes,
             r.steps.intent,
         ];
-        row.extend(counts.map(show_count));
-        row.push(show_time(r.claims.iter().map(|claim| claim.wait_time).sum::<u64>() as f64));
-        table.add_row(row);
+        row.extend(counts.map(|n| Cell::from(show_count(n))));
+        row.push(show_time(r.claims.iter().map(|claim| claim.wait_time).sum::<u64>() as f64).into());
+        table.add(row);
     }
     table
 }
 
-fn failures(results: &[ArrayResult]) -> Table {
-    let header =
-        ["policy", "cache", "scheduler", "failed", "at", "replaced", "rebuilt in", "healthy", "degraded", "rebuilding"];
-    let mut table = table(&header, 1);
+/// When devices failed and came back, and how requests were served meanwhile.
+fn failures(results: &[ArrayResult], keys: Keys) -> Table {
+    let times = ["failed", "at", "replaced", "rebuilt in"].map(Column::number);
+    let phases = [Column::number("healthy").group(), Column::number("degraded"), Column::number("rebuilding")];
+    let mut table = keys.table(times.into_iter().chain(phases));
     let at = |time: Option<u64>| time.map_or_else(|| "-".into(), |time| show_time(time as f64));
     for r in results {
         if let Some(degraded) = &r.degraded {
             for failure in &degraded.failures {
-                let mut row = name(r);
-                row.push(failure.device.clone());
-                row.push(at(Some(failure.failed_at)));
-                row.push(at(failure.replaced_at));
-                row.push(at(failure.rebuild_time));
+                let mut row = keys.row(r);
+                row.push(failure.device.clone().into());
+                row.extend(
+                    [Some(failure.failed_at), failure.replaced_at, failure.rebuild_time].map(|t| Cell::from(at(t))),
+                );
                 let phases = [&degraded.healthy, &degraded.degraded, &degraded.rebuilding];
-                row.extend(phases.map(|phase| time(phase.as_ref(), |s| s.mean)));
-                table.add_row(row);
+                row.extend(phases.map(|phase| Cell::from(time(phase.as_ref(), |s| s.mean))));
+                table.add(row);
             }
         }
     }

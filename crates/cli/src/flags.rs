@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
 use destage_scenario::{Key, ScenarioError, Settings, Takes};
+
+use crate::candidates;
 
 /// The arguments that `keys` stand for, with `--scenario` and `--set`.
 pub fn args(keys: &'static [Key]) -> Vec<Arg> {
@@ -12,6 +14,7 @@ pub fn args(keys: &'static [Key]) -> Vec<Arg> {
         Arg::new("scenario")
             .long("scenario")
             .value_name("FILE")
+            .value_hint(ValueHint::FilePath)
             .help("Read settings from a TOML file, in which every flag below is a key"),
         Arg::new("set")
             .long("set")
@@ -29,6 +32,7 @@ pub fn args(keys: &'static [Key]) -> Vec<Arg> {
             Some(_) => arg.help_heading("Devices (in a scenario file TABLE.KEY is KEY in the table [TABLE])"),
             None => arg,
         };
+        let arg = candidates::of_setting(key, arg);
         match key.takes {
             Takes::One => arg.action(ArgAction::Set),
             Takes::Several => arg.action(ArgAction::Append),

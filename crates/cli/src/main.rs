@@ -1,20 +1,27 @@
 //! `destage`: decides when, where and how written data leaves a fast cache.
 
 mod array_output;
+mod buffer_output;
+mod candidates;
 mod commands;
 mod flags;
+mod markdown;
 mod output;
 mod progress;
+mod screen;
+mod spark;
+mod table;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    screen::settle_colours(std::env::args_os().skip(1));
     let matches = commands::command().get_matches();
     match commands::run(&matches) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("destage: {error:#}");
+            screen::fail(format_args!("{error:#}"));
             ExitCode::FAILURE
         }
     }

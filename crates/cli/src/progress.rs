@@ -7,8 +7,15 @@ use destage_scenario::quantity::show_count;
 use destage_sim::experiment::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::screen;
+
 /// Steps of the bar.
 const STEPS: u64 = 1000;
+
+/// The style with characters that the locale has.
+fn drawn(style: ProgressStyle) -> ProgressStyle {
+    if screen::utf8() { style } else { style.progress_chars("##-") }
+}
 
 /// A bar with rate and remaining time.
 pub struct Bar {
@@ -22,9 +29,9 @@ impl Bar {
         let seen = wanted && std::io::stderr().is_terminal();
         let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(STEPS), target);
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}  {eta} left");
+        let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {eta} left  {wide_msg}");
         if let Ok(style) = style {
-            bar.set_style(style);
+            bar.set_style(drawn(style));
         }
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar, started: Instant::now() }
@@ -61,8 +68,8 @@ impl Count {
         let seen = std::io::stderr().is_terminal();
         let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target).with_message(what.to_owned());
-        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos} of {len} runs  {eta} left") {
-            bar.set_style(style);
+        if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos} of {len} runs  {eta} left  {wide_msg}") {
+            bar.set_style(drawn(style));
         }
         Self { bar }
     }

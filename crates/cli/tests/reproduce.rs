@@ -1,8 +1,10 @@
 //! `destage reproduce` from outside: a small paper over a trace that `destage` makes itself.
 
+mod binary;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 const PAPER: &str = r#"
 name = "small"
@@ -34,8 +36,7 @@ claimed = [1, 9]
 "#;
 
 fn destage(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_destage"));
-    command.current_dir(folder).args(args).output().expect("the binary starts")
+    binary::command(args).current_dir(folder).output().expect("the binary starts")
 }
 
 fn stdout(output: &Output) -> String {

@@ -7,6 +7,7 @@ use destage_scenario::quantity::show_count;
 use destage_trace::{EXPORTS, ExportError, ExportInfo, ExportReport, ExportSpec, Exporter, Source};
 
 use crate::output::{self, NewFile};
+use crate::screen;
 
 /// Volumes whose names are told.
 const TOLD: usize = 16;
@@ -42,7 +43,7 @@ pub fn write(source: &mut dyn Source, from: &str, spec: &ExportSpec, to: &Path) 
     let bytes = bytes.map(|meta| format!("; {} bytes", show_count(meta.len()))).unwrap_or_default();
     eprintln!("wrote {} as {spec}: {report}{bytes}", to.display());
     if latencies {
-        eprintln!("note: the trace's latencies are not written");
+        screen::note("the trace's latencies are not written");
     }
     if spec.numbers_volumes() {
         tell_names(source.volume_names());
@@ -82,6 +83,6 @@ fn tell_names(names: &[String]) {
     let more = names.iter().enumerate().filter(renamed).count() - told.len();
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
     if !told.is_empty() {
-        eprintln!("note: volumes are written as numbers: {}{more}", told.join(", "));
+        screen::note(format_args!("volumes are written as numbers: {}{more}", told.join(", ")));
     }
 }

@@ -1,6 +1,8 @@
 //! The commands of the one binary.
 
+mod completions;
 mod export;
+mod man;
 mod policies;
 mod record;
 mod reproduce;
@@ -10,7 +12,7 @@ mod trace;
 mod validate;
 
 use anyhow::Result;
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 
 /// The command line.
 pub fn command() -> Command {
@@ -21,12 +23,24 @@ pub fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .arg(
+            Arg::new("color")
+                .long("color")
+                .value_name("auto|always|never")
+                .value_parser(["auto", "always", "never"])
+                .hide_possible_values(true)
+                .default_value("auto")
+                .global(true)
+                .help("Colours; auto: on a terminal, unless NO_COLOR is set or TERM is dumb"),
+        )
         .subcommand(sim::command())
         .subcommand(policies::command())
         .subcommand(schema::command())
         .subcommand(trace::command())
         .subcommand(reproduce::command())
         .subcommand(validate::command())
+        .subcommand(completions::command())
+        .subcommand(man::command())
 }
 
 /// Runs what the command line says.
@@ -38,6 +52,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("trace", matches)) => trace::run(matches),
         Some(("reproduce", matches)) => reproduce::run(matches),
         Some(("validate", matches)) => validate::run(matches),
+        Some(("completions", matches)) => completions::run(matches),
+        Some(("man", matches)) => man::run(matches),
         _ => unreachable!("clap asks for a subcommand"),
     }
 }

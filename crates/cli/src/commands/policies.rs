@@ -10,7 +10,8 @@ use destage_policy::buffer::{
 use destage_sim::array::{CONTROLLERS, ControllerInfo};
 use serde_json::json;
 
-use crate::output;
+use crate::screen::Screen;
+use crate::table::{Column, Table};
 
 /// The command.
 pub fn command() -> Command {
@@ -21,8 +22,8 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let mut out = std::io::stdout().lock();
     if matches.get_flag("json") {
+        let mut out = std::io::stdout().lock();
         let all: Vec<_> = policies()
             .iter()
             .map(as_json)
@@ -33,25 +34,27 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         writeln!(out)?;
         return Ok(());
     }
-    writeln!(out, "Buffers inside an SSD\n")?;
-    let mut table = output::table(&["policy", "evicts", "what it is", "paper"], 4);
+    let mut screen = Screen::stdout();
+    screen.heading("Buffers inside an SSD", true)?;
+    let columns = [Column::name("policy"), Column::word("evicts"), Column::text("what it is"), Column::text("paper")];
+    let mut table = Table::new(columns);
     for p in policies() {
-        table.add_row([p.name, p.unit.word(), p.title, p.paper]);
+        table.add([p.name, p.unit.word(), p.title, p.paper]);
     }
-    output::print(&mut out, &table)?;
+    table.print(&mut screen)?;
     if !layers().is_empty() {
-        writeln!(out, "\nLayers around them, written before them: LAYER+POLICY\n")?;
-        let mut table = output::table(&["layer", "what it is", "paper"], 3);
+        screen.heading("Layers around them, written before them: LAYER+POLICY", false)?;
+        let mut table = Table::new([Column::name("layer"), Column::text("what it is"), Column::text("paper")]);
         for layer in layers() {
-            table.add_row([layer.name, layer.title, layer.paper]);
+            table.add([layer.name, layer.title, layer.paper]);
         }
-        output::print(&mut out, &table)?;
-        writeln!(out, "\nWhat goes around what\n")?;
-        let header: Vec<_> = std::iter::once("").chain(layers().iter().map(|layer| layer.name)).collect();
-        let mut table = output::table(&header, header.len());
+        table.print(&mut screen)?;
+        screen.heading("What goes around what", false)?;
+        let mut table =
+            Table::new([Column::name("")].into_iter().chain(layers().iter().map(|layer| Column::word(layer.name))));
         let mut row = |inside: &str, refusal: &dyn Fn(&LayerInfo) -> Option<String>| {
             let words = layers().iter().map(|layer| if refusal(layer).is_none() { "yes" } else { "-" });
-            table.add_row(std::iter::once(inside).chain(words));
+            table.add(std::iter::once(inside).chain(words));
         };
         for policy in policies() {
             row(policy.name, &|layer| refusal(layer, policy));
@@ -59,24 +62,35 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         for inner in layers() {
             row(&format!("{}+", inner.name), &|outer| refusal_of_layers(outer, inner));
         }
-        output::print(&mut out, &table)?;
-        writeln!(out, "\nWhy not: `destage policies --json` gives the reason of each refusal, as does asking for it.")?;
+        table.print(&mut screen)?;
+        writeln!(screen)?;
+        let text = "`destage policies --json` gives the reason of each refusal, as does asking for it.";
+        screen.paragraph("Why not: ", text)?;
     }
-    writeln!(out, "\nCaches of the host, in front of an array (destage sim --array)\n")?;
-    let mut table = output::table(&["policy", "cache", "what it is", "paper"], 4);
+    screen.heading("Caches of the host, in front of an array (destage sim --array)", false)?;
+    let columns = [Column::name("policy"), Column::word("cache"), Column::text("what it is"), Column::text("paper")];
+    let mut table = Table::new(columns);
     for c in CONTROLLERS {
-        table.add_row([c.name, if c.caches { "needs one" } else { "none" }, c.title, c.paper]);
+        table.add([c.name, if c.caches { "needs one" } else { "none" }, c.title, c.paper]);
     }
-    output::print(&mut out, &table)?;
-    writeln!(out, "\nParameters, given as NAME:KEY=VALUE:KEY=VALUE\n")?;
-    let mut table = output::table(&["policy", "parameter", "default", "unit", "values", "what it does"], 6);
-    let buffers = policies().iter().map(|p| (p.name, p.params)).chain(layers().iter().map(|l| (l.name, l.params)));
-    for (name, params) in buffers.chain(CONTROLLERS.iter().map(|c| (c.name, c.params))) {
+    table.print(&mut screen)?;
+    screen.heading("Parameters, given as NAME:KEY=VALUE:KEY=VALUE", false)?;
+    let mut table =
+        Table::new([Column::word("parameter"), Column::word("default"), Column::text("what it does [its values]")]);
+    let buffers = policies().iter().map(|p| (p.name, "", p.params));
+    let around = layers().iter().map(|l| (l.name, "around a policy", l.params));
+    let caches = CONTROLLERS.iter().map(|c| (c.name, "in front of an array", c.params));
+    for (name, place, params) in buffers.chain(around).chain(caches).filter(|(_, _, params)| !params.is_empty()) {
+        table.add_heading(name, place);
         for param in params {
-            table.add_row([name, param.name, param.default, param.unit, param.values, param.help]);
+            // A unit is in most values' words already.
+            let unit = if param.unit == "-" || param.values.contains(param.unit) { "" } else { param.unit };
+            let unit = if unit.is_empty() { String::new() } else { format!("; {unit}") };
+            let what = format!("{} [{}{unit}]", param.help, param.values);
+            table.add([format!("  {}", param.name), param.default.to_owned(), what]);
         }
     }
-    output::print(&mut out, &table)?;
+    table.print(&mut screen)?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_record::{At, Device, Losses, Options, Progress, RecordError, Recorder, Summary};
 use destage_scenario::quantity::{self as q, show_bytes, show_count};
 use destage_sim::measure::{Latency, LatencySummary};
@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::trace::level_arg;
 use crate::output::{NewFile, folder, followed, opened};
 use crate::progress::Line;
+use crate::screen::{self, Screen};
 
 /// The least and the most that a CPU's buffer may have: a few pages, and what fits the kernel's counters.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 32;
@@ -33,8 +34,20 @@ pub fn command() -> Command {
             "Recording goes on until the duration, the number of requests or the command is at its end, or until \
              Ctrl-C. docs/recording.md tells what is recorded.",
         )
-        .arg(Arg::new("device").value_name("DEVICE").required(true).help("A disk or a partition, such as /dev/nvme0n1"))
-        .arg(Arg::new("out").value_name("OUT").required(true).help("The new trace; - for the standard output"))
+        .arg(
+            Arg::new("device")
+                .value_name("DEVICE")
+                .required(true)
+                .value_hint(ValueHint::FilePath)
+                .help("A disk or a partition, such as /dev/nvme0n1"),
+        )
+        .arg(
+            Arg::new("out")
+                .value_name("OUT")
+                .required(true)
+                .value_hint(ValueHint::FilePath)
+                .help("The new trace; - for the standard output"),
+        )
         .arg(
             text("at", "POINT")
                 .value_parser(["issue", "queue"])
@@ -58,6 +71,7 @@ pub fn command() -> Command {
                 .last(true)
                 .num_args(1..)
                 .value_parser(value_parser!(std::ffi::OsString))
+                .value_hint(ValueHint::CommandWithArguments)
                 .help("Record while this runs; where the standard output is taken, its output goes to standard error"),
         )
 }
@@ -320,25 +334,28 @@ impl Report<'_> {
     fn warn(&self) {
         let Losses { dropped, overrun, commit_overrun } = self.summary.losses;
         if self.summary.losses.total() > 0 {
-            eprintln!(
-                "warning: the kernel lost {} events ({dropped} for want of room, {overrun} overwritten, \
+            screen::warn(format_args!(
+                "the kernel lost {} events ({dropped} for want of room, {overrun} overwritten, \
                  {commit_overrun} in interrupts), so requests or their latencies are missing; record with a larger \
                  --buffer (it was {} per CPU)",
                 show_count(self.summary.losses.total()),
                 show_bytes(self.buffer)
-            );
+            ));
         }
         let c = &self.summary.counts;
         let strange = c.unknown + self.summary.strange;
         if strange > 0 {
-            eprintln!(
-                "warning: {} events are of a kind that destage does not know, or of sectors that no device has; they \
+            screen::warn(format_args!(
+                "{} events are of a kind that destage does not know, or of sectors that no device has; they \
                  are left out",
                 show_count(strange)
-            );
+            ));
         }
         if c.zone_commands > 0 {
-            eprintln!("warning: {} zone commands are left out: a trace cannot hold them", show_count(c.zone_commands));
+            screen::warn(format_args!(
+                "{} zone commands are left out: a trace cannot hold them",
+                show_count(c.zone_commands)
+            ));
         }
     }
 
@@ -372,14 +389,12 @@ impl Report<'_> {
             }
         }
         rows.push(("events lost", show_count(s.losses.total())));
-        let mut err = std::io::stderr().lock();
+        let mut screen = Screen::stderr();
         if to != Path::new("-") {
             let bytes = std::fs::metadata(to).map(|meta| format!(", {} bytes", show_count(meta.len())));
-            writeln!(err, "wrote {}{}", to.display(), bytes.unwrap_or_default())?;
+            writeln!(screen, "wrote {}{}", to.display(), bytes.unwrap_or_default())?;
         }
-        for (name, value) in rows {
-            writeln!(err, "  {name:<36} {value}")?;
-        }
+        screen.pairs(rows)?;
         Ok(())
     }
 

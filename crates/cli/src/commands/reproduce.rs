@@ -3,14 +3,17 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use anstyle::Style;
 use anyhow::{Context, Result};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::report;
 use destage_reproduce::reproduce::reproduce;
 
 use crate::progress::Count;
-use crate::{flags, output};
+use crate::screen::{self, Screen};
+use crate::table::{Cell, Column, Table};
+use crate::{candidates, flags, output};
 
 /// Where the recordings lie that come with destage, seen from its checkout.
 const RECORDINGS: &str = "traces";
@@ -20,16 +23,22 @@ pub fn command() -> Command {
     let names: Vec<&str> = paper::built_in().collect();
     Command::new("reproduce")
         .about("Run what papers ran, and show what they claim beside what is measured")
-        .arg(Arg::new("papers").value_name("PAPER").num_args(1..).required(true).help(format!(
-            "A paper: {}; all for all of them; or a file like those in scenarios/papers",
-            names.join(", ")
-        )))
+        .arg(
+            candidates::paper(Arg::new("papers").value_name("PAPER"))
+                .num_args(1..)
+                .required(true)
+                .help(format!(
+                    "A paper: {}; all for all of them; or a file like those in scenarios/papers",
+                    names.join(", ")
+                )),
+        )
         .arg(
             Arg::new("traces")
                 .long("traces")
                 .value_name("DIR")
                 .action(ArgAction::Append)
                 .value_parser(value_parser!(PathBuf))
+                .value_hint(ValueHint::DirPath)
                 .help("Where the papers' own traces are looked for, before ./traces; may be given several times"),
         )
         .arg(
@@ -82,11 +91,37 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         file.commit()?;
     }
     if target.is_none_or(|path| path.as_os_str() != "-") {
-        let mut out = std::io::stdout().lock();
-        let mut table = output::table(&report::COLUMNS, report::COLUMNS.len());
-        table.add_rows(rows);
-        output::print(&mut out, &table)?;
-        out.flush()?;
+        let mut screen = Screen::stdout();
+        table(&rows).print(&mut screen)?;
+        screen.flush()?;
     }
     Ok(())
+}
+
+/// The rows of [`report::rows`] with each claim as a heading over the workloads that it was tried on.
+fn table(rows: &[[String; 6]]) -> Table {
+    let mut table =
+        Table::new([Column::text("claim, and where it was tried"), Column::text("measured"), Column::text("holds")]);
+    let mut last = None;
+    for [id, what, claimed, measured, workload, holds] in rows {
+        let claim = (id, what, claimed);
+        if last != Some(claim) {
+            table.add_heading(id, format!("{what}; claimed {claimed}"));
+            last = Some(claim);
+        }
+        let verdict = Cell::styled(holds, style(holds));
+        table.add([format!("  {workload}").into(), measured.into(), verdict]);
+    }
+    table
+}
+
+/// How a verdict is shown; its words say the same.
+fn style(holds: &str) -> Style {
+    let begins = |words: &[&str]| words.iter().any(|word| holds.starts_with(word));
+    match () {
+        () if begins(&["yes", "in size"]) => screen::GOOD,
+        () if begins(&["no:", "not", "nothing"]) => Style::new(),
+        () if begins(&["no"]) => screen::BAD,
+        () => screen::DOUBTFUL,
+    }
 }

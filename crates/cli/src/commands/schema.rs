@@ -4,12 +4,12 @@ use std::io::Write;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use comfy_table::Table;
 use destage_sim::array::ArrayResult;
 use destage_sim::measure::FieldDoc;
 use destage_sim::result::RunResult;
 
-use crate::output;
+use crate::screen::Screen;
+use crate::table::{Column, Table};
 
 /// The command.
 pub fn command() -> Command {
@@ -21,10 +21,10 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let mut out = std::io::stdout().lock();
     let array = matches.get_flag("array");
     let fields = if array { ArrayResult::fields() } else { RunResult::fields() };
     if matches.get_flag("json") {
+        let mut out = std::io::stdout().lock();
         serde_json::to_writer_pretty(&mut out, &fields)?;
         writeln!(out)?;
         return Ok(());
@@ -34,20 +34,21 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     } else {
         ("sim", "with --array: destage schema --array")
     };
-    writeln!(
-        out,
-        "`destage {call} --json` prints a list with one object per run. Absent values are null. ({other})\n"
-    )?;
-    let mut table = output::table(&["field", "unit", "meaning"], 3);
+    let mut screen = Screen::stdout();
+    let about =
+        format!("`destage {call} --json` prints a list with one object per run. Absent values are null. ({other})");
+    screen.paragraph("", &about)?;
+    writeln!(screen)?;
+    let mut table = Table::new([Column::word("field"), Column::word("unit"), Column::text("meaning")]);
     add_rows(&mut table, "", &fields);
-    output::print(&mut out, &table)?;
+    table.print(&mut screen)?;
     Ok(())
 }
 
 fn add_rows(table: &mut Table, prefix: &str, fields: &[FieldDoc]) {
     for field in fields {
         let full = format!("{prefix}{}", field.name);
-        table.add_row([full.as_str(), field.unit, field.meaning]);
+        table.add([full.as_str(), field.unit, field.meaning]);
         add_rows(table, &format!("{full}."), field.fields);
     }
 }

@@ -12,17 +12,19 @@ use destage_scenario::sim::{self, SIM, Simulation};
 use destage_sim::experiment::Progress;
 
 use crate::array_output;
+use crate::buffer_output;
 use crate::flags;
 use crate::output::{self, Documented};
 use crate::progress::Bar;
+use crate::screen::{self, Screen};
 
 /// The command.
 pub fn command() -> Command {
     Command::new("sim")
         .about("Simulate write buffers, or caches over an array, over a block trace: policies x sizes in one call")
         .after_help(
-            "Results are the same on every machine and with any number of threads. Every flag is also a key of a\n\
-             scenario file: `destage sim --scenario FILE`. `destage schema` explains every field of the results.\n\
+            "Results are the same on every machine and with any number of threads. Every flag is also a key of a \
+             scenario file: `destage sim --scenario FILE`. `destage schema` explains every field of the results. \
              With --array the policies are caches of the host in front of a redundant array; see `destage policies`.",
         )
         .args(flags::args(SIM))
@@ -52,7 +54,7 @@ impl Sinks {
     fn write<R: Documented>(
         self,
         results: &[R],
-        text: impl Fn(&mut dyn Write, &[R]) -> std::io::Result<()>,
+        text: impl Fn(&mut Screen, &[R]) -> std::io::Result<()>,
     ) -> Result<()> {
         if let Some(mut out) = self.json {
             output::json(&mut out, results)?;
@@ -63,9 +65,9 @@ impl Sinks {
             out.flush()?;
         }
         if self.table {
-            let mut out = std::io::stdout().lock();
-            text(&mut out, results)?;
-            out.flush()?;
+            let mut screen = Screen::stdout();
+            text(&mut screen, results)?;
+            screen.flush()?;
         }
         Ok(())
     }
@@ -88,7 +90,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         input
     };
     let show = |progress: Progress| bar.show(progress);
-    let warn = |warnings: &[String]| warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    let warn = |warnings: &[String]| warnings.iter().for_each(screen::warn);
     // How many runs, requests read, and what else was done how often.
     let (runs, read, work, done) = match simulation {
         Simulation::Buffers(experiment) => {
@@ -96,7 +98,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             bar.finish();
             let report = report?;
             warn(&report.warnings);
-            sinks.write(&report.results, output::text)?;
+            sinks.write(&report.results, buffer_output::text)?;
             (report.results.len(), report.requests, report.accesses, "page accesses simulated")
         }
         Simulation::Array(experiment) => {

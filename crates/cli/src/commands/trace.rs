@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_plan::PageGeometry;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::synth::{self, SYNTH};
@@ -17,12 +17,20 @@ use destage_trace::{
 use serde_json::json;
 
 use super::{export, record};
+use crate::candidates;
 use crate::flags;
 use crate::output::{self, Identity, NewFile};
+use crate::screen::{self, Screen};
+use crate::table::{Column, Table};
+
+fn file_arg(name: &'static str) -> Arg {
+    Arg::new(name).value_name("FILE").required(true).value_hint(ValueHint::FilePath)
+}
 
 fn input_args() -> [Arg; 2] {
     [
-        Arg::new("format").long("format").value_name("FORMAT").help("Format where the content does not decide"),
+        candidates::format(Arg::new("format").long("format").value_name("FORMAT"))
+            .help("Format where the content does not decide"),
         Arg::new("lenient").long("lenient").action(ArgAction::SetTrue).help("Leave out and count unreadable lines"),
     ]
 }
@@ -45,7 +53,7 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("stat")
                 .about("The columns of the papers' workload tables")
-                .arg(Arg::new("files").value_name("FILE").num_args(1..).required(true))
+                .arg(file_arg("files").num_args(1..))
                 .args(input_args())
                 .arg(Arg::new("page").long("page").value_name("SIZE").default_value("4KiB").help("Page size"))
                 .arg(json),
@@ -53,13 +61,11 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("convert")
                 .about("Write a trace in the native format, which is read fastest, or in one that other tools read")
-                .arg(Arg::new("from").value_name("FROM").required(true).help("The trace; - for the standard input"))
-                .arg(Arg::new("to").value_name("TO").required(true).help("The new file; - for the standard output"))
+                .arg(file_arg("from").value_name("FROM").help("The trace; - for the standard input"))
+                .arg(file_arg("to").value_name("TO").help("The new file; - for the standard output"))
                 .args(input_args())
                 .arg(
-                    Arg::new("as")
-                        .long("to")
-                        .value_name("FORMAT")
+                    candidates::export(Arg::new("as").long("to").value_name("FORMAT"))
                         .default_value("native")
                         .help("Format of the new file; --help lists them, with what they cannot hold")
                         .long_help(export::help()),
@@ -69,7 +75,7 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("head")
                 .about("Print the first requests, as CSV")
-                .arg(Arg::new("file").value_name("FILE").required(true))
+                .arg(file_arg("file"))
                 .arg(
                     Arg::new("count")
                         .short('n')
@@ -84,13 +90,16 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("synth")
                 .about("Make up a trace: the same settings give the same bytes on any machine")
-                .arg(Arg::new("to").value_name("TO").required(true).help("The new file; - for the standard output"))
+                .arg(file_arg("to").value_name("TO").help("The new file; - for the standard output"))
                 .args(flags::args(SYNTH)),
         )
         .subcommand(
             Command::new("workloads")
                 .about("List the built-in workloads of `synth` and `sim`, or tell where one comes from")
-                .arg(Arg::new("name").value_name("NAME|FILE").help("Tell about this one, with what is assumed")),
+                .arg(
+                    candidates::workload(Arg::new("name").value_name("NAME|FILE"))
+                        .help("Tell about this one, with what is assumed"),
+                ),
         )
         .subcommand(record::command())
         .subcommand(Command::new("formats").about("List the formats that can be read and written"))
@@ -121,7 +130,7 @@ fn warn_of_skipped(source: &dyn Source) {
     let skipped = source.skipped();
     if skipped.count > 0 {
         let first = skipped.first.unwrap_or_default();
-        eprintln!("warning: {} lines or records were skipped; the first: {first}", skipped.count);
+        screen::warn(format_args!("{} lines or records were skipped; the first: {first}", skipped.count));
     }
 }
 
@@ -146,23 +155,24 @@ fn stat(matches: &ArgMatches) -> Result<()> {
         warn_of_skipped(&trace);
         rows.push((file, trace.format().name(), stat.finish(), latencies.known.summary()));
     }
-    let mut out = std::io::stdout().lock();
     if matches.get_flag("json") {
+        let mut out = std::io::stdout().lock();
         let rows: Vec<_> = rows.iter().map(|(file, format, s, l)| summary_json(file, format, s, l.as_ref())).collect();
         serde_json::to_writer_pretty(&mut out, &rows)?;
         writeln!(out)?;
-    } else {
-        for (i, (file, format, summary, latencies)) in rows.iter().enumerate() {
-            if i > 0 {
-                writeln!(out)?;
-            }
-            writeln!(out, "{file} ({format})")?;
-            print_summary(&mut out, summary)?;
-            if let Some(l) = latencies {
-                let times = [l.mean, l.p50 as f64, l.p99 as f64, l.p99_9 as f64, l.max as f64].map(q::show_time);
-                writeln!(out, "  {:<36} {}", "latency mean, p50, p99, p99.9, max", times.join(", "))?;
-                writeln!(out, "  {:<36} {}", "requests with a latency", show_count(l.count))?;
-            }
+        return Ok(());
+    }
+    let mut screen = Screen::stdout();
+    for (i, (file, format, summary, latencies)) in rows.iter().enumerate() {
+        if i > 0 {
+            writeln!(screen)?;
+        }
+        screen.paragraph("", &format!("{file} ({format})"))?;
+        screen.pairs(summary_rows(summary))?;
+        if let Some(l) = latencies {
+            let times = [l.mean, l.p50 as f64, l.p99 as f64, l.p99_9 as f64, l.max as f64].map(q::show_time);
+            let known = ("requests with a latency", show_count(l.count));
+            screen.pairs([("latency mean, p50, p99, p99.9, max", times.join(", ")), known])?;
         }
     }
     Ok(())
@@ -237,10 +247,6 @@ fn summary_rows(s: &TraceSummary) -> Vec<(&'static str, String)> {
         ("end of the highest request", format!("{} B", show_count(s.max_address))),
         ("earlier than one before", show_count(s.time_reversals)),
     ]
-}
-
-fn print_summary(out: &mut dyn Write, s: &TraceSummary) -> std::io::Result<()> {
-    summary_rows(s).iter().try_for_each(|(name, value)| writeln!(out, "  {name:<36} {value}"))
 }
 
 fn summary_json(file: &str, format: &str, s: &TraceSummary, latency: Option<&LatencySummary>) -> serde_json::Value {
@@ -400,29 +406,41 @@ fn make_up(matches: &ArgMatches) -> Result<()> {
 }
 
 fn workloads(matches: &ArgMatches) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut screen = Screen::stdout();
     if let Some(name) = matches.get_one::<String>("name") {
         let workload = Workload::named(name)?;
         workload.open()?;
-        writeln!(out, "{} ({})\n{}\n\n{}", workload.name(), workload.kind(), workload.about(), workload.source())?;
+        writeln!(screen, "{} ({})", workload.name(), workload.kind())?;
+        screen.paragraph("", workload.about())?;
+        // Its lines are broken already, for the file that it comes from.
+        for paragraph in workload.source().trim().split("\n\n") {
+            writeln!(screen)?;
+            screen.paragraph("", &paragraph.replace('\n', " "))?;
+        }
         return Ok(());
     }
-    let mut table = output::table(&["workload", "kind", "what it is"], 3);
+    let mut table = Table::new([Column::word("workload"), Column::word("kind"), Column::text("what it is")]);
     for workload in workload::built_in() {
-        table.add_row([workload.name().to_owned(), workload.kind().to_string(), workload.about().to_owned()]);
+        table.add([workload.name().to_owned(), workload.kind().to_string(), workload.about().to_owned()]);
     }
-    output::print(&mut out, &table)?;
+    table.print(&mut screen)?;
     Ok(())
 }
 
 fn formats() -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    let mut table = output::table(&["format", "also", "written", "what it is", "columns or records"], 5);
+    let columns = [
+        Column::name("format"),
+        Column::word("also"),
+        Column::word("written"),
+        Column::text("what it is"),
+        Column::text("columns or records").group(),
+    ];
+    let mut table = Table::new(columns);
     for format in FORMATS {
         let written = format.id == FormatId::Native || EXPORTS.iter().any(|info| info.id == format.id);
         let (also, written) = (format.aliases.join(", "), if written { "yes" } else { "" });
-        table.add_row([format.name, &also, written, format.what, format.columns]);
+        table.add([format.name, &also, written, format.what, format.columns]);
     }
-    output::print(&mut out, &table)?;
+    table.print(&mut Screen::stdout())?;
     Ok(())
 }

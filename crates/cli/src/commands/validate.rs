@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use destage_reproduce::validate::{Effort, validate};
 
-use crate::{flags, output};
+use crate::screen::Screen;
+use crate::{flags, markdown, output};
 
 /// The command.
 pub fn command() -> Command {
@@ -17,22 +18,29 @@ pub fn command() -> Command {
             Arg::new("out")
                 .long("out")
                 .value_name("FILE")
-                .default_value("-")
                 .value_parser(value_parser!(PathBuf))
-                .help("Where the report goes, as Markdown; - for the standard output"),
+                .value_hint(ValueHint::FilePath)
+                .help(
+                    "Write the report as Markdown to a file, or with - to the standard output, in place of showing it",
+                ),
         )
         .arg(flags::threads_arg())
 }
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let out = matches.get_one::<PathBuf>("out").cloned().unwrap_or_default();
+    let out = matches.get_one::<PathBuf>("out");
     // A file that cannot be written shall be known before the simulation, not after it.
-    let mut file = output::NewFile::create(&out)?;
+    let file = out.map(|path| output::NewFile::create(path)).transpose()?;
     let step = |what: &str| eprintln!("validate: {what}");
     let found = flags::thread_pool(matches)?.install(|| validate(Effort::FULL, &step))?;
-    file.write_all(found.markdown.as_bytes()).with_context(|| format!("cannot write {}", out.display()))?;
-    file.commit()?;
+    match file {
+        Some(mut file) => {
+            file.write_all(found.markdown.as_bytes()).context("cannot write the report")?;
+            file.commit()?;
+        }
+        None => markdown::show(&mut Screen::stdout(), &found.markdown)?,
+    }
     if !found.failures.is_empty() {
         bail!("{} checks fail:\n{}", found.failures.len(), found.failures.join("\n"));
     }

@@ -4,9 +4,23 @@
 
 use std::process::{Command, Output};
 
+/// Variables that say which colours, characters and columns there are.
+const SHOWN: [&str; 9] =
+    ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI", "TERM", "LANG", "LC_CTYPE", "COLUMNS", "LINES"];
+
+/// A call that is not made yet, in a locale with UTF-8 and on no terminal in particular.
+pub fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_destage"));
+    for name in SHOWN {
+        command.env_remove(name);
+    }
+    command.env("LC_ALL", "C.UTF-8").args(args);
+    command
+}
+
 /// A call.
 pub fn destage(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_destage")).args(args).output().expect("the binary starts")
+    command(args).output().expect("the binary starts")
 }
 
 /// Standard output of a call that must succeed and say nothing on the standard error.

@@ -1,0 +1,94 @@
+//! What a shell can suggest as the value of a setting. A suggestion is one of many values that are right: a policy has
+//! parameters and layers, a workload can be a file; so nothing is refused here.
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::error::Error;
+use clap::{Arg, Command, ValueHint};
+use destage_policy::buffer::{layers, policies};
+use destage_reproduce::paper;
+use destage_scenario::{Key, Takes, workload};
+use destage_sim::array::CONTROLLERS;
+use destage_trace::{EXPORTS, FORMATS};
+
+/// Takes any text and suggests some.
+#[derive(Clone)]
+pub struct Suggested(fn(&'static str) -> Vec<String>, &'static str);
+
+impl TypedValueParser for Suggested {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &std::ffi::OsStr) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let Self(values, of) = self;
+        Some(Box::new(values(of).into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// `arg` with suggestions, which its help does not list.
+fn suggesting(arg: Arg, values: fn(&'static str) -> Vec<String>, of: &'static str) -> Arg {
+    arg.value_parser(Suggested(values, of)).hide_possible_values(true)
+}
+
+/// The argument of a setting with what can be suggested for it.
+pub fn of_setting(key: &Key, arg: Arg) -> Arg {
+    match key.name {
+        "policy" => suggesting(arg, |_| policy_names(), ""),
+        "workload" => self::workload(arg),
+        "format" => format(arg),
+        "ssd.preset" => suggesting(arg, |_| names(destage_sim::ssd::PRESETS), ""),
+        "disk-profile" => suggesting(arg, |_| names(destage_sim::disk::PRESETS), ""),
+        _ if key.takes == Takes::File || key.value == "FILE" => arg.value_hint(ValueHint::FilePath),
+        _ if key.value.contains('|') => suggesting(arg, alternatives, key.value),
+        _ => arg,
+    }
+}
+
+/// The argument of a trace's format.
+pub fn format(arg: Arg) -> Arg {
+    suggesting(arg, |_| FORMATS.iter().map(|format| format.name.to_owned()).collect(), "")
+}
+
+/// The argument of a format that can be written.
+pub fn export(arg: Arg) -> Arg {
+    let formats =
+        |_| std::iter::once("native").chain(EXPORTS.iter().map(|info| info.id.name())).map(str::to_owned).collect();
+    suggesting(arg, formats, "")
+}
+
+/// The argument of a workload.
+pub fn workload(arg: Arg) -> Arg {
+    suggesting(arg, |_| workload::built_in().map(|workload| workload.name().to_owned()).collect(), "")
+}
+
+/// The argument of a paper.
+pub fn paper(arg: Arg) -> Arg {
+    suggesting(arg, |_| paper::built_in().map(str::to_owned).collect(), "")
+}
+
+fn names<T>(presets: &[(&str, T)]) -> Vec<String> {
+    presets.iter().map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// Policies, each with every layer that can be put around it directly, and those of the host.
+fn policy_names() -> Vec<String> {
+    let mut names: Vec<String> = policies().iter().map(|policy| policy.name.to_owned()).collect();
+    for layer in layers() {
+        let around = policies().iter().filter(|policy| layer.goes_over(policy));
+        names.extend(around.map(|policy| format!("{}+{}", layer.name, policy.name)));
+    }
+    for controller in CONTROLLERS {
+        if !names.iter().any(|name| name == controller.name) {
+            names.push(controller.name.to_owned());
+        }
+    }
+    names
+}
+
+/// Those of `a|b|c:NAME` that are words to be given as they are.
+fn alternatives(value: &'static str) -> Vec<String> {
+    let words = value.split('|').filter(|word| !word.contains(|c: char| c.is_uppercase() || c == '[' || c == ' '));
+    words.map(str::to_owned).collect()
+}

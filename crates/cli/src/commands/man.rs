@@ -1,0 +1,76 @@
+//! `destage man`: manual pages.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use clap_mangen::Man;
+
+use crate::output::NewFile;
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("man")
+        .about("Write the manual page of a command, or those of all commands into a folder")
+        .after_help("To read one: destage man trace stat | man -l -")
+        .arg(
+            Arg::new("command")
+                .value_name("COMMAND")
+                .num_args(0..)
+                .conflicts_with("out")
+                .help("The command, such as trace stat [default: destage itself]"),
+        )
+        .arg(
+            Arg::new("out")
+                .long("out")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .value_hint(ValueHint::DirPath)
+                .help("Write a page for each command into this folder, such as /usr/share/man/man1"),
+        )
+}
+
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let mut root = super::command().disable_help_subcommand(true);
+    root.build();
+    if let Some(folder) = matches.get_one::<PathBuf>("out") {
+        if !folder.is_dir() {
+            bail!("--out {}: there is no such folder", folder.display());
+        }
+        return write_all(&root, folder);
+    }
+    let mut command = &root;
+    for word in matches.get_many::<String>("command").into_iter().flatten() {
+        let Some(inner) = command.find_subcommand(word) else {
+            let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            let has = if known.is_empty() { "has no commands".into() } else { format!("has {}", known.join(", ")) };
+            bail!("there is no command '{word}'; {} {has}", full_name(command));
+        };
+        command = inner;
+    }
+    std::io::stdout().lock().write_all(&page(command)?)?;
+    Ok(())
+}
+
+fn full_name(command: &Command) -> String {
+    command.get_display_name().unwrap_or(command.get_name()).to_owned()
+}
+
+/// Writes the pages of a command and of those in it.
+fn write_all(command: &Command, folder: &Path) -> Result<()> {
+    let path = folder.join(format!("{}.1", full_name(command)));
+    let mut file = NewFile::create(&path)?;
+    file.write_all(&page(command)?).with_context(|| format!("cannot write {}", path.display()))?;
+    file.commit()?;
+    command.get_subcommands().try_for_each(|inner| write_all(inner, folder))
+}
+
+fn page(command: &Command) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let source = concat!("destage ", env!("CARGO_PKG_VERSION"));
+    // An empty date would be left out and what follows take its place.
+    Man::new(command.clone()).date(" ").source(source).manual("destage").render(&mut text)?;
+    Ok(text)
+}
