@@ -65,7 +65,7 @@ pub fn workload(arg: Arg) -> Arg {
 
 /// The argument of a paper.
 pub fn paper(arg: Arg) -> Arg {
-    suggesting(arg, |_| paper::built_in().map(str::to_owned).collect(), "")
+    suggesting(arg, |_| paper::built_in().chain(["all"]).map(str::to_owned).collect(), "")
 }
 
 fn names<T>(presets: &[(&str, T)]) -> Vec<String> {

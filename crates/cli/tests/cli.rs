@@ -376,6 +376,56 @@ fn channels_are_an_allocation_of_the_ssd() {
 }
 
 #[test]
+fn log_blocks_are_a_layer_of_the_ssd() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let sim = |args: &[&str]| {
+        let base = ["sim", "--trace", text(&trace), "--cache", "1MiB", "--device", "ssd", "--json"];
+        let runs: Value = serde_json::from_str(&quietly(&[base.as_slice(), args].concat())).unwrap();
+        runs
+    };
+    let count = |run: &Value, name: &str| run["ssd"][name].as_u64().unwrap_or_else(|| panic!("{name} in {run}"));
+    let policies = ["--policy", "none,bplru,bplru:padding=never"];
+    // The trace overwrites the first of the device's blocks; log blocks enough for all of them would never be merged.
+    let few = ["--ssd.log-blocks", "4"];
+    for ftl in ["bast", "fast"] {
+        let runs = sim(&[policies.as_slice(), &few, &["--ssd.ftl", ftl]].concat());
+        let merges = |i: usize| ["switch_merges", "partial_merges", "full_merges"].map(|name| count(&runs[i], name));
+        assert!(merges(0)[2] > 0 && merges(2)[2] > 0, "{ftl}: {:?}, {:?}", merges(0), merges(2));
+        assert!(merges(1)[0] > 0 && merges(1)[1..] == [0, 0], "{ftl}: {:?}", merges(1));
+        assert_eq!((count(&runs[0], "log_blocks"), count(&runs[0], "summary_programs")), (16, 0));
+        let settings = runs[0]["settings"].as_array().unwrap();
+        assert!(settings.iter().any(|s| s["name"] == "ssd.ftl" && s["value"] == ftl), "{settings:?}");
+    }
+    let page = sim(&["--policy", "none"]);
+    assert!(page[0]["ssd"]["full_merges"].is_null() && page[0]["ssd"]["log_blocks"].is_null());
+    assert_eq!(page, sim(&["--policy", "none"]));
+    assert_eq!(sim(&["--policy", "none", "--ssd.ftl", "page"])[0]["ssd"], page[0]["ssd"]);
+    // Channels, with the layers that choose them.
+    let channels = ["--ssd.ftl", "bast", "--ssd.allocation", "channels", "--start", "aged:0.1"];
+    for run in sim(&[channels.as_slice(), &["--policy", "cave+bplru,cawr+fab"]].concat()).as_array().unwrap() {
+        assert!(count(run, "host_programs") > 0, "{run}");
+    }
+    // Members of an array can be that too.
+    let array = ["--array", "raid5:3", "--policy", "none", "--ssd.ftl", "fast", "--limit", "500"];
+    let base = ["sim", "--trace", text(&trace), "--device", "ssd", "--json"];
+    let members: Value = serde_json::from_str(&quietly(&[base.as_slice(), &array].concat())).unwrap();
+    assert!(members[0]["devices"][0]["flash_writes"].as_u64().unwrap() > 0);
+
+    let refusal =
+        |args: &[&str]| refused(&[["sim", "--trace", text(&trace), "--device", "ssd"].as_slice(), args].concat());
+    let bast = |args: &[&'static str]| refusal(&[["--ssd.ftl", "bast"].as_slice(), args].concat());
+    assert!(refusal(&["--ssd.ftl", "dftl"]).contains("--ssd.ftl = 'dftl': one of page, bast, fast"));
+    assert!(refusal(&["--ssd.log-blocks", "4"]).contains("has no meaning with ssd.ftl = page"));
+    assert!(bast(&["--ssd.log-blocks", "1000"]).contains("ssd.log-blocks = 1000 is not between 1 and 303"));
+    assert!(bast(&["--ssd.copy-back"]).contains("ssd.copy-back = true has no meaning with ssd.ftl = bast"));
+    assert!(bast(&["--ssd.summary-page"]).contains("ssd.summary-page = true has no meaning"));
+    assert!(bast(&["--ssd.min-free", "3%"]).contains("'ssd.min-free' has no meaning with ssd.ftl = bast"));
+    assert!(bast(&["--ssd.stride", "32"]).contains("give a multiple of pages-per-block"));
+    assert!(bast(&["--policy", "cave+bplru"]).contains("set ssd.allocation = channels"));
+}
+
+#[test]
 fn the_table_names_the_best_policy() {
     let folder = temporary();
     let trace = small_trace(folder.path());

@@ -11,7 +11,7 @@ use destage_sim::experiment::{
 };
 use destage_sim::feed::{Ops, Speed, Volumes};
 use destage_sim::space::LbaOverflow;
-use destage_sim::ssd::{Allocation, SsdConfig, StartState};
+use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 use destage_trace::{Source, TraceError};
 
 use crate::bytes::Bytes;
@@ -28,10 +28,11 @@ pub(crate) fn check(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let pages_per_block = bytes.choice(&[2, 4, 8, 3]);
     let geometry = PageGeometry::new(4096, pages_per_block).expect("sizes that there are");
-    let device = match bytes.u8() % 4 {
+    let choice = bytes.u8();
+    let device = match choice % 4 {
         0 => DeviceConfig::None,
         1 => DeviceConfig::Analytic(AnalyticConfig::default()),
-        _ => device(&mut bytes),
+        _ => device(&mut bytes, choice / 4, pages_per_block as u32),
     };
     let policy = policies()[usize::from(bytes.u8()) % policies().len()].name;
     // Some of these make no sense together, and are refused.
@@ -72,10 +73,12 @@ pub(crate) fn check(bytes: &[u8]) {
     run(&experiment, &Arc::new(requests));
 }
 
-/// A small SSD, which may have a shape that is refused.
-fn device(bytes: &mut Bytes<'_>) -> DeviceConfig {
+/// A small SSD, which may have a shape that is refused. `layer` says how it maps pages.
+fn device(bytes: &mut Bytes<'_>, layer: u8, pages_per_block: u32) -> DeviceConfig {
     let planes = bytes.choice(&[1, 2]);
-    let config = SsdConfig {
+    let mut config = SsdConfig {
+        ftl: Ftl::ALL[usize::from(layer) % Ftl::ALL.len()],
+        log_blocks: [None, Some(2), Some(1), Some(5), Some(0)][usize::from(layer / 3) % 5],
         elements: bytes.choice(&[1, 2, 3]),
         planes,
         blocks_per_plane: bytes.choice(&[32, 16, 64]),
@@ -89,6 +92,11 @@ fn device(bytes: &mut Bytes<'_>) -> DeviceConfig {
         allocation: bytes.choice(&[Allocation::Static, Allocation::Channels]),
         ..SsdConfig::default()
     };
+    if config.ftl != Ftl::Page && layer < 30 {
+        // What only the page map has would have nearly all of them refused.
+        (config.copy_back, config.background, config.summary_page) = (false, false, false);
+        config.stride *= if config.allocation == Allocation::Static { pages_per_block } else { 1 };
+    }
     let aged = StartState::Aged { overwrites_pct: u32::from(bytes.u8()), seed: 1 };
     let random = StartState::Random { seed: 1 };
     DeviceConfig::Ssd(config, bytes.choice(&[StartState::Full, StartState::Empty, aged, random]))
@@ -147,6 +155,8 @@ fn sound(experiment: &Experiment, report: &Report, requests: u64) {
         if let Some(ssd) = &result.ssd {
             assert!(ssd.write_amplification.is_none_or(|wa| wa >= 1.0), "{:?}", ssd.write_amplification);
             assert!(ssd.host_pages < ssd.raw_pages);
+            let merges = [ssd.switch_merges, ssd.partial_merges, ssd.full_merges];
+            assert!(merges.iter().all(|count| count.is_some() == ssd.log_blocks.is_some()), "{merges:?}");
         }
     }
 }

@@ -11,7 +11,7 @@ use destage_sim::experiment::{
 };
 use destage_sim::feed::{Ops, Speed, Volumes};
 use destage_sim::space::LbaOverflow;
-use destage_sim::ssd::{Allocation, PRESETS, SsdConfig, StartState};
+use destage_sim::ssd::{Allocation, Ftl, PRESETS, SsdConfig, StartState};
 use destage_trace::{FormatSpec, OpenOptions, Place, TraceError};
 
 use crate::quantity as q;
@@ -105,6 +105,18 @@ pub const SIM: &[Key] = &[
         "Memory for simulated devices (beyond it the trace is read again for the rest), or without one for page tables",
     ),
     Key::one("ssd.preset", "NAME", "lawc", "lawc, gcar, cawr or 80gb; the other keys change it"),
+    Key::one(
+        "ssd.ftl",
+        "page|bast|fast",
+        "",
+        "How pages are mapped: each anywhere, or blocks in place with log blocks, one for a block or for all [default: page]",
+    ),
+    Key::one(
+        "ssd.log-blocks",
+        "N",
+        "",
+        "With bast or fast: log blocks of an element, fast's sequential one included [default: the reserve but one block]",
+    ),
     Key::one("ssd.elements", "N", "", "Elements (packages), each serving one operation at a time"),
     Key::one(
         "ssd.allocation",
@@ -127,8 +139,12 @@ pub const SIM: &[Key] = &[
         "Collect once an element runs low, not when its next operation comes [default: false]",
     ),
     Key::one("ssd.parallel-units", "N", "", "With copy-back: planes that can work at a time [default: all]"),
-    Key::one("ssd.stride", "PAGES", "", "Consecutive pages on the same element [default: 1]"),
-    Key::switch("ssd.summary-page", "", "The last page of each block holds no data [default: true]"),
+    Key::one("ssd.stride", "PAGES", "", "Consecutive pages on the same element [default: 1; with log blocks a block]"),
+    Key::switch(
+        "ssd.summary-page",
+        "",
+        "The last page of each block holds no data [default: true; with log blocks false]",
+    ),
     Key::one("ssd.endurance", "ERASES", "", "Erases that a block endures [default: 100000]"),
     Key::one("disk.heads", "N", "", "Heads, hence tracks in a cylinder [default: 22]"),
     Key::list("disk.zones", "CYLINDERSxSECTORS", "", "Zones from the outermost inwards, with sectors of a track"),
@@ -377,6 +393,26 @@ pub(crate) fn ssd(settings: &Settings) -> Result<SsdConfig> {
         })
     })?;
     let c = &mut config;
+    let words = Ftl::ALL.map(|ftl| (ftl.word(), ftl));
+    c.ftl = settings.optional("ssd.ftl", word(&words))?.unwrap_or(c.ftl);
+    c.log_blocks = settings.optional("ssd.log-blocks", q::count32)?;
+    let words = [Allocation::Static, Allocation::Channels].map(|allocation| (allocation.word(), allocation));
+    c.allocation = settings.optional("ssd.allocation", word(&words))?.unwrap_or(c.allocation);
+    if c.ftl != Ftl::Page {
+        if settings.is_given("ssd.min-free") {
+            let message = format_args!(
+                "'ssd.min-free' has no meaning with ssd.ftl = {}: log blocks are merged when a write needs one",
+                c.ftl.word()
+            );
+            return Err(ScenarioError::new(message));
+        }
+        // A block in place has room for its pages only, and lies on one element.
+        c.summary_page = false;
+        if c.allocation == Allocation::Static {
+            let pages_per_block = settings.one("pages-per-block", q::count)?;
+            c.stride = u32::try_from(pages_per_block).unwrap_or(u32::MAX);
+        }
+    }
     let numbers = [
         ("ssd.elements", &mut c.elements),
         ("ssd.planes", &mut c.planes),
@@ -395,8 +431,6 @@ pub(crate) fn ssd(settings: &Settings) -> Result<SsdConfig> {
     for (name, field) in times {
         *field = settings.optional(name, q::time)?.unwrap_or(*field);
     }
-    let words = [Allocation::Static, Allocation::Channels].map(|allocation| (allocation.word(), allocation));
-    c.allocation = settings.optional("ssd.allocation", word(&words))?.unwrap_or(c.allocation);
     let switches = [
         ("ssd.copy-back", &mut c.copy_back),
         ("ssd.background", &mut c.background),

@@ -16,7 +16,7 @@ use crate::result::{
 pub use crate::run::{FlushMode, HostModel, RunConfig, Subpage, TrimMode, Warmup};
 use crate::run::{Job, Outcomes, Simulation};
 use crate::space::{LbaOverflow, PageSpace, SpaceError};
-use crate::ssd::{Allocation, ElementCounters, GeometryError, Ssd, SsdConfig, SsdShape, StartState};
+use crate::ssd::{Allocation, ElementCounters, Ftl, GeometryError, Ssd, SsdConfig, SsdShape, StartState};
 
 /// What a policy's tables take for a page that the trace touches; little more than that.
 const PAGE_TABLE_BYTES: u64 = 4;
@@ -31,7 +31,7 @@ pub enum DeviceConfig {
     None,
     /// LB-CLOCK's cost model.
     Analytic(AnalyticConfig),
-    /// The page-mapping SSD.
+    /// An SSD.
     Ssd(SsdConfig, StartState),
 }
 
@@ -483,6 +483,7 @@ fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
         erases_max = erases_max.max(u64::from(block));
     }
     let endurance = f64::from(shape.config.endurance) * blocks as f64;
+    let merges = |count: u64| (shape.config.ftl != Ftl::Page).then_some(count);
     let elements: Vec<_> = ssd
         .counters()
         .map(|c| ElementResult {
@@ -492,6 +493,9 @@ fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
             gc_invocations: c.gc_invocations,
             gc_pages_moved: c.gc_pages_moved,
             gc_time: c.gc_time.0,
+            switch_merges: merges(c.switch_merges),
+            partial_merges: merges(c.partial_merges),
+            full_merges: merges(c.full_merges),
             busy_time: c.busy_time.0,
         })
         .collect();
@@ -502,6 +506,10 @@ fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
         summary_programs: total.summary_programs,
         redirected_programs: ssd.redirected(),
         unmapped_reads: total.unmapped_reads,
+        log_blocks: merges(u64::from(shape.log_blocks) * u64::from(shape.config.elements)),
+        switch_merges: merges(total.switch_merges),
+        partial_merges: merges(total.partial_merges),
+        full_merges: merges(total.full_merges),
         write_amplification: ratio(total.host_programs + total.gc_pages_moved, total.host_programs),
         write_amplification_with_summaries: ratio(total.flash_writes(), total.host_programs),
         flash_writes_per_host_page: ratio(total.flash_writes(), outcomes.counters.write_pages),

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use destage_plan::{Nanos, PageGeometry, Request};
 use destage_sim::experiment::{AnalyticConfig, DeviceConfig};
-use destage_sim::ssd::{Allocation, SsdConfig, StartState};
+use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 
 use in_memory::{experiment, run};
 use mixed::mixed;
@@ -96,11 +96,16 @@ fn counters() {
     let trace = trace();
     let mut table = header();
     let copy_back = SsdConfig { copy_back: true, ..small() };
+    let log_blocks = |ftl: Ftl| {
+        DeviceConfig::Ssd(SsdConfig { ftl, stride: 32, summary_page: false, ..small() }, StartState::Full)
+    };
     for device in [
         ("ssd", DeviceConfig::Ssd(small(), StartState::Full)),
         ("ssd-copy-back", DeviceConfig::Ssd(copy_back, StartState::Full)),
         ("ssd-channels", channels()),
         ("analytic", DeviceConfig::Analytic(AnalyticConfig::default())),
+        ("ssd-bast", log_blocks(Ftl::Bast)),
+        ("ssd-fast", log_blocks(Ftl::Fast)),
     ] {
         rows(&mut table, &trace, device, &POLICIES);
     }

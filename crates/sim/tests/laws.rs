@@ -8,7 +8,7 @@ use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::{EvictionUnit, info};
 use destage_sim::experiment::{AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Subpage, TrimMode};
 use destage_sim::result::{BufferCounters, RunResult};
-use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
+use destage_sim::ssd::{Allocation, Ftl, SsdConfig, SsdShape, StartState};
 
 use in_memory::{experiment, run};
 use mixed::{PAGE, mixed};
@@ -266,6 +266,62 @@ fn nothing_is_lost_in_channels() {
             balances_the_channels(&r, &name);
         }
     }
+}
+
+/// Under BAST and FAST too, with static allocation and with channels.
+#[test]
+fn nothing_is_lost_in_log_blocks() {
+    let starts = [
+        StartState::Full,
+        StartState::Empty,
+        StartState::Random { seed: 5 },
+        StartState::Aged { overwrites_pct: 50, seed: 5 },
+    ];
+    for (seed, (ways, start)) in WAYS.into_iter().zip(starts).enumerate() {
+        let requests = workload(40 + seed as u64);
+        let asked = asked(&requests);
+        for (ftl, log_blocks) in [(Ftl::Bast, None), (Ftl::Bast, Some(3)), (Ftl::Fast, None), (Ftl::Fast, Some(3))] {
+            for allocation in [Allocation::Static, Allocation::Channels] {
+                let device = log_block_ssd(ftl, log_blocks, allocation, start);
+                for r in run(&over(device, &POLICIES, ways), &requests).results {
+                    let name = format!(
+                        "{} with {} B, {ways:?}, {start:?}, {ftl:?}, {log_blocks:?}, {allocation:?}",
+                        r.policy, r.cache_bytes
+                    );
+                    obeys_the_buffers_laws(&r, &asked, &name);
+                    obeys_the_devices_laws(&r, ways, &name);
+                    obeys_the_measurements_laws(&r, &asked, &name);
+                    obeys_the_laws_of_merges(&r, ftl, &name);
+                }
+            }
+        }
+    }
+}
+
+/// Each merge erases the old data block, and a log block that is not switched to is erased as well.
+fn obeys_the_laws_of_merges(r: &RunResult, ftl: Ftl, name: &str) {
+    let ssd = r.ssd.as_ref().expect("an SSD");
+    let [switch, partial, full] =
+        [ssd.switch_merges, ssd.partial_merges, ssd.full_merges].map(|count| count.expect("log blocks"));
+    assert!(switch + partial + full > 0, "{name}: no test of merges");
+    let (reclaimed, erases) = (r.flash.gc_invocations.expect("an SSD"), r.flash.erases.expect("an SSD"));
+    if ftl == Ftl::Bast {
+        // One merge at most for each log block, and one erase more where it is a full one.
+        assert!(switch + partial + full <= reclaimed, "{name}");
+        assert_eq!(erases, reclaimed + full, "{name}: erases");
+    } else {
+        assert!((reclaimed + full..=reclaimed + full + partial).contains(&erases), "{name}: erases");
+    }
+    // A full merge copies at least the page for which it is made, a partial one may find nothing to copy.
+    let moved = r.flash.gc_pages_moved.expect("an SSD");
+    assert!((full..=(partial + full) * PAGES_PER_BLOCK).contains(&moved), "{name}: {moved} pages moved");
+    assert_eq!(ssd.summary_programs, 0, "{name}");
+}
+
+fn log_block_ssd(ftl: Ftl, log_blocks: Option<u32>, allocation: Allocation, start: StartState) -> DeviceConfig {
+    let DeviceConfig::Ssd(config, _) = small_ssd(start) else { unreachable!("an SSD was made") };
+    let stride = if allocation == Allocation::Channels { 1 } else { PAGES_PER_BLOCK as u32 };
+    DeviceConfig::Ssd(SsdConfig { ftl, log_blocks, allocation, stride, summary_page: false, ..config }, start)
 }
 
 /// Pages in turn: host programs differ by one at most, and the coefficients of variation are those of the counters.

@@ -581,11 +581,15 @@ proptest! {
     fn no_numbers_make_validation_panic(
         counts in prop::array::uniform7(prop_oneof![0..5_u32, Just(4096), Just(1 << 24), any::<u32>()]),
         switches: (bool, bool, bool, bool),
+        ftl in prop::sample::select(ssd::Ftl::ALL.to_vec()),
+        log_blocks in prop_oneof![Just(None), (0..5_u32).prop_map(Some), any::<Option<u32>>()],
         times in prop::array::uniform4(prop_oneof![0..5_u64, any::<u64>()]),
         n in prop_oneof![Just(1_u64), Just(64), Just(65_536)],
     ) {
         let [elements, planes, blocks_per_plane, reserve_bp, min_free_bp, parallel_units, stride] = counts;
         let config = SsdConfig {
+            ftl,
+            log_blocks,
             elements,
             allocation: if switches.3 { ssd::Allocation::Channels } else { ssd::Allocation::Static },
             planes,

@@ -1,65 +1,16 @@
-//! An element of the SSD: its pools, and the clock that says until when it is busy. The page map is the SSD's: with
-//! channels a page can move from one element to another.
-
-use std::collections::VecDeque;
+//! An element of the page-mapping SSD: its pools and its clock. The page map is the SSD's: with channels a page can move
+//! from one element to another.
 
 use destage_plan::Nanos;
 
+use super::clock::Clock;
+use super::cost::Cost;
 use super::divisor::Divisor;
 use super::geometry::SsdShape;
 use super::pool::{PageStates, Pool};
 
-/// Collections that an element keeps in mind ahead of time. One that is further behind is overloaded beyond any use of
-/// its response times; the last of them then stands for all that follow.
-const COLLECTIONS_AHEAD: usize = 1 << 14;
 /// A logical page without a place.
 pub(super) const UNMAPPED: u32 = u32::MAX;
-
-/// What an element has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ElementCounters {
-    /// Pages read for hosts and for padding (not those moved by collection).
-    pub flash_reads: u64,
-    /// Pages programmed for hosts, padding included.
-    pub host_programs: u64,
-    /// Valid pages moved by collection: each read and programmed.
-    pub gc_pages_moved: u64,
-    /// Summary pages programmed.
-    pub summary_programs: u64,
-    /// Blocks erased.
-    pub erases: u64,
-    /// Collections.
-    pub gc_invocations: u64,
-    /// Time spent collecting.
-    pub gc_time: Nanos,
-    /// Time spent on anything, summed over the parallel units; a collection occupies all of them.
-    pub busy_time: Nanos,
-    /// Reads of pages that were never written: no flash operation.
-    pub unmapped_reads: u64,
-}
-
-impl ElementCounters {
-    /// Pages programmed for whatever reason.
-    pub fn flash_writes(&self) -> u64 {
-        self.host_programs + self.gc_pages_moved + self.summary_programs
-    }
-
-    /// The sum of both.
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            flash_reads: self.flash_reads + other.flash_reads,
-            host_programs: self.host_programs + other.host_programs,
-            gc_pages_moved: self.gc_pages_moved + other.gc_pages_moved,
-            summary_programs: self.summary_programs + other.summary_programs,
-            erases: self.erases + other.erases,
-            gc_invocations: self.gc_invocations + other.gc_invocations,
-            gc_time: self.gc_time + other.gc_time,
-            busy_time: self.busy_time + other.busy_time,
-            unmapped_reads: self.unmapped_reads + other.unmapped_reads,
-        }
-    }
-}
 
 /// One element.
 #[derive(Clone, Debug)]
@@ -72,41 +23,11 @@ pub(super) struct Element {
     /// Physical page of the element → entry of the SSD's map, meaningful where the page is valid.
     holds: Vec<u32>,
     pools: Vec<Pool>,
-    /// Busy until, per parallel unit; the pools of a unit take turns.
-    busy_until: Vec<Nanos>,
+    /// The pools of a parallel unit take turns.
+    pub(super) clock: Clock,
     /// With several pools: where the search for the emptiest begins, and where each unit's turn stands.
     next_pool: u32,
     unit_turn: Vec<u32>,
-    /// Collections that have not ended, or not been asked about since: the element is in GC from start to end.
-    pub(super) collections: VecDeque<(Nanos, Nanos)>,
-    /// Somebody is told of each collection's end, so that none is forgotten before that.
-    pub(super) watched: bool,
-    pub(super) counters: ElementCounters,
-}
-
-/// The times of an element's operations.
-#[derive(Clone, Copy, Debug)]
-struct Cost {
-    read: Nanos,
-    program: Nanos,
-    summary: Nanos,
-    /// Copying a page inside its plane, or by way of the element's pins.
-    copy_inside: Nanos,
-    copy_across: Nanos,
-}
-
-impl Cost {
-    fn of(shape: &SsdShape) -> Self {
-        let c = &shape.config;
-        let (read, program) = (c.read + shape.transfer, c.program + shape.transfer);
-        Self {
-            read,
-            program,
-            summary: if c.summary_page { c.program + shape.transfer_sector } else { Nanos::ZERO },
-            copy_inside: c.read + c.program,
-            copy_across: read + program,
-        }
-    }
 }
 
 impl Element {
@@ -122,12 +43,9 @@ impl Element {
             base: number * shape.raw_pages,
             holds: vec![UNMAPPED; blocks * shape.pages_per_block as usize],
             pools: vec![pool; shape.pools as usize],
-            busy_until: vec![Nanos::ZERO; units as usize],
+            clock: Clock::new(units),
             next_pool: 0,
             unit_turn: (0..units).collect(),
-            collections: VecDeque::new(),
-            watched: false,
-            counters: ElementCounters::default(),
         }
     }
 
@@ -151,21 +69,15 @@ impl Element {
 
     /// Forgets times, counters and wear, not what the flash holds: the start of a run.
     pub(super) fn reset_clock(&mut self) {
-        self.busy_until.fill(Nanos::ZERO);
-        self.collections.clear();
-        self.reset_counters();
+        self.clock.reset();
         for pool in &mut self.pools {
             pool.reset_wear();
         }
     }
 
-    pub(super) fn reset_counters(&mut self) {
-        self.counters = ElementCounters::default();
-    }
-
     #[inline]
     fn unit_of(&self, pool: usize) -> usize {
-        if self.busy_until.len() == 1 { 0 } else { pool % self.busy_until.len() }
+        if self.clock.units() == 1 { 0 } else { pool % self.clock.units() }
     }
 
     #[inline]
@@ -224,12 +136,12 @@ impl Element {
     #[inline]
     pub(super) fn read(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, ppn: u32) -> Nanos {
         if ppn == UNMAPPED {
-            self.counters.unmapped_reads += 1;
+            self.clock.counters.unmapped_reads += 1;
             return now;
         }
         let (pool, _, _) = self.locate(ppn - self.base);
         self.collect_if_due(shape, map, now, pool);
-        self.counters.flash_reads += 1;
+        self.clock.counters.flash_reads += 1;
         self.occupy(pool, now, self.cost.read)
     }
 
@@ -246,11 +158,11 @@ impl Element {
     #[inline(always)]
     pub(super) fn program(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, pool: usize, entry: u32) -> Nanos {
         let sealed = self.place(shape, map, pool, entry);
-        self.counters.host_programs += 1;
+        self.clock.counters.host_programs += 1;
         let done = self.occupy(pool, now, self.cost.program);
         if sealed && shape.config.summary_page {
             // The summary follows the page that filled the block; the host need not wait for it.
-            self.counters.summary_programs += 1;
+            self.clock.counters.summary_programs += 1;
             self.occupy(pool, now, self.cost.summary);
         }
         if shape.config.background {
@@ -264,10 +176,7 @@ impl Element {
     #[inline]
     fn occupy(&mut self, pool: usize, now: Nanos, time: Nanos) -> Nanos {
         let unit = self.unit_of(pool);
-        let done = self.busy_until[unit].max(now) + time;
-        self.busy_until[unit] = done;
-        self.counters.busy_time += time;
-        done
+        self.clock.occupy(unit, now, time)
     }
 
     /// Collects before an operation of this pool is issued, if its free blocks have come down to the threshold.
@@ -293,8 +202,7 @@ impl Element {
             cleaned = true;
         }
         if cleaned {
-            let start = self.busy_until[0].max(now);
-            self.occupy(0, now, time);
+            let start = self.clock.occupy_all(now, time);
             self.collected(now, start, time);
         }
     }
@@ -303,7 +211,7 @@ impl Element {
     /// else until the slowest is done.
     #[cold]
     fn collect_planes(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, due: usize) {
-        let units = self.busy_until.len() as u32;
+        let units = self.clock.units() as u32;
         let (mut slowest, mut cleaned) = (Nanos::ZERO, false);
         for unit in 0..units {
             let turns = shape.pools.div_ceil(units);
@@ -325,24 +233,15 @@ impl Element {
             self.unit_turn[unit as usize] = plane;
         }
         if cleaned {
-            let start = self.busy_until.iter().copied().max().unwrap_or_default().max(now);
-            self.busy_until.fill(start + slowest);
-            self.counters.busy_time += Nanos(slowest.0 * u64::from(units));
+            let start = self.clock.occupy_all(now, slowest);
             self.collected(now, start, slowest);
         }
     }
 
     fn collected(&mut self, now: Nanos, start: Nanos, time: Nanos) {
-        self.counters.gc_invocations += 1;
-        self.counters.gc_time += time;
-        while !self.watched && self.collections.front().is_some_and(|&(_, end)| end <= now) {
-            self.collections.pop_front();
-        }
-        if self.collections.len() < COLLECTIONS_AHEAD {
-            self.collections.push_back((start, start + time));
-        } else if let Some(last) = self.collections.back_mut() {
-            last.1 = start + time;
-        }
+        self.clock.counters.gc_invocations += 1;
+        self.clock.counters.gc_time += time;
+        self.clock.collects(now, start, start + time);
     }
 
     /// Moves the valid pages of the pool's best victim and erases it; returns the time it takes.
@@ -353,7 +252,7 @@ impl Element {
         let victims_first = Self::physical(shape, pool, victim, 0);
         let mut time = c.erase;
         let (mut left, mut from) = (blocks.valid_pages(victim), 0);
-        self.counters.gc_pages_moved += u64::from(left);
+        self.clock.counters.gc_pages_moved += u64::from(left);
         while left > 0 {
             let run = blocks.program_run(left);
             let first = Self::physical(shape, pool, run.block, run.page);
@@ -368,13 +267,13 @@ impl Element {
             let copy = if inside { cost.copy_inside } else { cost.copy_across };
             time += Nanos(copy.0 * u64::from(run.pages));
             if run.sealed && c.summary_page {
-                self.counters.summary_programs += 1;
+                self.clock.counters.summary_programs += 1;
                 time += cost.summary;
             }
             left -= run.pages;
         }
         blocks.erase(victim);
-        self.counters.erases += 1;
+        self.clock.counters.erases += 1;
         Some(time)
     }
 
@@ -383,22 +282,13 @@ impl Element {
         self.pools.iter().map(Pool::free_blocks).sum()
     }
 
-    /// Until when the element is busy with what it was given.
-    pub(super) fn busy_until(&self) -> Nanos {
-        self.busy_until.iter().copied().max().unwrap_or_default()
-    }
-
     /// Erases of every block, in order.
     pub(super) fn erases(&self) -> impl Iterator<Item = u32> {
         self.pools.iter().flat_map(Pool::erases)
     }
 
     pub(super) fn page_states(&self) -> PageStates {
-        self.pools.iter().map(Pool::page_states).fold(PageStates::default(), |a, b| PageStates {
-            valid: a.valid + b.valid,
-            free: a.free + b.free,
-            invalid: a.invalid + b.invalid,
-        })
+        self.pools.iter().map(Pool::page_states).fold(PageStates::default(), PageStates::plus)
     }
 
     /// Whether the element's physical page, by the SSD's number, holds this entry of the map and is valid.

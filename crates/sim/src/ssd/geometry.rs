@@ -23,9 +23,49 @@ impl Allocation {
     }
 }
 
+/// The flash translation layer: how logical pages are mapped to flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ftl {
+    /// Each page anywhere (specs §1.2).
+    #[default]
+    Page,
+    /// Blocks in place, and a log block for each of a few (specs §1.4).
+    Bast,
+    /// Blocks in place, one log block for sequential writes and a few for all others (specs §1.4).
+    Fast,
+}
+
+impl Ftl {
+    /// Every layer.
+    pub const ALL: [Self; 3] = [Self::Page, Self::Bast, Self::Fast];
+
+    /// The word on the command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Bast => "bast",
+            Self::Fast => "fast",
+        }
+    }
+
+    /// The fewest log blocks that an element can do with.
+    const fn fewest_log_blocks(self) -> u64 {
+        match self {
+            Self::Page => 0,
+            Self::Bast => 1,
+            Self::Fast => 2,
+        }
+    }
+}
+
 /// What the SSD is made of and how fast its parts are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SsdConfig {
+    /// How pages are mapped.
+    pub ftl: Ftl,
+    /// Log blocks of an element, the sequential one of FAST included; `None` for all blocks of the reserve but one, which
+    /// merges need.
+    pub log_blocks: Option<u32>,
     /// Elements (packages), or channels: each serves one operation at a time.
     pub elements: u32,
     /// Which of them a host page is programmed in.
@@ -64,6 +104,8 @@ impl Default for SsdConfig {
     /// LAWC's SSD (Table 1) with the transfer time of the MSR sample configuration.
     fn default() -> Self {
         Self {
+            ftl: Ftl::Page,
+            log_blocks: None,
             elements: 4,
             allocation: Allocation::Static,
             planes: 4,
@@ -181,6 +223,65 @@ pub enum GeometryError {
         /// The stride.
         stride: u32,
     },
+    /// The page map has no log blocks.
+    #[error("ssd.log-blocks = {log_blocks} has no meaning with ssd.ftl = page: leave it out, or choose bast or fast")]
+    LogBlocksOfPageMap {
+        /// Log blocks asked for.
+        log_blocks: u32,
+    },
+    /// A log-block layer does without something that belongs to the page map.
+    #[error("ssd.{key} = true has no meaning with ssd.ftl = {ftl}: {why}; set it to false")]
+    NotWithLogBlocks {
+        /// The key.
+        key: &'static str,
+        /// The layer.
+        ftl: &'static str,
+        /// Why.
+        why: &'static str,
+    },
+    /// A logical block would be spread over elements.
+    #[error(
+        "ssd.stride = {stride} would spread a block of {pages_per_block} pages over elements, and ssd.ftl = {ftl} keeps \
+         blocks together: give a multiple of pages-per-block"
+    )]
+    StrideOfLogBlocks {
+        /// The stride.
+        stride: u32,
+        /// Pages of a block.
+        pages_per_block: u32,
+        /// The layer.
+        ftl: &'static str,
+    },
+    /// The reserve has no room for the fewest log blocks that a layer needs.
+    #[error(
+        "ssd.reserve keeps {reserved} of {blocks} blocks of an element, and ssd.ftl = {ftl} needs {needed}: one for \
+         merges, the others for log blocks; raise ssd.reserve or add blocks"
+    )]
+    NoRoomForLogBlocks {
+        /// Reserved blocks of an element.
+        reserved: u64,
+        /// All blocks of an element.
+        blocks: u64,
+        /// Reserved blocks needed.
+        needed: u64,
+        /// The layer.
+        ftl: &'static str,
+    },
+    /// More log blocks than the reserve has room for, or too few to work.
+    #[error(
+        "ssd.log-blocks = {log_blocks} is not between {fewest} and {most}: ssd.ftl = {ftl} needs {fewest}, and of the \
+         blocks of an element that ssd.reserve keeps one is for merges; give another number, or change ssd.reserve"
+    )]
+    LogBlocks {
+        /// Log blocks asked for.
+        log_blocks: u64,
+        /// The fewest that the layer needs.
+        fewest: u64,
+        /// The most that there is room for.
+        most: u64,
+        /// The layer.
+        ftl: &'static str,
+    },
     /// Nothing is left to export.
     #[error("ssd: no whole logical block is exported; use more blocks or a smaller ssd.reserve")]
     NothingExported,
@@ -201,13 +302,16 @@ pub struct SsdShape {
     pub pool_blocks: u32,
     /// Blocks of a pool that are free in a full device.
     pub pool_reserved: u32,
-    /// A pool with this many free blocks or fewer is collected.
+    /// A pool with this many free blocks or fewer is collected. With log blocks: what a full element has free once it has
+    /// to reclaim one to begin another.
     pub pool_low: u32,
+    /// Log blocks of an element; none under the page map.
+    pub log_blocks: u32,
     /// Pages of flash in an element.
     pub raw_pages: u32,
     /// Pages that an element exports.
     pub element_pages: u32,
-    /// Valid pages that a channel takes at most: with as many it can still collect.
+    /// Valid pages that a channel takes at most: with as many it can still collect, or merge.
     pub channel_pages: u32,
     /// Pages that hosts can address: whole logical blocks.
     pub host_pages: u32,
@@ -215,6 +319,60 @@ pub struct SsdShape {
     pub transfer: Nanos,
     /// Moving one sector over the element's pins.
     pub transfer_sector: Nanos,
+}
+
+/// A share in hundredths of a percent, rounded down.
+const fn share(of: u64, bp: u32) -> u64 {
+    of * bp as u64 / 10_000
+}
+
+/// The threshold below which a pool of the page map is collected, and the free blocks that it needs for that.
+fn room_to_collect(
+    c: &SsdConfig,
+    blocks: u64,
+    reserved: u64,
+    scope: &'static str,
+) -> Result<(u64, u64), GeometryError> {
+    if let Some(log_blocks) = c.log_blocks {
+        return Err(GeometryError::LogBlocksOfPageMap { log_blocks });
+    }
+    // Copying the valid pages of a victim may take one free block before it gives one back.
+    let low = share(blocks, c.min_free_bp).max(1);
+    // Collection stops above low + 1 free blocks and holds one more as write point; with fewer than that many blocks'
+    // worth of slack every block could be fully valid, and copying would free nothing.
+    let needed = low + 4;
+    if reserved < needed {
+        return Err(GeometryError::NoRoomToCollect { reserved, blocks, scope, low, needed });
+    }
+    Ok((low, needed))
+}
+
+/// The log blocks of an element.
+fn room_for_log_blocks(c: &SsdConfig, pages_per_block: u32, blocks: u64, reserved: u64) -> Result<u64, GeometryError> {
+    let ftl = c.ftl.word();
+    let page_map_only = [
+        ("copy-back", c.copy_back, "merges bring pages into order, wherever they were"),
+        ("background", c.background, "log blocks are merged when a write needs one"),
+        ("summary-page", c.summary_page, "a block in place has no page left for a summary"),
+    ];
+    for (key, set, why) in page_map_only {
+        if set {
+            return Err(GeometryError::NotWithLogBlocks { key, ftl, why });
+        }
+    }
+    if c.allocation == Allocation::Static && !c.stride.is_multiple_of(pages_per_block) {
+        return Err(GeometryError::StrideOfLogBlocks { stride: c.stride, pages_per_block, ftl });
+    }
+    let (fewest, most) = (c.ftl.fewest_log_blocks(), reserved.saturating_sub(1));
+    if most < fewest {
+        return Err(GeometryError::NoRoomForLogBlocks { reserved, blocks, needed: fewest + 1, ftl });
+    }
+    let log_blocks = c.log_blocks.map_or(most, u64::from);
+    if (fewest..=most).contains(&log_blocks) {
+        Ok(log_blocks)
+    } else {
+        Err(GeometryError::LogBlocks { log_blocks, fewest, most, ftl })
+    }
 }
 
 impl SsdShape {
@@ -262,7 +420,6 @@ impl SsdShape {
         if raw > u64::from(u32::MAX) - 1 {
             return Err(GeometryError::TooLarge { pages: raw });
         }
-        let share = |of: u64, bp: u32| of * u64::from(bp) / 10_000;
         let data_pages = n - u32::from(c.summary_page);
         let plane_reserved = share(c.blocks_per_plane.into(), c.reserve_bp);
         let (pools, pool_blocks, pool_reserved, scope) = if c.copy_back {
@@ -270,20 +427,13 @@ impl SsdShape {
         } else {
             (1, blocks, plane_reserved * u64::from(c.planes), "an element")
         };
-        // Copying the valid pages of a victim may take one free block before it gives one back.
-        let pool_low = share(pool_blocks, c.min_free_bp).max(1);
-        // Collection stops above low + 1 free blocks and holds one more as write point; with fewer than that many
-        // blocks' worth of slack every block could be fully valid, and copying would free nothing.
-        let needed = pool_low + 4;
-        if pool_reserved < needed {
-            return Err(GeometryError::NoRoomToCollect {
-                reserved: pool_reserved,
-                blocks: pool_blocks,
-                scope,
-                low: pool_low,
-                needed,
-            });
-        }
+        let (pool_low, log_blocks, least_free) = if c.ftl == Ftl::Page {
+            let (low, needed) = room_to_collect(c, pool_blocks, pool_reserved, scope)?;
+            (low, 0, needed)
+        } else {
+            let log_blocks = room_for_log_blocks(c, n, pool_blocks, pool_reserved)?;
+            (pool_reserved - log_blocks, log_blocks, 1)
+        };
         let element_pages =
             (u64::from(c.blocks_per_plane) - plane_reserved) * u64::from(c.planes) * u64::from(data_pages);
         let host_pages = element_pages / u64::from(c.stride) * u64::from(c.stride) * u64::from(c.elements);
@@ -299,9 +449,10 @@ impl SsdShape {
             pool_blocks: pool_blocks as u32,
             pool_reserved: pool_reserved as u32,
             pool_low: pool_low as u32,
+            log_blocks: log_blocks as u32,
             raw_pages: (blocks * u64::from(n)) as u32,
             element_pages: element_pages as u32,
-            channel_pages: ((pool_blocks - needed) * u64::from(data_pages)) as u32,
+            channel_pages: ((pool_blocks - least_free) * u64::from(data_pages)) as u32,
             host_pages: host_pages as u32,
             transfer: transfer(geometry.page_bytes() / 512),
             transfer_sector: transfer(1),
@@ -314,6 +465,12 @@ impl SsdShape {
         let c = &self.config;
         let blocks = u64::from(c.elements) * u64::from(c.planes) * u64::from(c.blocks_per_plane);
         let raw = blocks * u64::from(self.pages_per_block);
+        if c.ftl != Ftl::Page {
+            // Map and inverse; erases, state as a log block and place in a queue of each block; data and log block of
+            // each logical one; a set of free blocks.
+            let logical = u64::from(self.host_pages / self.pages_per_block);
+            return raw * 4 + u64::from(self.host_pages) * 4 + blocks * 24 + logical * 8 + blocks.div_ceil(64) * 8;
+        }
         // Map and inverse; valid bits; counters of each block; a set of blocks per number of valid pages.
         let sets = (u64::from(self.data_pages) + 2) * blocks.div_ceil(64) * 8;
         raw * 4 + u64::from(self.element_pages) * u64::from(c.elements) * 4 + raw.div_ceil(64) * 8 + blocks * 12 + sets
@@ -371,5 +528,48 @@ mod tests {
             c.stride = 64;
         };
         assert!(message(striped).contains("ssd.stride = 64 has no meaning with ssd.allocation = channels"));
+    }
+
+    fn log_blocks(change: impl Fn(&mut SsdConfig)) -> Result<SsdShape, GeometryError> {
+        let mut config = SsdConfig { ftl: Ftl::Bast, stride: 64, summary_page: false, ..SsdConfig::default() };
+        change(&mut config);
+        SsdShape::new(config, pages_of_4k())
+    }
+
+    #[test]
+    fn log_blocks_are_part_of_the_reserve() {
+        // 304 of 2,048 blocks are reserved, as under the page map, but no page of the others is a summary.
+        let shape = log_blocks(|_| ()).unwrap();
+        assert_eq!((shape.log_blocks, shape.pool_low, shape.data_pages), (303, 1, 64));
+        assert_eq!((shape.element_pages, shape.host_pages), (1744 * 64, 4 * 1744 * 64));
+        let shape = log_blocks(|c| (c.ftl, c.log_blocks, c.stride) = (Ftl::Fast, Some(2), 128)).unwrap();
+        assert_eq!((shape.log_blocks, shape.pool_low), (2, 302));
+        let shape = log_blocks(|c| (c.allocation, c.stride) = (Allocation::Channels, 1)).unwrap();
+        assert_eq!((shape.log_blocks, shape.host_pages), (303, 4 * 1744 * 64));
+        let page = SsdShape::new(SsdConfig::default(), pages_of_4k()).unwrap();
+        assert_eq!(page.log_blocks, 0);
+    }
+
+    #[test]
+    fn log_blocks_without_room_or_sense_say_what_to_change() {
+        let message = |change: fn(&mut SsdConfig)| log_blocks(change).unwrap_err().to_string();
+        assert!(message(|c| c.log_blocks = Some(304)).contains("ssd.log-blocks = 304 is not between 1 and 303"));
+        assert!(message(|c| c.log_blocks = Some(0)).contains("ssd.log-blocks = 0 is not between 1 and 303"));
+        let fast = message(|c| (c.ftl, c.log_blocks) = (Ftl::Fast, Some(1)));
+        assert!(fast.contains("= 1 is not between 2 and 303: ssd.ftl = fast needs 2"), "{fast}");
+        let small = message(|c| c.reserve_bp = 0);
+        assert!(small.contains("keeps 0 of 2048 blocks") && small.contains("raise ssd.reserve"), "{small}");
+        for (key, set) in [
+            ("copy-back", (|c| c.copy_back = true) as fn(&mut SsdConfig)),
+            ("background", |c| c.background = true),
+            ("summary-page", |c| c.summary_page = true),
+        ] {
+            let message = message(set);
+            assert!(message.contains(&format!("ssd.{key} = true has no meaning with ssd.ftl = bast")), "{message}");
+        }
+        let stride = message(|c| c.stride = 96);
+        assert!(stride.contains("ssd.stride = 96") && stride.contains("multiple of pages-per-block"), "{stride}");
+        let page = message(|c| (c.ftl, c.log_blocks) = (Ftl::Page, Some(3)));
+        assert!(page.contains("ssd.log-blocks = 3 has no meaning with ssd.ftl = page"), "{page}");
     }
 }

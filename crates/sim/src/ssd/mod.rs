@@ -1,19 +1,14 @@
-//! The page-mapping SSD with greedy collection (specs §1.2, after the MSR SSD extension).
-//!
-//! An element serves its operations in the order in which they are issued, so it needs no event per page, only the
-//! time until which it is busy. Collection happens in that order too: before an operation is issued whose pool has too
-//! few free blocks, and the element does nothing else meanwhile.
-//!
-//! With [`Allocation::Channels`] (specs §1.3, CAWR) each element is a channel with its own write point. A page goes to the
-//! channel that whoever writes it chose, or else to the next one in turn; its old copy, wherever that is, is only outdated.
-//! Reads go where the page is, and collection moves pages inside their channel. Since nothing keeps a buffer from
-//! choosing the same channel for ever, a channel takes no more valid pages than it can hold and still collect; beyond
-//! that the page goes to the next channel that has room, and is counted ([`Ssd::redirected`]).
+//! Simulated SSDs: elements with clocks of their own under one of three translation layers ([`Ftl`]): the page map
+//! (`page_map.rs`), and BAST and FAST with log blocks (`log_blocks/`).
 
 mod block_sets;
+mod clock;
+mod cost;
 mod divisor;
 mod element;
 mod geometry;
+mod log_blocks;
+mod page_map;
 mod pool;
 
 use destage_plan::{Nanos, PageNo};
@@ -21,10 +16,11 @@ use destage_policy::buffer::DeviceView;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use divisor::Divisor;
-pub use element::ElementCounters;
-use element::{Element, UNMAPPED};
-pub use geometry::{Allocation, GeometryError, PRESETS, SsdConfig, SsdShape};
+use clock::Clock;
+pub use clock::ElementCounters;
+pub use geometry::{Allocation, Ftl, GeometryError, PRESETS, SsdConfig, SsdShape};
+use log_blocks::LogBlocks;
+use page_map::PageMap;
 pub use pool::PageStates;
 
 /// What the flash holds when the run begins.
@@ -72,51 +68,46 @@ impl StartState {
 /// A simulated SSD.
 #[derive(Clone, Debug)]
 pub struct Ssd {
-    shape: SsdShape,
-    elements: Vec<Element>,
-    /// Logical page → physical page over all elements, or [`UNMAPPED`]. The pages of one element after those of the other;
-    /// with channels, in the order of their numbers.
-    map: Vec<u32>,
-    by_element: Divisor,
-    by_stride: Divisor,
-    by_raw_pages: Divisor,
-    channels: Channels,
+    layer: Layer,
     now: Nanos,
 }
 
-/// What there is beside with [`Allocation::Channels`].
-#[derive(Clone, Debug, Default)]
-struct Channels {
-    /// Valid pages of each channel; empty with static allocation.
-    valid: Vec<u32>,
-    /// Whose turn it is.
-    next: u32,
-    redirected: u64,
+/// What finds a place for a page.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "an SSD stays where it is, and the page map is used for every page")]
+enum Layer {
+    Pages(PageMap),
+    LogBlocks(Box<LogBlocks>),
+}
+
+/// Asks whichever layer there is.
+macro_rules! ask {
+    ($ssd:expr, $layer:ident => $what:expr) => {
+        match &$ssd.layer {
+            Layer::Pages($layer) => $what,
+            Layer::LogBlocks($layer) => $what,
+        }
+    };
+    (mut $ssd:expr, $layer:ident => $what:expr) => {
+        match &mut $ssd.layer {
+            Layer::Pages($layer) => $what,
+            Layer::LogBlocks($layer) => $what,
+        }
+    };
 }
 
 impl Ssd {
     /// An SSD of this shape in this state, at time zero.
     pub fn new(shape: SsdShape, start: StartState) -> Self {
-        let c = &shape.config;
-        let in_channels = c.allocation == Allocation::Channels;
-        let pages = if in_channels { shape.host_pages } else { c.elements * shape.element_pages };
-        let mut ssd = Self {
-            elements: (0..c.elements).map(|number| Element::empty(&shape, number)).collect(),
-            map: vec![UNMAPPED; pages as usize],
-            by_element: Divisor::new(c.elements),
-            by_stride: Divisor::new(c.stride),
-            by_raw_pages: Divisor::new(shape.raw_pages),
-            channels: Channels {
-                valid: vec![0; if in_channels { c.elements as usize } else { 0 }],
-                ..Channels::default()
-            },
-            now: Nanos::ZERO,
-            shape,
+        let layer = match shape.config.ftl {
+            Ftl::Page => Layer::Pages(PageMap::empty(shape)),
+            Ftl::Bast | Ftl::Fast => Layer::LogBlocks(Box::new(LogBlocks::empty(shape))),
         };
-        let pages = ssd.shape.host_pages;
+        let mut ssd = Self { layer, now: Nanos::ZERO };
+        let pages = ssd.shape().host_pages;
         match start {
             StartState::Empty => {}
-            StartState::Full => ssd.fill(),
+            StartState::Full => ask!(mut ssd, layer => layer.fill()),
             StartState::Random { seed } => {
                 let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
                 let mut order: Vec<u32> = (0..pages).collect();
@@ -128,7 +119,7 @@ impl Ssd {
                 }
             }
             StartState::Aged { overwrites_pct, seed } => {
-                ssd.fill();
+                ask!(mut ssd, layer => layer.fill());
                 let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
                 for _ in 0..u64::from(pages) * u64::from(overwrites_pct) / 100 {
                     let page = below(&mut random, pages);
@@ -137,49 +128,32 @@ impl Ssd {
             }
         }
         // Times, counters, turns and wear begin with the run.
-        for element in &mut ssd.elements {
-            element.reset_clock();
-        }
-        ssd.channels.next = 0;
-        ssd.channels.redirected = 0;
+        ask!(mut ssd, layer => layer.reset_clock());
         ssd
     }
 
-    /// Maps every exported page in ascending order.
-    fn fill(&mut self) {
-        let (count, share) = (self.shape.config.elements, self.shape.element_pages);
-        for (number, element) in (0..count).zip(&mut self.elements) {
-            if self.channels.valid.is_empty() {
-                element.fill(&self.shape, &mut self.map, number * share..(number + 1) * share);
-            } else {
-                let pages = (number..self.shape.host_pages).step_by(count as usize);
-                self.channels.valid[number as usize] = pages.len() as u32;
-                element.fill(&self.shape, &mut self.map, pages);
-            }
-        }
-    }
-
     /// The SSD's shape.
+    #[inline]
     pub fn shape(&self) -> &SsdShape {
-        &self.shape
+        ask!(self, layer => &layer.shape)
     }
 
-    fn in_channels(&self) -> bool {
-        self.shape.config.allocation == Allocation::Channels
+    fn elements(&self) -> usize {
+        self.shape().config.elements as usize
     }
 
-    /// Element and entry of the map (static striping: a pure function of the address).
     #[inline]
-    fn place_of(&self, page: PageNo) -> (usize, u32) {
-        let (row, in_row) = self.by_stride.divide(page.0);
-        let (turn, element) = self.by_element.divide(row);
-        (element as usize, element * self.shape.element_pages + turn * self.shape.config.stride + in_row)
+    fn clock(&self, element: usize) -> &Clock {
+        ask!(self, layer => layer.clock(element))
     }
 
-    /// The element that a physical page is in.
     #[inline]
-    fn element_of(&self, ppn: u32) -> usize {
-        self.by_raw_pages.divide(ppn).0 as usize
+    fn clock_mut(&mut self, element: usize) -> &mut Clock {
+        ask!(mut self, layer => layer.clock_mut(element))
+    }
+
+    fn clocks(&self) -> impl Iterator<Item = &Clock> {
+        (0..self.elements()).map(|element| self.clock(element))
     }
 
     /// The present time, for [`DeviceView::collecting`].
@@ -191,142 +165,95 @@ impl Ssd {
     /// Reads a page; returns when its data is there.
     #[inline]
     pub fn read(&mut self, now: Nanos, page: PageNo) -> Nanos {
-        let (element, ppn) = if self.in_channels() {
-            let ppn = self.map[page.index()];
-            // A page that was never written is read nowhere; the channel whose turn it is counts that.
-            (if ppn == UNMAPPED { self.channels.next as usize } else { self.element_of(ppn) }, ppn)
-        } else {
-            let (element, entry) = self.place_of(page);
-            (element, self.map[entry as usize])
-        };
-        self.elements[element].read(&self.shape, &mut self.map, now, ppn)
+        ask!(mut self, layer => layer.read(now, page))
     }
 
     /// Programs a page; with channels into the one whose turn it is. Returns when it is done.
     #[inline(always)]
     pub fn program(&mut self, now: Nanos, page: PageNo) -> Nanos {
-        if let Some(channel) = self.turn() {
-            return self.program_through(now, page, channel.into());
+        match &mut self.layer {
+            Layer::Pages(layer) => layer.program(now, page),
+            Layer::LogBlocks(layer) => layer.program(now, page, None),
         }
-        let (element, entry) = self.place_of(page);
-        let element = &mut self.elements[element];
-        let pool = element.make_room(&self.shape, &mut self.map, now);
-        let old = self.map[entry as usize];
-        if old != UNMAPPED {
-            element.invalidate(old);
-        }
-        element.program(&self.shape, &mut self.map, now, pool, entry)
     }
 
-    /// Programs a page into this channel, or the next one with room; returns when it is done.
+    /// Programs a page into this channel, or the next one with room; returns when it is done. Under a log-block layer the
+    /// page goes where its block is written already, and the channel is where a block is begun for it.
     ///
     /// # Panics
     /// If the SSD has no such channel.
-    #[inline(never)]
     pub fn program_through(&mut self, now: Nanos, page: PageNo, channel: u32) -> Nanos {
-        let held_by = |ssd: &Self| {
-            let old = ssd.map[page.index()];
-            (old != UNMAPPED).then(|| (ssd.element_of(old), old))
-        };
-        let loses = held_by(self).map(|(element, _)| element);
-        let count = self.elements.len();
-        let room = |at: &usize| self.channels.valid[*at] - u32::from(loses == Some(*at)) < self.shape.channel_pages;
-        let at =
-            (0..count).map(|i| (channel as usize + i) % count).find(room).expect("the reserve leaves room somewhere");
-        self.channels.redirected += u64::from(at != channel as usize);
-        let pool = self.elements[at].make_room(&self.shape, &mut self.map, now);
-        // Only now: the collection may have moved it.
-        if let Some((element, old)) = held_by(self) {
-            self.elements[element].invalidate(old);
-            self.channels.valid[element] -= 1;
+        match &mut self.layer {
+            Layer::Pages(layer) => layer.program_through(now, page, channel),
+            Layer::LogBlocks(layer) => layer.program(now, page, Some(channel)),
         }
-        self.channels.valid[at] += 1;
-        self.elements[at].program(&self.shape, &mut self.map, now, pool, page.0)
     }
 
-    /// The channel whose turn it is, which then passes to the next; none with static allocation.
+    /// The channel whose turn it is, which then passes to the next; none with static allocation, and none under a
+    /// log-block layer, which can tell only when the page is programmed.
     #[inline]
     pub fn turn(&mut self) -> Option<u16> {
-        if !self.in_channels() {
-            return None;
+        match &mut self.layer {
+            Layer::Pages(layer) => layer.turn(),
+            Layer::LogBlocks(_) => None,
         }
-        let channel = self.channels.next;
-        self.channels.next = if channel + 1 == self.shape.config.elements { 0 } else { channel + 1 };
-        Some(channel as u16)
     }
 
     /// The element that would program the page now: of its address, or else of the choice or of the turns.
     pub fn target(&self, page: PageNo, channel: Option<u16>) -> u32 {
-        if self.in_channels() { channel.map_or(self.channels.next, u32::from) } else { self.place_of(page).0 as u32 }
+        ask!(self, layer => layer.target(page, channel))
     }
 
     /// Forgets a page's data; takes no time.
     pub fn trim(&mut self, page: PageNo) {
-        let (element, entry) = if self.in_channels() {
-            (None, page.0)
-        } else {
-            let (element, entry) = self.place_of(page);
-            (Some(element), entry)
-        };
-        let old = std::mem::replace(&mut self.map[entry as usize], UNMAPPED);
-        if old != UNMAPPED {
-            let at = element.unwrap_or_else(|| self.element_of(old));
-            self.elements[at].invalidate(old);
-            if element.is_none() {
-                self.channels.valid[at] -= 1;
-            }
-        }
+        ask!(mut self, layer => layer.trim(page));
     }
 
-    /// Pages that went to another channel than was chosen, which had no room, since the counters were reset.
+    /// Pages that went to another channel than was chosen, since the counters were reset: it had no room, or, under a
+    /// log-block layer, their block was being written elsewhere.
     pub fn redirected(&self) -> u64 {
-        self.channels.redirected
+        ask!(self, layer => layer.redirected())
     }
 
     /// Until when an element is busy with what it was given.
     #[inline]
     pub fn busy_until(&self, element: u32) -> Nanos {
-        self.elements[element as usize].busy_until()
+        self.clock(element as usize).busy_until()
     }
 
     /// Remembers all collections until [`Self::end_collection`].
     pub fn watch_collections(&mut self) {
-        self.elements.iter_mut().for_each(|element| element.watched = true);
+        (0..self.elements()).for_each(|element| self.clock_mut(element).watched = true);
     }
 
     /// The first end of a collection that was not forgotten, with its element; of several at the same time that of the
     /// element with the lowest number.
     pub fn first_collection_end(&self) -> Option<(Nanos, u32)> {
-        let ends = (0..).zip(&self.elements).filter_map(|(i, e)| e.collections.front().map(|&(_, end)| (end, i)));
+        let ends = (0..).zip(self.clocks()).filter_map(|(i, c)| c.collections.front().map(|&(_, end)| (end, i)));
         ends.min()
     }
 
     /// When the first of the collections that are under way now ends.
     pub fn first_end_under_way(&self) -> Option<Nanos> {
-        let now = self.now;
-        let of = |element: &Element| {
-            let next = element.collections.iter().find(|&&(_, end)| now < end);
-            next.filter(|&&(start, _)| start <= now).map(|&(_, end)| end)
-        };
-        self.elements.iter().filter_map(of).min()
+        self.clocks().filter_map(|clock| clock.end_under_way(self.now)).min()
     }
 
     /// Forgets the element's first collection.
     pub fn end_collection(&mut self, element: u32) {
-        self.elements[element as usize].collections.pop_front();
+        self.clock_mut(element as usize).collections.pop_front();
     }
 
     /// Forgets all counters, as between warm-up and measurement; the flash stays as it is.
     pub fn reset_counters(&mut self) {
-        for element in &mut self.elements {
-            element.reset_counters();
+        for element in 0..self.elements() {
+            self.clock_mut(element).counters = ElementCounters::default();
         }
-        self.channels.redirected = 0;
+        ask!(mut self, layer => layer.forget_redirected());
     }
 
     /// The counters of each element.
     pub fn counters(&self) -> impl Iterator<Item = &ElementCounters> {
-        self.elements.iter().map(|e| &e.counters)
+        self.clocks().map(|clock| &clock.counters)
     }
 
     /// The sum of all elements' counters.
@@ -337,49 +264,31 @@ impl Ssd {
     /// Free blocks of all elements.
     #[inline]
     pub fn total_free_blocks(&self) -> u64 {
-        self.elements.iter().map(|element| u64::from(element.free_blocks())).sum()
+        (0..self.elements() as u32).map(|element| u64::from(self.free_blocks(element))).sum()
     }
 
     /// When everything issued so far is done.
     pub fn idle_at(&self) -> Nanos {
-        self.elements.iter().map(Element::busy_until).max().unwrap_or_default()
+        self.clocks().map(Clock::busy_until).max().unwrap_or_default()
     }
 
     /// Erases of every block since the start of the run.
     pub fn erases(&self) -> impl Iterator<Item = u32> {
-        self.elements.iter().flat_map(Element::erases)
+        let (pages, log_blocks) = match &self.layer {
+            Layer::Pages(layer) => (Some(layer.erases()), None),
+            Layer::LogBlocks(layer) => (None, Some(layer.erases())),
+        };
+        pages.into_iter().flatten().chain(log_blocks.into_iter().flatten())
     }
 
     /// How many of the device's pages are in which state.
     pub fn page_states(&self) -> PageStates {
-        self.elements.iter().map(Element::page_states).fold(PageStates::default(), |a, b| PageStates {
-            valid: a.valid + b.valid,
-            free: a.free + b.free,
-            invalid: a.invalid + b.invalid,
-        })
+        ask!(self, layer => layer.page_states())
     }
 
     /// Checks the flash's own laws: map and inverse agree, and exactly the mapped pages are valid.
     pub fn check(&self) -> Result<(), String> {
-        let mut mapped = vec![0; self.elements.len()];
-        for (entry, &ppn) in (0_u32..).zip(&self.map).filter(|(_, ppn)| **ppn != UNMAPPED) {
-            let element = self.element_of(ppn);
-            if !self.in_channels() && element as u32 != entry / self.shape.element_pages {
-                return Err(format!("page {entry} lies in element {element}"));
-            }
-            mapped[element] += 1;
-            self.elements[element].check(entry, ppn).map_err(|error| format!("element {element}: {error}"))?;
-        }
-        for (i, (element, mapped)) in self.elements.iter().zip(mapped).enumerate() {
-            let valid = element.page_states().valid;
-            if mapped != valid {
-                return Err(format!("element {i}: {mapped} pages are mapped and {valid} are valid"));
-            }
-            if self.channels.valid.get(i).is_some_and(|counted| u64::from(*counted) != valid) {
-                return Err(format!("element {i}: {} pages are counted and {valid} are valid", self.channels.valid[i]));
-            }
-        }
-        Ok(())
+        ask!(self, layer => layer.check())
     }
 }
 
@@ -390,36 +299,27 @@ fn below(random: &mut Xoshiro256PlusPlus, bound: u32) -> u32 {
 
 impl DeviceView for Ssd {
     fn units(&self) -> u32 {
-        self.shape.config.elements
+        self.shape().config.elements
     }
 
     fn unit_of(&self, page: PageNo) -> u32 {
-        if self.in_channels() {
-            match self.map[page.index()] {
-                UNMAPPED => self.channels.next,
-                ppn => self.element_of(ppn) as u32,
-            }
-        } else {
-            self.place_of(page).0 as u32
-        }
+        ask!(self, layer => layer.unit_of(page))
     }
 
     fn destination(&self, page: PageNo) -> Option<u32> {
-        (!self.in_channels()).then(|| self.place_of(page).0 as u32)
+        (self.shape().config.allocation == Allocation::Static).then(|| self.unit_of(page))
     }
 
     fn collecting(&self, unit: u32) -> bool {
-        let now = self.now;
-        // They follow each other in time, and only few have ended.
-        let mut collections = self.elements[unit as usize].collections.iter();
-        collections.find(|&&(_, end)| now < end).is_some_and(|&(start, _)| start <= now)
+        self.clock(unit as usize).end_under_way(self.now).is_some()
     }
 
     fn free_blocks(&self, unit: u32) -> u32 {
-        self.elements[unit as usize].free_blocks()
+        ask!(self, layer => layer.free_blocks(unit))
     }
 
     fn low_watermark(&self) -> u32 {
-        self.shape.pool_low * self.shape.pools
+        let shape = self.shape();
+        shape.pool_low * shape.pools
     }
 }

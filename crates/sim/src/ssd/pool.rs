@@ -247,3 +247,11 @@ pub struct PageStates {
     /// Hold outdated data, or a block's summary.
     pub invalid: u64,
 }
+
+impl PageStates {
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { valid: self.valid + other.valid, free: self.free + other.free, invalid: self.invalid + other.invalid }
+    }
+}

@@ -1,0 +1,142 @@
+//! What every element of an SSD has, whatever its translation layer: until when it is busy, when it collects, and what
+//! it has done.
+
+use std::collections::VecDeque;
+
+use destage_plan::Nanos;
+
+/// Collections that an element keeps in mind ahead of time. One that is further behind is overloaded beyond any use of
+/// its response times; the last of them then stands for all that follow.
+const COLLECTIONS_AHEAD: usize = 1 << 14;
+
+/// What an element has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ElementCounters {
+    /// Pages read for hosts and for padding (not those moved by collection).
+    pub flash_reads: u64,
+    /// Pages programmed for hosts, padding included.
+    pub host_programs: u64,
+    /// Valid pages moved by collection: each read and programmed; counted where it was programmed.
+    pub gc_pages_moved: u64,
+    /// Summary pages programmed.
+    pub summary_programs: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Collections; of a log-block layer, log blocks reclaimed.
+    pub gc_invocations: u64,
+    /// Time spent collecting.
+    pub gc_time: Nanos,
+    /// Time spent on anything, summed over the parallel units; a collection occupies all of them.
+    pub busy_time: Nanos,
+    /// Reads of pages that were never written: no flash operation.
+    pub unmapped_reads: u64,
+    /// Merges in which a complete log block became the data block.
+    pub switch_merges: u64,
+    /// Merges in which a log block was completed with copies and became the data block.
+    pub partial_merges: u64,
+    /// Merges in which a block was copied into a clean one.
+    pub full_merges: u64,
+}
+
+impl ElementCounters {
+    /// Pages programmed for whatever reason.
+    pub fn flash_writes(&self) -> u64 {
+        self.host_programs + self.gc_pages_moved + self.summary_programs
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            flash_reads: self.flash_reads + other.flash_reads,
+            host_programs: self.host_programs + other.host_programs,
+            gc_pages_moved: self.gc_pages_moved + other.gc_pages_moved,
+            summary_programs: self.summary_programs + other.summary_programs,
+            erases: self.erases + other.erases,
+            gc_invocations: self.gc_invocations + other.gc_invocations,
+            gc_time: self.gc_time + other.gc_time,
+            busy_time: self.busy_time + other.busy_time,
+            unmapped_reads: self.unmapped_reads + other.unmapped_reads,
+            switch_merges: self.switch_merges + other.switch_merges,
+            partial_merges: self.partial_merges + other.partial_merges,
+            full_merges: self.full_merges + other.full_merges,
+        }
+    }
+}
+
+/// An element's time: it serves operations in the order in which they are issued.
+#[derive(Clone, Debug)]
+pub(super) struct Clock {
+    /// Busy until, per parallel unit.
+    busy_until: Vec<Nanos>,
+    /// Collections that have not ended, or not been asked about since: the element is in GC from start to end.
+    pub(super) collections: VecDeque<(Nanos, Nanos)>,
+    /// Somebody is told of each collection's end, so that none is forgotten before that.
+    pub(super) watched: bool,
+    pub(super) counters: ElementCounters,
+}
+
+impl Clock {
+    /// An element with so many units that work in parallel.
+    pub(super) fn new(units: u32) -> Self {
+        Self {
+            busy_until: vec![Nanos::ZERO; units as usize],
+            collections: VecDeque::new(),
+            watched: false,
+            counters: ElementCounters::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn units(&self) -> usize {
+        self.busy_until.len()
+    }
+
+    /// Forgets times and counters: the start of a run.
+    pub(super) fn reset(&mut self) {
+        self.busy_until.fill(Nanos::ZERO);
+        self.collections.clear();
+        self.counters = ElementCounters::default();
+    }
+
+    /// Has a unit do something that takes this time, once it has done what it has to do; returns when it is done.
+    #[inline]
+    pub(super) fn occupy(&mut self, unit: usize, now: Nanos, time: Nanos) -> Nanos {
+        let done = self.busy_until[unit].max(now) + time;
+        self.busy_until[unit] = done;
+        self.counters.busy_time += time;
+        done
+    }
+
+    /// Has all units work for this time, once all have done what they have to do; returns when they begin.
+    pub(super) fn occupy_all(&mut self, now: Nanos, time: Nanos) -> Nanos {
+        let start = self.busy_until().max(now);
+        self.busy_until.fill(start + time);
+        self.counters.busy_time += Nanos(time.0 * self.units() as u64);
+        start
+    }
+
+    /// Until when the element is busy with what it was given.
+    pub(super) fn busy_until(&self) -> Nanos {
+        self.busy_until.iter().copied().max().unwrap_or_default()
+    }
+
+    /// Takes note, at this time, of a collection that lasts from `start` to `end`.
+    pub(super) fn collects(&mut self, now: Nanos, start: Nanos, end: Nanos) {
+        while !self.watched && self.collections.front().is_some_and(|&(_, end)| end <= now) {
+            self.collections.pop_front();
+        }
+        if self.collections.len() < COLLECTIONS_AHEAD {
+            self.collections.push_back((start, end));
+        } else if let Some(last) = self.collections.back_mut() {
+            last.1 = end;
+        }
+    }
+
+    /// The end of the collection that is under way now.
+    pub(super) fn end_under_way(&self, now: Nanos) -> Option<Nanos> {
+        // They follow each other in time, and only few have ended.
+        let next = self.collections.iter().find(|&&(_, end)| now < end);
+        next.filter(|&&(start, _)| start <= now).map(|&(_, end)| end)
+    }
+}
