@@ -14,11 +14,13 @@ demo:
 	@mkdir -p $(OUT)
 	target/release/destage trace stat $(TRACE)
 	@echo
-	target/release/destage sim --scenario scenarios/demo.toml --json=$(OUT)/demo.json --csv=$(OUT)/demo.csv --timing >$(OUT)/demo.txt
+	target/release/destage sim --scenario scenarios/demo.toml --json=$(OUT)/demo.json --csv=$(OUT)/demo.csv --report=$(OUT)/demo --timing >$(OUT)/demo.txt
 	@cat $(OUT)/demo.txt
 	@echo
 	@echo "Wrote $(OUT)/demo.txt (the table above), $(OUT)/demo.json (every figure; \`target/release/destage schema\`"
 	@echo "explains the fields) and $(OUT)/demo.csv (a row per run). Change scenarios/demo.toml, or give flags, and run again."
+	@echo
+	@echo "Open $(OUT)/demo/index.html in a browser: which buffer, which size, what it costs in wear, what collection does."
 
 # Formatting, lints, tests, dependency policy. Installs what it needs; what it must skip is counted at the end.
 test:

@@ -3,6 +3,7 @@
 mod array_output;
 mod buffer_output;
 mod candidates;
+mod characteristics;
 mod commands;
 mod flags;
 mod markdown;

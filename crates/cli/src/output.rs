@@ -243,7 +243,7 @@ pub fn csv<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
 /// Lists of names and values, which fit into one cell.
 const PAIRS: &[&str] = &["params", "settings"];
 /// Fields that are lists of records and have no place in a row.
-const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures"];
+const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures", "distribution", "wear"];
 
 fn csv_columns(columns: &mut Vec<String>, prefix: &str, fields: &[FieldDoc]) {
     for field in fields {

@@ -96,8 +96,12 @@ fn the_schema_names_every_field_and_no_other() {
     collect_schema(&schema, "", &mut documented);
     let mut seen = BTreeSet::new();
     for (device, policy) in [("none", "lru"), ("analytic", "fab"), ("ssd", "gcar+lru")] {
-        let args =
-            ["sim", "--trace", text(&trace), "--device", device, "--policy", policy, "--cache", "1MiB", "--json"];
+        let mut args =
+            vec!["sim", "--trace", text(&trace), "--device", device, "--policy", policy, "--cache", "1MiB", "--json"];
+        if device == "ssd" {
+            // Small enough to collect.
+            args.extend(["--ssd.elements=1", "--ssd.planes=1", "--ssd.blocks-per-plane=128"]);
+        }
         let json = quietly(&args);
         collect_fields(&serde_json::from_str(&json).unwrap(), "", &mut seen);
     }

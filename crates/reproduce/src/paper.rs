@@ -346,6 +346,7 @@ const RESERVED: &[&str] = &[
     "lenient",
     "json",
     "csv",
+    "report",
     "timing",
     "progress",
     "threads",

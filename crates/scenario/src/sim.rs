@@ -95,6 +95,7 @@ pub const SIM: &[Key] = &[
     Key::switch("drain", "", "Count the final drain of the buffer [default: true without a warm-up]"),
     Key::file("json", "Write the results as JSON, to the standard output in place of the table or to a file"),
     Key::file("csv", "Write the results as CSV, likewise"),
+    Key::one("report", "DIR", "", "Write a page that shows and compares the results into this folder, with its data"),
     Key::switch("timing", "false", "Print wall time and rates to the standard error"),
     Key::switch("progress", "true", "Show progress where the standard error is a terminal"),
     Key::one("threads", "N", "", "Threads that simulate; without influence on results [default: the processors]"),
@@ -457,7 +458,7 @@ fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
 }
 
 /// Settings that decide only how a simulation is done or shown.
-pub(crate) const WITHOUT_INFLUENCE: &[&str] = &["json", "csv", "timing", "progress", "threads", "memory"];
+pub(crate) const WITHOUT_INFLUENCE: &[&str] = &["json", "csv", "report", "timing", "progress", "threads", "memory"];
 
 /// The settings that say what was simulated: not those that results carry under a name of their own, and not those that
 /// decide only how it is done or shown.

@@ -10,6 +10,8 @@ use destage_policy::buffer::Wait;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::done::Done;
+
 /// The programs that have not begun.
 #[derive(Debug)]
 pub(crate) struct Background {
@@ -55,7 +57,7 @@ struct Group {
     left: u32,
     /// Frames that are free after the last program.
     frames: u32,
-    last: Nanos,
+    last: Done,
 }
 
 impl Background {
@@ -88,7 +90,7 @@ impl Background {
 
     /// Begins a group; its programs follow.
     pub(crate) fn begin(&mut self, wait: Wait, kept: bool) -> u32 {
-        let group = Group { wait, kept, left: 0, frames: 0, last: Nanos::ZERO };
+        let group = Group { wait, kept, left: 0, frames: 0, last: Done::default() };
         if let Some(number) = self.unused.pop() {
             self.groups[number as usize] = group;
             return number;
@@ -143,7 +145,7 @@ impl Background {
     }
 
     /// A program that was taken is done at `done`: the frames that it frees, and from when on.
-    pub(crate) fn end(&mut self, program: &Program, done: Nanos) -> Option<(Nanos, u32)> {
+    pub(crate) fn end(&mut self, program: &Program, done: Done) -> Option<(Done, u32)> {
         let group = &mut self.groups[program.group as usize];
         group.left -= 1;
         group.last = group.last.max(done);

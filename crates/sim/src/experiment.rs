@@ -11,7 +11,8 @@ use crate::array::SetupError;
 use crate::feed::{Feed, Feeder, Ops, Speed, Volumes};
 use crate::pass::{self, Consume, PassEnd};
 use crate::result::{
-    AvoidanceResult, DeviceCounters, ElementResult, ParamValue, ResponseResult, RunResult, Setting, SsdResult,
+    AvoidanceResult, DeviceCounters, ElementResult, ParamValue, ResponseResult, RunResult, SCHEMA, Setting, SsdResult,
+    VERSION, WearClass,
 };
 pub use crate::run::{FlushMode, HostModel, RunConfig, Subpage, TrimMode, Warmup};
 use crate::run::{Job, Outcomes, Simulation};
@@ -420,6 +421,8 @@ impl Experiment {
             }),
             analytic,
             series,
+            schema: SCHEMA,
+            destage: VERSION,
         })
     }
 }
@@ -477,11 +480,8 @@ fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
     let total = ssd.total();
     let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
     let blocks = u64::from(shape.config.elements) * u64::from(shape.pools) * u64::from(shape.pool_blocks);
-    let (mut erases, mut erases_max) = (0, 0);
-    for block in ssd.erases() {
-        erases += u64::from(block);
-        erases_max = erases_max.max(u64::from(block));
-    }
+    let erases: u64 = ssd.erases().map(u64::from).sum();
+    let erases_max = ssd.erases().max().map_or(0, u64::from);
     let endurance = f64::from(shape.config.endurance) * blocks as f64;
     let merges = |count: u64| (shape.config.ftl != Ftl::Page).then_some(count);
     let elements: Vec<_> = ssd
@@ -522,6 +522,7 @@ fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
         cv_reads_with_moves: variation(elements.iter().map(|e| e.flash_reads + e.gc_pages_moved)),
         cv_writes: variation(elements.iter().map(|e| e.flash_writes)),
         cv_erases: variation(elements.iter().map(|e| e.erases)),
+        wear: WearClass::of(|| ssd.erases()),
         elements,
     }
 }

@@ -6,16 +6,18 @@ use destage_plan::{Nanos, PageNo};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::done::Done;
+
 /// When frames can be used: one that is free, or else the one whose eviction was decided first.
 #[derive(Debug)]
 pub(crate) struct Frames {
     /// Free now.
     ready: u32,
     /// Free from a time on.
-    pending: VecDeque<(Nanos, u32)>,
+    pending: VecDeque<(Done, u32)>,
     /// From when on the pages can be used that were let in before their frame was free, or before their data had come
     /// from flash. Those whose time has passed may still be here.
-    usable_from: HashMap<PageNo, Nanos, FixedState>,
+    usable_from: HashMap<PageNo, Done, FixedState>,
     /// No time in `usable_from` is later: from then on all of it has passed.
     latest: Nanos,
 }
@@ -35,10 +37,10 @@ impl Frames {
 
     /// Takes a frame; returns from when on it can be used.
     #[inline]
-    pub(crate) fn take(&mut self) -> Nanos {
+    pub(crate) fn take(&mut self) -> Done {
         if self.ready > 0 {
             self.ready -= 1;
-            return Nanos::ZERO;
+            return Done::default();
         }
         let (at, frames) = self.pending.front_mut().expect("a buffer inserts only into a free frame");
         let at = *at;
@@ -51,8 +53,8 @@ impl Frames {
 
     /// Gives frames back that are free from `at` on.
     #[inline]
-    pub(crate) fn give_back(&mut self, now: Nanos, at: Nanos, frames: u32) {
-        if at <= now {
+    pub(crate) fn give_back(&mut self, now: Nanos, at: Done, frames: u32) {
+        if at.at <= now {
             self.ready += frames;
         } else {
             self.pending.push_back((at, frames));
@@ -61,38 +63,38 @@ impl Frames {
 
     /// The page that was just let in can be used from `at` on.
     #[inline]
-    pub(crate) fn let_in(&mut self, now: Nanos, at: Nanos, page: PageNo) {
-        if at > now {
+    pub(crate) fn let_in(&mut self, now: Nanos, at: Done, page: PageNo) {
+        if at.at > now {
             if self.latest <= now {
                 self.usable_from.clear();
             }
-            self.latest = self.latest.max(at);
+            self.latest = self.latest.max(at.at);
             self.usable_from.insert(page, at);
         }
     }
 
     /// From when on a page that is held can be used.
     #[inline]
-    pub(crate) fn usable_from(&mut self, now: Nanos, page: PageNo) -> Nanos {
+    pub(crate) fn usable_from(&mut self, now: Nanos, page: PageNo) -> Done {
         if self.latest <= now {
-            return now;
+            return Done::undelayed(now);
         }
         match self.usable_from.get(&page) {
-            Some(&at) if at > now => at,
+            Some(&at) if at.at > now => at,
             Some(_) => {
                 self.usable_from.remove(&page);
-                now
+                Done::undelayed(now)
             }
-            None => now,
+            None => Done::undelayed(now),
         }
     }
 
     /// From when on a page that leaves can be used; it is forgotten here.
     #[inline]
-    pub(crate) fn leave(&mut self, now: Nanos, page: PageNo) -> Nanos {
+    pub(crate) fn leave(&mut self, now: Nanos, page: PageNo) -> Done {
         if self.latest <= now {
-            return now;
+            return Done::undelayed(now);
         }
-        self.usable_from.remove(&page).map_or(now, |at| at.max(now))
+        self.usable_from.remove(&page).map_or(Done::undelayed(now), |at| at.not_before(now))
     }
 }

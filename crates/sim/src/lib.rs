@@ -4,6 +4,7 @@ mod analytic;
 pub mod array;
 mod background;
 pub mod disk;
+mod done;
 pub mod experiment;
 pub mod feed;
 mod frames;

@@ -61,6 +61,7 @@ impl PassEnd {
             overflowed_requests: self.counts.overflowed,
             reversed_requests: self.counts.reversed,
             skipped_lines: self.skipped.count,
+            characteristics: None,
         }
     }
 

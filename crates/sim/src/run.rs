@@ -10,10 +10,11 @@ use destage_policy::buffer::{
 };
 
 use crate::background::{Background, Program};
+use crate::done::Done;
 use crate::feed::{Feed, FeedRequest};
 use crate::frames::Frames;
-use crate::measure::{Backlog, Latency, Saturation, Series};
-use crate::result::{BufferCounters, ResponseResult, SeriesResult};
+use crate::measure::{Backlog, Latency, Saturation, Series, distribution};
+use crate::result::{BufferCounters, ResponseClass, ResponseResult, SeriesResult};
 use crate::space::Run;
 use crate::ssd::{ElementCounters, Ssd};
 
@@ -116,6 +117,8 @@ pub(crate) trait Device: DeviceView + Send {
     fn turn(&mut self) -> Option<u16>;
     /// Until when an element is busy.
     fn busy_until(&self, element: u32) -> Nanos;
+    /// Whether the latest operation on this page, issued at `at` and done at `done`, waited for a collection.
+    fn waited_for_gc(&self, page: PageNo, at: Nanos, done: Nanos) -> bool;
     /// Remembers collections until they are forgotten by `end_collection`.
     fn watch_collections(&mut self);
     /// The first end of a collection that was not forgotten, with its element.
@@ -145,6 +148,9 @@ impl Device for NoDevice {
     }
     fn busy_until(&self, _element: u32) -> Nanos {
         Nanos::ZERO
+    }
+    fn waited_for_gc(&self, _page: PageNo, _at: Nanos, _done: Nanos) -> bool {
+        false
     }
     fn watch_collections(&mut self) {}
     fn first_collection_end(&self) -> Option<(Nanos, u32)> {
@@ -187,6 +193,10 @@ impl Device for Ssd {
     }
     fn busy_until(&self, element: u32) -> Nanos {
         Self::busy_until(self, element)
+    }
+    #[inline]
+    fn waited_for_gc(&self, page: PageNo, at: Nanos, done: Nanos) -> bool {
+        Self::waited_for_gc(self, page, at, done)
     }
     fn watch_collections(&mut self) {
         Self::watch_collections(self);
@@ -261,8 +271,9 @@ struct Clock {
     /// Completion of the latest program of all.
     programmed: Nanos,
     stall: u128,
-    read: Latency,
-    write: Latency,
+    /// Of requests that did not wait for a collection, and of those that did.
+    read: [Latency; 2],
+    write: [Latency; 2],
     backlog: Backlog,
     free_block_samples: u64,
     free_block_sum: u64,
@@ -440,8 +451,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 last_completion: Nanos::ZERO,
                 programmed: Nanos::ZERO,
                 stall: 0,
-                read: Latency::default(),
-                write: Latency::default(),
+                read: Default::default(),
+                write: Default::default(),
                 backlog: Backlog::new(config.max_backlog),
                 free_block_samples: 0,
                 free_block_sum: 0,
@@ -474,8 +485,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             HostModel::Open | HostModel::Closed { .. } => request.time,
         };
         clock.stall = 0;
-        clock.read = Latency::default();
-        clock.write = Latency::default();
+        clock.read = Default::default();
+        clock.write = Default::default();
         clock.last_completion = clock.start;
         clock.backlog.restart();
         self.series = Series::new(clock.start);
@@ -563,10 +574,10 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
         let start = self.clock.now;
         if request.bytes == 0 {
-            self.complete(request, start, start);
+            self.complete(request, start, Done::undelayed(start));
             return;
         }
-        let (mut copied, mut done) = (start, start);
+        let (mut copied, mut done) = (Done::undelayed(start), Done::undelayed(start));
         for (r, run) in runs.iter().enumerate() {
             for page in run.page..run.page + run.pages {
                 let page = PageNo(page);
@@ -581,11 +592,11 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 match outcome {
                     Outcome::Hit => {
                         let usable = self.clock.frames.usable_from(start, page);
-                        copied = copied.max(usable) + self.config.buffer_latency;
+                        copied = copied.max(usable).later_by(self.config.buffer_latency);
                     }
                     Outcome::Inserted => {
                         let free_at = self.clock.take_frame(&mut self.device);
-                        self.clock.stall += u128::from(free_at.since(start).0);
+                        self.clock.stall += u128::from(free_at.at.since(start).0);
                         let mut usable = free_at;
                         if !write || reads_old {
                             let read = self.clock.read(&mut self.device, start, page);
@@ -593,7 +604,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                             usable = usable.max(read);
                         }
                         self.clock.frames.let_in(start, usable, page);
-                        copied = copied.max(free_at) + self.config.buffer_latency;
+                        copied = copied.max(free_at).later_by(self.config.buffer_latency);
                     }
                     Outcome::Bypassed => {
                         if !write || reads_old {
@@ -638,7 +649,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
 
     /// A write that must be on flash when it is acknowledged: the buffer's copy is outdated. `reads_old`: the page is
     /// written in part, so that unless it was buffered its old content is read first.
-    fn write_past_buffer(&mut self, now: Nanos, page: PageNo, reads_old: bool) -> Nanos {
+    fn write_past_buffer(&mut self, now: Nanos, page: PageNo, reads_old: bool) -> Done {
         self.buffer.notify(Notice::Trim { page }, &self.device, &mut NoVeto, &mut self.out);
         let was_buffered = !self.out.is_empty();
         self.account(Phase::Trim);
@@ -653,9 +664,9 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     }
 
     #[inline]
-    fn program(&mut self, now: Nanos, page: PageNo) -> Nanos {
+    fn program(&mut self, now: Nanos, page: PageNo) -> Done {
         let done = self.clock.program(&mut self.device, now, page, None);
-        self.clock.programmed = self.clock.programmed.max(done);
+        self.clock.programmed = self.clock.programmed.max(done.at);
         done
     }
 
@@ -674,7 +685,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         if D::TIMED {
             let waits = self.config.flush == FlushMode::Drain;
             let done = if waits { self.clock.programmed.max(now) } else { now };
-            self.complete(request, now, done);
+            self.complete(request, now, Done::undelayed(done));
         }
     }
 
@@ -693,14 +704,15 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             }
         }
         if D::TIMED {
-            self.complete(request, now, now);
+            self.complete(request, now, Done::undelayed(now));
         }
     }
 
     /// Takes note of a request's completion.
     #[inline]
-    fn complete(&mut self, request: &FeedRequest, start: Nanos, done: Nanos) {
+    fn complete(&mut self, request: &FeedRequest, start: Nanos, done: Done) {
         let clock = &mut self.clock;
+        let Done { at: done, gc } = done;
         clock.last_completion = clock.last_completion.max(done);
         let backlog = match self.config.host {
             HostModel::Open => clock.backlog.arrive(start, done),
@@ -714,7 +726,9 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         bin.arrival(backlog);
         if request.bytes > 0 && matches!(request.op, Op::Read | Op::Write) {
             bin.response(request.op == Op::Write, response);
-            if request.op == Op::Write { &mut clock.write } else { &mut clock.read }.record(response);
+            bin.gc_delayed += u64::from(gc);
+            let latencies = if request.op == Op::Write { &mut clock.write } else { &mut clock.read };
+            latencies[usize::from(gc)].record(response);
         }
         // The first measured arrival is sampled, so that a short run has a figure too.
         if self.counters.requests % FREE_BLOCK_SAMPLING == 1
@@ -847,9 +861,10 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             for (group, pages) in self.out.groups() {
                 // Victims that wait for a collection leave when the first of those under way has ended.
                 let begin = if group.after_collection {
-                    device.ssd().and_then(Ssd::first_end_under_way).unwrap_or(now)
+                    let end = device.ssd().and_then(Ssd::first_end_under_way);
+                    end.map_or(Done::undelayed(now), |at| Done { at, gc: true })
                 } else {
-                    now
+                    Done::undelayed(now)
                 };
                 let pages = Pages { pages, channels: self.out.channels(group) };
                 match group.kind {
@@ -865,7 +880,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                             // An element serves its operations in order, so each program comes after the reads on its
                             // own element; those on other elements are taken to be done by then.
                             for &page in pages.pages {
-                                clock.read(device, begin, page);
+                                clock.read(device, begin.at, page);
                             }
                         }
                         pads = pages;
@@ -880,25 +895,27 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                         let mut padding = pads.iter().peekable();
                         for (page, channel) in pages.iter() {
                             while let Some((pad, channel)) = padding.next_if(|(pad, _)| *pad < page) {
-                                last = last.max(clock.program(device, begin, pad, channel));
+                                last = last.max(clock.program(device, begin.at, pad, channel));
                             }
                             // A page that still waits for its frame cannot be programmed before it is there.
                             let usable =
                                 if frees { clock.frames.leave(now, page) } else { clock.frames.usable_from(now, page) };
-                            let done = clock.program(device, usable.max(begin), page, channel);
+                            let issued = usable.max(begin);
+                            let mut done = clock.program(device, issued.at, page, channel);
+                            done.gc |= issued.gc;
                             last = last.max(done);
                             if frees && group.wait == Wait::Any {
                                 clock.frames.give_back(now, done, 1);
                             }
                         }
                         for (pad, channel) in padding {
-                            last = last.max(clock.program(device, begin, pad, channel));
+                            last = last.max(clock.program(device, begin.at, pad, channel));
                         }
                         pads = Pages { pages: &[], channels: None };
                         if frees && group.wait == Wait::All {
                             clock.frames.give_back(now, last, group.len());
                         }
-                        clock.programmed = clock.programmed.max(last);
+                        clock.programmed = clock.programmed.max(last.at);
                     }
                 }
             }
@@ -912,19 +929,36 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             HostModel::Open => clock.backlog.verdict(self.series.bins()),
             HostModel::Closed { .. } => None,
         };
-        let mut all = clock.read.clone();
-        all.add(&clock.write);
-        let response = if saturated.is_some() {
-            ResponseResult::default()
-        } else {
-            ResponseResult { all: all.summary(), read: clock.read.summary(), write: clock.write.summary() }
-        };
+        let response =
+            if saturated.is_some() { ResponseResult::default() } else { response(&clock.read, &clock.write) };
         Timed {
             stall: clock.stall,
             saturated,
             response,
             mean_free_blocks: clock.free_block_sum as f64 / clock.free_block_samples.max(1) as f64,
         }
+    }
+}
+
+/// Response times of reads and writes, of those that did not wait for a collection and those that did.
+fn response(read: &[Latency; 2], write: &[Latency; 2]) -> ResponseResult {
+    let sum = |a: &Latency, b: &Latency| {
+        let mut sum = a.clone();
+        sum.add(b);
+        sum
+    };
+    let (reads, writes) = (sum(&read[0], &read[1]), sum(&write[0], &write[1]));
+    let (undelayed, delayed) = (sum(&read[0], &write[0]), sum(&read[1], &write[1]));
+    ResponseResult {
+        all: sum(&reads, &writes).summary(),
+        read: reads.summary(),
+        write: writes.summary(),
+        gc_delayed: delayed.summary(),
+        gc_undelayed: undelayed.summary(),
+        distribution: distribution([&reads, &writes, &delayed])
+            .into_iter()
+            .map(|(up_to, [reads, writes, gc_delayed])| ResponseClass { up_to, reads, writes, gc_delayed })
+            .collect(),
     }
 }
 
@@ -947,7 +981,7 @@ impl<'a> Pages<'a> {
 impl Clock {
     /// Takes a frame. If only programs in the background have frames to give, the oldest is no longer one.
     #[inline]
-    fn take_frame<D: Device>(&mut self, device: &mut D) -> Nanos {
+    fn take_frame<D: Device>(&mut self, device: &mut D) -> Done {
         if !self.background.is_empty() {
             while !self.frames.any()
                 && let Some(program) = self.background.pop_oldest()
@@ -960,13 +994,17 @@ impl Clock {
 
     /// Reads a page: one that waits to be programmed from its frame.
     #[inline]
-    fn read<D: Device>(&mut self, device: &mut D, at: Nanos, page: PageNo) -> Nanos {
-        if !self.background.is_empty() && self.background.holds(page) { at } else { device.read(at, page) }
+    fn read<D: Device>(&mut self, device: &mut D, at: Nanos, page: PageNo) -> Done {
+        if !self.background.is_empty() && self.background.holds(page) {
+            return Done::undelayed(at);
+        }
+        let done = device.read(at, page);
+        Done { at: done, gc: device.waited_for_gc(page, at, done) }
     }
 
     /// Programs a page.
     #[inline]
-    fn program<D: Device>(&mut self, device: &mut D, at: Nanos, page: PageNo, channel: Option<u16>) -> Nanos {
+    fn program<D: Device>(&mut self, device: &mut D, at: Nanos, page: PageNo, channel: Option<u16>) -> Done {
         if !self.background.is_empty() {
             // An older version goes first.
             self.settle(device, page);
@@ -974,12 +1012,13 @@ impl Clock {
                 self.advance_element(device, device.target(page, channel), at);
             }
         }
-        device.program(at, page, channel)
+        let done = device.program(at, page, channel);
+        Done { at: done, gc: device.waited_for_gc(page, at, done) }
     }
 
     /// Begins the program of a page now if it waits in the background, because something else happens to it; returns when it
     /// is done.
-    fn settle<D: Device>(&mut self, device: &mut D, page: PageNo) -> Option<Nanos> {
+    fn settle<D: Device>(&mut self, device: &mut D, page: PageNo) -> Option<Done> {
         if self.background.is_empty() {
             return None;
         }
@@ -989,9 +1028,9 @@ impl Clock {
 
     /// The same for a page whose frame is given up, if it waits in that very frame; returns from when on the frame is free.
     #[inline]
-    fn settle_kept<D: Device>(&mut self, device: &mut D, page: PageNo) -> Nanos {
+    fn settle_kept<D: Device>(&mut self, device: &mut D, page: PageNo) -> Done {
         if self.background.is_empty() || !self.background.keeps(page) {
-            return Nanos::ZERO;
+            return Done::default();
         }
         self.settle(device, page).unwrap_or_default()
     }
@@ -1014,7 +1053,7 @@ impl Clock {
                 push(&mut self.background, pad, now, true);
             }
             let ready = if frees { self.frames.leave(now, page.0) } else { self.frames.usable_from(now, page.0) };
-            push(&mut self.background, page, ready, false);
+            push(&mut self.background, page, ready.at, false);
         }
         for pad in padding {
             push(&mut self.background, pad, now, true);
@@ -1043,13 +1082,14 @@ impl Clock {
     }
 
     /// Begins a program that was taken out of the background at this time, or once its data is there.
-    fn begin<D: Device>(&mut self, device: &mut D, program: &Program, at: Nanos) -> Nanos {
+    fn begin<D: Device>(&mut self, device: &mut D, program: &Program, at: Nanos) -> Done {
         let at = at.max(program.ready);
         if program.pad {
             device.read(at, program.page);
         }
         let done = device.program(at, program.page, program.channel);
         self.programmed = self.programmed.max(done);
+        let done = Done { at: done, gc: device.waited_for_gc(program.page, at, done) };
         if let Some((free_at, frames)) = self.background.end(program, done) {
             self.frames.give_back(self.now, free_at, frames);
         }

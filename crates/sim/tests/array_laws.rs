@@ -43,6 +43,9 @@ fn sound(experiment: &ArrayExperiment, result: &ArrayResult, requests: u64) {
         let answered = |s: &Option<LatencySummary>| s.as_ref().map_or(0, |s| s.count);
         assert_eq!(answered(&response.read), c.read_requests);
         assert_eq!(answered(&response.write), c.write_requests);
+        let classes = &response.distribution;
+        assert_eq!(classes.iter().map(|class| class.reads).sum::<u64>(), c.read_requests);
+        assert_eq!(classes.iter().map(|class| class.writes).sum::<u64>(), c.write_requests);
         assert_eq!(answered(&response.flush), c.flush_requests);
         assert_eq!(answered(&response.discard), c.discard_requests);
         if result.warmup_requests == 0 {
@@ -64,6 +67,7 @@ fn sound(experiment: &ArrayExperiment, result: &ArrayResult, requests: u64) {
         let d = &device.counters;
         assert_eq!(d.commands, d.reads + d.writes + d.flushes + d.trims);
         assert_eq!(d.failed_steps, 0);
+        assert_eq!(device.wear.is_some(), device.model == "ssd");
         if device.model != "ssd" {
             assert!(device.busy_time <= result.simulated_time, "{} is busy longer than there is time", device.device);
             assert!(device.served_busy_time <= result.served_time, "{} is busy longer than served", device.device);

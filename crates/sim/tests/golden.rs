@@ -96,9 +96,8 @@ fn counters() {
     let trace = trace();
     let mut table = header();
     let copy_back = SsdConfig { copy_back: true, ..small() };
-    let log_blocks = |ftl: Ftl| {
-        DeviceConfig::Ssd(SsdConfig { ftl, stride: 32, summary_page: false, ..small() }, StartState::Full)
-    };
+    let log_blocks =
+        |ftl: Ftl| DeviceConfig::Ssd(SsdConfig { ftl, stride: 32, summary_page: false, ..small() }, StartState::Full);
     for device in [
         ("ssd", DeviceConfig::Ssd(small(), StartState::Full)),
         ("ssd-copy-back", DeviceConfig::Ssd(copy_back, StartState::Full)),

@@ -340,6 +340,11 @@ fn background_collection_does_not_wait_for_the_next_operation() {
     assert_eq!((background[12], background[13]), (200, 200));
     let gc = |background| run_one(&full(background), &requests).flash.gc_time;
     assert_eq!((gc(false), gc(true)), (Some(3_000 * US), Some(3_000 * US)));
+    let delayed = |background| {
+        let response = run_one(&full(background), &requests).response.expect("a timed device");
+        response.gc_delayed.map(|delayed| (delayed.count, delayed.max))
+    };
+    assert_eq!((delayed(false), delayed(true)), (Some((1, 3_200 * US)), None));
 }
 
 /// `n` writes, one every `gap` microseconds from `start` on.

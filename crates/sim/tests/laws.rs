@@ -183,6 +183,11 @@ fn obeys_the_devices_laws(r: &RunResult, ways: Ways, name: &str) {
     let erases = flash.erases.expect("an SSD");
     assert!((ssd.erases_per_block_mean * blocks - erases as f64).abs() < 1e-6, "{name}");
     assert!(ssd.mean_free_blocks > 0.0 && ssd.mean_free_blocks <= blocks, "{name}");
+    assert_eq!(ssd.wear.iter().map(|class| class.blocks).sum::<u64>(), ssd.raw_pages / PAGES_PER_BLOCK, "{name}");
+    // So few erases have a class each.
+    assert!(ssd.wear.iter().all(|class| class.from == class.to && class.blocks > 0), "{name}: {:?}", ssd.wear);
+    assert_eq!(ssd.wear.iter().map(|class| class.from * class.blocks).sum::<u64>(), erases, "{name}");
+    assert_eq!(ssd.wear.last().map(|class| class.to), Some(ssd.erases_per_block_max), "{name}");
 }
 
 fn obeys_the_measurements_laws(r: &RunResult, asked: &Asked, name: &str) {
@@ -193,11 +198,20 @@ fn obeys_the_measurements_laws(r: &RunResult, asked: &Asked, name: &str) {
     assert_eq!(count(&response.all), c.read_requests + c.write_requests - c.zero_length_requests, "{name}");
     assert_eq!(count(&response.read) + count(&response.write), count(&response.all), "{name}");
     let all = response.all.as_ref().expect("reads and writes");
+    assert_eq!(count(&response.gc_delayed) + count(&response.gc_undelayed), all.count, "{name}");
+    let classes = &response.distribution;
+    assert_eq!(classes.iter().map(|class| class.reads).sum::<u64>(), count(&response.read), "{name}");
+    assert_eq!(classes.iter().map(|class| class.writes).sum::<u64>(), count(&response.write), "{name}");
+    assert_eq!(classes.iter().map(|class| class.gc_delayed).sum::<u64>(), count(&response.gc_delayed), "{name}");
+    assert!(classes.windows(2).all(|pair| pair[0].up_to < pair[1].up_to), "{name}");
+    assert_eq!(classes.last().map(|class| class.up_to), Some(all.max), "{name}");
     let bins = &r.series.bins;
     let sum = |of: fn(&destage_sim::measure::SeriesBin) -> u64| bins.iter().map(of).sum::<u64>();
     assert_eq!(sum(|b| b.requests), c.requests, "{name}");
     assert_eq!((sum(|b| b.accesses), sum(|b| b.hits)), (c.accesses, c.hits), "{name}");
     assert_eq!(Some(sum(|b| b.flash_writes)), r.flash.flash_writes, "{name}");
+    assert_eq!(sum(|b| b.gc_delayed), count(&response.gc_delayed), "{name}");
+    assert_eq!(sum(|b| b.responses), all.count, "{name}");
     assert_eq!(Some(sum(|b| b.gc_invocations)), r.flash.gc_invocations, "{name}");
     assert_eq!(Some(sum(|b| b.gc_pages_moved)), r.flash.gc_pages_moved, "{name}");
     assert_eq!((sum(|b| b.host_bytes_read), sum(|b| b.host_bytes_written)), (c.host_bytes_read, c.host_bytes_written));

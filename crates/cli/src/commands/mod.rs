@@ -5,6 +5,7 @@ mod export;
 mod man;
 mod policies;
 mod record;
+mod report;
 mod reproduce;
 mod schema;
 mod sim;
@@ -36,6 +37,7 @@ pub fn command() -> Command {
         .subcommand(sim::command())
         .subcommand(policies::command())
         .subcommand(schema::command())
+        .subcommand(report::command())
         .subcommand(trace::command())
         .subcommand(reproduce::command())
         .subcommand(validate::command())
@@ -49,6 +51,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("sim", matches)) => sim::run(matches),
         Some(("policies", matches)) => policies::run(matches),
         Some(("schema", matches)) => schema::run(matches),
+        Some(("report", matches)) => report::run(matches),
         Some(("trace", matches)) => trace::run(matches),
         Some(("reproduce", matches)) => reproduce::run(matches),
         Some(("validate", matches)) => validate::run(matches),

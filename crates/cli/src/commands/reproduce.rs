@@ -23,15 +23,10 @@ pub fn command() -> Command {
     let names: Vec<&str> = paper::built_in().collect();
     Command::new("reproduce")
         .about("Run what papers ran, and show what they claim beside what is measured")
-        .arg(
-            candidates::paper(Arg::new("papers").value_name("PAPER"))
-                .num_args(1..)
-                .required(true)
-                .help(format!(
-                    "A paper: {}; all for all of them; or a file like those in scenarios/papers",
-                    names.join(", ")
-                )),
-        )
+        .arg(candidates::paper(Arg::new("papers").value_name("PAPER")).num_args(1..).required(true).help(format!(
+            "A paper: {}; all for all of them; or a file like those in scenarios/papers",
+            names.join(", ")
+        )))
         .arg(
             Arg::new("traces")
                 .long("traces")

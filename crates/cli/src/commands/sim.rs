@@ -13,6 +13,8 @@ use destage_sim::experiment::Progress;
 
 use crate::array_output;
 use crate::buffer_output;
+use crate::characteristics::Counter;
+use crate::commands::report::Folder;
 use crate::flags;
 use crate::output::{self, Documented};
 use crate::progress::Bar;
@@ -34,6 +36,7 @@ pub fn command() -> Command {
 struct Sinks {
     json: Option<Box<dyn Write>>,
     csv: Option<Box<dyn Write>>,
+    report: Option<Folder>,
     /// Neither goes to the standard output.
     table: bool,
 }
@@ -48,7 +51,13 @@ impl Sinks {
         }
         let table = !to_stdout(&json) && !to_stdout(&csv);
         let create = |path: Option<PathBuf>| path.map(|path| output::create(&path)).transpose();
-        Ok(Self { json: create(json)?, csv: create(csv)?, table })
+        let report = settings.path("report")?.map(|folder| Folder::create(&folder)).transpose()?;
+        Ok(Self { json: create(json)?, csv: create(csv)?, report, table })
+    }
+
+    /// Whether results are kept, with what is known of the trace.
+    fn keep(&self) -> bool {
+        self.json.is_some() || self.csv.is_some() || self.report.is_some()
     }
 
     fn write<R: Documented>(
@@ -69,6 +78,12 @@ impl Sinks {
             text(&mut screen, results)?;
             screen.flush()?;
         }
+        if let Some(folder) = self.report {
+            // The very bytes that `destage report` would read.
+            let mut json = Vec::new();
+            output::json(&mut json, results)?;
+            folder.write(destage_report::read("results", &json)?)?;
+        }
         Ok(())
     }
 }
@@ -83,11 +98,20 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let timing = settings.one("timing", q::switch)?;
     let bar = Bar::new(settings.one("progress", q::switch)?);
     let started = Instant::now();
+    let (geometry, limit) = match &simulation {
+        Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
+        Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
+    };
+    let counter = sinks.keep().then(|| Counter::new(geometry, limit));
     let mut passes = 0;
     let mut open = || {
-        let input = requests.open(passes);
+        let input = requests.open(passes)?;
         passes += 1;
-        input
+        // Every pass reads the same.
+        Ok(match &counter {
+            Some(counter) if passes == 1 => counter.count(input),
+            _ => input,
+        })
     };
     let show = |progress: Progress| bar.show(progress);
     let warn = |warnings: &[String]| warnings.iter().for_each(screen::warn);
@@ -96,16 +120,20 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Simulation::Buffers(experiment) => {
             let report = experiment.run(resources, &mut open, &show);
             bar.finish();
-            let report = report?;
+            let mut report = report?;
             warn(&report.warnings);
+            let characteristics = counter.as_ref().map(Counter::finish);
+            report.results.iter_mut().for_each(|run| run.input.characteristics.clone_from(&characteristics));
             sinks.write(&report.results, buffer_output::text)?;
             (report.results.len(), report.requests, report.accesses, "page accesses simulated")
         }
         Simulation::Array(experiment) => {
             let report = experiment.run(resources, &mut open, &show);
             bar.finish();
-            let report = report?;
+            let mut report = report?;
             warn(&report.warnings);
+            let characteristics = counter.as_ref().map(Counter::finish);
+            report.results.iter_mut().for_each(|run| run.input.characteristics.clone_from(&characteristics));
             sinks.write(&report.results, array_output::text)?;
             (report.results.len(), report.requests, report.steps, "steps simulated")
         }

@@ -11,16 +11,16 @@ use super::executor::Executor;
 use super::host::{ArrayHost, ArrayRun, Injection, InjectionKind, Job, Outcomes, Replacement};
 use super::lane::DeviceCounters;
 use super::result::{
-    ArrayResult, ArrayShape, ClaimResult, DegradedResult, DeviceResult, FailureResult, HostResponses, SeriesOverTime,
-    SeriesPoint,
+    ArrayResult, ArrayShape, ClaimResult, DegradedResult, DeviceResult, FailureResult, HostResponseClass,
+    HostResponses, SeriesOverTime, SeriesPoint,
 };
 use super::setup::{ArraySetup, DeviceSetup, Service, SetupError, Workshop, shape};
 use crate::disk::Scheduler;
 use crate::experiment::{HostModel, Input, Progress, Resources, SimError};
 use crate::feed::{Feed, Feeder, Ops, Speed, Volumes};
-use crate::measure::{Latency, Series};
+use crate::measure::{Latency, Series, distribution};
 use crate::pass::{self, Consume, PassEnd};
-use crate::result::{ParamValue, Setting};
+use crate::result::{ParamValue, SCHEMA, Setting, VERSION};
 use crate::space::{LbaOverflow, PageSpace};
 
 /// Everything that decides about the results of an experiment over an array.
@@ -407,6 +407,8 @@ impl ArrayExperiment {
             devices: self.devices(&outcomes, geometry, served),
             degraded: degraded(&outcomes, geometry),
             series: series(&outcomes.series, outcomes.start),
+            schema: SCHEMA,
+            destage: VERSION,
             counters,
             saturated: outcomes.saturated,
         })
@@ -442,6 +444,7 @@ impl ArrayExperiment {
                 erases: is_ssd.then_some(model.erases),
                 gc_time: is_ssd.then_some(model.gc_time.0),
                 unmapped_reads: is_ssd.then_some(model.unmapped_reads),
+                wear: outcomes.wear[index].clone(),
             }
         });
         all.collect()
@@ -498,6 +501,10 @@ fn responses(by_op: &[Latency; 4]) -> HostResponses {
         write: of(Op::Write).summary(),
         flush: of(Op::Flush).summary(),
         discard: of(Op::Discard).summary(),
+        distribution: distribution([of(Op::Read), of(Op::Write)])
+            .into_iter()
+            .map(|(up_to, [reads, writes])| HostResponseClass { up_to, reads, writes })
+            .collect(),
     }
 }
 
@@ -546,6 +553,7 @@ fn series(series: &Series, start: Nanos) -> SeriesOverTime {
         read_response_max: bin.read_response_max,
         write_response_sum: bin.write_response_sum,
         write_response_max: bin.write_response_max,
+        responses: bin.responses,
         backlog_sum: bin.backlog_sum,
         backlog_min: bin.backlog_min,
     });

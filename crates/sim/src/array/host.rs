@@ -12,6 +12,7 @@ use super::result::{ArrayTraffic, CacheTraffic, HostCounters, NvramTraffic, Step
 use crate::experiment::{HostModel, Subpage, TrimMode, Warmup};
 use crate::feed::{Feed, FeedRequest};
 use crate::measure::{Latency, Saturation, Series, growing};
+use crate::result::WearClass;
 use crate::space::Run;
 
 /// How requests reach the array and what of them is measured.
@@ -98,6 +99,8 @@ pub(super) struct Outcomes {
     pub(super) after: Totals,
     pub(super) longest_queues: Vec<u64>,
     pub(super) units: Vec<u32>,
+    /// Of the SSDs.
+    pub(super) wear: Vec<Option<Vec<WearClass>>>,
     pub(super) open_rows: u64,
 }
 
@@ -605,6 +608,10 @@ impl<C: Served> Job for ArrayRun<C> {
             answered,
             after: totals(&self.executor, self.area),
             longest_queues: devices.clone().map(|dev| self.executor.longest_queue(dev)).collect(),
+            wear: devices
+                .clone()
+                .map(|dev| self.executor.device(dev).as_ssd().map(|ssd| WearClass::of(|| ssd.erases())))
+                .collect(),
             units: devices.map(|dev| self.executor.device(dev).units()).collect(),
             open_rows: self.executor.controller().array().open_rows() as u64,
         }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::counters::counters;
 use super::lane::DeviceCounters;
 use crate::measure::{FieldDoc, LatencySummary, Saturation, record};
-use crate::result::{InputResult, ParamValue, Setting};
+use crate::result::{InputResult, ParamValue, Setting, TAIL, WearClass};
 
 record! {
     /// The array in force.
@@ -45,6 +45,16 @@ record! {
         write: Option<LatencySummary> ["-"] "writes" = LatencySummary,
         flush: Option<LatencySummary> ["-"] "flushes" = LatencySummary,
         discard: Option<LatencySummary> ["-"] "discards" = LatencySummary,
+        distribution: Vec<HostResponseClass> ["-"] "reads and writes by response time, in ascending classes that are not empty" = HostResponseClass,
+    }
+}
+
+record! {
+    /// Reads and writes in one class of response times.
+    pub struct HostResponseClass {
+        up_to: u64 ["ns"] "upper end of the class, which is at most 1/16 wide; of the last the largest response time",
+        reads: u64 ["1"] "reads",
+        writes: u64 ["1"] "writes",
     }
 }
 
@@ -162,6 +172,8 @@ pub struct DeviceResult {
     pub gc_time: Option<u64>,
     /// Reads of pages never written.
     pub unmapped_reads: Option<u64>,
+    /// Blocks by erases.
+    pub wear: Option<Vec<WearClass>>,
 }
 
 const fn field(name: &'static str, unit: &'static str, meaning: &'static str) -> FieldDoc {
@@ -201,8 +213,13 @@ const DEVICE_FIELDS: &[FieldDoc] = &{
             "1",
             "pages read that the SSD does not hold (never written, or trimmed): no flash operation, no time; likewise",
         ),
+        nested(
+            "wear",
+            "blocks by erases since the start, warm-up included, in at most 128 classes that are not empty; likewise",
+            WearClass::FIELDS,
+        ),
     ];
-    let mut all = [before[0]; 2 + DeviceCounters::FIELDS.len() + 14];
+    let mut all = [before[0]; 2 + DeviceCounters::FIELDS.len() + 15];
     all[1] = before[1];
     let mut i = 0;
     while i < DeviceCounters::FIELDS.len() {
@@ -250,6 +267,7 @@ record! {
         read_response_max: u64 ["ns"] "largest of them, likewise",
         write_response_sum: u64 ["ns"] "sum of the response times of writes, likewise",
         write_response_max: u64 ["ns"] "largest of them, likewise",
+        responses: u64 ["1"] "reads and writes that arrived and were answered, whose response times these are",
         backlog_sum: u64 ["1"] "outstanding requests seen by each arrival, summed up; divide by requests",
         backlog_min: u64 ["1"] "fewest outstanding requests seen by an arrival; 0 where none arrived",
     }
@@ -331,6 +349,10 @@ pub struct ArrayResult {
     pub degraded: Option<DegradedResult>,
     /// Over time.
     pub series: SeriesOverTime,
+    /// Version of the fields, [`SCHEMA`](crate::result::SCHEMA).
+    pub schema: u32,
+    /// Version of destage, [`VERSION`](crate::result::VERSION).
+    pub destage: &'static str,
 }
 
 impl ArrayResult {
@@ -401,6 +423,7 @@ impl ArrayResult {
             nested("degraded", "failures and what followed; null if nothing failed", DegradedResult::FIELDS),
             nested("series", "figures over simulated time", SeriesOverTime::FIELDS),
         ]);
+        all.extend(TAIL);
         all
     }
 }

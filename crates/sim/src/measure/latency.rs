@@ -1,5 +1,7 @@
 //! Response times: exact mean, deviation and maximum, and percentiles to three significant digits.
 
+use std::collections::BTreeMap;
+
 use destage_plan::Nanos;
 use hdrhistogram::Histogram;
 
@@ -90,6 +92,26 @@ impl Latency {
     }
 }
 
+/// Classes of response times between a power of two and the next; each is at most 1/16 wide.
+const CLASSES_LOG2: u32 = 4;
+
+/// How many response times of each kind fall into which class: the class's upper end in nanoseconds, of the last the
+/// largest response time of all, with the counts. Classes in which there are none are left out, so that there are at most
+/// 16 for every doubling.
+pub fn distribution<const KINDS: usize>(kinds: [&Latency; KINDS]) -> Vec<(u64, [u64; KINDS])> {
+    let mut classes: BTreeMap<u64, [u64; KINDS]> = BTreeMap::new();
+    for (kind, latency) in kinds.iter().enumerate() {
+        for step in latency.histogram.iter_recorded() {
+            // The histogram is at least as fine, and its classes end where these do.
+            let value = step.value_iterated_to();
+            let width = value.checked_ilog2().unwrap_or(0).saturating_sub(CLASSES_LOG2);
+            classes.entry(value | ((1 << width) - 1)).or_insert([0; KINDS])[kind] += step.count_since_last_iteration();
+        }
+    }
+    let max = kinds.iter().map(|latency| latency.max).max().unwrap_or(0);
+    classes.into_iter().map(|(up_to, counts)| (up_to.min(max), counts)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +127,27 @@ mod tests {
         assert_eq!((s.count, s.p50, s.p99, s.p99_9, s.max), (1000, 500, 990, 999, 1000));
         assert!((s.mean - 500.5).abs() < 1e-9);
         assert!((s.standard_deviation - 288.675).abs() < 0.001);
+    }
+
+    #[test]
+    fn classes_hold_every_response_time_once() {
+        let (mut even, mut odd) = (Latency::default(), Latency::default());
+        let times: Vec<u64> = (0..5000).map(|i: u64| i * i * 37 + i % 7).collect();
+        for (i, &time) in times.iter().enumerate() {
+            if i % 2 == 0 { &mut even } else { &mut odd }.record(Nanos(time));
+        }
+        let classes = distribution([&even, &odd]);
+        assert_eq!(classes.last().unwrap().0, *times.iter().max().unwrap());
+        let mut from = 0;
+        for &(up_to, [evens, odds]) in &classes {
+            let within = |i: usize| (from..=up_to).contains(&times[i]);
+            let count = |parity| (0..times.len()).filter(|i| i % 2 == parity && within(*i)).count() as u64;
+            assert_eq!([evens, odds], [count(0), count(1)], "from {from} to {up_to}");
+            assert!(evens + odds > 0);
+            from = up_to + 1;
+        }
+        assert!((16 * 5..=16 * 31).contains(&classes.len()), "{}", classes.len());
+        assert_eq!(distribution([&Latency::default()]), []);
     }
 
     #[test]

@@ -25,6 +25,8 @@ record! {
         read_response_max: u64 ["ns"] "largest of them, likewise",
         write_response_sum: u64 ["ns"] "sum of the response times of writes, likewise",
         write_response_max: u64 ["ns"] "largest of them, likewise",
+        responses: u64 ["1"] "reads and writes that arrived and were answered, whose response times these are",
+        gc_delayed: u64 ["1"] "those of them that waited for a collection; 0 when saturated",
         backlog_sum: u64 ["1"] "outstanding requests seen by each arrival, summed up; divide by requests",
         backlog_min: u64 ["1"] "fewest outstanding requests seen by an arrival; 0 where none arrived",
         flash_reads: u64 ["1"] "pages read for hosts and padding",
@@ -64,6 +66,8 @@ impl SeriesBin {
         self.read_response_max = self.read_response_max.max(other.read_response_max);
         self.write_response_sum = self.write_response_sum.saturating_add(other.write_response_sum);
         self.write_response_max = self.write_response_max.max(other.write_response_max);
+        self.responses += other.responses;
+        self.gc_delayed += other.gc_delayed;
         self.backlog_sum += other.backlog_sum;
         self.flash_reads += other.flash_reads;
         self.host_programs += other.host_programs;
@@ -84,6 +88,7 @@ impl SeriesBin {
         };
         *sum = sum.saturating_add(time.0);
         *max = time.0.max(*max);
+        self.responses += 1;
     }
 
     /// Forgets response times, which are no result of a saturated run.
@@ -92,6 +97,7 @@ impl SeriesBin {
         self.read_response_max = 0;
         self.write_response_sum = 0;
         self.write_response_max = 0;
+        self.gc_delayed = 0;
     }
 }
 

@@ -402,6 +402,30 @@ fn what_waits_for_a_collection_leaves_after_the_first() {
     assert_eq!(rig.write(7_000, 4), 200);
 }
 
+/// A request waited for a collection if one ended between the issue and the end of the operation that it waited for
+/// longest, be it its own or that of the eviction that made room for it.
+#[test]
+fn requests_that_wait_for_a_collection_are_told_apart() {
+    let delayed = |rig: &Rig| rig.0.series.bins().iter().map(|bin| bin.gc_delayed).sum::<u64>();
+    let mut rig = collecting(false, &[]);
+    // The 14th write of either element. Element 0 collects until 5600, element 1 until 5700.
+    assert_eq!(delayed(&rig), 2);
+    assert_eq!((rig.write(3_000, 2), delayed(&rig)), (5_800 + 200 - 3_000, 3));
+    assert_eq!((rig.read(5_650, 1), delayed(&rig)), (5_900 + 25 - 5_650, 4));
+    rig.next(Outcome::Inserted, |out| out.page(Kind::Flush, PageNo(1)));
+    assert_eq!((rig.write(5_660, 2), delayed(&rig)), (5_925 + 200 - 5_660, 5));
+    // The write from 3000 on still occupies element 0, the collection does not.
+    assert_eq!((rig.write(5_700, 2), delayed(&rig)), (6_000 + 200 - 5_700, 5));
+    // A hit on the page whose frame waited, and one after it has come.
+    rig.next(Outcome::Hit, |_| {});
+    assert_eq!((rig.write(5_720, 2), delayed(&rig)), (6_125 - 5_720, 6));
+    rig.next(Outcome::Hit, |_| {});
+    assert_eq!((rig.write(6_200, 2), delayed(&rig)), (0, 6));
+    let response = rig.0.timed().response;
+    let count = |summary: Option<crate::measure::LatencySummary>| summary.map_or(0, |summary| summary.count);
+    assert_eq!((count(response.gc_delayed), count(response.gc_undelayed)), (6, 2 + 26 + 2));
+}
+
 /// A collection that a program in the background begins is heard of like any other, before those that end later.
 #[test]
 fn collections_of_background_programs_are_heard_of_too() {

@@ -243,6 +243,15 @@ impl Ssd {
         self.clock_mut(element as usize).collections.pop_front();
     }
 
+    /// Whether the latest operation on this page, issued at `at` and done at `done`, waited for a collection on its
+    /// element: one ended in between.
+    #[inline]
+    pub fn waited_for_gc(&self, page: PageNo, at: Nanos, done: Nanos) -> bool {
+        // They follow each other in time; one that the operation itself set off in the background ends after it.
+        let mut collections = self.clock(self.unit_of(page) as usize).collections.iter().rev();
+        collections.find(|&&(_, end)| end <= done).is_some_and(|&(_, end)| at < end)
+    }
+
     /// Forgets all counters, as between warm-up and measurement; the flash stays as it is.
     pub fn reset_counters(&mut self) {
         for element in 0..self.elements() {

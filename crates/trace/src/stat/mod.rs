@@ -21,6 +21,8 @@ pub const WRITE_SIZE_CLASSES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
 pub struct TraceStat {
     geometry: PageGeometry,
     pages: PageSet,
+    /// Pages are no longer counted.
+    no_pages: bool,
     /// Of each volume, where its last request with a place ended, if there was one.
     ends: HashMap<u32, Option<u64>, FixedState>,
     first: Nanos,
@@ -89,6 +91,7 @@ impl TraceStat {
         Self {
             geometry,
             pages: PageSet::default(),
+            no_pages: false,
             ends: HashMap::default(),
             first: Nanos(u64::MAX),
             last: Nanos::ZERO,
@@ -146,7 +149,20 @@ impl TraceStat {
         };
         let split = self.geometry.split(offset, len);
         *touches = touches.saturating_add(split.pages);
-        self.pages.touch(volume, split.first, split.pages, direction);
+        if !self.no_pages {
+            self.pages.touch(volume, split.first, split.pages, direction);
+        }
+    }
+
+    /// Entries of the set of pages, of some 40 B each; all else takes little, a few bytes for each volume apart.
+    pub fn page_entries(&self) -> usize {
+        self.pages.entries()
+    }
+
+    /// Gives up counting different pages, which then are 0, and frees what that took.
+    pub fn forget_pages(&mut self) {
+        self.pages = PageSet::default();
+        self.no_pages = true;
     }
 
     /// The statistics of everything fed.

@@ -48,6 +48,11 @@ impl PageSet {
         }
     }
 
+    /// Groups and ranges.
+    pub(super) fn entries(&self) -> usize {
+        self.groups.len() + self.long.iter().map(|long| long.0.len()).sum::<usize>()
+    }
+
     /// Different pages in all, read, and written.
     pub(super) fn count(&self) -> [u64; 3] {
         let [read, written] = &self.long;

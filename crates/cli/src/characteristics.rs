@@ -1,0 +1,106 @@
+//! What a trace is like, found while it is simulated.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use destage_plan::{Nanos, PageGeometry, Request};
+use destage_sim::experiment::Input;
+use destage_sim::result::TraceCharacteristics;
+use destage_trace::{Skipped, Source, TraceError, TraceStat};
+
+/// Entries of the set of pages at most, some 100 MB; a trace that needs more has its different pages not counted.
+const PAGE_ENTRIES: usize = 1 << 21;
+
+struct Count {
+    geometry: PageGeometry,
+    stat: TraceStat,
+    /// Requests that still count.
+    left: u64,
+    knows_pages: bool,
+}
+
+/// Counts the requests that go by.
+#[derive(Clone)]
+pub struct Counter(Arc<Mutex<Count>>);
+
+impl Counter {
+    /// Counts up to `limit` requests in pages of this geometry.
+    pub fn new(geometry: PageGeometry, limit: Option<u64>) -> Self {
+        let left = limit.unwrap_or(u64::MAX);
+        Self(Arc::new(Mutex::new(Count { geometry, stat: TraceStat::new(geometry), left, knows_pages: true })))
+    }
+
+    /// The input, whose requests are counted as they are read.
+    pub fn count(&self, input: Input) -> Input {
+        Input { source: Box::new(Counted { inner: input.source, counter: self.clone() }), format: input.format }
+    }
+
+    fn feed(&self, requests: &[Request]) {
+        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = usize::try_from(count.left).unwrap_or(usize::MAX).min(requests.len());
+        count.left -= taken as u64;
+        count.stat.feed(&requests[..taken]);
+        if count.stat.page_entries() > PAGE_ENTRIES {
+            count.stat.forget_pages();
+            count.knows_pages = false;
+        }
+    }
+
+    /// What was found. The trace has been read to its end, or its limit.
+    pub fn finish(&self) -> TraceCharacteristics {
+        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = TraceStat::new(count.geometry);
+        let s = std::mem::replace(&mut count.stat, fresh).finish();
+        let known = |pages| count.knows_pages.then_some(pages);
+        TraceCharacteristics {
+            reads: s.reads,
+            writes: s.writes,
+            flushes: s.flushes,
+            discards: s.discards,
+            read_bytes: s.read_bytes,
+            write_bytes: s.write_bytes,
+            read_page_touches: s.read_page_touches,
+            write_page_touches: s.write_page_touches,
+            unique_pages: known(s.unique_pages),
+            unique_pages_read: known(s.unique_pages_read),
+            unique_pages_written: known(s.unique_pages_written),
+            write_sizes: s.write_sizes.to_vec(),
+            sequential: s.sequential,
+            duration: s.duration.0,
+            volumes: s.volumes,
+            max_address: s.max_address,
+        }
+    }
+}
+
+struct Counted {
+    inner: Box<dyn Source>,
+    counter: Counter,
+}
+
+impl Source for Counted {
+    fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
+        self.inner.next_batch(out)?;
+        self.counter.feed(out);
+        Ok(())
+    }
+
+    fn latencies(&mut self, out: &mut Vec<Nanos>) -> Result<bool, TraceError> {
+        self.inner.latencies(out)
+    }
+
+    fn volume_names(&self) -> &[String] {
+        self.inner.volume_names()
+    }
+
+    fn skipped(&self) -> Skipped {
+        self.inner.skipped()
+    }
+
+    fn len_hint(&self) -> Option<u64> {
+        self.inner.len_hint()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.inner.progress()
+    }
+}

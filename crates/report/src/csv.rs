@@ -1,0 +1,34 @@
+//! Tables as CSV (RFC 4180, with line feeds).
+
+use crate::{Cell, Table};
+
+/// The table, its columns' names in the first line.
+pub(crate) fn write(table: &Table) -> String {
+    let mut text = line(table.columns.iter().map(|column| quoted(&column.name)));
+    let rows = table.columns.first().map_or(0, |column| column.cells.len());
+    for row in 0..rows {
+        text += &line(table.columns.iter().map(|column| match &column.cells[row] {
+            Cell::Null => String::new(),
+            Cell::Integer(n) => n.to_string(),
+            // As JSON writes it: the shortest that is read as the same number.
+            Cell::Float(x) => serde_json::Number::from_f64(*x).map_or_else(String::new, |number| number.to_string()),
+            Cell::Text(text) => quoted(text),
+        }));
+    }
+    text
+}
+
+fn line(cells: impl Iterator<Item = String>) -> String {
+    let mut line = cells.collect::<Vec<_>>().join(",");
+    line.push('\n');
+    line
+}
+
+/// Text is quoted where it must be, and where it is empty, so that it differs from what is not there.
+fn quoted(text: &str) -> String {
+    if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}

@@ -1,0 +1,107 @@
+//! The results as they lie in the page: lists of like records are turned into columns, which are a third as long, and
+//! series are made coarser where there are very many runs.
+
+use serde_json::{Map, Value, json};
+
+use crate::Run;
+use crate::figure::figures;
+use crate::finding::fastest;
+use crate::group::Group;
+
+/// Bins of all runs' series in a page; with more, neighbours are merged, so that the page of a hundred runs stays below
+/// 3 MB. Results and tables beside the page have them all.
+pub(crate) const BINS: usize = 8192;
+/// A series keeps at least so many.
+const LEAST_BINS: usize = 16;
+
+/// JSON that can stand in a script element.
+pub(crate) fn script_safe(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+/// The results of all runs.
+pub(crate) fn results(runs: &[Run]) -> Value {
+    let per_run = (BINS / runs.len().max(1)).max(LEAST_BINS);
+    runs.iter().map(|run| compact(&run.result, per_run)).collect()
+}
+
+/// Lists that are kept as columns.
+const COLUMNS: &[&str] = &["bins", "distribution", "wear"];
+
+fn compact(value: &Value, bins: usize) -> Value {
+    match value {
+        Value::Object(object) => {
+            let coarser = coarser(object, bins);
+            let object = coarser.as_ref().unwrap_or(object);
+            let inner = |(key, value): (&String, &Value)| {
+                let value = match value {
+                    Value::Array(records) if COLUMNS.contains(&key.as_str()) => columns(records),
+                    value => compact(value, bins),
+                };
+                (key.clone(), value)
+            };
+            Value::Object(object.iter().map(inner).collect())
+        }
+        Value::Array(items) => items.iter().map(|item| compact(item, bins)).collect(),
+        scalar => scalar.clone(),
+    }
+}
+
+/// Records with the same keys as one object of lists.
+fn columns(records: &[Value]) -> Value {
+    let keys = records.first().and_then(Value::as_object).map(|first| first.keys());
+    let column = |key: &String| {
+        let values = records.iter().map(|record| record.get(key).cloned().unwrap_or_default());
+        (key.clone(), values.collect::<Value>())
+    };
+    Value::Object(keys.into_iter().flatten().map(column).collect())
+}
+
+/// A series with at most so many bins, if this is one that has more.
+fn coarser(series: &Map<String, Value>, most: usize) -> Option<Map<String, Value>> {
+    let bins = series.get("bins")?.as_array().filter(|bins| bins.len() > most)?;
+    let per = bins.len().div_ceil(most);
+    let merged: Vec<Value> = bins.chunks(per).map(merged).collect();
+    let mut series = series.clone();
+    let width = series.get("width").and_then(Value::as_u64).unwrap_or_default();
+    series.insert("width".to_owned(), json!(width.saturating_mul(per as u64)));
+    series.insert("bins".to_owned(), Value::Array(merged));
+    Some(series)
+}
+
+fn merged(bins: &[Value]) -> Value {
+    let number = |bin: &Value, key: &str| bin.get(key).and_then(Value::as_u64).unwrap_or_default();
+    let keys = bins.first().and_then(Value::as_object).map(|first| first.keys());
+    let merge = |key: &String| {
+        let values = bins.iter().map(|bin| number(bin, key));
+        let value = if key.ends_with("_max") {
+            values.max().unwrap_or_default()
+        } else if key == "backlog_min" {
+            let seen = bins.iter().filter(|bin| number(bin, "requests") > 0);
+            seen.map(|bin| number(bin, key)).min().unwrap_or_default()
+        } else {
+            values.fold(0, u64::saturating_add)
+        };
+        (key.clone(), json!(value))
+    };
+    Value::Object(keys.into_iter().flatten().map(merge).collect())
+}
+
+/// What charts.js needs to know of the groups.
+pub(crate) fn view(runs: &[Run], groups: &[Group]) -> Value {
+    let group = |group: &Group| {
+        json!({
+            "labels": group.labels,
+            "sizes": group.size_words(),
+            "points": group.points.iter().map(|p| json!([p.run, p.label, p.size])).collect::<Value>(),
+            "size": shown_size(group, runs),
+            "figures": figures(group.kind),
+        })
+    };
+    groups.iter().map(group).collect()
+}
+
+/// The cache size that figures of one size begin with: that of the fastest run, or else the largest.
+pub(crate) fn shown_size(group: &Group, runs: &[Run]) -> usize {
+    fastest(group, runs).map_or(group.sizes.len().saturating_sub(1), |best| best.size)
+}

@@ -1,0 +1,270 @@
+//! The charts of each kind of group: what they show. How they are drawn is charts.js.
+
+use serde::Serialize;
+
+use crate::group::Kind;
+
+/// How a chart is made of the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Form {
+    /// A figure against the cache size, a line per label.
+    Sweep,
+    /// Several figures of each label side by side.
+    Parts,
+    /// The share of requests answered within a time.
+    Cdf,
+    /// The share of requests answered later than a time.
+    Tail,
+    /// A figure over time, a line per label.
+    Time,
+    /// Blocks by erases.
+    Wear,
+}
+
+/// A chart.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) id: &'static str,
+    pub(crate) form: Form,
+    pub(crate) title: &'static str,
+    /// What the y axis shows, with its unit.
+    pub(crate) axis: &'static str,
+    /// How values are shown: time, count, percent, decimal, or rate (bytes per second as MB/s).
+    pub(crate) show: &'static str,
+    pub(crate) log: bool,
+    /// Where a sweep's or a part's figures are in a result; of a series the name of what charts.js works out.
+    pub(crate) paths: &'static [(&'static str, &'static str)],
+    /// What the reader should know of it.
+    pub(crate) note: &'static str,
+}
+
+impl Figure {
+    /// Whether it shows one cache size at a time.
+    pub(crate) fn is_of_one_size(&self) -> bool {
+        self.form != Form::Sweep
+    }
+}
+
+const fn sweep(
+    id: &'static str,
+    title: &'static str,
+    axis: &'static str,
+    show: &'static str,
+    log: bool,
+    paths: &'static [(&'static str, &'static str)],
+) -> Figure {
+    Figure { id, form: Form::Sweep, title, axis, show, log, paths, note: "" }
+}
+
+const fn over_time(
+    id: &'static str,
+    title: &'static str,
+    axis: &'static str,
+    show: &'static str,
+    log: bool,
+    paths: &'static [(&'static str, &'static str)],
+    note: &'static str,
+) -> Figure {
+    Figure { id, form: Form::Time, title, axis, show, log, paths, note }
+}
+
+const MEAN: Figure =
+    sweep("mean", "Mean response time", "mean response time", "time", true, &[("", "response.all.mean")]);
+const P99_9: Figure =
+    sweep("p99-9", "99.9th percentile of response times", "p99.9", "time", true, &[("", "response.all.p99_9")]);
+const HIT: Figure = sweep("hit", "Hit ratio", "hits, % of page accesses", "percent", false, &[("", "hit_ratio")]);
+const EVICTIONS: Figure = sweep("evictions", "Evictions", "victim units", "count", false, &[("", "evictions")]);
+const RATE: Figure =
+    sweep("rate", "Throughput", "host MB/s, read and written", "rate", false, &[("", "host_bytes_per_second")]);
+const ERASES: Figure = sweep("erases", "Erases", "blocks erased", "count", false, &[("", "erases")]);
+const CDF: Figure = Figure {
+    id: "cdf",
+    form: Form::Cdf,
+    title: "Response times: share answered within",
+    axis: "reads and writes answered, %",
+    show: "percent",
+    log: false,
+    paths: &[],
+    note: "",
+};
+const TAIL: Figure = Figure {
+    id: "tail",
+    form: Form::Tail,
+    title: "Response times: the tail",
+    axis: "answered later, % of reads and writes",
+    show: "percent",
+    log: true,
+    paths: &[],
+    note: "Where a line crosses 0.1 % is its p99.9.",
+};
+const MEAN_TIME: Figure = over_time(
+    "mean-time",
+    "Mean response time over time",
+    "mean response time",
+    "time",
+    true,
+    &[("", "mean")],
+    "Requests count when they arrive.",
+);
+const MAX_TIME: Figure = over_time(
+    "max-time",
+    "Longest response time over time",
+    "longest response time",
+    "time",
+    true,
+    &[("", "max")],
+    "Requests count when they arrive.",
+);
+const QUEUE_TIME: Figure = over_time(
+    "queue-time",
+    "Queue depth over time",
+    "outstanding requests",
+    "decimal",
+    false,
+    &[("", "queue")],
+    "Requests outstanding when another arrives, on average.",
+);
+const HIT_TIME: Figure =
+    over_time("hit-time", "Hit ratio over time", "hits, % of page accesses", "percent", false, &[("", "hits")], "");
+const EVICTIONS_TIME: Figure = over_time(
+    "evictions-time",
+    "Evictions over time",
+    "victim units per second",
+    "decimal",
+    false,
+    &[("", "evictions")],
+    "",
+);
+const RATE_TIME: Figure = over_time(
+    "rate-time",
+    "Throughput over time",
+    "host MB/s that arrive, read and written",
+    "rate",
+    false,
+    &[("", "rate")],
+    "",
+);
+const WEAR: Figure = Figure {
+    id: "wear",
+    form: Form::Wear,
+    title: "Wear: blocks by erases",
+    axis: "blocks",
+    show: "count",
+    log: false,
+    paths: &[],
+    note: "Erases since the start of the run, warm-up included, ageing not.",
+};
+
+const SSD: &[Figure] = &[
+    MEAN,
+    P99_9,
+    Figure {
+        id: "gc-tail",
+        form: Form::Parts,
+        title: "What collection does to p99.9",
+        axis: "p99.9",
+        show: "time",
+        log: true,
+        paths: &[
+            ("all reads and writes", "response.all.p99_9"),
+            ("those that waited for no collection", "response.gc_undelayed.p99_9"),
+        ],
+        note: "A request waited for a collection if one ended on its element while its last page, or the eviction that made \
+               room for it, stood in the queue.",
+    },
+    RATE,
+    HIT,
+    EVICTIONS,
+    sweep(
+        "wa",
+        "Write amplification",
+        "pages programmed per page of the host",
+        "decimal",
+        false,
+        &[("", "ssd.write_amplification")],
+    ),
+    ERASES,
+    CDF,
+    TAIL,
+    MEAN_TIME,
+    MAX_TIME,
+    over_time(
+        "gc-time",
+        "Collection over time",
+        "elements collecting, %",
+        "percent",
+        false,
+        &[("", "gc")],
+        "Time of collections, as a share of the time of all elements; credited when it is issued, so that it may pass 100 %.",
+    ),
+    over_time(
+        "delayed-time",
+        "Requests delayed by collection over time",
+        "reads and writes delayed, %",
+        "percent",
+        false,
+        &[("", "delayed")],
+        "",
+    ),
+    over_time(
+        "wa-time",
+        "Write amplification over time",
+        "pages programmed per page of the host",
+        "decimal",
+        false,
+        &[("", "wa")],
+        "",
+    ),
+    QUEUE_TIME,
+    WEAR,
+];
+
+const ARRAY: &[Figure] = &[
+    MEAN,
+    P99_9,
+    sweep("requests", "Requests answered", "requests per second", "decimal", false, &[("", "requests_per_second")]),
+    RATE,
+    HIT,
+    Figure {
+        id: "phases",
+        form: Form::Parts,
+        title: "What a failure does to p99.9",
+        axis: "p99.9",
+        show: "time",
+        log: true,
+        paths: &[
+            ("no member lost", "degraded.healthy.p99_9"),
+            ("a member lost", "degraded.degraded.p99_9"),
+            ("being rebuilt", "degraded.rebuilding.p99_9"),
+        ],
+        note: "Reads and writes by the state of the array when they arrived.",
+    },
+    CDF,
+    TAIL,
+    MEAN_TIME,
+    MAX_TIME,
+    QUEUE_TIME,
+    RATE_TIME,
+    WEAR,
+];
+
+/// The charts of a kind of group, in order.
+pub(crate) fn figures(kind: Kind) -> &'static [Figure] {
+    const PAGES: Figure =
+        sweep("pages", "Pages of a victim", "pages per eviction", "decimal", false, &[("", "pages_per_eviction")]);
+    const COST: Figure = sweep(
+        "rate",
+        "Throughput in the cost model",
+        "host MB/s written",
+        "rate",
+        false,
+        &[("", "analytic.throughput")],
+    );
+    match kind {
+        Kind::Hits => &[HIT, EVICTIONS, PAGES, HIT_TIME, EVICTIONS_TIME],
+        Kind::Analytic => &[COST, HIT, EVICTIONS, PAGES, ERASES, HIT_TIME, EVICTIONS_TIME],
+        Kind::Ssd => SSD,
+        Kind::Array => ARRAY,
+    }
+}

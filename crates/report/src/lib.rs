@@ -1,0 +1,83 @@
+//! The results of `destage sim` as a page that answers, and as tables for other tools.
+//!
+//! [`read`] takes results as `destage sim --json` writes them, [`Report`] puts those of one or several files together,
+//! and [`Report::files`] is everything that goes into the report's folder: one HTML page that needs nothing else, neither a
+//! file beside it nor a network; the results again, so that reports can be merged; and the tables `runs`, `series`,
+//! `cdf` and `wear` as CSV and as Parquet. The same results give the same bytes.
+//!
+//! The charts are drawn in the browser by Apache `ECharts`, of which `vendor/` holds what is needed in one file
+//! (scripts/build-charts makes it): it draws SVG, which prints crisply, it is kept well, and it needs neither `eval` nor
+//! anything from outside. Whatever comes from the results reaches the page as escaped text or as data, never as code, and
+//! the page's policy lets only its own two scripts run and nothing be loaded.
+
+mod command;
+mod csv;
+mod embed;
+mod error;
+mod figure;
+mod finding;
+mod group;
+mod input;
+mod page;
+mod parquet;
+mod run;
+mod summary;
+mod table;
+
+pub use error::ReportError;
+pub use input::read;
+pub use run::Run;
+pub use table::{Cell, Column, Table};
+
+use group::Group;
+
+/// The page's file name.
+pub const PAGE: &str = "index.html";
+
+/// Runs that are shown together.
+#[derive(Clone, Debug)]
+pub struct Report {
+    runs: Vec<Run>,
+    groups: Vec<Group>,
+}
+
+impl Report {
+    /// A report of these runs, in this order; a run that is there twice with the same figures is shown once.
+    pub fn new(all: Vec<Run>) -> Self {
+        let mut runs: Vec<Run> = Vec::with_capacity(all.len());
+        for run in all {
+            if !runs.iter().any(|known| known.result == run.result) {
+                runs.push(run);
+            }
+        }
+        let groups = group::groups(&runs);
+        Self { runs, groups }
+    }
+
+    /// The tables `runs` (a row per run), `series` (a row per span of time), `cdf` (a row per class of response times)
+    /// and `wear` (a row per class of erases).
+    pub fn tables(&self) -> Vec<Table> {
+        table::tables(&self.runs, &self.groups)
+    }
+
+    /// The page.
+    pub fn page(&self) -> String {
+        page::page(&self.runs, &self.groups)
+    }
+
+    /// Every file of the report's folder: name and content.
+    ///
+    /// # Errors
+    /// Where a table cannot be written as Parquet.
+    pub fn files(&self) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
+        let results: Vec<_> = self.runs.iter().map(|run| &run.result).collect();
+        let mut json = serde_json::to_vec_pretty(&results).map_err(|error| ReportError::Write(error.to_string()))?;
+        json.push(b'\n');
+        let mut files = vec![(PAGE.to_owned(), self.page().into_bytes()), ("results.json".to_owned(), json)];
+        for table in self.tables() {
+            files.push((format!("{}.csv", table.name), csv::write(&table).into_bytes()));
+            files.push((format!("{}.parquet", table.name), parquet::write(&table)?));
+        }
+        Ok(files)
+    }
+}

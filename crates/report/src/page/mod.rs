@@ -1,0 +1,340 @@
+//! The page: one HTML file with everything in it.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use destage_scenario::quantity::{show_count, show_time};
+use sha2::{Digest, Sha256};
+
+use crate::Run;
+use crate::command::commands;
+use crate::embed;
+use crate::figure::{Figure, figures};
+use crate::finding::findings;
+use crate::group::{Group, Kind, circumstances};
+use crate::summary::{Better, Show, cells, figures as columns, shown};
+
+const LIBRARY: &str = include_str!("../../vendor/echarts.min.js");
+const CHARTS: &str = include_str!("charts.js");
+const STYLE: &str = include_str!("style.css");
+
+/// Text as HTML, in an element or in a quoted attribute.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            // No character of HTML, and of no meaning in a name.
+            c if c.is_control() && c != '\n' && c != '\t' => html.push(char::REPLACEMENT_CHARACTER),
+            c => html.push(c),
+        }
+    }
+    html
+}
+
+/// A policy's name as HTML, which may be broken between its parts.
+fn breakable(label: &str) -> String {
+    escaped(label).replace(':', ":<wbr>").replace('+', "+<wbr>")
+}
+
+/// Only the page's own two scripts run, and nothing is loaded from anywhere.
+fn policy() -> String {
+    let hash = |script: &str| STANDARD.encode(Sha256::digest(script.as_bytes()));
+    format!(
+        "default-src 'none'; script-src 'sha256-{}' 'sha256-{}'; style-src 'unsafe-inline'; img-src data:; \
+         base-uri 'none'; form-action 'none'",
+        hash(LIBRARY),
+        hash(CHARTS)
+    )
+}
+
+/// The last part of a path.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
+}
+
+/// The page of these runs.
+pub(crate) fn page(runs: &[Run], groups: &[Group]) -> String {
+    let mut traces: Vec<&str> = Vec::new();
+    for group in groups {
+        if !traces.contains(&group.trace.as_str()) {
+            traces.push(&group.trace);
+        }
+    }
+    let names: Vec<_> = traces.iter().map(|trace| escaped(file_name(trace))).collect();
+    let title = names.join(", ");
+    let mut html = String::with_capacity(LIBRARY.len() * 2);
+    let _ = write!(
+        html,
+        "<!DOCTYPE html>\n<html lang=\"en-GB\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>destage: {title}</title>\n\
+         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <a class=\"skip\" href=\"#main\">Skip to the findings</a>\n\
+         <header><p class=\"name\">destage report</p><h1>{title}</h1>\n\
+         <button type=\"button\" id=\"theme\" hidden>Dark</button></header>\n<main id=\"main\">\n\
+         <noscript><p>The charts need JavaScript; findings and tables do not.</p></noscript>\n\
+         <p id=\"failure\" role=\"alert\" hidden></p>\n",
+        escaped(&policy()),
+    );
+    for (i, group) in groups.iter().enumerate() {
+        section(&mut html, i, group, groups.len(), runs);
+    }
+    let version = runs.first().map_or("", |run| run.text("destage"));
+    let _ = write!(
+        html,
+        "</main>\n<footer><p>Simulated by destage {}; written by destage {}. <code>results.json</code> beside this page \
+         holds every figure, <code>destage schema</code> explains them, and the tables are there as CSV and Parquet. Charts: \
+         Apache ECharts (Apache-2.0), zrender (BSD-3-Clause).</p></footer>\n\
+         <script type=\"application/json\" id=\"results\">{}</script>\n\
+         <script type=\"application/json\" id=\"view\">{}</script>\n\
+         <script>{LIBRARY}</script>\n<script>{CHARTS}</script>\n</body>\n</html>\n",
+        escaped(version),
+        destage_sim::result::VERSION,
+        embed::script_safe(&embed::results(runs)),
+        embed::script_safe(&embed::view(runs, groups)),
+    );
+    html
+}
+
+fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs: &[Run]) {
+    let place = match group.kind {
+        Kind::Ssd => "Buffers inside an SSD",
+        Kind::Analytic => "Buffers in the cost model",
+        Kind::Hits => "Buffers without a device",
+        Kind::Array => "Caches in front of an array",
+    };
+    let _ = writeln!(html, "<section class=\"group\" id=\"group-{number}\" aria-labelledby=\"title-{number}\">");
+    let heading = if groups > 1 { format!("{place}: {}", escaped(file_name(&group.trace))) } else { place.to_owned() };
+    let _ = writeln!(html, "<h2 id=\"title-{number}\">{heading}</h2>\n<div class=\"findings\">");
+    for finding in findings(group, runs) {
+        let _ = writeln!(html, "<div><h3>{}</h3><p>{}</p></div>", finding.question, finding.answer);
+    }
+    html.push_str("</div>\n");
+    table(html, number, group, runs);
+    controls(html, number, group, runs);
+    html.push_str("<div class=\"figures\">\n");
+    for figure in figures(group.kind).iter().filter(|figure| is_drawn(figure, group, runs)) {
+        chart(html, number, figure);
+    }
+    html.push_str("</div>\n");
+    scenario(html, number, group, runs);
+    html.push_str("</section>\n");
+}
+
+/// Whether any run has what a chart shows.
+fn is_drawn(figure: &Figure, group: &Group, runs: &[Run]) -> bool {
+    use crate::figure::Form;
+    let mut all = group.points.iter().map(|point| &runs[point.run]);
+    match figure.form {
+        Form::Sweep => all.any(|run| figure.paths.iter().any(|(_, path)| run.number(path).is_some())),
+        // One part alone is nothing to compare.
+        Form::Parts => all.any(|run| figure.paths.iter().filter(|(_, path)| run.number(path).is_some()).count() > 1),
+        Form::Cdf | Form::Tail => all.any(|run| !run.list("response.distribution").is_empty()),
+        Form::Time => all.any(|run| !run.list("series.bins").is_empty()),
+        Form::Wear => all.any(|run| {
+            let of_device = |device: &serde_json::Value| device.get("wear").is_some_and(serde_json::Value::is_array);
+            !run.list("ssd.wear").is_empty() || run.list("devices").iter().any(of_device)
+        }),
+    }
+}
+
+fn table(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
+    let columns = columns(group.kind);
+    let _ = write!(
+        html,
+        "<h3 id=\"table-{number}\">All runs</h3>\n\
+         <p class=\"note\">★ marks the best of a column. A heading sorts by its column.</p>\n\
+         <div class=\"scroll\" role=\"region\" aria-labelledby=\"table-{number}\" tabindex=\"0\">\n\
+         <table class=\"runs\"><thead><tr><th scope=\"col\">policy</th><th scope=\"col\">cache</th>"
+    );
+    for column in columns {
+        let _ = write!(html, "<th scope=\"col\" title=\"{}\">{}</th>", escaped(column.meaning), escaped(column.head));
+    }
+    html.push_str("</tr></thead>\n<tbody>\n");
+    for (point, row) in group.points.iter().zip(cells(group, runs)) {
+        let run = &runs[point.run];
+        let _ = write!(
+            html,
+            "<tr><th scope=\"row\">{}</th><td data-value=\"{}\">{}</td>",
+            breakable(&group.labels[point.label]),
+            run.cache().unwrap_or(0),
+            run.cache_words()
+        );
+        for cell in row {
+            let value = cell.value.map_or(String::new(), |value| format!(" data-value=\"{value}\""));
+            if cell.is_best {
+                let _ =
+                    write!(html, "<td class=\"best\"{value}><span aria-label=\"best: \">★</span> {}</td>", cell.text);
+            } else {
+                let _ = write!(html, "<td{value}>{}</td>", cell.text);
+            }
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody></table></div>\n<details><summary>What the columns mean</summary>\n<dl>");
+    for column in columns {
+        let better = match column.better {
+            Better::Less => " Less is better.",
+            Better::More => " More is better.",
+            Better::Neither => "",
+        };
+        let _ = write!(html, "<dt>{}</dt><dd>{}.{better}</dd>", escaped(column.head), escaped(column.meaning));
+    }
+    html.push_str("</dl></details>\n");
+}
+
+/// What the charts show: one cache size, and which labels.
+fn controls(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
+    let _ = write!(
+        html,
+        "<h3 id=\"charts-{number}\">Charts</h3>\n<form class=\"controls\" data-group=\"{number}\" hidden>\n"
+    );
+    if group.sizes.len() > 1 {
+        let _ = write!(html, "<label>Cache size of charts over time, of distributions and of wear <select>");
+        let shown = embed::shown_size(group, runs);
+        for (i, size) in group.size_words().iter().enumerate() {
+            let selected = if i == shown { " selected" } else { "" };
+            let _ = write!(html, "<option value=\"{i}\"{selected}>{size}</option>");
+        }
+        html.push_str("</select></label>\n");
+    }
+    if group.labels.len() > 1 {
+        html.push_str("<fieldset><legend>Shown</legend>");
+        for (i, label) in group.labels.iter().enumerate() {
+            let _ = write!(html, "<label><input type=\"checkbox\" value=\"{i}\" checked> {}</label> ", escaped(label));
+        }
+        html.push_str("</fieldset>\n");
+    }
+    html.push_str("</form>\n");
+}
+
+fn chart(html: &mut String, number: usize, figure: &Figure) {
+    let id = format!("{number}-{}", figure.id);
+    let size = if figure.is_of_one_size() { "<span class=\"size\"></span>" } else { "" };
+    let _ = write!(
+        html,
+        "<figure data-group=\"{number}\" data-figure=\"{}\"><figcaption id=\"caption-{id}\"><strong>{}</strong>{size}",
+        figure.id,
+        escaped(figure.title)
+    );
+    if !figure.note.is_empty() {
+        let _ = write!(html, "<span class=\"note\">{}</span>", escaped(figure.note));
+    }
+    html.push_str(
+        "</figcaption>\n<div class=\"chart\" role=\"img\"></div>\n\
+         <details class=\"data\"><summary>Show data</summary><div class=\"scroll\" tabindex=\"0\"></div></details></figure>\n",
+    );
+}
+
+/// Trace, settings, and how to do it again.
+fn scenario(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
+    let Some(first) = group.points.first().map(|point| &runs[point.run]) else { return };
+    let _ = write!(
+        html,
+        "<div class=\"about\">\n<section aria-labelledby=\"again-{number}\">\n\
+         <h3 id=\"again-{number}\">Run it again</h3>\n"
+    );
+    for command in commands(group, runs) {
+        let _ = writeln!(html, "<pre tabindex=\"0\"><code>{}</code></pre>", escaped(&command.line()));
+        if let Some(caveat) = command.caveat {
+            let _ = writeln!(html, "<p class=\"note\">{}</p>", escaped(&caveat));
+        }
+    }
+    let _ = write!(
+        html,
+        "<p class=\"note\">With destage {}, from the folder in which the trace has this name. Add <code>--report=DIR</code> \
+         for this page.</p></section>\n<section aria-labelledby=\"trace-{number}\"><h3 id=\"trace-{number}\">Trace</h3>\n\
+         <table class=\"pairs\"><tbody>",
+        escaped(first.text("destage"))
+    );
+    for (name, value) in trace_rows(first) {
+        let _ = write!(html, "<tr><th scope=\"row\">{name}</th><td>{}</td></tr>", escaped(&value));
+    }
+    let _ = write!(
+        html,
+        "</tbody></table></section>\n<section aria-labelledby=\"settings-{number}\">\
+         <h3 id=\"settings-{number}\">Scenario and start state</h3>\n<table class=\"pairs\"><tbody>"
+    );
+    let mut settings: Vec<(String, Vec<String>)> = Vec::new();
+    for (key, value) in group.points.iter().flat_map(|point| circumstances(&runs[point.run])) {
+        match settings.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) if values.contains(&value) => {}
+            Some((_, values)) => values.push(value),
+            None => settings.push((key, vec![value])),
+        }
+    }
+    for (key, values) in settings {
+        let _ =
+            write!(html, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escaped(&key), escaped(&values.join(" or ")));
+    }
+    html.push_str("</tbody></table></section>\n</div>\n");
+}
+
+/// What is known of a run's trace.
+fn trace_rows(run: &Run) -> Vec<(&'static str, String)> {
+    let count = |path: &str| run.number(path).map_or("–".to_owned(), |n| show_count(n as u64));
+    let of = |key: &str| run.number(&format!("input.characteristics.{key}"));
+    let mut rows = vec![
+        ("name", run.text("input.trace").to_owned()),
+        ("format", run.text("input.format").to_owned()),
+        ("requests read", count("input.trace_requests")),
+        ("measured", format!("{}, after {} of warm-up", count("requests"), count("warmup_requests"))),
+        ("left out, beyond the device, moved in time", {
+            let counts = ["left_out_requests", "overflowed_requests", "reversed_requests"];
+            counts.map(|key| count(&format!("input.{key}"))).join(", ")
+        }),
+    ];
+    if run.at("input.characteristics").is_none() {
+        return rows;
+    }
+    let (reads, writes) = (of("reads").unwrap_or(0.0), of("writes").unwrap_or(0.0));
+    let share = |part: f64, whole: f64| if whole > 0.0 { 100.0 * part / whole } else { 0.0 };
+    let whole = |value: Option<f64>| value.map_or("too many to count".to_owned(), |n| show_count(n as u64));
+    let kib = |bytes: Option<f64>, n: f64| {
+        bytes.filter(|_| n > 0.0).map_or("–".to_owned(), |b| format!("{:.2} KiB", b / 1024.0 / n))
+    };
+    rows.extend([
+        ("reads", format!("{} ({:.2} % of reads and writes)", whole(of("reads")), share(reads, reads + writes))),
+        ("writes", whole(of("writes"))),
+        ("flushes, discards", format!("{}, {}", whole(of("flushes")), whole(of("discards")))),
+        ("mean size", format!("{} read, {} write", kib(of("read_bytes"), reads), kib(of("write_bytes"), writes))),
+        (
+            "pages touched",
+            format!("{} by reads, {} by writes", whole(of("read_page_touches")), whole(of("write_page_touches"))),
+        ),
+        (
+            "different pages",
+            format!(
+                "{}: {} read, {} written",
+                whole(of("unique_pages")),
+                whole(of("unique_pages_read")),
+                whole(of("unique_pages_written"))
+            ),
+        ),
+    ]);
+    if let Some(pages) = of("unique_pages") {
+        let page = run.number("page_bytes").unwrap_or(0.0);
+        rows.push(("footprint", format!("{:.1} MiB", pages * page / f64::from(1 << 20))));
+    }
+    let sizes: Vec<f64> =
+        run.list("input.characteristics.write_sizes").iter().filter_map(serde_json::Value::as_f64).collect();
+    if let [to_4, to_16, to_64, above] = sizes[..] {
+        let percent = |n| format!("{:.1} %", share(n, writes));
+        rows.push(("writes of up to 4, 16, 64 KiB, above", [to_4, to_16, to_64, above].map(percent).join(", ")));
+    }
+    let placed = reads + writes + of("discards").unwrap_or(0.0);
+    rows.extend([
+        ("sequential", format!("{:.2} %", share(of("sequential").unwrap_or(0.0), placed))),
+        ("duration", of("duration").map_or("–".to_owned(), show_time)),
+        ("volumes", whole(of("volumes"))),
+        ("highest address", of("max_address").map_or("–".to_owned(), |bytes| shown(bytes, Show::Bytes))),
+    ]);
+    rows
+}

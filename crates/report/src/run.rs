@@ -1,0 +1,78 @@
+//! One run's result, and what is asked of it.
+
+use destage_policy::buffer;
+use destage_scenario::quantity::show_bytes;
+use destage_sim::array::CONTROLLERS;
+use serde_json::Value;
+
+/// One run's result, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// As it was read.
+    pub(crate) result: Value,
+    /// Whether it is one of caches over an array.
+    pub(crate) is_array: bool,
+}
+
+impl Run {
+    /// The value at `path`, whose keys are parted by points.
+    pub(crate) fn at(&self, path: &str) -> Option<&Value> {
+        path.split('.').try_fold(&self.result, |value, key| value.get(key)).filter(|value| !value.is_null())
+    }
+
+    /// The number there.
+    pub(crate) fn number(&self, path: &str) -> Option<f64> {
+        self.at(path)?.as_f64().filter(|number| number.is_finite())
+    }
+
+    /// The text there; empty where there is none.
+    pub(crate) fn text(&self, path: &str) -> &str {
+        self.at(path).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The list there; empty where there is none.
+    pub(crate) fn list(&self, path: &str) -> &[Value] {
+        self.at(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// The pairs of names and values there.
+    pub(crate) fn pairs(&self, path: &str) -> impl Iterator<Item = (&str, &str)> {
+        self.list(path).iter().filter_map(|pair| Some((pair.get("name")?.as_str()?, pair.get("value")?.as_str()?)))
+    }
+
+    /// Whether response times are no result.
+    pub(crate) fn is_saturated(&self) -> bool {
+        self.at("saturated").is_some()
+    }
+
+    /// What stands under the page's first column: the policy with its layers, and the parameters that are not at their
+    /// defaults; a policy spec, as the command line takes it.
+    pub(crate) fn policy(&self) -> String {
+        let name = self.text("policy");
+        let mut declared = Vec::new();
+        if self.is_array {
+            declared.extend(CONTROLLERS.iter().filter(|info| info.name == name).map(|info| info.params));
+        } else {
+            let mut parts = name.rsplit('+');
+            declared.extend(parts.next().and_then(|base| buffer::info(base).ok()).map(|info| info.params));
+            let layer = |name| buffer::layers().iter().find(|layer| layer.name == name);
+            declared.extend(parts.filter_map(layer).map(|layer| layer.params));
+        }
+        let is_default = |(name, value): &(&str, &str)| {
+            let spec = declared.iter().copied().flatten().find(|spec| spec.name == *name);
+            spec.is_some_and(|spec| spec.default == *value)
+        };
+        let changed = self.pairs("params").filter(|param| !is_default(param));
+        changed.fold(name.to_owned(), |all, (name, value)| format!("{all}:{name}={value}"))
+    }
+
+    /// The size of the cache; none without one.
+    pub(crate) fn cache(&self) -> Option<u64> {
+        self.at("cache_bytes")?.as_u64()
+    }
+
+    /// The size of the cache in words.
+    pub(crate) fn cache_words(&self) -> String {
+        self.cache().map_or_else(|| "no cache".to_owned(), show_bytes)
+    }
+}

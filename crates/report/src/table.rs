@@ -1,0 +1,235 @@
+//! The results as tables for other tools.
+
+use destage_sim::array::ArrayResult;
+use destage_sim::measure::{FieldDoc, SeriesBin};
+use destage_sim::result::{ResponseClass, RunResult, WearClass};
+use serde_json::Value;
+
+use crate::Run;
+use crate::group::Group;
+
+/// A value of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// There is none.
+    Null,
+    /// A whole number.
+    Integer(u64),
+    /// Another number.
+    Float(f64),
+    /// Text.
+    Text(String),
+}
+
+/// A column of a table. All cells that are not null are of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its name; of a field within another `outer.inner`, as in the CSV of `destage sim`.
+    pub name: String,
+    /// Whether it holds text, where all cells are null.
+    pub is_text: bool,
+    /// One cell a row.
+    pub cells: Vec<Cell>,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Its name, and that of its files.
+    pub name: &'static str,
+    /// Its columns, with as many cells each.
+    pub columns: Vec<Column>,
+}
+
+/// Rows in the making: a column appears with its first cell, and whoever has none there is null.
+struct Rows {
+    name: &'static str,
+    columns: Vec<Column>,
+    count: usize,
+}
+
+impl Rows {
+    /// Columns that are there even if there are no rows.
+    fn with(name: &'static str, columns: impl Iterator<Item = (&'static str, bool)>) -> Self {
+        let head = [("run", false), ("label", true), ("cache_bytes", false)];
+        let column = |(name, is_text): (&str, bool)| Column { name: name.to_owned(), is_text, cells: Vec::new() };
+        Self { name, columns: head.into_iter().chain(columns).map(column).collect(), count: 0 }
+    }
+
+    fn begin(&mut self) {
+        self.count += 1;
+    }
+
+    fn set(&mut self, name: &str, is_text: bool, cell: Cell) {
+        let known = self.columns.iter().position(|column| column.name == name);
+        let at = known.unwrap_or_else(|| {
+            self.columns.push(Column { name: name.to_owned(), is_text, cells: Vec::new() });
+            self.columns.len() - 1
+        });
+        let cells = &mut self.columns[at].cells;
+        cells.resize(self.count - 1, Cell::Null);
+        cells.push(cell);
+    }
+
+    fn end(mut self) -> Table {
+        for column in &mut self.columns {
+            column.cells.resize(self.count, Cell::Null);
+            unify(&mut column.cells);
+        }
+        Table { name: self.name, columns: self.columns }
+    }
+}
+
+/// Makes all cells of one kind: numbers that are not all whole become floats, and what stands beside text becomes text.
+fn unify(cells: &mut [Cell]) {
+    let text = cells.iter().any(|cell| matches!(cell, Cell::Text(_)));
+    let float = cells.iter().any(|cell| matches!(cell, Cell::Float(_)));
+    for cell in cells {
+        *cell = match std::mem::replace(cell, Cell::Null) {
+            Cell::Integer(n) if text => Cell::Text(n.to_string()),
+            Cell::Float(x) if text => Cell::Text(x.to_string()),
+            Cell::Integer(n) if float => Cell::Float(n as f64),
+            cell => cell,
+        };
+    }
+}
+
+/// The four tables.
+pub(crate) fn tables(runs: &[Run], groups: &[Group]) -> Vec<Table> {
+    let labels = labels(runs, groups);
+    vec![all_runs(runs, &labels), series(runs, &labels), cdf(runs, &labels), wear(runs, &labels)]
+}
+
+/// The label of each run.
+fn labels<'a>(runs: &[Run], groups: &'a [Group]) -> Vec<&'a str> {
+    let mut labels = vec![""; runs.len()];
+    for group in groups {
+        for point in &group.points {
+            labels[point.run] = &group.labels[point.label];
+        }
+    }
+    labels
+}
+
+/// What every table's row begins with.
+fn head(rows: &mut Rows, number: usize, run: &Run, label: &str) {
+    rows.begin();
+    rows.set("run", false, Cell::Integer(number as u64));
+    rows.set("label", true, Cell::Text(label.to_owned()));
+    rows.set("cache_bytes", false, run.cache().map_or(Cell::Null, Cell::Integer));
+}
+
+fn scalar(value: &Value) -> Cell {
+    match value {
+        Value::Number(number) => {
+            number.as_u64().map(Cell::Integer).or(number.as_f64().map(Cell::Float)).unwrap_or(Cell::Null)
+        }
+        Value::String(text) => Cell::Text(text.clone()),
+        // Counts by class stand in one cell.
+        Value::Array(numbers) => {
+            let numbers: Vec<_> = numbers.iter().map(Value::to_string).collect();
+            Cell::Text(numbers.join(" "))
+        }
+        // Why a run is saturated.
+        Value::Object(object) => object.get("cause").map_or(Cell::Null, scalar),
+        Value::Null | Value::Bool(_) => Cell::Null,
+    }
+}
+
+/// Lists of names and values, which stand in one cell.
+const PAIRS: &[&str] = &["params", "settings"];
+/// Structures that are lists of records and have tables of their own, or none.
+const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures", "distribution", "wear"];
+
+fn all_runs(runs: &[Run], labels: &[&str]) -> Table {
+    let mut rows = Rows::with("runs", std::iter::empty());
+    let (buffers, arrays) = (RunResult::fields(), ArrayResult::fields());
+    for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
+        head(&mut rows, i, run, label);
+        flatten(&mut rows, "", Some(&run.result), if run.is_array { &arrays } else { &buffers });
+    }
+    rows.end()
+}
+
+fn flatten(rows: &mut Rows, prefix: &str, value: Option<&Value>, fields: &[FieldDoc]) {
+    for field in fields {
+        let name = format!("{prefix}{}", field.name);
+        let inner = value.and_then(|value| value.get(field.name)).filter(|value| !value.is_null());
+        if PAIRS.contains(&field.name) {
+            let pairs =
+                inner.and_then(Value::as_array).into_iter().flatten().filter_map(|pair| {
+                    Some(format!("{}={}", pair.get("name")?.as_str()?, pair.get("value")?.as_str()?))
+                });
+            rows.set(&name, true, Cell::Text(pairs.collect::<Vec<_>>().join(":")));
+        } else if field.fields.is_empty() {
+            if name != "cache_bytes" {
+                rows.set(&name, field.unit == "-", inner.map_or(Cell::Null, scalar));
+            }
+        } else if !LISTS.contains(&field.name) {
+            flatten(rows, &format!("{name}."), inner, field.fields);
+        }
+    }
+}
+
+fn series(runs: &[Run], labels: &[&str]) -> Table {
+    let fields = SeriesBin::FIELDS.iter().map(|field| (field.name, false));
+    let mut rows = Rows::with("series", [("start", false), ("width", false)].into_iter().chain(fields));
+    for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
+        let whole = |path| run.at(path).and_then(Value::as_u64).unwrap_or_default();
+        let (start, width) = (whole("series.start"), whole("series.width"));
+        for (n, bin) in (0..).zip(run.list("series.bins")) {
+            head(&mut rows, i, run, label);
+            rows.set("start", false, Cell::Integer(start.saturating_add(width.saturating_mul(n))));
+            rows.set("width", false, Cell::Integer(width));
+            record(&mut rows, bin);
+        }
+    }
+    rows.end()
+}
+
+fn record(rows: &mut Rows, record: &Value) {
+    for (name, value) in record.as_object().into_iter().flatten() {
+        rows.set(name, false, scalar(value));
+    }
+}
+
+fn cdf(runs: &[Run], labels: &[&str]) -> Table {
+    let fields = ResponseClass::FIELDS.iter().map(|field| (field.name, false));
+    let mut rows = Rows::with("cdf", fields.chain([("share_within", false)]));
+    for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
+        let classes = run.list("response.distribution");
+        let both = |class: &Value| {
+            let count = |key| class.get(key).and_then(Value::as_u64).unwrap_or_default();
+            count("reads").saturating_add(count("writes"))
+        };
+        let all: u64 = classes.iter().map(both).fold(0, u64::saturating_add);
+        let mut within = 0_u64;
+        for class in classes {
+            head(&mut rows, i, run, label);
+            record(&mut rows, class);
+            within = within.saturating_add(both(class));
+            rows.set("share_within", false, Cell::Float(within as f64 / all.max(1) as f64));
+        }
+    }
+    rows.end()
+}
+
+fn wear(runs: &[Run], labels: &[&str]) -> Table {
+    let fields = WearClass::FIELDS.iter().map(|field| (field.name, false));
+    let mut rows = Rows::with("wear", [("device", true)].into_iter().chain(fields));
+    for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
+        for class in run.list("ssd.wear") {
+            head(&mut rows, i, run, label);
+            rows.set("device", true, Cell::Null);
+            record(&mut rows, class);
+        }
+        for device in run.list("devices") {
+            for class in device.get("wear").and_then(Value::as_array).into_iter().flatten() {
+                head(&mut rows, i, run, label);
+                rows.set("device", true, device.get("device").map_or(Cell::Null, scalar));
+                record(&mut rows, class);
+            }
+        }
+    }
+    rows.end()
+}

@@ -1,0 +1,42 @@
+//! When something is done, with the cause that matters most to a tail: collection.
+
+use destage_plan::Nanos;
+
+/// When something is done, and whether it waited for a collection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// When.
+    pub(crate) at: Nanos,
+    /// Whether a collection stood between its issue and its end.
+    pub(crate) gc: bool,
+}
+
+impl Done {
+    /// Done at `at`, whatever collections do.
+    #[inline]
+    pub(crate) const fn undelayed(at: Nanos) -> Self {
+        Self { at, gc: false }
+    }
+
+    /// Whichever of both is later; of two at the same time either may have waited.
+    #[inline]
+    pub(crate) fn max(self, other: Self) -> Self {
+        match self.at.cmp(&other.at) {
+            std::cmp::Ordering::Less => other,
+            std::cmp::Ordering::Greater => self,
+            std::cmp::Ordering::Equal => Self { at: self.at, gc: self.gc | other.gc },
+        }
+    }
+
+    /// The same, but not before `at`.
+    #[inline]
+    pub(crate) fn not_before(self, at: Nanos) -> Self {
+        if self.at < at { Self::undelayed(at) } else { self }
+    }
+
+    /// So much later for a reason of its own.
+    #[inline]
+    pub(crate) fn later_by(self, time: Nanos) -> Self {
+        Self { at: self.at + time, ..self }
+    }
+}
