@@ -114,3 +114,17 @@ fn what_is_not_there_is_named() {
         assert!(output.status.code() == Some(1) && message.contains(expected), "{message}");
     }
 }
+
+#[test]
+fn a_paper_without_claims_shows_its_figures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let paper = PAPER.split("[[workload]]").next().expect("settings").replace("seeds", "caches = [\"1MiB\"]\nseeds");
+    let workload = "[[workload]]\nname = \"made here\"\nprovenance = \"synthetic\"\nstands-for = [\"Any\"]\n\
+                    synthetic = \"random\"\nset = { length = 2_000 }\n";
+    fs::write(folder.path().join("figures.toml"), paper + workload).expect("a file");
+    let shown = stdout(&destage(folder.path(), &["reproduce", "figures.toml"]));
+    for part in ["made here", "Verdict.", "1 MiB", "lb-clock: evictions", "\u{b1}"] {
+        assert!(shown.contains(part), "{part} is missing:\n{shown}");
+    }
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+}

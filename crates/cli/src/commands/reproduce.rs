@@ -13,7 +13,7 @@ use destage_reproduce::reproduce::reproduce;
 use crate::progress::Count;
 use crate::screen::{self, Screen};
 use crate::table::{Cell, Column, Table};
-use crate::{candidates, flags, output};
+use crate::{candidates, flags, markdown, output};
 
 /// Where the recordings lie that come with destage, seen from its checkout.
 const RECORDINGS: &str = "traces";
@@ -64,12 +64,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let pool = flags::thread_pool(matches)?;
     let target = matches.get_one::<PathBuf>("markdown");
     // A file that cannot be written shall be known before the simulation, not after it.
-    let markdown = target.map(|path| output::NewFile::create(path)).transpose()?;
+    let file = target.map(|path| output::NewFile::create(path)).transpose()?;
     let mut text = String::from(
         "# Reproduction: what papers claim, and what destage measures\n\n\
          Written by `make reproduce` (`destage reproduce`); the same bytes on every run and machine, given the same traces.\n\n",
     );
-    let mut rows = Vec::new();
+    let (mut rows, mut without_claims) = (Vec::new(), String::new());
     for (index, paper) in papers.iter().enumerate() {
         if index > 0 {
             text.push('\n');
@@ -78,17 +78,25 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         let reproduction = pool.install(|| reproduce(paper, &folders, &|done, of| count.show(done, of)));
         count.finish();
         let reproduction = reproduction?;
-        text.push_str(&report::markdown(&reproduction));
+        let all = report::markdown(&reproduction);
+        text.push_str(&all);
         rows.extend(report::rows(&reproduction));
+        if paper.claim.is_empty() {
+            // All that it has is figures.
+            without_claims.push_str(&all);
+        }
     }
-    if let Some(mut file) = markdown {
+    if let Some(mut file) = file {
         file.write_all(text.as_bytes()).context("cannot write the Markdown")?;
         file.commit()?;
     }
     if target.is_none_or(|path| path.as_os_str() != "-") {
         let mut screen = Screen::stdout();
-        table(&rows).print(&mut screen)?;
+        if !rows.is_empty() {
+            table(&rows).print(&mut screen)?;
+        }
         screen.flush()?;
+        markdown::show(&mut screen, &without_claims)?;
     }
     Ok(())
 }
