@@ -33,8 +33,8 @@ use super::multi_eviction::Channels;
 use super::page_lists::PageLists;
 use super::parking::{Linked as _, Parking};
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
-    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto, Wait,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome, ParamSpec,
+    Params, PolicyError, PolicyInfo, Registered, Veto, Wait,
 };
 
 const CDL_MAX: ParamSpec = ParamSpec {
@@ -183,19 +183,11 @@ impl Cawr {
     /// Drops the LRU page of the cold clean list that may leave; returns whether there was one.
     #[inline]
     fn drop_clean<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
-        loop {
-            let last = self.pages.prev(COLD_CLEAN);
-            if last == COLD_CLEAN {
-                return false;
-            }
-            let page = self.pages.frame(last).page();
-            let Some(unit) = veto.passes_over(Candidate::Page { page, dirty: false }) else {
-                self.drop_page(last, out);
-                return true;
-            };
-            self.pages.unlink(last);
-            self.parking.park(unit, last);
+        let allowed = self.pages.last_allowed(COLD_CLEAN, &mut self.parking, veto);
+        if let Some(frame) = allowed {
+            self.drop_page(frame, out);
         }
+        allowed.is_some()
     }
 
     /// Whether the page would follow those of a list that is not empty.
@@ -300,14 +292,7 @@ impl Cawr {
     /// Writes every dirty page and keeps it.
     fn flush(&mut self, out: &mut Evictions) {
         while self.write_heads(Kind::Clean, out) > 0 {}
-        let Self { pages, channels, .. } = self;
-        let mut at = WORKING;
-        let dirty = std::iter::from_fn(|| {
-            let (frame, page) = pages.next_cleaned(WORKING, at)?;
-            at = frame;
-            Some(page)
-        });
-        channels.write_all(Kind::Clean, dirty.fuse(), out);
+        self.channels.write_all(Kind::Clean, self.pages.cleaned(WORKING), out);
     }
 }
 

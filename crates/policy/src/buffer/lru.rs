@@ -6,13 +6,11 @@
 //! Resolved: reads are cached by default, as in every read-write buffer of the papers; `reads=bypass` makes a write
 //! buffer, in which a read hit still counts as a use.
 
-use destage_plan::PageNo;
-
-use super::page_lists::{Frame, PageLists};
-use super::parking::{Linked as _, Parking};
+use super::page_lists::PageLists;
+use super::parking::Parking;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome,
-    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome, ParamSpec, Params,
+    PolicyError, PolicyInfo, Registered, Veto,
 };
 
 /// The parameter of the page-level policies that decides about read misses.
@@ -67,18 +65,9 @@ impl Lru {
     /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
     #[inline]
     fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
-        if !V::ACTIVE {
-            return Some(self.pages.prev(LIST)).filter(|&last| last != LIST);
-        }
-        loop {
-            let last = self.pages.prev(LIST);
-            if last == LIST {
-                break;
-            }
-            let &Frame { page, dirty, .. } = self.pages.frame(last);
-            let Some(unit) = veto.passes_over(Candidate::Page { page: PageNo(page), dirty }) else { return Some(last) };
-            self.pages.unlink(last);
-            self.parking.park(unit, last);
+        let allowed = self.pages.last_allowed(LIST, &mut self.parking, veto);
+        if allowed.is_some() || !V::ACTIVE {
+            return allowed;
         }
         let oldest = self.parking.oldest()?;
         (veto.exhausted() == Exhausted::TakeBase).then_some(oldest)

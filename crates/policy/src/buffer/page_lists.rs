@@ -2,8 +2,8 @@
 
 use destage_plan::PageNo;
 
-use super::parking::Linked;
-use super::{Evictions, Kind};
+use super::parking::{Linked, Parking};
+use super::{Candidate, Evictions, Kind, Veto};
 
 /// A buffered page and its neighbours; the first frames are the lists' sentinels.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,6 +150,34 @@ impl PageLists {
         let own = self.frame_mut(frame);
         own.dirty = false;
         out.page(Kind::Clean, own.page());
+    }
+
+    /// The least recently used frame of a list that the veto does not pass over; those that it does are unlinked and parked.
+    #[inline]
+    pub(super) fn last_allowed<V: Veto>(&mut self, list: u32, parking: &mut Parking, veto: &mut V) -> Option<u32> {
+        loop {
+            let last = self.prev(list);
+            if last == list {
+                return None;
+            }
+            let own = self.frame(last);
+            let Some(unit) = veto.passes_over(Candidate::Page { page: own.page(), dirty: own.dirty }) else {
+                return Some(last);
+            };
+            self.unlink(last);
+            parking.park(unit, last);
+        }
+    }
+
+    /// Makes the dirty pages of a list clean, from the least recently used one on, and names them.
+    pub(super) fn cleaned(&mut self, list: u32) -> impl Iterator<Item = PageNo> {
+        let mut at = list;
+        let next = move || {
+            let (frame, page) = self.next_cleaned(list, at)?;
+            at = frame;
+            Some(page)
+        };
+        std::iter::from_fn(next).fuse()
     }
 
     /// The first dirty page of a list behind the frame `after` (the sentinel: from the least recently used one on), with its
