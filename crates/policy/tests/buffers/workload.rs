@@ -1,7 +1,5 @@
 //! Random workloads for comparing a policy with its model.
 
-#![allow(dead_code, reason = "each test binary uses its own part of it")]
-
 use destage_plan::PageNo;
 use destage_policy::buffer::{Access, Notice};
 use rand_xoshiro::Xoshiro256PlusPlus;

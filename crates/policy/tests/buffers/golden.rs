@@ -1,9 +1,6 @@
 //! Golden table: every policy on one fixed trace at six sizes. The numbers are those of the naive models; the policies
 //! must count the same. If they are meant to change, the test prints the new table for `golden/counters.tsv`.
 
-mod driven;
-mod models;
-
 use std::fmt::Write as _;
 
 use destage_plan::PageNo;
@@ -11,8 +8,8 @@ use destage_policy::buffer::{Access, BufferConfig, Kind, Outcome};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use driven::driven;
-use models::{Left, Objections, model};
+use crate::driven::driven;
+use crate::models::{Left, Objections, model};
 
 const TABLE: &str = include_str!("golden/counters.tsv");
 

@@ -3,64 +3,12 @@
 //! A row's state is compared word for word with that of the naive model. The policy's own state is seen by what it
 //! does: after each row policy and model must evict the same while fresh pages push everything out.
 
-mod driven;
-mod models;
-
 use destage_plan::PageNo;
 use destage_policy::buffer::{Access, BufferConfig, Kind, Notice};
 
-use driven::{Driven, driven};
-use models::{Left, Model, Objections, model};
-
-const FRESH: u32 = 1000;
-
-/// A policy and its model on their way through a table.
-struct Table {
-    spec: &'static str,
-    config: BufferConfig,
-    policy: Box<dyn Driven>,
-    model: Box<dyn Model>,
-    so_far: Vec<Access>,
-}
-
-impl Table {
-    fn new(spec: &'static str, capacity_pages: u32, pages_per_block: u32) -> Self {
-        let config = BufferConfig { capacity_pages, pages_per_block, units: 1 };
-        let room = FRESH + 1000 * pages_per_block;
-        Self { spec, config, policy: driven(spec, config, room), model: model(spec, config), so_far: Vec::new() }
-    }
-
-    /// The accesses of a row, the state after them, and what left.
-    #[track_caller]
-    fn row(&mut self, accesses: &[Access], state: &str, left: &[Left]) {
-        let (mut seen, mut expected) = (Vec::new(), Vec::new());
-        for access in accesses {
-            let outcome = self.model.access(*access, &Objections::none(), &mut expected);
-            assert_eq!(self.policy.access(*access, &mut seen), outcome);
-        }
-        assert_eq!(expected, left, "what the model evicts");
-        assert_eq!(seen, left, "what the policy evicts");
-        assert_eq!(self.model.state(), state, "the model's state");
-        assert_eq!(self.policy.len(), self.model.len());
-        assert_eq!(self.policy.memory_accesses(), self.model.memory_accesses());
-        self.so_far.extend(accesses);
-        self.compare_drains();
-    }
-
-    /// Pushes everything out of copies of both.
-    fn compare_drains(&self) {
-        let mut policy = driven(self.spec, self.config, FRESH + 1000 * self.config.pages_per_block);
-        let mut model = model(self.spec, self.config);
-        let (mut seen, mut expected) = (Vec::new(), Vec::new());
-        let fresh = (0..3 * self.config.capacity_pages).map(|i| Access::write(FRESH + i * self.config.pages_per_block));
-        for access in self.so_far.iter().copied().chain(fresh) {
-            model.access(access, &Objections::none(), &mut expected);
-            policy.access(access, &mut seen);
-            assert_eq!(seen, expected, "what leaves for fresh page {access:?}");
-        }
-        assert!(model.dirty().iter().all(|page| *page >= FRESH), "the drain is complete");
-    }
-}
+use crate::driven::driven;
+use crate::models::Left;
+use crate::table::Table;
 
 fn writes(pages: &[u32]) -> Vec<Access> {
     pages.iter().map(|page| Access::write(*page)).collect()
@@ -73,7 +21,7 @@ fn flush(pages: &[u32]) -> Left {
 /// Specs §4.1.
 #[test]
 fn lru() {
-    let mut t = Table::new("lru", 3, 1);
+    let mut t = Table::new("lru", 3, 1, 1);
     t.row(&[Access::write(1), Access::read(2), Access::write(3)], "3d 2c 1d", &[]);
     t.row(&[Access::read(1)], "1d 3d 2c", &[]);
     t.row(&[Access::write(4)], "4d 1d 3d", &[Left::unit(Kind::Drop, &[2])]);
@@ -85,7 +33,7 @@ fn lru() {
 /// Specs §4.2.
 #[test]
 fn clock() {
-    let mut t = Table::new("clock", 3, 1);
+    let mut t = Table::new("clock", 3, 1, 1);
     t.row(&writes(&[1, 2, 3, 1]), "(1,1)(2,1)(3,1) hand 1", &[]);
     t.row(&writes(&[4]), "(4,1)(2,0)(3,0) hand 2", &[flush(&[1])]);
     // Lookup, bit; the hand inspects 1, 2, 3 and 1 again.
@@ -98,7 +46,7 @@ fn clock() {
 #[test]
 fn cflru() {
     let (r, w) = (Access::read, Access::write);
-    let mut t = Table::new("cflru", 4, 1);
+    let mut t = Table::new("cflru", 4, 1, 1);
     t.row(&[w(1), r(2), w(3), r(4)], "4c 3d | 2c 1d", &[]);
     t.row(&[r(5)], "5c 4c | 3d 1d", &[Left::unit(Kind::Drop, &[2])]);
     t.row(&[w(6)], "6d 5c | 4c 3d", &[flush(&[1])]);
@@ -112,7 +60,7 @@ fn cflru() {
 #[test]
 fn cflru_adaptive() {
     let (r, w) = (Access::read, Access::write);
-    let mut t = Table::new("cflru:window=adaptive:period=2:step=0.25", 4, 1);
+    let mut t = Table::new("cflru:window=adaptive:period=2:step=0.25", 4, 1, 1);
     t.row(&writes(&[1, 2, 3, 4]), "4d 3d | 2d 1d", &[]);
     t.row(&writes(&[5, 6]), "6d | 5d 4d 3d", &[flush(&[1]), flush(&[2])]);
     t.row(&[r(7), r(8)], "8c 7c | 6d 5d", &[flush(&[3]), flush(&[4])]);
@@ -124,7 +72,7 @@ fn cflru_adaptive() {
 #[test]
 fn lru_wsr() {
     let (r, w) = (Access::read, Access::write);
-    let mut t = Table::new("lru-wsr", 3, 1);
+    let mut t = Table::new("lru-wsr", 3, 1, 1);
     t.row(&[w(1), r(2), w(3)], "3d 2c 1d", &[]);
     t.row(&[r(4)], "4c 1d* 3d", &[Left::unit(Kind::Drop, &[2])]);
     t.row(&[w(3)], "3d 4c 1d*", &[]);
@@ -133,7 +81,7 @@ fn lru_wsr() {
     // Seven accesses of lookup and move, three victims, one second chance.
     assert_eq!(t.policy.memory_accesses(), 7 * 2 + 3 + 2);
     // All have their second chances, and the first of them leaves.
-    let mut t = Table::new("lru-wsr", 2, 1);
+    let mut t = Table::new("lru-wsr", 2, 1, 1);
     t.row(&writes(&[1, 2, 3]), "3d 2d*", &[flush(&[1])]);
 }
 
@@ -141,7 +89,7 @@ fn lru_wsr() {
 #[test]
 fn ccf_lru() {
     let (r, w) = (Access::read, Access::write);
-    let mut t = Table::new("ccf-lru", 4, 1);
+    let mut t = Table::new("ccf-lru", 4, 1, 1);
     t.row(&[w(1), r(2), r(3)], "1d | 3c* 2c*", &[]);
     t.row(&[r(2)], "2c 1d | 3c*", &[]);
     t.row(&[w(4)], "4d 2c 1d | 3c*", &[]);
@@ -156,15 +104,15 @@ fn ccf_lru() {
 #[test]
 fn ccf_lru_other_readings() {
     let (r, w) = (Access::read, Access::write);
-    let mut t = Table::new("ccf-lru:hot_clean=spare", 4, 1);
+    let mut t = Table::new("ccf-lru:hot_clean=spare", 4, 1, 1);
     t.row(&[w(1), r(2), r(3), r(2), w(4), w(5)], "5d 4d 2c 1d | -", &[Left::unit(Kind::Drop, &[3])]);
     t.row(&[w(6)], "6d 5d* 4d* | 2c*", &[flush(&[1])]);
     t.row(&[w(7)], "7d 6d 5d* 4d* | -", &[Left::unit(Kind::Drop, &[2])]);
     // Nothing but hot clean pages.
-    let mut t = Table::new("ccf-lru:hot_clean=spare", 2, 1);
+    let mut t = Table::new("ccf-lru:hot_clean=spare", 2, 1, 1);
     t.row(&[r(1), r(2), r(1), r(2)], "2c 1c | -", &[]);
     t.row(&[w(3)], "3d | 2c*", &[Left::unit(Kind::Drop, &[1])]);
-    let mut t = Table::new("ccf-lru:new_dirty_cold=true", 2, 1);
+    let mut t = Table::new("ccf-lru:new_dirty_cold=true", 2, 1, 1);
     t.row(&writes(&[1, 2, 3]), "3d* 2d* | -", &[flush(&[1])]);
     t.row(&writes(&[2, 4]), "4d* 2d | -", &[flush(&[3])]);
 }
@@ -172,7 +120,7 @@ fn ccf_lru_other_readings() {
 /// Specs §4.6.
 #[test]
 fn recently_evicted() {
-    let mut t = Table::new("ref", 6, 4);
+    let mut t = Table::new("ref", 6, 4, 1);
     t.row(&writes(&[0, 4, 1, 5, 8, 2]), "2 8 5 1 4 0 VB={}", &[]);
     t.row(&writes(&[12]), "12 2 8 5 1 4 VB={0}", &[flush(&[0])]);
     t.row(&writes(&[13]), "13 12 2 8 5 4 VB={0}", &[flush(&[1])]);
@@ -185,13 +133,13 @@ fn recently_evicted() {
 /// Two victim blocks, of which the first to come goes, used or not; and the block with the most pages in the window.
 #[test]
 fn recently_evicted_victim_blocks() {
-    let mut t = Table::new("ref:vw=1:nvb=2", 4, 4);
+    let mut t = Table::new("ref:vw=1:nvb=2", 4, 4, 1);
     t.row(&writes(&[0, 4, 8, 1]), "1 8 4 0 VB={}", &[]);
     t.row(&writes(&[12, 13]), "13 12 8 4 VB={0}", &[flush(&[0]), flush(&[1])]);
     t.row(&writes(&[16]), "16 13 12 8 VB={0,1}", &[flush(&[4])]);
     t.row(&writes(&[5]), "5 16 13 12 VB={1,2}", &[flush(&[8])]);
     t.row(&writes(&[9]), "9 16 13 12 VB={1,2}", &[flush(&[5])]);
-    let mut t = Table::new("ref:vw=1:new_vb=most_pages_in_vw", 6, 4);
+    let mut t = Table::new("ref:vw=1:new_vb=most_pages_in_vw", 6, 4, 1);
     t.row(&writes(&[0, 4, 5, 8, 1, 2]), "2 1 8 5 4 0 VB={}", &[]);
     t.row(&writes(&[12]), "12 2 1 8 5 4 VB={0}", &[flush(&[0])]);
     t.row(&writes(&[13, 14]), "14 13 12 8 5 4 VB={0}", &[flush(&[1]), flush(&[2])]);
@@ -201,7 +149,7 @@ fn recently_evicted_victim_blocks() {
 /// Specs §5.1.
 #[test]
 fn fab() {
-    let mut t = Table::new("fab", 6, 4);
+    let mut t = Table::new("fab", 6, 4, 1);
     t.row(&writes(&[4, 5, 8, 9, 12]), "B3{12} B2{8,9} B1{4,5}", &[]);
     t.row(&writes(&[4]), "B1{4,5} B3{12} B2{8,9}", &[]);
     t.row(&writes(&[16]), "B4{16} B1{4,5} B3{12} B2{8,9}", &[]);
@@ -213,7 +161,7 @@ fn fab() {
 /// FAB's victim with clean and dirty pages: the dirty are flushed in ascending order, clean ones dropped (specs §5.1).
 #[test]
 fn fab_drops_the_clean_pages_of_its_victim() {
-    let mut t = Table::new("fab", 4, 4);
+    let mut t = Table::new("fab", 4, 4, 1);
     let accesses = [Access::write(7), Access::read(6), Access::write(4), Access::read(12)];
     t.row(&accesses, "B3{12} B1{4,6,7}", &[]);
     t.row(&writes(&[16]), "B4{16} B3{12}", &[Left::part(Kind::Flush, &[4, 7]), Left::unit(Kind::Drop, &[6])]);
@@ -222,7 +170,7 @@ fn fab_drops_the_clean_pages_of_its_victim() {
 /// Specs §5.2.
 #[test]
 fn bplru() {
-    let mut t = Table::new("bplru", 8, 4);
+    let mut t = Table::new("bplru", 8, 4, 1);
     t.row(&writes(&[5, 6, 12, 15, 8, 9, 10]), "B2{8,9,10} B3{12,15} B1{5,6}", &[]);
     t.row(&writes(&[11]), "B3{12,15} B1{5,6} B2{8,9,10,11}", &[]);
     t.row(&writes(&[15]), "B3{12,15} B1{5,6} B2{8,9,10,11}", &[]);
@@ -236,7 +184,7 @@ fn bplru() {
 /// The last row of specs §5.2.
 #[test]
 fn bplru_without_compensation() {
-    let mut t = Table::new("bplru:compensation=off", 8, 4);
+    let mut t = Table::new("bplru:compensation=off", 8, 4, 1);
     t.row(&writes(&[5, 6, 12, 15, 8, 9, 10, 11, 15]), "B3{12,15} B2{8,9,10,11} B1{5,6}", &[]);
     t.row(
         &writes(&[20]),
@@ -248,13 +196,13 @@ fn bplru_without_compensation() {
 /// "If a compensated block is written again it returns to MRU" (specs §5.2); reads move nothing and are not cached.
 #[test]
 fn bplru_compensated_block_written_again() {
-    let mut t = Table::new("bplru", 8, 4);
+    let mut t = Table::new("bplru", 8, 4, 1);
     t.row(&writes(&[5, 8, 9, 10, 11]), "B1{5} B2{8,9,10,11}", &[]);
     t.row(&[Access::read(9), Access::read(6)], "B1{5} B2{8,9,10,11}", &[]);
     t.row(&writes(&[9]), "B2{8,9,10,11} B1{5}", &[]);
     // Offset 3 of a full block again: `ordered` sees a rewrite, `last_page_full` would compensate.
     t.row(&writes(&[5, 11]), "B2{8,9,10,11} B1{5}", &[]);
-    let mut t = Table::new("bplru:seq_detect=last_page_full", 8, 4);
+    let mut t = Table::new("bplru:seq_detect=last_page_full", 8, 4, 1);
     t.row(&writes(&[5, 10, 9, 8, 11]), "B1{5} B2{8,9,10,11}", &[]);
     t.row(&writes(&[9]), "B2{8,9,10,11} B1{5}", &[]);
     t.row(&writes(&[11]), "B1{5} B2{8,9,10,11}", &[]);
@@ -281,7 +229,7 @@ fn bplru_padding_share_is_exact() {
 /// Specs §5.3.
 #[test]
 fn clc() {
-    let mut t = Table::new("clc:si_max=2", 8, 4);
+    let mut t = Table::new("clc:si_max=2", 8, 4, 1);
     t.row(&writes(&[4, 5, 8, 12]), "B3 B2 | 2:B1", &[]);
     t.row(&writes(&[13, 14, 16]), "B4 B3 | 1:B2; 2:B1", &[]);
     t.row(&writes(&[20]), "B5 B4 | 1:B2; 2:B1; 3:B3", &[]);
@@ -294,10 +242,10 @@ fn clc() {
 /// "If all D are empty, the LRU of SI" (specs §5.3), whatever its size; of the largest cold clusters the LRU.
 #[test]
 fn clc_victims() {
-    let mut t = Table::new("clc:si_max=3", 4, 4);
+    let mut t = Table::new("clc:si_max=3", 4, 4, 1);
     t.row(&writes(&[0, 4, 5, 8]), "B2 B1 B0 | ", &[]);
     t.row(&writes(&[9]), "B2 B1 | ", &[flush(&[0])]);
-    let mut t = Table::new("clc:si_max=1", 5, 4);
+    let mut t = Table::new("clc:si_max=1", 5, 4, 1);
     t.row(&writes(&[0, 1, 4, 5, 8]), "B2 | 2:B1,B0", &[]);
     t.row(&writes(&[12]), "B3 | 1:B2; 2:B1", &[flush(&[0, 1])]);
 }
@@ -305,7 +253,7 @@ fn clc_victims() {
 /// The default: a tenth of the clusters buffered, rounded up, at the time of the write.
 #[test]
 fn clc_share() {
-    let mut t = Table::new("clc", 12, 4);
+    let mut t = Table::new("clc", 12, 4, 1);
     let pages: Vec<u32> = (0..10).map(|cluster| 4 * cluster).collect();
     t.row(&writes(&pages), "B9 | 1:B8,B7,B6,B5,B4,B3,B2,B1,B0", &[]);
     t.row(&writes(&[40]), "B10 B9 | 1:B8,B7,B6,B5,B4,B3,B2,B1,B0", &[]);
@@ -320,7 +268,7 @@ fn clc_share() {
 #[test]
 fn clc_reads_and_trims() {
     let accesses = [Access::write(0), Access::write(1), Access::write(4), Access::write(8), Access::write(9)];
-    let mut t = Table::new("clc:si_max=1", 8, 4);
+    let mut t = Table::new("clc:si_max=1", 8, 4, 1);
     t.row(&accesses, "B2 | 1:B1; 2:B0", &[]);
     t.row(&[Access::read(0), Access::read(2)], "B2 | 1:B1; 2:B0", &[]);
     let mut left = Vec::new();
@@ -333,7 +281,7 @@ fn clc_reads_and_trims() {
 /// Specs §5.4, at t = 7 and before; then at t = 8, where the IUG is empty.
 #[test]
 fn pud_lru() {
-    let mut t = Table::new("pud-lru:threshold=2", 5, 4);
+    let mut t = Table::new("pud-lru:threshold=2", 5, 4, 1);
     t.row(&writes(&[4]), "t=2: B1{4} none 1 1 FUG", &[]);
     t.row(&writes(&[8]), "t=3: B1{4} none 2 2 FUG; B2{8} none 1 1 FUG", &[]);
     t.row(&writes(&[5]), "t=4: B1{4,5} 1 1 1 FUG; B2{8} none 2 2 FUG", &[]);
@@ -348,7 +296,7 @@ fn pud_lru() {
 /// The same with T the mean PUD: 7.25 / 3 at t = 7, 4.25 / 3 at t = 8, where two blocks of the same size are above it.
 #[test]
 fn pud_lru_mean() {
-    let mut t = Table::new("pud-lru", 5, 4);
+    let mut t = Table::new("pud-lru", 5, 4, 1);
     t.row(&writes(&[4, 8, 5, 12, 13, 4]), "t=7: B1{4,5} 1.5 1 1.25 FUG; B2{8} none 5 5 IUG; B3{12,13} 0 2 1 FUG", &[]);
     t.row(&writes(&[16]), "t=8: B1{4,5} 1.5 2 1.75 IUG; B3{12,13} 0 3 1.5 IUG; B4{16} none 1 1 FUG", &[flush(&[8])]);
     t.row(&writes(&[20]), "t=9: B3{12,13} 0 4 2 IUG; B4{16} none 2 2 IUG; B5{20} none 1 1 FUG", &[flush(&[4, 5])]);
@@ -363,11 +311,11 @@ fn pud_lru_mean() {
 /// group.
 #[test]
 fn pud_lru_order() {
-    let mut t = Table::new("pud-lru:threshold=0", 4, 4);
+    let mut t = Table::new("pud-lru:threshold=0", 4, 4, 1);
     t.row(&writes(&[0, 4, 8, 9]), "t=5: B0{0} none 4 4 IUG; B1{4} none 3 3 IUG; B2{8,9} 0 1 0.5 IUG", &[]);
     t.row(&writes(&[12]), "t=6: B0{0} none 5 5 IUG; B1{4} none 4 4 IUG; B3{12} none 1 1 IUG", &[flush(&[8, 9])]);
     for (spec, group) in [("pud-lru", "FUG"), ("pud-lru:threshold=0", "IUG"), ("pud-lru:threshold=5", "FUG")] {
-        let mut t = Table::new(spec, 2, 4);
+        let mut t = Table::new(spec, 2, 4, 1);
         t.row(&writes(&[0, 0, 4, 4, 0]), &format!("t=6: B0{{0}} 1 1 1 {group}; B1{{4}} 0 2 1 {group}"), &[]);
         let mut left = Vec::new();
         t.policy.access(Access::write(8), &mut left);
@@ -378,9 +326,9 @@ fn pud_lru_order() {
 /// UD is rounded down to a 4096th: here a third, so that the PUD is below the threshold of 2/3 and not at it.
 #[test]
 fn pud_lru_rounds_the_mean_distance() {
-    let mut t = Table::new("pud-lru:threshold=0.6666", 2, 4);
+    let mut t = Table::new("pud-lru:threshold=0.6666", 2, 4, 1);
     t.row(&writes(&[0, 0, 0, 4, 0]), "t=6: B0{0} 0.333251953125 1 0.6666259765625 IUG; B1{4} none 2 2 IUG", &[]);
-    let mut t = Table::new("pud-lru:threshold=0.66665", 2, 4);
+    let mut t = Table::new("pud-lru:threshold=0.66665", 2, 4, 1);
     t.row(&writes(&[0, 0, 0, 4, 0]), "t=6: B0{0} 0.333251953125 1 0.6666259765625 FUG; B1{4} none 2 2 IUG", &[]);
 }
 
@@ -391,7 +339,7 @@ const FIGURE_2A: [u32; 12] = [28, 10, 4, 6, 19, 16, 17, 18, 20, 22, 23, 29];
 /// Specs §5.5 and Fig. 2 of the paper.
 #[test]
 fn lb_clock() {
-    let mut t = Table::new("lb-clock", 8, 4);
+    let mut t = Table::new("lb-clock", 8, 4, 1);
     t.row(&writes(&FIGURE_2A[..8]), "B7r1{28} B2r1{10} B1r1{4,6} B4r1{16,17,18,19} prev 4", &[]);
     t.row(
         &writes(&FIGURE_2A[8..]),
@@ -415,13 +363,13 @@ fn lb_clock() {
 /// "If `prev` had been 2, the last step would have reset B5: check 3" (specs §5.5).
 #[test]
 fn lb_clock_check_3() {
-    let mut t = Table::new("lb-clock:prev_init=2", 8, 4);
+    let mut t = Table::new("lb-clock:prev_init=2", 8, 4, 1);
     t.row(&writes(&[8, 10, 20, 22]), "B2r1{8,10} B5r1{20,22} prev 2", &[]);
     t.row(&writes(&[23]), "B2r1{8,10} B5r0{20,22,23} prev 2", &[]);
-    let mut t = Table::new("lb-clock:prev_init=2:opt_preempt=false", 8, 4);
+    let mut t = Table::new("lb-clock:prev_init=2:opt_preempt=false", 8, 4, 1);
     t.row(&writes(&[8, 10, 20, 22, 23]), "B2r1{8,10} B5r1{20,22,23} prev 2", &[]);
     t.row(&writes(&[21, 23]), "B2r1{8,10} B5r0{20,21,22,23} prev 2", &[]);
-    let mut t = Table::new("lb-clock:prev_init=2:opt_preempt=false:opt_seq=false", 8, 4);
+    let mut t = Table::new("lb-clock:prev_init=2:opt_preempt=false:opt_seq=false", 8, 4, 1);
     t.row(&writes(&[8, 10, 20, 22, 23, 21, 23]), "B2r1{8,10} B5r1{20,21,22,23} prev 2", &[]);
 }
 
@@ -429,11 +377,11 @@ fn lb_clock_check_3() {
 #[test]
 fn lb_clock_other_readings() {
     // All blocks with bit 0: B7, just reset, is as large as B1, and B1 comes first clockwise from the hand at B2.
-    let mut t = Table::new("lb-clock:candidate_rule=all_zero", 8, 4);
+    let mut t = Table::new("lb-clock:candidate_rule=all_zero", 8, 4, 1);
     t.row(&writes(&FIGURE_2A), "B7r1{28,29} B2r0{10} B1r0{4,6} B5r1{20,22,23} prev 4", &[flush(&[16, 17, 18, 19])]);
     t.row(&writes(&[12]), "B2r0{10} B5r1{20,22,23} B3r1{12} B7r0{28,29} prev 2", &[flush(&[4, 6])]);
     // The new block right before the hand where it is now.
-    let mut t = Table::new("lb-clock:insert_anchor=current_hand", 8, 4);
+    let mut t = Table::new("lb-clock:insert_anchor=current_hand", 8, 4, 1);
     t.row(&writes(&FIGURE_2A), "B7r1{28,29} B2r0{10} B1r0{4,6} B5r1{20,22,23} prev 4", &[flush(&[16, 17, 18, 19])]);
     t.row(&writes(&[12]), "B2r0{10} B5r1{20,22,23} B7r0{28,29} B3r1{12} prev 2", &[flush(&[4, 6])]);
 }
@@ -442,11 +390,11 @@ fn lb_clock_other_readings() {
 /// their recency bits set and the hand stands on it.
 #[test]
 fn lb_clock_protects_the_current_block() {
-    let mut t = Table::new("lb-clock:prev_init=0:protect_current=true", 2, 4);
+    let mut t = Table::new("lb-clock:prev_init=0:protect_current=true", 2, 4, 1);
     t.row(&writes(&[3, 4]), "B0r0{3} B1r1{4} prev 0", &[]);
     t.row(&writes(&[0]), "B0r1{0,3} prev 1", &[flush(&[4])]);
     t.row(&writes(&[1]), "B0r1{1} prev 2", &[flush(&[0, 3])]);
-    let mut t = Table::new("lb-clock:prev_init=0", 2, 4);
+    let mut t = Table::new("lb-clock:prev_init=0", 2, 4, 1);
     t.row(&writes(&[3, 4]), "B0r0{3} B1r1{4} prev 0", &[]);
     t.row(&writes(&[0]), "B1r1{4} B0r1{0} prev 1", &[flush(&[3])]);
 }
@@ -454,27 +402,27 @@ fn lb_clock_protects_the_current_block() {
 /// `evict()` comes before the insertion and may choose the block that the new page belongs to (specs §0.2).
 #[test]
 fn the_current_block_may_be_the_victim() {
-    let mut t = Table::new("fab", 3, 4);
+    let mut t = Table::new("fab", 3, 4, 1);
     t.row(&writes(&[0, 1, 4]), "B1{4} B0{0,1}", &[]);
     t.row(&writes(&[2]), "B0{2} B1{4}", &[flush(&[0, 1])]);
-    let mut t = Table::new("fab:protect_current=true", 3, 4);
+    let mut t = Table::new("fab:protect_current=true", 3, 4, 1);
     t.row(&writes(&[0, 1, 4]), "B1{4} B0{0,1}", &[]);
     t.row(&writes(&[2]), "B0{0,1,2}", &[flush(&[4])]);
     t.row(&writes(&[3]), "B0{3}", &[flush(&[0, 1, 2])]);
-    let mut t = Table::new("bplru:padding=never:protect_current=true", 3, 4);
+    let mut t = Table::new("bplru:padding=never:protect_current=true", 3, 4, 1);
     t.row(&writes(&[0, 1, 4]), "B1{4} B0{0,1}", &[]);
     t.row(&writes(&[2]), "B0{0,1,2}", &[flush(&[4])]);
     t.row(&writes(&[3]), "B0{3}", &[flush(&[0, 1, 2])]);
-    let mut t = Table::new("clc:si_max=1:protect_current=true", 3, 4);
+    let mut t = Table::new("clc:si_max=1:protect_current=true", 3, 4, 1);
     t.row(&writes(&[0, 1, 4]), "B1 | 2:B0", &[]);
     t.row(&writes(&[2]), "B0 | ", &[flush(&[4])]);
-    let mut t = Table::new("clc:si_max=1", 3, 4);
+    let mut t = Table::new("clc:si_max=1", 3, 4, 1);
     t.row(&writes(&[0, 1, 4]), "B1 | 2:B0", &[]);
     t.row(&writes(&[2]), "B0 | 1:B1", &[flush(&[0, 1])]);
-    let mut t = Table::new("pud-lru:threshold=0:protect_current=true", 3, 4);
+    let mut t = Table::new("pud-lru:threshold=0:protect_current=true", 3, 4, 1);
     t.row(&writes(&[0, 1, 4]), "t=4: B0{0,1} 0 2 1 IUG; B1{4} none 1 1 IUG", &[]);
     t.row(&writes(&[2]), "t=5: B0{0,1,2} 0.5 1 0.75 IUG", &[flush(&[4])]);
-    let mut t = Table::new("pud-lru:threshold=0", 3, 4);
+    let mut t = Table::new("pud-lru:threshold=0", 3, 4, 1);
     t.row(&writes(&[0, 1, 4]), "t=4: B0{0,1} 0 2 1 IUG; B1{4} none 1 1 IUG", &[]);
     t.row(&writes(&[2]), "t=5: B1{4} none 2 2 IUG; B0{2} none 1 1 IUG", &[flush(&[0, 1])]);
 }

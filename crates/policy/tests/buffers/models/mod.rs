@@ -1,8 +1,6 @@
 //! Naive models of the buffer policies, written from the specification alone: lists and rings are `Vec`s, every search
 //! is linear, nothing is remembered that can be counted again.
 
-#![allow(dead_code, reason = "each test binary compiles the models and uses its own part of them")]
-
 mod block;
 mod bplru;
 mod cave;

@@ -1,10 +1,5 @@
 //! `GCaR` around the policies: compared with a naive model over a device whose elements collect at random.
 
-mod content;
-mod driven;
-mod models;
-mod workload;
-
 use std::collections::BTreeMap;
 
 use destage_plan::PageNo;
@@ -13,9 +8,9 @@ use destage_policy::buffer::{
     Outcome, PolicySpec, Visitor, build, policies,
 };
 
-use content::Content;
-use models::{Left, Model, Objections, model, param};
-use workload::{Mix, Op, PATTERNS, Workload};
+use crate::content::Content;
+use crate::models::{Left, Model, Objections, model, param};
+use crate::workload::{Mix, Op, PATTERNS, Workload};
 
 /// Elements that hold `stride` consecutive pages each in turn.
 #[derive(Clone, Debug)]

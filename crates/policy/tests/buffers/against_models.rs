@@ -1,9 +1,5 @@
 //! Every policy against its naive model: outcome, evictions, pages held and memory accesses after every operation.
 
-mod driven;
-mod models;
-mod workload;
-
 use std::fmt::Write as _;
 
 use destage_plan::PageNo;
@@ -11,9 +7,9 @@ use destage_policy::buffer::{Access, BufferConfig, Notice};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-use driven::driven;
-use models::{Objections, model};
-use workload::{Mix, Op, PATTERNS, Workload};
+use crate::driven::driven;
+use crate::models::{Objections, model};
+use crate::workload::{Mix, Op, PATTERNS, Workload};
 
 /// Runs `ops` through policy and model. The page space grows step by step or is there at once.
 fn compare(spec: &str, config: BufferConfig, page_space: u32, grows: bool, ops: impl Iterator<Item = Op>) {

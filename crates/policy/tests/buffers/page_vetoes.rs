@@ -2,11 +2,6 @@
 //! element `p mod units`. Objections change over time, and an element that is no longer avoided is announced by
 //! [`Notice::Resume`]. Beside accesses there are single evictions, write-backs of single pages, flushes and trims.
 
-mod content;
-mod driven;
-mod models;
-mod workload;
-
 use std::collections::BTreeSet;
 
 use destage_plan::PageNo;
@@ -15,9 +10,9 @@ use destage_policy::buffer::{
     PolicySpec, Veto, Visitor, Wait, build,
 };
 
-use content::Content;
-use models::{Left, Objections, model};
-use workload::{Mix, Op, PATTERNS, Pattern, Workload};
+use crate::content::Content;
+use crate::models::{Left, Objections, model};
+use crate::workload::{Mix, Op, PATTERNS, Pattern, Workload};
 
 const SPECS: [&str; 17] = [
     "cflru",
@@ -232,7 +227,7 @@ fn check_promises(place: &dyn Fn() -> String, veto: &Avoiding, parked: &BTreeSet
     assert!(asked.is_disjoint(parked), "{}: asked about a parked page", place());
     let welcome: Vec<u32> = asked.iter().copied().filter(|page| !veto.objects_to(*page)).collect();
     if veto.told > 0 || asked.is_empty() {
-        assert_eq!(welcome, [], "{}", place());
+        assert!(welcome.is_empty(), "{}: {welcome:?}", place());
         return;
     }
     let out: Vec<u32> = left.iter().flat_map(|group| group.pages.clone()).collect();

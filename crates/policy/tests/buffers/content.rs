@@ -1,7 +1,5 @@
 //! What a buffer must hold, concluded from its own answers alone, and the laws that these answers must obey.
 
-#![allow(dead_code, reason = "each test binary uses its own part of it")]
-
 use std::collections::BTreeMap;
 
 use destage_policy::buffer::{Access, Kind, Notice, Outcome};

@@ -1,19 +1,14 @@
 //! A veto's say in each eviction.
 
-mod content;
-mod driven;
-mod models;
-mod workload;
-
 use std::collections::BTreeSet;
 
 use destage_plan::PageNo;
 use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
 
-use content::Content;
-use driven::{Objector, driven};
-use models::{Left, Objections, model};
-use workload::{Mix, Op, PATTERNS, Workload};
+use crate::content::Content;
+use crate::driven::{Objector, driven};
+use crate::models::{Left, Objections, model};
+use crate::workload::{Mix, Op, PATTERNS, Workload};
 
 const SPECS: [&str; 26] = [
     "lru",

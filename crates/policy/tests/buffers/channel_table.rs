@@ -6,15 +6,12 @@
 //! and over FAB it does not; the same is true of the gate. The rows here are about techniques, over policies that have
 //! no preference of their own, except that the policy `cave` comes with CCF-LRU and is not asked about preferences.
 
-mod driven;
-mod models;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use destage_policy::buffer::{Access, BufferConfig, Kind};
 
-use driven::driven;
-use models::Left;
+use crate::driven::driven;
+use crate::models::Left;
 
 const CHANNELS: u32 = 4;
 const CONFIG: BufferConfig = BufferConfig { capacity_pages: 64, pages_per_block: 8, units: CHANNELS };

@@ -1,13 +1,10 @@
 //! CAWR's Table 1 as far as it speaks of single evictions (specs §6.6): which policies spare dirty pages for their writes'
 //! sake, and which look at what pages have been written.
 
-mod driven;
-mod models;
-
 use destage_policy::buffer::{Access, BufferConfig, Kind};
 
-use driven::driven;
-use models::Left;
+use crate::driven::driven;
+use crate::models::Left;
 
 const CAPACITY: u32 = 8;
 

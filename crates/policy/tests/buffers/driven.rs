@@ -1,8 +1,6 @@
 //! Any policy behind one dyn-compatible face, driven with or without objections, and what it does written down in the
 //! models' words.
 
-#![allow(dead_code, reason = "each test binary uses its own part of it")]
-
 use destage_plan::PageNo;
 use destage_policy::buffer::{
     Access, Buffer, BufferConfig, Built, Candidate, Evictions, Exhausted, NoDevice, NoVeto, Notice, Outcome,
@@ -16,7 +14,6 @@ pub(crate) trait Driven {
     fn grow(&mut self, pages: u32);
     fn access(&mut self, access: Access, out: &mut Vec<Left>) -> Outcome;
     fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> Outcome;
-    fn evict(&mut self, out: &mut Vec<Left>) -> bool;
     fn evict_with(&mut self, veto: &mut Objector, out: &mut Vec<Left>) -> bool;
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>);
     fn len(&self) -> u32;
@@ -57,11 +54,6 @@ impl<B: Buffer> Driven for Wrapped<B> {
         let outcome = self.buffer.access(access, &NoDevice, veto, &mut self.evictions);
         self.tell(out);
         outcome
-    }
-    fn evict(&mut self, out: &mut Vec<Left>) -> bool {
-        let left = self.buffer.evict(&NoDevice, &mut NoVeto, &mut self.evictions);
-        self.tell(out);
-        left
     }
     fn evict_with(&mut self, veto: &mut Objector, out: &mut Vec<Left>) -> bool {
         let left = self.buffer.evict(&NoDevice, veto, &mut self.evictions);

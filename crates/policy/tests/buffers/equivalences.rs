@@ -1,16 +1,11 @@
 //! Policies that must be the same as others at the edge of their parameters (specs §12.2), and laws of conservation
 //! (specs §12.3 and §12.4) as far as a buffer alone can show them.
 
-mod content;
-mod driven;
-mod models;
-mod workload;
-
 use destage_policy::buffer::{Access, BufferConfig, Notice, Outcome};
 
-use content::Content;
-use driven::driven;
-use workload::{Mix, Op, PATTERNS, Workload};
+use crate::content::Content;
+use crate::driven::driven;
+use crate::workload::{Mix, Op, PATTERNS, Pattern, Workload};
 
 const CAPACITIES: [u32; 5] = [1, 2, 9, 64, 300];
 
@@ -274,7 +269,7 @@ fn pages_and_episodes_are_conserved() {
     }
 }
 
-fn conserve(spec: &str, config: BufferConfig, seed: u64, pattern: workload::Pattern) {
+fn conserve(spec: &str, config: BufferConfig, seed: u64, pattern: Pattern) {
     let pages = 3 * config.capacity_pages + 2 * config.pages_per_block;
     let mut policy = driven(spec, config, pages);
     let mut content = Content::default();
