@@ -49,7 +49,7 @@ validate:
 reproduce:
 	@sh scripts/need-tools
 	$(CARGO) build --release --locked -p destage
-	target/release/destage reproduce all --markdown=docs/reproduction.md $(if $(TRACES),--traces $(TRACES))
+	target/release/destage reproduce all --markdown=docs/reproduction.md --report=docs/reproduction $(if $(TRACES),--traces $(TRACES))
 
 # Known vulnerabilities; needs the advisory database, hence the network.
 advisories:

@@ -186,7 +186,14 @@ fn ssd_table(results: &[RunResult]) -> (Table, Vec<(&'static str, Figure)>) {
         Column::number("erases"),
         Column::number("GC runs"),
     ];
-    let mut table = Table::new(keys().into_iter().chain(service).chain(flash));
+    // Merges are of log-block FTLs only.
+    let merges = |r: &RunResult| {
+        let ssd = r.ssd.as_ref()?;
+        Some([ssd.switch_merges?, ssd.partial_merges?, ssd.full_merges?])
+    };
+    let kinds = [Column::number("switch").group(), Column::number("partial"), Column::number("full merges")];
+    let kinds = kinds.into_iter().filter(|_| results.iter().any(|r| merges(r).is_some()));
+    let mut table = Table::new(keys().into_iter().chain(service).chain(flash).chain(kinds));
     for r in results {
         let mut row = key_cells(r);
         row.push(percent(r.hit_ratio).into());
@@ -201,6 +208,9 @@ fn ssd_table(results: &[RunResult]) -> (Table, Vec<(&'static str, Figure)>) {
         row.push(decimals(r.pages_per_eviction, 2).into());
         row.push(decimals(r.ssd.as_ref().and_then(|s| s.write_amplification), 2).into());
         counts(&mut row, [r.flash.erases, r.flash.gc_invocations].map(|n| n.unwrap_or(0)));
+        if let Some(merges) = merges(r) {
+            counts(&mut row, merges);
+        }
         table.add(row);
     }
     let figures: Vec<(_, Figure)> = vec![

@@ -405,6 +405,12 @@ fn log_blocks_are_a_layer_of_the_ssd() {
     assert!(page[0]["ssd"]["full_merges"].is_null() && page[0]["ssd"]["log_blocks"].is_null());
     assert_eq!(page, sim(&["--policy", "none"]));
     assert_eq!(sim(&["--policy", "none", "--ssd.ftl", "page"])[0]["ssd"], page[0]["ssd"]);
+    // The table shows merges where there are any to show.
+    for (ftl, has_merges) in [("bast", true), ("page", false)] {
+        let base = ["sim", "--trace", text(&trace), "--cache", "1MiB", "--device", "ssd", "--policy", "none"];
+        let table = quietly(&[base.as_slice(), &["--ssd.ftl", ftl]].concat());
+        assert!(table.contains("full merges") == has_merges, "{table}");
+    }
     // Channels, with the layers that choose them.
     let channels = ["--ssd.ftl", "bast", "--ssd.allocation", "channels", "--start", "aged:0.1"];
     for run in sim(&[channels.as_slice(), &["--policy", "cave+bplru,cawr+fab"]].concat()).as_array().unwrap() {

@@ -1,10 +1,14 @@
 //! `destage reproduce` from outside: a small paper over a trace that `destage` makes itself.
 
 mod binary;
+mod html;
 
 use std::fs;
 use std::path::Path;
 use std::process::Output;
+
+/// What every file of a report is called.
+const FILES: [&str; 5] = ["claims.csv", "claims.parquet", "figures.csv", "figures.parquet", "index.html"];
 
 const PAPER: &str = r#"
 name = "small"
@@ -33,6 +37,19 @@ new = "lb-clock"
 than = "bplru"
 caches = ["1MiB", "4MiB"]
 claimed = [1, 9]
+why = ["made-up"]
+
+[[reason]]
+id = "made-up"
+text = "Nobody claims it."
+
+[[figure]]
+where = "Fig. 1"
+title = "Evictions"
+workload = "Trace"
+metric = "evictions"
+caches = ["1MiB", "4MiB"]
+lines = ["bplru", "lb-clock"]
 "#;
 
 fn destage(folder: &Path, args: &[&str]) -> Output {
@@ -79,6 +96,32 @@ fn a_paper_of_ones_own() {
     let again =
         stdout(&destage(here, &["reproduce", "small.toml", "--traces", "originals", "--markdown", "--threads", "1"]));
     assert_eq!(again, report);
+}
+
+#[test]
+fn a_page_of_ones_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path();
+    let synthetic = PAPER
+        .replace("files = [\"missing.spc\", \"made-up.destage\"]", "synthetic = \"random\"\nset = { length = 20_000 }");
+    fs::write(here.join("small.toml"), synthetic).expect("a file");
+    let written = |out: &str, threads: &str| {
+        stdout(&destage(here, &["reproduce", "small.toml", "--report", out, "--threads", threads]));
+        let entries = fs::read_dir(here.join(out)).expect("a folder");
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+        names.sort();
+        assert_eq!(names, FILES);
+        names.iter().map(|name| fs::read(here.join(out).join(name)).expect("a file")).collect::<Vec<_>>()
+    };
+    let (once, again) = (written("out", "1"), written("again", "2"));
+    assert!(once == again, "the same bytes with any number of threads");
+    let page = fs::read_to_string(here.join("out/index.html")).expect("a page");
+    html::inert(&page);
+    let html = scraper::Html::parse_document(&page);
+    assert_eq!((html::all(&html, "figure[data-panel]").len(), html::all(&html, "table.claims tbody tr").len()), (1, 1));
+    let figures = String::from_utf8(once[2].clone()).expect("UTF-8");
+    assert_eq!(figures.lines().count(), 1 + 4, "{figures}");
 }
 
 #[test]

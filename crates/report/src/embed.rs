@@ -14,11 +14,6 @@ pub(crate) const BINS: usize = 8192;
 /// A series keeps at least so many.
 const LEAST_BINS: usize = 16;
 
-/// JSON that can stand in a script element.
-pub(crate) fn script_safe(value: &Value) -> String {
-    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
-}
-
 /// The results of all runs.
 pub(crate) fn results(runs: &[Run]) -> Value {
     let per_run = (BINS / runs.len().max(1)).max(LEAST_BINS);

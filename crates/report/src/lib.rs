@@ -8,7 +8,7 @@
 //! The charts are drawn in the browser by Apache `ECharts`, of which `vendor/` holds what is needed in one file
 //! (scripts/build-charts makes it): it draws SVG, which prints crisply, it is kept well, and it needs neither `eval` nor
 //! anything from outside. Whatever comes from the results reaches the page as escaped text or as data, never as code, and
-//! the page's policy lets only its own two scripts run and nothing be loaded.
+//! the page's policy lets only its own scripts run and nothing be loaded. [`Document`] is the same for pages of other content.
 
 mod command;
 mod csv;
@@ -26,6 +26,7 @@ mod table;
 
 pub use error::ReportError;
 pub use input::read;
+pub use page::{Document, breakable, escaped};
 pub use run::Run;
 pub use table::{Cell, Column, Table};
 
@@ -75,8 +76,7 @@ impl Report {
         json.push(b'\n');
         let mut files = vec![(PAGE.to_owned(), self.page().into_bytes()), ("results.json".to_owned(), json)];
         for table in self.tables() {
-            files.push((format!("{}.csv", table.name), csv::write(&table).into_bytes()));
-            files.push((format!("{}.parquet", table.name), parquet::write(&table)?));
+            files.extend(table.files()?);
         }
         Ok(files)
     }

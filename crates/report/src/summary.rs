@@ -106,6 +106,14 @@ const SSD: &[Figure] = figures! {
         |r| r.number("ssd.lifetime_host_bytes");
 };
 
+/// Beside those, of SSDs with a log-block FTL.
+const MERGES: &[Figure] = figures! {
+    "switch merges" Count Neither "log blocks that held a whole block in order and took its place" |r| r.number("ssd.switch_merges");
+    "partial merges" Count Neither "log blocks that took a block's place once its other pages were copied there"
+        |r| r.number("ssd.partial_merges");
+    "full merges" Count Less "blocks copied together into a clean one" |r| r.number("ssd.full_merges");
+};
+
 const ARRAY: &[Figure] = figures! {
     "hit %" Percent More "pages that the cache had, of those that it was asked for" |r| r.number("hit_ratio");
     "requests/s" Decimals More "requests answered per second" |r| r.number("requests_per_second");
@@ -124,13 +132,15 @@ const ARRAY: &[Figure] = figures! {
 };
 
 /// The columns of a group's table.
-pub(crate) fn figures(kind: Kind) -> &'static [Figure] {
-    match kind {
+pub(crate) fn columns(group: &Group, runs: &[Run]) -> Vec<&'static Figure> {
+    let all = match group.kind {
         Kind::Hits => HITS,
         Kind::Analytic => ANALYTIC,
         Kind::Ssd => SSD,
         Kind::Array => ARRAY,
-    }
+    };
+    let has_merges = |figure: &Figure| group.points.iter().any(|point| (figure.value)(&runs[point.run]).is_some());
+    all.iter().chain(MERGES.iter().filter(|figure| has_merges(figure))).collect()
 }
 
 /// A cell: what is shown, and whether it is the best of its column.
@@ -143,7 +153,7 @@ pub(crate) struct Cell {
 
 /// The cells of a group, a row per point.
 pub(crate) fn cells(group: &Group, runs: &[Run]) -> Vec<Vec<Cell>> {
-    let figures = figures(group.kind);
+    let figures = columns(group, runs);
     // Without a buffer nothing is hit or evicted, which is neither good nor bad.
     let value = |figure: &Figure, run: &Run| match figure.head {
         "hit %" | "evictions" if run.text("policy") == "none" => None,
@@ -173,7 +183,7 @@ pub(crate) fn cells(group: &Group, runs: &[Run]) -> Vec<Vec<Cell>> {
             };
             Cell { text, value, is_best }
         };
-        figures.iter().zip(&best).map(cell).collect()
+        figures.iter().copied().zip(&best).map(cell).collect()
     };
     group.points.iter().map(|point| row(&runs[point.run])).collect()
 }

@@ -5,8 +5,8 @@ use destage_sim::measure::{FieldDoc, SeriesBin};
 use destage_sim::result::{ResponseClass, RunResult, WearClass};
 use serde_json::Value;
 
-use crate::Run;
 use crate::group::Group;
+use crate::{ReportError, Run, csv, parquet};
 
 /// A value of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +39,19 @@ pub struct Table {
     pub name: &'static str,
     /// Its columns, with as many cells each.
     pub columns: Vec<Column>,
+}
+
+impl Table {
+    /// Its files, as CSV and as Parquet: name and content.
+    ///
+    /// # Errors
+    /// Where it cannot be written as Parquet.
+    pub fn files(&self) -> Result<[(String, Vec<u8>); 2], ReportError> {
+        Ok([
+            (format!("{}.csv", self.name), csv::write(self).into_bytes()),
+            (format!("{}.parquet", self.name), parquet::write(self)?),
+        ])
+    }
 }
 
 /// Rows in the making: a column appears with its first cell, and whoever has none there is null.

@@ -1,6 +1,9 @@
 //! Evidence: destage against theory and conservation laws ([`validate`]), and against what papers claim
 //! ([`mod@reproduce`]; the claims are data, see [`paper`]).
 
+pub mod fate;
+pub mod figure;
+pub mod page;
 pub mod paper;
 mod parallel;
 mod peers;

@@ -7,6 +7,8 @@ use std::path::Path;
 use destage_scenario::{ScenarioError, quantity};
 use serde::Deserialize;
 
+use crate::figure::{self, Figure};
+
 /// A paper's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -45,6 +47,22 @@ pub struct Paper {
     /// Worked examples.
     #[serde(default)]
     pub example: Vec<Example>,
+    /// Figures to draw, as the paper has them.
+    #[serde(default)]
+    pub figure: Vec<Figure>,
+    /// Why claims do not hold.
+    #[serde(default)]
+    pub reason: Vec<Reason>,
+}
+
+/// Why some claims do not hold, or not in size.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    /// As claims name it.
+    pub id: String,
+    /// A sentence or two, as Markdown.
+    pub text: String,
 }
 
 /// What a workload is.
@@ -191,6 +209,24 @@ impl Metric {
         }
     }
 
+    /// In words, as the title of an axis of relative values.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Evictions => "evictions",
+            Self::Throughput => "throughput",
+            Self::Response => "mean response",
+            Self::P99 => "p99 of responses",
+            Self::P999 => "p99.9 of responses",
+            Self::HitRatio => "hit ratio",
+            Self::GcRuns => "collections",
+            Self::Migrations => "pages moved",
+            Self::Erases => "erases",
+            Self::CvReads => "variation of reads",
+            Self::CvWrites => "variation of writes",
+            Self::CvErases => "variation of erases",
+        }
+    }
+
     /// What a value is divided by for that unit, and the decimals to show.
     pub fn scale(self) -> (f64, usize) {
         match self {
@@ -286,6 +322,9 @@ pub struct Claim {
     /// Only the sign is claimed.
     #[serde(default)]
     pub sign_only: bool,
+    /// The reasons why it does not hold, or not in size.
+    #[serde(default)]
+    pub why: Vec<String>,
 }
 
 /// Figures that the paper prints.
@@ -420,12 +459,16 @@ impl Paper {
         }
         let used = |workload: &WorkloadEntry| {
             let of_claims = self.claim.iter().flat_map(|claim| claim.workload.all());
-            let mut all = of_claims.chain(self.value.iter().map(|value| &value.workload));
+            let of_figures = self.figure.iter().flat_map(|figure| figure.workload.all());
+            let mut all = of_claims.chain(of_figures).chain(self.value.iter().map(|value| &value.workload));
             !self.caches.is_empty() || all.any(|name| workload.stands_for.contains(name))
         };
         for workload in &self.workload {
             if !used(workload) {
-                return wrong(format!("workload \"{}\": no claim is about what it stands for", workload.name));
+                return wrong(format!(
+                    "workload \"{}\": neither a claim nor a figure is about what it stands for",
+                    workload.name
+                ));
             }
             if workload.synthetic.is_some() != workload.files.is_empty() {
                 return wrong(format!("workload \"{}\": give either 'synthetic' or 'files'", workload.name));
@@ -471,6 +514,8 @@ impl Paper {
             }
         };
         sizes(&self.caches)?;
+        figure::check(self)?;
+        self.check_reasons()?;
         for value in &self.value {
             self.check_value(value).and_then(|()| known_variant(&value.at)).map_err(|error| {
                 let id = &value.id;
@@ -499,6 +544,26 @@ impl Paper {
             Some(name) => Err(ScenarioError::new(format_args!("no workload stands for \"{name}\""))),
             None => Ok(()),
         }
+    }
+
+    /// Every reason has a name of its own and explains some claim.
+    fn check_reasons(&self) -> Result<(), ScenarioError> {
+        let wrong = |message: String| Err(ScenarioError::new(message));
+        for claim in &self.claim {
+            if let Some(why) = claim.why.iter().find(|why| !self.reason.iter().any(|reason| reason.id == **why)) {
+                return wrong(format!("claim {}: why: there is no reason \"{why}\"", claim.id));
+            }
+        }
+        for (i, reason) in self.reason.iter().enumerate() {
+            let id = &reason.id;
+            if self.reason[..i].iter().any(|other| other.id == *id) {
+                return wrong(format!("reason \"{id}\" stands twice"));
+            }
+            if !self.claim.iter().any(|claim| claim.why.contains(id)) {
+                return wrong(format!("reason \"{id}\": no claim names it in 'why'"));
+            }
+        }
+        Ok(())
     }
 
     fn check_value(&self, value: &Value) -> Result<(), ScenarioError> {
@@ -573,6 +638,11 @@ impl Claim {
             x if x < 0.0 => -1,
             _ => 0,
         }
+    }
+
+    /// Whether it says how much.
+    pub fn states_size(&self) -> bool {
+        !self.sign_only && self.sign() != 0
     }
 
     /// Its buffer sizes in bytes under a variant: of `new` and of `than`.

@@ -6,6 +6,7 @@ use destage_scenario::quantity::show_bytes;
 
 use destage_sim::result::RunResult;
 
+use crate::fate::reasons;
 use crate::paper::{self, Metric, Over, Provenance};
 use crate::reproduce::{Finding, Holds, Reproduction, Results, value_of};
 use crate::stats::Estimate;
@@ -15,6 +16,9 @@ const WIDE: usize = 8;
 
 /// The columns of [`rows`].
 pub const COLUMNS: [&str; 6] = ["claim", "what", "claimed", "measured", "workload", "holds"];
+
+/// The columns of [`values`].
+pub(crate) const VALUE_COLUMNS: [&str; 7] = ["id", "where", "workload", "policy", "what", "published", "measured"];
 
 /// Every claim on every workload, a row each.
 pub fn rows(reproduction: &Reproduction) -> Vec<[String; 6]> {
@@ -44,14 +48,14 @@ pub fn rows(reproduction: &Reproduction) -> Vec<[String; 6]> {
 }
 
 /// The workload, or what several have in common.
-fn workloads(finding: &Finding) -> String {
+pub(crate) fn workloads(finding: &Finding) -> String {
     match finding.on.as_slice() {
         [only] => only.name.clone(),
         several => format!("{}, {} workloads", several[0].provenance.label(), several.len()),
     }
 }
 
-fn what(finding: &Finding) -> String {
+pub(crate) fn what(finding: &Finding) -> String {
     let claim = finding.claim;
     let range = |caches: &[String]| match (caches.first(), caches.last()) {
         (Some(first), Some(last)) if first != last => format!("{first}\u{2013}{last}"),
@@ -90,11 +94,11 @@ fn points(x: f64) -> String {
 }
 
 /// The unit of improvements.
-fn unit(finding: &Finding) -> &'static str {
+pub(crate) fn unit(finding: &Finding) -> &'static str {
     if finding.claim.metric == Metric::HitRatio { "points" } else { "%" }
 }
 
-fn claimed(finding: &Finding) -> String {
+pub(crate) fn claimed(finding: &Finding) -> String {
     let unit = unit(finding);
     match finding.claim.claimed {
         [0.0, 0.0] => "equal".into(),
@@ -112,7 +116,7 @@ fn estimate(e: &Estimate) -> String {
 }
 
 /// The least and the greatest improvement over the sizes.
-fn measured(finding: &Finding) -> String {
+pub(crate) fn measured(finding: &Finding) -> String {
     let by_mean = |a: &&(u64, Estimate), b: &&(u64, Estimate)| a.1.mean.total_cmp(&b.1.mean);
     let (Some(least), Some(greatest)) =
         (finding.measured.iter().min_by(by_mean), finding.measured.iter().max_by(by_mean))
@@ -126,7 +130,7 @@ fn measured(finding: &Finding) -> String {
     format!("{} to {} {unit}", estimate(&least.1), estimate(&greatest.1))
 }
 
-fn verdict(finding: &Finding) -> String {
+pub(crate) fn verdict(finding: &Finding) -> String {
     let all = finding.measured.len();
     let mut beyond = match finding.without_evictions {
         0 => String::new(),
@@ -159,7 +163,12 @@ pub fn markdown(reproduction: &Reproduction) -> String {
     if !paper.claim.is_empty() {
         out.push_str("\n### Claims\n\n");
         table(&mut out, &COLUMNS, &rows(reproduction));
-        other_assumptions(&mut out, reproduction);
+        if let Some((heads, rows)) = other_assumptions(reproduction) {
+            out.push_str(
+                "\n### The same under other assumptions\n\nAn asterisk: the claim holds in sign; two: in size too.\n\n",
+            );
+            table(&mut out, &heads, &rows);
+        }
         out.push_str("\n### How many hold\n\n");
         table(
             &mut out,
@@ -174,10 +183,17 @@ pub fn markdown(reproduction: &Reproduction) -> String {
             ],
             &tally(reproduction),
         );
+        let reasons = reasons(reproduction);
+        if !reasons.is_empty() {
+            out.push_str("\n### Why the others do not\n\nOn the workloads nearest to the paper's.\n\n");
+            for (claims, reason) in reasons {
+                let _ = writeln!(out, "* **{claims}**: {}", reason.replace('\n', " "));
+            }
+        }
     }
     if !paper.value.is_empty() {
         out.push_str("\n### Figures that the paper prints\n\n");
-        table(&mut out, &["id", "where", "workload", "policy", "what", "published", "measured"], &values(reproduction));
+        table(&mut out, &VALUE_COLUMNS, &values(reproduction));
     }
     let _ = write!(out, "\n### What holds, what does not, and why\n\n{}\n", paper.verdict.trim());
     out.push_str("\n### All figures\n");
@@ -195,33 +211,30 @@ pub fn markdown(reproduction: &Reproduction) -> String {
     out
 }
 
-/// Claims that were tried under further variants: what is measured under each.
-fn other_assumptions(out: &mut String, reproduction: &Reproduction) {
+/// Claims that were tried under further variants, if any were: headings and rows of what is measured under each, with an
+/// asterisk where the claim holds in sign, two where in size too.
+pub(crate) fn other_assumptions<'a>(reproduction: &Reproduction<'a>) -> Option<(Vec<&'a str>, Vec<Vec<String>>)> {
     let names = reproduction.paper.variant.iter().map(|variant| variant.name.as_str());
     let tried = |name: &str| reproduction.also.iter().flatten().any(|finding| finding.at == name);
     let names: Vec<&str> = names.filter(|name| tried(name)).collect();
     if names.is_empty() {
-        return;
+        return None;
     }
-    out.push_str(
-        "\n### The same under other assumptions\n\nAn asterisk: the claim holds in sign; two: in size too.\n\n",
-    );
-    let header: Vec<&str> =
-        ["claim", "workload", "claimed", "as above"].into_iter().chain(names.iter().copied()).collect();
+    let heads = ["claim", "workload", "claimed", "as above"].into_iter().chain(names.iter().copied()).collect();
     let both = reproduction.findings.iter().zip(&reproduction.also);
     let rows = both.filter(|(finding, also)| finding.run && !also.is_empty()).map(|(finding, also)| {
         let first = [finding.claim.id.clone(), workloads(finding), claimed(finding), marked(finding)];
         let others = names.iter().map(|name| also.iter().find(|f| f.at == *name).map_or_else(String::new, marked));
         first.into_iter().chain(others).collect::<Vec<_>>()
     });
-    table(out, &header, &rows.collect::<Vec<_>>());
+    Some((heads, rows.collect()))
 }
 
 /// What is measured, marked by how far the claim holds.
 fn marked(finding: &Finding) -> String {
     match finding.holds() {
-        Holds::InSize => format!("{} \\*\\*", measured(finding)),
-        Holds::InSign => format!("{} \\*", measured(finding)),
+        Holds::InSize => format!("{} **", measured(finding)),
+        Holds::InSign => format!("{} *", measured(finding)),
         Holds::NothingToCompare => verdict(finding),
         Holds::NotRun | Holds::InPart | Holds::Not => measured(finding),
     }
@@ -261,7 +274,7 @@ fn cell(metric: Metric, results: &[RunResult]) -> String {
 }
 
 /// What the paper prints beside what is measured, on each workload that stands for the paper's.
-fn values(reproduction: &Reproduction) -> Vec<[String; 7]> {
+pub(crate) fn values(reproduction: &Reproduction) -> Vec<[String; 7]> {
     let paper = reproduction.paper;
     let mut rows = Vec::new();
     for value in &paper.value {
@@ -328,7 +341,7 @@ fn table<R: AsRef<[S]>, S: AsRef<str>, H: AsRef<str>>(out: &mut String, header: 
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         out.push('|');
         for cell in cells {
-            let _ = write!(out, " {} |", cell.replace('|', "\\|"));
+            let _ = write!(out, " {} |", cell.replace('|', "\\|").replace('*', "\\*"));
         }
         out.push('\n');
     };

@@ -13,6 +13,7 @@ use destage_sim::experiment::variation;
 use destage_sim::result::{ElementResult, RunResult};
 use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
 
+use crate::figure::Figure;
 use crate::paper::{self, Claim, Example, Metric, Over, Paper, Provenance, Variant, WorkloadEntry};
 use crate::parallel;
 use crate::run::{EvidenceError, run};
@@ -21,7 +22,7 @@ use crate::stats::Estimate;
 /// Buffer sizes simulated over one reading of the workload: the policies' tables of pages decide about the memory.
 const CACHES_AT_A_TIME: usize = 3;
 /// Percentage points within which two policies are alike.
-const ALIKE: f64 = 2.0;
+pub(crate) const ALIKE: f64 = 2.0;
 /// Percentage points below which a difference is none, though it may be certain.
 const NOTHING: f64 = 0.05;
 
@@ -133,6 +134,25 @@ pub struct Reproduction<'a> {
     pub results: Vec<Results>,
 }
 
+impl<'a> Reproduction<'a> {
+    /// For each claim the finding on the workload that is nearest to the paper's among those that have anything to compare;
+    /// or, if none has, on the nearest that is here, or that is not.
+    pub fn nearest(&self) -> Vec<&Finding<'a>> {
+        let rank = |finding: &Finding<'_>| {
+            let state = match finding.holds() {
+                Holds::NotRun => 2,
+                Holds::NothingToCompare => 1,
+                Holds::InSize | Holds::InSign | Holds::InPart | Holds::Not => 0,
+            };
+            let kind = finding.on.first().map(|workload| workload.provenance);
+            (state, Provenance::ALL.into_iter().position(|other| Some(other) == kind))
+        };
+        let of_claim =
+            |claim: &Claim| self.findings.iter().filter(|f| std::ptr::eq(f.claim, claim)).min_by_key(|f| rank(f));
+        self.paper.claim.iter().filter_map(of_claim).collect()
+    }
+}
+
 /// Where a workload's requests come from.
 #[derive(Clone)]
 enum Origin {
@@ -186,6 +206,13 @@ fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) ->
         if value.at == name && workload.stands_for.contains(&value.workload) {
             policies.insert(&value.policy);
             caches.extend(paper::bytes(std::slice::from_ref(&value.cache)));
+        }
+    }
+    let of_workload = |figure: &&Figure| figure.workload.all().iter().any(|of| workload.stands_for.contains(of));
+    for (at, policy, cache) in paper.figure.iter().filter(of_workload).flat_map(Figure::runs) {
+        if at == name {
+            policies.extend(paper.policies.iter().find(|known| *known == policy));
+            caches.insert(cache);
         }
     }
     let figures = variant.map_or(&paper.policies, |variant| &variant.policies);

@@ -386,7 +386,7 @@ fn errors_say_what_is_wrong_and_where() {
         (with("[\"bplru\", \"fab\"]", "[\"bplru\", \"fab\", \"fab\"]"), "p.toml: policies: \"fab\" stands twice"),
         (
             with("stands-for = [\"Random\"]\nfiles", "stands-for = [\"Other\"]\nfiles"),
-            "p.toml: workload \"the original\": no claim",
+            "p.toml: workload \"the original\": neither a claim nor a figure",
         ),
         (with("16, 20]", "16, 4294967295]"), "p.toml: example S3: writes: pages are below 65536"),
         (with("synthetic = \"WORKLOAD\"", ""), "p.toml: workload \"random\": give either 'synthetic' or 'files'"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use destage_report::{PAGE, Report, Run};
+use destage_report::{PAGE, Report};
 
 use crate::output::NewFile;
 
@@ -44,7 +44,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         runs.extend(destage_report::read(&file.display().to_string(), &content(file)?)?);
     }
     let out = matches.get_one::<PathBuf>("out").expect("clap asks for it");
-    Folder::create(out)?.write(runs)
+    Folder::create(out)?.write(Report::new(runs).files()?)
 }
 
 fn content(file: &Path) -> Result<Vec<u8>> {
@@ -74,9 +74,9 @@ impl Folder {
         Ok(Self { path: path.to_owned(), page: NewFile::create(&path.join(PAGE))? })
     }
 
-    /// Writes the report of these runs, the page last.
-    pub fn write(mut self, runs: Vec<Run>) -> Result<()> {
-        for (name, content) in Report::new(runs).files()? {
+    /// Writes the report's files, the page last.
+    pub fn write(mut self, files: Vec<(String, Vec<u8>)>) -> Result<()> {
+        for (name, content) in files {
             if name == PAGE {
                 self.page.write_all(&content)?;
             } else {

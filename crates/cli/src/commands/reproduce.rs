@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use anstyle::Style;
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use destage_reproduce::page::Pages;
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::report;
 use destage_reproduce::reproduce::reproduce;
 
+use crate::commands::report::Folder;
 use crate::progress::Count;
 use crate::screen::{self, Screen};
 use crate::table::{Cell, Column, Table};
@@ -46,6 +48,14 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Write everything as Markdown, to the standard output in place of the table or to a file"),
         )
+        .arg(
+            Arg::new("report")
+                .long("report")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .value_hint(ValueHint::DirPath)
+                .help("Write a page with figures like the papers' own, and its data, into a folder"),
+        )
         .arg(flags::threads_arg())
 }
 
@@ -65,6 +75,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let target = matches.get_one::<PathBuf>("markdown");
     // A file that cannot be written shall be known before the simulation, not after it.
     let file = target.map(|path| output::NewFile::create(path)).transpose()?;
+    let folder = matches.get_one::<PathBuf>("report").map(|path| Folder::create(path)).transpose()?;
+    let mut pages = Pages::default();
     let mut text = String::from(
         "# Reproduction: what papers claim, and what destage measures\n\n\
          Written by `make reproduce` (`destage reproduce`); the same bytes on every run and machine, given the same traces.\n\n",
@@ -81,6 +93,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         let all = report::markdown(&reproduction);
         text.push_str(&all);
         rows.extend(report::rows(&reproduction));
+        pages.add(&reproduction);
         if paper.claim.is_empty() {
             // All that it has is figures.
             without_claims.push_str(&all);
@@ -89,6 +102,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if let Some(mut file) = file {
         file.write_all(text.as_bytes()).context("cannot write the Markdown")?;
         file.commit()?;
+    }
+    if let Some(folder) = folder {
+        folder.write(pages.files()?)?;
     }
     if target.is_none_or(|path| path.as_os_str() != "-") {
         let mut screen = Screen::stdout();

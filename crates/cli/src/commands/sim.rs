@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{ArgMatches, Command};
+use destage_report::Report;
 use destage_scenario::Settings;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::sim::{self, SIM, Simulation};
@@ -82,7 +83,7 @@ impl Sinks {
             // The very bytes that `destage report` would read.
             let mut json = Vec::new();
             output::json(&mut json, results)?;
-            folder.write(destage_report::read("results", &json)?)?;
+            folder.write(Report::new(destage_report::read("results", &json)?).files()?)?;
         }
         Ok(())
     }

@@ -1,58 +1,11 @@
 // Draws the page's charts from the results and the view that lie in it. Text from the results only ever becomes text.
 (() => {
   'use strict';
-  const root = document.documentElement;
-  root.dataset.errors = '0';
-  const fail = (message) => {
-    root.dataset.errors = String(Number(root.dataset.errors) + 1);
-    const box = document.getElementById('failure');
-    box.hidden = false;
-    box.textContent = `The charts could not be drawn: ${message}`;
-  };
-  window.addEventListener('error', (event) => fail(event.message));
-
-  const data = (id) => JSON.parse(document.getElementById(id).textContent);
+  const { data, style, digits, time, element, swatch, powers, base, put, show } = drawing;
   const results = data('results');
   const view = data('view');
 
-  // Colours that people with any kind of colour vision can tell apart; dashes and symbols say the same again.
-  const LIGHT = ['#0072b2', '#d55e00', '#00795b', '#a83a86', '#8a6a00', '#2f8fd0', '#444b55'];
-  const DARK = ['#56b4e9', '#ff8c52', '#2fc99b', '#e79ac9', '#f0c24b', '#b7a8ff', '#d5d9de'];
-  const DASHES = [[], [9, 4], [2, 3], [12, 3, 2, 3], [5, 3], [14, 3, 2, 3, 2, 3], [1, 2]];
-  const SYMBOLS = {
-    circle: 'M0,-5A5,5,0,1,0,0.001,-5Z',
-    square: 'M-4.5,-4.5H4.5V4.5H-4.5Z',
-    triangle: 'M0,-5.5L5.5,4.5H-5.5Z',
-    diamond: 'M0,-6L5.5,0L0,6L-5.5,0Z',
-    cross: 'M-5,-1.8H-1.8V-5H1.8V-1.8H5V1.8H1.8V5H-1.8V1.8H-5Z',
-    down: 'M0,5.5L5.5,-4.5H-5.5Z',
-  };
-  const SYMBOL_PATHS = Object.values(SYMBOLS);
-  const isDark = () => {
-    const asked = root.dataset.theme;
-    return asked ? asked === 'dark' : window.matchMedia('(prefers-color-scheme: dark)').matches;
-  };
-  const variable = (name) => getComputedStyle(root).getPropertyValue(name).trim();
-  const style = (i) => {
-    const colours = isDark() ? DARK : LIGHT;
-    // With more labels than dashes the pairs of colour and dash shift.
-    const round = Math.floor(i / colours.length);
-    return {
-      colour: colours[i % colours.length],
-      dash: DASHES[(i + round) % DASHES.length],
-      symbol: SYMBOL_PATHS[(i + round) % SYMBOL_PATHS.length],
-    };
-  };
-
   // Values.
-  const digits = (x, n) => (x === 0 ? '0' : Number(x.toPrecision(n)).toLocaleString('en-GB', { maximumSignificantDigits: n }));
-  const time = (ns, n) => {
-    if (ns === 0) return '0';
-    if (ns < 1e3) return `${digits(ns, n)} ns`;
-    if (ns < 1e6) return `${digits(ns / 1e3, n)} µs`;
-    if (ns < 1e9) return `${digits(ns / 1e6, n)} ms`;
-    return `${digits(ns / 1e9, n)} s`;
-  };
   const SHOW = {
     time: (x, n) => time(x, n),
     count: (x) => Math.round(x).toLocaleString('en-GB'),
@@ -181,47 +134,6 @@
     wear: { name: 'erases of a block', show: () => (x) => digits(x, 5) },
   };
 
-  const element = (name, text, attributes = {}) => {
-    const made = document.createElement(name);
-    if (text !== undefined) made.textContent = text;
-    Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
-    return made;
-  };
-
-  const swatch = (i, form) => {
-    const { colour, dash, symbol } = style(i);
-    const space = 'http://www.w3.org/2000/svg';
-    const svg = document.createElementNS(space, 'svg');
-    const add = (name, attributes) => {
-      const made = document.createElementNS(space, name);
-      Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
-      svg.append(made);
-    };
-    Object.entries({ width: 40, height: 12, viewBox: '-20 -6 40 12', 'aria-hidden': 'true' }).forEach(([k, v]) => svg.setAttribute(k, v));
-    if (form !== 'parts') add('line', { x1: -20, x2: 20, y1: 0, y2: 0, stroke: colour, 'stroke-width': 2, 'stroke-dasharray': dash.join(',') || 'none' });
-    add('path', { d: symbol, fill: colour, transform: 'scale(0.8)' });
-    return svg;
-  };
-
-  const legend = (figure, drawn) => {
-    const list = element('div', undefined, { class: 'legend' });
-    drawn.forEach((line) => {
-      const item = element('span');
-      item.append(swatch(line.label, figure.form), ` ${line.name}`);
-      list.append(item);
-    });
-    return list;
-  };
-
-  const powers = (values) => {
-    const positive = values.filter((value) => value > 0);
-    if (positive.length === 0) return {};
-    const [least, most] = positive.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, 0]);
-    const min = 10 ** Math.floor(Math.log10(least));
-    const max = 10 ** Math.ceil(Math.log10(most));
-    return { min, max: max > min ? max : min * 10 };
-  };
-
   // One of the marks of a line that is too dense to mark each of its points.
   const MARKS = 9;
   const marked = (points, i) => {
@@ -231,23 +143,21 @@
   };
 
   const option = (group, figure, drawn, labels, narrow) => {
-    const [ink, soft, rule, paper] = ['--ink', '--soft', '--line', '--paper'].map(variable);
-    const text = { color: ink, fontSize: narrow ? 11 : 12, fontFamily: getComputedStyle(document.body).fontFamily };
-    const base = { axisLabel: { ...text, color: soft }, nameTextStyle: text, nameLocation: 'middle', axisLine: { show: true, lineStyle: { color: soft } }, splitLine: { lineStyle: { color: rule } } };
+    const { ink, rule, text, axis, tooltip: box, grid } = base(narrow);
     const values = (k) => drawn.flatMap((line) => line.points.map((point) => point[k])).filter((value) => value !== null);
     const xShow = X[figure.form].show(group);
     const figures = values(figure.form === 'parts' ? 0 : 1);
     // Figures that lie close together are told apart better from zero on.
     const spread = figures.length > 0 && Math.max(...figures) >= 8 * Math.min(...figures);
-    const isLog = (axis) => {
-      if (axis === 'x' && figure.form !== 'parts') return figure.form === 'cdf' || figure.form === 'tail';
-      return (axis === 'x') === (figure.form === 'parts') && figure.log && spread;
+    const isLog = (which) => {
+      if (which === 'x' && figure.form !== 'parts') return figure.form === 'cdf' || figure.form === 'tail';
+      return (which === 'x') === (figure.form === 'parts') && figure.log && spread;
     };
-    const numeric = (k, axis, show) => ({
-      ...base,
-      type: isLog(axis) ? 'log' : 'value',
-      ...(isLog(axis) ? powers(values(k)) : {}),
-      axisLabel: { ...base.axisLabel, hideOverlap: true, formatter: show },
+    const numeric = (k, which, shows) => ({
+      ...axis,
+      type: isLog(which) ? 'log' : 'value',
+      ...(isLog(which) ? powers(values(k)) : {}),
+      axisLabel: { ...axis.axisLabel, hideOverlap: true, formatter: shows },
     });
     let x = numeric(0, 'x', figure.form === 'time' ? (v) => digits(v, 5) : figure.form === 'wear' ? (v) => digits(v, 5) : (v) => time(v, 3));
     let y = numeric(1, 'y', (v) => shown(figure, v, 3));
@@ -262,10 +172,10 @@
       Object.assign(x, { min: Math.max(0, Math.floor(from) - 1), max: Math.ceil(to) + 1, minInterval: 1 });
     }
     if (figure.form === 'cdf') Object.assign(y, { min: 0, max: 1 });
-    if (figure.form === 'sweep') x = { ...base, type: 'category', data: group.sizes, boundaryGap: true, splitLine: { show: false } };
+    if (figure.form === 'sweep') x = { ...axis, type: 'category', data: group.sizes, boundaryGap: true, splitLine: { show: false } };
     if (figure.form === 'parts') {
       x.axisLabel.formatter = (v) => time(v, 3);
-      y = { ...base, type: 'category', data: labels.map((label) => group.labels[label]), inverse: true, splitLine: { show: true, lineStyle: { color: rule } }, axisLabel: { ...base.axisLabel, color: ink, width: narrow ? 150 : 190, overflow: 'break' } };
+      y = { ...axis, type: 'category', data: labels.map((label) => group.labels[label]), inverse: true, splitLine: { show: true, lineStyle: { color: rule } }, axisLabel: { ...axis.axisLabel, color: ink, width: narrow ? 150 : 190, overflow: 'break', lineHeight: 14 } };
     }
     const isParts = figure.form === 'parts';
     Object.assign(x, { name: isParts ? figure.axis : X[figure.form].name, nameGap: 24 });
@@ -289,25 +199,21 @@
       };
     });
     const tooltip = {
+      ...box,
       trigger: isParts ? 'item' : 'axis',
-      backgroundColor: paper,
-      borderColor: rule,
-      textStyle: { ...text, fontSize: 12 },
-      confine: true,
-      axisPointer: { lineStyle: { color: soft } },
       formatter: (items) => {
         const all = Array.isArray(items) ? items : [items];
-        const box = element('div');
+        const hint = element('div');
         const place = isParts ? group.labels[labels[all[0].value[1]]] : xShow(all[0].value[0]);
-        box.append(element('strong', place));
+        hint.append(element('strong', place));
         all.forEach((item) => {
           const value = isParts ? item.value[0] : item.value[1];
-          box.append(element('div', `${item.seriesName}: ${isParts ? time(value, 4) : shown(figure, value)}`));
+          hint.append(element('div', `${item.seriesName}: ${isParts ? time(value, 4) : shown(figure, value)}`));
         });
-        return box;
+        return hint;
       },
     };
-    return { animation: false, textStyle: text, tooltip, grid: { left: 8, right: 24, top: 12, bottom: 8, outerBoundsMode: 'same', outerBoundsContain: 'all' }, xAxis: x, yAxis: y, series };
+    return { animation: false, textStyle: text, tooltip, grid, xAxis: x, yAxis: y, series };
   };
 
   // Words for who cannot see the chart.
@@ -358,46 +264,30 @@
     const group = view[Number(box.dataset.group)];
     const figure = group.figures.find((f) => f.id === box.dataset.figure);
     const place = box.querySelector('.chart');
-    return { box, group, figure, place, number: Number(box.dataset.group), instance: null };
+    return { box, group, figure, form: figure.form, place, number: Number(box.dataset.group), instance: null };
   });
   const chosen = view.map((group) => ({ size: group.size, labels: group.labels.map((_, i) => i) }));
-  let printing = false;
 
   const draw = (chart) => {
-    const { box, group, figure, place } = chart;
+    const { box, group, figure } = chart;
     const { size, labels } = chosen[chart.number];
     const drawn = lines(group, figure, size, labels);
     const caption = box.querySelector('.size');
     if (caption) caption.textContent = group.sizes.length > 1 || group.sizes[0] !== 'no cache' ? `, ${group.sizes[size]}` : '';
-    if (!chart.instance) chart.instance = echarts.init(place, null, { renderer: 'svg' });
-    chart.instance.resize(printing ? { width: 660, height: 250 } : { width: 'auto', height: 'auto' });
-    chart.instance.setOption(option(group, figure, drawn, labels, place.clientWidth < 520), { notMerge: true });
-    chart.instance.getZr().flush();
-    place.setAttribute('aria-label', words(group, figure, drawn, labels));
-    const before = box.querySelector('.legend');
-    if (before) before.remove();
-    place.after(legend(figure, drawn));
-    const details = box.querySelector('details');
-    const scroll = details.querySelector('.scroll');
-    scroll.setAttribute('aria-label', `${figure.title}, data`);
-    scroll.replaceChildren();
-    const fill = () => {
-      if (details.open && scroll.childElementCount === 0) scroll.append(table(group, figure, drawn, labels));
-    };
-    details.ontoggle = fill;
-    fill();
+    put(chart, figure.title, {
+      option: (narrow) => option(group, figure, drawn, labels, narrow),
+      words: words(group, figure, drawn, labels),
+      items: drawn,
+      table: () => table(group, figure, drawn, labels),
+    });
   };
-  const tryToDraw = (chart) => {
-    try {
-      draw(chart);
-    } catch (error) {
-      fail(error.message);
-    }
-  };
-  const drawAll = () => charts.forEach(tryToDraw);
+  const forms = [...document.querySelectorAll('form.controls')];
+  const marks = () => forms.flatMap((form) => [...form.querySelectorAll('input[type=checkbox]')]);
+  marks().forEach((input) => input.after(swatch(Number(input.value))));
+  const redraw = show(charts, draw, () => marks().forEach((input) => input.nextElementSibling.replaceWith(swatch(Number(input.value)))));
 
   // What the reader chooses.
-  document.querySelectorAll('form.controls').forEach((form) => {
+  forms.forEach((form) => {
     form.hidden = form.childElementCount === 0;
     const number = Number(form.dataset.group);
     form.addEventListener('submit', (event) => event.preventDefault());
@@ -406,28 +296,9 @@
       if (select) chosen[number].size = Number(select.value);
       const boxes = [...form.querySelectorAll('input[type=checkbox]')];
       if (boxes.length > 0) chosen[number].labels = boxes.filter((input) => input.checked).map((input) => Number(input.value));
-      charts.filter((chart) => chart.number === number).forEach(tryToDraw);
+      redraw(charts.filter((chart) => chart.number === number));
     });
-    form.querySelectorAll('input[type=checkbox]').forEach((input) => input.after(swatch(Number(input.value))));
   });
-  const theme = document.getElementById('theme');
-  const nameTheme = () => {
-    theme.textContent = isDark() ? 'Light' : 'Dark';
-    theme.setAttribute('aria-label', `Change to ${isDark() ? 'light' : 'dark'} colours`);
-  };
-  const recolour = () => {
-    nameTheme();
-    document.querySelectorAll('form.controls input[type=checkbox]').forEach((input) => {
-      input.nextElementSibling.replaceWith(swatch(Number(input.value)));
-    });
-    drawAll();
-  };
-  theme.hidden = false;
-  theme.addEventListener('click', () => {
-    root.dataset.theme = isDark() ? 'light' : 'dark';
-    recolour();
-  });
-  window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', recolour);
 
   // Sorting the tables of runs.
   document.querySelectorAll('table.runs').forEach((runs) => {
@@ -455,31 +326,4 @@
       });
     });
   });
-
-  // Print: light, and as wide as the paper.
-  let asked;
-  window.addEventListener('beforeprint', () => {
-    asked = root.dataset.theme;
-    root.dataset.theme = 'light';
-    printing = true;
-    recolour();
-  });
-  window.addEventListener('afterprint', () => {
-    if (asked === undefined) delete root.dataset.theme; else root.dataset.theme = asked;
-    printing = false;
-    recolour();
-  });
-
-  nameTheme();
-  drawAll();
-  const resized = new ResizeObserver((entries) => {
-    if (printing) return;
-    entries.forEach(({ target }) => {
-      const chart = charts.find(({ place }) => place === target);
-      if (chart.instance && chart.instance.getWidth() !== target.clientWidth) tryToDraw(chart);
-    });
-  });
-  charts.forEach(({ place }) => resized.observe(place));
-  root.dataset.charts = String(charts.filter(({ place }) => place.querySelector('svg path')).length);
-  root.dataset.figures = String(charts.length);
 })();

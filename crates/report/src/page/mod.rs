@@ -1,11 +1,10 @@
 //! The page: one HTML file with everything in it.
 
+mod document;
+
 use std::fmt::Write as _;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use destage_scenario::quantity::{show_count, show_time};
-use sha2::{Digest, Sha256};
 
 use crate::Run;
 use crate::command::commands;
@@ -13,45 +12,11 @@ use crate::embed;
 use crate::figure::{Figure, figures};
 use crate::finding::findings;
 use crate::group::{Group, Kind, circumstances};
-use crate::summary::{Better, Show, cells, figures as columns, shown};
+use crate::summary::{Better, Show, cells, columns, shown};
 
-const LIBRARY: &str = include_str!("../../vendor/echarts.min.js");
+pub use document::{Document, breakable, escaped};
+
 const CHARTS: &str = include_str!("charts.js");
-const STYLE: &str = include_str!("style.css");
-
-/// Text as HTML, in an element or in a quoted attribute.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#39;"),
-            // No character of HTML, and of no meaning in a name.
-            c if c.is_control() && c != '\n' && c != '\t' => html.push(char::REPLACEMENT_CHARACTER),
-            c => html.push(c),
-        }
-    }
-    html
-}
-
-/// A policy's name as HTML, which may be broken between its parts.
-fn breakable(label: &str) -> String {
-    escaped(label).replace(':', ":<wbr>").replace('+', "+<wbr>")
-}
-
-/// Only the page's own two scripts run, and nothing is loaded from anywhere.
-fn policy() -> String {
-    let hash = |script: &str| STANDARD.encode(Sha256::digest(script.as_bytes()));
-    format!(
-        "default-src 'none'; script-src 'sha256-{}' 'sha256-{}'; style-src 'unsafe-inline'; img-src data:; \
-         base-uri 'none'; form-action 'none'",
-        hash(LIBRARY),
-        hash(CHARTS)
-    )
-}
 
 /// The last part of a path.
 fn file_name(path: &str) -> &str {
@@ -66,41 +31,26 @@ pub(crate) fn page(runs: &[Run], groups: &[Group]) -> String {
             traces.push(&group.trace);
         }
     }
-    let names: Vec<_> = traces.iter().map(|trace| escaped(file_name(trace))).collect();
-    let title = names.join(", ");
-    let mut html = String::with_capacity(LIBRARY.len() * 2);
-    let _ = write!(
-        html,
-        "<!DOCTYPE html>\n<html lang=\"en-GB\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>destage: {title}</title>\n\
-         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <a class=\"skip\" href=\"#main\">Skip to the findings</a>\n\
-         <header><p class=\"name\">destage report</p><h1>{title}</h1>\n\
-         <button type=\"button\" id=\"theme\" hidden>Dark</button></header>\n<main id=\"main\">\n\
-         <noscript><p>The charts need JavaScript; findings and tables do not.</p></noscript>\n\
-         <p id=\"failure\" role=\"alert\" hidden></p>\n",
-        escaped(&policy()),
-    );
+    let names: Vec<_> = traces.iter().map(|trace| file_name(trace)).collect();
+    let mut body = String::new();
     for (i, group) in groups.iter().enumerate() {
-        section(&mut html, i, group, groups.len(), runs);
+        section(&mut body, i, group, groups.len(), runs);
     }
-    let version = runs.first().map_or("", |run| run.text("destage"));
-    let _ = write!(
-        html,
-        "</main>\n<footer><p>Simulated by destage {}; written by destage {}. <code>results.json</code> beside this page \
-         holds every figure, <code>destage schema</code> explains them, and the tables are there as CSV and Parquet. Charts: \
-         Apache ECharts (Apache-2.0), zrender (BSD-3-Clause).</p></footer>\n\
-         <script type=\"application/json\" id=\"results\">{}</script>\n\
-         <script type=\"application/json\" id=\"view\">{}</script>\n\
-         <script>{LIBRARY}</script>\n<script>{CHARTS}</script>\n</body>\n</html>\n",
-        escaped(version),
-        destage_sim::result::VERSION,
-        embed::script_safe(&embed::results(runs)),
-        embed::script_safe(&embed::view(runs, groups)),
-    );
-    html
+    let document = Document {
+        kind: "destage report",
+        title: names.join(", "),
+        body,
+        footer: format!(
+            "Simulated by destage {}; written by destage {}. <code>results.json</code> beside this page holds every figure, \
+             <code>destage schema</code> explains them, and the tables are there as CSV and Parquet.",
+            escaped(runs.first().map_or("", |run| run.text("destage"))),
+            destage_sim::result::VERSION,
+        ),
+        data: vec![("results", embed::results(runs)), ("view", embed::view(runs, groups))],
+        script: CHARTS,
+        style: "",
+    };
+    document.html()
 }
 
 fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs: &[Run]) {
@@ -146,7 +96,7 @@ fn is_drawn(figure: &Figure, group: &Group, runs: &[Run]) -> bool {
 }
 
 fn table(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
-    let columns = columns(group.kind);
+    let columns = columns(group, runs);
     let _ = write!(
         html,
         "<h3 id=\"table-{number}\">All runs</h3>\n\
@@ -154,7 +104,7 @@ fn table(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
          <div class=\"scroll\" role=\"region\" aria-labelledby=\"table-{number}\" tabindex=\"0\">\n\
          <table class=\"runs\"><thead><tr><th scope=\"col\">policy</th><th scope=\"col\">cache</th>"
     );
-    for column in columns {
+    for column in &columns {
         let _ = write!(html, "<th scope=\"col\" title=\"{}\">{}</th>", escaped(column.meaning), escaped(column.head));
     }
     html.push_str("</tr></thead>\n<tbody>\n");
