@@ -100,17 +100,17 @@ const drawing = (() => {
     return { min, max: max > min ? max : min * 10 };
   };
 
-  // What all axes and tooltips have in common.
+  let printing = false;
+  // What all axes and tooltips have in common. Charts are lower on paper, where an axis has less room for its title.
   const base = (narrow) => {
     const [ink, soft, rule, paper] = ['--ink', '--soft', '--line', '--paper'].map(variable);
     const text = { color: ink, fontSize: narrow ? 11 : 12, fontFamily: getComputedStyle(document.body).fontFamily };
-    const axis = { axisLabel: { ...text, color: soft }, nameTextStyle: text, nameLocation: 'middle', axisLine: { show: true, lineStyle: { color: soft } }, splitLine: { lineStyle: { color: rule } } };
+    const axis = { axisLabel: { ...text, color: soft }, nameTextStyle: { ...text, fontSize: printing ? 10 : text.fontSize }, nameLocation: 'middle', axisLine: { show: true, lineStyle: { color: soft } }, splitLine: { lineStyle: { color: rule } } };
     const tooltip = { backgroundColor: paper, borderColor: rule, textStyle: { ...text, fontSize: 12 }, confine: true, axisPointer: { lineStyle: { color: soft } } };
     const grid = { left: 8, right: 24, top: 12, bottom: 8, outerBoundsMode: 'same', outerBoundsContain: 'all' };
     return { ink, soft, rule, text, axis, tooltip, grid };
   };
 
-  let printing = false;
   // Draws one chart: {box, place, form, instance} in its figure. `made` is what it shows: {option, words, items, table}, where
   // `table` makes the same as a table, for those who open it.
   const put = (chart, title, made) => {
