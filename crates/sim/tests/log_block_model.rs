@@ -33,6 +33,9 @@ enum Use {
     Victim,
 }
 
+/// Collections that an SSD keeps in mind ahead of time.
+const COLLECTIONS_AHEAD: usize = 1 << 14;
+
 #[derive(Clone, Debug)]
 struct Block {
     slots: Vec<Slot>,
@@ -57,6 +60,7 @@ struct Element {
     blocks: Vec<Block>,
     search_from: usize,
     busy_until: u64,
+    /// Those that have not ended, and some that have: from, until.
     collections: Vec<(u64, u64)>,
     did: ElementCounters,
 }
@@ -71,6 +75,17 @@ impl Element {
         let mut logs: Vec<_> = (0..self.blocks.len()).filter(|&block| of(self.blocks[block].purpose)).collect();
         logs.sort_by_key(|&block| self.blocks[block].stamp);
         logs
+    }
+
+    /// Takes note, at this time, of a collection from `start` until the element is idle. An SSD keeps only so many in mind that
+    /// have not ended; what comes beyond that belongs to the last.
+    fn collects(&mut self, now: u64, start: u64) {
+        self.collections.retain(|&(_, end)| end > now);
+        let is_full = self.collections.len() == COLLECTIONS_AHEAD;
+        match self.collections.last_mut() {
+            Some(last) if is_full => last.1 = self.busy_until,
+            _ => self.collections.push((start, self.busy_until)),
+        }
     }
 }
 
@@ -431,7 +446,7 @@ impl Model {
             let resumes = (start + reads(&share)).max(if share.receives { all_read } else { 0 });
             let element = &mut self.elements[e];
             element.busy_until = resumes + share.time;
-            element.collections.push((start, element.busy_until));
+            element.collects(now, start);
             element.did.gc_time += Nanos(reads(&share) + share.time);
             element.did.busy_time += Nanos(reads(&share) + share.time);
         }
