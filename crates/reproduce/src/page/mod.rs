@@ -1,21 +1,22 @@
 //! What papers claim beside what is measured, on one page: how many claims hold, each claim as a strip, why the others do
 //! not, and figures drawn like the papers' own.
 
+mod claims;
+mod data;
 mod markdown;
 mod strip;
 
 use std::fmt::Write;
 
-use destage_report::{Cell, Column, Document, PAGE, ReportError, Table, breakable, escaped};
+use destage_report::{Document, PAGE, ReportError, escaped};
 use serde_json::{Value, json};
 
-use crate::fate::{self, Fate};
+use crate::fate::Fate;
 use crate::figure::{self, Figure, Panel, panels};
-use crate::paper::Provenance;
-use crate::report::{VALUE_COLUMNS, claimed, measured, other_assumptions, values, verdict, what, workloads};
 use crate::reproduce::{Finding, Reproduction};
 use crate::stats::Estimate;
-use strip::Scale;
+use claims::{claims, class, printed, reasons};
+use data::{CLAIMS, FIGURES, Rows, claim_row, figure_rows};
 
 const SCRIPT: &str = include_str!("papers.js");
 const STYLE: &str = include_str!("papers.css");
@@ -28,56 +29,6 @@ pub struct Pages {
     panels: Vec<Value>,
     claims: Rows,
     figures: Rows,
-}
-
-/// The rows of a table in the making.
-#[derive(Clone, Debug, Default)]
-struct Rows(Vec<Vec<Cell>>);
-
-/// The columns of the table of claims: name and whether it is text.
-const CLAIMS: [(&str, bool); 12] = [
-    ("paper", true),
-    ("claim", true),
-    ("where", true),
-    ("what", true),
-    ("assumption", true),
-    ("workload", true),
-    ("kind", true),
-    ("claimed_from", false),
-    ("claimed_to", false),
-    ("measured_least", false),
-    ("measured_greatest", false),
-    ("holds", true),
-];
-
-/// The columns of the table of what the figures show.
-const FIGURES: [(&str, bool); 9] = [
-    ("paper", true),
-    ("figure", true),
-    ("shows", true),
-    ("workload", true),
-    ("at", true),
-    ("line", true),
-    ("mean", false),
-    ("half_width_of_95_percent", false),
-    ("seeds", false),
-];
-
-impl Rows {
-    fn table(self, name: &'static str, columns: &[(&str, bool)]) -> Table {
-        let mut columns: Vec<Column> = columns
-            .iter()
-            .map(|&(name, is_text)| Column { name: name.to_owned(), is_text, cells: Vec::with_capacity(self.0.len()) })
-            .collect();
-        for row in self.0 {
-            columns.iter_mut().zip(row).for_each(|(column, cell)| column.cells.push(cell));
-        }
-        Table { name, columns }
-    }
-}
-
-fn text(text: &str) -> Cell {
-    Cell::Text(text.to_owned())
 }
 
 impl Pages {
@@ -120,7 +71,7 @@ impl Pages {
             markdown::html(&paper.about)
         );
         let others = reproduction.also.iter().flatten();
-        self.claims.0.extend(reproduction.findings.iter().chain(others).map(|finding| claim_row(&paper.name, finding)));
+        self.claims.extend(reproduction.findings.iter().chain(others).map(|finding| claim_row(&paper.name, finding)));
     }
 
     fn overview_of(&mut self, reproduction: &Reproduction<'_>, nearest: &[&Finding<'_>]) {
@@ -186,7 +137,7 @@ impl Pages {
                  <div class=\"scroll\" tabindex=\"0\"></div></details></figure>\n"
             );
             self.panels.push(panel_json(figure, panel));
-            self.figures.0.extend(figure_rows(paper, figure, panel));
+            self.figures.extend(figure_rows(paper, figure, panel));
         }
         html.push_str("</div>\n");
     }
@@ -240,130 +191,6 @@ impl Pages {
     }
 }
 
-/// Every claim with its strip.
-fn claims(html: &mut String, reproduction: &Reproduction<'_>, nearest: &[&Finding<'_>]) {
-    let paper = reproduction.paper;
-    let scale = Scale::of(&reproduction.findings);
-    let name = escaped(&paper.name);
-    let kinds = Provenance::ALL.into_iter().filter(|&kind| {
-        reproduction
-            .findings
-            .iter()
-            .any(|f| !f.measured.is_empty() && f.on.first().is_some_and(|w| w.provenance == kind))
-    });
-    let _ = write!(
-        html,
-        "<h3 id=\"claims-{name}\">Claims</h3>\n<p class=\"legend\"><span><i class=\"claimed\"></i> claimed</span>{}</p>\n\
-         <p class=\"note\">Improvement in percent (of hit ratios: in points), linear around zero and logarithmic beyond; a mark for each \
-         buffer size that a claim is about, a line from the least to the greatest with their intervals.</p>\n\
-         <div class=\"scroll\" role=\"region\" aria-labelledby=\"claims-{name}\" tabindex=\"0\"><table class=\"claims\"><thead><tr>\
-         <th scope=\"col\">claim</th><th scope=\"col\">what</th><th scope=\"col\">claimed</th><th scope=\"col\">measured</th>\
-         <th scope=\"col\">{}</th><th scope=\"col\">holds</th></tr></thead><tbody>\n",
-        strip::key(kinds),
-        scale.head()
-    );
-    for finding in nearest {
-        let claim = finding.claim;
-        let all: Vec<_> = reproduction.findings.iter().filter(|other| std::ptr::eq(other.claim, claim)).collect();
-        let fate = Fate::of(finding);
-        let _ = writeln!(
-            html,
-            "<tr><th scope=\"row\">{}<span class=\"note\">{}</span></th><td class=\"what\">{}</td><td>{}</td><td>{}<span class=\"note\">{}</span></td>\
-             <td>{}</td><td class=\"fate\"><i class=\"{}\"></i> {}</td></tr>",
-            escaped(&claim.id),
-            escaped(&claim.place),
-            breakable(&what(finding)),
-            escaped(&claimed(finding)),
-            escaped(&measured(finding)),
-            escaped(&workloads(finding)),
-            scale.strip(&all),
-            class(fate),
-            escaped(&verdict(finding)),
-        );
-    }
-    html.push_str("</tbody></table></div>\n");
-    let further = reproduction.findings.iter().filter(|f| f.run && !nearest.iter().any(|n| std::ptr::eq(*n, *f)));
-    let further: Vec<_> = further.collect();
-    if !further.is_empty() {
-        html.push_str("<details><summary>The same on other workloads</summary>");
-        let row = |finding: &&Finding<'_>| {
-            [finding.claim.id.clone(), claimed(finding), measured(finding), workloads(finding), verdict(finding)]
-        };
-        plain_table(html, &["claim", "claimed", "measured", "workload", "holds"], further.iter().map(row));
-        html.push_str("</details>\n");
-    }
-    if let Some((heads, rows)) = other_assumptions(reproduction) {
-        html.push_str(
-            "<details><summary>The same under other assumptions</summary><p class=\"note\">An asterisk: the claim holds in sign; two: in size \
-             too.</p>",
-        );
-        plain_table(html, &heads, rows);
-        html.push_str("</details>\n");
-    }
-    for found in &reproduction.examples {
-        let example = found.example;
-        let word = if found.evicted == example.evicts { "It does." } else { "It does not." };
-        let _ = writeln!(
-            html,
-            "<p>{} ({}): {}. {word}</p>",
-            escaped(&example.id),
-            escaped(&example.place),
-            escaped(&example.about)
-        );
-    }
-}
-
-/// Why claims fail, each reason with the claims that it explains.
-fn reasons(html: &mut String, reproduction: &Reproduction<'_>, nearest: &[&Finding<'_>]) {
-    let short = nearest.iter().filter(|finding| !Fate::of(finding).is_good()).count();
-    if short == 0 {
-        return;
-    }
-    let _ = write!(html, "<h3>Why {short} of {} do not hold as claimed</h3>\n<dl class=\"reasons\">", nearest.len());
-    for (claims, reason) in fate::reasons(reproduction) {
-        let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escaped(&claims), markdown::html(reason));
-    }
-    html.push_str("</dl>\n");
-}
-
-/// The figures that the paper prints, beside ours.
-fn printed(html: &mut String, reproduction: &Reproduction<'_>) {
-    html.push_str("<h3>Figures that the paper prints</h3>\n<details><summary>Show them</summary>");
-    plain_table(html, &VALUE_COLUMNS, values(reproduction));
-    html.push_str("</details>\n");
-}
-
-/// A table of text, of which the first cell of a row heads it.
-fn plain_table<R: IntoIterator<Item = String>>(html: &mut String, heads: &[&str], rows: impl IntoIterator<Item = R>) {
-    html.push_str("<div class=\"scroll\" tabindex=\"0\"><table class=\"plain\"><thead><tr>");
-    for head in heads {
-        let _ = write!(html, "<th scope=\"col\">{}</th>", escaped(head));
-    }
-    html.push_str("</tr></thead><tbody>\n");
-    for row in rows {
-        html.push_str("<tr>");
-        for (i, cell) in row.into_iter().enumerate() {
-            let cell = escaped(&cell);
-            let _ =
-                if i == 0 { write!(html, "<th scope=\"row\">{cell}</th>") } else { write!(html, "<td>{cell}</td>") };
-        }
-        html.push_str("</tr>\n");
-    }
-    html.push_str("</tbody></table></div>\n");
-}
-
-/// The class of its colour.
-fn class(fate: Fate) -> &'static str {
-    match fate {
-        Fate::Size => "size",
-        Fate::AsClaimed => "as-claimed",
-        Fate::Sign => "sign",
-        Fate::Part => "part",
-        Fate::Not => "not",
-        Fate::Untried => "untried",
-    }
-}
-
 fn panel_json(figure: &Figure, panel: &Panel<'_>) -> Value {
     let column = |values: &[Option<Estimate>], of: fn(&Estimate) -> f64| -> Value {
         values.iter().map(|value| value.as_ref().map(of)).collect()
@@ -380,49 +207,4 @@ fn panel_json(figure: &Figure, panel: &Panel<'_>) -> Value {
             "half": column(values, |e| e.half_width),
         })).collect::<Value>(),
     })
-}
-
-fn figure_rows(paper: &str, figure: &Figure, panel: &Panel<'_>) -> Vec<Vec<Cell>> {
-    let mut rows = Vec::new();
-    for (line, values) in &panel.lines {
-        for (step, value) in panel.steps.iter().zip(values) {
-            let (workload, at) = match panel.workload {
-                Some((workload, _)) => (workload, step.as_str()),
-                None => (step.as_str(), ""),
-            };
-            let float = |of: fn(&Estimate) -> f64| value.as_ref().map_or(Cell::Null, |e| Cell::Float(of(e)));
-            rows.push(vec![
-                text(paper),
-                text(&figure.place),
-                text(&figure::axis(figure)),
-                text(workload),
-                text(at),
-                text(line),
-                float(|e| e.mean),
-                float(|e| e.half_width),
-                value.as_ref().map_or(Cell::Null, |e| Cell::Integer(e.samples as u64)),
-            ]);
-        }
-    }
-    rows
-}
-
-fn claim_row(paper: &str, finding: &Finding<'_>) -> Vec<Cell> {
-    let means = finding.measured.iter().map(|(_, e)| e.mean);
-    let float = |x: Option<f64>| x.map_or(Cell::Null, Cell::Float);
-    let kind = finding.on.first().map_or("", |workload| workload.provenance.label());
-    vec![
-        text(paper),
-        text(&finding.claim.id),
-        text(&finding.claim.place),
-        text(&what(finding)),
-        text(finding.at),
-        text(&workloads(finding)),
-        text(kind),
-        Cell::Float(finding.claim.claimed[0]),
-        Cell::Float(finding.claim.claimed[1]),
-        float(means.clone().min_by(f64::total_cmp)),
-        float(means.max_by(f64::total_cmp)),
-        text(&verdict(finding)),
-    ]
 }

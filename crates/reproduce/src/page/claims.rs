@@ -1,0 +1,136 @@
+//! A paper's claims as HTML: each with its strip, on other workloads and under other assumptions, and why some do not hold.
+
+use std::fmt::Write;
+
+use destage_report::{breakable, escaped};
+
+use super::markdown;
+use super::strip::{self, Scale};
+use crate::fate::{self, Fate};
+use crate::paper::Provenance;
+use crate::report::{VALUE_COLUMNS, claimed, measured, other_assumptions, values, verdict, what, workloads};
+use crate::reproduce::{Finding, Reproduction};
+
+/// Every claim with its strip.
+pub(super) fn claims(html: &mut String, reproduction: &Reproduction<'_>, nearest: &[&Finding<'_>]) {
+    let paper = reproduction.paper;
+    let scale = Scale::of(&reproduction.findings);
+    let name = escaped(&paper.name);
+    let kinds = Provenance::ALL.into_iter().filter(|&kind| {
+        reproduction
+            .findings
+            .iter()
+            .any(|f| !f.measured.is_empty() && f.on.first().is_some_and(|w| w.provenance == kind))
+    });
+    let _ = write!(
+        html,
+        "<h3 id=\"claims-{name}\">Claims</h3>\n<p class=\"legend\"><span><i class=\"claimed\"></i> claimed</span>{}</p>\n\
+         <p class=\"note\">Improvement in percent (of hit ratios: in points), linear around zero and logarithmic beyond; a mark for each \
+         buffer size that a claim is about, a line from the least to the greatest with their intervals.</p>\n\
+         <div class=\"scroll\" role=\"region\" aria-labelledby=\"claims-{name}\" tabindex=\"0\"><table class=\"claims\"><thead><tr>\
+         <th scope=\"col\">claim</th><th scope=\"col\">what</th><th scope=\"col\">claimed</th><th scope=\"col\">measured</th>\
+         <th scope=\"col\">{}</th><th scope=\"col\">holds</th></tr></thead><tbody>\n",
+        strip::key(kinds),
+        scale.head()
+    );
+    for finding in nearest {
+        let claim = finding.claim;
+        let all: Vec<_> = reproduction.findings.iter().filter(|other| std::ptr::eq(other.claim, claim)).collect();
+        let fate = Fate::of(finding);
+        let _ = writeln!(
+            html,
+            "<tr><th scope=\"row\">{}<span class=\"note\">{}</span></th><td class=\"what\">{}</td><td>{}</td><td>{}<span class=\"note\">{}</span></td>\
+             <td>{}</td><td class=\"fate\"><i class=\"{}\"></i> {}</td></tr>",
+            escaped(&claim.id),
+            escaped(&claim.place),
+            breakable(&what(finding)),
+            escaped(&claimed(finding)),
+            escaped(&measured(finding)),
+            escaped(&workloads(finding)),
+            scale.strip(&all),
+            class(fate),
+            escaped(&verdict(finding)),
+        );
+    }
+    html.push_str("</tbody></table></div>\n");
+    let further = reproduction.findings.iter().filter(|f| f.run && !nearest.iter().any(|n| std::ptr::eq(*n, *f)));
+    let further: Vec<_> = further.collect();
+    if !further.is_empty() {
+        html.push_str("<details><summary>The same on other workloads</summary>");
+        let row = |finding: &&Finding<'_>| {
+            [finding.claim.id.clone(), claimed(finding), measured(finding), workloads(finding), verdict(finding)]
+        };
+        plain_table(html, &["claim", "claimed", "measured", "workload", "holds"], further.iter().map(row));
+        html.push_str("</details>\n");
+    }
+    if let Some((heads, rows)) = other_assumptions(reproduction) {
+        html.push_str(
+            "<details><summary>The same under other assumptions</summary><p class=\"note\">An asterisk: the claim holds in sign; two: in size \
+             too.</p>",
+        );
+        plain_table(html, &heads, rows);
+        html.push_str("</details>\n");
+    }
+    for found in &reproduction.examples {
+        let example = found.example;
+        let word = if found.evicted == example.evicts { "It does." } else { "It does not." };
+        let _ = writeln!(
+            html,
+            "<p>{} ({}): {}. {word}</p>",
+            escaped(&example.id),
+            escaped(&example.place),
+            escaped(&example.about)
+        );
+    }
+}
+
+/// Why claims fail, each reason with the claims that it explains.
+pub(super) fn reasons(html: &mut String, reproduction: &Reproduction<'_>, nearest: &[&Finding<'_>]) {
+    let short = nearest.iter().filter(|finding| !Fate::of(finding).is_good()).count();
+    if short == 0 {
+        return;
+    }
+    let _ = write!(html, "<h3>Why {short} of {} do not hold as claimed</h3>\n<dl class=\"reasons\">", nearest.len());
+    for (claims, reason) in fate::reasons(reproduction) {
+        let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escaped(&claims), markdown::html(reason));
+    }
+    html.push_str("</dl>\n");
+}
+
+/// The figures that the paper prints, beside ours.
+pub(super) fn printed(html: &mut String, reproduction: &Reproduction<'_>) {
+    html.push_str("<h3>Figures that the paper prints</h3>\n<details><summary>Show them</summary>");
+    plain_table(html, &VALUE_COLUMNS, values(reproduction));
+    html.push_str("</details>\n");
+}
+
+/// A table of text, of which the first cell of a row heads it.
+fn plain_table<R: IntoIterator<Item = String>>(html: &mut String, heads: &[&str], rows: impl IntoIterator<Item = R>) {
+    html.push_str("<div class=\"scroll\" tabindex=\"0\"><table class=\"plain\"><thead><tr>");
+    for head in heads {
+        let _ = write!(html, "<th scope=\"col\">{}</th>", escaped(head));
+    }
+    html.push_str("</tr></thead><tbody>\n");
+    for row in rows {
+        html.push_str("<tr>");
+        for (i, cell) in row.into_iter().enumerate() {
+            let cell = escaped(&cell);
+            let _ =
+                if i == 0 { write!(html, "<th scope=\"row\">{cell}</th>") } else { write!(html, "<td>{cell}</td>") };
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody></table></div>\n");
+}
+
+/// The class of its colour.
+pub(super) fn class(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Size => "size",
+        Fate::AsClaimed => "as-claimed",
+        Fate::Sign => "sign",
+        Fate::Part => "part",
+        Fate::Not => "not",
+        Fate::Untried => "untried",
+    }
+}

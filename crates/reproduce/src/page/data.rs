@@ -1,0 +1,109 @@
+//! The tables beside the page: `claims` and `figures`.
+
+use destage_report::{Cell, Column, Table};
+
+use crate::figure::{self, Figure, Panel};
+use crate::report::{verdict, what, workloads};
+use crate::reproduce::Finding;
+use crate::stats::Estimate;
+
+/// The rows of a table in the making.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rows(Vec<Vec<Cell>>);
+
+/// The columns of the table of claims: name and whether it is text.
+pub(super) const CLAIMS: [(&str, bool); 12] = [
+    ("paper", true),
+    ("claim", true),
+    ("where", true),
+    ("what", true),
+    ("assumption", true),
+    ("workload", true),
+    ("kind", true),
+    ("claimed_from", false),
+    ("claimed_to", false),
+    ("measured_least", false),
+    ("measured_greatest", false),
+    ("holds", true),
+];
+
+/// The columns of the table of what the figures show.
+pub(super) const FIGURES: [(&str, bool); 9] = [
+    ("paper", true),
+    ("figure", true),
+    ("shows", true),
+    ("workload", true),
+    ("at", true),
+    ("line", true),
+    ("mean", false),
+    ("half_width_of_95_percent", false),
+    ("seeds", false),
+];
+
+impl Rows {
+    pub(super) fn extend(&mut self, rows: impl IntoIterator<Item = Vec<Cell>>) {
+        self.0.extend(rows);
+    }
+
+    pub(super) fn table(self, name: &'static str, columns: &[(&str, bool)]) -> Table {
+        let mut columns: Vec<Column> = columns
+            .iter()
+            .map(|&(name, is_text)| Column { name: name.to_owned(), is_text, cells: Vec::with_capacity(self.0.len()) })
+            .collect();
+        for row in self.0 {
+            columns.iter_mut().zip(row).for_each(|(column, cell)| column.cells.push(cell));
+        }
+        Table { name, columns }
+    }
+}
+
+fn text(text: &str) -> Cell {
+    Cell::Text(text.to_owned())
+}
+
+/// A row for each point of a chart.
+pub(super) fn figure_rows(paper: &str, figure: &Figure, panel: &Panel<'_>) -> Vec<Vec<Cell>> {
+    let mut rows = Vec::new();
+    for (line, values) in &panel.lines {
+        for (step, value) in panel.steps.iter().zip(values) {
+            let (workload, at) = match panel.workload {
+                Some((workload, _)) => (workload, step.as_str()),
+                None => (step.as_str(), ""),
+            };
+            let float = |of: fn(&Estimate) -> f64| value.as_ref().map_or(Cell::Null, |e| Cell::Float(of(e)));
+            rows.push(vec![
+                text(paper),
+                text(&figure.place),
+                text(&figure::axis(figure)),
+                text(workload),
+                text(at),
+                text(line),
+                float(|e| e.mean),
+                float(|e| e.half_width),
+                value.as_ref().map_or(Cell::Null, |e| Cell::Integer(e.samples as u64)),
+            ]);
+        }
+    }
+    rows
+}
+
+/// A claim's row.
+pub(super) fn claim_row(paper: &str, finding: &Finding<'_>) -> Vec<Cell> {
+    let means = finding.measured.iter().map(|(_, e)| e.mean);
+    let float = |x: Option<f64>| x.map_or(Cell::Null, Cell::Float);
+    let kind = finding.on.first().map_or("", |workload| workload.provenance.label());
+    vec![
+        text(paper),
+        text(&finding.claim.id),
+        text(&finding.claim.place),
+        text(&what(finding)),
+        text(finding.at),
+        text(&workloads(finding)),
+        text(kind),
+        Cell::Float(finding.claim.claimed[0]),
+        Cell::Float(finding.claim.claimed[1]),
+        float(means.clone().min_by(f64::total_cmp)),
+        float(means.max_by(f64::total_cmp)),
+        text(&verdict(finding)),
+    ]
+}
