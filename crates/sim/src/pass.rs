@@ -11,10 +11,12 @@ use crate::feed::{Feed, FeedCounts, Feeder};
 use crate::result::InputResult;
 use crate::space::{LbaOverflow, SpaceError};
 
-/// Requests in a feed: enough work for a thread to be worth waking.
+/// Requests in a feed of several runs: enough work for a thread to be worth waking, and for a run to fetch its tables anew.
 const REQUESTS_PER_FEED: usize = 1 << 16;
-/// A feed of long requests ends once it has this many runs.
-const RUNS_PER_FEED: usize = 1 << 18;
+/// Requests in a feed of a single run, whose tables are to stay in the processor's cache beside it.
+const REQUESTS_PER_ONLY_FEED: usize = 1 << 13;
+/// A feed of long requests ends once it has so many times as many runs as it may have requests.
+const RUNS_PER_REQUEST: usize = 4;
 /// Feeds that the reader may be ahead.
 const FEEDS_AHEAD: usize = 2;
 
@@ -105,7 +107,8 @@ pub(crate) fn run<J: Consume>(
     limit: Option<u64>,
     progress: &mut dyn FnMut(Option<f64>, u64),
 ) -> Result<PassEnd, PassError> {
-    let reader = Reader { input, feeder, left: limit.unwrap_or(u64::MAX), batch: Vec::new(), taken: 0 };
+    let per_feed = if jobs.len() == 1 { REQUESTS_PER_ONLY_FEED } else { REQUESTS_PER_FEED };
+    let reader = Reader { input, feeder, per_feed, left: limit.unwrap_or(u64::MAX), batch: Vec::new(), taken: 0 };
     let (full_sender, full) = sync_channel(FEEDS_AHEAD);
     let (empty_sender, empty) = sync_channel(FEEDS_AHEAD + 1);
     for _ in 0..=FEEDS_AHEAD {
@@ -138,6 +141,7 @@ pub(crate) fn run<J: Consume>(
 struct Reader {
     input: Input,
     feeder: Feeder,
+    per_feed: usize,
     left: u64,
     batch: Vec<Request>,
     /// Requests of the batch that are in a feed already.
@@ -151,19 +155,20 @@ impl Reader {
             // Only a consumer that has given up hangs up.
             let Ok(mut feed) = empty.recv() else { break };
             feed.clear();
-            while feed.requests.len() < REQUESTS_PER_FEED && feed.runs.len() < RUNS_PER_FEED {
+            let most_runs = RUNS_PER_REQUEST * self.per_feed;
+            while feed.requests.len() < self.per_feed && feed.runs.len() < most_runs {
                 if self.taken == self.batch.len() {
                     self.input.source.next_batch(&mut self.batch).map_err(PassError::Trace)?;
                     self.taken = 0;
                 }
-                let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+                let left = usize::try_from(self.left).unwrap_or(usize::MAX).min(self.per_feed - feed.requests.len());
                 let requests = &self.batch[self.taken..];
                 let requests = &requests[..requests.len().min(left)];
                 if requests.is_empty() {
                     ended = true;
                     break;
                 }
-                let taken = self.feeder.append(requests, RUNS_PER_FEED, &mut feed);
+                let taken = self.feeder.append(requests, most_runs, &mut feed);
                 let next = taken.map_err(|(request, error)| PassError::Space(request, error))?;
                 self.taken += next;
                 self.left -= next as u64;

@@ -107,6 +107,11 @@ pub(crate) trait Device: DeviceView + Send {
     const TIMED: bool;
     fn set_now(&mut self, now: Nanos);
     fn read(&mut self, now: Nanos, page: PageNo) -> Nanos;
+    /// Reads what an operation on this page looks at first, and returns anything made of it: see [`Buffer::prefetch`].
+    #[inline]
+    fn prefetch(&self, _page: PageNo) -> u32 {
+        0
+    }
     /// Programs a page, through this channel if one was chosen.
     fn program(&mut self, now: Nanos, page: PageNo, channel: Option<u16>) -> Nanos;
     fn trim(&mut self, page: PageNo);
@@ -167,6 +172,10 @@ impl Device for Ssd {
     #[inline]
     fn set_now(&mut self, now: Nanos) {
         Self::set_now(self, now);
+    }
+    #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        Self::prefetch(self, page)
     }
     #[inline]
     fn read(&mut self, now: Nanos, page: PageNo) -> Nanos {
@@ -297,6 +306,9 @@ struct SeriesSample {
     flash: ElementCounters,
 }
 
+/// Requests whose pages are fetched from memory together: about as many as a processor can wait for at a time.
+const LOOK_AHEAD: usize = 32;
+
 /// The free blocks are sampled at every so many arrivals.
 const FREE_BLOCK_SAMPLING: u64 = 64;
 
@@ -351,20 +363,24 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
     fn feed(&mut self, feed: &Feed) {
         self.buffer.grow(feed.pages);
         let mut runs_begin = 0;
-        for request in &feed.requests {
-            let runs = &feed.runs[runs_begin..request.runs_end as usize];
-            runs_begin = request.runs_end as usize;
-            self.end_warmup_if_due(request);
-            self.issue(request);
-            self.fed += 1;
-            self.counters.requests += 1;
-            if !D::TIMED {
-                self.clock.now = request.time;
-            }
-            match request.op {
-                Op::Read | Op::Write => self.read_or_write(request, runs),
-                Op::Flush => self.flush(request),
-                Op::Discard => self.discard(request, runs),
+        for requests in feed.requests.chunks(LOOK_AHEAD) {
+            let runs_end = requests.last().map_or(runs_begin, |request| request.runs_end as usize);
+            self.look_ahead(requests, &feed.runs[..runs_end], runs_begin);
+            for request in requests {
+                let runs = &feed.runs[runs_begin..request.runs_end as usize];
+                runs_begin = request.runs_end as usize;
+                self.end_warmup_if_due(request);
+                self.issue(request);
+                self.fed += 1;
+                self.counters.requests += 1;
+                if !D::TIMED {
+                    self.clock.now = request.time;
+                }
+                match request.op {
+                    Op::Read | Op::Write => self.read_or_write(request, runs),
+                    Op::Flush => self.flush(request),
+                    Op::Discard => self.discard(request, runs),
+                }
             }
         }
     }
@@ -458,6 +474,35 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 free_block_sum: 0,
             },
         }
+    }
+
+    /// Has the processor fetch together what the first pages of the requests' runs, which begin at `runs_begin`, will need, and
+    /// what leaves for them: it lies all over the memory.
+    #[inline]
+    fn look_ahead(&self, requests: &[FeedRequest], runs: &[Run], mut runs_begin: usize) {
+        let coming = &runs[runs_begin..];
+        let mut read = 0;
+        for run in coming {
+            read ^= self.buffer.prefetch(PageNo(run.page));
+        }
+        if D::TIMED {
+            let mut unnamed = coming.len();
+            self.buffer.leaves_next(coming.len(), &mut |page| {
+                unnamed -= 1;
+                read ^= self.device.prefetch(page);
+            });
+            // What comes first leaves in the same while where the buffer is so small, or is none.
+            let through = runs_begin + unnamed;
+            for request in requests {
+                if (request.op == Op::Read || runs_begin < through)
+                    && let Some(run) = runs.get(runs_begin)
+                {
+                    read ^= self.device.prefetch(PageNo(run.page));
+                }
+                runs_begin = request.runs_end as usize;
+            }
+        }
+        std::hint::black_box(read);
     }
 
     /// At the first measured request: forgets what was counted, and keeps what buffer and device hold.

@@ -166,6 +166,11 @@ impl<B: Buffer> Buffer for CaveBlocks<B> {
     }
 
     #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.inner.prefetch(page)
+    }
+
+    #[inline]
     fn access<D: DeviceView, V: Veto>(
         &mut self,
         access: Access,

@@ -302,6 +302,11 @@ impl Buffer for Cawr {
     }
 
     #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.pages.prefetch(page)
+    }
+
+    #[inline]
     fn access<D: DeviceView, V: Veto>(
         &mut self,
         access: Access,

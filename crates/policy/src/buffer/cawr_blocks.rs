@@ -155,6 +155,11 @@ impl<B: Buffer> Buffer for CawrBlocks<B> {
     }
 
     #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.inner.prefetch(page)
+    }
+
+    #[inline]
     fn access<D: DeviceView, V: Veto>(
         &mut self,
         access: Access,

@@ -252,6 +252,11 @@ impl Buffer for CcfLru {
     }
 
     #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.pages.prefetch(page)
+    }
+
+    #[inline]
     fn access<D: DeviceView, V: Veto>(
         &mut self,
         access: Access,

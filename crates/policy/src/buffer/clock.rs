@@ -130,6 +130,18 @@ impl Buffer for Clock {
     }
 
     #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        let slot = self.slot_of[page.index()];
+        self.frames.get(slot.wrapping_sub(1) as usize).map_or(0, |frame| frame.page)
+    }
+
+    #[inline]
+    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
+        let ahead = self.frames.iter().skip(self.hand as usize);
+        ahead.filter(|frame| frame.held).take(most).for_each(|frame| name(PageNo(frame.page)));
+    }
+
+    #[inline]
     fn access<D: DeviceView, V: Veto>(
         &mut self,
         access: Access,

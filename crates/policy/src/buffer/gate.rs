@@ -14,6 +14,8 @@
 //!
 //! Memory accesses: those of the policy inside; the lookup in the gate; a page that enters or leaves it.
 
+use destage_plan::PageNo;
+
 use super::layers::{LayerInfo, Over};
 use super::multi_eviction::{Channels, ChannelsAside};
 use super::page_lists::PageLists;
@@ -95,6 +97,11 @@ impl<B: Buffer> Buffer for Gate<B> {
     fn grow(&mut self, pages: u32) {
         self.inner.grow(pages);
         self.slots.grow(pages);
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.inner.prefetch(page)
     }
 
     #[inline]

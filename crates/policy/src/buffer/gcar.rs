@@ -203,6 +203,12 @@ impl State {
         &mut self.elements[unit as usize]
     }
 
+    /// What is known of a page and its victim; see [`Buffer::prefetch`].
+    #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.victims[(page.0 / self.pages_per_victim) as usize].dirty ^ u32::from(self.dirty[page.index()])
+    }
+
     #[inline]
     fn avoids<D: DeviceView>(&self, device: &D, unit: u32) -> bool {
         !self.lifted
@@ -570,6 +576,21 @@ impl<B: Buffer> Buffer for Gcar<B> {
         if state.most_pages.is_some() {
             state.element_of.resize(pages as usize, NONE);
         }
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.inner.prefetch(page) ^ self.state.prefetch(page)
+    }
+
+    #[inline]
+    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
+        let mut read = 0;
+        self.inner.leaves_next(most, &mut |page| {
+            read ^= self.state.prefetch(page);
+            name(page);
+        });
+        std::hint::black_box(read);
     }
 
     #[inline]

@@ -4,6 +4,8 @@
 //! A composition is behind one dynamic call per page access, so that the layers times the policies need not all be
 //! compiled into every simulation.
 
+use destage_plan::PageNo;
+
 use super::cave_blocks::{self, CaveBlocks};
 use super::cawr_blocks::{self, CawrBlocks};
 use super::gate::{self, Gate};
@@ -96,6 +98,8 @@ impl Composed {
 /// A [`Buffer`] without generic methods.
 trait Erased: Send {
     fn grow(&mut self, pages: u32);
+    fn prefetch(&self, page: PageNo) -> u32;
+    fn leaves_next(&self, most: usize, name: &mut dyn FnMut(PageNo));
     fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> Outcome;
     fn access_vetoed(
         &mut self,
@@ -160,6 +164,12 @@ impl<B: Buffer + Send> Erased for B {
     fn grow(&mut self, pages: u32) {
         Buffer::grow(self, pages);
     }
+    fn prefetch(&self, page: PageNo) -> u32 {
+        Buffer::prefetch(self, page)
+    }
+    fn leaves_next(&self, most: usize, mut name: &mut dyn FnMut(PageNo)) {
+        Buffer::leaves_next(self, most, &mut name);
+    }
     fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> Outcome {
         Buffer::access(self, access, &device, &mut NoVeto, out)
     }
@@ -210,6 +220,15 @@ impl<B: Buffer + Send> Erased for B {
 impl Buffer for Composed {
     fn grow(&mut self, pages: u32) {
         self.0.grow(pages);
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.0.prefetch(page)
+    }
+
+    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
+        self.0.leaves_next(most, name);
     }
 
     #[inline]

@@ -6,6 +6,8 @@
 //! Resolved: reads are cached by default, as in every read-write buffer of the papers; `reads=bypass` makes a write
 //! buffer, in which a read hit still counts as a use.
 
+use destage_plan::PageNo;
+
 use super::page_lists::PageLists;
 use super::parking::Parking;
 use super::{
@@ -84,6 +86,16 @@ impl Lru {
 impl Buffer for Lru {
     fn grow(&mut self, pages: u32) {
         self.pages.grow(pages);
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.pages.prefetch(page)
+    }
+
+    #[inline]
+    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
+        self.pages.oldest_first(LIST).take(most).for_each(name);
     }
 
     #[inline]

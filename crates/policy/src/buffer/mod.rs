@@ -284,6 +284,18 @@ pub trait Buffer {
     /// or in a notice.
     fn grow(&mut self, pages: u32);
 
+    /// Reads what an access to this page looks at first, and returns anything made of it. Whoever knows the next accesses
+    /// asks for some of them at once: the processor then fetches from memory for all of them together, where one access
+    /// after the other would wait for each.
+    #[inline]
+    fn prefetch(&self, _page: PageNo) -> u32 {
+        0
+    }
+
+    /// Names up to `most` pages that are likely to be the next to leave, for whoever wants to fetch ahead what that takes.
+    #[inline]
+    fn leaves_next(&self, _most: usize, _name: &mut impl FnMut(PageNo)) {}
+
     /// Accesses one page. What must leave for it is appended to `out`, which the caller empties.
     fn access<D: DeviceView, V: Veto>(
         &mut self,

@@ -58,6 +58,21 @@ impl PageLists {
         self.frame_of[page.index()]
     }
 
+    /// What moving the page to the front of its list reads; see [`Buffer::prefetch`](super::Buffer::prefetch).
+    #[inline]
+    pub(super) fn prefetch(&self, page: PageNo) -> u32 {
+        let Frame { prev, next, .. } = self.frames[self.find(page) as usize];
+        self.frames[prev as usize].next ^ self.frames[next as usize].prev
+    }
+
+    /// The pages of a list from the least recently used one on.
+    #[inline]
+    pub(super) fn oldest_first(&self, list: u32) -> impl Iterator<Item = PageNo> {
+        let before = move |&frame: &u32| Some(self.prev(frame));
+        let frames = std::iter::successors(Some(self.prev(list)), before).take_while(move |&frame| frame != list);
+        frames.map(|frame| self.frame(frame).page())
+    }
+
     /// Pages held, parked ones included.
     #[inline]
     pub(super) fn len(&self) -> u32 {
@@ -83,7 +98,7 @@ impl PageLists {
     }
 
     /// Lets a page in, at the most recently used end of a list; returns its frame.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, list: u32, page: PageNo, dirty: bool) -> u32 {
         let frame = self.free.pop().unwrap_or_else(|| {
             self.frames.push(Frame::default());
@@ -107,7 +122,7 @@ impl PageLists {
     }
 
     /// Takes a frame out of its list; it stays held, alone.
-    #[inline]
+    #[inline(always)]
     pub(super) fn unlink(&mut self, frame: u32) {
         let own = &mut self.frames[frame as usize];
         let (prev, next) = (own.prev, own.next);
@@ -118,7 +133,7 @@ impl PageLists {
     }
 
     /// Gives up the page of a frame; returns what it was.
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove(&mut self, frame: u32) -> Frame {
         self.unlink(frame);
         let own = self.frames[frame as usize];
@@ -205,7 +220,7 @@ impl PageLists {
     }
 
     /// Takes a frame's page out as a victim: a dirty page is written, a clean one dropped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn give_up(&mut self, frame: u32, out: &mut Evictions) {
         let own = self.remove(frame);
         out.page(if own.dirty { Kind::Flush } else { Kind::Drop }, own.page());

@@ -373,6 +373,16 @@ impl Buffer for RecentlyEvicted {
     }
 
     #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.pages.prefetch(page)
+    }
+
+    #[inline]
+    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
+        self.pages.oldest_first(LIST).take(most).for_each(name);
+    }
+
+    #[inline]
     fn access<D: DeviceView, V: Veto>(
         &mut self,
         access: Access,

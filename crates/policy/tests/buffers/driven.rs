@@ -16,6 +16,8 @@ pub(crate) trait Driven {
     fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> Outcome;
     fn evict_with(&mut self, veto: &mut Objector, out: &mut Vec<Left>) -> bool;
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>);
+    /// Fetches ahead what an access to `page` needs; returns the pages named as those that leave next.
+    fn look_ahead(&self, page: u32, most: usize) -> Vec<u32>;
     fn len(&self) -> u32;
     fn is_empty(&self) -> bool;
     fn memory_accesses(&self) -> u64;
@@ -63,6 +65,12 @@ impl<B: Buffer> Driven for Wrapped<B> {
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
         self.buffer.notify(notice, &NoDevice, &mut NoVeto, &mut self.evictions);
         self.tell(out);
+    }
+    fn look_ahead(&self, page: u32, most: usize) -> Vec<u32> {
+        self.buffer.prefetch(PageNo(page));
+        let mut named = Vec::new();
+        self.buffer.leaves_next(most, &mut |page| named.push(page.0));
+        named
     }
     fn len(&self) -> u32 {
         self.buffer.len()

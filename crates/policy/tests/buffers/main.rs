@@ -11,6 +11,7 @@ mod channel_table;
 mod equivalences;
 mod gcar;
 mod golden;
+mod look_ahead;
 mod multi_channel;
 mod page_vetoes;
 mod registry;

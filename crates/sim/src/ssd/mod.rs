@@ -162,6 +162,15 @@ impl Ssd {
         self.now = now;
     }
 
+    /// Reads what an operation on this page looks at first; see [`Buffer::prefetch`](destage_policy::buffer::Buffer::prefetch).
+    #[inline]
+    pub(crate) fn prefetch(&self, page: PageNo) -> u32 {
+        match &self.layer {
+            Layer::Pages(layer) => layer.prefetch(page),
+            Layer::LogBlocks(_) => 0,
+        }
+    }
+
     /// Reads a page; returns when its data is there.
     #[inline]
     pub fn read(&mut self, now: Nanos, page: PageNo) -> Nanos {
