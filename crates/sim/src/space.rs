@@ -229,6 +229,41 @@ impl PageSpace {
         Ok(())
     }
 
+    /// So many requests for a page each can be placed by [`Self::place_page`], if the pages' places in the common address
+    /// space ([`Self::address`]) are below this.
+    pub(crate) fn surely_placed(&self, requests: usize) -> u64 {
+        match &self.placement {
+            Placement::Unbounded(directory) => {
+                let blocks = u64::from(directory.blocks()) + requests as u64;
+                let fits = blocks * u64::from(self.geometry.pages_per_block()) <= u64::from(self.max_pages);
+                if fits { u64::MAX } else { 0 }
+            }
+            Placement::Modulo { pages, .. } => *pages,
+            Placement::Compact { .. } => 0,
+        }
+    }
+
+    /// A page's place in the address space that all volumes share, if there is such a page.
+    #[inline]
+    pub(crate) fn address(volume: u32, page: u64) -> Option<u64> {
+        (volume < MAX_VOLUMES && page < 1 << VOLUME_PAGES_LOG2).then(|| u64::from(volume) << VOLUME_PAGES_LOG2 | page)
+    }
+
+    /// Places a page whose address is below [`Self::surely_placed`].
+    #[inline]
+    pub(crate) fn place_page(&mut self, address: u64) -> Run {
+        let n = self.geometry.pages_per_block();
+        let page = match &mut self.placement {
+            Placement::Unbounded(directory) => {
+                let (block, offset) = self.geometry.block_of(address & ((1 << VOLUME_PAGES_LOG2) - 1));
+                directory.number(address >> VOLUME_PAGES_LOG2 << VOLUME_PAGES_LOG2 | block) * n + offset
+            }
+            Placement::Modulo { .. } => address as u32,
+            Placement::Compact { .. } => unreachable!("no page is sure to have a place"),
+        };
+        Run { page, pages: 1 }
+    }
+
     /// Appends the page runs of a read or write to `runs`; returns `false` if it is left out.
     #[inline]
     pub fn place(&mut self, volume: u32, split: Split, runs: &mut Vec<Run>) -> Result<bool, SpaceError> {
