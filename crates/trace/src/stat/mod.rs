@@ -1,7 +1,7 @@
 //! Statistics of a trace: what a table of traces in a paper shows, and what else decides whether a trace suits a cache.
 //!
 //! Definitions: a page is a page-sized piece of one volume; a request touches every page that its range overlaps (specs
-//! §0.1), so an empty range touches none. Memory is proportional to the pages touched (two bits each, in groups of 64),
+//! §0.1), so an empty range touches none. Memory is proportional to the pages touched (two bits each, in chunks of 256),
 //! never to the requests.
 
 mod pages;
@@ -23,8 +23,10 @@ pub struct TraceStat {
     pages: PageSet,
     /// Pages are no longer counted.
     no_pages: bool,
-    /// Of each volume, where its last request with a place ended, if there was one.
+    /// Of each volume but the present one, where its last request with a place ended, if there was one.
     ends: HashMap<u32, Option<u64>, FixedState>,
+    /// The volume of the latest request, and the same of it; most requests are for the volume of the one before.
+    present: Option<(u32, Option<u64>)>,
     first: Nanos,
     last: Nanos,
     previous: Nanos,
@@ -93,6 +95,7 @@ impl TraceStat {
             pages: PageSet::default(),
             no_pages: false,
             ends: HashMap::default(),
+            present: None,
             first: Nanos(u64::MAX),
             last: Nanos::ZERO,
             previous: Nanos::ZERO,
@@ -116,7 +119,15 @@ impl TraceStat {
         self.previous = time;
         self.first = self.first.min(time);
         self.last = self.last.max(time);
-        let end = self.ends.entry(volume).or_default();
+        let end = match &mut self.present {
+            Some((present, end)) if *present == volume => end,
+            other => {
+                if let Some((before, end)) = other.take() {
+                    self.ends.insert(before, end);
+                }
+                &mut other.insert((volume, self.ends.get(&volume).copied().flatten())).1
+            }
+        };
         if op == Op::Flush {
             s.flushes += 1;
             return;
@@ -154,7 +165,7 @@ impl TraceStat {
         }
     }
 
-    /// Entries of the set of pages, of some 40 B each; all else takes little, a few bytes for each volume apart.
+    /// Entries of the set of pages, of some 100 B each; all else takes little, a few bytes for each volume apart.
     pub fn page_entries(&self) -> usize {
         self.pages.entries()
     }
@@ -169,7 +180,8 @@ impl TraceStat {
     pub fn finish(self) -> TraceSummary {
         let mut s = self.sum;
         s.duration = self.last.since(self.first);
-        s.volumes = self.ends.len() as u64;
+        let present = self.present.is_some_and(|(volume, _)| !self.ends.contains_key(&volume));
+        s.volumes = self.ends.len() as u64 + u64::from(present);
         [s.unique_pages, s.unique_pages_read, s.unique_pages_written] = self.pages.count();
         s
     }

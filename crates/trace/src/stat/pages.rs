@@ -19,11 +19,27 @@ pub(super) enum Direction {
     Write = 1,
 }
 
+/// Groups that are stored side by side: together they fill a line of the processor's cache.
+const CHUNK_GROUPS: usize = 4;
+/// Chunks of the first volume below this number are found in a table, others in a map; the table never takes more than
+/// 1 MiB.
+const TABLE_CHUNKS: u64 = 1 << 18;
+/// No pages of this chunk were touched.
+const UNTOUCHED: u32 = u32::MAX;
+
+/// The bits of the pages of a group that were read and written.
+type Group = [u64; 2];
+
 /// Pages read and pages written. A page of a volume is counted once for each, and once for both together.
 #[derive(Default)]
 pub(super) struct PageSet {
-    /// By volume and group, the bits of the pages read and written.
-    groups: HashMap<(u32, u64), [u64; 2], FixedState>,
+    chunks: Vec<[Group; CHUNK_GROUPS]>,
+    /// Volume and number of each chunk.
+    chunk_keys: Vec<(u32, u64)>,
+    /// Where the low chunks of volume 0 are, [`UNTOUCHED`] if nowhere.
+    table: Vec<u32>,
+    /// Where all others are.
+    map: HashMap<(u32, u64), u32, FixedState>,
     /// The long requests, read and written.
     long: [Ranges; 2],
 }
@@ -42,15 +58,41 @@ impl PageSet {
             let at = page % GROUP_PAGES;
             let n = left.min(GROUP_PAGES - at);
             let bits = (u64::MAX >> (GROUP_PAGES - n)) << at;
-            self.groups.entry((volume, page / GROUP_PAGES)).or_default()[direction as usize] |= bits;
+            self.group(volume, page / GROUP_PAGES)[direction as usize] |= bits;
             page += n;
             left -= n;
         }
     }
 
-    /// Groups and ranges.
+    #[inline]
+    fn group(&mut self, volume: u32, group: u64) -> &mut Group {
+        let key = group / CHUNK_GROUPS as u64;
+        let known = if volume == 0 { self.table.get(key as usize).copied() } else { None };
+        let chunk = known.filter(|&chunk| chunk != UNTOUCHED).unwrap_or_else(|| self.find_or_add(volume, key));
+        &mut self.chunks[chunk as usize][(group % CHUNK_GROUPS as u64) as usize]
+    }
+
+    fn find_or_add(&mut self, volume: u32, key: u64) -> u32 {
+        let fresh = self.chunks.len() as u32;
+        let chunk = if volume == 0 && key < TABLE_CHUNKS {
+            if self.table.len() <= key as usize {
+                self.table.resize(key as usize + 1, UNTOUCHED);
+            }
+            self.table[key as usize] = fresh;
+            fresh
+        } else {
+            *self.map.entry((volume, key)).or_insert(fresh)
+        };
+        if chunk == fresh {
+            self.chunks.push(Default::default());
+            self.chunk_keys.push((volume, key));
+        }
+        chunk
+    }
+
+    /// Chunks and ranges.
     pub(super) fn entries(&self) -> usize {
-        self.groups.len() + self.long.iter().map(|long| long.0.len()).sum::<usize>()
+        self.chunks.len() + self.long.iter().map(|long| long.0.len()).sum::<usize>()
     }
 
     /// Different pages in all, read, and written.
@@ -61,9 +103,12 @@ impl PageSet {
             either.add(volume, start, end);
         }
         let mut sums = [either.pages(), read.pages(), written.pages()];
-        for (&(volume, group), &[r, w]) in &self.groups {
-            for ((sum, bits), long) in sums.iter_mut().zip([r | w, r, w]).zip([&either, read, written]) {
-                *sum = sum.saturating_add(u64::from((bits & !long.mask(volume, group)).count_ones()));
+        for (&(volume, key), chunk) in self.chunk_keys.iter().zip(&self.chunks) {
+            for (group, &[r, w]) in (key * CHUNK_GROUPS as u64..).zip(chunk) {
+                for ((sum, bits), long) in sums.iter_mut().zip([r | w, r, w]).zip([&either, read, written]) {
+                    let alone = if bits == 0 { 0 } else { bits & !long.mask(volume, group) };
+                    *sum = sum.saturating_add(u64::from(alone.count_ones()));
+                }
             }
         }
         sums
