@@ -686,10 +686,46 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             }
         }
         if !self.out.is_empty() {
-            self.account(Phase::Run);
-            self.carry_out(now);
+            if let Some((kind, page)) = self.out.only_page()
+                && self.open_unit == (0, false)
+            {
+                self.evict_page(now, kind, page);
+            } else {
+                self.account(Phase::Run);
+                self.carry_out(now);
+            }
         }
         outcome
+    }
+
+    /// The same as [`Self::account`] and [`Self::carry_out`] for the one page that is all that leaves.
+    #[inline]
+    fn evict_page(&mut self, now: Nanos, kind: Kind, page: PageNo) {
+        let c = &mut self.counters;
+        c.evictions += 1;
+        c.evicted_pages += 1;
+        c.eviction_sizes[size_class(1)] += 1;
+        if kind == Kind::Flush {
+            c.dirty_pages_flushed += 1;
+            self.victims.dirty_units += 1;
+            self.victims.missing_pages += u64::from(self.pages_per_unit - 1);
+        } else {
+            c.clean_drops += 1;
+        }
+        if D::TIMED {
+            let (device, clock) = (&mut self.device, &mut self.clock);
+            let usable = clock.frames.leave(now, page).max(Done::undelayed(now));
+            let done = if kind == Kind::Flush {
+                let mut done = clock.program(device, usable.at, page, None);
+                done.gc |= usable.gc;
+                clock.programmed = clock.programmed.max(done.at);
+                done
+            } else {
+                usable.max(clock.settle_kept(device, page))
+            };
+            clock.frames.give_back(now, done, 1);
+        }
+        self.out.clear();
     }
 
     /// A write that must be on flash when it is acknowledged: the buffer's copy is outdated. `reads_old`: the page is

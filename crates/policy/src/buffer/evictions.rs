@@ -84,6 +84,23 @@ impl Evictions {
         self.groups.is_empty()
     }
 
+    /// The kind and page of the only group, if there is one, it is one page and a victim of its own, and nothing is said of how
+    /// it is to leave: what page-level policies answer with.
+    #[inline]
+    pub fn only_page(&self) -> Option<(Kind, PageNo)> {
+        match (&self.groups[..], &self.pages[..]) {
+            ([group], &[page]) => {
+                let plain = group.units == 1
+                    && group.channels == NO_CHANNELS
+                    && !group.background
+                    && !group.after_collection
+                    && matches!(group.kind, Kind::Flush | Kind::Drop);
+                plain.then_some((group.kind, page))
+            }
+            _ => None,
+        }
+    }
+
     /// The groups in the order in which they were decided.
     #[inline]
     pub fn groups(&self) -> impl Iterator<Item = (&Group, &[PageNo])> {

@@ -96,13 +96,6 @@ impl Element {
         (pool as usize, block, page)
     }
 
-    /// What it takes to invalidate the physical page of the SSD's number `ppn`.
-    #[inline]
-    pub(super) fn prefetch(&self, ppn: u32) -> u32 {
-        let (pool, block, page) = self.locate(ppn - self.base);
-        self.pools[pool].prefetch(block, page)
-    }
-
     /// The physical page, by the SSD's number, is outdated.
     #[inline(always)]
     pub(super) fn invalidate(&mut self, ppn: u32) {

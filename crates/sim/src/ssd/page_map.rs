@@ -105,18 +105,10 @@ impl PageMap {
         (element as usize, element * self.shape.element_pages + turn * self.shape.config.stride + in_row)
     }
 
-    /// The state of the block that holds the page.
+    /// The page's entry in the map; what is known of blocks is small.
     #[inline]
     pub(super) fn prefetch(&self, page: PageNo) -> u32 {
-        if self.in_channels() {
-            let ppn = self.map[page.index()];
-            return if ppn == UNMAPPED { ppn } else { self.elements[self.element_of(ppn)].prefetch(ppn) };
-        }
-        let (element, entry) = self.place_of(page);
-        match self.map[entry as usize] {
-            UNMAPPED => UNMAPPED,
-            ppn => self.elements[element].prefetch(ppn),
-        }
+        self.map[if self.in_channels() { page.0 } else { self.place_of(page).1 } as usize]
     }
 
     /// The element that a physical page is in.

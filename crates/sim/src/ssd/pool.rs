@@ -145,13 +145,6 @@ impl Pool {
         self.fewest_valid = self.fewest_valid.min(valid);
     }
 
-    /// What invalidating the page reads.
-    #[inline]
-    pub(super) fn prefetch(&self, block: u32, page: u32) -> u32 {
-        let word = self.valid[block as usize * self.words_per_block + (page / 64) as usize];
-        self.blocks[block as usize].valid ^ word as u32
-    }
-
     /// The page holds no valid data any more.
     #[inline(always)]
     pub(super) fn invalidate(&mut self, block: u32, page: u32) {
