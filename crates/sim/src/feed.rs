@@ -218,34 +218,32 @@ impl Feeder {
             return 0;
         }
         let geometry = self.space.geometry();
-        let address =
-            |request: &Request| PageSpace::address(request.volume, geometry.only_page(request.offset, request.len)?);
         let below = self.space.surely_placed(requests.len());
-        let mut latest = self.latest;
-        let is_plain = |request: &&Request| {
-            let in_time = request.time >= latest && request.time < END_OF_TIME;
-            latest = request.time;
-            in_time && matches!(request.op, Op::Read | Op::Write) && address(request).is_some_and(|at| at < below)
-        };
-        let plain = &requests[..requests.iter().take_while(is_plain).count()];
-        if let Some(last) = plain.last() {
-            self.latest = last.time;
-            self.counts.read += plain.len() as u64;
-            let whole = geometry.page_bytes();
-            let first_end = feed.runs.len() as u32 + 1;
-            feed.requests.extend((first_end..).zip(plain).map(|(runs_end, request)| FeedRequest {
-                time: request.time,
-                bytes: request.len,
-                runs_end,
-                op: request.op,
-                fua: request.fua,
-                head_partial: request.len < whole,
-                tail_partial: request.len < whole,
-            }));
-            let space = &mut self.space;
-            feed.runs.extend(plain.iter().map(|request| space.place_page(address(request).unwrap_or_default())));
+        let first_run = feed.runs.len();
+        for request in requests {
+            let in_time = request.time >= self.latest && request.time < END_OF_TIME;
+            let page = geometry.only_page(request.offset, request.len);
+            match page.and_then(|page| PageSpace::address(request.volume, page)) {
+                Some(address) if in_time && matches!(request.op, Op::Read | Op::Write) && address < below => {
+                    self.latest = request.time;
+                    feed.runs.push(self.space.place_page(address));
+                }
+                _ => break,
+            }
         }
-        plain.len()
+        let plain = feed.runs.len() - first_run;
+        self.counts.read += plain as u64;
+        let page_bytes = geometry.page_bytes();
+        feed.requests.extend((first_run as u32 + 1..).zip(&requests[..plain]).map(|(runs_end, request)| FeedRequest {
+            time: request.time,
+            bytes: request.len,
+            runs_end,
+            op: request.op,
+            fua: request.fua,
+            head_partial: request.len < page_bytes,
+            tail_partial: request.len < page_bytes,
+        }));
+        plain
     }
 }
 
