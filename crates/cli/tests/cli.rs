@@ -379,6 +379,54 @@ fn channels_are_an_allocation_of_the_ssd() {
     assert!(none.contains("'ssd.allocation' has no meaning for device = none"), "{none}");
 }
 
+/// Without a device, and on a compacted one, blocks are numbered by first touch; what follows a page is a matter of
+/// addresses nevertheless (specs §6.4).
+#[test]
+fn cawr_goes_by_addresses_with_and_without_a_device() {
+    let folder = temporary();
+    let trace = folder.path().join("borders.spc");
+    // Blocks of 16 pages; the first of each touched in another order than that of addresses, then runs across their borders.
+    let trace_of = |blocks: u64, apart: u64| {
+        let address = |page: u64| (page / 16 * apart * 16 + page % 16) * 8;
+        let mut text = String::new();
+        let mut x = 1_u64;
+        for i in 0..4000 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (page, op) = match i {
+                _ if i < blocks => (i * 7 % blocks * 16, 'R'),
+                _ => ((x >> 33) % (blocks * 16 - 40), if x >> 60 < 4 { 'R' } else { 'W' }),
+            };
+            let pages = if i < blocks || x >> 40 & 1 == 1 { 1 } else { 1 + (x >> 50) % 40 };
+            for page in page..page + pages {
+                writeln!(text, "0,{},4096,{op},{}.{:06}", address(page), i / 10, i % 10 * 100_000).unwrap();
+            }
+        }
+        fs::write(&trace, text).unwrap();
+    };
+    let counters = ["hits", "evictions", "dirty_pages_flushed", "clean_drops", "memory_accesses", "drain_evictions"];
+    let sim = |device: &[&str]| {
+        let base = ["sim", "--trace", text(&trace), "--cache", "256KiB", "--pages-per-block", "16", "--json"];
+        let policies = ["--policy", "cawr,cawr:cawr_seq=any,cawr:cdl_max=16"];
+        let runs: Value = serde_json::from_str(&quietly(&[base.as_slice(), &policies, device].concat())).unwrap();
+        let runs = runs.as_array().unwrap().iter();
+        runs.map(|run| counters.map(|name| run[name].as_u64().unwrap_or_else(|| panic!("{name}")))).collect::<Vec<_>>()
+    };
+    let ssd = ["--device", "ssd", "--ssd.preset", "cawr", "--ssd.blocks-per-plane", "64"];
+    let compact = [ssd.as_slice(), &["--lba-overflow", "compact"]].concat();
+    trace_of(41, 1);
+    let by_address = sim(&ssd);
+    assert_eq!(sim(&[]), by_address);
+    assert_eq!(sim(&compact), by_address);
+    // With a gap behind each block no page follows the last one of a block.
+    trace_of(41, 2);
+    let gaps = sim(&ssd);
+    assert_eq!(sim(&[]), gaps);
+    assert_eq!(sim(&compact), gaps);
+    for (run, other) in by_address.iter().zip(&gaps) {
+        assert_ne!(run, other);
+    }
+}
+
 #[test]
 fn log_blocks_are_a_layer_of_the_ssd() {
     let folder = temporary();

@@ -4,12 +4,12 @@
 //! the set of pages that they imply: a hit is a page that is held, what leaves was held, what is flushed was dirty, what
 //! is read for padding was not held, and never is more held than fits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use destage_plan::{Op, PageGeometry, PageNo};
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, PolicySpec, Visitor,
-    build, policies,
+    Access, Border, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, PolicySpec,
+    Visitor, build, policies,
 };
 use destage_sim::feed::{Feed, Feeder, Ops, Speed, Volumes};
 use destage_sim::space::{LbaOverflow, PageSpace};
@@ -60,10 +60,12 @@ pub(crate) fn check(bytes: &[u8]) {
     let spec = PolicySpec { name: policy.name.into(), given: Vec::new() };
     let config = BufferConfig { capacity_pages, pages_per_block, units: 1 };
     let mut buffer = build(&spec, config, Modelled { capacity_pages }).expect("the defaults can be built");
-    let mut feeder = Feeder::new(space, ops, volumes, speed);
+    let mut feeder = Feeder::new(space, ops, volumes, speed).keep_borders();
     let mut feed = Feed::default();
     let mut latest = destage_plan::Nanos::ZERO;
     let mut left = MOST_ACCESSES;
+    // The sides of blocks beyond which there is a neighbour.
+    let (mut borders, mut noted) = (BTreeSet::new(), 0);
     for request in &requests {
         feed.clear();
         match feeder.append(std::slice::from_ref(request), usize::MAX, &mut feed) {
@@ -74,6 +76,15 @@ pub(crate) fn check(bytes: &[u8]) {
             return;
         }
         buffer.grow(feed.pages);
+        if let Some(found) = &feed.borders {
+            let blocks = feed.pages / pages_per_block;
+            assert!(found.iter().all(|border| border.before != border.after), "{found:?}");
+            assert!(found.iter().all(|border| border.before < blocks && border.after < blocks), "{found:?}");
+            borders.extend(found.iter().flat_map(|border| [(border.before, true), (border.after, false)]));
+            noted += 2 * found.len();
+            assert_eq!(borders.len(), noted, "a block has two neighbours on a side");
+            buffer.learn_borders(found);
+        }
         assert_eq!(feed.requests.last().map_or(0, |last| last.runs_end as usize), feed.runs.len());
         for request in &feed.requests {
             assert!(request.time >= latest, "{} after {latest}", request.time);
@@ -110,6 +121,7 @@ pub(crate) fn check(bytes: &[u8]) {
 /// A buffer beside the set of pages that its answers imply.
 trait Checked {
     fn grow(&mut self, pages: u32);
+    fn learn_borders(&mut self, borders: &[Border]);
     fn access(&mut self, access: Access);
     fn notify(&mut self, notice: Notice);
 }
@@ -174,6 +186,10 @@ impl<B: Buffer> Beside<B> {
 impl<B: Buffer> Checked for Beside<B> {
     fn grow(&mut self, pages: u32) {
         self.buffer.grow(pages);
+    }
+
+    fn learn_borders(&mut self, borders: &[Border]) {
+        self.buffer.learn_borders(borders);
     }
 
     fn access(&mut self, access: Access) {

@@ -351,7 +351,10 @@ impl Experiment {
             let room = memory_bytes / (PAGE_TABLE_BYTES * jobs.len().max(1) as u64);
             PageSpace::unbounded(self.geometry, u32::try_from(room).unwrap_or(u32::MAX))
         };
-        let feeder = Feeder::new(space, self.ops, self.volumes, self.speed);
+        let mut feeder = Feeder::new(space, self.ops, self.volumes, self.speed);
+        if jobs.iter().any(|planned| planned.job.compares_addresses()) {
+            feeder = feeder.keep_borders();
+        }
         pass::run(pool, jobs, input, feeder, self.limit, progress).map_err(|failure| failure.named(&self.trace))
     }
 

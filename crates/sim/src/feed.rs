@@ -1,6 +1,7 @@
 //! From requests to page accesses, once for all runs of an experiment.
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
+use destage_policy::buffer::Border;
 
 use crate::space::{PageSpace, Run, SpaceError};
 
@@ -38,6 +39,9 @@ pub struct Feed {
     pub pages: u32,
     /// Where each request begins in its first page, in bytes; empty unless the feeder [keeps](Feeder::keep_heads) them.
     pub heads: Vec<u32>,
+    /// The borders between blocks that were found in this feed, where blocks are not numbered by address and the feeder
+    /// [keeps](Feeder::keep_borders) them.
+    pub borders: Option<Vec<Border>>,
 }
 
 /// Which operations of the trace take part.
@@ -113,6 +117,12 @@ impl Feeder {
     #[must_use]
     pub fn keep_heads(self) -> Self {
         Self { keeps_heads: true, ..self }
+    }
+
+    /// The same, which fills [`Feed::borders`] too.
+    #[must_use]
+    pub fn keep_borders(self) -> Self {
+        Self { space: self.space.keep_borders(), ..self }
     }
 
     /// What was left out or changed so far.
@@ -202,6 +212,9 @@ impl Feeder {
                 tail_partial: split.tail_partial,
             });
         }
+        if let Some(found) = self.space.borders() {
+            feed.borders.get_or_insert_default().append(found);
+        }
         feed.pages = self.space.pages();
         Ok(taken)
     }
@@ -253,5 +266,8 @@ impl Feed {
         self.requests.clear();
         self.runs.clear();
         self.heads.clear();
+        if let Some(borders) = &mut self.borders {
+            borders.clear();
+        }
     }
 }

@@ -357,11 +357,16 @@ pub(crate) trait Job: Send {
     fn finish(&mut self) -> Outcomes;
     /// The SSD, if the device is one.
     fn ssd(&self) -> Option<&Ssd>;
+    /// Whether the buffer has to be told which blocks lie beside each other.
+    fn compares_addresses(&self) -> bool;
 }
 
 impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
     fn feed(&mut self, feed: &Feed) {
         self.buffer.grow(feed.pages);
+        if let Some(borders) = &feed.borders {
+            self.buffer.learn_borders(borders);
+        }
         let mut runs_begin = 0;
         for requests in feed.requests.chunks(LOOK_AHEAD) {
             let runs_end = requests.last().map_or(runs_begin, |request| request.runs_end as usize);
@@ -428,6 +433,10 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
 
     fn ssd(&self) -> Option<&Ssd> {
         self.device.ssd()
+    }
+
+    fn compares_addresses(&self) -> bool {
+        self.buffer.compares_addresses()
     }
 }
 

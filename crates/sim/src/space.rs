@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use destage_plan::{Nanos, PageGeometry, PageRun, Split};
+use destage_policy::buffer::Border;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -28,6 +29,8 @@ pub struct Directory {
     /// The chunk looked up last: requests come in runs.
     last: (u64, u32),
     blocks: u32,
+    /// The borders between numbered blocks that were not taken yet, if they are kept.
+    borders: Option<Vec<Border>>,
 }
 
 impl Default for Directory {
@@ -38,6 +41,7 @@ impl Default for Directory {
             chunks: Vec::new(),
             last: (u64::MAX, 0),
             blocks: 0,
+            borders: None,
         }
     }
 }
@@ -57,15 +61,38 @@ impl Directory {
             self.last = (key, known.unwrap_or_else(|| self.find_or_add_chunk(key)));
         }
         let slot = &mut self.chunks[self.last.1 as usize][(address % CHUNK_BLOCKS as u64) as usize];
-        if *slot == UNTOUCHED {
-            *slot = self.blocks;
-            self.blocks += 1;
+        if *slot != UNTOUCHED {
+            return *slot;
         }
-        *slot
+        let number = self.blocks;
+        *slot = number;
+        self.blocks += 1;
+        if self.borders.is_some() {
+            self.note_borders(address, number);
+        }
+        number
     }
 }
 
 impl Directory {
+    /// Notes which of the blocks numbered before lie beside a new one.
+    fn note_borders(&mut self, address: u64, number: u32) {
+        let before = address.checked_sub(1).and_then(|before| self.known(before));
+        let after = self.known(address + 1);
+        let new = before.map(|before| Border { before, after: number });
+        let new = new.into_iter().chain(after.map(|after| Border { before: number, after }));
+        self.borders.get_or_insert_default().extend(new);
+    }
+
+    /// The number of the block with this address, if it has one.
+    fn known(&self, address: u64) -> Option<u32> {
+        let key = address / CHUNK_BLOCKS as u64;
+        let chunk = if key < TABLE_CHUNKS { self.low_chunks.get(key as usize) } else { self.chunk_of.get(&key) };
+        let chunk = chunk.filter(|&&chunk| chunk != UNTOUCHED)?;
+        let number = self.chunks[*chunk as usize][(address % CHUNK_BLOCKS as u64) as usize];
+        (number != UNTOUCHED).then_some(number)
+    }
+
     /// The blocks with addresses in `range` that have a number, ascending: address and number. The work is proportional
     /// to the blocks touched or to the range, whichever is less.
     fn touched(&self, range: Range<u64>) -> impl Iterator<Item = (u64, u32)> {
@@ -199,6 +226,30 @@ impl PageSpace {
             }
         };
         Self { geometry, placement, max_pages: device_pages, overflowed: 0 }
+    }
+
+    /// The same, which notes the [borders](Self::borders) between blocks where these are not numbered by address.
+    #[must_use]
+    pub fn keep_borders(mut self) -> Self {
+        if let Placement::Unbounded(directory) | Placement::Compact { directory, .. } = &mut self.placement {
+            directory.borders = Some(Vec::new());
+        }
+        self
+    }
+
+    /// The borders between blocks that were found since the caller last took them, or `None` where blocks are numbered by
+    /// address, or borders are not kept. A block of a compacted device on which several blocks of the trace lie has the
+    /// neighbours of the first of them.
+    pub fn borders(&mut self) -> Option<&mut Vec<Border>> {
+        match &mut self.placement {
+            Placement::Unbounded(directory) => directory.borders.as_mut(),
+            Placement::Compact { directory, blocks } => {
+                let borders = directory.borders.as_mut()?;
+                borders.retain(|border| border.before < *blocks && border.after < *blocks);
+                Some(borders)
+            }
+            Placement::Modulo { .. } => None,
+        }
     }
 
     /// The page and block size.
@@ -444,6 +495,69 @@ mod tests {
             |volume, offset, len| space.place(volume, g.split(offset, len), &mut Vec::new()).unwrap_err().to_string();
         assert!(refused(0, 0, 1 << 32).contains("2^22"));
         assert!(refused(1 << 24, 0, 512).contains("2^24 volumes"));
+    }
+
+    /// The borders found so far.
+    fn borders(space: &mut PageSpace) -> Vec<(u32, u32)> {
+        let found = space.borders().expect("blocks are numbered by first touch");
+        std::mem::take(found).iter().map(|border| (border.before, border.after)).collect()
+    }
+
+    #[test]
+    fn blocks_beside_each_other_are_known_whatever_their_numbers() {
+        let g = PageGeometry::new(4096, 4).unwrap();
+        let block = 4 * 4096;
+        let mut space = PageSpace::unbounded(g, u32::MAX).keep_borders();
+        // Block 64 begins a chunk of the directory; 2^30 lies beyond its table.
+        for far in [0, 1 << 30] {
+            let first = space.pages() / 4;
+            for address in [65, 63, 67, 64] {
+                place(&mut space, 0, (far + address) * block, 4096);
+            }
+            assert_eq!(borders(&mut space), [(first + 1, first + 3), (first + 3, first)]);
+        }
+        // A second touch tells nothing new, nor does a discard.
+        place(&mut space, 0, 64 * block, 4096);
+        assert!(space.place_discard(0, g.split(66 * block, block), &mut Vec::new()).unwrap());
+        assert_eq!(borders(&mut space), []);
+        place(&mut space, 0, 66 * block, 2 * block);
+        assert_eq!(borders(&mut space), [(0, 8), (8, 2)]);
+        assert!(PageSpace::unbounded(g, u32::MAX).borders().is_none());
+    }
+
+    #[test]
+    fn volumes_are_no_neighbours() {
+        // The largest volume has 2^40 - 1 pages.
+        for n in [1, 4] {
+            let g = PageGeometry::new(512, n).unwrap();
+            let mut space = PageSpace::unbounded(g, u32::MAX).keep_borders();
+            place(&mut space, 1, 0, 512);
+            place(&mut space, 0, ((1 << 40) - 2) * 512, 512);
+            place(&mut space, 2, 0, 512);
+            place(&mut space, 1, ((1 << 40) - 2) * 512, 512);
+            assert_eq!(borders(&mut space), []);
+            place(&mut space, 1, n * 512, 512);
+            assert_eq!(borders(&mut space), [(0, 4)]);
+        }
+    }
+
+    #[test]
+    fn a_device_has_borders_where_it_is_compacted() {
+        let g = PageGeometry::new(4096, 4).unwrap();
+        let block = 4 * 4096;
+        for overflow in [LbaOverflow::Wrap, LbaOverflow::Filter] {
+            let mut space = PageSpace::bounded(g, 16, overflow).keep_borders();
+            place(&mut space, 0, 0, 2 * block);
+            assert!(space.borders().is_none());
+        }
+        let mut space = PageSpace::bounded(g, 12, LbaOverflow::Compact).keep_borders();
+        for address in [71, 70, 69] {
+            place(&mut space, 0, address * block, 4096);
+        }
+        assert_eq!(borders(&mut space), [(1, 0), (2, 1)]);
+        // Blocks 68 and 72 have no place of their own.
+        place(&mut space, 0, 68 * block, 5 * block);
+        assert_eq!((space.overflowed, borders(&mut space)), (1, vec![]));
     }
 
     #[test]

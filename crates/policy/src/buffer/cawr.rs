@@ -8,8 +8,8 @@
 //!
 //! Parameters: `cdl_max`, the most pages in a cold dirty list (4, the paper's example; 4 to 16 in the paper);
 //! `cawr_seq`, what following means: the page after the MRU one of the list (`tail`), a neighbour of any page of the
-//! list (`any`), both of which satisfy Fig. 4, or being of the same logical block (`same_block`, the paper's rule for
-//! FTLs that map blocks); `cawr_new_clean_to`, where read misses enter: the working list (`wl`), or the cold clean list
+//! list (`any`), both of which satisfy Fig. 4 and go by addresses, whatever the numbers of blocks ("without designating
+//! the block borders"), or being of the same logical block (`same_block`, the paper's rule for FTLs that map blocks); `cawr_new_clean_to`, where read misses enter: the working list (`wl`), or the cold clean list
 //! (`ccl`) as in CCF-LRU; `wait`, whether the frames of a multi-eviction are free together (`all`) or each with its own
 //! page (`any`).
 //!
@@ -30,11 +30,12 @@
 use destage_plan::PageNo;
 
 use super::multi_eviction::Channels;
+use super::neighbours::Neighbours;
 use super::page_lists::PageLists;
 use super::parking::{Linked as _, Parking};
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome, ParamSpec,
-    Params, PolicyError, PolicyInfo, Registered, Veto, Wait,
+    Access, Border, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
+    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto, Wait,
 };
 
 const CDL_MAX: ParamSpec = ParamSpec {
@@ -88,6 +89,7 @@ pub struct Cawr {
     /// What was passed over in the cold clean list.
     parking: Parking,
     channels: Channels,
+    neighbours: Neighbours,
     /// Pages in the cold dirty list of each channel.
     lengths: Vec<u32>,
     capacity: u32,
@@ -118,6 +120,7 @@ impl Registered for Cawr {
             parking: Parking::default(),
             lengths: vec![0; channels.count() as usize],
             channels,
+            neighbours: Neighbours::new(config.pages_per_block),
             capacity: config.capacity_pages,
             pages_per_block: config.pages_per_block,
             cdl_max: cdl_max.ok_or_else(|| params.refuse(CDL_MAX.name))?,
@@ -190,17 +193,18 @@ impl Cawr {
         allowed.is_some()
     }
 
-    /// Whether the page would follow those of a list that is not empty.
+    /// Whether the page, right after `before` by address, would follow those of a list that is not empty.
     #[inline]
-    fn is_sequence(&self, page: u32, channel: u32) -> bool {
+    fn is_sequence(&self, page: u32, before: Option<u32>, channel: u32) -> bool {
         let list = FIRST_COLD_DIRTY + channel;
         let mut at = self.pages.next(list);
         let tail = self.pages.frame(at).page;
         match self.follows {
-            Follows::Tail => page.checked_sub(1) == Some(tail),
+            Follows::Tail => before == Some(tail),
             Follows::SameBlock => page / self.pages_per_block == tail / self.pages_per_block,
             Follows::Any => loop {
-                if self.pages.frame(at).page.abs_diff(page) == 1 {
+                let other = self.pages.frame(at).page;
+                if before == Some(other) || self.neighbours.before(other) == Some(page) {
                     return true;
                 }
                 at = self.pages.next(at);
@@ -215,12 +219,13 @@ impl Cawr {
     #[inline]
     fn enter_cold_dirty<V: Veto>(&mut self, frame: u32) -> bool {
         let page = self.pages.frame(frame).page;
+        let before = self.neighbours.before(page);
         let channels = self.channels.count();
         let mut place = None;
         for channel in 0..channels {
             self.memory_accesses += 1;
             let length = self.lengths[channel as usize];
-            if length > 0 && length < self.cdl_max && self.is_sequence(page, channel) {
+            if length > 0 && length < self.cdl_max && self.is_sequence(page, before, channel) {
                 place = Some(channel);
                 break;
             }
@@ -299,6 +304,14 @@ impl Cawr {
 impl Buffer for Cawr {
     fn grow(&mut self, pages: u32) {
         self.pages.grow(pages);
+    }
+
+    fn compares_addresses(&self) -> bool {
+        true
+    }
+
+    fn learn_borders(&mut self, borders: &[Border]) {
+        self.neighbours.learn(borders);
     }
 
     #[inline]

@@ -35,8 +35,8 @@
 use destage_plan::PageNo;
 
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, LayerInfo, Notice,
-    Outcome, Over, ParamSpec, Params, PolicyError, Veto,
+    Access, Border, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, LayerInfo,
+    Notice, Outcome, Over, ParamSpec, Params, PolicyError, Veto,
 };
 
 /// What [`Gcar`] did.
@@ -576,6 +576,14 @@ impl<B: Buffer> Buffer for Gcar<B> {
         if state.most_pages.is_some() {
             state.element_of.resize(pages as usize, NONE);
         }
+    }
+
+    fn compares_addresses(&self) -> bool {
+        self.inner.compares_addresses()
+    }
+
+    fn learn_borders(&mut self, borders: &[Border]) {
+        self.inner.learn_borders(borders);
     }
 
     #[inline]

@@ -11,8 +11,8 @@ use super::cawr_blocks::{self, CawrBlocks};
 use super::gate::{self, Gate};
 use super::gcar::{GCAR, Gcar};
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, GcCounters, NoVeto,
-    Notice, Outcome, ParamSpec, Params, PolicyError, Veto,
+    Access, Border, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, GcCounters,
+    NoVeto, Notice, Outcome, ParamSpec, Params, PolicyError, Veto,
 };
 
 /// Which policies a layer can be put around.
@@ -100,6 +100,8 @@ trait Erased: Send {
     fn grow(&mut self, pages: u32);
     fn prefetch(&self, page: PageNo) -> u32;
     fn leaves_next(&self, most: usize, name: &mut dyn FnMut(PageNo));
+    fn compares_addresses(&self) -> bool;
+    fn learn_borders(&mut self, borders: &[Border]);
     fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> Outcome;
     fn access_vetoed(
         &mut self,
@@ -170,6 +172,12 @@ impl<B: Buffer + Send> Erased for B {
     fn leaves_next(&self, most: usize, mut name: &mut dyn FnMut(PageNo)) {
         Buffer::leaves_next(self, most, &mut name);
     }
+    fn compares_addresses(&self) -> bool {
+        Buffer::compares_addresses(self)
+    }
+    fn learn_borders(&mut self, borders: &[Border]) {
+        Buffer::learn_borders(self, borders);
+    }
     fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> Outcome {
         Buffer::access(self, access, &device, &mut NoVeto, out)
     }
@@ -220,6 +228,14 @@ impl<B: Buffer + Send> Erased for B {
 impl Buffer for Composed {
     fn grow(&mut self, pages: u32) {
         self.0.grow(pages);
+    }
+
+    fn compares_addresses(&self) -> bool {
+        self.0.compares_addresses()
+    }
+
+    fn learn_borders(&mut self, borders: &[Border]) {
+        self.0.learn_borders(borders);
     }
 
     #[inline]

@@ -27,6 +27,7 @@ mod lru;
 mod lru_wsr;
 mod max_tree;
 mod multi_eviction;
+mod neighbours;
 mod padding;
 mod page_bits;
 mod page_lists;
@@ -95,6 +96,15 @@ impl Access {
     pub const fn write(page: u32) -> Self {
         Self { page: PageNo(page), write: true }
     }
+}
+
+/// Two blocks that lie beside each other in the address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Border {
+    /// The number of the block with the lower addresses.
+    pub before: u32,
+    /// The number of the block whose first page comes right after the last one of `before`.
+    pub after: u32,
 }
 
 /// What became of an access.
@@ -295,6 +305,19 @@ pub trait Buffer {
     /// Names up to `most` pages that are likely to be the next to leave, for whoever wants to fetch ahead what that takes.
     #[inline]
     fn leaves_next(&self, _most: usize, _name: &mut impl FnMut(PageNo)) {}
+
+    /// Whether it asks which page comes after the last one of a block: where blocks are not numbered by address it has to be
+    /// told of their borders.
+    fn compares_addresses(&self) -> bool {
+        false
+    }
+
+    /// Says which blocks lie beside each other. From the first call on, which comes before the first access, these and those
+    /// named in earlier calls are the only ones; without a call blocks are numbered by address. The caller tells of a border
+    /// before it accesses a page of the block that it numbered last, and each once.
+    fn learn_borders(&mut self, borders: &[Border]) {
+        let _ = borders;
+    }
 
     /// Accesses one page. What must leave for it is appended to `out`, which the caller empties.
     fn access<D: DeviceView, V: Veto>(

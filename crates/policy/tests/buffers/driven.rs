@@ -3,7 +3,7 @@
 
 use destage_plan::PageNo;
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Built, Candidate, Evictions, Exhausted, NoDevice, NoVeto, Notice, Outcome,
+    Access, Border, Buffer, BufferConfig, Built, Candidate, Evictions, Exhausted, NoDevice, NoVeto, Notice, Outcome,
     PolicySpec, Veto, Visitor, Wait, build,
 };
 
@@ -12,6 +12,8 @@ use crate::models::{Left, Objections};
 /// A built policy.
 pub(crate) trait Driven {
     fn grow(&mut self, pages: u32);
+    fn compares_addresses(&self) -> bool;
+    fn learn_borders(&mut self, borders: &[Border]);
     fn access(&mut self, access: Access, out: &mut Vec<Left>) -> Outcome;
     fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> Outcome;
     fn evict_with(&mut self, veto: &mut Objector, out: &mut Vec<Left>) -> bool;
@@ -46,6 +48,12 @@ impl<B: Buffer> Wrapped<B> {
 impl<B: Buffer> Driven for Wrapped<B> {
     fn grow(&mut self, pages: u32) {
         self.buffer.grow(pages);
+    }
+    fn compares_addresses(&self) -> bool {
+        self.buffer.compares_addresses()
+    }
+    fn learn_borders(&mut self, borders: &[Border]) {
+        self.buffer.learn_borders(borders);
     }
     fn access(&mut self, access: Access, out: &mut Vec<Left>) -> Outcome {
         let outcome = self.buffer.access(access, &NoDevice, &mut NoVeto, &mut self.evictions);

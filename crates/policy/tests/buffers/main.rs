@@ -6,6 +6,7 @@ mod models;
 mod table;
 mod workload;
 
+mod addresses;
 mod against_models;
 mod channel_table;
 mod equivalences;

@@ -102,7 +102,7 @@ impl Rig {
             tail_partial: false,
         };
         let runs = (pages > 0).then_some(Run { page, pages }).into_iter().collect();
-        self.0.feed(&Feed { requests: vec![request], runs, pages: page + 1, heads: Vec::new() });
+        self.0.feed(&Feed { requests: vec![request], runs, pages: page + 1, ..Feed::default() });
         (sum(&self.0) - before) / US
     }
 
