@@ -134,7 +134,7 @@ fn specs(place: &str) -> Vec<String> {
 /// The longest names that there are, and names at which nothing is short.
 const LONG: &str = "gcar+cave+bplru:padding=never:compensation=off:seq_detect=last_page_full,\
                     gcar+lb-clock:insert_anchor=current_hand:candidate_rule=all_zero:opt_preempt=false,\
-                    gcar+gate+ccf-lru:new_dirty_cold=true:hot_clean=spare:gcar_destage_scope=all_dirty_of_chip";
+                    gcar+gate+ccf-lru:new_dirty_cold=true:hot_clean=spare:gcar_all_gc=bypass:gcar_soon_margin=3";
 
 #[test]
 fn every_table_fits_80_columns_and_the_locale() {

@@ -11,8 +11,9 @@
 //!
 //! Resolved: a clean first victim ends the replacement, since it leaves room at no cost; other clean victims count as
 //! one of the C and take no channel. Clean pages of a block that is written are dropped before. All blocks of a
-//! multi-eviction are complete with its last round. The page coming in has no block that could be protected
-//! (`protect_current`). Pages that the policy inside pads take part in the rounds and have channels, but a padded
+//! multi-eviction are complete with its last round. The victims are chosen before the policy inside hears of the page that
+//! comes in, so that it has no block to protect (`protect_current=false` is settled), and LB-CLOCK's hand stands where the
+//! victims left it when a block enters (`insert_anchor=current_hand`). Pages that the policy inside pads take part in the rounds and have channels, but a padded
 //! multi-eviction is one group, not a group for each round: what is read for it has to be there before anything is
 //! written, and its frames are free when all of it is. A flush is a sequence of multi-evictions. Channels that a veto
 //! avoids are skipped, and so many fewer blocks leave.
@@ -46,7 +47,7 @@ pub(super) const LAYER: LayerInfo = LayerInfo {
     avoids_collection: false,
     depth: 1,
     params: &[BLOCK_CHANNEL],
-    settles: &[],
+    settles: &[("insert_anchor", "current_hand"), ("protect_current", "false")],
 };
 
 /// A page of a victim block that has to be written.

@@ -11,8 +11,9 @@
 //! block that come in meanwhile are the working region's; if they become its victim before the list has run out they
 //! join it. A list therefore holds one block, at most N pages. If the policy inside has nothing left to give before all
 //! lists have pages, the first page of each list that has one leaves (specs D6). Nothing is padded (`padding=never` is
-//! settled): pages leave one by one, and what would be read for them has no frames. The page coming in has no block that
-//! could be protected. A flush lets all blocks pass through the lists. What is written back by itself goes through the
+//! settled): pages leave one by one, and what would be read for them has no frames. The victims are chosen before the policy
+//! inside hears of the page that comes in, so that it has no block to protect (`protect_current=false` is settled), and
+//! LB-CLOCK's hand stands where they left it when a block enters (`insert_anchor=current_hand`). A flush lets all blocks pass through the lists. What is written back by itself goes through the
 //! channel of its block's list, or through the next in turn. Lists whose channel a veto avoids sit out, neither written
 //! nor begun, as in CAWR over pages.
 //!
@@ -40,7 +41,7 @@ pub(super) const LAYER: LayerInfo = LayerInfo {
     avoids_collection: false,
     depth: 1,
     params: &[],
-    settles: &[("padding", "never")],
+    settles: &[("padding", "never"), ("insert_anchor", "current_hand"), ("protect_current", "false")],
 };
 
 /// A policy with a reordering region below it.

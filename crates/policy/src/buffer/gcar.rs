@@ -30,10 +30,14 @@
 //! not avoided, in turn, unless the policy inside chose. If all are avoided nothing can leave. What is dirty is then not
 //! deferred, and takes no part in `gcar_max_share`.
 //!
+//! What a parameter says cannot always hold, and is refused where it never does: a write buffer keeps no clean pages, and
+//! where channels are chosen dirty pages have no place.
+//!
 //! Outside collections the layer changes nothing. Memory accesses are those of the policy inside.
 
 use destage_plan::PageNo;
 
+use super::params::same_value;
 use super::{
     Access, Border, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, LayerInfo,
     Notice, Outcome, Over, ParamSpec, Params, PolicyError, Veto,
@@ -118,6 +122,36 @@ pub(super) const GCAR: LayerInfo = LayerInfo {
     settles: &[],
     params: &[POOL, ALL_GC, MAX_SHARE, AFTER, DESTAGE_SCOPE, SOON_MARGIN],
 };
+
+/// What the layer is around, as far as its parameters depend on that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inside {
+    /// The policy or a layer around it chooses channels.
+    pub(super) chooses_channels: bool,
+    /// The policy keeps clean pages.
+    pub(super) keeps_clean: bool,
+    /// Missing pages of victims are read and written with them.
+    pub(super) pads: bool,
+}
+
+impl Inside {
+    /// The only value that the parameter can hold here, and why, if `value` is not it.
+    pub(super) fn instead_of(self, key: &str, value: &str) -> Option<(&'static str, &'static str)> {
+        let placeless = "dirty pages that can go to any element are not deferred";
+        let no_clean = "it keeps no clean pages";
+        let only = match key {
+            _ if key == AFTER.name && !self.keeps_clean => ("free", no_clean),
+            _ if key == AFTER.name && self.chooses_channels => ("free", placeless),
+            // A block may be passed over, and destaged later, for the sake of what is read for it.
+            _ if key == DESTAGE_SCOPE.name && self.chooses_channels && !(self.pads && value == "none") => {
+                ("deferred", placeless)
+            }
+            _ if key == MAX_SHARE.name && self.chooses_channels && !self.keeps_clean => ("1.0", no_clean),
+            _ => return None,
+        };
+        (!same_value(only.0, value)).then_some(only)
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AllGc {

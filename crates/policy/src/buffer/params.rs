@@ -51,6 +51,22 @@ impl fmt::Display for PolicySpec {
     }
 }
 
+/// What the words of a switch say.
+fn as_switch(text: &str) -> Option<bool> {
+    match text {
+        "true" | "on" | "yes" | "1" => Some(true),
+        "false" | "off" | "no" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether two values say the same: the same text, two words for the same position of a switch, or the same number.
+pub(super) fn same_value(one: &str, other: &str) -> bool {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let same_position = as_switch(one).is_some_and(|position| as_switch(other) == Some(position));
+    one == other || same_position || number(one).is_some_and(|one| number(other) == Some(one))
+}
+
 /// Why a policy could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
@@ -206,11 +222,7 @@ impl Params {
 
     /// A switch: `true|on|yes|1` or `false|off|no|0`.
     pub fn switch(&self, key: &str) -> Result<bool, PolicyError> {
-        match self.find(key).1 {
-            "true" | "on" | "yes" | "1" => Ok(true),
-            "false" | "off" | "no" | "0" => Ok(false),
-            _ => Err(self.refuse(key)),
-        }
+        as_switch(self.find(key).1).ok_or_else(|| self.refuse(key))
     }
 
     /// The text of a value.

@@ -1,6 +1,10 @@
 //! The one place where the policies and the layers around them are listed.
 
+use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
+use super::lru::READS;
+use super::padding::Padding;
+use super::params::same_value;
 use super::{
     Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, LbClock, Lru, LruWsr, ParamSpec,
     Params, PolicyError, PolicySpec, PudLru, RecentlyEvicted,
@@ -172,14 +176,14 @@ fn parts(spec: &PolicySpec) -> Result<(Vec<&'static LayerInfo>, &'static PolicyI
     Ok((layers, base))
 }
 
-/// `spec` with the parameters of `base` that the layers settle.
+/// `spec` with the parameters of `base` that the layers settle, if what was given can hold.
 fn settled(spec: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Result<PolicySpec, PolicyError> {
     let mut settled = spec.clone();
     for layer in layers {
         for &(key, value) in layer.settles.iter().filter(|(key, _)| base.params.iter().any(|p| p.name == *key)) {
             match spec.given.iter().find(|(given, _)| given == key) {
                 None => settled.given.push((key.into(), value.into())),
-                Some((_, given)) if given == value => {}
+                Some((_, given)) if same_value(given, value) => {}
                 Some((_, given)) => {
                     let reason = format!("below {} there is only {key}={value}, not {given}", layer.name);
                     return Err(PolicyError::Composition { spec: spec.name.clone(), reason });
@@ -187,7 +191,29 @@ fn settled(spec: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Resul
             }
         }
     }
+    if layers.iter().any(|layer| layer.avoids_collection) {
+        let inside = inside(&settled, layers, base);
+        for (key, value) in &spec.given {
+            if let Some((only, why)) = inside.instead_of(key, value) {
+                let (_, around) = spec.name.split_once('+').unwrap_or_default();
+                let reason = format!("around {} there is only {key}={only}, not {value}: {why}", around.trim());
+                return Err(PolicyError::Composition { spec: spec.name.clone(), reason });
+            }
+        }
+    }
     Ok(settled)
+}
+
+/// What the layers that avoid collections are around.
+fn inside(settled: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Inside {
+    let padding = base.params.iter().find(|param| param.name == Padding::PARAM.name);
+    let given = settled.given.iter().find(|(key, _)| *key == Padding::PARAM.name);
+    Inside {
+        chooses_channels: base.chooses_channels || layers.iter().any(|layer| layer.chooses_channels),
+        // A block-level policy that buffers no reads is a write buffer.
+        keeps_clean: base.unit == EvictionUnit::Page || base.params.iter().any(|param| param.name == READS.name),
+        pads: padding.is_some_and(|param| given.map_or(param.default, |(_, value)| value) != "never"),
+    }
 }
 
 impl LayerInfo {

@@ -8,9 +8,10 @@ use destage_policy::buffer::{
 
 use crate::content::Content;
 use crate::models::Left;
+use crate::registry::in_force;
 use crate::workload::{Mix, Op, PATTERNS, Workload};
 
-mod model;
+pub(crate) mod model;
 
 use model::{Elements, GcarModel, Grown, LOW_WATERMARK, OnDevice, Told, Wrapped};
 
@@ -304,6 +305,12 @@ const LAYERED: [&str; 9] = [
     "cawr+lb-clock",
 ];
 
+/// The layer around a policy with each of these parameters, where they can hold.
+fn around(policy: &str, given: Vec<&str>) -> Vec<String> {
+    let specs = given.into_iter().map(|given| format!("gcar+{policy}{given}"));
+    specs.filter(|spec| in_force(spec).is_ok()).collect()
+}
+
 /// Around every policy and layer, over elements that place pages anywhere and ones that do not, with collections at
 /// random: nothing is lost, nothing is written twice, and as long as an element is free nothing goes to one that collects.
 #[test]
@@ -313,8 +320,9 @@ fn around_everything_nothing_is_lost() {
     let alone = policies().iter().map(|policy| policy.name).filter(|name| *name != "none");
     for policy in alone.chain(LAYERED) {
         let chooses = LAYERED.contains(&policy) || ["cave", "cawr"].contains(&policy);
-        for given in ["", ":gcar_all_gc=bypass", ":gcar_all_gc=wait:gcar_after=keep_clean", ":gcar_max_share=0.5"] {
-            let spec = format!("gcar+{policy}{given}");
+        let all_gc = ["", ":gcar_all_gc=bypass", ":gcar_all_gc=wait"];
+        let rest = [":gcar_all_gc=wait:gcar_after=keep_clean", ":gcar_max_share=0.5"];
+        for spec in around(policy, [all_gc.as_slice(), &rest].concat()) {
             for (pages_per_block, capacity_pages) in GEOMETRIES {
                 for (pattern, units) in PATTERNS.into_iter().zip([1, 2, 4, 7]) {
                     seed += 1;
@@ -350,7 +358,7 @@ fn around_everything_nothing_is_lost() {
                                     assert!(
                                         !some_free
                                             || !device.collecting[usize::from(*channel)]
-                                            || given.contains("share")
+                                            || spec.contains("share")
                                             // What CAWR has put into a list is bound to that list's channel.
                                             || policy.counters().all_avoided > exhausted,
                                         "{spec} {config:?} {device:?} {op:?}: {left:?}"
@@ -381,7 +389,8 @@ fn without_collections_it_is_the_policy_inside() {
     let mut seed = 90;
     let alone = policies().iter().map(|policy| policy.name).filter(|name| *name != "none");
     for policy in alone.chain(LAYERED) {
-        for given in ["", ":gcar_all_gc=bypass:gcar_max_share=0", ":gcar_destage_scope=all_dirty_of_chip"] {
+        let limits = [":gcar_all_gc=bypass:gcar_max_share=0", ":gcar_destage_scope=all_dirty_of_chip"];
+        for spec in around(policy, [["", ":gcar_all_gc=bypass"], limits].concat()) {
             for (pages_per_block, capacity_pages) in GEOMETRIES {
                 for (pattern, dynamic) in PATTERNS.into_iter().zip([false, true, false, true]) {
                     seed += 1;
@@ -389,7 +398,7 @@ fn without_collections_it_is_the_policy_inside() {
                     let config = BufferConfig { capacity_pages, pages_per_block, units: 7 };
                     let pages = 3 * capacity_pages + 2 * pages_per_block;
                     let mut plain = Grown(policy, config, pages).build();
-                    let mut layered = Grown(&format!("gcar+{policy}{given}"), config, pages).build();
+                    let mut layered = Grown(&spec, config, pages).build();
                     let (mut seen, mut expected) = (Vec::new(), Vec::new());
                     for op in Workload::new(seed, pattern, Mix::ALL, pages).take(2000) {
                         match op {
@@ -399,7 +408,7 @@ fn without_collections_it_is_the_policy_inside() {
                             }
                             Op::Notify(notice) => {
                                 // All dirty pages of an element are destaged even if none was passed over.
-                                if !matches!(notice, Notice::GcEnd { .. }) || !given.contains("all_dirty") {
+                                if !matches!(notice, Notice::GcEnd { .. }) || !spec.contains("all_dirty") {
                                     layered.notify(notice, &device, &mut seen);
                                     plain.notify(notice, &device, &mut expected);
                                 }

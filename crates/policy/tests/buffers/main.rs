@@ -12,6 +12,7 @@ mod channel_table;
 mod equivalences;
 mod gcar;
 mod golden;
+mod honoured;
 mod look_ahead;
 mod multi_channel;
 mod page_vetoes;

@@ -17,7 +17,8 @@ impl Visitor for InForce {
     }
 }
 
-fn in_force(spec: &str) -> Result<Vec<(String, String)>, PolicyError> {
+/// The parameters in force, with their values.
+pub(crate) fn in_force(spec: &str) -> Result<Vec<(String, String)>, PolicyError> {
     build(&spec.parse()?, CONFIG, InForce)
 }
 
@@ -324,7 +325,7 @@ fn gcar_goes_around_every_policy_that_holds_pages() {
     ] {
         assert!(gcar.params.iter().any(|param| param.name == key));
         for value in values {
-            let found = in_force(&format!("gcar+bplru:padding=never:{key}={value}")).expect(value);
+            let found = in_force(&format!("gcar+fab:reads=bypass:{key}={value}")).expect(value);
             assert!(found.contains(&(key.into(), (*value).into())), "{found:?}");
         }
     }
@@ -357,6 +358,68 @@ fn gcar_is_refused_where_it_makes_no_sense() {
         }
     }
     assert!(matches!(in_force("lru:gcar_after=free"), Err(PolicyError::UnknownParam { .. })));
+}
+
+/// What a part cannot do for want of what the others do not have is refused, other words for the only value are not.
+#[test]
+fn parameters_that_cannot_hold_are_refused() {
+    for (name, given, reason) in [
+        (
+            "cave+lb-clock",
+            "insert_anchor=initial_hand",
+            "below cave there is only insert_anchor=current_hand, not initial_hand",
+        ),
+        (
+            "cawr+lb-clock",
+            "insert_anchor=initial_hand",
+            "below cawr there is only insert_anchor=current_hand, not initial_hand",
+        ),
+        ("cave+fab", "protect_current=true", "below cave there is only protect_current=false, not true"),
+        ("gcar+cawr+clc", "protect_current=on", "below cawr there is only protect_current=false, not on"),
+        (
+            "gcar+gate+lru",
+            "gcar_after=keep_clean",
+            "around gate+lru there is only gcar_after=free, not keep_clean: dirty pages that can go to any element are \
+             not deferred",
+        ),
+        (
+            "gcar+bplru",
+            "gcar_after=keep_clean",
+            "around bplru there is only gcar_after=free, not keep_clean: it keeps no clean pages",
+        ),
+        (
+            "gcar+cawr",
+            "gcar_destage_scope=none",
+            "around cawr there is only gcar_destage_scope=deferred, not none: dirty pages that can go to any element are \
+             not deferred",
+        ),
+        (
+            "gcar+cave+lb-clock",
+            "gcar_max_share=0.5",
+            "around cave+lb-clock there is only gcar_max_share=1.0, not 0.5: it keeps no clean pages",
+        ),
+    ] {
+        refused(&format!("{name}:{given}"), &format!("policy '{name}': {reason}"));
+    }
+    for spec in [
+        "cave+lb-clock:insert_anchor=current_hand",
+        "cave+fab:protect_current=off",
+        "cawr+bplru:protect_current=0:padding=never",
+        "gcar+cave+lb-clock:gcar_max_share=1",
+        "gcar+gate+lru:gcar_after=free:gcar_destage_scope=deferred",
+        "gcar+cave+bplru:gcar_destage_scope=none",
+        "gcar+lb-clock:protect_current=true:insert_anchor=initial_hand",
+    ] {
+        let given = spec.parse::<PolicySpec>().expect(spec).given;
+        let found = in_force(spec).expect(spec);
+        assert!(given.iter().all(|pair| found.contains(pair)), "{spec}: {found:?}");
+    }
+    for layer in ["cave", "cawr"] {
+        let found = in_force(&format!("{layer}+lb-clock")).expect(layer);
+        for settled in [("insert_anchor", "current_hand"), ("protect_current", "false")] {
+            assert!(found.contains(&(settled.0.into(), settled.1.into())), "{layer}: {found:?}");
+        }
+    }
 }
 
 /// Layers that write through several channels go around policies of one kind, once, and leave the channels to one part.

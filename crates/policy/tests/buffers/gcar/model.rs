@@ -14,18 +14,18 @@ use crate::models::{Left, Model, Objections, model, param};
 
 /// Elements that hold `stride` consecutive pages each in turn.
 #[derive(Clone, Debug)]
-pub(super) struct Elements {
-    pub(super) stride: u32,
-    pub(super) collecting: Vec<bool>,
-    pub(super) free_blocks: Vec<u32>,
+pub(crate) struct Elements {
+    pub(crate) stride: u32,
+    pub(crate) collecting: Vec<bool>,
+    pub(crate) free_blocks: Vec<u32>,
     /// A page can be programmed on any of them.
-    pub(super) dynamic: bool,
+    pub(crate) dynamic: bool,
 }
 
-pub(super) const LOW_WATERMARK: u32 = 5;
+pub(crate) const LOW_WATERMARK: u32 = 5;
 
 impl Elements {
-    pub(super) fn new(units: u32, stride: u32) -> Self {
+    pub(crate) fn new(units: u32, stride: u32) -> Self {
         let units = units as usize;
         Self { stride, collecting: vec![false; units], free_blocks: vec![100; units], dynamic: false }
     }
