@@ -4,7 +4,7 @@
 //! collected; when there are enough of them for all C channels, the C oldest are programmed at the same time, one
 //! through each channel. Whether pages follow each other is ignored.
 //!
-//! Parameters: `ccf_new_dirty_cold` as in CCF-LRU.
+//! Parameters: `ccf_new_clean_to` and `ccf_new_dirty_cold`, which are CCF-LRU's `new_clean_to` and `new_dirty_cold`.
 //!
 //! Resolved: a replacement drops the LRU page of the cold clean list if there is one; or else programs C pages if so
 //! many are collected; or else goes on with CCF-LRU's scan from the LRU end of the mixed list: a cold dirty page is
@@ -26,8 +26,10 @@ use super::page_lists::PageLists;
 use super::parking::{Linked as _, Parking};
 use super::{
     Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome, ParamSpec,
-    Params, PolicyError, PolicyInfo, Registered, Veto,
+    Params, PolicyError, PolicyInfo, Registered, Veto, ccf_lru,
 };
+
+const NEW_CLEAN_TO: ParamSpec = ParamSpec { name: "ccf_new_clean_to", ..ccf_lru::NEW_CLEAN_TO };
 
 const NEW_DIRTY_COLD: ParamSpec = ParamSpec {
     name: "ccf_new_dirty_cold",
@@ -52,6 +54,7 @@ pub struct Cave {
     /// Pages in the list of cold dirty pages.
     collected: u32,
     capacity: u32,
+    new_clean_to: u32,
     new_dirty_cold: bool,
     memory_accesses: u64,
 }
@@ -63,7 +66,7 @@ impl Registered for Cave {
         paper: "CAVE, SAC 2011, over CCF-LRU as in CAWR §V-E",
         unit: EvictionUnit::Page,
         chooses_channels: true,
-        params: &[NEW_DIRTY_COLD],
+        params: &[NEW_CLEAN_TO, NEW_DIRTY_COLD],
     };
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
@@ -73,6 +76,7 @@ impl Registered for Cave {
             channels: Channels::new(config)?,
             collected: 0,
             capacity: config.capacity_pages,
+            new_clean_to: params.choice(NEW_CLEAN_TO.name, &[("ccl", COLD_CLEAN), ("mixed", MIXED)])?,
             new_dirty_cold: params.switch(NEW_DIRTY_COLD.name)?,
             memory_accesses: 0,
         })
@@ -194,7 +198,7 @@ impl Buffer for Cave {
         let frame = self.pages.insert(MIXED, access.page, access.write);
         if access.write {
             self.pages.frame_mut(frame).cold = self.new_dirty_cold;
-        } else {
+        } else if self.new_clean_to == COLD_CLEAN {
             self.move_to(COLD_CLEAN, frame, V::ACTIVE);
         }
         Outcome::Inserted

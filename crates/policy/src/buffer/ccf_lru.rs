@@ -5,7 +5,8 @@
 //! empty the mixed list is scanned from its LRU end: a cold page leaves, a hot dirty one becomes cold and goes to the front,
 //! a hot clean one becomes cold and goes to the cold clean list. Any hit makes a page hot, at the front of the mixed list.
 //!
-//! Parameters: `new_dirty_cold`, whether a page enters cold by a write (no, so that each dirty page gets its second
+//! Parameters: `new_clean_to`, where a page enters by a read: the cold clean list (`ccl`), or as a hot page the mixed list
+//! (`mixed`), as CAWR lets it enter the working list (specs §10.7 D12); `new_dirty_cold`, whether a page enters cold by a write (no, so that each dirty page gets its second
 //! chance, as CAWR describes); `hot_clean`, what becomes of a hot clean page that the scan meets: it leaves at once, as
 //! the first of the cold clean list (`evict`), or the scan goes on to a dirty victim and the page leaves at a later
 //! eviction (`spare`); `reads`. Public codes differ in both; the defaults are those of the specification.
@@ -41,6 +42,7 @@ pub struct CcfLru {
     pages: PageLists,
     capacity: u32,
     cache_reads: bool,
+    new_clean_to: u32,
     new_dirty_cold: bool,
     evict_hot_clean: bool,
     parked: Parked,
@@ -65,6 +67,15 @@ const NEW_DIRTY_COLD: ParamSpec = ParamSpec {
     help: "whether a written page enters cold, that is without a second chance; public codes differ",
 };
 
+/// Where reads enter; CAVE has it too.
+pub(super) const NEW_CLEAN_TO: ParamSpec = ParamSpec {
+    name: "new_clean_to",
+    default: "ccl",
+    values: "ccl, mixed",
+    unit: "-",
+    help: "whether a read miss enters the cold clean list or, hot, the mixed list as in CAWR (specs §10.7 D12)",
+};
+
 const HOT_CLEAN: ParamSpec = ParamSpec {
     name: "hot_clean",
     default: "evict",
@@ -80,7 +91,7 @@ impl Registered for CcfLru {
         paper: "CCF-LRU, TCE 2009, as described by CAWR §II",
         unit: EvictionUnit::Page,
         chooses_channels: false,
-        params: &[READS, NEW_DIRTY_COLD, HOT_CLEAN],
+        params: &[READS, NEW_CLEAN_TO, NEW_DIRTY_COLD, HOT_CLEAN],
     };
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
@@ -88,6 +99,7 @@ impl Registered for CcfLru {
             pages: PageLists::new(2),
             capacity: config.capacity_pages,
             cache_reads: caches_reads(params)?,
+            new_clean_to: params.choice(NEW_CLEAN_TO.name, &[("ccl", COLD_CLEAN), ("mixed", MIXED)])?,
             new_dirty_cold: params.switch(NEW_DIRTY_COLD.name)?,
             evict_hot_clean: params.choice(HOT_CLEAN.name, &[("evict", true), ("spare", false)])?,
             parked: Parked::default(),
@@ -283,9 +295,9 @@ impl Buffer for CcfLru {
             return Outcome::Bypassed;
         }
         self.memory_accesses += 1;
-        let list = if access.write { MIXED } else { COLD_CLEAN };
+        let list = if access.write { MIXED } else { self.new_clean_to };
         let frame = self.pages.insert(list, access.page, access.write);
-        self.pages.frame_mut(frame).cold = !access.write || self.new_dirty_cold;
+        self.pages.frame_mut(frame).cold = if access.write { self.new_dirty_cold } else { list == COLD_CLEAN };
         Outcome::Inserted
     }
 

@@ -151,7 +151,13 @@ fn specs_of(policy: &str) -> Vec<String> {
         }
         "lru-wsr" => combinations("lru-wsr", &[("reads", READS)]),
         "ccf-lru" => {
-            combinations("ccf-lru", &[("reads", READS), ("new_dirty_cold", SWITCH), ("hot_clean", &["evict", "spare"])])
+            let mut specs = combinations(
+                "ccf-lru",
+                &[("reads", READS), ("new_dirty_cold", SWITCH), ("hot_clean", &["evict", "spare"])],
+            );
+            let entry: &[(&str, &[&str])] = &[("new_dirty_cold", SWITCH), ("hot_clean", &["evict", "spare"])];
+            specs.extend(combinations("ccf-lru:new_clean_to=mixed", entry));
+            specs
         }
         "ref" => {
             let new_vb: (&str, &[&str]) = ("new_vb", &["lru_page", "most_pages_in_vw"]);

@@ -14,7 +14,7 @@ use crate::content::Content;
 use crate::models::{Left, Objections, model};
 use crate::workload::{Mix, Op, PATTERNS, Pattern, Workload};
 
-const SPECS: [&str; 17] = [
+const SPECS: [&str; 19] = [
     "cflru",
     "cflru:reads=bypass",
     "cflru:window=0",
@@ -27,6 +27,8 @@ const SPECS: [&str; 17] = [
     "ccf-lru",
     "ccf-lru:hot_clean=spare",
     "ccf-lru:hot_clean=spare:new_dirty_cold=true:reads=bypass",
+    "ccf-lru:new_clean_to=mixed",
+    "ccf-lru:new_clean_to=mixed:hot_clean=spare",
     "ref",
     "ref:vw=0:nvb=2",
     "ref:vw=1:nvb=3",

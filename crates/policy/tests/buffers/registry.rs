@@ -156,6 +156,7 @@ fn values_that_are_not_allowed() {
     }
     refused("ref:new_vb=lru", "policy 'ref': new_vb = 'lru' is not one of: lru_page, most_pages_in_vw");
     refused("ccf-lru:hot_clean=drop", "policy 'ccf-lru': hot_clean = 'drop' is not one of: evict, spare");
+    refused("ccf-lru:new_clean_to=wl", "policy 'ccf-lru': new_clean_to = 'wl' is not one of: ccl, mixed");
     refused("ccf-lru:new_dirty_cold=2", "policy 'ccf-lru': new_dirty_cold = '2' is not one of: true, false");
     refused("lru-wsr:reads=all", "policy 'lru-wsr': reads = 'all' is not one of: cache, bypass");
     refused("lb-clock:read_sets_bit=y", "policy 'lb-clock': read_sets_bit = 'y' is not one of: true, false");
@@ -217,7 +218,7 @@ fn every_default_builds_and_is_what_holds_without_it() {
 #[test]
 fn every_value_named_builds() {
     let switch = ["true", "on", "yes", "1", "false", "off", "no", "0"].as_slice();
-    let values: [(&str, &str, &[&str]); 39] = [
+    let values: [(&str, &str, &[&str]); 41] = [
         ("lru", "reads", &["cache", "bypass"]),
         ("clock", "reads", &["cache", "bypass"]),
         ("cflru", "reads", &["cache", "bypass"]),
@@ -227,6 +228,7 @@ fn every_value_named_builds() {
         ("cflru", "write_cost", &["0", "8", "1000000"]),
         ("lru-wsr", "reads", &["cache", "bypass"]),
         ("ccf-lru", "reads", &["cache", "bypass"]),
+        ("ccf-lru", "new_clean_to", &["ccl", "mixed"]),
         ("ccf-lru", "new_dirty_cold", switch),
         ("ccf-lru", "hot_clean", &["evict", "spare"]),
         ("ref", "reads", &["cache", "bypass"]),
@@ -252,6 +254,7 @@ fn every_value_named_builds() {
         ("lb-clock", "prev_init", &["block", "0", "64", "4294967295"]),
         ("lb-clock", "read_sets_bit", switch),
         ("lb-clock", "protect_current", switch),
+        ("cave", "ccf_new_clean_to", &["ccl", "mixed"]),
         ("cave", "ccf_new_dirty_cold", switch),
         ("cawr", "cdl_max", &["1", "4", "16", "4294967295"]),
         ("cawr", "cawr_seq", &["tail", "any", "same_block"]),

@@ -117,6 +117,18 @@ fn ccf_lru_other_readings() {
     t.row(&writes(&[2, 4]), "4d* 2d | -", &[flush(&[3])]);
 }
 
+/// The accesses of specs §4.5 where reads enter the mixed list (§10.7 D12): 2 and 3 leave when the scan meets them.
+#[test]
+fn ccf_lru_with_reads_in_the_mixed_list() {
+    let (r, w) = (Access::read, Access::write);
+    let mut t = Table::new("ccf-lru:new_clean_to=mixed", 4, 1, 1);
+    t.row(&[w(1), r(2), r(3)], "3c 2c 1d | -", &[]);
+    t.row(&[r(2), w(4)], "4d 2c 3c 1d | -", &[]);
+    t.row(&[w(5)], "5d 1d* 4d 2c | -", &[Left::unit(Kind::Drop, &[3])]);
+    t.row(&[w(6)], "6d 5d 1d* 4d | -", &[Left::unit(Kind::Drop, &[2])]);
+    t.row(&[w(7)], "7d 4d* 6d 5d | -", &[flush(&[1])]);
+}
+
 /// Specs §4.6.
 #[test]
 fn recently_evicted() {

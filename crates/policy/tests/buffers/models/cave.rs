@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
 
-use super::{Left, Model, Objections, switch};
+use super::{Left, Model, Objections, param, switch};
 
 #[derive(Clone, Copy)]
 pub(super) struct Held {
@@ -82,6 +82,7 @@ pub(crate) struct CaveModel {
     cold_clean: Vec<Held>,
     cold_dirty: Vec<Held>,
     capacity: usize,
+    clean_to_mixed: bool,
     new_dirty_cold: bool,
     channels: RoundRobin,
     memory_accesses: u64,
@@ -94,6 +95,7 @@ impl CaveModel {
             cold_clean: Vec::new(),
             cold_dirty: Vec::new(),
             capacity: config.capacity_pages as usize,
+            clean_to_mixed: param(spec, "ccf_new_clean_to", "ccl") == "mixed",
             new_dirty_cold: switch(spec, "ccf_new_dirty_cold", false),
             channels: RoundRobin::new(config.units),
             memory_accesses: 0,
@@ -167,6 +169,8 @@ impl Model for CaveModel {
         self.memory_accesses += 1;
         if access.write {
             self.mixed.insert(0, Held { page, dirty: true, cold: self.new_dirty_cold });
+        } else if self.clean_to_mixed {
+            self.mixed.insert(0, Held { page, dirty: false, cold: false });
         } else {
             self.cold_clean.insert(0, Held { page, dirty: false, cold: true });
         }

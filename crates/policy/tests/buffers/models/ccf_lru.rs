@@ -18,6 +18,7 @@ pub(crate) struct CcfLruModel {
     cold_clean: Vec<Held>,
     capacity: usize,
     cache_reads: bool,
+    clean_to_mixed: bool,
     new_dirty_cold: bool,
     evict_hot_clean: bool,
     memory_accesses: u64,
@@ -30,6 +31,7 @@ impl CcfLruModel {
             cold_clean: Vec::new(),
             capacity: config.capacity_pages as usize,
             cache_reads: param(spec, "reads", "cache") == "cache",
+            clean_to_mixed: param(spec, "new_clean_to", "ccl") == "mixed",
             new_dirty_cold: switch(spec, "new_dirty_cold", false),
             evict_hot_clean: param(spec, "hot_clean", "evict") == "evict",
             memory_accesses: 0,
@@ -107,6 +109,8 @@ impl Model for CcfLruModel {
         self.memory_accesses += 1;
         if access.write {
             self.mixed.insert(0, Held { page, dirty: true, cold: self.new_dirty_cold });
+        } else if self.clean_to_mixed {
+            self.mixed.insert(0, Held { page, dirty: false, cold: false });
         } else {
             self.cold_clean.insert(0, Held { page, dirty: false, cold: true });
         }
