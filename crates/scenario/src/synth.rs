@@ -25,7 +25,7 @@ pub(crate) const STREAM: [Key; 10] = [
         "FOOTPRINT",
         "uniform",
         "Where the others go: uniform, zipf:ALPHA[,scattered], hot-cold:SPACE,ACCESSES (percent), \
-         clusters:ALPHA,SIZE[,INNER], drift:WINDOW,REQUESTS, append:STREAMS,EXTENT, or filling:STREAMS,EXTENT,PIECE,TIME",
+         clusters:ALPHA,SIZE[,INNER], drift:WINDOW,REQUESTS, append:STREAMS,EXTENT, or filling:STREAMS,EXTENT,PIECE,TIME[,PACE]",
     ),
     Key::one("align", "SIZE", "4KiB", "Alignment of random addresses"),
     Key::one("space", "SIZE", "1GiB", "Size of each volume"),

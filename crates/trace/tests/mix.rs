@@ -242,6 +242,29 @@ fn tables_fill_piece_by_piece() {
 }
 
 #[test]
+fn tables_fill_at_paces_of_their_own() {
+    // The k-th of four streams goes on every k seconds and gets 1/k of the writes: 12 parts of 25, then 6, 4 and 3.
+    let requests = footprint("filling:4,128KiB,8KiB,1s,1", GIB, "400000");
+    let seconds = requests.last().unwrap().time.0 / 1_000_000_000;
+    let mut lives: BTreeMap<u64, (u64, u64, u64)> = BTreeMap::new();
+    for r in &requests {
+        let life = lives.entry(r.offset / 8192).or_insert((r.time.0, r.time.0, 0));
+        (life.1, life.2) = (r.time.0, life.2 + 1);
+    }
+    // As many moves as there are pieces, but for the few extents that come again.
+    let moves = seconds + seconds / 2 + seconds / 3 + seconds / 4;
+    assert!((moves * 97 / 100..=moves + 8).contains(&(lives.len() as u64)), "{} pieces, {moves} moves", lives.len());
+    // All pieces get as many requests, about 1000 in a second for 12/25 of them; slow ones take longer over it.
+    let whole: Vec<_> = lives.values().filter(|life| (400..560).contains(&life.2)).collect();
+    assert!(whole.len() * 100 > lives.len() * 95, "{} of {}", whole.len(), lives.len());
+    for k in 1..=4_u64 {
+        let slow = whole.iter().filter(|life| (life.1 - life.0).div_ceil(1_000_000_000) == k).count() as u64;
+        let part = moves * 12 / k / 25;
+        assert!(slow.abs_diff(part) * 20 < part + 40, "{slow} pieces of {k} s, {part} expected");
+    }
+}
+
+#[test]
 fn golden_mixes_are_the_same_on_every_machine() {
     let other = part(|p| (p.base, p.spec.arrivals) = (GIB, "poisson:2ms".parse().unwrap()));
     let mix = |text: &str| {
@@ -250,17 +273,25 @@ fn golden_mixes_are_the_same_on_every_machine() {
         };
         crc(&generate("50000", vec![part(change), other.clone()]))
     };
-    let texts = ["uniform", "clusters:0.9,128KiB,0.5", "drift:64KiB,8", "append:4,1MiB", "filling:8,128KiB,8KiB,20ms"];
+    let texts = [
+        "uniform",
+        "clusters:0.9,128KiB,0.5",
+        "drift:64KiB,8",
+        "append:4,1MiB",
+        "filling:8,128KiB,8KiB,20ms",
+        "filling:8,128KiB,8KiB,20ms,1.2",
+    ];
     let got = texts.map(|text| format!("{text} {:08x}", mix(text)));
     assert_eq!(got, GOLDEN);
 }
 
-const GOLDEN: [&str; 5] = [
+const GOLDEN: [&str; 6] = [
     "uniform ff941c13",
     "clusters:0.9,128KiB,0.5 723f38d6",
     "drift:64KiB,8 1db9a87b",
     "append:4,1MiB e1fba881",
     "filling:8,128KiB,8KiB,20ms 13e3a84d",
+    "filling:8,128KiB,8KiB,20ms,1.2 87baafd5",
 ];
 
 #[test]

@@ -11,8 +11,8 @@ use super::zipf::Zipf;
 use super::{Share, SynthError, parse_bytes};
 
 /// How accesses spread over a volume's slots (pieces of `align` bytes). As text: `uniform`, `zipf:0.99`,
-/// `zipf:0.99,scattered`, `hot-cold:20,80`, `clusters:0.9,128KiB,0.5`, `drift:64KiB,8`, `append:4,1MiB`, or
-/// `filling:64,128KiB,8KiB,200ms`.
+/// `zipf:0.99,scattered`, `hot-cold:20,80`, `clusters:0.9,128KiB,0.5`, `drift:64KiB,8`, `append:4,1MiB`,
+/// `filling:64,128KiB,8KiB,200ms`, or `filling:64,128KiB,8KiB,200ms,0.5`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Footprint {
     /// All slots alike.
@@ -64,8 +64,10 @@ pub enum Footprint {
     /// Tables that are filled and rewritten while they are: short-lived locality that wanders. Each of several streams
     /// uses a piece of an extent, whose slots are alike. In turn, one at a time, the streams go on to their next piece, and
     /// after the last of an extent to the first of another one, anywhere in the space. Of the streams the k-th latest to
-    /// have gone on has a weight of `1 / k`. Where they are depends on the time alone, so that reads and writes are at
-    /// the same places; with arrivals that are closed they stay where they are.
+    /// have gone on has a weight of `1 / k`. Or the streams have paces of their own: the k-th has a weight of `1 / k^pace`
+    /// and goes on as much more rarely than the first, so that all pieces get as many requests. Where they are depends
+    /// on the time alone, so that reads and writes are at the same places; with arrivals that are closed they stay
+    /// where they are.
     Filling {
         /// How many streams, 1 to 4,096.
         streams: u32,
@@ -73,8 +75,10 @@ pub enum Footprint {
         extent: u64,
         /// Bytes of a piece, a multiple of the slot's.
         piece: u64,
-        /// The time between two moves, at least 1 ns.
+        /// The time between two moves, with paces of their own that between two of the first stream; at least 1 ns.
         every: Nanos,
+        /// The exponent of the streams' own paces, 0 to 10; in turn if there is none.
+        pace: Option<f64>,
     },
 }
 
@@ -90,6 +94,9 @@ impl Footprint {
             }
             Self::Clusters { alpha, inner, .. } if !(0.0..=10.0).contains(&alpha) || !(0.0..=10.0).contains(&inner) => {
                 Err(SynthError::new(KEY, self, "the exponents are between 0 and 10"))
+            }
+            Self::Filling { pace: Some(pace), .. } if !(0.0..=10.0).contains(&pace) => {
+                Err(SynthError::new(KEY, self, "the exponent is between 0 and 10"))
             }
             Self::Drift { every: 0, .. } => {
                 Err(SynthError::new(KEY, self, "the window moves after at least 1 request"))
@@ -160,8 +167,9 @@ impl fmt::Display for Footprint {
             Self::Clusters { alpha, size, inner } => write!(f, "clusters:{alpha},{size},{inner}"),
             Self::Drift { window, every } => write!(f, "drift:{window},{every}"),
             Self::Append { streams, extent } => write!(f, "append:{streams},{extent}"),
-            Self::Filling { streams, extent, piece, every } => {
-                write!(f, "filling:{streams},{extent},{piece},{}ns", every.0)
+            Self::Filling { streams, extent, piece, every, pace } => {
+                write!(f, "filling:{streams},{extent},{piece},{}ns", every.0)?;
+                pace.map_or(Ok(()), |pace| write!(f, ",{pace}"))
             }
         }
     }
@@ -195,21 +203,25 @@ impl FromStr for Footprint {
                 Ok(streams) => Some(Self::Append { streams, extent: parse_bytes(KEY, extent)? }),
                 Err(_) => None,
             },
-            ("filling", [streams, extent, piece, every]) => match (streams.parse(), parse_duration(every)) {
-                (Ok(streams), Some(every)) => Some(Self::Filling {
-                    streams,
-                    extent: parse_bytes(KEY, extent)?,
-                    piece: parse_bytes(KEY, piece)?,
-                    every,
-                }),
-                _ => None,
-            },
+            ("filling", [streams, extent, piece, every, rest @ ..]) if rest.len() <= 1 => {
+                let pace = rest.first().map(|pace| pace.parse()).transpose();
+                match (streams.parse(), parse_duration(every), pace) {
+                    (Ok(streams), Some(every), Ok(pace)) => Some(Self::Filling {
+                        streams,
+                        extent: parse_bytes(KEY, extent)?,
+                        piece: parse_bytes(KEY, piece)?,
+                        every,
+                        pace,
+                    }),
+                    _ => None,
+                }
+            }
             _ => None,
         };
         let Some(footprint) = footprint else {
             let allowed = "uniform, zipf:ALPHA, zipf:ALPHA,scattered, hot-cold:SPACE,ACCESSES (percent), \
                            clusters:ALPHA,SIZE[,INNER], drift:WINDOW,REQUESTS, append:STREAMS,EXTENT or \
-                           filling:STREAMS,EXTENT,PIECE,TIME";
+                           filling:STREAMS,EXTENT,PIECE,TIME[,PACE]";
             return Err(SynthError::new(KEY, text, allowed));
         };
         footprint.check_parameters()?;
@@ -271,15 +283,28 @@ struct Filling {
     /// Slots in a piece.
     slots: u64,
     every: u64,
+    /// Of each stream with a pace of its own, the time between two moves.
+    paces: Vec<u64>,
     key: u64,
 }
 
 impl Filling {
-    fn draw(&self, stream: &mut Stream, time: Nanos) -> u64 {
+    /// A stream, and how often it has gone on.
+    fn choose(&self, stream: &mut Stream, time: Nanos) -> (u64, u64) {
+        let rank = self.ranks.draw(stream);
+        if let Some(&every) = self.paces.get(rank as usize) {
+            // They do not all go on together.
+            let ahead = hash(self.key ^ !rank) % every;
+            return (rank, time.0.saturating_add(ahead) / every);
+        }
         // Nothing overflows: near the end of time the walk repeats places.
         let moves = (time.0 / self.every).saturating_add(self.streams);
-        let latest = moves - self.ranks.draw(stream);
-        let (file, visit) = (latest % self.streams, latest / self.streams);
+        let latest = moves - rank;
+        (latest % self.streams, latest / self.streams)
+    }
+
+    fn draw(&self, stream: &mut Stream, time: Nanos) -> u64 {
+        let (file, visit) = self.choose(stream, time);
         let key = hash(self.key ^ file);
         // The streams begin at different pieces, lest all change their extents together.
         let walked = visit.wrapping_add(key % self.pieces);
@@ -287,6 +312,11 @@ impl Filling {
         let extent = ((u128::from(chosen) * u128::from(self.extents)) >> 64) as u64;
         (extent * self.pieces + walked % self.pieces) * self.slots + stream.below(self.slots)
     }
+}
+
+/// `k^pace` times this, or the end of time.
+fn slower(every: Nanos, k: u32, pace: f64) -> u64 {
+    (every.0 as f64 * libm::pow(f64::from(k), pace) + 0.5) as u64
 }
 
 impl Addresses {
@@ -320,13 +350,14 @@ impl Addresses {
             Footprint::Append { streams, extent } => {
                 Kind::Append { extent, next: 0, streams: vec![Growing::default(); streams as usize] }
             }
-            Footprint::Filling { streams, extent, piece, every } => Kind::Filling(Filling {
-                ranks: Zipf::new(u64::from(streams), 1.0),
+            Footprint::Filling { streams, extent, piece, every, pace } => Kind::Filling(Filling {
+                ranks: Zipf::new(u64::from(streams), pace.unwrap_or(1.0)),
                 streams: u64::from(streams),
                 extents: place.space / extent,
                 pieces: extent / piece,
                 slots: piece / place.align,
                 every: every.0,
+                paces: pace.map_or(vec![], |pace| (1..=streams).map(|k| slower(every, k, pace)).collect()),
                 key: Stream::new(scatter_seed, Component::Scatter).next(),
             }),
         };
@@ -433,6 +464,7 @@ mod tests {
             "drift:65536,8",
             "append:4,1048576",
             "filling:64,131072,8192,200000000ns",
+            "filling:64,131072,8192,200000000ns,0.5",
         ] {
             assert_eq!(text.parse::<Footprint>().unwrap().to_string(), text);
         }
@@ -464,6 +496,8 @@ mod tests {
             "filling:4,8KiB,4KiB",
             "filling:0,8KiB,4KiB,1ms",
             "filling:4,8KiB,4KiB,0ns",
+            "filling:4,8KiB,4KiB,1ms,11",
+            "filling:4,8KiB,4KiB,1ms,1,1",
         ] {
             assert!(text.parse::<Footprint>().unwrap_err().to_string().starts_with("footprint = "), "{text}");
         }
