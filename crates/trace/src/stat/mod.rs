@@ -4,6 +4,7 @@
 //! §0.1), so an empty range touches none. Memory is proportional to the pages touched (two bits each, in chunks of 256),
 //! never to the requests.
 
+mod locality;
 mod pages;
 
 use std::fmt;
@@ -12,6 +13,10 @@ use destage_plan::{Nanos, Op, PageGeometry, Request, SECTOR_BYTES};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+pub use locality::{
+    BlockFill, LOCALITY_BLOCK_PAGES, LOCALITY_FILL_CLASSES, LOCALITY_LISTS, Locality, LocalityOf, LocalitySummary,
+    Reuse, TooManyPages,
+};
 use pages::{Direction, PageSet};
 
 /// Upper bounds, in bytes and inclusive, of the first three classes of [`TraceSummary::write_sizes`].

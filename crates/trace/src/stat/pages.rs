@@ -10,7 +10,7 @@ const GROUP_PAGES: u64 = 64;
 
 /// Requests of at least this many pages are kept as ranges: no device has so large ones, but a file may claim them, and
 /// their bits would fill the memory.
-const LONG_PAGES: u64 = 1 << 16;
+pub(super) const LONG_PAGES: u64 = 1 << 16;
 
 /// Which of the two sets a page goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,324 @@
+//! How a trace comes back to what it touched: reuse distances of pages and of blocks, and how blocks are filled.
+//!
+//! The reuse distance of a touch is the number of other pages (or blocks) touched since the same one was touched last; an
+//! LRU list of more than that holds it still (R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM
+//! Systems Journal 9(2), 1970). The pages that a request touches in one block are one touch of the block.
+//!
+//! A block *stays* from a touch that does not find it in an LRU list of so many blocks until it leaves the list, or the
+//! trace ends. What is touched of it meanwhile is what a buffer of whole blocks would have to write: its *fill*.
+//!
+//! Memory is proportional to the pages and blocks touched, 30 to 60 B for a page and 130 to 250 B for a block; a touch
+//! takes O(log n) time.
+
+use destage_plan::{Op, PageGeometry, Request};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::pages::LONG_PAGES;
+
+/// Pages in a block: what an erase block holds in most of the papers.
+pub const LOCALITY_BLOCK_PAGES: u32 = 64;
+/// Lists, in blocks, whose stays are counted.
+pub const LOCALITY_LISTS: [u32; LISTS] = [4, 16, 64, 256, 1024, 4096];
+/// Upper bounds, inclusive, of the classes of [`BlockFill::classes`], in pages.
+pub const LOCALITY_FILL_CLASSES: [u32; CLASSES] = [1, 2, 4, 8, 16, 32, 63, 64];
+
+const LISTS: usize = 6;
+const CLASSES: usize = 8;
+/// Pages that are told apart at most: up to 4 GB.
+const MAX_PAGES: usize = 1 << 26;
+
+/// Which requests count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalityOf {
+    /// Writes: what a write buffer sees.
+    Writes,
+    /// Reads.
+    Reads,
+    /// Both.
+    Both,
+}
+
+impl LocalityOf {
+    const fn has(self, op: Op) -> bool {
+        match op {
+            Op::Write => !matches!(self, Self::Reads),
+            Op::Read => !matches!(self, Self::Writes),
+            Op::Discard | Op::Flush => false,
+        }
+    }
+}
+
+/// More pages than there is room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("more than {MAX_PAGES} different pages are touched; larger pages are fewer")]
+pub struct TooManyPages;
+
+/// Collects the locality of a trace.
+pub struct Locality {
+    geometry: PageGeometry,
+    of: LocalityOf,
+    pages: Recency,
+    blocks: Recency,
+    page_reuse: Reuse,
+    block_reuse: Reuse,
+    /// Of each block, the stay in each list.
+    stays: Vec<[Stay; LISTS]>,
+    fills: [BlockFill; LISTS],
+    long_requests: u64,
+}
+
+/// The locality of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalitySummary {
+    /// Reuse of pages.
+    pub pages: Reuse,
+    /// Reuse of blocks of [`LOCALITY_BLOCK_PAGES`] pages.
+    pub blocks: Reuse,
+    /// Fill of blocks, for each of [`LOCALITY_LISTS`].
+    pub fills: [BlockFill; LISTS],
+    /// Requests of 65,536 pages and more, which are left out.
+    pub long_requests: u64,
+}
+
+/// How often something is touched, and after how much else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reuse {
+    /// Touches, the first ones included.
+    pub touches: u64,
+    /// Touches of what was not touched before: how many different pages or blocks there are.
+    pub first: u64,
+    /// Item k: touches whose distance is 0 (k = 0), or at least `2^(k-1)` and less than `2^k`. Ends with the last that is
+    /// not 0.
+    pub distances: Vec<u64>,
+}
+
+impl Reuse {
+    fn count(&mut self, distance: Option<u32>) {
+        self.touches += 1;
+        let Some(distance) = distance else {
+            self.first += 1;
+            return;
+        };
+        let class = (u32::BITS - distance.leading_zeros()) as usize;
+        if class >= self.distances.len() {
+            self.distances.resize(class + 1, 0);
+        }
+        self.distances[class] += 1;
+    }
+
+    /// Touches that an LRU list of `2^k` pages or blocks holds, in percent of all; 0 of nothing.
+    pub fn hit_percent(&self, k: usize) -> f64 {
+        super::percent(self.distances.iter().take(k + 1).sum(), self.touches)
+    }
+}
+
+/// What is touched of blocks while they are in an LRU list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockFill {
+    /// Stays.
+    pub stays: u64,
+    /// Different pages touched in a stay, summed over all.
+    pub pages: u64,
+    /// Touches of the block in a stay (one for each request), summed over all.
+    pub touches: u64,
+    /// Stays by their pages: up to so many as [`LOCALITY_FILL_CLASSES`] says, and more than the class before.
+    pub classes: [u64; CLASSES],
+}
+
+impl BlockFill {
+    /// Mean pages touched in a stay; 0 of none.
+    pub fn mean_pages(&self) -> f64 {
+        if self.stays == 0 { 0.0 } else { self.pages as f64 / self.stays as f64 }
+    }
+
+    /// Mean touches of the block in a stay; 0 of none.
+    pub fn mean_touches(&self) -> f64 {
+        if self.stays == 0 { 0.0 } else { self.touches as f64 / self.stays as f64 }
+    }
+
+    /// The classes in percent of the stays.
+    pub fn class_percent(&self) -> [f64; CLASSES] {
+        self.classes.map(|n| super::percent(n, self.stays))
+    }
+
+    fn end(&mut self, stay: Stay) {
+        let pages = stay.pages.count_ones();
+        self.stays += 1;
+        self.pages += u64::from(pages);
+        self.touches += stay.touches;
+        self.classes[LOCALITY_FILL_CLASSES.partition_point(|&bound| bound < pages)] += 1;
+    }
+}
+
+/// A block's stay in a list; no page is touched if there is none.
+#[derive(Clone, Copy, Default)]
+struct Stay {
+    /// The pages touched, a bit for each.
+    pages: u64,
+    touches: u64,
+}
+
+impl Locality {
+    /// The locality of these requests in pages of this geometry; its blocks do not matter.
+    pub fn new(geometry: PageGeometry, of: LocalityOf) -> Self {
+        Self {
+            geometry,
+            of,
+            pages: Recency::default(),
+            blocks: Recency::default(),
+            page_reuse: Reuse::default(),
+            block_reuse: Reuse::default(),
+            stays: vec![],
+            fills: [BlockFill::default(); LISTS],
+            long_requests: 0,
+        }
+    }
+
+    /// Counts the trace's next requests.
+    ///
+    /// # Errors
+    /// 2^26 different pages are touched, and one more.
+    pub fn feed(&mut self, requests: &[Request]) -> Result<(), TooManyPages> {
+        let of = self.of;
+        for request in requests.iter().filter(|request| of.has(request.op)) {
+            let split = self.geometry.split(request.offset, request.len);
+            if split.pages >= LONG_PAGES {
+                self.long_requests += 1;
+                continue;
+            }
+            let (mut page, stop) = (split.first, split.first + split.pages);
+            while page < stop {
+                let block = page / BLOCK_PAGES;
+                let end = stop.min((block + 1) * BLOCK_PAGES);
+                let bits = (u64::MAX >> (BLOCK_PAGES - (end - page))) << (page % BLOCK_PAGES);
+                self.touch_block(request.volume, block, bits);
+                for page in page..end {
+                    let (_, distance) = self.pages.touch((request.volume, page));
+                    self.page_reuse.count(distance);
+                }
+                page = end;
+            }
+            if self.pages.len() > MAX_PAGES {
+                return Err(TooManyPages);
+            }
+        }
+        Ok(())
+    }
+
+    /// A request touches these pages of a block.
+    fn touch_block(&mut self, volume: u32, block: u64, bits: u64) {
+        let (number, distance) = self.blocks.touch((volume, block));
+        self.block_reuse.count(distance);
+        if distance.is_none() {
+            self.stays.push([Stay::default(); LISTS]);
+        }
+        let lists = LOCALITY_LISTS.iter().zip(&mut self.fills);
+        for (stay, (&list, fill)) in self.stays[number].iter_mut().zip(lists) {
+            if distance.is_some_and(|distance| distance >= list) {
+                fill.end(std::mem::take(stay));
+            }
+            stay.pages |= bits;
+            stay.touches += 1;
+        }
+    }
+
+    /// The locality of everything fed.
+    pub fn finish(mut self) -> LocalitySummary {
+        for stays in &self.stays {
+            for (fill, &stay) in self.fills.iter_mut().zip(stays) {
+                fill.end(stay);
+            }
+        }
+        LocalitySummary {
+            pages: self.page_reuse,
+            blocks: self.block_reuse,
+            fills: self.fills,
+            long_requests: self.long_requests,
+        }
+    }
+}
+
+const BLOCK_PAGES: u64 = LOCALITY_BLOCK_PAGES as u64;
+
+/// When things were touched last: a bit for each moment at which something was that was not touched since, and a Fenwick
+/// tree of the bits in each word. Moments are numbered anew when they are used up.
+#[derive(Default)]
+struct Recency {
+    numbers: HashMap<(u32, u64), u32, FixedState>,
+    /// By number, the moment of the last touch.
+    last: Vec<u32>,
+    bits: Vec<u64>,
+    /// Item i: the bits of the words from i + 1 less its lowest bit up to i.
+    tree: Vec<u32>,
+    now: u32,
+}
+
+impl Recency {
+    fn len(&self) -> usize {
+        self.last.len()
+    }
+
+    /// The number of the thing touched, in the order of the first touches, and how many others were touched since its
+    /// last touch, if there was one.
+    fn touch(&mut self, thing: (u32, u64)) -> (usize, Option<u32>) {
+        if self.now as usize == self.bits.len() * 64 {
+            self.renumber();
+        }
+        let now = self.now;
+        self.now += 1;
+        let number = *self.numbers.entry(thing).or_insert(self.last.len() as u32) as usize;
+        let mut distance = None;
+        if let Some(last) = self.last.get_mut(number) {
+            let before = std::mem::replace(last, now);
+            distance = Some(self.last.len() as u32 - self.up_to(before));
+            self.bits[before as usize / 64] &= !(1 << (before % 64));
+            self.add(before, 1_u32.wrapping_neg());
+        } else {
+            self.last.push(now);
+        }
+        self.bits[now as usize / 64] |= 1 << (now % 64);
+        self.add(now, 1);
+        (number, distance)
+    }
+
+    /// Adds to the count of a moment's word.
+    fn add(&mut self, moment: u32, n: u32) {
+        let mut i = moment as usize / 64 + 1;
+        while i <= self.tree.len() {
+            self.tree[i - 1] = self.tree[i - 1].wrapping_add(n);
+            i += i & i.wrapping_neg();
+        }
+    }
+
+    /// Bits up to this moment, itself included.
+    fn up_to(&self, moment: u32) -> u32 {
+        let word = moment as usize / 64;
+        let mut sum = (self.bits[word] << (63 - moment % 64)).count_ones();
+        let mut i = word;
+        while i > 0 {
+            sum += self.tree[i - 1];
+            i &= i - 1;
+        }
+        sum
+    }
+
+    /// Numbers the last touches from 0 on, and leaves as many moments again.
+    fn renumber(&mut self) {
+        let mut at = vec![u32::MAX; self.now as usize];
+        for (number, &moment) in (0..).zip(&self.last) {
+            at[moment as usize] = number;
+        }
+        self.now = 0;
+        for number in at.into_iter().filter(|&number| number != u32::MAX) {
+            self.last[number as usize] = self.now;
+            self.now += 1;
+        }
+        let words = (self.last.len() / 32 + 1).max(16);
+        (self.bits, self.tree) = (vec![0; words], vec![0; words]);
+        for moment in 0..self.now {
+            self.bits[moment as usize / 64] |= 1 << (moment % 64);
+            self.add(moment, 1);
+        }
+    }
+}
