@@ -109,6 +109,27 @@ fn the_schema_names_every_field_and_no_other() {
     assert!(missing.is_empty(), "documented and not seen, or seen and not documented: {missing:?}");
 }
 
+#[test]
+fn the_locality_of_a_trace_is_shown_and_its_schema_names_every_field() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let schema: Value = serde_json::from_str(&quietly(&["schema", "--locality", "--json"])).unwrap();
+    let (mut documented, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    collect_schema(&schema, "", &mut documented);
+    let stat = |locality: &[&str]| {
+        let json = quietly(&[&["trace", "stat", text(&trace), "--json"], locality].concat());
+        serde_json::from_str::<Value>(&json).unwrap()[0].clone()
+    };
+    let writes = stat(&["--locality"]);
+    collect_fields(&writes["locality"], "", &mut seen);
+    assert_eq!(documented, seen);
+    assert_eq!(writes["locality"]["pages"]["touches"], writes["write_page_touches"]);
+    assert_eq!(writes["locality"]["pages"]["first_touches"], writes["unique_pages_written"]);
+    assert_eq!(stat(&["--locality=both"])["locality"]["pages"]["first_touches"], writes["unique_pages"]);
+    assert_eq!(stat(&["--locality=reads"])["locality"]["pages"]["touches"], writes["read_page_touches"]);
+    assert!(stat(&[]).get("locality").is_none(), "only where it is asked for");
+}
+
 fn collect_schema(fields: &Value, prefix: &str, into: &mut BTreeSet<String>) {
     for field in fields.as_array().into_iter().flatten() {
         let full = format!("{prefix}{}", field["name"].as_str().unwrap());

@@ -8,6 +8,7 @@ mod done;
 pub mod experiment;
 pub mod feed;
 mod frames;
+pub mod locality;
 pub mod measure;
 mod pass;
 pub mod result;

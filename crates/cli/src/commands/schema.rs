@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use destage_sim::array::ArrayResult;
+use destage_sim::locality::TraceLocality;
 use destage_sim::measure::FieldDoc;
 use destage_sim::result::RunResult;
 
@@ -16,27 +17,43 @@ pub fn command() -> Command {
     Command::new("schema")
         .about("Explain every field of `destage sim --json`, with its unit")
         .arg(Arg::new("array").long("array").action(ArgAction::SetTrue).help("Of `destage sim --array`"))
+        .arg(
+            Arg::new("locality")
+                .long("locality")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("array")
+                .help("Of the key locality of `destage trace stat --locality --json`"),
+        )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"))
 }
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let array = matches.get_flag("array");
-    let fields = if array { ArrayResult::fields() } else { RunResult::fields() };
+    let (array, locality) = (matches.get_flag("array"), matches.get_flag("locality"));
+    let fields = match (array, locality) {
+        (true, _) => ArrayResult::fields(),
+        (_, true) => TraceLocality::FIELDS.to_vec(),
+        _ => RunResult::fields(),
+    };
     if matches.get_flag("json") {
         let mut out = std::io::stdout().lock();
         serde_json::to_writer_pretty(&mut out, &fields)?;
         writeln!(out)?;
         return Ok(());
     }
-    let (call, other) = if array {
-        ("sim --array", "of buffers: destage schema")
-    } else {
-        ("sim", "with --array: destage schema --array")
-    };
     let mut screen = Screen::stdout();
-    let about =
-        format!("`destage {call} --json` prints a list with one object per run. Absent values are null. ({other})");
+    let about = if locality {
+        "`destage trace stat --locality --json` prints a list with one object per file; these are the fields of its key \
+         locality."
+            .to_owned()
+    } else {
+        let (call, other) = if array {
+            ("sim --array", "of buffers: destage schema")
+        } else {
+            ("sim", "with --array: destage schema --array")
+        };
+        format!("`destage {call} --json` prints a list with one object per run. Absent values are null. ({other})")
+    };
     screen.paragraph("", &about)?;
     writeln!(screen)?;
     let mut table = Table::new([Column::word("field"), Column::word("unit"), Column::text("meaning")]);

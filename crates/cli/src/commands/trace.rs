@@ -9,10 +9,12 @@ use destage_plan::PageGeometry;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::synth::{self, SYNTH};
 use destage_scenario::workload::{self, Workload};
+use destage_sim::locality::TraceLocality;
 use destage_sim::measure::{Latency, LatencySummary};
 use destage_trace::{
-    EXPORTS, ExportSpec, FORMATS, FormatId, FormatSpec, LATENCY_UNKNOWN, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter,
-    OpenOptions, Request, Source, Synth, Trace, TraceStat, TraceSummary,
+    EXPORTS, ExportSpec, FORMATS, FormatId, FormatSpec, LATENCY_UNKNOWN, LOCALITY_LISTS, Locality, LocalityOf,
+    LocalitySummary, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter, OpenOptions, Request, Source, Synth, Trace, TraceStat,
+    TraceSummary,
 };
 use serde_json::json;
 
@@ -56,6 +58,16 @@ pub fn command() -> Command {
                 .arg(file_arg("files").num_args(1..))
                 .args(input_args())
                 .arg(Arg::new("page").long("page").value_name("SIZE").default_value("4KiB").help("Page size"))
+                .arg(
+                    Arg::new("locality")
+                        .long("locality")
+                        .value_name("writes|reads|both")
+                        .value_parser(["writes", "reads", "both"])
+                        .num_args(0..=1)
+                        .require_equals(true)
+                        .default_missing_value("writes")
+                        .help("Also reuse distances, and how blocks of 64 pages are filled; of writes if not said"),
+                )
                 .arg(json),
         )
         .subcommand(
@@ -138,11 +150,17 @@ fn stat(matches: &ArgMatches) -> Result<()> {
     let page = matches.get_one::<String>("page").map_or("4KiB", String::as_str);
     let page = q::bytes(page).map_err(|right| anyhow::anyhow!("--page {page}: {right}"))?;
     let geometry = PageGeometry::new(page, 64).context("--page")?;
+    let of = matches.get_one::<String>("locality").map(|of| match of.as_str() {
+        "reads" => LocalityOf::Reads,
+        "both" => LocalityOf::Both,
+        _ => LocalityOf::Writes,
+    });
     let mut rows = Vec::new();
     for file in matches.get_many::<String>("files").into_iter().flatten() {
         let mut trace = open(file, matches)?;
         let mut stat = TraceStat::new(geometry);
         let mut latencies = Latencies::default();
+        let mut locality = of.map(|of| Locality::new(geometry, of));
         let mut batch = Vec::new();
         loop {
             trace.next_batch(&mut batch)?;
@@ -151,19 +169,32 @@ fn stat(matches: &ArgMatches) -> Result<()> {
             }
             stat.feed(&batch);
             latencies.feed(file, &mut trace)?;
+            if let Some(locality) = &mut locality {
+                locality.feed(&batch).with_context(|| format!("{file}: --locality"))?;
+            }
         }
         warn_of_skipped(&trace);
-        rows.push((file, trace.format().name(), stat.finish(), latencies.known.summary()));
+        let locality = locality.map(Locality::finish);
+        rows.push((file, trace.format().name(), stat.finish(), latencies.known.summary(), locality));
     }
     if matches.get_flag("json") {
         let mut out = std::io::stdout().lock();
-        let rows: Vec<_> = rows.iter().map(|(file, format, s, l)| summary_json(file, format, s, l.as_ref())).collect();
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(file, format, s, latencies, locality)| {
+                let mut value = summary_json(file, format, s, latencies.as_ref());
+                if let Some(locality) = locality {
+                    value["locality"] = json!(TraceLocality::from(locality));
+                }
+                value
+            })
+            .collect();
         serde_json::to_writer_pretty(&mut out, &rows)?;
         writeln!(out)?;
         return Ok(());
     }
     let mut screen = Screen::stdout();
-    for (i, (file, format, summary, latencies)) in rows.iter().enumerate() {
+    for (i, (file, format, summary, latencies, locality)) in rows.iter().enumerate() {
         if i > 0 {
             writeln!(screen)?;
         }
@@ -174,7 +205,43 @@ fn stat(matches: &ArgMatches) -> Result<()> {
             let known = ("requests with a latency", show_count(l.count));
             screen.pairs([("latency mean, p50, p99, p99.9, max", times.join(", ")), known])?;
         }
+        if let Some(locality) = locality {
+            show_locality(&mut screen, locality)?;
+        }
     }
+    Ok(())
+}
+
+/// The tables of a trace's locality.
+fn show_locality(screen: &mut Screen, locality: &LocalitySummary) -> Result<()> {
+    let percent = |share: f64| format!("{share:.1}");
+    writeln!(screen)?;
+    screen.paragraph("", "Hits of an LRU list of so many pages, or blocks of 64 pages, in percent of the touches")?;
+    let columns = [Column::key("list of"), Column::number("pages"), Column::number("blocks")];
+    let mut table = Table::new(columns);
+    let (pages, blocks) = (&locality.pages, &locality.blocks);
+    for k in 0..pages.distances.len().max(blocks.distances.len()) {
+        table.add([show_count(1 << k), percent(pages.hit_percent(k)), percent(blocks.hit_percent(k))]);
+    }
+    table.print(screen)?;
+    let touches = format!("{} in {}", show_count(pages.touches), show_count(pages.first));
+    let block_touches = format!("{} in {}", show_count(blocks.touches), show_count(blocks.first));
+    screen.pairs([("touches in different pages", touches), ("touches in different blocks", block_touches)])?;
+    if locality.long_requests > 0 {
+        screen.pairs([("too long, left out", show_count(locality.long_requests))])?;
+    }
+    writeln!(screen)?;
+    let about = "What is touched of a block while it is in an LRU list of so many blocks: times in the list, mean pages \
+                 and requests, and percent of the times by pages";
+    screen.paragraph("", about)?;
+    let numbers = ["times", "pages", "requests", "1", "2", "3-4", "5-8", "9-16", "17-32", "33-63", "64"];
+    let mut table = Table::new([Column::key("list of")].into_iter().chain(numbers.map(Column::number)));
+    for (&list, fill) in LOCALITY_LISTS.iter().zip(&locality.fills) {
+        let means = [format!("{:.2}", fill.mean_pages()), format!("{:.2}", fill.mean_touches())];
+        let counts = [show_count(u64::from(list)), show_count(fill.stays)];
+        table.add(counts.into_iter().chain(means).chain(fill.class_percent().map(percent)));
+    }
+    table.print(screen)?;
     Ok(())
 }
 
