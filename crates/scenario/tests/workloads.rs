@@ -9,7 +9,7 @@ use std::path::Path;
 
 use destage_plan::PageGeometry;
 use destage_scenario::workload::{Kind, Workload, built_in};
-use destage_trace::{Op, Request, Source, TraceStat, TraceSummary};
+use destage_trace::{Request, Source, TraceStat, TraceSummary};
 
 /// Requests of each workload that the golden hash covers.
 const HASHED: usize = 20_000;
@@ -238,42 +238,6 @@ fn stand_ins_have_the_published_figures() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    assert!(DOCS.contains(&table), "the table in docs/workloads.md would now be:\n{table}");
-}
-
-/// Writes among the first 10,000 requests of the trace Financial1.
-const PREFIX_WRITES: usize = 5923;
-
-/// Of the pieces of `bytes` bytes that those writes touch, how many percent an LRU list of so many pieces holds. Of both
-/// sizes the first value is the list's length, the second what the trace itself gives.
-const PREFIX_HITS: [(u64, [(usize, f64); 4]); 2] = [
-    (4 << 10, [(16, 28.4), (64, 46.0), (256, 55.5), (1024, 58.0)]),
-    (128 << 10, [(8, 44.5), (16, 59.8), (32, 80.2), (64, 91.0)]),
-];
-
-#[test]
-fn financial1_has_the_locality_of_the_first_requests_of_its_trace() {
-    let requests = first(&Workload::named("financial1").unwrap(), 2 * PREFIX_WRITES);
-    let writes: Vec<&Request> = requests.iter().filter(|r| r.op == Op::Write).take(PREFIX_WRITES).collect();
-    assert_eq!(writes.len(), PREFIX_WRITES);
-    let mut table =
-        String::from("| pieces of | LRU list of | first 10,000 requests | generated |\n|---|---|---|---|\n");
-    for (bytes, lengths) in PREFIX_HITS {
-        let touched: Vec<u64> = writes.iter().flat_map(|r| r.offset / bytes..=(r.offset + r.len - 1) / bytes).collect();
-        let mut list: Vec<u64> = vec![];
-        let mut depths = vec![];
-        for &piece in &touched {
-            let depth = list.iter().position(|&held| held == piece);
-            depth.map(|depth| list.remove(depth));
-            list.insert(0, piece);
-            depths.extend(depth);
-        }
-        for (length, published) in lengths {
-            let hits = depths.iter().filter(|&&depth| depth < length).count() as f64 * 100.0 / touched.len() as f64;
-            writeln!(table, "| {} KiB | {length} | {published:.1} % | {hits:.1} % |", bytes >> 10).unwrap();
-            assert!((hits - published).abs() < 13.0, "{hits} % against {published} % at {length} pieces of {bytes} B");
-        }
-    }
     assert!(DOCS.contains(&table), "the table in docs/workloads.md would now be:\n{table}");
 }
 
