@@ -9,6 +9,7 @@ mod flags;
 mod markdown;
 mod output;
 mod progress;
+mod results;
 mod screen;
 mod spark;
 mod table;

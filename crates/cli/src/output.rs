@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all; results as JSON and as CSV.
+//! Files that are written whole or not at all.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -8,11 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
-use destage_sim::array::ArrayResult;
-use destage_sim::measure::FieldDoc;
-use destage_sim::result::RunResult;
-use serde::Serialize;
-use serde_json::Value;
 
 /// Links that are followed from one to the next; as many as the kernel follows.
 const LINKS: usize = 40;
@@ -200,81 +195,4 @@ pub fn create(path: &Path) -> Result<Box<dyn Write>> {
     }
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     Ok(Box::new(BufWriter::new(file)))
-}
-
-/// A kind of result with documented fields.
-pub trait Documented: Serialize {
-    /// Name, unit and meaning of every field, in order.
-    fn fields() -> Vec<FieldDoc>;
-}
-
-impl Documented for RunResult {
-    fn fields() -> Vec<FieldDoc> {
-        Self::fields()
-    }
-}
-
-impl Documented for ArrayResult {
-    fn fields() -> Vec<FieldDoc> {
-        Self::fields()
-    }
-}
-
-/// The results as a JSON array with one object per run.
-pub fn json<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
-    serde_json::to_writer_pretty(&mut *out, results)?;
-    writeln!(out)?;
-    Ok(())
-}
-
-/// The scalar fields of the results as CSV: nested fields are named `outer.inner`; lists (`params` apart) are left out.
-pub fn csv<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
-    let mut columns = Vec::new();
-    csv_columns(&mut columns, "", &R::fields());
-    writeln!(out, "{}", columns.join(","))?;
-    for result in results {
-        let value = serde_json::to_value(result)?;
-        let row: Vec<_> = columns.iter().map(|column| csv_cell(&value, column)).collect();
-        writeln!(out, "{}", row.join(","))?;
-    }
-    Ok(())
-}
-
-/// Lists of names and values, which fit into one cell.
-const PAIRS: &[&str] = &["params", "settings"];
-/// Fields that are lists of records and have no place in a row.
-const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures", "distribution", "wear"];
-
-fn csv_columns(columns: &mut Vec<String>, prefix: &str, fields: &[FieldDoc]) {
-    for field in fields {
-        let full = format!("{prefix}{}", field.name);
-        if PAIRS.contains(&field.name) || field.fields.is_empty() {
-            columns.push(full);
-        } else if !LISTS.contains(&field.name) {
-            csv_columns(columns, &format!("{full}."), field.fields);
-        }
-    }
-}
-
-fn csv_cell(result: &Value, column: &str) -> String {
-    let value = column.split('.').try_fold(result, |value, part| value.get(part));
-    match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => quote(text),
-        Some(Value::Array(numbers)) if numbers.iter().all(Value::is_number) => {
-            numbers.iter().map(Value::to_string).collect::<Vec<_>>().join(" ")
-        }
-        Some(Value::Array(params)) => {
-            let pairs = params.iter().filter_map(|p| Some(format!("{}={}", p["name"].as_str()?, p["value"].as_str()?)));
-            quote(&pairs.collect::<Vec<_>>().join(":"))
-        }
-        // The only object that is a single field: why a run is saturated.
-        Some(Value::Object(object)) => quote(object.get("cause").and_then(Value::as_str).unwrap_or_default()),
-        Some(scalar) => scalar.to_string(),
-    }
-}
-
-/// Quotes a CSV cell if it needs it.
-pub fn quote(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

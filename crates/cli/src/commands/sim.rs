@@ -17,8 +17,9 @@ use crate::buffer_output;
 use crate::characteristics::Counter;
 use crate::commands::report::Folder;
 use crate::flags;
-use crate::output::{self, Documented};
+use crate::output;
 use crate::progress::Bar;
+use crate::results::{self, Documented};
 use crate::screen::{self, Screen};
 
 /// The command.
@@ -63,26 +64,26 @@ impl Sinks {
 
     fn write<R: Documented>(
         self,
-        results: &[R],
+        runs: &[R],
         text: impl Fn(&mut Screen, &[R]) -> std::io::Result<()>,
     ) -> Result<()> {
         if let Some(mut out) = self.json {
-            output::json(&mut out, results)?;
+            results::json(&mut out, runs)?;
             out.flush()?;
         }
         if let Some(mut out) = self.csv {
-            output::csv(&mut out, results)?;
+            results::csv(&mut out, runs)?;
             out.flush()?;
         }
         if self.table {
             let mut screen = Screen::stdout();
-            text(&mut screen, results)?;
+            text(&mut screen, runs)?;
             screen.flush()?;
         }
         if let Some(folder) = self.report {
             // The very bytes that `destage report` would read.
             let mut json = Vec::new();
-            output::json(&mut json, results)?;
+            results::json(&mut json, runs)?;
             folder.write(Report::new(destage_report::read("results", &json)?).files()?)?;
         }
         Ok(())

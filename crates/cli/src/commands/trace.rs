@@ -21,7 +21,8 @@ use serde_json::json;
 use super::{export, record};
 use crate::candidates;
 use crate::flags;
-use crate::output::{self, Identity, NewFile};
+use crate::output::{Identity, NewFile};
+use crate::results::quote;
 use crate::screen::{self, Screen};
 use crate::table::{Column, Table};
 
@@ -444,7 +445,7 @@ fn head(matches: &ArgMatches) -> Result<()> {
         }
         for (i, r) in batch.iter().enumerate().take(usize::try_from(left).unwrap_or(usize::MAX)) {
             let volume = trace.volume_names().get(r.volume as usize);
-            let volume = volume.map_or_else(|| r.volume.to_string(), |name| output::quote(name));
+            let volume = volume.map_or_else(|| r.volume.to_string(), |name| quote(name));
             write!(out, "{},{},{},{volume},{},{}", r.time.0, r.op, u8::from(r.fua), r.offset, r.len)?;
             match latencies.get(i).filter(|&&latency| latency != LATENCY_UNKNOWN) {
                 Some(latency) if with_latencies == Some(true) => writeln!(out, ",{}", latency.0)?,
