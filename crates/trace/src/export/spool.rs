@@ -1,20 +1,14 @@
 //! A temporary file, gone when it is dropped.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Distinguishes the files of one process.
-static NUMBER: AtomicU32 = AtomicU32::new(0);
-/// Names that are tried.
-const TRIES: u32 = 1000;
-
-/// Bytes that are written one after the other, and then changed in place and read.
+/// Bytes that are written one after the other, and then changed in place and read. Errors name the folder.
 pub(super) struct Spool {
+    /// It has no name, where the file system can do that, so that nothing is left of it however the process ends.
     file: File,
-    /// The file's name, unless it could be taken away while the file is open.
-    path: Option<PathBuf>,
+    folder: PathBuf,
     bytes: u64,
 }
 
@@ -22,19 +16,9 @@ impl Spool {
     /// An empty one in `folder`.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        for _ in 0..TRIES {
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let path = folder.join(format!(".destage-export-{}-{number}", std::process::id()));
-            match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
-                Ok(file) => {
-                    let path = if std::fs::remove_file(&path).is_ok() { None } else { Some(path) };
-                    return Ok(Self { file, path, bytes: 0 });
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(in_folder(folder, &error)),
-            }
-        }
-        Err(in_folder(folder, &io::Error::from(io::ErrorKind::AlreadyExists)))
+        let made = tempfile::tempfile_in(folder);
+        let failed = |error| named("no temporary file can be made", folder, &error);
+        Ok(Self { file: made.map_err(failed)?, folder: folder.to_owned(), bytes: 0 })
     }
 
     /// Bytes written.
@@ -44,31 +28,26 @@ impl Spool {
 
     /// Appends bytes; only before the first use of the other two.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
+        let written = self.file.write_all(bytes);
         self.bytes += bytes.len() as u64;
-        Ok(())
+        self.named(written)
     }
 
     pub(super) fn read_at(&mut self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(at))?;
-        self.file.read_exact(bytes)
+        let read = self.file.seek(SeekFrom::Start(at)).and_then(|_| self.file.read_exact(bytes));
+        self.named(read)
     }
 
     pub(super) fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(at))?;
-        self.file.write_all(bytes)
+        let written = self.file.seek(SeekFrom::Start(at)).and_then(|_| self.file.write_all(bytes));
+        self.named(written)
+    }
+
+    fn named(&self, result: io::Result<()>) -> io::Result<()> {
+        result.map_err(|error| named("the temporary file cannot be used", &self.folder, &error))
     }
 }
 
-impl Drop for Spool {
-    fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            // Nobody is left to tell.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-fn in_folder(folder: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("no temporary file can be made in {}: {error}", folder.display()))
+fn named(what: &str, folder: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what} in {}: {error}", folder.display()))
 }
