@@ -34,6 +34,19 @@ use group::Group;
 
 /// The page's file name.
 pub const PAGE: &str = "index.html";
+/// Names of all files of a report of simulations.
+pub const FILES: [&str; 10] = [
+    PAGE,
+    "results.json",
+    "runs.csv",
+    "runs.parquet",
+    "series.csv",
+    "series.parquet",
+    "cdf.csv",
+    "cdf.parquet",
+    "wear.csv",
+    "wear.parquet",
+];
 
 /// Runs that are shown together.
 #[derive(Clone, Debug)]
@@ -66,7 +79,7 @@ impl Report {
         page::page(&self.runs, &self.groups)
     }
 
-    /// Every file of the report's folder: name and content.
+    /// Every file of the report's folder: name, of [`FILES`], and content.
     ///
     /// # Errors
     /// Where a table cannot be written as Parquet.

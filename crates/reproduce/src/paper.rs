@@ -2,9 +2,9 @@
 //! `scenarios/papers`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use destage_scenario::{ScenarioError, quantity};
+use destage_scenario::{ScenarioError, quantity, workload};
 use serde::Deserialize;
 
 use crate::figure::{self, Figure};
@@ -407,7 +407,21 @@ pub fn built_in() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
+impl WorkloadEntry {
+    /// Where its trace may lie, in the order in which it is looked for.
+    pub fn candidates<'a>(&'a self, folders: &'a [PathBuf]) -> impl Iterator<Item = PathBuf> + 'a {
+        folders.iter().flat_map(|folder| self.files.iter().map(|file| folder.join(file)))
+    }
+}
+
 impl Paper {
+    /// The files that may be read to reproduce it with traces from these folders, whether or not they are there.
+    pub fn reads(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
+        let described = self.workload.iter().filter_map(|workload| workload.synthetic.as_deref());
+        let described = described.filter(|name| workload::is_file(name)).map(PathBuf::from);
+        described.chain(self.workload.iter().flat_map(|workload| workload.candidates(folders))).collect()
+    }
+
     /// The built-in paper of this name, or the one in this file: a file's name ends in `.toml`.
     pub fn named(name: &str) -> Result<Self, ScenarioError> {
         if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {

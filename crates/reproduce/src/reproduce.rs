@@ -297,7 +297,7 @@ fn origin(workload: &WorkloadEntry, folders: &[PathBuf]) -> Result<Option<Origin
     let at = |error: &dyn std::fmt::Display| ScenarioError::new(error).at(format_args!("workload {}", workload.name));
     let format = workload.format.as_ref().map(|text| text.parse::<FormatSpec>()).transpose();
     let format = format.map_err(|error| at(&error))?;
-    let files = folders.iter().flat_map(|folder| workload.files.iter().map(|file| folder.join(file)));
+    let files = workload.candidates(folders);
     Ok(files.filter(|file| file.is_file()).map(|file| Origin::File(file, format.clone())).next())
 }
 

@@ -82,12 +82,13 @@ struct Given {
 pub struct Settings {
     keys: &'static [Key],
     given: BTreeMap<&'static str, Given>,
+    files: Vec<PathBuf>,
 }
 
 impl Settings {
     /// Nothing given yet.
     pub fn new(keys: &'static [Key]) -> Self {
-        Self { keys, given: BTreeMap::new() }
+        Self { keys, given: BTreeMap::new(), files: Vec::new() }
     }
 
     /// The keys that there are.
@@ -133,6 +134,7 @@ impl Settings {
 
     /// Takes the settings of a TOML file; they override what was given before.
     pub fn read_file(&mut self, file: &Path) -> Result<(), ScenarioError> {
+        self.files.push(file.to_owned());
         self.read_text(file, &read(file)?)
     }
 
@@ -194,6 +196,11 @@ impl Settings {
             Given { values, origin: Origin::Default }
         });
         (key, given)
+    }
+
+    /// The files that were read.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// Every setting in force that has a value, as text.

@@ -255,6 +255,14 @@ impl Requests {
         }
     }
 
+    /// The files that they are read from; `-` for the standard input.
+    pub fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::File { file, .. } => destage_trace::files(file),
+            Self::Workload(workload) => workload.file().into_iter().map(Path::to_owned).collect(),
+        }
+    }
+
     /// Begins to read or generate them; the standard input can be read only in the first pass, 0.
     pub fn open(&self, pass: u32) -> std::result::Result<Input, TraceError> {
         match self {

@@ -107,7 +107,7 @@ pub fn built_in() -> impl Iterator<Item = Workload> {
 }
 
 /// Whether this names a file rather than a built-in workload.
-fn is_file(name: &str) -> bool {
+pub fn is_file(name: &str) -> bool {
     name.contains(['/', std::path::MAIN_SEPARATOR]) || Path::new(name).extension().is_some_and(|end| end == "toml")
 }
 
@@ -203,6 +203,11 @@ impl Workload {
     /// Its name, or its file as the user named it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The file that it was read from, unless it is built in.
+    pub fn file(&self) -> Option<&Path> {
+        is_file(&self.name).then_some(self.file.as_path())
     }
 
     /// What it stands for.

@@ -27,7 +27,7 @@ pub use error::{Place, TraceError};
 pub use export::{EXPORTS, ExportError, ExportInfo, ExportReport, ExportSpec, Exporter};
 pub use format::{FORMATS, Finding, FormatError, FormatId, FormatInfo, FormatSpec};
 pub use native::{NATIVE_DEFAULT_LEVEL, NATIVE_MAGIC, NativeReader, NativeWriter};
-pub use open::{OpenOptions, Trace, open, open_stream};
+pub use open::{OpenOptions, Trace, files, open, open_stream};
 pub use rw80::Rw80;
 pub use source::{BATCH_REQUESTS, LATENCY_UNKNOWN, Skipped, Source};
 pub use stat::{

@@ -151,6 +151,17 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Trace, Trac
     Ok(trace)
 }
 
+/// The files that [`open`] would read of this name: the one of that name (`-` is the standard input), or those of a
+/// recording by blktrace.
+pub fn files(path: impl AsRef<Path>) -> Vec<PathBuf> {
+    let path = path.as_ref();
+    match Recording::named(path) {
+        Ok(Some(recording)) => recording.files,
+        // What is wrong with it is told when it is opened.
+        Ok(None) | Err(_) => vec![path.to_owned()],
+    }
+}
+
 /// Opens all files of a recording by blktrace.
 fn open_recording(path: &Path, recording: &Recording, options: &OpenOptions) -> Result<Trace, TraceError> {
     let wrong = |reason: String| Err(TraceError::new(path, Place::File, reason));

@@ -32,6 +32,9 @@ pub struct Pages {
 }
 
 impl Pages {
+    /// Names of all files of such a report.
+    pub const FILES: [&str; 5] = [PAGE, "claims.csv", "claims.parquet", "figures.csv", "figures.parquet"];
+
     /// Adds a paper.
     pub fn add(&mut self, reproduction: &Reproduction<'_>) {
         let paper = reproduction.paper;
@@ -142,7 +145,7 @@ impl Pages {
         html.push_str("</div>\n");
     }
 
-    /// Every file of the report's folder: name and content.
+    /// Every file of the report's folder: name, of [`FILES`](Self::FILES), and content.
     ///
     /// # Errors
     /// Where a table cannot be written as Parquet.
