@@ -1,15 +1,16 @@
 //! `destage trace record` from outside. What needs root, tracefs and loop devices is skipped without.
 
 mod binary;
+mod loop_device;
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-use binary::destage;
+use binary::{destage, signalled};
+use loop_device::{Loop, skip, tool};
 
 /// Standard output and error of a call that must succeed.
 fn done(args: &[&str]) -> (String, String) {
@@ -28,57 +29,6 @@ fn refused(args: &[&str]) -> String {
     let message = String::from_utf8(output.stderr).expect("messages are UTF-8");
     assert_eq!(message.lines().count(), 1, "{message}");
     message
-}
-
-fn skip(test: &str, why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
-}
-
-fn tool(name: &str, args: &[&str]) -> Result<String, String> {
-    let output = Command::new(name).args(args).output().map_err(|error| format!("{name}: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("{name} {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// A loop device of 16 MiB; detached when dropped.
-struct Loop {
-    path: String,
-    folder: tempfile::TempDir,
-    /// While it is locked udev does not read from the device whenever somebody has closed it.
-    lock: Option<File>,
-}
-
-impl Loop {
-    fn new(test: &str) -> Option<Self> {
-        let made = || {
-            if tool("id", &["-u"])? != "0" {
-                return Err("recording needs root".to_owned());
-            }
-            let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-            let image = folder.path().join("image");
-            File::create(&image).and_then(|file| file.set_len(16 << 20)).map_err(|error| error.to_string())?;
-            let path = tool("losetup", &["--find", "--show", &image.to_string_lossy()])?;
-            let mut made = Self { path, folder, lock: None };
-            let _ = tool("udevadm", &["settle"]);
-            let lock = File::open(&made.path).and_then(|file| file.lock().map(|()| file));
-            made.lock = Some(lock.map_err(|error| format!("{}: {error}", made.path))?);
-            Ok(made)
-        };
-        made().map_err(|why| skip(test, &why)).ok()
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.folder.path().join(name).to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        self.lock = None;
-        let _ = tool("losetup", &["--detach", &self.path]);
-    }
 }
 
 /// A shell command for one write of 8 KiB at 64 KiB, a flush, and a read of 4 KiB.
@@ -151,8 +101,7 @@ fn signals_and_durations_end_a_recording_in_good_order() {
     assert!(err.contains("ended by duration"), "{err}");
     done(&["trace", "head", &out]);
     for signal in ["INT", "TERM", "HUP"] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_destage"))
-            .args(["trace", "record", &disk.path, &out, "--", "sleep", "600"])
+        let mut child = signalled(&["trace", "record", &disk.path, &out, "--", "sleep", "600"])
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();

@@ -18,6 +18,13 @@ pub fn command(args: &[&str]) -> Command {
     command
 }
 
+/// A call that signals reach, even if those who started the test ignore them, as shells do for jobs in the background.
+pub fn signalled(args: &[&str]) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_destage")]).args(args);
+    command
+}
+
 /// A call.
 pub fn destage(args: &[&str]) -> Output {
     command(args).output().expect("the binary starts")
