@@ -1,5 +1,7 @@
 //! `destage`: decides when, where and how written data leaves a fast cache.
 
+#![warn(clippy::disallowed_methods)]
+
 mod array_output;
 mod buffer_output;
 mod candidates;
@@ -11,6 +13,7 @@ mod output;
 mod progress;
 mod results;
 mod screen;
+mod signals;
 mod spark;
 mod table;
 
@@ -19,6 +22,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     screen::settle_colours(std::env::args_os().skip(1));
     let matches = commands::command().get_matches();
+    if let Err(error) = signals::watch() {
+        screen::fail(format_args!("cannot wait for signals: {error}"));
+        return ExitCode::FAILURE;
+    }
     match commands::run(&matches) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,

@@ -89,7 +89,7 @@ fn recordings_convert_as_a_whole() {
     fs::copy(sample, &part).unwrap();
     let name = folder.path().join("rec");
     let message = convert(&[text(&name), text(&part)], false);
-    assert!(message.contains("rec.blktrace.1 is a part of "), "{message}");
+    assert!(message.contains("rec.blktrace.1: it is an input ("), "{message}");
     let to = folder.path().join("rec.csv");
     convert(&[text(&name), text(&to), "--to", "rq-csv"], true);
     let lines = fs::read_to_string(&to).unwrap();
@@ -183,14 +183,14 @@ fn no_trace_is_converted_onto_itself() {
     std::os::unix::fs::symlink(&from, &soft).unwrap();
     for to in [&from, &hard, &soft] {
         let message = convert(&[text(&from), text(to)], false);
-        assert!(message.contains("cannot be converted onto itself"), "{message}");
+        assert!(message.contains("it is an input ("), "{message}");
         let child = Command::new(env!("CARGO_BIN_EXE_destage"))
             .args(["trace", "convert", "-", text(to), "--to", "fio"])
             .stdin(fs::File::open(&from).unwrap())
             .output()
             .unwrap();
         assert!(!child.status.success());
-        assert!(String::from_utf8_lossy(&child.stderr).contains("- cannot be converted onto itself"));
+        assert!(String::from_utf8_lossy(&child.stderr).contains("it is an input (the standard input)"));
     }
     // And by way of the standard output.
     let child = Command::new(env!("CARGO_BIN_EXE_destage"))
@@ -199,6 +199,9 @@ fn no_trace_is_converted_onto_itself() {
         .stderr(Stdio::piped())
         .output()
         .unwrap();
-    assert!(!child.status.success() && String::from_utf8_lossy(&child.stderr).contains("onto itself"));
+    assert!(
+        !child.status.success()
+            && String::from_utf8_lossy(&child.stderr).contains("the standard output: it is an input")
+    );
     assert_eq!(fs::read_to_string(&from).unwrap(), TRACE);
 }

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use destage_scenario::quantity::show_count;
 use destage_trace::{EXPORTS, ExportError, ExportInfo, ExportReport, ExportSpec, Exporter, Source};
 
-use crate::output::{self, NewFile};
+use crate::output::{self, NewFile, Outputs};
 use crate::screen;
 
 /// Volumes whose names are told.
@@ -34,11 +34,11 @@ fn scratch(to: &Path) -> PathBuf {
 }
 
 /// Writes all of `source`, which messages call `from`, to `to`, which stays as it was if that cannot be done.
-pub fn write(source: &mut dyn Source, from: &str, spec: &ExportSpec, to: &Path) -> Result<()> {
+pub fn write(source: &mut dyn Source, from: &str, spec: &ExportSpec, outputs: &mut Outputs, to: &Path) -> Result<()> {
     let scratch = scratch(to);
-    let exporter = Exporter::new(spec, NewFile::create(to)?, &scratch);
-    let exporter = exporter.with_context(|| format!("cannot write {}", to.display()))?;
-    let (report, latencies) = pump(source, exporter, from, to)?;
+    let exporter = Exporter::new(spec, outputs.file(to)?, &scratch).map_err(failed(from, to))?;
+    let (file, report, latencies) = pump(source, exporter, from, to)?;
+    outputs.commit([file])?;
     let bytes = std::fs::metadata(to).ok().filter(std::fs::Metadata::is_file);
     let bytes = bytes.map(|meta| format!("; {} bytes", show_count(meta.len()))).unwrap_or_default();
     eprintln!("wrote {} as {spec}: {report}{bytes}", to.display());
@@ -51,16 +51,21 @@ pub fn write(source: &mut dyn Source, from: &str, spec: &ExportSpec, to: &Path) 
     Ok(())
 }
 
+/// What an exporter says, with the file that it speaks of.
+fn failed(from: &str, to: &Path) -> impl Fn(ExportError) -> anyhow::Error {
+    move |error| match error {
+        ExportError::Io(error) => output::refused(to)(error),
+        error => anyhow::Error::new(error).context(from.to_owned()),
+    }
+}
+
 fn pump(
     source: &mut dyn Source,
     mut exporter: Exporter<NewFile>,
     from: &str,
     to: &Path,
-) -> Result<(ExportReport, bool)> {
-    let failed = |error: ExportError| match error {
-        ExportError::Io(error) => anyhow::Error::new(error).context(format!("cannot write {}", to.display())),
-        error => anyhow::Error::new(error).context(from.to_owned()),
-    };
+) -> Result<(NewFile, ExportReport, bool)> {
+    let failed = failed(from, to);
     let (mut batch, mut latencies, mut any_latencies) = (Vec::new(), Vec::new(), false);
     loop {
         source.next_batch(&mut batch)?;
@@ -68,11 +73,10 @@ fn pump(
             break;
         }
         any_latencies = any_latencies || source.latencies(&mut latencies)?;
-        exporter.write(&batch, source.volume_names()).map_err(failed)?;
+        exporter.write(&batch, source.volume_names()).map_err(&failed)?;
     }
-    let (file, report) = exporter.finish().map_err(failed)?;
-    file.commit()?;
-    Ok((report, any_latencies))
+    let (file, report) = exporter.finish().map_err(&failed)?;
+    Ok((file, report, any_latencies))
 }
 
 /// Says which number a volume's name became, where that is not the name itself.

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use clap_mangen::Man;
 
-use crate::output::NewFile;
+use crate::output::{NewFile, Outputs};
 
 /// The command.
 pub fn command() -> Command {
@@ -39,7 +39,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         if !folder.is_dir() {
             bail!("--out {}: there is no such folder", folder.display());
         }
-        return write_all(&root, folder);
+        let mut outputs = Outputs::apart_from([] as [PathBuf; 0])?;
+        let mut files = Vec::new();
+        write_all(&root, folder, &mut outputs, &mut files)?;
+        return outputs.commit(files);
     }
     let mut command = &root;
     for word in matches.get_many::<String>("command").into_iter().flatten() {
@@ -59,12 +62,11 @@ fn full_name(command: &Command) -> String {
 }
 
 /// Writes the pages of a command and of those in it.
-fn write_all(command: &Command, folder: &Path) -> Result<()> {
-    let path = folder.join(format!("{}.1", full_name(command)));
-    let mut file = NewFile::create(&path)?;
-    file.write_all(&page(command)?).with_context(|| format!("cannot write {}", path.display()))?;
-    file.commit()?;
-    command.get_subcommands().try_for_each(|inner| write_all(inner, folder))
+fn write_all(command: &Command, folder: &Path, outputs: &mut Outputs, files: &mut Vec<NewFile>) -> Result<()> {
+    let mut file = outputs.file(&folder.join(format!("{}.1", full_name(command))))?;
+    file.write_all(&page(command)?)?;
+    files.push(file);
+    command.get_subcommands().try_for_each(|inner| write_all(inner, folder, outputs, files))
 }
 
 fn page(command: &Command) -> Result<Vec<u8>> {

@@ -15,12 +15,12 @@ use destage_scenario::quantity::{self as q, show_bytes, show_count};
 use destage_sim::measure::{Latency, LatencySummary};
 use destage_trace::{LATENCY_UNKNOWN, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter, Op, Request};
 use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::trace::level_arg;
-use crate::output::{NewFile, folder, followed, opened};
+use crate::output::{Outputs, folder, followed, opened, refused};
 use crate::progress::Line;
 use crate::screen::{self, Screen};
+use crate::signals;
 
 /// The least and the most that a CPU's buffer may have: a few pages, and what fits the kernel's counters.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 32;
@@ -119,18 +119,18 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let device = Device::open(Path::new(argument("device").unwrap_or_default()))?;
     check_output(&device, &to, matches.get_flag("own-writes"))?;
     // Before anything is begun: whoever has run a long command does not want to learn that its recording has no place.
-    let file = NewFile::create(&to)?;
+    let mut outputs = Outputs::apart_from(argument("device"))?;
+    let file = outputs.file(&to)?;
+    let replaces = file.replaces();
     // From here on a signal ends the recording in good order; before, it ends the program as ever.
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for signals")?;
-    }
+    signals::tell(&stop);
     let options = Options { at, buffer_bytes: buffer, requests, ..Options::default() };
     let recorder = Recorder::start(&device, &options)?;
     let stdout_is_taken = to == Path::new("-") || matches.get_flag("json");
     let command = matches.get_many::<std::ffi::OsString>("command");
     let mut job = command.map(|words| Job::start(words, stdout_is_taken)).transpose()?;
-    let failed = || format!("cannot write {}", to.display());
+    let failed = refused(&to);
     let created = NativeWriter::with_level(file, level).and_then(|mut writer| {
         writer.volume_names(std::slice::from_ref(&device.name))?;
         Ok(writer)
@@ -139,7 +139,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Ok(writer) => writer,
         Err(error) => {
             job.map(|job| job.finish(true, &stop)).transpose()?;
-            return Err(error).with_context(failed);
+            return Err(failed(error));
         }
     };
     let duration = duration.map(|time| Duration::from_nanos(time.0));
@@ -177,12 +177,18 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         },
     );
     line.finish();
-    // Whatever happened, what was recorded so far becomes a whole trace.
-    let finished = writer.finish().with_context(failed).and_then(NewFile::commit);
+    // Whatever happened in the kernel, what was recorded so far becomes a whole trace, unless an older one would have to give
+    // way to it; what could not be written is none.
+    let finished = match &result {
+        Err(RecordError::Sink(_)) => Ok(()),
+        Err(_) if replaces => Ok(()),
+        _ => writer.finish().map_err(&failed).and_then(|file| outputs.commit([file])),
+    };
     let ended = job.map(|job| job.finish(result.is_err() || end == End::Signal, &stop)).transpose()?;
     let summary = match result {
         Ok(summary) => summary,
-        Err(RecordError::Sink(error)) => return Err(error).with_context(failed),
+        Err(RecordError::Sink(error)) => return Err(failed(error)),
+        Err(error) if replaces => bail!("{error}; {} is left as it was", to.display()),
         Err(error) => return Err(error.into()),
     };
     finished?;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use destage_report::{PAGE, Report};
+use destage_report::{FILES, PAGE, Report};
 
-use crate::output::NewFile;
+use crate::output::{NewFile, Outputs};
 
 /// The command.
 pub fn command() -> Command {
@@ -39,12 +39,15 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
+    let results: Vec<&PathBuf> = matches.get_many("results").into_iter().flatten().collect();
+    let out = matches.get_one::<PathBuf>("out").expect("clap asks for it");
+    let mut outputs = Outputs::apart_from(results.iter().copied())?;
+    let folder = Folder::begin(&mut outputs, out, &FILES)?;
     let mut runs = Vec::new();
-    for file in matches.get_many::<PathBuf>("results").into_iter().flatten() {
+    for file in results {
         runs.extend(destage_report::read(&file.display().to_string(), &content(file)?)?);
     }
-    let out = matches.get_one::<PathBuf>("out").expect("clap asks for it");
-    Folder::create(out)?.write(Report::new(runs).files()?)
+    outputs.commit(folder.write(Report::new(runs).files()?)?)
 }
 
 fn content(file: &Path) -> Result<Vec<u8>> {
@@ -59,32 +62,27 @@ fn content(file: &Path) -> Result<Vec<u8>> {
 
 /// The folder of a report.
 pub struct Folder {
-    path: PathBuf,
-    /// Begun at once, so that it is known before the simulation whether the folder can be written.
-    page: NewFile,
+    /// Begun at once, so that it is known before the simulation whether they can be written.
+    files: Vec<(&'static str, NewFile)>,
 }
 
 impl Folder {
-    /// The folder, which is made if it is not there.
+    /// The folder, which is made if it is not there, with the files of these names.
     ///
     /// # Errors
-    /// Where it cannot be made or nothing can be written there.
-    pub fn create(path: &Path) -> Result<Self> {
-        std::fs::create_dir_all(path).with_context(|| format!("cannot make the report's folder {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), page: NewFile::create(&path.join(PAGE))? })
+    /// Where it cannot be made, nothing can be written there, or one of its files is an input or another output.
+    pub fn begin(outputs: &mut Outputs, path: &Path, names: &[&'static str]) -> Result<Self> {
+        Ok(Self { files: outputs.folder(path, names)? })
     }
 
-    /// Writes the report's files, the page last.
-    pub fn write(mut self, files: Vec<(String, Vec<u8>)>) -> Result<()> {
-        for (name, content) in files {
-            if name == PAGE {
-                self.page.write_all(&content)?;
-            } else {
-                let mut file = NewFile::create(&self.path.join(name))?;
-                file.write_all(&content)?;
-                file.commit()?;
-            }
+    /// Writes the content of each file; returns them in the order in which they are to be committed, the page last.
+    pub fn write(mut self, content: Vec<(String, Vec<u8>)>) -> Result<Vec<NewFile>> {
+        assert_eq!(content.len(), self.files.len(), "a report has the files that were announced");
+        for (name, content) in content {
+            let file = self.files.iter_mut().find(|(known, _)| *known == name);
+            file.expect("a report has the files that were announced").1.write_all(&content)?;
         }
-        self.page.commit()
+        self.files.sort_by_key(|(name, _)| *name == PAGE);
+        Ok(self.files.into_iter().map(|(_, file)| file).collect())
     }
 }

@@ -4,18 +4,20 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anstyle::Style;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_reproduce::page::Pages;
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::report;
 use destage_reproduce::reproduce::reproduce;
+use destage_scenario::workload::is_file;
 
 use crate::commands::report::Folder;
+use crate::output::{NewFile, Outputs};
 use crate::progress::Count;
 use crate::screen::{self, Screen};
 use crate::table::{Cell, Column, Table};
-use crate::{candidates, flags, markdown, output};
+use crate::{candidates, flags, markdown};
 
 /// Where the recordings lie that come with destage, seen from its checkout.
 const RECORDINGS: &str = "traces";
@@ -61,9 +63,9 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let names = matches.get_many::<String>("papers").into_iter().flatten().map(String::as_str);
-    let names = names.flat_map(|name| if name == "all" { paper::built_in().collect() } else { vec![name] });
-    let papers = names.map(Paper::named).collect::<Result<Vec<_>, _>>()?;
+    let names: Vec<&str> = matches.get_many::<String>("papers").into_iter().flatten().map(String::as_str).collect();
+    let all = names.iter().flat_map(|&name| if name == "all" { paper::built_in().collect() } else { vec![name] });
+    let papers = all.map(Paper::named).collect::<Result<Vec<_>, _>>()?;
     let mut folders: Vec<PathBuf> = matches.get_many::<PathBuf>("traces").into_iter().flatten().cloned().collect();
     for folder in &folders {
         if !folder.is_dir() {
@@ -74,8 +76,15 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let pool = flags::thread_pool(matches)?;
     let target = matches.get_one::<PathBuf>("markdown");
     // A file that cannot be written shall be known before the simulation, not after it.
-    let file = target.map(|path| output::NewFile::create(path)).transpose()?;
-    let folder = matches.get_one::<PathBuf>("report").map(|path| Folder::create(path)).transpose()?;
+    let read = papers
+        .iter()
+        .flat_map(|paper| paper.reads(&folders))
+        .chain(names.iter().filter(|name| is_file(name)).map(PathBuf::from));
+    let mut outputs = Outputs::apart_from(read)?;
+    // The folder first, since the other may lie in it.
+    let folder = matches.get_one::<PathBuf>("report");
+    let folder = folder.map(|path| Folder::begin(&mut outputs, path, &Pages::FILES)).transpose()?;
+    let file = target.map(|path| outputs.file(path)).transpose()?;
     let mut pages = Pages::default();
     let mut text = String::from(
         "# Reproduction: what papers claim, and what destage measures\n\n\
@@ -99,12 +108,17 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             without_claims.push_str(&all);
         }
     }
-    if let Some(mut file) = file {
-        file.write_all(text.as_bytes()).context("cannot write the Markdown")?;
-        file.commit()?;
+    let mut files = folder.map(|folder| folder.write(pages.files()?)).transpose()?.unwrap_or_default();
+    let (direct, whole): (Vec<_>, Vec<_>) = file.into_iter().partition(NewFile::is_direct);
+    for mut file in whole {
+        file.write_all(text.as_bytes())?;
+        files.insert(0, file);
     }
-    if let Some(folder) = folder {
-        folder.write(pages.files()?)?;
+    outputs.commit(files)?;
+    // Last: whoever reads it may stop before its end.
+    for mut file in direct {
+        file.write_all(text.as_bytes())?;
+        outputs.commit([file])?;
     }
     if target.is_none_or(|path| path.as_os_str() != "-") {
         let mut screen = Screen::stdout();

@@ -1,15 +1,15 @@
 //! `destage sim`: policies × cache sizes over one trace, inside an SSD or in front of an array.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{ArgMatches, Command};
-use destage_report::Report;
+use destage_report::{FILES, Report};
 use destage_scenario::Settings;
 use destage_scenario::quantity::{self as q, show_count};
-use destage_scenario::sim::{self, SIM, Simulation};
+use destage_scenario::sim::{self, Requests, SIM, Simulation};
 use destage_sim::experiment::Progress;
 
 use crate::array_output;
@@ -17,7 +17,7 @@ use crate::buffer_output;
 use crate::characteristics::Counter;
 use crate::commands::report::Folder;
 use crate::flags;
-use crate::output;
+use crate::output::{NewFile, Outputs};
 use crate::progress::Bar;
 use crate::results::{self, Documented};
 use crate::screen::{self, Screen};
@@ -36,25 +36,30 @@ pub fn command() -> Command {
 
 /// Where the results go.
 struct Sinks {
-    json: Option<Box<dyn Write>>,
-    csv: Option<Box<dyn Write>>,
+    json: Option<NewFile>,
+    csv: Option<NewFile>,
     report: Option<Folder>,
     /// Neither goes to the standard output.
     table: bool,
+    outputs: Outputs,
 }
 
 impl Sinks {
     /// A file that cannot be written shall be known before the simulation, not after it.
-    fn open(settings: &Settings) -> Result<Self> {
+    fn open(settings: &Settings, requests: &Requests) -> Result<Self> {
         let (json, csv) = (settings.path("json")?, settings.path("csv")?);
-        let to_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-        if to_stdout(&json) && to_stdout(&csv) {
+        let to_stdout = |path: Option<&Path>| path == Some(Path::new("-"));
+        let shown = [json.as_deref(), csv.as_deref()].into_iter().filter(|&path| to_stdout(path)).count();
+        if shown == 2 {
             bail!("--json and --csv cannot both go to the standard output; give one of them a file: --csv=FILE");
         }
-        let table = !to_stdout(&json) && !to_stdout(&csv);
-        let create = |path: Option<PathBuf>| path.map(|path| output::create(&path)).transpose();
-        let report = settings.path("report")?.map(|folder| Folder::create(&folder)).transpose()?;
-        Ok(Self { json: create(json)?, csv: create(csv)?, report, table })
+        let mut outputs = Outputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
+        // The folder first, since the others may lie in it.
+        let report = settings.path("report")?;
+        let report = report.map(|path| Folder::begin(&mut outputs, &path, &FILES)).transpose()?;
+        let json = json.map(|path| outputs.file(&path)).transpose()?;
+        let csv = csv.map(|path| outputs.file(&path)).transpose()?;
+        Ok(Self { json, csv, report, table: shown == 0, outputs })
     }
 
     /// Whether results are kept, with what is known of the trace.
@@ -62,29 +67,32 @@ impl Sinks {
         self.json.is_some() || self.csv.is_some() || self.report.is_some()
     }
 
-    fn write<R: Documented>(
-        self,
-        runs: &[R],
-        text: impl Fn(&mut Screen, &[R]) -> std::io::Result<()>,
-    ) -> Result<()> {
-        if let Some(mut out) = self.json {
-            results::json(&mut out, runs)?;
-            out.flush()?;
-        }
-        if let Some(mut out) = self.csv {
-            results::csv(&mut out, runs)?;
-            out.flush()?;
-        }
-        if self.table {
-            let mut screen = Screen::stdout();
-            text(&mut screen, runs)?;
-            screen.flush()?;
+    fn write<R: Documented>(self, runs: &[R], text: impl Fn(&mut Screen, &[R]) -> std::io::Result<()>) -> Result<()> {
+        let mut outputs = self.outputs;
+        let json = self.json.map(|file| (file, results::json as fn(&mut dyn Write, &[R]) -> Result<()>));
+        let csv = self.csv.map(|file| (file, results::csv as _));
+        let (direct, whole): (Vec<_>, Vec<_>) = json.into_iter().chain(csv).partition(|(file, _)| file.is_direct());
+        let mut files = Vec::new();
+        for (mut file, write) in whole {
+            write(&mut file, runs)?;
+            files.push(file);
         }
         if let Some(folder) = self.report {
             // The very bytes that `destage report` would read.
             let mut json = Vec::new();
             results::json(&mut json, runs)?;
-            folder.write(Report::new(destage_report::read("results", &json)?).files()?)?;
+            files.extend(folder.write(Report::new(destage_report::read("results", &json)?).files()?)?);
+        }
+        outputs.commit(files)?;
+        // After the files: whoever reads these may stop before their end.
+        for (mut file, write) in direct {
+            write(&mut file, runs)?;
+            outputs.commit([file])?;
+        }
+        if self.table {
+            let mut screen = Screen::stdout();
+            text(&mut screen, runs)?;
+            screen.flush()?;
         }
         Ok(())
     }
@@ -96,7 +104,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let requests = sim::requests(&settings)?;
     let simulation = sim::simulation(&settings, &requests)?;
     let resources = sim::resources(&settings)?;
-    let sinks = Sinks::open(&settings)?;
+    let sinks = Sinks::open(&settings, &requests)?;
     let timing = settings.one("timing", q::switch)?;
     let bar = Bar::new(settings.one("progress", q::switch)?);
     let started = Instant::now();

@@ -21,7 +21,7 @@ use serde_json::json;
 use super::{export, record};
 use crate::candidates;
 use crate::flags;
-use crate::output::{Identity, NewFile};
+use crate::output::{self, Outputs};
 use crate::results::quote;
 use crate::screen::{self, Screen};
 use crate::table::{Column, Table};
@@ -360,9 +360,9 @@ fn summary_json(file: &str, format: &str, s: &TraceSummary, latency: Option<&Lat
 }
 
 /// Writes all of `source` to `to`; returns the number of requests.
-fn write_native(source: &mut dyn Source, to: &Path, level: i32) -> Result<u64> {
-    let failed = || format!("cannot write {}", to.display());
-    let mut writer = NativeWriter::with_level(NewFile::create(to)?, level).with_context(failed)?;
+fn write_native(source: &mut dyn Source, outputs: &mut Outputs, to: &Path, level: i32) -> Result<u64> {
+    let failed = output::refused(to);
+    let mut writer = NativeWriter::with_level(outputs.file(to)?, level).map_err(&failed)?;
     let (mut batch, mut latencies) = (Vec::new(), Vec::new());
     let (mut requests, mut names) = (0, 0);
     loop {
@@ -372,17 +372,17 @@ fn write_native(source: &mut dyn Source, to: &Path, level: i32) -> Result<u64> {
         }
         let known = source.volume_names();
         if known.len() > names {
-            writer.volume_names(known).with_context(failed)?;
+            writer.volume_names(known).map_err(&failed)?;
             names = known.len();
         }
         if source.latencies(&mut latencies)? {
-            writer.write_with_latencies(&batch, &latencies).with_context(failed)?;
+            writer.write_with_latencies(&batch, &latencies).map_err(&failed)?;
         } else {
-            writer.write(&batch).with_context(failed)?;
+            writer.write(&batch).map_err(&failed)?;
         }
         requests += batch.len() as u64;
     }
-    writer.finish().with_context(failed)?.commit()?;
+    outputs.commit([writer.finish().map_err(&failed)?])?;
     Ok(requests)
 }
 
@@ -400,19 +400,12 @@ fn convert(matches: &ArgMatches) -> Result<()> {
     if let (Some(spec), Some(_)) = (&spec, level) {
         bail!("--level: only the native format is compressed; leave it out with --to {spec}");
     }
+    let mut outputs = Outputs::apart_from(destage_trace::files(from))?;
     let mut trace = open(from, matches)?;
-    // By what they are, not by their names: there may be several, and the standard input has none.
-    let target = Identity::of_output(&to);
-    if target.is_some() && Identity::of_input(Path::new(from)) == target {
-        bail!("{from} cannot be converted onto itself; name another file");
-    }
-    if target.is_some() && trace.files().iter().any(|file| Identity::of_input(file) == target) {
-        bail!("{} is a part of {from}; name another file", to.display());
-    }
     if let Some(spec) = spec {
-        export::write(&mut trace, from, &spec, &to)?;
+        export::write(&mut trace, from, &spec, &mut outputs, &to)?;
     } else {
-        let requests = write_native(&mut trace, &to, level.unwrap_or(NATIVE_DEFAULT_LEVEL))?;
+        let requests = write_native(&mut trace, &mut outputs, &to, level.unwrap_or(NATIVE_DEFAULT_LEVEL))?;
         report_written(&to, requests);
     }
     warn_of_skipped(&trace);
@@ -464,11 +457,14 @@ fn make_up(matches: &ArgMatches) -> Result<()> {
     let settings = flags::settings(SYNTH, matches)?;
     let to = PathBuf::from(matches.get_one::<String>("to").map_or("", String::as_str));
     let level = synth::level(&settings)?;
-    let mut source: Box<dyn Source> = match synth::workload(&settings)? {
+    let workload = synth::workload(&settings)?;
+    let file = workload.as_ref().and_then(Workload::file);
+    let mut outputs = Outputs::apart_from(settings.files().iter().map(PathBuf::as_path).chain(file))?;
+    let mut source: Box<dyn Source> = match &workload {
         Some(workload) => Box::new(workload.open()?),
         None => Box::new(Synth::new(synth::spec(&settings)?)?),
     };
-    let requests = write_native(&mut *source, &to, level)?;
+    let requests = write_native(&mut *source, &mut outputs, &to, level)?;
     report_written(&to, requests);
     Ok(())
 }

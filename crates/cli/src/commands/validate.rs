@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use destage_reproduce::validate::{Effort, validate};
 
+use crate::output::Outputs;
 use crate::screen::Screen;
-use crate::{flags, markdown, output};
+use crate::{flags, markdown};
 
 /// The command.
 pub fn command() -> Command {
@@ -31,13 +32,14 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let out = matches.get_one::<PathBuf>("out");
     // A file that cannot be written shall be known before the simulation, not after it.
-    let file = out.map(|path| output::NewFile::create(path)).transpose()?;
+    let mut outputs = Outputs::apart_from([] as [PathBuf; 0])?;
+    let file = out.map(|path| outputs.file(path)).transpose()?;
     let step = |what: &str| eprintln!("validate: {what}");
     let found = flags::thread_pool(matches)?.install(|| validate(Effort::FULL, &step))?;
     match file {
         Some(mut file) => {
-            file.write_all(found.markdown.as_bytes()).context("cannot write the report")?;
-            file.commit()?;
+            file.write_all(found.markdown.as_bytes())?;
+            outputs.commit([file])?;
         }
         None => markdown::show(&mut Screen::stdout(), &found.markdown)?,
     }

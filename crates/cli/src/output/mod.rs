@@ -1,0 +1,129 @@
+//! Files that are written: apart from what is read and from each other, whole or not at all.
+//!
+//! A command says what it reads ([`Outputs::apart_from`]) before it gets anything to write to, and there is no other way to
+//! a file: `clippy.toml` forbids those of the standard library everywhere but here. Until [`Outputs::commit`], which takes
+//! all files of a command at once, nothing that was there before is changed.
+
+#![allow(clippy::disallowed_methods, reason = "the one place where files are made")]
+
+mod file;
+mod made;
+mod place;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+pub use file::{NewFile, refused};
+pub use made::clean_up;
+pub use place::{folder, followed, opened};
+
+use made::Folders;
+use place::{Identity, Place};
+
+/// What a command reads and writes.
+#[derive(Debug)]
+pub struct Outputs {
+    inputs: Vec<(PathBuf, Identity)>,
+    taken: Vec<(PathBuf, Identity)>,
+    /// Whether an output is the standard output by name.
+    stdout: bool,
+    /// Dropped last: they can be removed only when they are empty.
+    folders: Vec<Folders>,
+}
+
+impl Outputs {
+    /// The outputs of a command that reads these files; `-` is the standard input.
+    ///
+    /// # Errors
+    /// Where the standard output goes to one of them.
+    pub fn apart_from<P: Into<PathBuf>>(inputs: impl IntoIterator<Item = P>) -> Result<Self> {
+        let inputs = inputs.into_iter().map(Into::into);
+        let inputs = inputs.filter_map(|path: PathBuf| Identity::of_input(&path).map(|identity| (path, identity)));
+        let mut outputs = Self { inputs: inputs.collect(), taken: Vec::new(), stdout: false, folders: Vec::new() };
+        // Something is shown there even if no output is named so.
+        outputs.take(Path::new("-"), Identity::of_stdout())?;
+        Ok(outputs)
+    }
+
+    /// Begins the file called `path`; `-` is the standard output.
+    ///
+    /// # Errors
+    /// Where it is an input or another output, and where no file of that name can be written: no such folder, a folder
+    /// that may not be written to, a file that may not be written, a directory.
+    pub fn file(&mut self, path: &Path) -> Result<NewFile> {
+        let place = Place::of(path).with_context(|| format!("cannot create {}", shown(path)))?;
+        if !matches!(place, Place::Stdout) {
+            self.take(path, place.identity())?;
+        } else if std::mem::replace(&mut self.stdout, true) {
+            bail!("two outputs cannot both go to the standard output; give one of them a file");
+        }
+        NewFile::begin(path, place)
+    }
+
+    /// Begins all files of a folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// Where it cannot be made, and as for [`file`](Self::file).
+    pub fn folder(&mut self, path: &Path, names: &[&'static str]) -> Result<Vec<(&'static str, NewFile)>> {
+        let made =
+            Folders::make(path).with_context(|| format!("cannot make the report's folder {}", path.display()))?;
+        self.folders.push(made);
+        names.iter().map(|&name| Ok((name, self.file(&path.join(name))?))).collect()
+    }
+
+    /// Gives complete files their names: all of them, or none if one cannot be completed.
+    ///
+    /// # Errors
+    /// Where the rest cannot be written, or a file cannot be renamed. In the latter case, which the checks at the beginning
+    /// make unlikely, those before it have their names.
+    #[allow(clippy::unused_self, reason = "whoever commits has declared what it reads")]
+    pub fn commit(&mut self, files: impl IntoIterator<Item = NewFile>) -> Result<()> {
+        let mut complete = Vec::new();
+        for file in files {
+            complete.extend(file.complete()?);
+        }
+        made::rename(&complete)?;
+        let mut folders: Vec<&Path> = complete.iter().map(|file| folder(&file.target)).collect();
+        folders.sort_unstable();
+        folders.dedup();
+        for folder in folders {
+            sync(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Notes that something is written there.
+    fn take(&mut self, path: &Path, identity: Option<Identity>) -> Result<()> {
+        let Some(identity) = identity else { return Ok(()) };
+        let same = |known: &&(PathBuf, Identity)| known.1 == identity;
+        if let Some((input, _)) = self.inputs.iter().find(same) {
+            let input = if input == Path::new("-") { "the standard input".to_owned() } else { shown(input) };
+            bail!("cannot write {}: it is an input ({input}); name another file", shown(path));
+        }
+        if let Some((other, _)) = self.taken.iter().find(same) {
+            bail!("cannot write {}: it is another output too ({}); name another file", shown(path), shown(other));
+        }
+        self.taken.push((path.to_owned(), identity));
+        Ok(())
+    }
+}
+
+/// A file's name in messages.
+fn shown(path: &Path) -> String {
+    if path == Path::new("-") { "the standard output".to_owned() } else { path.display().to_string() }
+}
+
+/// Makes the names in a folder last, where the file system can do that.
+fn sync(folder: &Path) -> io::Result<()> {
+    // A folder may be one that can be written to and not read.
+    let Ok(folder) = File::open(folder) else { return Ok(()) };
+    match folder.sync_all() {
+        Err(error) if error.kind() != ErrorKind::InvalidInput => Err(error),
+        _ => Ok(()),
+    }
+}

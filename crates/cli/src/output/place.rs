@@ -1,0 +1,144 @@
+//! Where an output goes, by whichever name it is called.
+
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{PROC_SUPER_MAGIC, statfs};
+
+/// Links that are followed from one to the next; as many as the kernel follows.
+const LINKS: usize = 40;
+
+/// Where an output goes.
+#[derive(Debug)]
+pub enum Place {
+    /// The standard output, also by a name such as `/dev/stdout`.
+    Stdout,
+    /// The standard error, by such a name.
+    Stderr,
+    /// What can only be written directly: a device, a pipe, or by way of `/proc` what somebody has open.
+    Direct(Metadata),
+    /// A file that is replaced.
+    Existing(PathBuf, Metadata),
+    /// A file that is made.
+    New(PathBuf),
+}
+
+impl Place {
+    /// Where what is called `path` goes.
+    ///
+    /// # Errors
+    /// Where that cannot be known, and where the name is none of a file.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        let existing = match std::fs::metadata(path) {
+            Ok(metadata) => Some(metadata),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let mut links = links(path)?;
+        let target = links.pop().unwrap_or_default();
+        let Some(metadata) = existing else {
+            if target.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+                return Err(io::Error::new(ErrorKind::InvalidInput, "this is no name of a file"));
+            }
+            return Ok(Self::New(target));
+        };
+        // What is open has a place in its file already, and perhaps no name any more.
+        if links.iter().any(|link| statfs(folder(link)).is_ok_and(|system| system.f_type == PROC_SUPER_MAGIC)) {
+            let is = |stream: io::Result<Metadata>| {
+                stream.is_ok_and(|stream| (stream.dev(), stream.ino()) == (metadata.dev(), metadata.ino()))
+            };
+            return Ok(match () {
+                () if is(opened(io::stdout())) => Self::Stdout,
+                () if is(opened(io::stderr())) => Self::Stderr,
+                () => Self::Direct(metadata),
+            });
+        }
+        Ok(if metadata.is_file() { Self::Existing(target, metadata) } else { Self::Direct(metadata) })
+    }
+
+    /// What it is.
+    pub fn identity(&self) -> Option<Identity> {
+        match self {
+            Self::Stdout => Identity::of_stdout(),
+            Self::Stderr => Identity::of(&opened(io::stderr()).ok()?),
+            Self::Direct(metadata) | Self::Existing(_, metadata) => Identity::of(metadata),
+            Self::New(target) => {
+                let folder = std::fs::metadata(folder(target)).ok()?;
+                Some(Identity::New(folder.dev(), folder.ino(), target.file_name()?.to_owned()))
+            }
+        }
+    }
+}
+
+/// What a file or disk is, by whichever of its names it is called.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Identity {
+    /// A file's or pipe's file system and number in it.
+    File(u64, u64),
+    /// A block device's number.
+    Device(u64),
+    /// A file that is not there yet: its folder's file system and number in it, and its name there.
+    New(u64, u64, OsString),
+}
+
+impl Identity {
+    /// That of what `metadata` describes; only of what is spoilt if it is written twice, or read and written.
+    pub fn of(metadata: &Metadata) -> Option<Self> {
+        match metadata.file_type() {
+            kind if kind.is_block_device() => Some(Self::Device(metadata.rdev())),
+            kind if kind.is_file() || kind.is_fifo() => Some(Self::File(metadata.dev(), metadata.ino())),
+            _ => None,
+        }
+    }
+
+    /// That of what an input is read from: the file called `path`, for `-` the standard input.
+    pub fn of_input(path: &Path) -> Option<Self> {
+        Self::of(&if path == Path::new("-") { opened(io::stdin()).ok()? } else { std::fs::metadata(path).ok()? })
+    }
+
+    /// That of the standard output.
+    pub fn of_stdout() -> Option<Self> {
+        Self::of(&opened(io::stdout()).ok()?)
+    }
+}
+
+/// What is known of an open file.
+pub fn opened(file: impl AsFd) -> io::Result<Metadata> {
+    File::from(file.as_fd().try_clone_to_owned()?).metadata()
+}
+
+/// The folder that `path` lies in.
+pub fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// What `path` names once symbolic links are followed, though there be no such file yet.
+///
+/// # Errors
+/// Where a link cannot be read or links go round in a circle.
+pub fn followed(path: &Path) -> io::Result<PathBuf> {
+    Ok(links(path)?.pop().unwrap_or_default())
+}
+
+/// `path`, and where it is a symbolic link what that names, and so on; the last is no link.
+fn links(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut links = vec![path.to_owned()];
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        match std::fs::read_link(&path) {
+            // A relative link is seen from the folder that it lies in.
+            Ok(link) => path = folder(&path).join(link),
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => return Ok(links),
+            Err(error) => return Err(error),
+        }
+        links.push(path.clone());
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
