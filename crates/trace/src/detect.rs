@@ -1,21 +1,19 @@
 //! Which format a file has, by its content. What does not decide is never guessed: the user is asked.
+//!
+//! A file may hold a damaged line, or one of another format. So no format is taken because it was the first to fit: text
+//! is weighed by what all formats say about it.
 
-use destage_plan::Request;
+mod weigh;
 
 use crate::fields::shown;
 use crate::format::{FORMATS, FormatId, FormatSpec, Kind};
 use crate::formats::oracle_general::{OracleGeneral, RECORD_BYTES};
-use crate::formats::srt;
 use crate::formats::vscsi::Vscsi;
-use crate::formats::{blktrace, fio};
-use crate::lines::Probe;
+use crate::formats::{blktrace, fio, srt};
 use crate::native::NATIVE_MAGIC;
-use crate::open::probe_text;
 
 /// Decompressed bytes that are looked at.
 pub(crate) const HEAD: usize = 64 * 1024;
-/// Mean time between requests, in nanoseconds, that no trace in milliseconds has: 10 s.
-const IMPOSSIBLE_GAP: u64 = 10_000_000_000;
 /// A zero byte within so many bytes is the sign of binary records.
 const BINARY_SIGN: usize = 1024;
 /// How much of an unknown file's first line an error shows.
@@ -31,148 +29,99 @@ const CONTAINERS: [(usize, &[u8], &str); 6] = [
     (0, b"\xff\xfe", "UTF-16 text: convert it to UTF-8 or ASCII"),
 ];
 
+/// Why no format was found, and what to tell the user.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// The content fits none.
+    Unknown(String),
+    /// It fits several, or one with a doubt.
+    Undecided(String),
+}
+
+type Found = Result<FormatSpec, Refusal>;
+
 /// The format that the content fits, or what to tell the user.
 pub(crate) fn detect(head: &[u8]) -> Result<FormatSpec, String> {
+    let whole = head.len() < HEAD;
     if head.starts_with(&NATIVE_MAGIC) {
         return Ok(FormatSpec(Kind::Native));
     }
     if head.starts_with(srt::MAGIC) {
         return Ok(FormatSpec(Kind::Srt { unit: None }));
     }
-    if fio::version(head).is_some() {
-        return Ok(FormatSpec(Kind::Fio { wait: None }));
+    if blktrace::begins(head)
+        && let Some(format) = FormatSpec::plain(FormatId::Blktrace)
+    {
+        return Ok(format);
     }
-    if blktrace::begins(head) {
-        return FormatSpec::plain(FormatId::Blktrace).ok_or_else(|| unknown(head, None));
-    }
+    unmarked(head, whole).map_err(|(Refusal::Unknown(reason) | Refusal::Undecided(reason))| reason)
+}
+
+fn unmarked(head: &[u8], whole: bool) -> Found {
     if let Some((_, _, what)) =
         CONTAINERS.iter().find(|(at, magic, _)| head.get(*at..).is_some_and(|h| h.starts_with(magic)))
     {
-        return Err(format!("is {what}"));
+        return Err(Refusal::Unknown(format!("is {what}")));
     }
-    let whole = head.len() < HEAD;
-    let binary = head[..head.len().min(BINARY_SIGN)].contains(&0);
-    if binary { detect_binary(head, whole) } else { detect_text(head, whole) }
+    if !head[..head.len().min(BINARY_SIGN)].contains(&0) {
+        return detect_text(head, whole);
+    }
+    let binary = detect_binary(head, whole);
+    if !matches!(binary, Err(Refusal::Unknown(_))) {
+        return binary;
+    }
+    // A zero byte can also be the damage of a text.
+    match detect_text(head, whole) {
+        Err(Refusal::Unknown(_)) => binary,
+        text => text,
+    }
 }
 
-fn detect_binary(head: &[u8], whole: bool) -> Result<FormatSpec, String> {
+fn detect_binary(head: &[u8], whole: bool) -> Found {
     if Vscsi::of(head).is_some() {
         return Ok(FormatSpec(Kind::Vscsi));
     }
     if OracleGeneral::plausible(head) && (!whole || head.len().is_multiple_of(RECORD_BYTES)) {
-        return Err("could be oracle-general records, but nothing in such a file proves it, and whether the accesses \
-                    read or write it does not say; if it is that, give --format oracle-general:op=R or \
-                    --format oracle-general:op=W"
-            .to_owned());
+        return Err(Refusal::Undecided(
+            "could be oracle-general records, but nothing in such a file proves it, and whether the accesses \
+             read or write it does not say; if it is that, give --format oracle-general:op=R or \
+             --format oracle-general:op=W"
+                .to_owned(),
+        ));
     }
     Err(unknown(head, None))
 }
 
-/// A format that reads the beginning of the file.
-struct Candidate {
-    format: FormatSpec,
-    probe: Probe,
-}
-
-fn detect_text(head: &[u8], whole: bool) -> Result<FormatSpec, String> {
+fn detect_text(head: &[u8], whole: bool) -> Found {
     let text = match memchr::memrchr(b'\n', head) {
         _ if whole => head,
         Some(end) => &head[..=end],
-        None => return Err(format!("has no end of line in its first 64 KiB ({}...): not a text trace", start(head))),
+        None => {
+            let reason = format!("has no end of line in its first 64 KiB ({}...): not a text trace", start(head));
+            return Err(Refusal::Unknown(reason));
+        }
     };
-    let mut candidates: Vec<Candidate> = FORMATS
-        .iter()
-        .filter_map(|info| FormatSpec::plain(info.id))
-        .filter_map(|format| probe_text(&format, text).map(|probe| Candidate { format, probe }))
-        .filter(|c| c.probe.good > 0)
-        .collect();
-    // A format that reads every line is preferred; else one malformed line in ten may be the file's fault, and is
-    // reported when it is read.
-    if candidates.iter().any(|c| c.probe.bad == 0) {
-        candidates.retain(|c| c.probe.bad == 0);
-    } else {
-        let closest = candidates.iter().max_by_key(|c| c.probe.good).map(describe_failure);
-        candidates.retain(|c| c.probe.good >= 9 * c.probe.bad);
+    let candidates = weigh::candidates(text);
+    if fio::version(text).is_some() {
+        let (good, fault) = weigh::log_behind_header(text);
+        // A log of which nothing can be read is too little if it goes on.
+        let short = good == 0 && memchr::memchr_iter(b'\n', text).count() <= 2 && !text.contains(&0);
+        if (good > 0 || short) && candidates.iter().all(|c| c.lines_read() <= good) {
+            return Ok(FormatSpec(Kind::Fio { wait: None }));
+        }
         if candidates.is_empty() {
-            return Err(unknown(head, closest));
+            return Err(unknown(head, fault.map(|(line, reason)| format!("As a log of fio, line {line}: {reason}"))));
         }
     }
-    if read_as_nanoseconds_only(&candidates) {
-        candidates.retain(|c| c.format.id() == FormatId::Ssdsim);
-    }
-    match candidates.len() {
-        1 => Ok(candidates.remove(0).format),
-        _ => Err(ambiguous(&candidates)),
+    match weigh::weigh(text, candidates) {
+        Ok(found) => found.map_err(Refusal::Undecided),
+        Err(closest) => Err(unknown(head, closest)),
     }
 }
 
-/// Whether the file can be `ssdsim` and the times of the other candidates, which count milliseconds, are impossible.
-fn read_as_nanoseconds_only(candidates: &[Candidate]) -> bool {
-    let all_alike =
-        candidates.iter().all(|c| matches!(c.format.id(), FormatId::Ssdsim | FormatId::Disksim | FormatId::MsrCut));
-    all_alike
-        && candidates.iter().any(|c| c.format.id() == FormatId::Ssdsim)
-        && candidates
-            .iter()
-            .filter(|c| c.format.id() != FormatId::Ssdsim)
-            .all(|c| mean_gap(&c.probe).is_some_and(|gap| gap > IMPOSSIBLE_GAP))
-}
-
-/// Mean time between the requests that were looked at, in nanoseconds.
-fn mean_gap(probe: &Probe) -> Option<u64> {
-    probe.last_time.checked_div(probe.requests.checked_sub(1)?)
-}
-
-fn ambiguous(candidates: &[Candidate]) -> String {
-    let mut lines =
-        vec![format!("the content fits {} formats that mean different things; say which it is:", candidates.len())];
-    for Candidate { format, probe } in candidates {
-        let first = probe.first.as_ref().map(|first| describe_request(first, probe.volume.as_deref()));
-        let first = first.map(|f| format!(": the first request is {f}")).unwrap_or_default();
-        let gap = mean_gap(probe).map(|gap| format!(", then one every {} on average", describe_time(gap)));
-        lines.push(format!("  --format {format}{first}{}", gap.unwrap_or_default()));
-    }
-    lines.join("\n")
-}
-
-fn describe_request(request: &Request, volume: Option<&str>) -> String {
-    let on = volume.map(|v| format!(" of volume {v}")).unwrap_or_default();
-    format!("a {} of {} at byte {}{on}", request.op, describe_bytes(request.len), request.offset)
-}
-
-fn describe_bytes(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = None;
-    for name in UNITS {
-        if value < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        unit = Some(name);
-    }
-    match unit {
-        None => format!("{bytes} B"),
-        Some(unit) if value.fract() == 0.0 => format!("{bytes} B ({value:.0} {unit})"),
-        Some(unit) => format!("{bytes} B ({value:.1} {unit})"),
-    }
-}
-
-fn describe_time(nanos: u64) -> String {
-    let value = nanos as f64;
-    match nanos {
-        0..1_000 => format!("{nanos} ns"),
-        1_000..1_000_000 => format!("{:.1} us", value / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", value / 1e6),
-        _ => format!("{:.1} s", value / 1e9),
-    }
-}
-
-fn describe_failure(candidate: &Candidate) -> String {
-    let probe = &candidate.probe;
-    let fault = probe.fault.as_ref().map(|(line, reason)| format!("; line {line}: {reason}")).unwrap_or_default();
-    let lines = probe.good + probe.bad;
-    format!("The closest is {}, which reads {} of the first {lines} lines{fault}", candidate.format, probe.good)
+/// One malformed line in ten may be the file's fault, and is reported when it is read.
+const fn nearly_all(good: u64, bad: u64) -> bool {
+    good > 0 && good >= 9 * bad
 }
 
 fn start(head: &[u8]) -> String {
@@ -185,15 +134,15 @@ fn start(head: &[u8]) -> String {
     }
 }
 
-fn unknown(head: &[u8], closest: Option<String>) -> String {
+fn unknown(head: &[u8], closest: Option<String>) -> Refusal {
     let names: Vec<&str> = FORMATS.iter().map(|info| info.name).collect();
     let closest = closest.map(|c| format!(". {c}")).unwrap_or_default();
     let begins = if head.contains(&0) { shown(head) } else { start(head) };
-    format!(
+    Refusal::Unknown(format!(
         "fits no known format; it begins {begins}{closest}. Known formats: {}. Any other table of text can be \
          described, such as --format columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)",
         names.join(", ")
-    )
+    ))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use destage_plan::Request;
+use destage_plan::{Op, Request, SECTOR_BYTES};
 
 use crate::compress::Input;
 use crate::fields::{Fault, Parsed, all_blank};
@@ -286,26 +286,52 @@ impl<F: LineFormat> Source for LineSource<F> {
     }
 }
 
-/// How well a format reads the beginning of a text.
+/// How well a format reads the beginning of a text, and what its requests are like.
 #[derive(Debug, Default)]
 pub(crate) struct Probe {
     /// Lines of the format's table, and lines that it cannot read.
     pub(crate) good: u64,
     pub(crate) bad: u64,
-    /// Requests among them: how many, the first, and how long after it the last.
-    pub(crate) requests: u64,
+    /// The first of the latter, with their numbers and reasons.
+    pub(crate) faults: Vec<(u64, String)>,
+    /// Requests among the former: the first, the last, and the times of all, nanoseconds as recorded.
     pub(crate) first: Option<Request>,
-    pub(crate) last_time: u64,
-    /// Number of the first line that cannot be read, and why.
-    pub(crate) fault: Option<(u64, String)>,
+    pub(crate) last: Option<Request>,
+    pub(crate) times: Vec<u64>,
     /// The trace's name for the first request's volume.
     pub(crate) volume: Option<String>,
+    /// Reads and writes.
+    pub(crate) accesses: u64,
+    /// Of these, how many no device would be asked for: of [`ABSURD_LEN`] or beyond [`ABSURD_OFFSET`].
+    pub(crate) absurd: u64,
+    /// Of these, how many are not of whole sectors.
+    pub(crate) broken_sectors: u64,
 }
 
-/// Reads whole lines as a format, until it is clear that they are not of it.
-pub(crate) fn probe<F: LineFormat>(format: &mut F, text: &[u8]) -> Probe {
-    /// Unreadable lines after which a format that reads less than half is given up.
-    const ENOUGH: u64 = 16;
+/// Bytes of a read or write that no device takes at once: 1 GiB.
+const ABSURD_LEN: u64 = 1 << 30;
+/// A byte address that no device has: 1 EiB.
+const ABSURD_OFFSET: u64 = 1 << 60;
+/// Unreadable lines that are kept, and after which a format that reads less than half is given up.
+const ENOUGH: usize = 16;
+
+impl Probe {
+    fn count(&mut self, requests: &[Request]) {
+        self.first = self.first.or(requests.first().copied());
+        self.last = requests.last().copied().or(self.last);
+        for request in requests {
+            self.times.push(request.time.0);
+            if matches!(request.op, Op::Read | Op::Write) {
+                self.accesses += 1;
+                self.absurd += u64::from(request.len >= ABSURD_LEN || request.offset >= ABSURD_OFFSET);
+                self.broken_sectors += u64::from(!request.len.is_multiple_of(SECTOR_BYTES));
+            }
+        }
+    }
+}
+
+/// Reads whole lines as a format, all of them if `patient`, else until it is clear that they are not of it.
+pub(crate) fn probe<F: LineFormat>(format: &mut F, text: &[u8], patient: bool) -> Probe {
     let mut probe = Probe::default();
     let mut progress = Progress::default();
     let mut out = Vec::new();
@@ -342,21 +368,18 @@ pub(crate) fn probe<F: LineFormat>(format: &mut F, text: &[u8]) -> Probe {
             Err(fault) => {
                 probe.bad += 1;
                 let fatal = fault.is_fatal();
-                probe.fault.get_or_insert((number, fault.into_reason()));
-                if fatal || (probe.bad >= ENOUGH && probe.bad > probe.good) {
+                if probe.faults.len() < ENOUGH {
+                    probe.faults.push((number, fault.into_reason()));
+                }
+                if fatal || (!patient && probe.bad >= ENOUGH as u64 && probe.bad > probe.good) {
                     break;
                 }
             }
         }
-        if let (None, Some(&first)) = (&probe.first, out.first()) {
+        if let (None, Some(first)) = (&probe.first, out.first()) {
             probe.volume = progress.volumes.names().get(first.volume as usize).cloned();
-            probe.first = Some(first);
         }
-        if let Some(last) = out.last() {
-            let first = probe.first.map_or(last.time, |first| first.time);
-            probe.last_time = last.time.since(first).0;
-        }
-        probe.requests += out.len() as u64;
+        probe.count(&out);
     }
     probe
 }

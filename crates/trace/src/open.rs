@@ -293,12 +293,12 @@ fn source(file: &Path, format: &FormatSpec, mut input: Input, lenient: bool) -> 
     )
 }
 
-/// How well a text format without options reads whole lines; `None` for formats that are not text.
-pub(crate) fn probe_text(format: &FormatSpec, text: &[u8]) -> Option<Probe> {
+/// How well a text format reads whole lines (see [`probe`]); `None` for formats that are not text.
+pub(crate) fn probe_text(format: &FormatSpec, text: &[u8], patient: bool) -> Option<Probe> {
     with_line_format!(
         &format.0,
         text,
-        f => Some(probe(&mut { f }, text)),
+        f => Some(probe(&mut { f }, text, patient)),
         failed: |_| None,
         other: None
     )
