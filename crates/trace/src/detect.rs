@@ -1,16 +1,17 @@
 //! Which format a file has, by its content. What does not decide is never guessed: the user is asked.
 //!
-//! A file may hold a damaged line, or one of another format. So no format is taken because it was the first to fit: text
-//! is weighed by what all formats say about it.
+//! A file may hold a damaged line, or one of another format, and a foreign mark at its beginning. So no format is taken
+//! because it was the first to fit: text is weighed by what all formats say about it, and a mark counts only as far as
+//! the records behind it bear it out.
 
 mod weigh;
 
 use crate::fields::shown;
 use crate::format::{FORMATS, FormatId, FormatSpec, Kind};
 use crate::formats::oracle_general::{OracleGeneral, RECORD_BYTES};
-use crate::formats::vscsi::Vscsi;
+use crate::formats::vscsi::{Fit, Vscsi};
 use crate::formats::{blktrace, fio, srt};
-use crate::native::NATIVE_MAGIC;
+use crate::native::{self, NATIVE_MAGIC};
 
 /// Decompressed bytes that are looked at.
 pub(crate) const HEAD: usize = 64 * 1024;
@@ -43,18 +44,63 @@ type Found = Result<FormatSpec, Refusal>;
 /// The format that the content fits, or what to tell the user.
 pub(crate) fn detect(head: &[u8]) -> Result<FormatSpec, String> {
     let whole = head.len() < HEAD;
+    let found = match marked(head, whole) {
+        Some((format, held)) => behind_mark(head, whole, FormatSpec(format), held),
+        None => unmarked(head, whole),
+    };
+    found.map_err(|(Refusal::Unknown(reason) | Refusal::Undecided(reason))| reason)
+}
+
+/// How much of a file that begins with a format's mark is of that format.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    /// Bytes of its beginning.
+    pub(crate) bytes: usize,
+    /// They are more than could stand in front of another file by mistake.
+    pub(crate) proven: bool,
+}
+
+impl Held {
+    /// All that is looked at.
+    pub(crate) const fn all(head: &[u8]) -> Self {
+        Self { bytes: head.len(), proven: true }
+    }
+}
+
+/// The binary format whose mark the file begins with.
+fn marked(head: &[u8], whole: bool) -> Option<(Kind, Held)> {
     if head.starts_with(&NATIVE_MAGIC) {
-        return Ok(FormatSpec(Kind::Native));
+        Some((Kind::Native, native::held(head)))
+    } else if head.starts_with(srt::MAGIC) {
+        Some((Kind::Srt { unit: None }, srt::held(head, whole)))
+    } else if blktrace::begins(head) {
+        Some((FormatSpec::plain(FormatId::Blktrace)?.0, blktrace::held(head, whole)))
+    } else {
+        None
     }
-    if head.starts_with(srt::MAGIC) {
-        return Ok(FormatSpec(Kind::Srt { unit: None }));
-    }
-    if blktrace::begins(head)
-        && let Some(format) = FormatSpec::plain(FormatId::Blktrace)
-    {
+}
+
+/// A file with a mark is of that format, unless the mark is all that there is of it or the rest fits another one.
+fn behind_mark(head: &[u8], whole: bool, format: FormatSpec, Held { bytes, proven }: Held) -> Found {
+    let rest = &head[bytes..];
+    if rest.is_empty() {
         return Ok(format);
     }
-    unmarked(head, whole).map_err(|(Refusal::Unknown(reason) | Refusal::Undecided(reason))| reason)
+    let other = match marked(rest, whole).filter(|_| bytes > 0) {
+        Some((other, _)) => Ok(FormatSpec(other)),
+        None => unmarked(rest, whole),
+    };
+    let then = match other {
+        Ok(other) if other == format => return Ok(format),
+        Ok(other) => format!("fits {other}"),
+        Err(Refusal::Undecided(_)) => "fits other formats".to_owned(),
+        Err(Refusal::Unknown(_)) if bytes > 0 && !proven => "fits no known format".to_owned(),
+        Err(Refusal::Unknown(_)) => return Ok(format),
+    };
+    Err(Refusal::Undecided(format!(
+        "begins like {format}, but from byte {bytes} on it {then}; take away what does not belong there, or say which \
+         it is with --format"
+    )))
 }
 
 fn unmarked(head: &[u8], whole: bool) -> Found {
@@ -78,10 +124,15 @@ fn unmarked(head: &[u8], whole: bool) -> Found {
 }
 
 fn detect_binary(head: &[u8], whole: bool) -> Found {
-    if Vscsi::of(head).is_some() {
-        return Ok(FormatSpec(Kind::Vscsi));
+    let oracle = OracleGeneral::plausible(head) && (!whole || head.len().is_multiple_of(RECORD_BYTES));
+    let fit = Vscsi::fitting(head);
+    match &fit {
+        // The version of a single record proves little.
+        Some(Fit { good: 1, .. }) if oracle => {}
+        Some(fit) if nearly_all(fit.good as u64, fit.bad as u64) => return Ok(FormatSpec(Kind::Vscsi)),
+        _ => {}
     }
-    if OracleGeneral::plausible(head) && (!whole || head.len().is_multiple_of(RECORD_BYTES)) {
+    if oracle {
         return Err(Refusal::Undecided(
             "could be oracle-general records, but nothing in such a file proves it, and whether the accesses \
              read or write it does not say; if it is that, give --format oracle-general:op=R or \
@@ -89,7 +140,14 @@ fn detect_binary(head: &[u8], whole: bool) -> Found {
                 .to_owned(),
         ));
     }
-    Err(unknown(head, None))
+    let closest = fit.and_then(|Fit { good, bad, fault, .. }| {
+        let (byte, reason) = fault.filter(|(byte, _)| *byte > 0 || good >= bad)?;
+        Some(format!(
+            "The closest is vscsi, which reads {good} of the first {} records; byte {byte}: {reason}",
+            good + bad
+        ))
+    });
+    Err(unknown(head, closest))
 }
 
 fn detect_text(head: &[u8], whole: bool) -> Found {
@@ -119,7 +177,7 @@ fn detect_text(head: &[u8], whole: bool) -> Found {
     }
 }
 
-/// One malformed line in ten may be the file's fault, and is reported when it is read.
+/// One malformed line or record in ten may be the file's fault, and is reported when it is read.
 const fn nearly_all(good: u64, bad: u64) -> bool {
     good > 0 && good >= 9 * bad
 }
@@ -206,6 +264,49 @@ mod tests {
         let mut tar = vec![0_u8; 512];
         tar[257..262].copy_from_slice(b"ustar");
         assert!(refusal(&tar).contains("tar archive"));
+    }
+
+    #[test]
+    fn a_mark_counts_as_far_as_the_rest_bears_it_out() {
+        let mqsim: Vec<String> = (0..40).map(|n| format!("{} 0 2001 7 0\n", n * 26_000_000)).collect();
+        let mqsim = mqsim.concat();
+        let mut native = Vec::new();
+        crate::NativeWriter::new(&mut native).unwrap().finish().unwrap();
+        let mark = |mark: &[u8]| refusal(&[mark, mqsim.as_bytes()].concat());
+        assert_eq!(
+            mark(&native[..32]),
+            "begins like native, but from byte 32 on it fits ssdsim; take away what does not belong there, or say which \
+             it is with --format"
+        );
+        assert!(mark(b"$$TR_IOREC-1.3\n").starts_with("begins like srt, but from byte 15 on it fits ssdsim; "));
+        let mut record = [0; 48];
+        record[..4].copy_from_slice(b"\x07tae");
+        assert!(mark(&record).starts_with("begins like blktrace, but from byte 48 on it fits ssdsim; "));
+        let text = refusal(&[&record[..], &[b'x'; 60]].concat());
+        assert!(text.starts_with("begins like blktrace, but from byte 48 on it fits no known format; "), "{text}");
+        // Its own damage is for its reader to report.
+        let damaged = [&record.repeat(3)[..], &[1; 60]].concat();
+        assert_eq!(detect(&damaged).unwrap().id(), FormatId::Blktrace);
+    }
+
+    #[test]
+    fn a_few_damaged_records_do_not_hide_the_format() {
+        let record = |serial: u8| {
+            let mut record = [0; 32];
+            (record[0], record[12], record[15]) = (serial, 0x28, 1);
+            record
+        };
+        let mut bytes: Vec<u8> = (0..20).flat_map(record).collect();
+        bytes[3 * 32 + 15] = 9;
+        assert_eq!(detect(&bytes).unwrap().id(), FormatId::Vscsi);
+        let text = refusal(&bytes[..4 * 32]);
+        assert!(
+            text.contains(
+                "The closest is vscsi, which reads 3 of the first 4 records; byte 96: the record's version is 9, \
+                 expected 1"
+            ),
+            "{text}"
+        );
     }
 
     #[test]

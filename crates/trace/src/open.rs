@@ -25,7 +25,7 @@ use crate::formats::srt::Srt;
 use crate::formats::ssdsim::Ssdsim;
 use crate::formats::systor::Systor;
 use crate::formats::tencent::Tencent;
-use crate::formats::vscsi::Vscsi;
+use crate::formats::vscsi::{Fit, Vscsi};
 use crate::formats::wiscsee::Wiscsee;
 use crate::lines::{LineFormat, LineSource, Probe, probe};
 use crate::native::NativeReader;
@@ -279,8 +279,8 @@ fn source(file: &Path, format: &FormatSpec, mut input: Input, lenient: bool) -> 
         f => Ok(lines(f, input, lenient)),
         failed: failed,
         other: match format.0 {
-            Kind::Vscsi => match Vscsi::of_first(&head) {
-                Some(layout) => Ok(Box::new(RecordSource::new(layout, input, lenient))),
+            Kind::Vscsi => match Vscsi::fitting(&head) {
+                Some(Fit { layout, .. }) => Ok(Box::new(RecordSource::new(layout, input, lenient))),
                 None => failed("the first record has no vscsi version, expected 1 (32-byte records) or 2 (40)".into()),
             },
             Kind::Blktrace { event, .. } => Ok(Box::new(BlktraceSource::new(event, vec![input], lenient))),

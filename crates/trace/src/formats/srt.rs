@@ -21,6 +21,7 @@
 use destage_plan::Op;
 
 use crate::TraceError;
+use crate::detect::Held;
 use crate::fields::{Fault, Parsed, shown};
 use crate::records::{ByteReader, RecordFormat};
 use crate::sink::Sink;
@@ -41,6 +42,26 @@ impl Srt {
     pub(crate) fn new(unit: Option<u32>) -> Self {
         Self { unit: u64::from(unit.unwrap_or(0)) }
     }
+}
+
+/// How much of the beginning of a file that begins with [`MAGIC`] is a header of ASCII and records behind it, of which the
+/// last may go on behind `head`; or the first line, where the header does not end in `head`.
+pub(crate) fn held(head: &[u8], whole: bool) -> Held {
+    let header = memchr::memchr(FORM_FEED, head).map(|end| end + 1).filter(|&end| head[..end].is_ascii());
+    let Some(mut bytes) = header else {
+        return match memchr::memchr(b'\n', head) {
+            Some(end) => Held { bytes: end + 1, proven: !whole },
+            None => Held::all(head),
+        };
+    };
+    let records = Srt::new(None);
+    while let Some(prefix) = head.get(bytes..bytes + Srt::PREFIX) {
+        match records.length(prefix) {
+            Ok(length) => bytes += length,
+            Err(_) => return Held { bytes, proven: true },
+        }
+    }
+    Held::all(head)
 }
 
 fn at(record: &[u8], byte: usize) -> u32 {

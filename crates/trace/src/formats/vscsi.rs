@@ -79,25 +79,58 @@ impl Vscsi {
         (u16_at(record, at + 2) >> 8, u16_at(record, at))
     }
 
-    /// The layout whose version number stands in every whole record of `head`, with operation codes of one byte; and
-    /// of which at least one is there.
-    pub(crate) fn of(head: &[u8]) -> Option<Self> {
-        [(Self::V2, 2), (Self::V1, 1)].into_iter().find_map(|(layout, number)| {
-            let mut records = head.chunks_exact(layout.bytes()).peekable();
-            records.peek()?;
-            records
-                .all(|record| {
-                    let (version, code) = layout.version_and_code(record);
-                    version == number && code <= 0xff
-                })
-                .then_some(layout)
-        })
+    /// The number that the version must be.
+    const fn number(self) -> u16 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 => 2,
+        }
     }
 
-    /// The layout of the first record.
-    pub(crate) fn of_first(head: &[u8]) -> Option<Self> {
-        Self::of(head.get(..40).unwrap_or(head)).or_else(|| (head.len() >= 40).then(|| Self::of(&head[..32])).flatten())
+    /// The operation code of a record, if it is one byte and the version is the layout's.
+    #[inline]
+    fn code(self, record: &[u8]) -> Parsed<u16> {
+        let (version, code) = self.version_and_code(record);
+        let expected = self.number();
+        if version != expected {
+            return Err(Fault::new(format!("the record's version is {version}, expected {expected} as before")));
+        }
+        if code > 0xff {
+            return Err(Fault::new(format!("the SCSI operation code is {code:#06x}, expected one byte")));
+        }
+        Ok(code)
     }
+
+    /// The layout that more of the whole records of `head` have; `None` if none has either.
+    pub(crate) fn fitting(head: &[u8]) -> Option<Fit> {
+        let fit = |layout: Self| {
+            let records = head.chunks_exact(layout.bytes());
+            let all = records.len();
+            let fits = |record: &[u8]| {
+                let (version, code) = layout.version_and_code(record);
+                version == layout.number() && code <= 0xff
+            };
+            let good = records.clone().filter(|record| fits(record)).count();
+            let fault = records.enumerate().find_map(|(number, record)| {
+                let fault = if fits(record) { None } else { layout.code(record).err() };
+                fault.map(|fault| (number * layout.bytes(), fault.into_reason()))
+            });
+            Fit { layout, good, bad: all - good, fault }
+        };
+        let fits = [fit(Self::V1), fit(Self::V2)];
+        fits.into_iter().filter(|fit| fit.good > 0).max_by_key(|fit| fit.good * fit.layout.bytes())
+    }
+}
+
+/// How well a layout fits the beginning of a file.
+#[derive(Debug)]
+pub(crate) struct Fit {
+    pub(crate) layout: Vscsi,
+    /// Whole records that have it, and that have not.
+    pub(crate) good: usize,
+    pub(crate) bad: usize,
+    /// Where the first of the latter begins, in bytes, and why it is none.
+    pub(crate) fault: Option<(usize, String)>,
 }
 
 impl RecordFormat for Vscsi {
@@ -110,14 +143,7 @@ impl RecordFormat for Vscsi {
 
     #[inline]
     fn parse_record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Parsed<()> {
-        let (version, code) = self.version_and_code(record);
-        let expected = if *self == Self::V1 { 1 } else { 2 };
-        if version != expected {
-            return Err(Fault::new(format!("the record's version is {version}, expected {expected} as before")));
-        }
-        if code > 0xff {
-            return Err(Fault::new(format!("the SCSI operation code is {code:#06x}, expected one byte")));
-        }
+        let code = self.code(record)?;
         let op = match command(code) {
             Command::Request(op) => op,
             Command::Harmless => return Ok(()),

@@ -2,6 +2,7 @@
 
 use destage_plan::{Nanos, Op, Request};
 
+use crate::detect::Held;
 use crate::{BATCH_REQUESTS, LATENCY_UNKNOWN};
 
 /// The first bytes of every native trace.
@@ -108,6 +109,26 @@ pub(super) fn file_header() -> ([u8; FILE_HEADER_BYTES], u32) {
     let crc = crc32c::crc32c(&h[..28]);
     h[28..].copy_from_slice(&crc.to_le_bytes());
     (h, crc)
+}
+
+/// How much of the beginning of a file is a file header that its checksum confirms, and records behind it, damaged or not,
+/// of which the last may go on behind `head`.
+pub(crate) fn held(head: &[u8]) -> Held {
+    let Some(header) = head.first_chunk::<FILE_HEADER_BYTES>() else { return Held { bytes: 0, proven: false } };
+    let mut chain = u32_at(header, FILE_HEADER_BYTES - 4);
+    if !header.starts_with(&MAGIC) || crc32c::crc32c(&header[..FILE_HEADER_BYTES - 4]) != chain {
+        return Held { bytes: 0, proven: false };
+    }
+    let mut bytes = FILE_HEADER_BYTES;
+    while let Some(record) = head.get(bytes..bytes + RECORD_HEADER_BYTES) {
+        let record = RecordHeader::from_bytes(record.try_into().expect("a record's header"));
+        if record.chain != chain && ![tag::BLOCK, tag::NAMES, tag::END].contains(&record.tag) {
+            return Held { bytes, proven: bytes > FILE_HEADER_BYTES };
+        }
+        chain = record.crc;
+        bytes += RECORD_HEADER_BYTES + record.payload_bytes as usize;
+    }
+    Held::all(head)
 }
 
 /// The header of a record.

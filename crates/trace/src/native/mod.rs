@@ -16,5 +16,6 @@ mod reader;
 mod writer;
 
 pub use layout::MAGIC as NATIVE_MAGIC;
+pub(crate) use layout::held;
 pub use reader::NativeReader;
 pub use writer::{DEFAULT_LEVEL as NATIVE_DEFAULT_LEVEL, NativeWriter};

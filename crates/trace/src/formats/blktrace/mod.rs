@@ -28,6 +28,7 @@ mod source;
 
 use destage_plan::{Op, SECTOR_BYTES};
 
+use crate::detect::Held;
 use crate::fields::{Fault, Parsed};
 use crate::formats::block_events::{Asked, Seen};
 
@@ -45,13 +46,32 @@ struct Layout {
     wide: bool,
 }
 
-/// Bytes of the longest header.
+/// Bytes of the shortest header, and of the longest.
+const MIN_HEADER: usize = 48;
 const MAX_HEADER: usize = 64;
 
 /// Whether a file begins as records of any version.
 pub(crate) fn begins(head: &[u8]) -> bool {
     matches!(head, [_, 0x74, 0x61, 0x65, ..] | [0x65, 0x61, 0x74, _, ..])
         && head.first_chunk().is_some_and(|first| Layout::magic(*first).is_some_and(|(_, version)| version <= 8))
+}
+
+/// How much of the beginning of a file are records, one behind the other. The last may go on behind `head` unless that is
+/// the whole file. A stray record in front of something that is longer proves nothing.
+pub(crate) fn held(head: &[u8], whole: bool) -> Held {
+    let (mut bytes, mut records) = (0, 0);
+    while let Some(first) = head[bytes..].first_chunk() {
+        let rest = &head[bytes..];
+        let proven = records > 1 || rest.len() < MIN_HEADER;
+        let Ok(layout) = Layout::of(*first) else { return Held { bytes, proven } };
+        let length = if rest.len() < layout.header_bytes() { usize::MAX } else { layout.record_bytes(rest) };
+        if length > rest.len() {
+            return if whole { Held { bytes, proven } } else { Held::all(head) };
+        }
+        bytes += length;
+        records += 1;
+    }
+    Held::all(head)
 }
 
 impl Layout {
@@ -79,7 +99,7 @@ impl Layout {
     }
 
     const fn header_bytes(self) -> usize {
-        if self.wide { 64 } else { 48 }
+        if self.wide { MAX_HEADER } else { MIN_HEADER }
     }
 
     fn u16_at(self, record: &[u8], at: usize) -> u16 {
