@@ -1,13 +1,15 @@
 //! The readers through the public interface: what each format's sample yields, what goes wrong and how it is said,
 //! that nothing panics, and that real traces hold the requests that they are known to hold.
 
+mod detection;
+
 use std::fmt::Write as _;
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
 
 use destage_trace::{
-    BATCH_REQUESTS, Compression, FORMATS, FormatId, Nanos, NativeWriter, Op, OpenOptions, Request, Skipped, Source,
-    Trace, TraceError, open, open_stream,
+    BATCH_REQUESTS, Compression, FORMATS, FormatId, FormatSpec, Nanos, NativeWriter, Op, OpenOptions, Place, Request,
+    Skipped, Source, Trace, TraceError, open, open_stream,
 };
 use proptest::prelude::*;
 
