@@ -81,6 +81,13 @@ pub const TARGETS: &[Target] = &[
     Target::trace("oracle-general", &["oracle-general:op=R", "oracle-general:op=W,unit=512"]),
     Target::other("columns", "a description of columns, the end of the line, and a table", 2048, 1, reading::described),
     Target { what: "a trace whose format is found from its content", ..Target::trace("detect", &[]) },
+    Target::other(
+        "detect-damaged",
+        "a sample, one of its lines, and what stands there instead",
+        256,
+        2,
+        reading::damaged,
+    ),
     // Small, since a compressed file may hold thousands of times its size.
     Target { what: "a compressed trace", max_bytes: 512, cost: 4, ..Target::trace("compressed", &[]) },
     Target { max_bytes: 4096, cost: 2, ..Target::trace("native", &["native"]) },

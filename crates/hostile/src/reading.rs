@@ -6,8 +6,9 @@
 //!   or is the only one, and the times of the first batch begin at zero.
 //! - How the bytes arrive, all at once or a few at a time, makes no difference.
 //! - A lenient reader differs from a strict one only where the strict one fails, and names that failure first.
+//! - A sample of a format with one line replaced, by whatever, is never found to be of another format.
 
-use std::io::Read;
+use std::io::{Cursor, Read};
 use std::sync::Arc;
 
 use destage_plan::{Op, Request};
@@ -30,6 +31,52 @@ pub(crate) fn described(bytes: &[u8]) {
     let Ok(description) = std::str::from_utf8(description) else { return };
     let Ok(format) = format!("columns:{description}").parse::<FormatSpec>() else { return };
     check_as(Some(format), table.get(1..).unwrap_or_default());
+}
+
+/// Lines of the samples that [`damaged`] damages.
+const SAMPLE_LINES: u64 = 40;
+
+/// How line `n` of a sample looks.
+type SampleLine = fn(u64) -> String;
+
+/// Formats of text, each with what makes a line of its sample. Of the three that can be taken for one another there are
+/// samples that tell which they are and samples that do not.
+const SAMPLES: [(FormatId, SampleLine); 15] = [
+    (FormatId::Msr, |n| format!("{},h,{},Read,{},4096,9", 128_000_000_000_000_000 + n * 20_000, n % 2, n * 8192)),
+    (FormatId::Systor, |n| format!("14500000{n:02}.5,0.001,R,{},{},512", n % 3, n * 8192)),
+    (FormatId::RqCsv, |n| format!("{},{},{},8", n * 700, ["R", "W", "WF", "D"][n as usize % 4], n * 64)),
+    (FormatId::Tencent, |n| format!("{},{},64,{},7", 1_540_000_000 + n / 9, n * 128, n % 2)),
+    (FormatId::Alibaba, |n| format!("{},W,{},4096,{}", n % 3, n * 8192, 1_580_000_000_000_000 + n * 350)),
+    (FormatId::Spc, |n| format!("{},{},1536,r,0.{:06}", n % 3, n * 64, n * 20_011)),
+    (FormatId::Disksim, |n| format!("{}.25 0 {} 8 {}", n * 31, n * 64, ["0", "1", "b", "12"][n as usize % 4])),
+    (FormatId::Disksim, |n| format!("{} 0 {} 8 {}", n * 31, n * 64, n % 2)),
+    (FormatId::Ssdsim, |n| format!("{} 0 {} 16 {}", n * 26_000_000, n * 64, n % 2)),
+    (FormatId::Ssdsim, |n| format!("{} 0 {} 16 {}", n * 26, n * 64, n % 2)),
+    (FormatId::MsrCut, |n| format!("{}.5 0 {} 4096 {}", n * 24, n * 8192, n % 2)),
+    (FormatId::MsrCut, |n| format!("{} 0 {} 4096 {}", n * 24, n * 8192, n % 2)),
+    (FormatId::Diskmon, |n| format!("{n}\t{}.5\t0.1\t0\tRead\t{}\t16", n / 3, n * 64)),
+    (FormatId::Wiscsee, |n| format!("100 D write {} 4096 {}.25 0.1 True", n * 8192, n / 4)),
+    (FormatId::Blkparse, |n| format!("8,0 1 {n} 0.{n:09} 500 D WS {} + 8 [sync]", n * 64)),
+];
+
+/// Which sample, which of its lines, and what stands there instead: no format but the sample's own is found.
+pub(crate) fn damaged(bytes: &[u8]) {
+    let &[sample, number, ref line @ ..] = bytes else { return };
+    let (own, sample) = SAMPLES[usize::from(sample) % SAMPLES.len()];
+    let line = line.split(|&b| b == b'\n').next().unwrap_or_default();
+    let mut text = Vec::new();
+    for n in 0..SAMPLE_LINES {
+        if n == u64::from(number) % SAMPLE_LINES {
+            text.extend_from_slice(line);
+        } else {
+            text.extend(sample(n).bytes());
+        }
+        text.push(b'\n');
+    }
+    let size = text.len() as u64;
+    if let Ok(trace) = open_stream("trace", Box::new(Cursor::new(text)), Some(size), &OpenOptions::default()) {
+        assert_eq!(trace.format(), own, "the format that is found");
+    }
 }
 
 fn check_as(format: Option<FormatSpec>, bytes: &[u8]) {
