@@ -49,8 +49,8 @@ impl Element {
         }
     }
 
-    /// Maps the entries that `entries` yields for the element's exported pages in ascending order, which leaves the
-    /// reserved blocks free.
+    /// Maps the entries that `entries` yields in ascending order, each pool's share of what the element exports into that
+    /// pool, which leaves the reserved blocks free.
     pub(super) fn fill(&mut self, shape: &SsdShape, map: &mut [u32], mut entries: impl ExactSizeIterator<Item = u32>) {
         let per_pool = shape.element_pages.div_ceil(shape.pools);
         let (mut at, end) = (0, entries.len() as u32);

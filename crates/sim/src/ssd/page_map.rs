@@ -62,12 +62,15 @@ impl PageMap {
         }
     }
 
-    /// Maps every exported page in ascending order.
+    /// Maps every page that hosts can address, in ascending order.
     pub(super) fn fill(&mut self) {
-        let (count, share) = (self.shape.config.elements, self.shape.element_pages);
+        let (count, share, stride) = (self.shape.config.elements, self.shape.element_pages, self.shape.config.stride);
+        let (rounds, rest) = (self.shape.host_pages / (stride * count), self.shape.host_pages % (stride * count));
         for (number, element) in (0..count).zip(&mut self.elements) {
             if self.channels.valid.is_empty() {
-                element.fill(&self.shape, &mut self.map, number * share..(number + 1) * share);
+                // An element's pages come in the order of its entries, so that those beyond the last host page come last.
+                let held = rounds * stride + rest.saturating_sub(number * stride).min(stride);
+                element.fill(&self.shape, &mut self.map, number * share..number * share + held);
             } else {
                 let pages = (number..self.shape.host_pages).step_by(count as usize);
                 self.channels.valid[number as usize] = pages.len() as u32;
