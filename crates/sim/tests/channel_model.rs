@@ -183,13 +183,12 @@ impl Model {
         }
         let (_, full) = self.channels[channel].append(page, self.config.summary_page);
         self.channels[channel].did.host_programs += 1;
-        let time = self.config.program.0 + self.transfer(self.page_sectors);
-        let done = self.spend(channel, now, time);
+        let mut time = self.config.program.0 + self.transfer(self.page_sectors);
         if full && self.config.summary_page {
             self.channels[channel].did.summary_programs += 1;
-            let time = self.config.program.0 + self.transfer(1);
-            self.spend(channel, now, time);
+            time += self.config.program.0 + self.transfer(1);
         }
+        let done = self.spend(channel, now, time);
         if self.config.background {
             self.collect(channel, now);
         }

@@ -240,12 +240,12 @@ impl Model {
         }
         let (_, sealed) = self.elements[element].pools[pool].append(lpn, self.config.summary_page);
         self.elements[element].did.host_programs += 1;
-        let done = self.spend(element, pool, now, self.config.program.0 + self.transfer(self.sectors));
+        let mut time = self.config.program.0 + self.transfer(self.sectors);
         if sealed && self.config.summary_page {
             self.elements[element].did.summary_programs += 1;
-            self.spend(element, pool, now, self.summary_time());
+            time += self.summary_time();
         }
-        done
+        self.spend(element, pool, now, time)
     }
 
     fn trim(&mut self, page: u32) {
@@ -497,6 +497,19 @@ fn a_full_device_maps_what_hosts_can_address() {
         assert_eq!(full(2, 7, copy_back), (1632, 1632));
         assert_eq!(full(2, 32, copy_back), (1600, 1600));
     }
+}
+
+/// The write that fills a block's last page of data is done when the summary behind it is.
+#[test]
+fn a_write_that_fills_a_block_waits_for_its_summary() {
+    let config = SsdConfig { elements: 1, planes: 1, blocks_per_plane: 40, parallel_units: 1, ..SsdConfig::default() };
+    let shape = SsdShape::new(config, PageGeometry::new(4096, 4).expect("a geometry")).expect("a shape");
+    let mut ssd = Ssd::new(shape, StartState::Empty);
+    let mut write = |at, page| ssd.program(Nanos(at), PageNo(page)).0;
+    // A page takes 200 µs and eight sectors of 13.2 µs, the summary 200 µs and one sector.
+    assert_eq!([write(0, 0), write(0, 1), write(0, 2)], [305_600, 611_200, 916_800 + 213_200]);
+    assert_eq!(write(0, 3), 1_130_000 + 305_600);
+    assert_eq!(ssd.total().summary_programs, 1);
 }
 
 /// One block per page, one page per element, blocks larger than a bitmap's word, many elements.

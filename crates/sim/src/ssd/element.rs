@@ -159,11 +159,11 @@ impl Element {
     pub(super) fn program(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, pool: usize, entry: u32) -> Nanos {
         let sealed = self.place(shape, map, pool, entry);
         self.clock.counters.host_programs += 1;
-        let done = self.occupy(pool, now, self.cost.program);
+        let mut done = self.occupy(pool, now, self.cost.program);
         if sealed && shape.config.summary_page {
-            // The summary follows the page that filled the block; the host need not wait for it.
+            // The summary is part of the write that fills the block.
             self.clock.counters.summary_programs += 1;
-            self.occupy(pool, now, self.cost.summary);
+            done = self.occupy(pool, now, self.cost.summary);
         }
         if shape.config.background {
             // The collection begins as soon as the element has done what it has to do, not when the next host operation
