@@ -363,6 +363,31 @@ fn layers_go_around_what_the_list_says() {
 }
 
 #[test]
+fn a_device_takes_as_many_commands_as_its_queue_is_deep() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let base =
+        ["sim", "--trace", text(&trace), "--policy", "none", "--cache", "1MiB", "--device", "ssd", "--speed", "20"];
+    let sim = |args: &[&str]| {
+        let runs: Value = serde_json::from_str(&quietly(&[base.as_slice(), &["--json"], args].concat())).unwrap();
+        runs[0].clone()
+    };
+    let (none, one) = (sim(&[]), sim(&["--ssd.queue-depth", "1"]));
+    let mean = |run: &Value| run["response"]["all"]["mean"].as_f64().unwrap();
+    assert!(mean(&one) > mean(&none), "{} and {}", mean(&one), mean(&none));
+    assert_eq!(one["flash_writes"].as_u64().unwrap(), none["flash_writes"]);
+    let setting = |run: &Value| {
+        run["settings"].as_array().unwrap().iter().find(|s| s["name"] == "ssd.queue-depth").map(|s| s["value"].clone())
+    };
+    assert_eq!((setting(&none), setting(&one)), (None, Some("1".into())));
+    assert_eq!(sim(&["--ssd.queue-depth", "none"])["response"], none["response"]);
+    for depth in ["0", "65537", "1.5", "many"] {
+        let message = refused(&[base.as_slice(), &["--ssd.queue-depth", depth]].concat());
+        assert!(message.contains("none, or a number between 1 and 65536"), "{message}");
+    }
+}
+
+#[test]
 fn channels_are_an_allocation_of_the_ssd() {
     let folder = temporary();
     let trace = small_trace(folder.path());

@@ -90,6 +90,7 @@ fn device(bytes: &mut Bytes<'_>, layer: u8, pages_per_block: u32) -> DeviceConfi
         stride: bytes.choice(&[1, 2, 7]),
         summary_page: bytes.choice(&[true, false]),
         allocation: bytes.choice(&[Allocation::Static, Allocation::Channels]),
+        queue_depth: [None, Some(1), Some(3), None][usize::from(layer) / 16 % 4],
         ..SsdConfig::default()
     };
     if config.ftl != Ftl::Page && layer < 30 {

@@ -147,6 +147,12 @@ pub const SIM: &[Key] = &[
         "The last page of each block holds no data [default: true; with log blocks false]",
     ),
     Key::one("ssd.endurance", "ERASES", "", "Erases that a block endures [default: 100000]"),
+    Key::one(
+        "ssd.queue-depth",
+        "N|none",
+        "",
+        "Commands that the device takes at a time; the rest waits with the host, in order [default: none, no limit]",
+    ),
     Key::one("disk.heads", "N", "", "Heads, hence tracks in a cylinder [default: 22]"),
     Key::list("disk.zones", "CYLINDERSxSECTORS", "", "Zones from the outermost inwards, with sectors of a track"),
     Key::one("disk.rotation", "TIME", "", "One rotation [default: 8.333333ms]"),
@@ -451,7 +457,16 @@ pub(crate) fn ssd(settings: &Settings) -> Result<SsdConfig> {
     let transfer = settings.optional("ssd.transfer", |text| q::decimal(text, 1000))?;
     c.transfer_ps_per_byte = transfer.unwrap_or(c.transfer_ps_per_byte);
     c.parallel_units = settings.optional("ssd.parallel-units", q::count32)?.unwrap_or(c.planes);
+    c.queue_depth = settings.optional("ssd.queue-depth", queue_depth)?.unwrap_or(c.queue_depth);
     Ok(config)
+}
+
+fn queue_depth(text: &str) -> std::result::Result<Option<u32>, String> {
+    match (text, q::count32(text)) {
+        ("none", _) => Ok(None),
+        (_, Ok(depth)) if (1..=MAX_DEPTH).contains(&depth) => Ok(Some(depth)),
+        _ => Err(format!("none, or a number between 1 and {MAX_DEPTH}")),
+    }
 }
 
 fn analytic(settings: &Settings) -> Result<AnalyticConfig> {

@@ -8,6 +8,7 @@ mod done;
 pub mod experiment;
 pub mod feed;
 mod frames;
+mod host_queue;
 pub mod locality;
 pub mod measure;
 mod pass;

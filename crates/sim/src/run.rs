@@ -1,8 +1,5 @@
 //! One run: a buffer over a device, fed with page accesses.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use destage_plan::{Nanos, Op, PageNo};
 use destage_policy::buffer::{
     Access, Buffer, DeviceView, EvictionUnit, Evictions, GcCounters, Group, Kind, NoDevice, NoVeto, Notice, Outcome,
@@ -13,6 +10,7 @@ use crate::background::{Background, Program};
 use crate::done::Done;
 use crate::feed::{Feed, FeedRequest};
 use crate::frames::Frames;
+use crate::host_queue::HostQueue;
 use crate::measure::{Backlog, Latency, Saturation, Series, distribution};
 use crate::result::{BufferCounters, ResponseClass, ResponseResult, SeriesResult};
 use crate::space::Run;
@@ -271,9 +269,9 @@ pub(crate) struct Simulation<B, D> {
 struct Clock {
     frames: Frames,
     background: Background,
-    /// Closed loop: completions of the outstanding requests.
-    outstanding: BinaryHeap<Reverse<Nanos>>,
-    /// Arrival (open loop) or issue (closed loop) of the latest request.
+    /// Where requests wait before they are issued, if they do.
+    queue: Option<Box<HostQueue>>,
+    /// Issue of the latest request: its arrival, unless it waited.
     now: Nanos,
     start: Nanos,
     last_completion: Nanos,
@@ -448,6 +446,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         if watches {
             device.watch_collections();
         }
+        let depth = device.ssd().and_then(|ssd| ssd.shape().config.queue_depth);
+        let queue = if D::TIMED { HostQueue::new(config.host, depth).map(Box::new) } else { None };
         Self {
             config,
             pages_per_unit: if unit == EvictionUnit::Block { config.pages_per_block } else { 1 },
@@ -470,7 +470,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             clock: Clock {
                 frames,
                 background,
-                outstanding: BinaryHeap::new(),
+                queue,
                 now: Nanos::ZERO,
                 start: Nanos::ZERO,
                 last_completion: Nanos::ZERO,
@@ -535,7 +535,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         self.device.reset_counters();
         let clock = &mut self.clock;
         clock.start = match self.config.host {
-            HostModel::Closed { .. } if D::TIMED => clock.now,
+            HostModel::Closed { .. } if D::TIMED => clock.arrived(),
             HostModel::Open | HostModel::Closed { .. } => request.time,
         };
         clock.stall = 0;
@@ -550,26 +550,21 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         clock.free_block_sum = 0;
     }
 
-    /// Advances the clock to the time at which the request is issued: its arrival, or in a closed loop the completion
-    /// that makes room for it.
+    /// Advances the clock to the time at which the request is issued: its arrival, or the completion that makes room for it
+    /// in a closed loop or on the device.
     #[inline]
     fn issue(&mut self, request: &FeedRequest) {
         let clock = &mut self.clock;
-        clock.now = match self.config.host {
-            HostModel::Closed { depth } if D::TIMED => {
-                if clock.outstanding.len() < depth as usize {
-                    clock.now
-                } else {
-                    clock.outstanding.pop().map_or(clock.now, |Reverse(done)| done.max(clock.now))
-                }
-            }
-            HostModel::Open | HostModel::Closed { .. } => request.time,
+        clock.now = match &mut clock.queue {
+            Some(queue) if D::TIMED => queue.issue(request.time),
+            _ => request.time,
         };
         self.device.set_now(clock.now);
         if D::TIMED && (self.watches || !clock.background.is_empty()) {
             self.catch_up();
         }
-        if self.clock.now >= self.series_sample.bin_ends {
+        // What is counted belongs to the bin of the arrival, however long the request waited.
+        if self.clock.now >= self.series_sample.bin_ends && self.clock.arrived() >= self.series_sample.bin_ends {
             self.sample_series();
         }
         if !D::TIMED {
@@ -628,7 +623,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
         let start = self.clock.now;
         if request.bytes == 0 {
-            self.complete(request, start, Done::undelayed(start));
+            self.complete(request, Done::undelayed(start));
             return;
         }
         let (mut copied, mut done) = (Done::undelayed(start), Done::undelayed(start));
@@ -671,7 +666,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 }
             }
         }
-        self.complete(request, start, done.max(copied));
+        self.complete(request, done.max(copied));
     }
 
     /// One page access through the buffer; what it evicts is written from `now` on.
@@ -775,7 +770,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         if D::TIMED {
             let waits = self.config.flush == FlushMode::Drain;
             let done = if waits { self.clock.programmed.max(now) } else { now };
-            self.complete(request, now, Done::undelayed(done));
+            self.complete(request, Done::undelayed(done));
         }
     }
 
@@ -794,25 +789,22 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             }
         }
         if D::TIMED {
-            self.complete(request, now, Done::undelayed(now));
+            self.complete(request, Done::undelayed(now));
         }
     }
 
     /// Takes note of a request's completion.
     #[inline]
-    fn complete(&mut self, request: &FeedRequest, start: Nanos, done: Done) {
+    fn complete(&mut self, request: &FeedRequest, done: Done) {
         let clock = &mut self.clock;
         let Done { at: done, gc } = done;
         clock.last_completion = clock.last_completion.max(done);
-        let backlog = match self.config.host {
-            HostModel::Open => clock.backlog.arrive(start, done),
-            HostModel::Closed { .. } => {
-                clock.outstanding.push(Reverse(done));
-                clock.outstanding.len() as u64 - 1
-            }
+        let (arrived, backlog) = match &mut clock.queue {
+            None => (clock.now, clock.backlog.arrive(clock.now, done)),
+            Some(queue) => (queue.arrived(), queue.complete(done, &mut clock.backlog)),
         };
-        let response = done.since(start);
-        let bin = self.series.at(start);
+        let response = done.since(arrived);
+        let bin = self.series.at(arrived);
         bin.arrival(backlog);
         if request.bytes > 0 && matches!(request.op, Op::Read | Op::Write) {
             bin.response(request.op == Op::Write, response);
@@ -833,7 +825,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     /// the present time.
     #[cold]
     fn sample_series(&mut self) {
-        let (c, before, now) = (&self.counters, self.series_sample, self.clock.now);
+        let (c, before, now) = (&self.counters, self.series_sample, self.clock.arrived());
         let flash = self.device.ssd().map(Ssd::total).unwrap_or_default();
         let bin = self.series.at(before.at);
         bin.requests += before.requests;
@@ -1069,6 +1061,12 @@ impl<'a> Pages<'a> {
 
 /// What goes to the device, with what waits in the background.
 impl Clock {
+    /// Arrival of the latest request.
+    #[inline]
+    fn arrived(&self) -> Nanos {
+        self.queue.as_ref().map_or(self.now, |queue| queue.arrived())
+    }
+
     /// Takes a frame. If only programs in the background have frames to give, the oldest is no longer one.
     #[inline]
     fn take_frame<D: Device>(&mut self, device: &mut D) -> Done {

@@ -645,6 +645,7 @@ proptest! {
             stride,
             summary_page: switches.1,
             endurance: 1,
+            queue_depth: log_blocks,
         };
         if let Ok(shape) = SsdShape::new(config, PageGeometry::new(4096, n).expect("a geometry")) {
             prop_assert!(shape.memory_bytes() > 0);

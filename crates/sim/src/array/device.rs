@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use destage_plan::{Nanos, PageNo, SECTOR_BYTES};
 
 use crate::disk::{Command, Disk, DiskOp};
+use crate::host_queue::Places;
 use crate::ssd::{Ssd, SsdShape, StartState};
 
 /// What is asked of a device.
@@ -41,6 +42,8 @@ struct Flash {
     /// Completions with the order of submission, the tag and the time that the command took in service.
     due: BinaryHeap<Reverse<(Nanos, u64, u32, Nanos)>>,
     submitted: u64,
+    /// What the SSD takes at a time, if that is not everything.
+    places: Option<Places>,
     /// Time in service of commands that were submitted, and of those that completed.
     charged: Nanos,
     busy: Nanos,
@@ -126,8 +129,9 @@ impl Device {
     /// An SSD.
     pub fn ssd(ssd: Ssd) -> Self {
         let charged = ssd.total().busy_time;
+        let places = ssd.shape().config.queue_depth.map(Places::new);
         let (due, busy, latest) = (BinaryHeap::new(), Nanos::ZERO, Nanos::ZERO);
-        Self(Model::Flash(Box::new(Flash { ssd, due, submitted: 0, charged, busy, latest })))
+        Self(Model::Flash(Box::new(Flash { ssd, due, submitted: 0, places, charged, busy, latest })))
     }
 
     /// A new SSD of this shape.
@@ -266,6 +270,7 @@ impl Device {
 
 impl Flash {
     fn submit(&mut self, now: Nanos, op: DeviceOp, first: u64, pages: u32, tag: u32) {
+        let now = self.places.as_mut().map_or(now, |places| places.next(now));
         let pages = (first..first + u64::from(pages)).map(|page| PageNo(page as u32));
         let done = match op {
             DeviceOp::Read => pages.map(|page| self.ssd.read(now, page)).max().unwrap_or(now),
@@ -276,6 +281,9 @@ impl Flash {
                 now
             }
         };
+        if let Some(places) = &mut self.places {
+            places.keep_until(done);
+        }
         self.latest = self.latest.max(done);
         self.submitted += 1;
         let charged = Nanos(self.ssd.counters().map(|element| element.busy_time.0).sum());

@@ -98,6 +98,8 @@ pub struct SsdConfig {
     pub summary_page: bool,
     /// Erases that a block endures.
     pub endurance: u32,
+    /// Commands that the device takes at a time; the rest waits with the host, in order. `None` for all that come.
+    pub queue_depth: Option<u32>,
 }
 
 impl Default for SsdConfig {
@@ -122,9 +124,13 @@ impl Default for SsdConfig {
             stride: 1,
             summary_page: true,
             endurance: 100_000,
+            queue_depth: None,
         }
     }
 }
+
+/// Commands that an SSD may take at a time: as many as `NVMe` allows a queue.
+const DEEPEST_QUEUE: u64 = 65_536;
 
 /// Which SSDs have a name.
 pub const PRESETS: &[(&str, &str)] = &[
@@ -392,6 +398,7 @@ impl SsdShape {
         range("stride", c.stride, 1, 1 << 20)?;
         range("parallel-units", c.parallel_units, 1, u64::from(c.planes))?;
         range("endurance", c.endurance, 1, u64::from(u32::MAX))?;
+        range("queue-depth", c.queue_depth.unwrap_or(1), 1, DEEPEST_QUEUE)?;
         // Sums of times stay in range, whatever a run is made of.
         let bounded = |key, value, max| {
             if value <= max { Ok(()) } else { Err(GeometryError::Range { key, value, min: 0, max }) }
