@@ -388,6 +388,34 @@ fn a_device_takes_as_many_commands_as_its_queue_is_deep() {
 }
 
 #[test]
+fn room_is_made_for_pages_or_for_requests() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let base = ["sim", "--trace", text(&trace), "--policy", "fab,lb-clock", "--cache", "128KiB"];
+    let sim = |args: &[&str]| -> Vec<Value> {
+        serde_json::from_str(&quietly(&[base.as_slice(), &["--json"], args].concat())).unwrap()
+    };
+    let (page, request) = (sim(&[]), sim(&["--admission", "request"]));
+    let named = |list: &Value, name: &str| {
+        list.as_array().unwrap().iter().find(|s| s["name"] == name).map(|s| s["value"].as_str().unwrap().to_owned())
+    };
+    for (runs, admission, anchor) in [(&page, "page", "initial_hand"), (&request, "request", "current_hand")] {
+        assert_eq!(named(&runs[0]["settings"], "admission").as_deref(), Some(admission));
+        assert_eq!(named(&runs[1]["params"], "insert_anchor").as_deref(), Some(anchor));
+    }
+    for (by_page, by_request) in page.iter().zip(&request) {
+        assert_eq!(by_page["accesses"].as_u64().unwrap(), by_request["accesses"]);
+        assert_ne!(by_page["evictions"].as_u64().unwrap(), by_request["evictions"]);
+    }
+    let refusal = |args: &[&str]| refused(&[base.as_slice(), args].concat());
+    assert!(refusal(&["--admission", "block"]).contains("--admission = 'block': one of page, request"));
+    let protected = refusal(&["--admission", "request", "--policy", "fab:protect_current=true"]);
+    assert!(protected.contains("policy 'fab' has no page to protect the block of"), "{protected}");
+    let array = ["sim", "--trace", text(&trace), "--array", "raid5:3", "--policy", "none", "--admission", "request"];
+    assert!(refused(&array).contains("'admission' has no meaning for an array"));
+}
+
+#[test]
 fn channels_are_an_allocation_of_the_ssd() {
     let folder = temporary();
     let trace = small_trace(folder.path());

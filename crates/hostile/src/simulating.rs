@@ -6,8 +6,8 @@ use destage_plan::{Nanos, PageGeometry, Request};
 use destage_policy::buffer::{PolicySpec, policies};
 use destage_sim::array::{ArrayExperiment, SetupError};
 use destage_sim::experiment::{
-    AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Report, Resources, RunConfig, SimError,
-    Subpage, TrimMode, Warmup,
+    Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Report, Resources, RunConfig,
+    SimError, Subpage, TrimMode, Warmup,
 };
 use destage_sim::feed::{Ops, Speed, Volumes};
 use destage_sim::space::LbaOverflow;
@@ -29,6 +29,8 @@ pub(crate) fn check(bytes: &[u8]) {
     let pages_per_block = bytes.choice(&[2, 4, 8, 3]);
     let geometry = PageGeometry::new(4096, pages_per_block).expect("sizes that there are");
     let choice = bytes.u8();
+    // No byte of its own, so that seeds go on meaning what they meant.
+    let whole_requests = choice >= 128;
     let device = match choice % 4 {
         0 => DeviceConfig::None,
         1 => DeviceConfig::Analytic(AnalyticConfig::default()),
@@ -58,6 +60,7 @@ pub(crate) fn check(bytes: &[u8]) {
             flush: bytes.choice(&[FlushMode::Ignore, FlushMode::Drain]),
             trim: bytes.choice(&[TrimMode::Honour, TrimMode::Ignore]),
             subpage: bytes.choice(&[Subpage::Promote, Subpage::Rmw]),
+            admission: if whole_requests { Admission::Request } else { Admission::Page },
             warmup,
             max_backlog: bytes.choice(&[10_000, 8, 1]),
             buffer_latency: bytes.choice(&[Nanos(1_000), Nanos(0), Nanos(1_000_000_000)]),

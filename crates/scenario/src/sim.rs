@@ -6,8 +6,8 @@ use destage_plan::{Nanos, PageGeometry};
 use destage_policy::buffer::{self, PolicyError, PolicySpec};
 use destage_sim::array::{ArrayExperiment, CONTROLLERS};
 use destage_sim::experiment::{
-    AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Resources, RunConfig, Subpage, TrimMode,
-    Warmup,
+    Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Resources, RunConfig, Subpage,
+    TrimMode, Warmup,
 };
 use destage_sim::feed::{Ops, Speed, Volumes};
 use destage_sim::space::LbaOverflow;
@@ -40,6 +40,12 @@ pub const SIM: &[Key] = &[
         "promote|rmw",
         "promote",
         "A write of part of a page: a page write, or preceded by a read on a miss",
+    ),
+    Key::one(
+        "admission",
+        "page|request",
+        "page",
+        "Room is made for each page of a request when it comes in, or for all of them before the first does",
     ),
     Key::one(
         "flush",
@@ -236,7 +242,7 @@ pub(crate) const ARRAY_ONLY: &[&str] = &[
 pub(crate) const ARRAY_TABLES: &[&str] = &["disk.", "fixed.", "raid.", "nvram."];
 
 /// Settings that an array does not look at.
-pub(crate) const BUFFER_ONLY: &[&str] = &["flush", "buffer-latency", "drain"];
+pub(crate) const BUFFER_ONLY: &[&str] = &["admission", "flush", "buffer-latency", "drain"];
 
 /// Where the requests come from.
 #[derive(Clone, Debug)]
@@ -586,6 +592,8 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
             flush: settings.one("flush", word(&[("ignore", FlushMode::Ignore), ("drain", FlushMode::Drain)]))?,
             trim: trim(settings)?,
             subpage: subpage(settings)?,
+            admission: settings
+                .one("admission", word(&[("page", Admission::Page), ("request", Admission::Request)]))?,
             warmup,
             max_backlog: settings.one("max-backlog", q::count)?,
             buffer_latency: settings.one("buffer-latency", |text| match q::time(text) {

@@ -14,7 +14,7 @@ use crate::result::{
     AvoidanceResult, DeviceCounters, ElementResult, ParamValue, ResponseResult, RunResult, SCHEMA, Setting, SsdResult,
     VERSION, WearClass,
 };
-pub use crate::run::{FlushMode, HostModel, RunConfig, Subpage, TrimMode, Warmup};
+pub use crate::run::{Admission, FlushMode, HostModel, RunConfig, Subpage, TrimMode, Warmup};
 use crate::run::{Job, Outcomes, Simulation};
 use crate::space::{LbaOverflow, PageSpace, SpaceError};
 use crate::ssd::{Allocation, ElementCounters, Ftl, GeometryError, Ssd, SsdConfig, SsdShape, StartState};
@@ -311,7 +311,8 @@ impl Experiment {
     /// Checks a combination without building its device.
     fn check(&self, policy: &PolicySpec, cache_bytes: u64) -> Result<(), SimError> {
         let config = self.run_config(cache_bytes)?;
-        let (_, built) = buffer::build(policy, self.buffer_config(&config), Build { config, ssd: None })?;
+        let settled = config.admission.settle(policy)?;
+        let (_, built) = buffer::build(&settled, self.buffer_config(&config), Build { config, ssd: None })?;
         self.device.suits(policy, &built)
     }
 
@@ -329,7 +330,8 @@ impl Experiment {
             _ => None,
         };
         let build = Build { config, ssd };
-        let (job, built) = buffer::build(policy, self.buffer_config(&config), build)?;
+        let settled = config.admission.settle(policy)?;
+        let (job, built) = buffer::build(&settled, self.buffer_config(&config), build)?;
         self.device.suits(policy, &built)?;
         let params = built.params.into_iter().map(|(name, value)| ParamValue { name, value }).collect();
         Ok(Planned { policy: policy_name(policy), params, unit: built.unit, cache_bytes, job })
@@ -433,6 +435,43 @@ impl Experiment {
 /// The name with its layers, without blanks.
 fn policy_name(spec: &PolicySpec) -> String {
     spec.name.split('+').map(str::trim).collect::<Vec<_>>().join("+")
+}
+
+/// Parameters with one value only where room is made before any page comes in, and why there is no other.
+const WITHOUT_PAGE: [(&str, &str, &str); 2] = [
+    (
+        "insert_anchor",
+        "current_hand",
+        "enters blocks where the hand stands after all evictions of a request with admission = request: leave insert_anchor out, \
+         or set admission = page",
+    ),
+    (
+        "protect_current",
+        "false",
+        "has no page to protect the block of with admission = request: leave protect_current out, or set admission = page",
+    ),
+];
+
+impl Admission {
+    /// The policy with what follows from when room is made.
+    fn settle(self, policy: &PolicySpec) -> Result<PolicySpec, SimError> {
+        let mut settled = policy.clone();
+        if self == Self::Page {
+            return Ok(settled);
+        }
+        let base = policy.name.rsplit('+').next().unwrap_or_default().trim();
+        for (key, value, why) in WITHOUT_PAGE {
+            if buffer::info(base)?.params.iter().all(|param| param.name != key) {
+                continue;
+            }
+            match policy.given.iter().find(|(given, _)| given == key) {
+                None => settled.given.push((key.into(), value.into())),
+                Some((_, given)) if given == value => {}
+                Some(_) => return Err(SimError::Unsuited { policy: policy_name(policy), why }),
+            }
+        }
+        Ok(settled)
+    }
 }
 
 impl DeviceConfig {

@@ -62,6 +62,18 @@ pub enum Subpage {
     Rmw,
 }
 
+/// When room is made for the pages of a request that come into the buffer (specs §10.7, E11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Admission {
+    /// For each of them when its turn comes, so that a page may push out what came in before it with the same request.
+    #[default]
+    Page,
+    /// For all of them before the first comes in; for as many as the buffer holds where the request has more, and then for
+    /// each of the others.
+    Request,
+}
+
 /// The part of a trace that fills the buffer and is not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Warmup {
@@ -85,6 +97,8 @@ pub struct RunConfig {
     pub trim: TrimMode,
     /// Partial pages.
     pub subpage: Subpage,
+    /// Room for requests of several pages.
+    pub admission: Admission,
     /// What is not measured.
     pub warmup: Warmup,
     /// Outstanding requests at which an open-loop run is saturated.
@@ -609,6 +623,9 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
         self.counters.zero_length_requests += u64::from(request.bytes == 0);
         let past_buffer = write && request.fua && self.config.flush == FlushMode::Drain;
+        if self.config.admission == Admission::Request && !past_buffer {
+            self.make_room(write, runs);
+        }
         if !D::TIMED {
             for run in runs {
                 for page in run.page..run.page + run.pages {
@@ -667,6 +684,32 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             }
         }
         self.complete(request, done.max(copied));
+    }
+
+    /// Evicts until those pages of a request that would come in have room, or as many of them as the buffer holds. Pages of
+    /// the request that leave meanwhile need room too.
+    #[cold]
+    fn make_room(&mut self, write: bool, runs: &[Run]) {
+        let (now, capacity) = (self.clock.now, self.config.capacity_pages);
+        let pages = runs.iter().flat_map(|run| run.page..run.page + run.pages).map(PageNo);
+        let coming = pages.filter(|&page| self.buffer.admits(Access { page, write })).count();
+        let mut needed = coming.min(capacity as usize) as u32;
+        while capacity - self.buffer.len() < needed {
+            let left = self.buffer.evict(&self.device, &mut NoVeto, &mut self.out);
+            let gone = self.out.groups().filter(|(group, _)| matches!(group.kind, Kind::Flush | Kind::Drop));
+            let of_request = |page: PageNo| {
+                let asked = runs.iter().any(|run| (run.page..run.page + run.pages).contains(&page.0));
+                asked && self.buffer.admits(Access { page, write })
+            };
+            let again = gone.flat_map(|(_, pages)| pages).filter(|&&page| of_request(page)).count() as u32;
+            needed = (needed + again).min(capacity);
+            self.account(Phase::Run);
+            self.carry_out(now);
+            if !left {
+                // Everything is vetoed; the pages come in, or do not, one by one.
+                break;
+            }
+        }
     }
 
     /// One page access through the buffer; what it evicts is written from `now` on.
