@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::parallel;
+use destage_sim::result::RunResult;
 use destage_trace::{Rw80, Source, TraceError};
 
 use crate::run::{EvidenceError, run};
@@ -104,11 +105,7 @@ pub(crate) fn compare(step: Step) -> Result<String, EvidenceError> {
          | start | as specified | without summary pages | at 10 % free | at 14 % free |\n|---|--:|--:|--:|--:|\n",
     );
     let amplification = |settings: &[(&str, &str)]| -> Result<f64, EvidenceError> {
-        let mut pairs = vec![pair("policy", "none"), pair("cache", PAGE), pair("device", "ssd")];
-        pairs.extend(settings.iter().map(|&(key, value)| (key, value.to_owned())));
-        let mut open = || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(Rw80::new())) };
-        let result = run("rw80", &pairs, &mut open)?.remove(0);
-        Ok(result.ssd.and_then(|ssd| ssd.write_amplification).expect("an SSD that was written to"))
+        Ok(rw80(settings)?.ssd.and_then(|ssd| ssd.write_amplification).expect("an SSD that was written to"))
     };
     let no_summary = ("ssd.summary-page", "false");
     for start in ["full", "empty"] {
@@ -143,6 +140,41 @@ pub(crate) fn compare(step: Step) -> Result<String, EvidenceError> {
             percent(ours / peer.theirs - 1.0),
             peer.why,
         );
+    }
+    out.push_str(&responses()?);
+    Ok(out)
+}
+
+/// destage's result on `rw80` over LAWC's geometry with these settings.
+fn rw80(settings: &[(&str, &str)]) -> Result<RunResult, EvidenceError> {
+    let mut pairs = vec![pair("policy", "none"), pair("cache", PAGE), pair("device", "ssd")];
+    pairs.extend(settings.iter().map(|&(key, value)| (key, value.to_owned())));
+    let mut open = || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(Rw80::new())) };
+    Ok(run("rw80", &pairs, &mut open)?.remove(0))
+}
+
+/// `DiskSim`'s mean response time on `rw80`, in ms.
+const DISKSIM_MEAN: f64 = 9.670_23;
+
+/// Response times beside `DiskSim`'s, with as many commands on the device as it takes and without a limit.
+fn responses() -> Result<String, EvidenceError> {
+    let mut out = format!(
+        "\nDiskSim's mean response time is {DISKSIM_MEAN} ms. Its device takes 20 commands at a time (`Max queue length` of the MSR \
+         extension's sample configuration), and the rest waits in its driver, in order, so that a command for an idle element \
+         may wait behind those for one that collects. Beside it destage with `start = full`, `ssd.min-free = 4.96%`; what is \
+         left is less than what the order in which the planes' blocks are numbered can move it by.\n\n\
+         | `ssd.queue-depth` | mean, ms | deviation | p50 | p99 | max |\n|--:|--:|--:|--:|--:|--:|\n"
+    );
+    let depths = ["none", "20"];
+    let runs = parallel::map(&depths, |depth| {
+        rw80(&[("start", "full"), ("ssd.min-free", "4.96%"), ("ssd.queue-depth", depth)])
+    })?;
+    for (depth, run) in depths.iter().zip(runs) {
+        let all = run.response.and_then(|response| response.all).expect("requests, and no saturation");
+        let mean = all.mean / 1e6;
+        let [p50, p99, max] = [all.p50, all.p99, all.max].map(|time| time as f64 / 1e6);
+        let deviation = percent(mean / DISKSIM_MEAN - 1.0);
+        let _ = writeln!(out, "| {depth} | {mean:.5} | {deviation} | {p50:.3} | {p99:.2} | {max:.2} |");
     }
     Ok(out)
 }
