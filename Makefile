@@ -22,7 +22,7 @@ demo:
 	@echo
 	@echo "Open $(OUT)/demo/index.html in a browser: which buffer, which size, what it costs in wear, what collection does."
 
-# Formatting, lints, tests, dependency policy. Installs what it needs; what it must skip is counted at the end.
+# Formatting, lints, tests, instruction counts, dependency policy. Installs what it needs; what it must skip is counted at the end.
 test:
 	@DENY_VERSION=$(DENY_VERSION) sh scripts/test
 

@@ -1,0 +1,132 @@
+//! The host side: plans, arrays in simulated time, kernels.
+
+use destage_cache::{CacheConfig, NoCache, WriteThrough};
+use destage_plan::{Controller, Dev, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, SECTOR_BYTES, Shape, Start};
+use destage_raid::array::ArrayConfig;
+use destage_raid::kernels::Kernels;
+use destage_raid::{Geometry, Level};
+use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
+
+use crate::Work;
+use crate::requests::{PAGE, Random};
+
+const REQUESTS: u64 = 5_000;
+const MEMBER_PAGES: u64 = 1 << 20;
+
+/// RAID-5 over five members, or RAID-6 over six.
+fn config(level: Level) -> ArrayConfig {
+    let members = if level == Level::Raid6 { 6 } else { 5 };
+    ArrayConfig::new(Geometry::new(level, None, members, 16, MEMBER_PAGES).expect("an array"))
+}
+
+fn shape(config: &ArrayConfig) -> Shape {
+    let geometry = &config.geometry;
+    let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
+    Shape::new(PAGE, SECTOR_BYTES, stripe, stripe, geometry.data_pages()).expect("a shape")
+}
+
+/// Random requests of a page, and a flush after every 64, over an executor that does nothing.
+fn planned<C: Controller + 'static>(config: &ArrayConfig, controller: C, op: HostOp, space: u64) -> Work {
+    let mut engine = Engine::new(controller, shape(config), 64);
+    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: 0 });
+    let mut random = Random::new();
+    Box::new(move || {
+        let mut steps = 0;
+        for tag in 0..REQUESTS {
+            let request = HostRequest { tag, op, offset: random.below(space) * PAGE, len: PAGE, fua: false };
+            let flush = HostRequest { op: HostOp::Flush, offset: 0, len: 0, ..request };
+            for request in [Some(request), (tag % 64 == 63).then_some(flush)].into_iter().flatten() {
+                engine.submit(Nanos(0), request).expect("a range on the array");
+                while let Some(issue) = engine.next_issue() {
+                    engine.complete(Nanos(0), issue, Outcome::Ok);
+                    steps += 1;
+                }
+                while engine.next_notice().is_some() {}
+            }
+        }
+        steps
+    })
+}
+
+/// Plans: `raid5-write`, `raid5-read`, `raid6-write`, or `cached-write` through the write-through cache.
+///
+/// # Panics
+/// If the name is another.
+pub fn plan(name: &str) -> Work {
+    let space = 1 << 16;
+    let plain = |level, op| {
+        let config = config(level);
+        planned(&config, NoCache::new(config.clone()).expect("an array"), op, space)
+    };
+    match name {
+        "raid5-write" => plain(Level::Raid5, HostOp::Write),
+        "raid5-read" => plain(Level::Raid5, HostOp::Read),
+        "raid6-write" => plain(Level::Raid6, HostOp::Write),
+        "cached-write" => {
+            let config = config(Level::Raid5);
+            let cache = CacheConfig { dev: Dev(5), pages: space, ways: CacheConfig::WAYS };
+            let controller = WriteThrough::new(config.clone(), cache).expect("a cache");
+            planned(&config, controller, HostOp::Write, space / 2)
+        }
+        _ => panic!("{name} is no plan"),
+    }
+}
+
+/// Random writes of a page to RAID-5 in simulated time, members of constant latency, 32 outstanding.
+///
+/// # Panics
+/// Never.
+pub fn array() -> Work {
+    let config = config(Level::Raid5);
+    let (shape, pages) = (shape(&config), config.geometry.data_pages());
+    let times = FixedTimes { read: Nanos(100_000), write: Nanos(100_000), ..FixedTimes::default() };
+    let devices = (0..5).map(|_| Device::fixed(times, MEMBER_PAGES)).collect();
+    let controller = NoCache::new(config).expect("an array");
+    let mut executor = Executor::new(controller, shape, 4096, devices, StepTimes::default());
+    let mut random = Random::new();
+    let mut submit = move |executor: &mut Executor<NoCache>, tag| {
+        let request = HostRequest { tag, op: HostOp::Write, offset: random.below(pages) * PAGE, len: PAGE, fua: false };
+        executor.submit(executor.now(), request).expect("a range on the array");
+    };
+    (0..32).for_each(|tag| submit(&mut executor, tag));
+    Box::new(move || {
+        let mut acknowledged = 0;
+        while acknowledged < REQUESTS {
+            while let Some(notice) = executor.next_notice() {
+                if let Notice::Acked { .. } = notice {
+                    acknowledged += 1;
+                    submit(&mut executor, 32 + acknowledged);
+                }
+            }
+            assert!(executor.step(), "something is under way");
+        }
+        executor.now().0
+    })
+}
+
+/// XOR, P+Q and two factors over blocks of a page, by the kernels of this instruction set; the best ones that all processors in
+/// use have are `avx2`.
+///
+/// # Panics
+/// If the processor lacks it.
+pub fn kernel(set: &str) -> Work {
+    const BLOCK: usize = PAGE as usize;
+    let kernels = Kernels::all_available().find(|(name, _)| *name == set).expect("an instruction set that is there").1;
+    let mut random = Random::new();
+    let blocks: Vec<Vec<u8>> = (0..8).map(|_| (0..BLOCK).map(|_| random.below(256) as u8).collect()).collect();
+    let (mut p, mut q) = (vec![0; BLOCK], vec![0; BLOCK]);
+    Box::new(move || {
+        let sources: Vec<&[u8]> = blocks.iter().map(Vec::as_slice).collect();
+        let present: Vec<Option<&[u8]>> = sources.iter().copied().map(Some).collect();
+        let mut sum = 0;
+        for factor in 0..64 {
+            kernels.xor(&mut p, &sources);
+            sum += u64::from(p[0]);
+            kernels.pq(&mut p, &mut q, &present);
+            sum += u64::from(q[0]);
+            kernels.gf(&mut p, factor, sources[0], 0x47, sources[1]);
+            sum += u64::from(p[0]);
+        }
+        sum
+    })
+}

@@ -1,0 +1,94 @@
+//! Experiments as `destage sim` runs them, from a trace to results.
+
+use std::io::Cursor;
+
+use destage_plan::{Nanos, PageGeometry, Request};
+use destage_sim::experiment::{DeviceConfig, Experiment, Input, Resources, RunConfig};
+use destage_sim::feed::{Ops, Speed, Volumes};
+use destage_sim::space::LbaOverflow;
+use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
+use destage_trace::{OpenOptions, Source, open_stream};
+
+use crate::Work;
+use crate::requests::{Memory, PAGE, requests};
+use crate::traces::native;
+
+/// 99 % of what the small SSD exports.
+const SSD_PAGES: u64 = 13_600;
+
+fn experiment(policy: &str, cache_pages: u64, device: DeviceConfig) -> Experiment {
+    Experiment {
+        trace: "memory".into(),
+        geometry: PageGeometry::new(PAGE, 64).expect("a geometry"),
+        policies: vec![policy.parse().expect("a policy")],
+        caches: vec![cache_pages * PAGE],
+        device,
+        lba_overflow: LbaOverflow::Wrap,
+        ops: Ops::All,
+        volumes: Volumes::Each,
+        speed: Speed::default(),
+        limit: None,
+        run: RunConfig { max_backlog: 10_000, buffer_latency: Nanos(1_000), drain: true, ..RunConfig::default() },
+        settings: Vec::new(),
+    }
+}
+
+/// Runs it over a trace that is opened within. Returns page accesses and collections.
+fn run(experiment: &Experiment, mut open: impl FnMut() -> Box<dyn Source>) -> (u64, u64) {
+    let mut open = || Ok(Input { source: open(), format: "memory".into() });
+    let resources = Resources { threads: 1, memory_bytes: 1 << 30 };
+    let report = experiment.run(resources, &mut open, &|_| {}).expect("the experiment is sound");
+    (report.accesses, report.results[0].flash.gc_invocations.unwrap_or(0))
+}
+
+/// A run over an SSD that must collect.
+fn over_ssd(policy: &str, config: SsdConfig, requests: Vec<Request>) -> Work {
+    let experiment = experiment(policy, 256, DeviceConfig::Ssd(config, StartState::Full));
+    Box::new(move || {
+        let (accesses, collections) = run(&experiment, || Box::new(Memory::new(requests.clone())));
+        assert!(collections > 50, "{collections} collections are no test of them");
+        accesses + collections
+    })
+}
+
+/// LAWC's SSD with 16 blocks in a plane.
+fn small() -> SsdConfig {
+    SsdConfig { blocks_per_plane: 16, ..SsdConfig::default() }
+}
+
+/// Uniform requests through this policy to an SSD that collects; those that choose channels choose among the SSD's.
+pub fn collecting(policy: &str) -> Work {
+    let chooses = ["cawr", "cave", "gate"].iter().any(|name| policy.contains(name));
+    let allocation = if chooses { Allocation::Channels } else { Allocation::Static };
+    over_ssd(policy, SsdConfig { allocation, ..small() }, requests(20_000, |random| random.below(SSD_PAGES)))
+}
+
+/// The same over an SSD with log blocks: `bast` or `fast`.
+///
+/// # Panics
+/// If the name is another.
+pub fn log_blocks(name: &str) -> Work {
+    let (ftl, count) = match name {
+        "bast" => (Ftl::Bast, 2_000),
+        "fast" => (Ftl::Fast, 8_000),
+        _ => panic!("{name} is no log-block FTL"),
+    };
+    let config = SsdConfig { ftl, stride: 64, summary_page: false, ..small() };
+    over_ssd("none", config, requests(count, |random| random.below(SSD_PAGES)))
+}
+
+/// All that `destage sim` does without a device, from the bytes of a native trace to results, through this policy.
+///
+/// # Panics
+/// If there is no such policy.
+pub fn pipeline(policy: &str) -> Work {
+    let bytes = native(&requests(100_000, |random| random.skewed(1 << 16)));
+    let experiment = experiment(policy, 1 << 13, DeviceConfig::None);
+    Box::new(move || {
+        let open = || -> Box<dyn Source> {
+            let bytes = Cursor::new(bytes.clone());
+            Box::new(open_stream("memory", Box::new(bytes), None, &OpenOptions::default()).expect("a trace"))
+        };
+        run(&experiment, open).0
+    })
+}

@@ -1,0 +1,19 @@
+//! Small fixed workloads whose instructions are counted, so that no change makes a hot path slower unnoticed.
+//!
+//! Each is a function of a name that prepares a [`Work`]; what is prepared is not counted, what the work does is. Nothing here
+//! depends on the machine: numbers come from a generator of its own, input and output stay in memory, and kernels are chosen by name.
+//! `scripts/counts` counts them and compares with the figures in `figures/`.
+
+mod arrays;
+mod buffers;
+mod experiments;
+mod requests;
+mod traces;
+
+pub use arrays::{array, kernel, plan};
+pub use buffers::buffer;
+pub use experiments::{collecting, log_blocks, pipeline};
+pub use traces::{read, stat};
+
+/// What is counted: it does its work and returns something that depends on all of it.
+pub type Work = Box<dyn FnMut() -> u64>;
