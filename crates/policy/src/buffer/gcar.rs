@@ -273,18 +273,21 @@ impl State {
                     return None;
                 }
                 let mut placeless = false;
-                for offset in 0..self.pages_per_block {
-                    let bit = |words: &[u64]| words[offset as usize / 64] >> (offset % 64) & 1 == 1;
-                    let pad = padded && !bit(cached);
-                    if !pad && !bit(dirty) {
-                        continue;
-                    }
-                    let page = PageNo(first.0 + offset);
-                    let place = device.destination(page);
-                    placeless |= place.is_none();
-                    let place = if pad { place.or_else(|| Some(device.unit_of(page))) } else { place };
-                    if let Some(unit) = place.filter(|&unit| self.avoids(device, unit)) {
-                        return Some(unit);
+                for (base, (&cached, &dirty)) in (0..self.pages_per_block).step_by(64).zip(cached.iter().zip(dirty)) {
+                    let in_block = u64::MAX >> (64 - (self.pages_per_block - base).min(64));
+                    let pads = if padded { !cached & in_block } else { 0 };
+                    let mut left = pads | dirty;
+                    while left != 0 {
+                        let bit = left.trailing_zeros();
+                        left &= left - 1;
+                        let page = PageNo(first.0 + base + bit);
+                        let place = device.destination(page);
+                        placeless |= place.is_none();
+                        let pad = pads >> bit & 1 == 1;
+                        let place = if pad { place.or_else(|| Some(device.unit_of(page))) } else { place };
+                        if let Some(unit) = place.filter(|&unit| self.avoids(device, unit)) {
+                            return Some(unit);
+                        }
                     }
                 }
                 (placeless && all).then(|| device.units())
