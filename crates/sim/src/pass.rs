@@ -12,7 +12,7 @@ use crate::result::InputResult;
 use crate::space::{LbaOverflow, SpaceError};
 
 /// Requests in a feed of several runs: enough work for a thread to be worth waking, and for a run to fetch its tables anew.
-const REQUESTS_PER_FEED: usize = 1 << 16;
+const REQUESTS_PER_FEED: usize = 1 << 18;
 /// Requests in a feed of a single run, whose tables are to stay in the processor's cache beside it.
 const REQUESTS_PER_ONLY_FEED: usize = 1 << 13;
 /// A feed of long requests ends once it has so many times as many runs as it may have requests.
