@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_cache::{CacheConfig, NoCache, WriteThrough};
-use destage_plan::{Controller, Dev, Engine, HostOp, HostRequest, Nanos, Outcome, Shape, Start};
+use destage_plan::{Controller, Dev, DevSet, Engine, HostOp, HostRequest, Nanos, Outcome, Shape, Start};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -18,7 +18,7 @@ fn engine<C: Controller>(config: &ArrayConfig, controller: C, depth: usize) -> E
     let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
     let shape = Shape::new(4096, 512, stripe, stripe, geometry.data_pages()).unwrap();
     let mut engine = Engine::new(controller, shape, depth);
-    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: 0 });
+    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY });
     engine
 }
 

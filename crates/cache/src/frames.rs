@@ -1,6 +1,6 @@
 //! The frames of a cache device: set-associative, LRU within a set (specs §9.1). What they hold is known in memory only.
 
-use destage_plan::{Dev, Ext};
+use destage_plan::{Dev, Ext, Row};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -131,7 +131,7 @@ impl Frames {
     }
 
     /// A frame for a page of a row, to be written by an operation: the one that it has, else the least recently used that no operation uses.
-    pub(crate) fn fill(&mut self, page: u64, row: u64) -> Option<Frame> {
+    pub(crate) fn fill(&mut self, page: u64, row: Row) -> Option<Frame> {
         if !self.enabled {
             return None;
         }
@@ -229,9 +229,9 @@ impl Frames {
         self.link(frame, last, end);
     }
 
-    fn set_of(&self, row: u64) -> u32 {
+    fn set_of(&self, row: Row) -> u32 {
         // The finaliser of SplitMix64: neighbouring rows go to unrelated sets.
-        let mut hash = row.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut hash = row.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((hash ^ (hash >> 31)) % u64::from(self.sets)) as u32

@@ -1,6 +1,6 @@
 //! No cache: every request goes to the array ("Nossd", specs §9.1).
 
-use destage_plan::{Class, Controller, Event, Frag, HostOp, OpId, Out, Step};
+use destage_plan::{Class, Controller, Event, Frag, HostOp, OpId, Out, Step, StepSet};
 use destage_raid::array::{Array, ArrayConfig, ArrayError, Lost, Next, Seg};
 
 /// What an operation is for.
@@ -84,10 +84,10 @@ impl NoCache {
                 let dst = if frag.sectors.is_some() { out.tmp(op, 1) } else { frag.host(0) };
                 match self.array.plan_read_seg(op, seg, frag.page, dst, out) {
                     Ok(done) => finish_read(op, &frag, dst, seg.pages(), done, out),
-                    Err(Lost) => acknowledge(op, &frag, seg.pages(), false, 0, out),
+                    Err(Lost) => acknowledge(op, &frag, seg.pages(), false, StepSet::EMPTY, out),
                 }
             }
-            Kind::Skip(frag, pages) => acknowledge(op, &frag, pages, true, 0, out),
+            Kind::Skip(frag, pages) => acknowledge(op, &frag, pages, true, StepSet::EMPTY, out),
             Kind::Write(..) => unreachable!("the array plans writes"),
         }
     }
@@ -102,7 +102,7 @@ impl NoCache {
                 }
                 Next::Fail { op } => {
                     if let Some(Kind::Write(frag, pages)) = self.kinds[op.index()] {
-                        acknowledge(op, &frag, pages, false, 0, out);
+                        acknowledge(op, &frag, pages, false, StepSet::EMPTY, out);
                     }
                 }
                 Next::Ended { op } => self.kinds[op.index()] = None,
@@ -135,7 +135,7 @@ impl Controller for NoCache {
 }
 
 /// Hands the sectors of a page out if only some were asked for, acknowledges, and closes.
-pub(crate) fn finish_read(op: OpId, frag: &Frag, page: destage_plan::Buf, pages: u16, done: u64, out: &mut Out) {
+pub(crate) fn finish_read(op: OpId, frag: &Frag, page: destage_plan::Buf, pages: u16, done: StepSet, out: &mut Out) {
     let done = match frag.sectors {
         Some(sectors) => out.step(op, Step::Slice { src: page, sectors, dst: frag.host(0) }, done),
         None => done,
@@ -144,7 +144,7 @@ pub(crate) fn finish_read(op: OpId, frag: &Frag, page: destage_plan::Buf, pages:
 }
 
 /// Acknowledges pages after the steps in `after`, and closes.
-pub(crate) fn acknowledge(op: OpId, frag: &Frag, pages: u16, ok: bool, after: u64, out: &mut Out) {
+pub(crate) fn acknowledge(op: OpId, frag: &Frag, pages: u16, ok: bool, after: StepSet, out: &mut Out) {
     out.step(op, Step::Ack { frag: frag.id, pages, ok }, after);
     out.close(op);
 }

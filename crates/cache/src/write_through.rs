@@ -3,7 +3,7 @@
 //! Whether a page is a hit is decided when the operation's claim holds. A write goes to the array and to the cache at the same time and is
 //! acknowledged when both are done; a read that misses is acknowledged when it was read, and written to the cache afterwards.
 
-use destage_plan::{Buf, Class, Controller, DeviceChange, Event, Frag, HostOp, OpId, Out, Step};
+use destage_plan::{Buf, Class, Controller, DeviceChange, Event, Frag, HostOp, OpId, Out, Row, Step, StepSet};
 use destage_raid::array::{Array, ArrayConfig, ArrayError, Degraded, Lost, Next, Seg};
 
 use crate::frames::{Frame, Frames};
@@ -109,7 +109,7 @@ impl WriteThrough {
         self.work[op.index()].kind = Some(kind);
     }
 
-    fn row(&self, page: u64) -> u64 {
+    fn row(&self, page: u64) -> Row {
         let geometry = &self.array.config().geometry;
         let place = geometry.locate(page);
         geometry.row(place.stripe, place.row_in_chunk)
@@ -162,11 +162,11 @@ impl WriteThrough {
             Kind::Fill { frag, .. } => {
                 for (frame, page) in &self.work[op.index()].frames {
                     let step = Step::Write { ext: self.frames.ext(*frame), src: frag.host(*page), fua: false };
-                    out.step(op, step, 0);
+                    out.step(op, step, StepSet::EMPTY);
                 }
                 out.close(op);
             }
-            Kind::Skip { frag, pages } => acknowledge(op, &frag, pages, true, 0, out),
+            Kind::Skip { frag, pages } => acknowledge(op, &frag, pages, true, StepSet::EMPTY, out),
             Kind::Write { .. } => unreachable!("the array plans writes"),
         }
     }
@@ -191,11 +191,11 @@ impl WriteThrough {
             Buf::Host { frag, .. } => Buf::Host { frag, page },
             tmp => tmp,
         };
-        let mut done = 0;
+        let mut done = StepSet::EMPTY;
         for page in from..from + pages {
             if let Some(frame) = hits[usize::from(page - from)] {
                 self.hit(op, frame, page);
-                done |= out.step(op, Step::Read { ext: self.frames.ext(frame), dst: at(page) }, 0);
+                done |= out.step(op, Step::Read { ext: self.frames.ext(frame), dst: at(page) }, StepSet::EMPTY);
                 self.stats.read_hits += 1;
             }
         }
@@ -222,13 +222,13 @@ impl WriteThrough {
         let dst = if frag.sectors.is_some() { out.tmp(op, 1) } else { frag.host(0) };
         let cached = |page| self.frames.get(page).is_some();
         if pages <= READ_PAGES && self.array.pages_of(seg).all(cached) {
-            let mut done = 0;
+            let mut done = StepSet::EMPTY;
             for page in self.array.pages_of(seg) {
                 let frame = self.frames.get(page).expect("all pages are cached");
                 let offset = (page - frag.page) as u16;
                 self.hit(op, frame, offset);
                 let dst = if frag.sectors.is_some() { dst } else { frag.host(offset) };
-                done |= out.step(op, Step::Read { ext: self.frames.ext(frame), dst }, 0);
+                done |= out.step(op, Step::Read { ext: self.frames.ext(frame), dst }, StepSet::EMPTY);
             }
             self.stats.read_hits += u64::from(pages);
             return finish_read(op, frag, dst, pages, done, out);
@@ -238,7 +238,7 @@ impl WriteThrough {
                 self.stats.read_misses += u64::from(pages);
                 finish_read(op, frag, dst, pages, done, out);
             }
-            Err(Lost) => acknowledge(op, frag, pages, false, 0, out),
+            Err(Lost) => acknowledge(op, frag, pages, false, StepSet::EMPTY, out),
         }
     }
 
@@ -247,7 +247,7 @@ impl WriteThrough {
         self.work[op.index()].frames.push((frame, page));
     }
 
-    fn fill_after_read(&mut self, op: OpId, frag: &Frag, page: u16, src: Buf, after: u64, out: &mut Out) {
+    fn fill_after_read(&mut self, op: OpId, frag: &Frag, page: u16, src: Buf, after: StepSet, out: &mut Out) {
         let lpn = frag.page + u64::from(page);
         // Another read may be filling it.
         if self.frames.contains(lpn) {
@@ -261,7 +261,7 @@ impl WriteThrough {
     }
 
     /// The array's part of a write is planned: the cache's is added.
-    fn finish_write(&mut self, op: OpId, after: u64, merged: Buf, out: &mut Out) {
+    fn finish_write(&mut self, op: OpId, after: StepSet, merged: Buf, out: &mut Out) {
         let Some(Kind::Write { frag, seg, left, ok }) = self.work[op.index()].kind else {
             unreachable!("the operation is a write")
         };
@@ -330,7 +330,7 @@ impl WriteThrough {
             if !ok {
                 self.drop_pages(seg);
             }
-            acknowledge(op, &frag, seg.pages(), ok, 0, out);
+            acknowledge(op, &frag, seg.pages(), ok, StepSet::EMPTY, out);
         }
     }
 
@@ -373,8 +373,8 @@ impl WriteThrough {
 impl Controller for WriteThrough {
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         match event {
-            Event::OpStuck { devs, .. } if devs >> self.frames.dev().0 & 1 != 0 => self.frames.lose(),
-            Event::Start(start) if start.missing >> self.frames.dev().0 & 1 != 0 => self.frames.lose(),
+            Event::OpStuck { devs, .. } if devs.contains(self.frames.dev()) => self.frames.lose(),
+            Event::Start(start) if start.missing.contains(self.frames.dev()) => self.frames.lose(),
             _ => {}
         }
         if !self.array.handle(event, out) {

@@ -3,8 +3,8 @@
 
 use destage_cache::{CacheConfig, NoCache, WriteThrough};
 use destage_plan::{
-    Controller, Dev, DeviceChange, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, Shape, Start, Status, Step,
-    StepKind,
+    Controller, Dev, DevSet, DeviceChange, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, Shape, Start, Status,
+    Step, StepKind,
 };
 use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
 use destage_raid::{Geometry, Level};
@@ -17,7 +17,7 @@ fn config(level: Level, members: u32, chunk: u32) -> ArrayConfig {
 
 struct Bench<C> {
     engine: Engine<C>,
-    lost: u64,
+    lost: DevSet,
     /// Pages read from and written to members and the cache.
     member: (u64, u64),
     cache: (u64, u64),
@@ -25,7 +25,7 @@ struct Bench<C> {
 }
 
 impl<C: Controller> Bench<C> {
-    fn new(config: &ArrayConfig, controller: C, missing: u64) -> Self {
+    fn new(config: &ArrayConfig, controller: C, missing: DevSet) -> Self {
         let geometry = &config.geometry;
         let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
         let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).unwrap();
@@ -46,7 +46,7 @@ impl<C: Controller> Bench<C> {
                 let (reads, writes) = if ext.dev().0 < members { &mut self.member } else { &mut self.cache };
                 *(if matches!(step, Step::Read { .. }) { reads } else { writes }) += u64::from(ext.pages());
             }
-            if let Some(dev) = step.dev().filter(|dev| self.lost >> dev.0 & 1 != 0) {
+            if let Some(dev) = step.dev().filter(|dev| self.lost.contains(*dev)) {
                 outcome = Outcome::Failed(dev);
             }
             self.engine.complete(Nanos(0), issue, outcome);
@@ -74,7 +74,7 @@ impl<C: Controller> Bench<C> {
     }
 }
 
-fn none(level: Level, members: u32, chunk: u32, method: ParityMethod, missing: u64) -> Bench<NoCache> {
+fn none(level: Level, members: u32, chunk: u32, method: ParityMethod, missing: DevSet) -> Bench<NoCache> {
     let config = ArrayConfig { parity: method, ..config(level, members, chunk) };
     Bench::new(&config, NoCache::new(config.clone()).unwrap(), missing)
 }
@@ -84,7 +84,7 @@ fn raid5_writes_cost_what_the_table_says() {
     // k = 4. (pages written of a row, reads and writes by read-modify-write, by reconstruct-write)
     let table = [(1, (2, 2), (3, 2)), (2, (3, 3), (2, 3)), (3, (4, 4), (1, 4)), (4, (0, 5), (0, 5))];
     for (pages, rmw, rcw) in table {
-        let cost = |method| none(Level::Raid5, 5, 1, method, 0).ask(5, HostOp::Write, 0, pages, false);
+        let cost = |method| none(Level::Raid5, 5, 1, method, DevSet::EMPTY).ask(5, HostOp::Write, 0, pages, false);
         assert_eq!(cost(ParityMethod::Rmw), rmw, "{pages} pages");
         assert_eq!(cost(ParityMethod::Rcw), rcw, "{pages} pages");
         // Only if it reads strictly less.
@@ -98,7 +98,7 @@ fn raid6_writes_cost_what_the_table_says() {
     // k = 4, both parities.
     let table = [(1, (3, 3), (3, 3)), (2, (4, 4), (2, 4)), (3, (5, 5), (1, 5)), (4, (0, 6), (0, 6))];
     for (pages, rmw, rcw) in table {
-        let cost = |method| none(Level::Raid6, 6, 1, method, 0).ask(6, HostOp::Write, 0, pages, false);
+        let cost = |method| none(Level::Raid6, 6, 1, method, DevSet::EMPTY).ask(6, HostOp::Write, 0, pages, false);
         assert_eq!(cost(ParityMethod::Rmw), rmw, "{pages} pages");
         assert_eq!(cost(ParityMethod::Rcw), rcw, "{pages} pages");
     }
@@ -106,7 +106,7 @@ fn raid6_writes_cost_what_the_table_says() {
 
 #[test]
 fn a_full_stripe_is_one_extent_per_member() {
-    let mut bench = none(Level::Raid5, 5, 16, ParityMethod::Min, 0);
+    let mut bench = none(Level::Raid5, 5, 16, ParityMethod::Min, DevSet::EMPTY);
     assert_eq!(bench.ask(5, HostOp::Write, 64, 64, false), (0, 80));
     assert_eq!(bench.count(StepKind::Write), 5);
     assert_eq!(bench.count(StepKind::Read), 0);
@@ -117,13 +117,13 @@ fn a_full_stripe_is_one_extent_per_member() {
 
 #[test]
 fn other_levels() {
-    assert_eq!(none(Level::Raid0, 4, 1, ParityMethod::Min, 0).ask(4, HostOp::Write, 0, 3, false), (0, 3));
-    let mut mirror = none(Level::Raid1, 3, 1, ParityMethod::Min, 0);
+    assert_eq!(none(Level::Raid0, 4, 1, ParityMethod::Min, DevSet::EMPTY).ask(4, HostOp::Write, 0, 3, false), (0, 3));
+    let mut mirror = none(Level::Raid1, 3, 1, ParityMethod::Min, DevSet::EMPTY);
     assert_eq!(mirror.ask(3, HostOp::Write, 5, 1, false), (0, 3));
     assert_eq!(mirror.ask(3, HostOp::Read, 5, 1, false), (1, 0));
     // A part of a page: the old page is read once more than a whole page needs.
     assert_eq!(mirror.ask_bytes(3, HostOp::Write, 512, 1024, false), (1, 3));
-    let mut raid5 = none(Level::Raid5, 5, 1, ParityMethod::Min, 0);
+    let mut raid5 = none(Level::Raid5, 5, 1, ParityMethod::Min, DevSet::EMPTY);
     assert_eq!(
         raid5.ask_bytes(5, HostOp::Write, 512, 1024, false),
         (2, 2),
@@ -135,7 +135,7 @@ fn other_levels() {
 #[test]
 fn degraded_reads_and_writes() {
     // RAID-4: the parity is on the last device, so the columns are the devices. Device 1 is lost.
-    let mut bench = none(Level::Raid4, 5, 1, ParityMethod::Min, 1 << 1);
+    let mut bench = none(Level::Raid4, 5, 1, ParityMethod::Min, DevSet::one(Dev(1)));
     assert_eq!(bench.ask(5, HostOp::Read, 1, 1, false), (4, 0), "all others of the row");
     assert_eq!(bench.ask(5, HostOp::Read, 0, 1, false), (1, 0));
     assert_eq!(bench.ask(5, HostOp::Write, 1, 1, false), (3, 1), "only the parity is written");
@@ -144,7 +144,7 @@ fn degraded_reads_and_writes() {
     assert_eq!(bench.ask(5, HostOp::Write, 2, 1, false), (4, 2));
     assert_eq!(bench.count(StepKind::NvPut), 0, "its log is still open");
     // The parity is lost: nothing but the data to be written, and nothing to be torn.
-    let mut bench = none(Level::Raid4, 5, 1, ParityMethod::Min, 1 << 4);
+    let mut bench = none(Level::Raid4, 5, 1, ParityMethod::Min, DevSet::one(Dev(4)));
     assert_eq!(bench.ask(5, HostOp::Write, 1, 1, false), (0, 1));
     assert_eq!(bench.count(StepKind::Intent), 0);
 }
@@ -152,7 +152,7 @@ fn degraded_reads_and_writes() {
 #[test]
 fn what_is_promised_decides_flushes_and_fua() {
     let config = config(Level::Raid5, 5, 1);
-    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), 0);
+    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), DevSet::EMPTY);
     bench.ask(5, HostOp::Write, 0, 1, false);
     assert!(bench.steps.iter().all(|step| !matches!(step, Step::Write { fua: true, .. })));
     bench.ask(5, HostOp::Flush, 0, 0, false);
@@ -163,7 +163,7 @@ fn what_is_promised_decides_flushes_and_fua() {
     bench.ask(5, HostOp::Write, 0, 1, true);
     assert_eq!(bench.steps.iter().filter(|step| matches!(step, Step::Write { fua: true, .. })).count(), 2);
     let config = ArrayConfig { regime: Regime::EveryWrite, ..config };
-    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), 0);
+    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), DevSet::EMPTY);
     bench.ask(5, HostOp::Write, 0, 1, false);
     assert_eq!(bench.steps.iter().filter(|step| matches!(step, Step::Write { fua: true, .. })).count(), 2);
     bench.ask(5, HostOp::Flush, 0, 0, false);
@@ -172,7 +172,7 @@ fn what_is_promised_decides_flushes_and_fua() {
 
 #[test]
 fn a_discard_of_whole_rows_is_passed_on_and_others_are_not() {
-    let mut bench = none(Level::Raid5, 5, 2, ParityMethod::Min, 0);
+    let mut bench = none(Level::Raid5, 5, 2, ParityMethod::Min, DevSet::EMPTY);
     // Stripe 1 whole, and the first page of stripe 2.
     bench.ask(5, HostOp::Discard, 8, 9, false);
     assert_eq!(bench.count(StepKind::Trim), 5);
@@ -184,21 +184,21 @@ fn a_discard_of_whole_rows_is_passed_on_and_others_are_not() {
 #[test]
 fn a_lost_member_is_noticed_by_a_failed_step() {
     let config = config(Level::Raid5, 5, 1);
-    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), 0);
+    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), DevSet::EMPTY);
     for dev in 0..5 {
-        bench.lost = 1 << dev;
+        bench.lost = DevSet::one(Dev(dev));
         if dev == 0 {
             for page in 0..20 {
                 bench.ask(5, HostOp::Write, page, 1, false);
                 bench.ask(5, HostOp::Read, page, 1, false);
             }
-            assert_eq!(bench.engine.controller().array().degraded(), 1);
+            assert_eq!(bench.engine.controller().array().degraded(), DevSet::one(Dev(0)));
             bench.ask(5, HostOp::Flush, 0, 0, false);
         }
-        bench.lost = 0;
+        bench.lost = DevSet::EMPTY;
         bench.engine.device(Nanos(0), Dev(dev), DeviceChange::Replaced);
         bench.run(5);
-        assert_eq!(bench.engine.controller().array().degraded(), 0, "device {dev} is filled");
+        assert_eq!(bench.engine.controller().array().degraded(), DevSet::EMPTY, "device {dev} is filled");
     }
 }
 
@@ -208,14 +208,14 @@ fn the_example_of_the_caches() {
     use HostOp::{Read, Write};
     let sequence = [(Read, 0), (Write, 1), (Write, 0), (Write, 1), (Write, 0), (Read, 0), (Write, 2)];
     let config = config(Level::Raid5, 4, 1);
-    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), 0);
+    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), DevSet::EMPTY);
     for (op, page) in sequence {
         bench.ask(4, op, page, 1, false);
     }
     assert_eq!(bench.member, (12, 10));
 
     let cache = CacheConfig { dev: Dev(4), pages: 64, ways: 8 };
-    let mut bench = Bench::new(&config, WriteThrough::new(config.clone(), cache).unwrap(), 0);
+    let mut bench = Bench::new(&config, WriteThrough::new(config.clone(), cache).unwrap(), DevSet::EMPTY);
     let ssd_writes: Vec<_> = sequence
         .into_iter()
         .map(|(op, page)| {
@@ -235,18 +235,18 @@ fn the_example_of_the_caches() {
 fn a_lost_cache_costs_nothing_but_hits() {
     let config = config(Level::Raid5, 4, 4);
     let cache = CacheConfig { dev: Dev(4), pages: 64, ways: 8 };
-    let mut bench = Bench::new(&config, WriteThrough::new(config.clone(), cache).unwrap(), 0);
+    let mut bench = Bench::new(&config, WriteThrough::new(config.clone(), cache).unwrap(), DevSet::EMPTY);
     for page in 0..24 {
         bench.ask(4, HostOp::Write, page, 1, false);
     }
     assert_eq!(bench.ask(4, HostOp::Read, 0, 12, false), (0, 0), "all hits");
-    bench.lost = 1 << 4;
+    bench.lost = DevSet::one(Dev(4));
     for page in 0..24 {
         bench.ask(4, HostOp::Write, page, 1, false);
     }
     assert_eq!(bench.ask(4, HostOp::Read, 0, 12, false), (12, 0));
     assert!(!bench.engine.controller().is_caching());
-    bench.lost = 0;
+    bench.lost = DevSet::EMPTY;
     bench.engine.device(Nanos(0), Dev(4), DeviceChange::Replaced);
     assert_eq!(bench.ask(4, HostOp::Read, 0, 12, false), (12, 0), "taken to be empty");
     assert_eq!(bench.ask(4, HostOp::Read, 0, 12, false), (0, 0));

@@ -2,8 +2,8 @@
 
 use destage_cache::NoCache;
 use destage_plan::{
-    Control, Dev, DeviceChange, Engine, HostOp, HostRequest, Nanos, Notice, NvSlot, Outcome, Refusal, Rows, Shape,
-    Start, Status, Step, StepKind,
+    Control, Dev, DevSet, DeviceChange, Engine, HostOp, HostRequest, Nanos, Notice, NvSlot, Outcome, Refusal, Row,
+    Rows, Shape, Start, Status, Step, StepKind,
 };
 use destage_raid::array::{ArrayConfig, MAX_MEMBERS, MAX_PARITY_MEMBERS, Regime};
 use destage_raid::{Geometry, Level};
@@ -23,10 +23,10 @@ fn start(config: ArrayConfig, depth: usize, start: Start<'_>) -> Engine<NoCache>
     engine
 }
 
-const FRESH: Start<'static> = Start { nv: &[], intents: &[], missing: 0 };
+const FRESH: Start<'static> = Start { nv: &[], intents: &[], missing: DevSet::EMPTY };
 
 /// Carries everything out, in order; how often each request was acknowledged as served, or not.
-fn run(engine: &mut Engine<NoCache>, lost: u64) -> (u64, u64) {
+fn run(engine: &mut Engine<NoCache>, lost: DevSet) -> (u64, u64) {
     let mut acks = (0, 0);
     loop {
         while let Some(notice) = engine.next_notice() {
@@ -37,7 +37,7 @@ fn run(engine: &mut Engine<NoCache>, lost: u64) -> (u64, u64) {
             }
         }
         let Some(issue) = engine.next_issue() else { return acks };
-        let dev = engine.step(issue).dev().filter(|dev| lost >> dev.0 & 1 != 0);
+        let dev = engine.step(issue).dev().filter(|dev| lost.contains(*dev));
         engine.complete(Nanos(0), issue, dev.map_or(Outcome::Ok, Outcome::Failed));
     }
 }
@@ -49,7 +49,7 @@ fn request(tag: u64, op: HostOp, page: u64, pages: u64) -> HostRequest {
 #[test]
 fn degraded_writes_do_not_wait_for_each_others_log() {
     // The NVRAM has room for fewer rows than one of the writes has, and than all together have.
-    for (level, members, missing) in [(Level::Raid5, 5, 0b1), (Level::Raid6, 6, 0b11)] {
+    for (level, members, missing) in [(Level::Raid5, 5, DevSet::first(1)), (Level::Raid6, 6, DevSet::first(2))] {
         let config = ArrayConfig { nv_slots: ArrayConfig::MIN_NV_SLOTS, ..config(level, members, 128, 2048) };
         let mut engine = start(config, 64, Start { missing, ..FRESH });
         run(&mut engine, missing);
@@ -69,11 +69,11 @@ fn a_rebuild_fills_every_row_once_and_ends() {
             let config = config(level, members, chunk, 900);
             let mut engine = start(config, 64, FRESH);
             engine.device(Nanos(0), Dev(1), DeviceChange::Failed);
-            run(&mut engine, 0);
+            run(&mut engine, DevSet::EMPTY);
             engine.device(Nanos(0), Dev(1), DeviceChange::Replaced);
-            run(&mut engine, 0);
+            run(&mut engine, DevSet::EMPTY);
             let array = engine.controller().array();
-            assert_eq!((array.degraded(), array.is_rebuilding()), (0, false), "{level} {chunk}");
+            assert_eq!((array.degraded(), array.is_rebuilding()), (DevSet::EMPTY, false), "{level} {chunk}");
             assert_eq!(array.stats().rebuilt_rows, 900, "{level} {chunk}");
             assert!(engine.is_idle());
         }
@@ -92,12 +92,12 @@ fn an_array_that_lost_too_much_answers_everything() {
         engine.submit(Nanos(0), request(page, HostOp::Read, page, 1)).unwrap();
     }
     engine.submit(Nanos(0), request(7, HostOp::Flush, 0, 0)).unwrap();
-    let (served, failed) = run(&mut engine, 0b1010);
+    let (served, failed) = run(&mut engine, DevSet::from_bits(0b1010));
     assert_eq!(served + failed, 401);
     assert!(failed > 200, "two of five members are lost");
     assert!(engine.is_idle());
     engine.control(Nanos(0), Control::Clean);
-    run(&mut engine, 0b1010);
+    run(&mut engine, DevSet::from_bits(0b1010));
     assert!(engine.is_idle());
 }
 
@@ -109,7 +109,7 @@ fn open_intents_are_bounded_without_flushing_more_than_needed() {
         engine.submit(Nanos(0), request(tag, HostOp::Write, tag * 8 % 16_000, 1)).unwrap();
         assert!(engine.controller().array().open_rows() <= 8 + 64);
     }
-    assert_eq!(run(&mut engine, 0), (2000, 0));
+    assert_eq!(run(&mut engine, DevSet::EMPTY), (2000, 0));
     let flushes = engine.controller().array().stats().flushes;
     assert!((30..=400).contains(&flushes), "{flushes} flushes for 2,000 rows, 8 of which may be open, 64 at work");
 }
@@ -121,13 +121,13 @@ fn the_widest_arrays_fit_an_operation() {
     let cells = [(Level::Raid0, wide), (Level::Raid1, wide), (Level::Raid5, parity), (Level::Raid6, parity)];
     for (level, members) in cells {
         for regime in [Regime::Flush, Regime::EveryWrite] {
-            for missing in [0_u64, 0b1, 0b101] {
+            for missing in [0_u64, 0b1, 0b101].map(DevSet::from_bits) {
                 let tolerated = match level {
                     Level::Raid0 => 0,
                     Level::Raid6 => 2,
                     _ => 1,
                 };
-                if missing.count_ones() > tolerated {
+                if missing.len() > tolerated {
                     continue;
                 }
                 let config = ArrayConfig { regime, ..config(level, members, 4, 64) };
@@ -155,7 +155,7 @@ fn a_flush_has_no_range() {
     let mut engine = start(config(Level::Raid0, 2, 1, 16), 8, FRESH);
     for (offset, len) in [(0, 4096), (3, 5), (1 << 60, 1 << 40)] {
         engine.submit(Nanos(0), HostRequest { tag: 1, op: HostOp::Flush, offset, len, fua: false }).unwrap();
-        assert_eq!(run(&mut engine, 0), (1, 0));
+        assert_eq!(run(&mut engine, DevSet::EMPTY), (1, 0));
     }
     assert!(engine.is_idle());
     assert!(engine.submit(Nanos(0), request(1, HostOp::Read, 31, 2)).is_err());
@@ -166,11 +166,11 @@ fn a_flush_has_no_range() {
 fn what_cannot_start_says_why_and_serves_nothing() {
     let tag = [9; 24];
     let slot = NvSlot { index: 0, generation: 1 };
-    let hole = Start { missing: 0b1, intents: &[Rows::new(7, 2)], ..FRESH };
+    let hole = Start { missing: DevSet::one(Dev(0)), intents: &[Rows::new(Row(7), 2)], ..FRESH };
     let cells = [
-        (Start { missing: 0b11, ..FRESH }, Refusal::MembersLost { lost: 2, tolerated: 1 }),
+        (Start { missing: DevSet::first(2), ..FRESH }, Refusal::MembersLost { lost: 2, tolerated: 1 }),
         // Stripe 7 has its parity on another device than stripe 8; the lost device holds data of at least one of them.
-        (hole, Refusal::WriteHole { row: 7, rows: 2 }),
+        (hole, Refusal::WriteHole { row: Row(7), rows: 2 }),
         (Start { nv: &[(slot, tag)], ..FRESH }, Refusal::Nvram),
         (Start { nv: &[(NvSlot { index: u16::MAX, generation: 1 }, tag)], ..FRESH }, Refusal::Nvram),
     ];
@@ -222,7 +222,7 @@ fn a_clean_stop_leaves_nothing_open() {
     for tag in 0..100 {
         engine.submit(Nanos(0), request(tag, HostOp::Write, tag * 7 % 900, 3)).unwrap();
     }
-    run(&mut engine, 0);
+    run(&mut engine, DevSet::EMPTY);
     assert!(engine.controller().array().open_rows() > 0);
     engine.control(Nanos(0), Control::Clean);
     let mut cleared = 0;

@@ -1,7 +1,9 @@
 //! The host side: plans, arrays in simulated time, kernels.
 
 use destage_cache::{CacheConfig, NoCache, WriteThrough};
-use destage_plan::{Controller, Dev, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, SECTOR_BYTES, Shape, Start};
+use destage_plan::{
+    Controller, Dev, DevSet, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, SECTOR_BYTES, Shape, Start,
+};
 use destage_raid::array::ArrayConfig;
 use destage_raid::kernels::Kernels;
 use destage_raid::{Geometry, Level};
@@ -28,7 +30,7 @@ fn shape(config: &ArrayConfig) -> Shape {
 /// Random requests of a page, and a flush after every 64, over an executor that does nothing.
 fn planned<C: Controller + 'static>(config: &ArrayConfig, controller: C, op: HostOp, space: u64) -> Work {
     let mut engine = Engine::new(controller, shape(config), 64);
-    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: 0 });
+    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY });
     let mut random = Random::new();
     Box::new(move || {
         let mut steps = 0;

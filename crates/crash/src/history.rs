@@ -3,7 +3,7 @@
 use std::fmt;
 
 use destage_exec::Content;
-use destage_plan::HostOp;
+use destage_plan::{DevSet, HostOp};
 use destage_raid::Level;
 
 use crate::Dice;
@@ -57,8 +57,8 @@ pub enum Action {
     },
     /// The power fails, and comes back.
     Cut {
-        /// Failed devices that answer again afterwards, with what they held; a bit each.
-        back: u64,
+        /// Failed devices that answer again afterwards, with what they held.
+        back: DevSet,
         /// A member that does not answer any more, if the level can do without it.
         gone: Option<u8>,
     },
@@ -129,14 +129,14 @@ impl History {
                 let member = dice.below(u64::from(members)) as u8;
                 match dice.below(8) {
                     0..=2 if cuts => {
-                        let back = dice.draw() & dice.draw();
+                        let back = DevSet::from_bits(dice.draw() & dice.draw());
                         let gone = (losses && dice.one_in(6)).then_some(member);
                         actions.push(Action::Cut { back, gone });
                         // Recovery is cut short, and perhaps the next one too.
                         while dice.one_in(3) {
                             actions.push(Action::Steps(dice.below(25)));
                             let gone = (losses && dice.one_in(12)).then_some(member);
-                            actions.push(Action::Cut { back: dice.draw() & dice.draw(), gone });
+                            actions.push(Action::Cut { back: DevSet::from_bits(dice.draw() & dice.draw()), gone });
                         }
                     }
                     3 if cuts => actions.push(Action::Stop),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use destage_exec::{Conduct, Memory, Ran, Tamper};
-use destage_plan::{Buf, Controller, Outcome, Rows, Step, StepKind};
+use destage_plan::{Buf, Controller, Outcome, Step, StepKind};
 
 use crate::Dice;
 
@@ -76,7 +76,7 @@ impl Planted {
             && memory.in_flight(ran.op, StepKind::Write) == 0
         {
             // The rows of an operation are those of each of its writes.
-            let rows = Rows::new(ext.first(), u32::from(ext.pages()));
+            let rows = ext.rows();
             memory.nvram_mut().intents.set(rows, false);
         }
     }

@@ -1,7 +1,7 @@
 //! Which pages of an array belong together, told byte by byte with the plain reference kernels.
 
 use destage_exec::{RowCheck, View};
-use destage_plan::Dev;
+use destage_plan::{Column, Dev, Row};
 use destage_raid::kernels::reference;
 use destage_raid::{Geometry, Level, MAX_DEVICES, field};
 
@@ -38,9 +38,9 @@ impl<S: Subject> RowCheck<S::Controller> for Parity<'_, S> {
         if self.blind { 0 } else { self.geometry.members() }
     }
 
-    fn counts(&self, controller: &S::Controller, dev: Dev, row: u64) -> bool {
+    fn counts(&self, controller: &S::Controller, dev: Dev, row: Row) -> bool {
         let degraded = self.subject.array(controller).degraded();
-        let live = |dev: &u8| degraded >> dev & 1 == 0;
+        let live = |dev: &Dev| !degraded.contains(*dev);
         // A row that is left with its data alone, or a single copy, has nothing to disagree with.
         let devices = self.geometry.devices(self.geometry.stripe_of(row).0);
         let redundant = match self.geometry.level() {
@@ -50,13 +50,13 @@ impl<S: Subject> RowCheck<S::Controller> for Parity<'_, S> {
                 devices[usize::from(self.geometry.data_columns())..].iter().any(live)
             }
         };
-        redundant && live(&dev.0)
+        redundant && live(&dev)
     }
 
-    fn row(&self, controller: &S::Controller, view: &View<'_>, row: u64) -> Result<(), String> {
+    fn row(&self, controller: &S::Controller, view: &View<'_>, row: Row) -> Result<(), String> {
         let geometry = &self.geometry;
         let level = geometry.level();
-        if self.blind || level == Level::Raid0 || row >= geometry.member_pages() {
+        if self.blind || level == Level::Raid0 || row.0 >= geometry.member_pages() {
             return Ok(());
         }
         let stripe = geometry.stripe_of(row).0;
@@ -64,7 +64,7 @@ impl<S: Subject> RowCheck<S::Controller> for Parity<'_, S> {
         let degraded = self.subject.array(controller).degraded();
         let mut pages: [Option<&[u8]>; MAX_DEVICES] = [None; MAX_DEVICES];
         for (page, &dev) in pages.iter_mut().zip(geometry.devices(stripe)) {
-            *page = view.page(Dev(dev), row).filter(|_| degraded >> dev & 1 == 0);
+            *page = view.page(dev, row.0).filter(|_| !degraded.contains(dev));
         }
         let pages = &pages[..usize::from(geometry.members())];
         if level == Level::Raid1 {
@@ -85,7 +85,7 @@ impl<S: Subject> RowCheck<S::Controller> for Parity<'_, S> {
         };
         let mut all: [Option<&[u8]>; MAX_DEVICES] = [None; MAX_DEVICES];
         for column in 0..k {
-            all[geometry.exponent(stripe, column as u8) as usize] = pages[column];
+            all[geometry.exponent(stripe, Column(column as u8)) as usize] = pages[column];
         }
         let (mut p_sum, mut q_sum) = ([0; PAGE], [0; PAGE]);
         reference::pq(&mut p_sum, &mut q_sum, &all[..usize::from(geometry.slots())]);
@@ -96,7 +96,7 @@ impl<S: Subject> RowCheck<S::Controller> for Parity<'_, S> {
                 // The page that P gives must give Q too.
                 let mut page = [0; PAGE];
                 reference::xor(&mut page, &[p, &p_sum]);
-                reference::gf_into(&mut q_sum, field::pow2(geometry.exponent(stripe, *x as u8)), &page);
+                reference::gf_into(&mut q_sum, field::pow2(geometry.exponent(stripe, Column(*x as u8))), &page);
                 if q == q_sum { Ok(()) } else { Err(format!("P and Q disagree about lost data column {x}")) }
             }
             _ => Ok(()),

@@ -3,7 +3,9 @@
 use std::sync::PoisonError;
 
 use destage_exec::{Content, Log, Memory, Pick, Remains, RowSet};
-use destage_plan::{ClaimWait, Class, Control, Dev, HostOp, HostRequest, Nanos, Notice, Refusal, Status, StepKind};
+use destage_plan::{
+    ClaimWait, Class, Control, Dev, DevSet, HostOp, HostRequest, Nanos, Notice, Refusal, Row, Status, StepKind,
+};
 use destage_raid::Level;
 
 use crate::caught::caught;
@@ -151,13 +153,13 @@ struct Run<'a, S: Subject> {
     /// More was lost in this life than the level can do without: requests may fail.
     broken: bool,
     /// Members that were lost when this life began, as far as the harness knows.
-    lost_before: u64,
+    lost_before: DevSet,
     /// Members whose loss is not noted, or what was in flight then not flushed: the double-fault window of docs/assumptions.md.
-    window: u64,
+    window: DevSet,
     /// Of these, members that the array knows to be lost, or knew and has filled since.
-    known: u64,
+    known: DevSet,
     /// Of these, members in whose place another device stands already.
-    swapped: u64,
+    swapped: DevSet,
     /// Rows that were open in such a window: a cut may make them uncomputable.
     hole: RowSet,
     /// The array was not read since it started.
@@ -189,10 +191,10 @@ impl<'a, S: Subject> Run<'a, S> {
             number: 0,
             data: Vec::new(),
             broken: false,
-            lost_before: 0,
-            window: 0,
-            known: 0,
-            swapped: 0,
+            lost_before: DevSet::EMPTY,
+            window: DevSet::EMPTY,
+            known: DevSet::EMPTY,
+            swapped: DevSet::EMPTY,
             hole: RowSet::default(),
             unread: false,
             clean: false,
@@ -268,8 +270,8 @@ impl<'a, S: Subject> Run<'a, S> {
             Action::Lose { dev, told, beyond } => self.lose(dev, told, beyond),
             Action::Replace { dev, content } => {
                 let members = self.lost() & self.members();
-                let dev = if dev == u8::MAX { members.trailing_zeros() as u8 } else { dev };
-                if dev < 64 && (self.lost() >> dev & 1 != 0) {
+                let dev = if dev == u8::MAX { members.lowest() } else { Some(Dev(dev)) };
+                if let Some(dev) = dev.filter(|dev| self.lost().contains(*dev)) {
                     self.replace(dev, content)?;
                 }
             }
@@ -280,26 +282,26 @@ impl<'a, S: Subject> Run<'a, S> {
             Action::Stop => {
                 self.stop()?;
                 if !self.refused {
-                    self.cut(0, None)?;
+                    self.cut(DevSet::EMPTY, None)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn members(&self) -> u64 {
-        u64::MAX >> (64 - u32::from(self.cell.geometry.members()))
+    fn members(&self) -> DevSet {
+        self.cell.geometry.member_set()
     }
 
     /// Members that do not hold the truth everywhere, and cache devices that do not answer.
-    fn lost(&self) -> u64 {
+    fn lost(&self) -> DevSet {
         let devices = self.cell.geometry.members() + self.subject.cache_devices(self.cell).len() as u8;
-        let dead = (0..devices).filter(|dev| !self.memory.answers(Dev(*dev)));
-        dead.fold(self.subject.array(self.memory.engine().controller()).degraded(), |lost, dev| lost | 1 << dev)
+        let dead: DevSet = (0..devices).map(Dev).filter(|dev| !self.memory.answers(*dev)).collect();
+        self.subject.array(self.memory.engine().controller()).degraded() | dead
     }
 
-    fn too_many(&self, lost: u64) -> bool {
-        (lost & self.members()).count_ones() > self.cell.tolerated()
+    fn too_many(&self, lost: DevSet) -> bool {
+        (lost & self.members()).len() > self.cell.tolerated()
     }
 
     /// Lets one step end.
@@ -324,16 +326,16 @@ impl<'a, S: Subject> Run<'a, S> {
 
     /// Whether the array has noted the loss of members and flushed what was in flight then.
     fn watch_window(&mut self) {
-        if self.window != 0 {
+        if !self.window.is_empty() {
             self.hole.add(&self.memory.nvram().intents);
         }
         let array = self.subject.array(self.memory.engine().controller());
-        self.known |= self.window & array.degraded() & !self.memory.unannounced();
-        if self.memory.status() != Status::Ready || self.window == 0 && self.hole.is_empty() {
+        self.known |= (self.window & array.degraded()) - self.memory.unannounced();
+        if self.memory.status() != Status::Ready || self.window.is_empty() && self.hole.is_empty() {
             return;
         }
-        if self.window & !self.known == 0 && !array.is_exposed() {
-            (self.window, self.known, self.swapped) = (0, 0, 0);
+        if self.known.contains_all(self.window) && !array.is_exposed() {
+            (self.window, self.known, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, DevSet::EMPTY);
             self.hole.clear();
         }
     }
@@ -359,7 +361,7 @@ impl<'a, S: Subject> Run<'a, S> {
             self.report.unserved += 1;
             if !self.broken {
                 return Err(format!(
-                    "request {tag} ({:?}) is answered as failed, but no more than {} members are lost ({:#b})",
+                    "request {tag} ({:?}) is answered as failed, but no more than {} members are lost ({:?})",
                     asked.op,
                     self.cell.tolerated(),
                     self.lost()
@@ -461,7 +463,7 @@ impl<'a, S: Subject> Run<'a, S> {
             self.memory
                 .check_all(&self.check, self.cell.geometry.member_pages())
                 .map_err(|violation| violation.to_string())?;
-            if self.window != 0 {
+            if !self.window.is_empty() {
                 return Err("nothing is under way, but the loss of a member is not noted or flushed".to_owned());
             }
         }
@@ -491,8 +493,9 @@ impl<'a, S: Subject> Run<'a, S> {
         if dev >= devices || !self.memory.answers(Dev(dev)) {
             return;
         }
-        let member = dev < self.cell.geometry.members();
-        let lost = self.lost() | 1 << dev;
+        let dev = Dev(dev);
+        let member = self.members().contains(dev);
+        let lost = self.lost() | DevSet::one(dev);
         if member && self.too_many(lost) {
             if !beyond {
                 return;
@@ -502,60 +505,61 @@ impl<'a, S: Subject> Run<'a, S> {
         }
         self.report.losses += 1;
         if member {
-            self.window |= 1 << dev;
-            self.known &= !(1 << dev);
+            self.window.insert(dev);
+            self.known.remove(dev);
             self.hole.add(&self.memory.nvram().intents);
         }
-        self.memory.fail(Dev(dev), self.dice.draw_cut());
+        self.memory.fail(dev, self.dice.draw_cut());
         if told {
-            self.memory.announce(Dev(dev));
+            self.memory.announce(dev);
         }
     }
 
-    fn replace(&mut self, dev: u8, content: Content) -> Result<(), String> {
-        if self.memory.answers(Dev(dev)) {
+    fn replace(&mut self, dev: Dev, content: Content) -> Result<(), String> {
+        if self.memory.answers(dev) {
             // It is pulled out before: a member that is being filled, or that came back.
-            self.window |= 1 << dev;
-            self.known &= !(1 << dev);
+            self.window.insert(dev);
+            self.known.remove(dev);
             self.hole.add(&self.memory.nvram().intents);
-            self.memory.fail(Dev(dev), self.dice.draw_cut());
+            self.memory.fail(dev, self.dice.draw_cut());
         }
-        self.swapped |= 1 << dev;
-        self.memory.replace(Dev(dev), content);
+        self.swapped.insert(dev);
+        self.memory.replace(dev, content);
         self.watch_window();
         self.notices()
     }
 
-    fn cut(&mut self, back: u64, gone: Option<u8>) -> Result<(), String> {
+    fn cut(&mut self, back: DevSet, gone: Option<u8>) -> Result<(), String> {
         // A controller that is still starting may not know yet what the harness does.
         let starting = self.memory.status() == Status::Starting;
-        let before = if starting { self.lost_before } else { 0 };
+        let before = if starting { self.lost_before } else { DevSet::EMPTY };
         let lost = (self.lost() | before) & self.members();
-        self.report.cuts_degraded += u64::from(lost != 0);
+        self.report.cuts_degraded += u64::from(!lost.is_empty());
         self.report.cuts_in_recovery += u64::from(starting && self.unread);
         let mut remains = self.memory.cut(self.dice.draw_cut());
-        if self.window != 0 {
+        if !self.window.is_empty() {
             self.hole.add(&remains.nvram.intents);
         }
         // Another device stands there and nobody has noted it: whoever starts the array knows its members, and misses one, this time and
         // the next until it is noted.
         let strangers = self.swapped & self.window & self.members();
-        for (dev, disk) in remains.disks.iter_mut().enumerate() {
-            disk.answers |= (back >> dev) & 1 != 0;
-            disk.answers &= strangers & (1 << dev) == 0;
+        for (dev, disk) in (0..).map(Dev).zip(&mut remains.disks) {
+            disk.answers |= back.contains(dev);
+            disk.answers &= !strangers.contains(dev);
         }
         self.lost_before = lost;
-        let gone = gone.filter(|dev| *dev < self.cell.geometry.members() && !self.too_many(lost | 1 << dev));
+        let gone =
+            gone.map(Dev).filter(|dev| self.members().contains(*dev) && !self.too_many(lost | DevSet::one(*dev)));
         if let Some(dev) = gone {
-            remains.disks[usize::from(dev)].answers = false;
-            self.lost_before |= 1 << dev;
+            remains.disks[dev.index()].answers = false;
+            self.lost_before.insert(dev);
             self.report.losses += 1;
             self.hole.add(&remains.nvram.intents);
         }
         self.hole.keep(&remains.nvram.intents);
         self.broken = self.broken && self.too_many(self.lost_before);
         self.model.set_may_fail(self.broken);
-        (self.window, self.known, self.swapped) = (0, 0, strangers);
+        (self.window, self.known, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, strangers);
         self.number += 1;
         self.model.cut(self.number);
         self.asked.clear();
@@ -564,8 +568,9 @@ impl<'a, S: Subject> Run<'a, S> {
 
     fn restart(&mut self, remains: Remains) -> Result<(), String> {
         self.count_life();
-        let down = remains.disks.iter().enumerate().filter(|(_, disk)| !disk.answers);
-        let down = down.fold(0_u64, |down, (dev, _)| down | 1 << dev) & self.members();
+        let down: DevSet =
+            (0..).map(Dev).zip(&remains.disks).filter(|(_, disk)| !disk.answers).map(|(dev, _)| dev).collect();
+        let down = down & self.members();
         let memory = Self::prepare(self.subject, self.history, remains, self.log.clone(), self.planted.as_ref());
         self.memory = memory;
         // Until the controller has noted them, members that it found missing may be lost with what is open.
@@ -598,10 +603,10 @@ impl<'a, S: Subject> Run<'a, S> {
         self.report.refusals += 1;
         let lost = (self.lost_before | self.lost()) & self.members();
         let geometry = &self.cell.geometry;
-        let excused = |row: u64| {
+        let excused = |row: Row| {
             let stripe = geometry.stripe_of(row).0;
             self.hole.contains(row)
-                && (0..geometry.data_columns()).any(|column| lost >> geometry.device(stripe, column) & 1 != 0)
+                && geometry.data_set().iter().any(|column| lost.contains(geometry.device(stripe, column)))
         };
         let allowed = match why {
             Refusal::MembersLost { .. } => self.broken || self.too_many(lost),
@@ -614,7 +619,7 @@ impl<'a, S: Subject> Run<'a, S> {
             return Ok(());
         }
         Err(format!(
-            "the start is refused ({why:?}) though members {lost:#b} of at most {} are lost and a cut may have cost rows {:?} only",
+            "the start is refused ({why:?}) though members {lost:?} of at most {} are lost and a cut may have cost rows {:?} only",
             self.cell.tolerated(),
             self.hole.iter().collect::<Vec<_>>()
         ))
@@ -651,8 +656,7 @@ impl<'a, S: Subject> Run<'a, S> {
             self.read_all()?;
             return self.drain();
         }
-        let lost = self.lost();
-        for dev in (0..64).filter(|dev| lost >> dev & 1 != 0) {
+        for dev in self.lost().iter() {
             let content = if self.dice.one_in(2) { Content::Zeros } else { Content::Garbage(self.dice.draw()) };
             self.replace(dev, content)?;
         }
@@ -660,7 +664,7 @@ impl<'a, S: Subject> Run<'a, S> {
             self.read_all()?;
         }
         let mut patience = PATIENCE;
-        while self.lost() != 0 && !self.refused {
+        while !self.lost().is_empty() && !self.refused {
             self.wait(&mut patience, "replaced members are not filled")?;
         }
         self.drain()?;
@@ -669,10 +673,10 @@ impl<'a, S: Subject> Run<'a, S> {
         if self.refused {
             return Ok(());
         }
-        self.cut(0, None)?;
+        self.cut(DevSet::EMPTY, None)?;
         self.become_ready()?;
-        if self.lost() != 0 {
-            return Err(format!("members {:#b} are lost again after a clean stop", self.lost()));
+        if !self.lost().is_empty() {
+            return Err(format!("members {:?} are lost again after a clean stop", self.lost()));
         }
         self.read_all()?;
         self.drain()

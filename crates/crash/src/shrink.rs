@@ -1,6 +1,6 @@
 //! Makes a failing history small: what is left is what it takes.
 
-use destage_plan::HostOp;
+use destage_plan::{DevSet, HostOp};
 
 use crate::history::{Action, History, Numbered, Order};
 use crate::run::{Failure, Options, run};
@@ -116,10 +116,14 @@ fn simpler(action: Action) -> Vec<Action> {
             [1, count / 2, count.saturating_sub(1)].into_iter().filter(|n| *n < count).map(Action::Steps).collect()
         }
         Action::Lose { dev, told: false, beyond } => vec![Action::Lose { dev, told: true, beyond }],
-        Action::Cut { back, gone } if back != 0 || gone.is_some() => {
-            vec![Action::Cut { back: 0, gone: None }, Action::Cut { back: 0, gone }, Action::Cut { back, gone: None }]
+        Action::Cut { back, gone } if !back.is_empty() || gone.is_some() => {
+            vec![
+                Action::Cut { back: DevSet::EMPTY, gone: None },
+                Action::Cut { back: DevSet::EMPTY, gone },
+                Action::Cut { back, gone: None },
+            ]
         }
-        Action::Stop => vec![Action::Cut { back: 0, gone: None }],
+        Action::Stop => vec![Action::Cut { back: DevSet::EMPTY, gone: None }],
         Action::Drain | Action::Lose { .. } | Action::Replace { .. } | Action::Cut { .. } => Vec::new(),
     }
 }

@@ -81,7 +81,7 @@ fn ten_thousand_writes_to_few_rows_wait_their_turn_and_no_longer() {
         memory.run(Pick::Earliest, &check).unwrap_or_else(|violation| panic!("{violation}"));
         while let Some(notice) = memory.next_notice() {
             let Notice::Acked { tag, ok } = notice else { continue };
-            let row = row_of(tag) as usize;
+            let row = row_of(tag).0 as usize;
             assert!(
                 ok && last[row] < Some(tag),
                 "writes to row {row} are done in the order of submission: {tag} after {:?}",

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use destage_plan::{
-    Control, Controller, Dev, DeviceChange, Engine, HostOp, HostRequest, Issue, Nanos, Notice, OpId, Outcome,
-    RangeError, Rows, Shape, Start, Status, Step, StepKind,
+    Control, Controller, Dev, DevSet, DeviceChange, Engine, HostOp, HostRequest, Issue, Nanos, Notice, OpId, Outcome,
+    RangeError, Row, Rows, Shape, Start, Status, Step, StepKind,
 };
 
 use crate::device::{Content, CutChoice, Device, Disk};
@@ -112,7 +112,7 @@ pub enum Violation {
     #[error("row {row} has no open intent but is not consistent: {why}")]
     Row {
         /// The row.
-        row: u64,
+        row: Row,
         /// What does not fit.
         why: String,
     },
@@ -120,7 +120,7 @@ pub enum Violation {
     #[error("the intent of row {row} is cleared while a write of {dev} to it is not durable")]
     Unflushed {
         /// The row.
-        row: u64,
+        row: Row,
         /// The member with the write.
         dev: Dev,
     },
@@ -147,9 +147,9 @@ pub trait RowCheck<C> {
     /// Members; devices from here on hold no rows.
     fn members(&self) -> u8;
     /// Whether a member's page of a row counts: not if the member is lost, or not rebuilt so far.
-    fn counts(&self, controller: &C, dev: Dev, row: u64) -> bool;
+    fn counts(&self, controller: &C, dev: Dev, row: Row) -> bool;
     /// What is wrong with a row, if anything.
-    fn row(&self, controller: &C, view: &View<'_>, row: u64) -> Result<(), String>;
+    fn row(&self, controller: &C, view: &View<'_>, row: Row) -> Result<(), String>;
 }
 
 /// Checks nothing.
@@ -160,10 +160,10 @@ impl<C> RowCheck<C> for NoCheck {
     fn members(&self) -> u8 {
         0
     }
-    fn counts(&self, _: &C, _: Dev, _: u64) -> bool {
+    fn counts(&self, _: &C, _: Dev, _: Row) -> bool {
         false
     }
-    fn row(&self, _: &C, _: &View<'_>, _: u64) -> Result<(), String> {
+    fn row(&self, _: &C, _: &View<'_>, _: Row) -> Result<(), String> {
         Ok(())
     }
 }
@@ -206,7 +206,7 @@ pub struct Memory<C> {
     latency: Latency,
     compute_at_once: bool,
     /// Devices that failed while the controller does not know.
-    unannounced: u64,
+    unannounced: DevSet,
     tamper: Option<Tamper>,
     log: Option<Log>,
     released: Option<u64>,
@@ -235,7 +235,7 @@ impl<C: Controller> Memory<C> {
             steps: 0,
             latency: Latency::default(),
             compute_at_once: true,
-            unannounced: 0,
+            unannounced: DevSet::EMPTY,
             tamper: None,
             log: None,
             released: None,
@@ -244,11 +244,11 @@ impl<C: Controller> Memory<C> {
 
     /// Lets the controller begin.
     pub fn begin(&mut self) {
-        let missing = self.devices.iter().enumerate().filter(|(_, device)| !device.answers());
-        let missing = missing.fold(0, |missing, (dev, _)| missing | 1 << dev);
+        let missing: DevSet =
+            self.devices.iter().zip(0..).filter(|(device, _)| !device.answers()).map(|(_, dev)| Dev(dev)).collect();
         let nv: Vec<_> = self.bytes.nvram().slots().collect();
         let intents = self.bytes.nvram().intents.ranges();
-        self.note(|| format!("start: missing {missing:#b}, {} slots, intents {intents:?}", nv.len()));
+        self.note(|| format!("start: missing {missing:?}, {} slots, intents {intents:?}", nv.len()));
         self.engine.start(self.now, Start { nv: &nv, intents: &intents, missing });
         self.take_issues();
     }
@@ -358,7 +358,7 @@ impl<C: Controller> Memory<C> {
         let entry = self.choose(pick);
         let ran = self.end(entry, check)?;
         if let Outcome::Failed(dev) = ran.outcome
-            && self.unannounced >> dev.0 & 1 != 0
+            && self.unannounced.contains(dev)
         {
             self.announce(dev);
         }
@@ -411,7 +411,7 @@ impl<C: Controller> Memory<C> {
             && outcome == Outcome::Ok
             && ext.dev().0 < check.members()
         {
-            self.check_rows(check, ext.first()..ext.first() + u64::from(ext.pages()))?;
+            self.check_rows(check, ext.rows().iter())?;
         }
         if let Some(bytes) = entry.early.take() {
             self.bytes.give_back(bytes);
@@ -466,7 +466,7 @@ impl<C: Controller> Memory<C> {
     }
 
     /// Each row is consistent or its intent is set.
-    fn check_rows<R: RowCheck<C>>(&self, check: &R, rows: impl Iterator<Item = u64>) -> Result<(), Violation> {
+    fn check_rows<R: RowCheck<C>>(&self, check: &R, rows: impl Iterator<Item = Row>) -> Result<(), Violation> {
         let view = View { devices: &self.devices };
         for row in rows.filter(|row| !self.bytes.nvram().intents.contains(*row)) {
             check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })?;
@@ -477,11 +477,9 @@ impl<C: Controller> Memory<C> {
     /// Rows without an intent are consistent on stable storage: nothing in a volatile cache or in flight would change them.
     fn check_cleared<R: RowCheck<C>>(&self, check: &R, rows: Rows) -> Result<(), Violation> {
         let page_bytes = self.engine.shape().page_bytes() as usize;
-        let changing = |dev: Dev, row: u64| {
+        let changing = |dev: Dev, row: Row| {
             self.in_flight.iter().filter(|entry| entry.conduct != Conduct::Omit).any(|entry| match entry.step {
-                Step::Write { ext, .. } | Step::Trim { ext }
-                    if ext.dev() == dev && (ext.first()..ext.first() + u64::from(ext.pages())).contains(&row) =>
-                {
+                Step::Write { ext, .. } | Step::Trim { ext } if ext.dev() == dev && ext.rows().contains(row) => {
                     let bytes = match (entry.step, &entry.early) {
                         (_, Some(bytes)) => Some(bytes.as_slice()),
                         (Step::Write { src, .. }, None) => {
@@ -490,15 +488,15 @@ impl<C: Controller> Memory<C> {
                         }
                         _ => None,
                     };
-                    let page = bytes.map(|bytes| &bytes[(row - ext.first()) as usize * page_bytes..][..page_bytes]);
-                    self.devices[dev.index()].changes(row, page)
+                    let page = bytes.map(|bytes| &bytes[(row.0 - ext.first()) as usize * page_bytes..][..page_bytes]);
+                    self.devices[dev.index()].changes(row.0, page)
                 }
                 _ => false,
             })
         };
         for dev in (0..check.members()).map(Dev).filter(|dev| self.devices[dev.index()].answers()) {
-            let open = |row: &u64| self.devices[dev.index()].is_open(*row) || changing(dev, *row);
-            let counts = |row: &u64| check.counts(self.engine.controller(), dev, *row);
+            let open = |row: &Row| self.devices[dev.index()].is_open(row.0) || changing(dev, *row);
+            let counts = |row: &Row| check.counts(self.engine.controller(), dev, *row);
             if let Some(row) = rows.iter().find(|row| open(row) && counts(row)) {
                 return Err(Violation::Unflushed { row, dev });
             }
@@ -509,7 +507,7 @@ impl<C: Controller> Memory<C> {
     /// Every row is consistent, whatever the intents: so it must be when nothing is under way.
     pub fn check_all<R: RowCheck<C>>(&self, check: &R, rows: u64) -> Result<(), Violation> {
         let view = self.view();
-        (0..rows).try_for_each(|row| {
+        (0..rows).map(Row).try_for_each(|row| {
             check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })
         })
     }
@@ -566,13 +564,13 @@ impl<C: Controller> Memory<C> {
         for entry in self.in_flight.iter_mut().filter(|entry| entry.step.dev() == Some(dev)) {
             entry.lost = true;
         }
-        self.unannounced |= 1 << dev.0;
+        self.unannounced.insert(dev);
     }
 
     /// Tells the controller of a device that failed, unless it knows.
     pub fn announce(&mut self, dev: Dev) {
-        if self.unannounced >> dev.0 & 1 != 0 {
-            self.unannounced &= !(1 << dev.0);
+        if self.unannounced.contains(dev) {
+            self.unannounced.remove(dev);
             self.note(|| format!("{dev} is told to have failed"));
             self.engine.device(self.now, dev, DeviceChange::Failed);
             self.take_issues();
@@ -581,8 +579,8 @@ impl<C: Controller> Memory<C> {
 
     /// Tells the controller of all devices that failed.
     pub fn announce_all(&mut self) {
-        while self.unannounced != 0 {
-            self.announce(Dev(self.unannounced.trailing_zeros() as u8));
+        while let Some(dev) = self.unannounced.lowest() {
+            self.announce(dev);
         }
     }
 
@@ -605,8 +603,8 @@ impl<C: Controller> Memory<C> {
         self.take_issues();
     }
 
-    /// Devices that failed while the controller does not know, a bit each.
-    pub const fn unannounced(&self) -> u64 {
+    /// Devices that failed while the controller does not know.
+    pub const fn unannounced(&self) -> DevSet {
         self.unannounced
     }
 

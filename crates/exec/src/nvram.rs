@@ -1,6 +1,6 @@
 //! What survives a power failure beside the devices: slots with a tag and a page, and the rows with an open intent.
 
-use destage_plan::{NvSlot, Rows, Tag};
+use destage_plan::{NvSlot, Row, Rows, Tag};
 
 /// A set of rows: a bit each, as dense as the members are long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ impl RowSet {
     /// Adds rows, or takes them out.
     pub fn set(&mut self, rows: Rows, to: bool) {
         for row in rows.iter() {
-            let (word, bit) = ((row / 64) as usize, 1 << (row % 64));
+            let (word, bit) = ((row.0 / 64) as usize, 1 << (row.0 % 64));
             if word >= self.words.len() {
                 if !to {
                     return;
@@ -29,8 +29,8 @@ impl RowSet {
 
     /// Whether a row is in the set.
     #[inline]
-    pub fn contains(&self, row: u64) -> bool {
-        self.words.get((row / 64) as usize).is_some_and(|word| word >> (row % 64) & 1 != 0)
+    pub fn contains(&self, row: Row) -> bool {
+        self.words.get((row.0 / 64) as usize).is_some_and(|word| word >> (row.0 % 64) & 1 != 0)
     }
 
     /// Adds the rows of another set.
@@ -58,10 +58,10 @@ impl RowSet {
     }
 
     /// The rows, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = u64> {
+    pub fn iter(&self) -> impl Iterator<Item = Row> {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
             std::iter::successors((word != 0).then_some(word), |word| Some(word & (word - 1)).filter(|left| *left != 0))
-                .map(move |word| at as u64 * 64 + u64::from(word.trailing_zeros()))
+                .map(move |word| Row(at as u64 * 64 + u64::from(word.trailing_zeros())))
         })
     }
 
@@ -171,12 +171,12 @@ mod tests {
     fn ranges_join_rows_that_follow_each_other() {
         let mut rows = RowSet::default();
         assert!(rows.is_empty());
-        rows.set(Rows::new(62, 4), true);
-        rows.set(Rows::new(3, 1), true);
-        rows.set(Rows::new(64, 1), false);
-        rows.set(Rows::new(900, 2), false);
-        assert_eq!(rows.ranges(), [Rows::new(3, 1), Rows::new(62, 2), Rows::new(65, 1)]);
-        assert!(rows.contains(65) && !rows.contains(64) && !rows.contains(5000));
+        rows.set(Rows::new(Row(62), 4), true);
+        rows.set(Rows::new(Row(3), 1), true);
+        rows.set(Rows::new(Row(64), 1), false);
+        rows.set(Rows::new(Row(900), 2), false);
+        assert_eq!(rows.ranges(), [Rows::new(Row(3), 1), Rows::new(Row(62), 2), Rows::new(Row(65), 1)]);
+        assert!(rows.contains(Row(65)) && !rows.contains(Row(64)) && !rows.contains(Row(5000)));
     }
 
     #[test]

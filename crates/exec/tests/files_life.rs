@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use arrays::{Array, assert_holds, member, read_all, serve};
 use common::{Content, Dice, Sizes, data, draw, folder, soak};
 use destage_exec::{Existing, Files, FilesError};
-use destage_plan::{Controller, Dev, HostOp, HostRequest, Refusal, Status};
+use destage_plan::{Controller, Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 use destage_raid::Level;
 
 /// What an array may hold after a crash: sectors that were being written are what they were or what they were to be.
@@ -201,12 +201,12 @@ fn a_member_that_fails_at_work_is_done_without_and_filled_again() {
             }
             let mut files = array.open(array.no_cache(), folder.path());
             assert_holds(&mut files, &content, "degraded, after a crash");
-            assert_eq!(files.engine().controller().array().degraded(), 1 << round);
+            assert_eq!(files.engine().controller().array().degraded(), DevSet::one(Dev(round)));
             files.replace(dev, &path).expect("a new file, or the old one again");
             assert!(files.answers(dev));
             work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 20);
             files.settle().expect("the member is filled");
-            assert_eq!(files.engine().controller().array().degraded(), 0);
+            assert_eq!(files.engine().controller().array().degraded(), DevSet::EMPTY);
             // A member that breaks while rows are recovered costs data, which is not the question here.
             assert_eq!(files.stop_clean().expect("the array stops"), []);
         }
@@ -226,14 +226,14 @@ fn a_crash_while_a_member_is_filled_goes_on_where_it_was_noted() {
     let path = member(folder.path(), 1);
     files.replace(Dev(1), &path).expect("the same file again");
     let mut crashes = 0;
-    while files.engine().controller().array().degraded() != 0 {
+    while files.engine().controller().array().degraded() != DevSet::EMPTY {
         work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 2);
         if dice.below(3) == 0 {
             drop(files);
             crashes += 1;
             files = array.open(array.no_cache(), folder.path());
             files.wait_ready().expect("the array is recovered");
-            if files.engine().controller().array().degraded() != 0
+            if files.engine().controller().array().degraded() != DevSet::EMPTY
                 && !files.engine().controller().array().is_rebuilding()
             {
                 files.replace(Dev(1), &path).expect("the same file again");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use arrays::{Array, assert_holds, member, serve};
 use common::{Content, Dice, Sizes, data, folder, soak};
 use destage_exec::{Existing, Files, FilesConfig, FilesError};
-use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, Out, RangeError, Step};
+use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, Out, RangeError, Step, StepSet};
 use destage_raid::Level;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
@@ -252,9 +252,9 @@ fn the_first_error_of_a_device_is_kept() {
     config.devices[0].path = format!("/proc/self/fd/{}", memory.as_raw_fd()).into();
     let script = Script(|_, op, out: &mut Out| {
         let ext = Ext::new(Dev(0), 0, 1);
-        out.step(op, Step::Write { ext, src: Buf::Zero, fua: false }, 0);
+        out.step(op, Step::Write { ext, src: Buf::Zero, fua: false }, StepSet::EMPTY);
         let dst = out.tmp(op, 1);
-        out.step(op, Step::Read { ext, dst }, 0);
+        out.step(op, Step::Read { ext, dst }, StepSet::EMPTY);
     });
     let mut files = Files::open(script, config.clone()).expect("the array is there");
     assert!(files.answers(Dev(0)) && files.errors().next().is_none());
@@ -291,7 +291,7 @@ fn a_controller_that_asks_for_what_is_not_there_is_stopped() {
         // With no step it never answers.
         let script = Script(|_, op, out: &mut Out| {
             if let Some(step) = step {
-                out.step(op, step, 0);
+                out.step(op, step, StepSet::EMPTY);
             }
         });
         let mut files = Files::create(script, scribe::config(folder.path()), Existing::Refuse).expect("a new array");

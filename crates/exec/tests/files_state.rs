@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use common::{Dice, folder, soak};
 use destage_exec::{Existing, Files, FilesConfig, FilesError};
-use destage_plan::{Buf, Frag, HostOp, HostRequest, NvSlot, Out, Rows, Shape, Step};
+use destage_plan::{Buf, Frag, HostOp, HostRequest, NvSlot, Out, Row, Rows, Shape, Step, StepSet};
 use proptest::prelude::*;
 use scribe::{Found, PAGE, PAGES, ROWS, Scribe, Script, intent, intents, nvram, open, put, request, rows, serve, tag};
 
@@ -33,7 +33,7 @@ impl Model {
     }
 
     fn set(&mut self, page: u64, to: bool) {
-        rows(page).iter().for_each(|row| self.intents[row as usize] = to);
+        rows(page).iter().for_each(|row| self.intents[row.0 as usize] = to);
     }
 
     fn assert_found(&self, found: &Found) {
@@ -45,7 +45,7 @@ impl Model {
 
 fn bits(intents: &[Rows]) -> Vec<bool> {
     let mut bits = vec![false; ROWS as usize];
-    intents.iter().flat_map(|rows| rows.iter()).for_each(|row| bits[row as usize] = true);
+    intents.iter().flat_map(|rows| rows.iter()).for_each(|row| bits[row.0 as usize] = true);
     bits
 }
 
@@ -107,10 +107,10 @@ fn steps_take_effect_in_the_order_of_issue_at_every_depth() {
                 tag: tag(index as u64),
                 src: Buf::None,
             };
-            let first = out.step(op, put(0), 0);
-            let puts = (1..depth).fold(first, |puts, index| puts | out.step(op, put(index), 0));
+            let first = out.step(op, put(0), StepSet::EMPTY);
+            let puts = (1..depth).fold(first, |puts, index| puts | out.step(op, put(index), StepSet::EMPTY));
             let list = out.rows(op, &[rows(3)]);
-            let set = out.step(op, Step::Intent { rows: list, set: true }, 0);
+            let set = out.step(op, Step::Intent { rows: list, set: true }, StepSet::EMPTY);
             let cleared = out.step(op, Step::Intent { rows: list, set: false }, first);
             out.step(op, Step::Ack { frag: frag.id, pages: 1, ok: true }, puts | set | cleared);
             out.close(op);
@@ -348,7 +348,7 @@ fn the_formats_are_as_described() {
         sealed(sector);
         for bit in 0..3968 {
             let row = index * 3968 + bit;
-            let open = [6, 14].iter().any(|page| rows(*page).contains(row as u64));
+            let open = [6, 14].iter().any(|page| rows(*page).contains(Row(row as u64)));
             assert_eq!(sector[8 + bit / 8] >> (bit % 8) & 1 != 0, open && row < ROWS as usize, "row {row}");
         }
     }

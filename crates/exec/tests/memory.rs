@@ -3,7 +3,7 @@
 mod mirror;
 
 use destage_exec::{Conduct, CutChoice, Memory, Pick, Remains, Violation};
-use destage_plan::{Control, HostOp, HostRequest, Notice, Shape, Status, Step};
+use destage_plan::{Control, HostOp, HostRequest, Notice, Row, Shape, Status, Step};
 use mirror::{Copies, Mirror, STRIPE};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -85,7 +85,7 @@ fn what_was_not_flushed_may_be_lost_sector_by_sector_and_what_was_flushed_may_no
         let sectors: Vec<u8> = disk.image.chunks(SECTOR as usize).take(4).map(|sector| sector[0]).collect();
         assert_eq!(sectors, [1, 2, 2, 1]);
     }
-    assert_eq!(remains.nvram.intents.iter().collect::<Vec<_>>(), [0]);
+    assert_eq!(remains.nvram.intents.iter().collect::<Vec<_>>(), [Row(0)]);
     let mut memory = Memory::start(Mirror::new(2), remains, shape(), 8);
     assert_eq!(memory.status(), Status::Starting);
     let page = read(&mut memory, 0, 4);
@@ -150,7 +150,7 @@ fn steps_of_the_nvram_come_through_in_order_only() {
     let mut memory = fresh(2);
     write(&mut memory, 1, 0, 4, 1, false);
     write(&mut memory, 2, 16, 4, 1, false);
-    for (through, rows) in [(0, &[][..]), (1, &[0][..]), (2, &[0, 4][..])] {
+    for (through, rows) in [(0, &[][..]), (1, &[Row(0)][..]), (2, &[Row(0), Row(4)][..])] {
         let remains = memory.cut(&mut Keep(0, through));
         assert_eq!(remains.nvram.intents.iter().collect::<Vec<_>>(), rows);
     }
@@ -176,7 +176,7 @@ fn an_executor_that_forgets_a_flush_is_found_when_the_intent_is_cleared() {
             Err(violation) => break violation,
         }
     };
-    assert!(matches!(found, Violation::Unflushed { row: 0, .. }), "{found}");
+    assert!(matches!(found, Violation::Unflushed { row: Row(0), .. }), "{found}");
 }
 
 struct Dice(Xoshiro256PlusPlus);

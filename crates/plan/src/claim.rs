@@ -3,31 +3,31 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::{Nanos, OpId};
+use crate::{ColumnSet, Nanos, OpId, Stripe};
 
-/// What an operation touches of one stripe. Bits are columns: the k data columns from bit 0, then the parity columns.
+/// What an operation touches of one stripe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// The stripe.
-    pub stripe: u64,
+    pub stripe: Stripe,
     /// First page row in the stripe's chunks.
     pub first: u32,
     /// Rows.
     pub rows: u32,
     /// Columns that are read.
-    pub r: u64,
+    pub r: ColumnSet,
     /// Columns that are written.
-    pub w: u64,
+    pub w: ColumnSet,
 }
 
 impl Claim {
     /// Whether the two may not be held together: their rows overlap, and one writes what the other reads or writes.
     #[inline]
     pub const fn conflicts(&self, other: &Self) -> bool {
-        self.stripe == other.stripe
+        self.stripe.0 == other.stripe.0
             && self.first < other.first + other.rows
             && other.first < self.first + self.rows
-            && (self.w & (other.r | other.w) | other.w & self.r) != 0
+            && (self.w.meets(other.r) || self.w.meets(other.w) || other.w.meets(self.r))
     }
 }
 
@@ -89,7 +89,7 @@ struct Entry {
 /// whether they hold or wait themselves. Every operation has at most one claim, hence none waits for itself in a circle.
 #[derive(Default)]
 pub struct ClaimTable {
-    stripes: HashMap<u64, Vec<Entry>, FixedState>,
+    stripes: HashMap<Stripe, Vec<Entry>, FixedState>,
     spare: Vec<Vec<Entry>>,
     waits: [ClaimWait; Class::ALL.len()],
 }
@@ -108,7 +108,7 @@ impl ClaimTable {
     }
 
     /// Gives a claim back, held or not; `granted` is told of each operation whose claim holds from now on, in the order of the queue.
-    pub fn release(&mut self, now: Nanos, op: OpId, stripe: u64, mut granted: impl FnMut(OpId)) {
+    pub fn release(&mut self, now: Nanos, op: OpId, stripe: Stripe, mut granted: impl FnMut(OpId)) {
         let queue = self.stripes.get_mut(&stripe).expect("a claim is in its stripe's queue");
         let at = queue.iter().position(|entry| entry.op == op).expect("the operation has a claim");
         let gone = queue.remove(at);

@@ -54,17 +54,51 @@ impl Ext {
     }
 }
 
+impl Ext {
+    /// The rows that an extent of a member lies in.
+    #[inline]
+    pub const fn rows(self) -> Rows {
+        Rows::new(Row(self.first()), self.pages() as u32)
+    }
+}
+
 impl fmt::Debug for Ext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}[{}+{}]", self.dev(), self.first(), self.pages())
     }
 }
 
-/// Consecutive parity rows. A row is one page of every member, at the same page number, which is the row's number.
+/// A stripe: one chunk of every member, at the same chunk number, which is the stripe's number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stripe(pub u64);
+
+/// A parity row: one page of every member, at the same page number, which is the row's number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Row(pub u64);
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The part that a device plays in a stripe: the data columns from 0, then the parity columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Column(pub u8);
+
+impl Column {
+    /// The column's place as an array index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Consecutive parity rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rows {
-    /// The first row: a page number on each member.
-    pub first: u64,
+    /// The first row.
+    pub first: Row,
     /// How many rows.
     pub count: u32,
 }
@@ -72,26 +106,26 @@ pub struct Rows {
 impl Rows {
     /// `count` rows from `first` on.
     #[inline]
-    pub const fn new(first: u64, count: u32) -> Self {
+    pub const fn new(first: Row, count: u32) -> Self {
         Self { first, count }
     }
 
     /// The rows, one by one.
     #[inline]
-    pub fn iter(self) -> impl Iterator<Item = u64> {
-        self.first..self.end()
+    pub fn iter(self) -> impl Iterator<Item = Row> {
+        (self.first.0..self.end().0).map(Row)
     }
 
     /// The row after the last.
     #[inline]
-    pub const fn end(self) -> u64 {
-        self.first + self.count as u64
+    pub const fn end(self) -> Row {
+        Row(self.first.0 + self.count as u64)
     }
 
     /// Whether `row` is one of them.
     #[inline]
-    pub const fn contains(self, row: u64) -> bool {
-        row >= self.first && row < self.end()
+    pub const fn contains(self, row: Row) -> bool {
+        row.0 >= self.first.0 && row.0 < self.end().0
     }
 }
 

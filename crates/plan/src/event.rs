@@ -1,6 +1,6 @@
 //! What a controller is told.
 
-use crate::{Buf, Dev, DeviceChange, NvSlot, OpId, Rows, Sectors, Tag};
+use crate::{Buf, Dev, DevSet, DeviceChange, NvSlot, OpId, Rows, Sectors, StepNo, StepSet, Tag};
 
 /// What a host asks of a block device that destage serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,8 +61,8 @@ pub struct Start<'a> {
     pub nv: &'a [(NvSlot, Tag)],
     /// Rows that may be inconsistent. None after a clean stop.
     pub intents: &'a [Rows],
-    /// Devices that do not answer, or are not those of the earlier life, a bit each.
-    pub missing: u64,
+    /// Devices that do not answer, or are not those of the earlier life.
+    pub missing: DevSet,
 }
 
 /// What may be ordered from outside.
@@ -86,8 +86,8 @@ pub enum Event<'a> {
     StepDone {
         /// Whose.
         op: OpId,
-        /// Its bit.
-        step: u64,
+        /// Which.
+        step: StepNo,
     },
     /// Steps of the operation failed, those after them are frozen, and nothing of it is in flight any more. The controller makes a new
     /// plan after [`Out::restart`](crate::Out::restart), takes the steps for done with [`Out::forgive`](crate::Out::forgive), or gives up with
@@ -96,9 +96,9 @@ pub enum Event<'a> {
         /// Which operation.
         op: OpId,
         /// The steps that failed.
-        failed: u64,
-        /// The devices that did not do them, a bit each.
-        devs: u64,
+        failed: StepSet,
+        /// The devices that did not do them.
+        devs: DevSet,
     },
     /// The operation is closed and all its steps are done. Its claim is given back after this event.
     OpDone(OpId),

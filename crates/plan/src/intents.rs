@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::Rows;
+use crate::{Row, Rows};
 
 #[derive(Clone, Copy, Default)]
-struct Row {
+struct State {
     /// Operations at work.
     active: u32,
     /// The generation in which the last one ended.
@@ -21,9 +21,9 @@ struct Row {
 /// Rows with an open intent.
 #[derive(Default)]
 pub struct Intents {
-    rows: HashMap<u64, Row, FixedState>,
+    rows: HashMap<Row, State, FixedState>,
     /// Rows in the order in which operations on them ended, with the generation. An entry is stale if the row changed since.
-    ended: VecDeque<(u64, u64)>,
+    ended: VecDeque<(Row, u64)>,
     /// Flushes begun.
     generation: u64,
 }
@@ -70,17 +70,17 @@ impl Intents {
     }
 
     /// Whether a row's intent is open.
-    pub fn contains(&self, row: u64) -> bool {
+    pub fn contains(&self, row: Row) -> bool {
         self.rows.contains_key(&row)
     }
 
     /// Whether an operation is at work on the row.
-    pub fn is_active(&self, row: u64) -> bool {
+    pub fn is_active(&self, row: Row) -> bool {
         self.rows.get(&row).is_some_and(|state| state.active > 0)
     }
 
     /// Rows with an open intent, in no particular but always the same order.
-    pub fn rows(&self) -> impl Iterator<Item = u64> {
+    pub fn rows(&self) -> impl Iterator<Item = Row> {
         self.rows.keys().copied()
     }
 
@@ -108,22 +108,22 @@ mod tests {
     fn an_intent_is_cleared_only_by_a_flush_that_began_after_the_operation_ended() {
         let mut intents = Intents::default();
         let mut clear = Vec::new();
-        intents.begin(Rows::new(4, 2));
+        intents.begin(Rows::new(Row(4), 2));
         let early = intents.flush_begins();
-        intents.end(Rows::new(4, 2));
+        intents.end(Rows::new(Row(4), 2));
         intents.flushed(early, &mut clear);
         assert!(clear.is_empty() && intents.len() == 2);
         let later = intents.flush_begins();
-        intents.begin(Rows::new(5, 1));
+        intents.begin(Rows::new(Row(5), 1));
         intents.flushed(later, &mut clear);
-        assert_eq!(clear, [Rows::new(4, 1)], "row 5 is at work again");
-        intents.end(Rows::new(5, 1));
+        assert_eq!(clear, [Rows::new(Row(4), 1)], "row 5 is at work again");
+        intents.end(Rows::new(Row(5), 1));
         clear.clear();
         intents.flushed(later, &mut clear);
         assert!(clear.is_empty());
         let last = intents.flush_begins();
         intents.flushed(last, &mut clear);
-        assert_eq!(clear, [Rows::new(5, 1)]);
+        assert_eq!(clear, [Rows::new(Row(5), 1)]);
         assert!(intents.is_empty() && intents.ended() == 0);
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::{
-    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, FragId, List, Nanos, Outcome, RowList, Rows, Step, StepKind,
+    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, List, Nanos, Outcome, Row, RowList, Rows, Step,
+    StepKind, StepNo, StepSet,
 };
 
 /// An operation's place in the table. Places are used again after [`Event::OpDone`](crate::Event::OpDone).
@@ -24,7 +25,7 @@ pub struct Issue {
     /// Whose.
     pub op: OpId,
     /// Which of its steps.
-    pub step: u8,
+    pub step: StepNo,
 }
 
 /// Why a controller does not start.
@@ -33,7 +34,7 @@ pub enum Refusal {
     /// Rows were being written when the power failed, and a member that holds data of theirs is lost, so that this data cannot be computed.
     WriteHole {
         /// The first such row.
-        row: u64,
+        row: Row,
         /// How many there are.
         rows: u64,
     },
@@ -52,8 +53,8 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pending {
     Granted(OpId),
-    StepDone(OpId, u64),
-    OpStuck(OpId, u64, u64),
+    StepDone(OpId, StepNo),
+    OpStuck(OpId, StepSet, DevSet),
     OpDone(OpId),
 }
 
@@ -70,7 +71,7 @@ pub enum Status {
 
 struct Slot {
     step: Step,
-    after: u64,
+    after: StepSet,
 }
 
 #[derive(Default)]
@@ -83,12 +84,12 @@ struct Op {
     claim: Option<Claim>,
     class: Option<Class>,
     frag: Option<FragId>,
-    issued: u64,
-    done: u64,
-    failed: u64,
-    /// Devices that did not do them, a bit each.
-    failed_devs: u64,
-    notify: u64,
+    issued: StepSet,
+    done: StepSet,
+    failed: StepSet,
+    /// Devices that did not do them.
+    failed_devs: DevSet,
+    notify: StepSet,
     live: bool,
     closed: bool,
     /// `OpStuck` or `OpDone` is on its way.
@@ -101,16 +102,17 @@ impl Op {
         self.bufs.clear();
         self.rows.clear();
         self.tmps.clear();
-        (self.issued, self.done, self.failed, self.failed_devs, self.notify) = (0, 0, 0, 0, 0);
+        (self.issued, self.done, self.failed, self.notify) = Default::default();
+        self.failed_devs = DevSet::EMPTY;
         (self.closed, self.told) = (false, false);
     }
 
-    const fn in_flight(&self) -> u64 {
-        self.issued & !(self.done | self.failed)
+    fn in_flight(&self) -> StepSet {
+        self.issued - (self.done | self.failed)
     }
 
-    fn all(&self) -> u64 {
-        u64::MAX.checked_shr(64 - self.steps.len() as u32).unwrap_or(0)
+    fn all(&self) -> StepSet {
+        StepSet::first(self.steps.len() as u32)
     }
 }
 
@@ -157,28 +159,29 @@ impl Out {
         id
     }
 
-    /// Appends a step that begins when all steps in the mask `after` are done; its bit, for the masks of others.
+    /// Appends a step that begins when all steps in `after` are done; the set of this one, for the sets of others.
     ///
     /// # Panics
     /// If the operation has 64 steps already.
     #[inline]
-    pub fn step(&mut self, op: OpId, step: Step, after: u64) -> u64 {
+    pub fn step(&mut self, op: OpId, step: Step, after: StepSet) -> StepSet {
         let slot = &mut self.ops[op.index()];
         debug_assert!(slot.live && !slot.closed, "{op:?} takes no more steps");
         let index = slot.steps.len();
         assert!(index < 64, "an operation has at most 64 steps");
-        debug_assert!(after & !slot.all() == 0, "a step begins only after steps that exist");
+        debug_assert!(slot.all().contains_all(after), "a step begins only after steps that exist");
         slot.steps.push(Slot { step, after });
-        if after & !slot.done == 0 {
-            self.issue(op, index as u32);
+        let number = StepNo(index as u8);
+        if slot.done.contains_all(after) {
+            self.issue(op, number);
         }
-        1 << index
+        StepSet::one(number)
     }
 
     /// As [`step`](Self::step); the controller hears [`StepDone`](crate::Event::StepDone) when it is done.
-    pub fn step_notify(&mut self, op: OpId, step: Step, after: u64) -> u64 {
+    pub fn step_notify(&mut self, op: OpId, step: Step, after: StepSet) -> StepSet {
         let slot = &mut self.ops[op.index()];
-        slot.notify |= 1 << slot.steps.len();
+        slot.notify.insert(StepNo(slot.steps.len() as u8));
         self.step(op, step, after)
     }
 
@@ -218,7 +221,7 @@ impl Out {
     /// If a step is in flight.
     pub fn restart(&mut self, op: OpId) {
         let slot = &mut self.ops[op.index()];
-        assert!(slot.in_flight() == 0, "{op:?} has steps in flight");
+        assert!(slot.in_flight().is_empty(), "{op:?} has steps in flight");
         slot.clear_plan();
     }
 
@@ -226,13 +229,11 @@ impl Out {
     pub fn forgive(&mut self, op: OpId) {
         let slot = &mut self.ops[op.index()];
         let failed = std::mem::take(&mut slot.failed);
-        slot.failed_devs = 0;
+        slot.failed_devs = DevSet::EMPTY;
         slot.done |= failed;
         slot.told = false;
-        let mut told = failed & slot.notify;
-        while told != 0 {
-            self.queue.push_back(Pending::StepDone(op, told & told.wrapping_neg()));
-            told &= told - 1;
+        for step in (failed & slot.notify).iter() {
+            self.queue.push_back(Pending::StepDone(op, step));
         }
         self.issue_after(op, failed);
         self.settle(op);
@@ -283,10 +284,7 @@ impl Out {
     /// Whether a read is among the operation's failed steps.
     pub fn failed_read(&self, op: OpId) -> bool {
         let slot = &self.ops[op.index()];
-        slot.steps
-            .iter()
-            .enumerate()
-            .any(|(index, slot_step)| slot.failed >> index & 1 != 0 && matches!(slot_step.step, Step::Read { .. }))
+        slot.failed.iter().any(|step| matches!(slot.steps[step.index()].step, Step::Read { .. }))
     }
 
     /// Operations that are open.
@@ -305,7 +303,7 @@ impl Out {
     }
 
     pub(crate) fn get(&self, issue: Issue) -> &Step {
-        &self.ops[issue.op.index()].steps[usize::from(issue.step)].step
+        &self.ops[issue.op.index()].steps[issue.step.index()].step
     }
 
     pub(crate) fn bufs(&self, op: OpId, list: List) -> &[Buf] {
@@ -324,12 +322,12 @@ impl Out {
         self.ops[op.index()].frag
     }
 
-    fn issue(&mut self, id: OpId, index: u32) {
+    fn issue(&mut self, id: OpId, number: StepNo) {
         let op = &mut self.ops[id.index()];
-        op.issued |= 1 << index;
-        let step = &op.steps[index as usize].step;
+        op.issued.insert(number);
+        let step = &op.steps[number.index()].step;
         self.counts[step.kind() as usize] += 1;
-        let issue = Issue { op: id, step: index as u8 };
+        let issue = Issue { op: id, step: number };
         match *step {
             Step::Ack { frag, pages, ok } => {
                 self.acks.push_back((frag, pages, ok));
@@ -342,37 +340,33 @@ impl Out {
 
     pub(crate) fn finish(&mut self, issue: Issue, outcome: Outcome) {
         let Issue { op: id, step } = issue;
-        let bit = 1 << step;
         let op = &mut self.ops[id.index()];
-        debug_assert!(op.in_flight() & bit != 0, "step {step} of {id:?} is in flight");
+        debug_assert!(op.in_flight().contains(step), "step {} of {id:?} is in flight", step.0);
         match outcome {
             Outcome::Failed(dev) => {
-                op.failed |= bit;
-                op.failed_devs |= 1 << dev.0;
+                op.failed.insert(step);
+                op.failed_devs.insert(dev);
             }
             Outcome::Ok => {
-                op.done |= bit;
-                if op.notify & bit != 0 {
-                    self.queue.push_back(Pending::StepDone(id, bit));
+                op.done.insert(step);
+                if op.notify.contains(step) {
+                    self.queue.push_back(Pending::StepDone(id, step));
                 }
-                self.issue_after(id, bit);
+                self.issue_after(id, StepSet::one(step));
             }
         }
         self.settle(id);
     }
 
-    /// Issues what waited for the steps in `bits`, which are done, and for nothing else.
-    fn issue_after(&mut self, id: OpId, bits: u64) {
+    /// Issues what waited for the steps in `finished`, which are done, and for nothing else.
+    fn issue_after(&mut self, id: OpId, finished: StepSet) {
         let op = &self.ops[id.index()];
-        let mut waiting = op.all() & !op.issued;
-        while waiting != 0 {
-            let index = waiting.trailing_zeros();
-            waiting &= waiting - 1;
+        for step in (op.all() - op.issued).iter() {
             let op = &self.ops[id.index()];
-            let after = op.steps[index as usize].after;
+            let after = op.steps[step.index()].after;
             // Issuing one may have issued another of them already.
-            if op.issued & 1 << index == 0 && after & bits != 0 && after & !op.done == 0 {
-                self.issue(id, index);
+            if !op.issued.contains(step) && after.meets(finished) && op.done.contains_all(after) {
+                self.issue(id, step);
             }
         }
     }
@@ -381,16 +375,16 @@ impl Out {
     /// that it is stuck.
     pub(crate) fn replaced(&mut self, dev: Dev) {
         for op in &mut self.ops {
-            op.failed_devs &= !(1 << dev.0);
+            op.failed_devs.remove(dev);
         }
     }
 
     fn settle(&mut self, id: OpId) {
         let op = &mut self.ops[id.index()];
-        if op.told || op.in_flight() != 0 {
+        if op.told || !op.in_flight().is_empty() {
             return;
         }
-        if op.failed != 0 {
+        if !op.failed.is_empty() {
             op.told = true;
             self.queue.push_back(Pending::OpStuck(id, op.failed, op.failed_devs));
         } else if op.closed && op.done == op.all() {
@@ -424,14 +418,14 @@ impl std::fmt::Debug for Out {
             let closed = if op.closed { "closed" } else { "open" };
             writeln!(f, "OpId({id}) {:?} {closed} frag {:?} claim {:?}", op.class, op.frag, op.claim)?;
             for (index, slot) in op.steps.iter().enumerate() {
-                let bit = 1 << index;
+                let number = StepNo(index as u8);
                 let state = match () {
-                    () if op.failed & bit != 0 => "failed",
-                    () if op.done & bit != 0 => "done",
-                    () if op.issued & bit != 0 => "in flight",
+                    () if op.failed.contains(number) => "failed",
+                    () if op.done.contains(number) => "done",
+                    () if op.issued.contains(number) => "in flight",
                     () => "waits",
                 };
-                writeln!(f, "  {index} {state}: {:?} after {:#b}", slot.step, slot.after)?;
+                writeln!(f, "  {index} {state}: {:?} after {:?}", slot.step, slot.after)?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! The claim table against a list that is searched from the beginning every time.
 
-use destage_plan::{Claim, ClaimTable, Class, Nanos, OpId};
+use destage_plan::{Claim, ClaimTable, Class, ColumnSet, Nanos, OpId, Stripe};
 use proptest::prelude::*;
 
 /// Claims in the order in which they were made, with what holds.
@@ -13,7 +13,7 @@ impl Naive {
     fn conflicts(a: &Claim, b: &Claim) -> bool {
         let rows = |claim: &Claim| claim.first..claim.first + claim.rows;
         let columns = (0..64).any(|column| {
-            let has = |mask: u64| mask >> column & 1 != 0;
+            let has = |set: ColumnSet| set.bits() >> column & 1 != 0;
             has(a.w) && (has(b.r) || has(b.w)) || has(b.w) && has(a.r)
         });
         a.stripe == b.stripe && rows(a).any(|row| rows(b).contains(&row)) && columns
@@ -51,8 +51,10 @@ enum Action {
 }
 
 fn action() -> impl Strategy<Value = Action> {
-    let claim = (0..3_u64, 0..6_u32, 1..4_u32, 0..32_u64, 0..32_u64)
-        .prop_map(|(stripe, first, rows, r, w)| Action::Claim(Claim { stripe, first, rows, r, w }));
+    let claim = (0..3_u64, 0..6_u32, 1..4_u32, 0..32_u64, 0..32_u64).prop_map(|(stripe, first, rows, r, w)| {
+        let (r, w) = (ColumnSet::from_bits(r), ColumnSet::from_bits(w));
+        Action::Claim(Claim { stripe: Stripe(stripe), first, rows, r, w })
+    });
     prop_oneof![claim, any::<usize>().prop_map(Action::Release)]
 }
 

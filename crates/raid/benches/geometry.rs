@@ -37,8 +37,8 @@ fn main() {
                 let mut sum = 0;
                 for &page in black_box(&pages) {
                     let place = geometry.locate(page);
-                    sum += u64::from(geometry.device(place.stripe, place.column))
-                        + geometry.row(place.stripe, place.row_in_chunk);
+                    sum += u64::from(geometry.device(place.stripe, place.column).0)
+                        + geometry.row(place.stripe, place.row_in_chunk).0;
                 }
                 sum
             });

@@ -4,6 +4,8 @@
 //! * A *column* is a part that a device plays in a stripe: `0..k` hold data, `k..n` parity (P, then Q).
 //! * Which device plays which part repeats after at most `n` stripes, so it is looked up, not computed.
 
+use destage_plan::{Column, ColumnSet, Dev, DevSet, Row, Stripe};
+
 use crate::layout::{Layout, Level, Names};
 
 /// The most devices that an array can have.
@@ -63,20 +65,20 @@ pub enum GeometryError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The stripe.
-    pub stripe: u64,
+    pub stripe: Stripe,
     /// The page in its chunk.
     pub row_in_chunk: u32,
     /// The data column.
-    pub column: u8,
+    pub column: Column,
 }
 
 /// Which device plays which part in a stripe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StripeMap {
     /// Column to device.
-    devices: [u8; MAX_DEVICES],
+    devices: [Dev; MAX_DEVICES],
     /// Device to column.
-    columns: [u8; MAX_DEVICES],
+    columns: [Column; MAX_DEVICES],
     /// Data column to exponent.
     exponents: [u8; MAX_DEVICES],
     /// How many of the first two, and of the third, mean something.
@@ -86,13 +88,13 @@ pub struct StripeMap {
 impl StripeMap {
     /// The device of each column: data, then parity (P, then Q), with RAID-1 the copies.
     #[inline]
-    pub fn devices(&self) -> &[u8] {
+    pub fn devices(&self) -> &[Dev] {
         &self.devices[..usize::from(self.lengths.0)]
     }
 
     /// The column of each device.
     #[inline]
-    pub fn columns(&self) -> &[u8] {
+    pub fn columns(&self) -> &[Column] {
         &self.columns[..usize::from(self.lengths.0)]
     }
 
@@ -229,6 +231,36 @@ impl Geometry {
         self.member_pages() * self.data as u64
     }
 
+    /// The data columns.
+    #[inline]
+    pub const fn data_set(&self) -> ColumnSet {
+        ColumnSet::first(self.data as u32)
+    }
+
+    /// All columns: data and parity.
+    #[inline]
+    pub const fn column_set(&self) -> ColumnSet {
+        ColumnSet::first(self.devices as u32)
+    }
+
+    /// All members.
+    #[inline]
+    pub const fn member_set(&self) -> DevSet {
+        DevSet::first(self.devices as u32)
+    }
+
+    /// The column of P, or of the second copy of RAID-1.
+    #[inline]
+    pub const fn p_column(&self) -> Column {
+        Column(self.data)
+    }
+
+    /// The column of Q, where there is one.
+    #[inline]
+    pub const fn q_column(&self) -> Column {
+        Column(self.data + 1)
+    }
+
     /// Slots of the Q syndrome: the exponents are below it. k, but n with the DDF layouts, which count P and Q as gaps; 0
     /// without Q.
     #[inline]
@@ -242,38 +274,42 @@ impl Geometry {
         debug_assert!(page < self.data_pages(), "page {page} of {}", self.data_pages());
         let (chunk, data) = (u64::from(self.chunk), u64::from(self.data));
         let number = page / chunk;
-        Place { stripe: number / data, row_in_chunk: (page % chunk) as u32, column: (number % data) as u8 }
+        Place {
+            stripe: Stripe(number / data),
+            row_in_chunk: (page % chunk) as u32,
+            column: Column((number % data) as u8),
+        }
     }
 
     /// The page at a place, the inverse of [`locate`](Self::locate).
     #[inline]
     pub fn page_of(&self, Place { stripe, row_in_chunk, column }: Place) -> u64 {
-        debug_assert!(stripe < self.stripes && row_in_chunk < self.chunk && column < self.data);
-        (stripe * u64::from(self.data) + u64::from(column)) * u64::from(self.chunk) + u64::from(row_in_chunk)
+        debug_assert!(stripe.0 < self.stripes && row_in_chunk < self.chunk && column.0 < self.data);
+        (stripe.0 * u64::from(self.data) + u64::from(column.0)) * u64::from(self.chunk) + u64::from(row_in_chunk)
     }
 
-    /// The page number on every member of a page of a stripe.
+    /// The row that a page of a stripe's chunks lies in.
     #[inline]
-    pub const fn row(&self, stripe: u64, row_in_chunk: u32) -> u64 {
-        stripe * self.chunk as u64 + row_in_chunk as u64
+    pub const fn row(&self, stripe: Stripe, row_in_chunk: u32) -> Row {
+        Row(stripe.0 * self.chunk as u64 + row_in_chunk as u64)
     }
 
     /// The stripe of a row and the page in its chunk, the inverse of [`row`](Self::row).
     #[inline]
-    pub const fn stripe_of(&self, row: u64) -> (u64, u32) {
+    pub const fn stripe_of(&self, row: Row) -> (Stripe, u32) {
         let chunk = self.chunk as u64;
-        (row / chunk, (row % chunk) as u32)
+        (Stripe(row.0 / chunk), (row.0 % chunk) as u32)
     }
 
     /// Who plays which part in `stripe`: everything below in one look-up.
     #[inline]
-    pub fn map(&self, stripe: u64) -> &StripeMap {
-        &self.maps[(stripe % self.maps.len() as u64) as usize]
+    pub fn map(&self, stripe: Stripe) -> &StripeMap {
+        &self.maps[(stripe.0 % self.maps.len() as u64) as usize]
     }
 
     /// The device of each column of `stripe`: data, then parity (P, then Q), with RAID-1 the copies.
     #[inline]
-    pub fn devices(&self, stripe: u64) -> &[u8] {
+    pub fn devices(&self, stripe: Stripe) -> &[Dev] {
         self.map(stripe).devices()
     }
 
@@ -282,8 +318,8 @@ impl Geometry {
     /// # Panics
     /// If there is no such column.
     #[inline]
-    pub fn device(&self, stripe: u64, column: u8) -> u8 {
-        self.map(stripe).devices()[usize::from(column)]
+    pub fn device(&self, stripe: Stripe, column: Column) -> Dev {
+        self.map(stripe).devices()[column.index()]
     }
 
     /// The column of a device in `stripe`.
@@ -291,8 +327,8 @@ impl Geometry {
     /// # Panics
     /// If there is no such device.
     #[inline]
-    pub fn column(&self, stripe: u64, device: u8) -> u8 {
-        self.map(stripe).columns()[usize::from(device)]
+    pub fn column(&self, stripe: Stripe, device: Dev) -> Column {
+        self.map(stripe).columns()[device.index()]
     }
 
     /// The exponent i of a data column's coefficient gⁱ in the Q of `stripe`.
@@ -300,8 +336,8 @@ impl Geometry {
     /// # Panics
     /// If the level is not RAID-6, or there is no such data column.
     #[inline]
-    pub fn exponent(&self, stripe: u64, column: u8) -> u32 {
-        u32::from(self.map(stripe).exponents()[usize::from(column)])
+    pub fn exponent(&self, stripe: Stripe, column: Column) -> u32 {
+        u32::from(self.map(stripe).exponents()[column.index()])
     }
 }
 
@@ -317,14 +353,14 @@ const fn divisor(a: u32, b: u64) -> u32 {
 /// Every column on the device of its number: RAID-0 and RAID-1.
 fn in_order(devices: u8) -> StripeMap {
     let mut map = StripeMap {
-        devices: [0; MAX_DEVICES],
-        columns: [0; MAX_DEVICES],
+        devices: [Dev(0); MAX_DEVICES],
+        columns: [Column(0); MAX_DEVICES],
         exponents: [0; MAX_DEVICES],
         lengths: (devices, 0),
     };
     for device in 0..devices {
-        map.devices[usize::from(device)] = device;
-        map.columns[usize::from(device)] = device;
+        map.devices[usize::from(device)] = Dev(device);
+        map.columns[usize::from(device)] = Column(device);
     }
     map
 }
@@ -423,8 +459,8 @@ impl Rule {
         let first = if self.data_follows_p { p + 1 } else { 0 };
         let data = (0..self.ring).map(|i| (first + i) % self.ring).filter(holds_data);
         for (column, device) in (0_u8..).zip(data.chain([p]).chain(q)) {
-            map.devices[usize::from(column)] = device;
-            map.columns[usize::from(device)] = column;
+            map.devices[usize::from(column)] = Dev(device);
+            map.columns[usize::from(device)] = Column(column);
         }
 
         if let Some(q) = q {
@@ -433,7 +469,7 @@ impl Rule {
             let around = (0..n).map(|i| (first + i) % n);
             for (exponent, device) in (0_u8..).zip(around.filter(|device| self.ddf || holds_data(device))) {
                 if holds_data(&device) {
-                    map.exponents[usize::from(map.columns[usize::from(device)])] = exponent;
+                    map.exponents[map.columns[usize::from(device)].index()] = exponent;
                 }
             }
             map.lengths.1 = n - 2;

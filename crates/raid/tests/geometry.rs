@@ -1,5 +1,6 @@
 //! The examples of specs §2, the names, and what cannot be.
 
+use destage_plan::{Column, Dev, Row, Stripe};
 use destage_raid::{Geometry, GeometryError, Layout, Level, MAX_DEVICES, Place};
 
 /// The stripes of an array, a line each, drawn as specs §2 draws them: what each device holds, data numbered by page.
@@ -7,12 +8,12 @@ fn drawn(level: Level, layout: Layout, devices: u32, stripes: u64) -> Vec<String
     let geometry = Geometry::new(level, Some(layout), devices, 1, stripes).expect("a possible shape");
     let k = geometry.data_columns();
     let part = |stripe, device| match geometry.column(stripe, device) {
-        column if column < k => format!("D{}", geometry.page_of(Place { stripe, row_in_chunk: 0, column })),
-        column if column == k => "P".to_owned(),
+        column if column.0 < k => format!("D{}", geometry.page_of(Place { stripe, row_in_chunk: 0, column })),
+        column if column.0 == k => "P".to_owned(),
         _ => "Q".to_owned(),
     };
-    let line = |stripe| (0..geometry.members()).map(|device| part(stripe, device)).collect::<Vec<_>>().join(" ");
-    (0..stripes).map(line).collect()
+    let line = |stripe| (0..geometry.members()).map(|device| part(stripe, Dev(device))).collect::<Vec<_>>().join(" ");
+    (0..stripes).map(Stripe).map(line).collect()
 }
 
 #[test]
@@ -41,7 +42,7 @@ fn ddf_begins_as_md_says() {
 fn the_syndrome_begins_after_q_and_ddf_counts_gaps() {
     let exponents = |layout, stripe| {
         let geometry = Geometry::new(Level::Raid6, Some(layout), 5, 1, 5).expect("a possible shape");
-        (geometry.slots(), geometry.map(stripe).exponents().to_vec())
+        (geometry.slots(), geometry.map(Stripe(stripe)).exponents().to_vec())
     };
     // Q D0 D1 D2 P, then D6 D7 P Q D8: the device after Q comes first.
     assert_eq!(exponents(Layout::LeftAsymmetric, 0), (3, vec![0, 1, 2]));
@@ -54,7 +55,7 @@ fn the_syndrome_begins_after_q_and_ddf_counts_gaps() {
     assert_eq!(exponents(Layout::DdfNRestart, 0), (5, vec![0, 1, 2]));
 
     let five = Geometry::new(Level::Raid5, None, 5, 1, 5).expect("a possible shape");
-    assert_eq!((five.slots(), five.map(0).exponents()), (0, &[][..]));
+    assert_eq!((five.slots(), five.map(Stripe(0)).exponents()), (0, &[][..]));
 }
 
 #[test]
@@ -78,8 +79,8 @@ fn columns_are_counted_by_level() {
 fn raid1_lists_every_copy() {
     let geometry = Geometry::new(Level::Raid1, None, 3, 64, 100).expect("a possible shape");
     assert_eq!(geometry.chunk_pages(), 4, "the largest that divides the members");
-    assert_eq!(geometry.locate(77), Place { stripe: 19, row_in_chunk: 1, column: 0 });
-    assert_eq!((geometry.row(19, 1), geometry.devices(19)), (77, &[0, 1, 2][..]));
+    assert_eq!(geometry.locate(77), Place { stripe: Stripe(19), row_in_chunk: 1, column: Column(0) });
+    assert_eq!((geometry.row(Stripe(19), 1), geometry.devices(Stripe(19))), (Row(77), &[0, 1, 2].map(Dev)[..]));
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn the_largest_array_has_no_overflow() {
     let geometry = Geometry::new(Level::Raid6, None, 32, u32::MAX, member).expect("a possible shape");
     let last = geometry.data_pages() - 1;
     let place = geometry.locate(last);
-    assert_eq!(place, Place { stripe: geometry.stripes() - 1, row_in_chunk: u32::MAX - 1, column: 29 });
+    assert_eq!(place, Place { stripe: Stripe(geometry.stripes() - 1), row_in_chunk: u32::MAX - 1, column: Column(29) });
     assert_eq!(geometry.page_of(place), last);
-    assert_eq!(geometry.row(place.stripe, place.row_in_chunk), geometry.member_pages() - 1);
+    assert_eq!(geometry.row(place.stripe, place.row_in_chunk), Row(geometry.member_pages() - 1));
 }

@@ -1,6 +1,7 @@
 //! Every implementation that this machine can run against the reference; the reference against arithmetic by hand;
 //! recovery of every pair of lost devices.
 
+use destage_plan::{Column, Stripe};
 use destage_raid::kernels::{self, Kernels, field, reference};
 use destage_raid::{Geometry, Layout, Level};
 use proptest::collection::vec;
@@ -215,7 +216,7 @@ proptest! {
         let geometry = Geometry::new(Level::Raid6, Some(Layout::ALL[layout]), devices, 1, 1000).expect("a possible shape");
         let n = usize::from(geometry.members());
         let k = usize::from(geometry.data_columns());
-        let exponent = |column: usize| geometry.exponent(stripe, column as u8);
+        let exponent = |column: usize| geometry.exponent(Stripe(stripe), Column(column as u8));
         let data = pages(k, 0, len, seed);
         // The syndrome's sources with the pages of these columns missing.
         let parities = |missing: [usize; 2]| {

@@ -6,6 +6,7 @@
 //!
 //! 10⁵ stripes of each shape are compared, up to 16 devices, and up to 32 with `DESTAGE_SOAK`.
 
+use destage_plan::{DevSet, Stripe};
 use destage_raid::{Geometry, Layout, Level, Place};
 
 const SECTORS_PER_PAGE: u64 = 8;
@@ -116,34 +117,31 @@ fn compare(level: Level, layout: Option<Layout>, devices: u32, chunk: u32) {
     let disks = u64::from(n);
     assert_eq!(geometry.stripes(), STRIPES, "{shape}");
     assert_eq!(geometry.data_pages(), STRIPES * u64::from(chunk) * u64::from(k), "{shape}");
-    for stripe in 0..STRIPES {
+    for stripe in (0..STRIPES).map(Stripe) {
         let here = geometry.devices(stripe);
-        let used = here.iter().fold(0_u32, |used, device| used | 1 << device);
-        assert!(
-            used.count_ones() == u32::from(n) && here.len() == usize::from(n),
-            "{shape}, stripe {stripe}: {here:?}"
-        );
-        let row_in_chunk = (stripe % u64::from(chunk)) as u32;
-        for column in 0..k {
+        let used: DevSet = here.iter().copied().collect();
+        assert!(used.len() == u32::from(n) && here.len() == usize::from(n), "{shape}, {stripe:?}: {here:?}");
+        let row_in_chunk = (stripe.0 % u64::from(chunk)) as u32;
+        for column in geometry.data_set().iter() {
             let place = Place { stripe, row_in_chunk, column };
             let page = geometry.page_of(place);
             // Pages of a chunk are consecutive, chunks of a stripe too.
-            let number = (stripe * u64::from(k) + u64::from(column)) * u64::from(chunk) + u64::from(row_in_chunk);
+            let number = (stripe.0 * u64::from(k) + u64::from(column.0)) * u64::from(chunk) + u64::from(row_in_chunk);
             assert!(page == number && geometry.locate(page) == place, "{shape}, {place:?}: {page}");
             let device = geometry.device(stripe, column);
             let row = geometry.row(stripe, row_in_chunk);
             assert_eq!(geometry.stripe_of(row), (stripe, row_in_chunk), "{shape}");
 
             let expected = md(level, layout.unwrap_or_default(), disks, chunk_sectors, page * SECTORS_PER_PAGE);
-            let same = u64::from(device) == expected.disk
-                && row * SECTORS_PER_PAGE == expected.on_disk
-                && expected.p.is_none_or(|p| u64::from(geometry.device(stripe, k)) == p)
-                && expected.q.is_none_or(|q| u64::from(geometry.device(stripe, k + 1)) == q)
+            let same = u64::from(device.0) == expected.disk
+                && row.0 * SECTORS_PER_PAGE == expected.on_disk
+                && expected.p.is_none_or(|p| u64::from(geometry.device(stripe, geometry.p_column()).0) == p)
+                && expected.q.is_none_or(|q| u64::from(geometry.device(stripe, geometry.q_column()).0) == q)
                 && expected.slot.is_none_or(|slot| u64::from(geometry.exponent(stripe, column)) == slot);
             assert!(same, "{shape}, {place:?}: device {device}, row {row}");
         }
-        for column in 0..n {
-            assert_eq!(geometry.column(stripe, geometry.device(stripe, column)), column, "{shape}, stripe {stripe}");
+        for column in geometry.column_set().iter() {
+            assert_eq!(geometry.column(stripe, geometry.device(stripe, column)), column, "{shape}, {stripe:?}");
         }
     }
 }

@@ -103,7 +103,7 @@ fn a_small_write_takes_the_slower_read_and_a_rotation_more() {
     for _ in 0..200 {
         let page = random.below(geometry.data_pages());
         let place = geometry.locate(page);
-        let row = geometry.row(place.stripe, place.row_in_chunk);
+        let row = geometry.row(place.stripe, place.row_in_chunk).0;
         let at = Nanos(random.below(1_000_000_000));
         let mut array = of_disks(&geometry, Scheduler::CLook, StepTimes::default());
         submit_at(&mut array, at, host(0, HostOp::Write, page, 1));
@@ -147,16 +147,16 @@ fn disks_that_are_not_alike_write_when_the_slower_one_has_read() {
     for _ in 0..100 {
         let page = random.below(geometry.data_pages());
         let place = geometry.locate(page);
-        let row = geometry.row(place.stripe, place.row_in_chunk);
+        let row = geometry.row(place.stripe, place.row_in_chunk).0;
         let controller = NoCache::new(config(&geometry)).expect("an array");
         let phase = |member: u8| Nanos(profile.rotation.0 * u64::from(member) / 5);
         let devices = (0..5).map(|member| Device::disk(disk(Scheduler::CLook), PAGE, phase(member))).collect();
         let mut array = Executor::new(controller, shape(&geometry), 4096, devices, StepTimes::default());
         submit_at(&mut array, Nanos::ZERO, host(0, HostOp::Write, page, 1));
         let done = answered(&mut array, 0);
-        let mut pair = [place.column, 4].map(|column| {
+        let mut pair = [place.column, geometry.p_column()].map(|column| {
             let member = geometry.device(place.stripe, column);
-            (disk(Scheduler::CLook), phase(member))
+            (disk(Scheduler::CLook), phase(member.0))
         });
         let reads = pair.each_mut().map(|(disk, phase)| serve(disk, DiskOp::Read, *phase, row, 1) - *phase);
         let read = reads[0].max(reads[1]);

@@ -23,7 +23,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use destage_plan::Rows;
+use destage_plan::{Row, Rows};
 
 use super::FilesError;
 use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
@@ -116,7 +116,7 @@ impl IntentsFile {
                     if row >= rows {
                         return Err(reader.wrong("the bit of a row", BITS + at, row, format!("below {rows}")));
                     }
-                    open.set(Rows::new(row, 1), true);
+                    open.set(Rows::new(Row(row), 1), true);
                 }
             }
         }
@@ -125,9 +125,9 @@ impl IntentsFile {
 
     /// Sets or clears intents; durable after [`sync`](Self::sync).
     pub(super) fn set(&mut self, rows: Rows, to: bool) {
-        debug_assert!(rows.end() <= self.rows, "{rows:?} is beyond the last row");
+        debug_assert!(rows.end().0 <= self.rows, "{rows:?} is beyond the last row");
         for row in rows.iter() {
-            let (index, at) = (row / ROWS, row % ROWS);
+            let (index, at) = (row.0 / ROWS, row.0 % ROWS);
             let byte = &mut self.sectors[index as usize][BITS + (at / 8) as usize];
             let bit = 1 << (at % 8);
             if (*byte & bit != 0) != to {

@@ -151,8 +151,7 @@ impl<C: Controller> Files<C> {
         let store = opened.store;
         let store = Lane::start("destage-nvram".to_owned(), config.depth, &bell, |port| store.serve(port));
         let store = store.map_err(FilesError::io(&config.nvram, "start its thread"))?;
-        let missing = devices.iter().enumerate().filter(|(_, device)| device.failed);
-        let missing = missing.fold(0, |missing, (dev, _)| missing | 1 << dev);
+        let missing = devices.iter().zip(0..).filter(|(device, _)| device.failed).map(|(_, dev)| Dev(dev)).collect();
         let shape = config.shape;
         let mut files = Self {
             engine: Engine::new(controller, shape, config.depth),
@@ -588,7 +587,7 @@ impl<C: Controller> Files<C> {
         match *self.engine.step(issue) {
             Step::NvPut { slot, .. } => self.within("the slot", u64::from(slot.index), "nv-slots", slots),
             Step::Intent { rows, .. } => {
-                let last = self.engine.rows(issue.op, rows).iter().map(|rows| rows.end()).max().unwrap_or(0);
+                let last = self.engine.rows(issue.op, rows).iter().map(|rows| rows.end().0).max().unwrap_or(0);
                 self.within("the row", last.saturating_sub(1), "rows", self.config.rows.max(u64::from(last == 0)))
             }
             _ => Ok(()),

@@ -2,7 +2,8 @@
 
 use destage_exec::{RowCheck, View};
 use destage_plan::{
-    Buf, Claim, Class, Control, Controller, Dev, Event, Ext, Frag, HostOp, Intents, OpId, Out, Rows, Start, Step,
+    Buf, Claim, Class, ColumnSet, Control, Controller, Dev, Event, Ext, Frag, HostOp, Intents, OpId, Out, Row, Rows,
+    Start, Step, StepSet, Stripe,
 };
 
 /// Pages in a stripe, across which fragments do not go.
@@ -45,7 +46,8 @@ impl Mirror {
     fn flush(&mut self, frag: Option<Frag>, stop: bool, out: &mut Out) {
         let generation = self.intents.flush_begins();
         let op = self.open(Class::Internal, None, frag, Task::Flush { generation, stop }, out);
-        let flushed = self.devs().fold(0, |mask, dev| mask | out.step(op, Step::FlushDev { dev }, 0));
+        let flushed =
+            self.devs().fold(StepSet::EMPTY, |steps, dev| steps | out.step(op, Step::FlushDev { dev }, StepSet::EMPTY));
         if let Some(frag) = frag {
             out.step(op, Step::Ack { frag: frag.id, pages: 1, ok: true }, flushed);
         }
@@ -57,29 +59,35 @@ impl Mirror {
             return out.ready();
         }
         let op = self.open(Class::Recovery, None, None, Task::Recover, out);
-        let mut written = 0;
+        let mut written = StepSet::EMPTY;
         for rows in start.intents {
             let dst = out.tmp(op, rows.count as u16);
-            let read = out.step(op, Step::Read { ext: Ext::new(Dev(0), rows.first, rows.count as u16), dst }, 0);
+            let read = out.step(
+                op,
+                Step::Read { ext: Ext::new(Dev(0), rows.first.0, rows.count as u16), dst },
+                StepSet::EMPTY,
+            );
             for dev in self.devs().skip(1) {
-                let ext = Ext::new(dev, rows.first, rows.count as u16);
+                let ext = Ext::new(dev, rows.first.0, rows.count as u16);
                 written |= out.step(op, Step::Write { ext, src: dst, fua: false }, read);
             }
         }
-        let flushed = self.devs().fold(0, |mask, dev| mask | out.step(op, Step::FlushDev { dev }, written));
+        let flushed =
+            self.devs().fold(StepSet::EMPTY, |steps, dev| steps | out.step(op, Step::FlushDev { dev }, written));
         let rows = out.rows(op, start.intents);
         out.step(op, Step::Intent { rows, set: false }, flushed);
         out.close(op);
     }
 
     fn submit(&mut self, frag: Frag, out: &mut Out) {
-        let rows = Rows::new(frag.page, u32::from(frag.pages));
+        let rows = Rows::new(Row(frag.page), u32::from(frag.pages));
         let (task, class, r, w) = match frag.op {
             HostOp::Flush => return self.flush(Some(frag), false, out),
-            HostOp::Read => (Task::Io(frag), Class::Read, 1, 0),
-            _ => (Task::Write(frag, rows), Class::Write, 0, 1),
+            HostOp::Read => (Task::Io(frag), Class::Read, ColumnSet::first(1), ColumnSet::EMPTY),
+            _ => (Task::Write(frag, rows), Class::Write, ColumnSet::EMPTY, ColumnSet::first(1)),
         };
-        let claim = Claim { stripe: frag.page / STRIPE, first: (frag.page % STRIPE) as u32, rows: rows.count, r, w };
+        let claim =
+            Claim { stripe: Stripe(frag.page / STRIPE), first: (frag.page % STRIPE) as u32, rows: rows.count, r, w };
         self.open(class, Some(claim), Some(frag), task, out);
     }
 
@@ -88,10 +96,10 @@ impl Mirror {
             Some(Task::Io(frag)) => {
                 let ext = Ext::new(Dev(frag.id.0 as u8 % self.members), frag.page, frag.pages);
                 let done = match frag.sectors {
-                    None => out.step(op, Step::Read { ext, dst: frag.host(0) }, 0),
+                    None => out.step(op, Step::Read { ext, dst: frag.host(0) }, StepSet::EMPTY),
                     Some(sectors) => {
                         let page = out.tmp(op, 1);
-                        let read = out.step(op, Step::Read { ext, dst: page }, 0);
+                        let read = out.step(op, Step::Read { ext, dst: page }, StepSet::EMPTY);
                         out.step(op, Step::Slice { src: page, sectors, dst: frag.host(0) }, read)
                     }
                 };
@@ -101,15 +109,16 @@ impl Mirror {
             Some(Task::Write(frag, rows)) => {
                 self.intents.begin(rows);
                 let list = out.rows(op, &[rows]);
-                let mut before = out.step(op, Step::Intent { rows: list, set: true }, 0);
+                let mut before = out.step(op, Step::Intent { rows: list, set: true }, StepSet::EMPTY);
                 let bytes = if frag.op == HostOp::Write { frag.host(0) } else { Buf::Zero };
                 let mut src = bytes;
                 if let Some(sectors) = frag.sectors {
                     src = out.tmp(op, 1);
-                    let read = out.step(op, Step::Read { ext: Ext::new(Dev(0), frag.page, 1), dst: src }, 0);
+                    let read =
+                        out.step(op, Step::Read { ext: Ext::new(Dev(0), frag.page, 1), dst: src }, StepSet::EMPTY);
                     before |= out.step(op, Step::Merge { old: src, new: bytes, sectors, dst: src }, read);
                 }
-                let mut written = 0;
+                let mut written = StepSet::EMPTY;
                 for dev in self.devs() {
                     let ext = Ext::new(dev, frag.page, frag.pages);
                     let step = match frag.op {
@@ -134,7 +143,7 @@ impl Mirror {
                 let clear = std::mem::take(&mut self.clear);
                 let op = self.open(Class::Internal, None, None, Task::Clear { stop }, out);
                 let rows = out.rows(op, &clear);
-                out.step(op, Step::Intent { rows, set: false }, 0);
+                out.step(op, Step::Intent { rows, set: false }, StepSet::EMPTY);
                 out.close(op);
                 self.clear = clear;
             }
@@ -165,11 +174,11 @@ impl<C> RowCheck<C> for Copies {
     fn members(&self) -> u8 {
         self.0
     }
-    fn counts(&self, _: &C, _: Dev, _: u64) -> bool {
+    fn counts(&self, _: &C, _: Dev, _: Row) -> bool {
         true
     }
-    fn row(&self, _: &C, view: &View<'_>, row: u64) -> Result<(), String> {
-        let mut copies = (0..self.0).filter_map(|dev| view.page(Dev(dev), row));
+    fn row(&self, _: &C, view: &View<'_>, row: Row) -> Result<(), String> {
+        let mut copies = (0..self.0).filter_map(|dev| view.page(Dev(dev), row.0));
         let first = copies.next();
         if copies.all(|copy| Some(copy) == first) { Ok(()) } else { Err("the copies differ".to_owned()) }
     }

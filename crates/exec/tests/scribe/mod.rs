@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError};
 use destage_plan::{
-    Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvSlot, OpId, Out, Rows, Sectors, Shape, Step,
-    Tag,
+    Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvSlot, OpId, Out, Row, Rows, Sectors, Shape,
+    Step, StepSet, Tag,
 };
 
 /// Bytes of a page.
@@ -43,7 +43,7 @@ impl Scribe {
 
     fn plan(&mut self, frag: Frag, op: OpId, out: &mut Out) {
         let page = frag.page;
-        let mut done = 0;
+        let mut done = StepSet::EMPTY;
         match frag.op {
             HostOp::Write => {
                 let slot = NvSlot {
@@ -51,20 +51,24 @@ impl Scribe {
                     generation: self.slots.get(&page).map_or(0, |slot| slot.generation) + 1,
                 };
                 let src = if frag.fua { Buf::None } else { frag.host(0) };
-                done = out.step(op, Step::NvPut { slot, tag: tag(page), src }, 0);
+                done = out.step(op, Step::NvPut { slot, tag: tag(page), src }, StepSet::EMPTY);
                 self.slots.insert(page, slot);
             }
             HostOp::Discard => {
                 let slots = out.list(op, &[Buf::Nv(self.slots.remove(&page).expect("the slot is in use"))]);
-                done = out.step(op, Step::NvFree { slots }, 0);
+                done = out.step(op, Step::NvFree { slots }, StepSet::EMPTY);
             }
             HostOp::WriteZeroes => {
                 let rows = out.rows(op, &[rows(page)]);
-                done = out.step(op, Step::Intent { rows, set: frag.sectors.is_none() }, 0);
+                done = out.step(op, Step::Intent { rows, set: frag.sectors.is_none() }, StepSet::EMPTY);
             }
             HostOp::Read => {
                 let sectors = Sectors { first: 0, count: (PAGE / SECTOR) as u8 };
-                done = out.step(op, Step::Slice { src: Buf::Nv(self.slots[&page]), sectors, dst: frag.host(0) }, 0);
+                done = out.step(
+                    op,
+                    Step::Slice { src: Buf::Nv(self.slots[&page]), sectors, dst: frag.host(0) },
+                    StepSet::EMPTY,
+                );
             }
             HostOp::Flush => {}
         }
@@ -124,7 +128,7 @@ pub fn tag(page: u64) -> Tag {
 
 /// The rows of a page; those of neighbours overlap, and some lie in two sectors of the file.
 pub fn rows(page: u64) -> Rows {
-    Rows::new(page * 600, 900)
+    Rows::new(Row(page * 600), 900)
 }
 
 pub fn config(folder: &Path) -> FilesConfig {

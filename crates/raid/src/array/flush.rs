@@ -1,8 +1,8 @@
 //! Making writes durable, and clearing the intents of rows that have become consistent on stable storage.
 
-use destage_plan::{Buf, Class, Dev, FragId, NvSlot, OpId, Out, Rows, Step};
+use destage_plan::{Buf, Class, DevSet, FragId, NvSlot, OpId, Out, Rows, Step, StepSet};
 
-use super::{Array, Task, bits};
+use super::{Array, Task};
 
 /// A flush: the host's, or the array's own.
 pub(super) struct FlushTask {
@@ -52,19 +52,19 @@ impl Array {
             }
             out.restart(op);
             if let Some(frag) = frag {
-                out.step(op, Step::Ack { frag, pages: 1, ok: false }, 0);
+                out.step(op, Step::Ack { frag, pages: 1, ok: false }, StepSet::EMPTY);
             }
             return out.close(op);
         }
         // What a flush in flight was to make durable is not durable yet, and this one may be done before it.
-        let devs = self.flushing.iter().fold(self.dirty, |devs, flushing| devs | flushing.1) & !self.members.lost();
-        self.dirty = 0;
+        let devs = self.flushing.iter().fold(self.dirty, |devs, flushing| devs | flushing.1) - self.members.lost();
+        self.dirty = DevSet::EMPTY;
         self.flushes_opened -= 1;
         self.flushing.push((op, devs));
         (task.generation, task.planned) = (self.intents.flush_begins(), true);
-        let mut done = 0;
-        for dev in bits(devs) {
-            done |= out.step(op, Step::FlushDev { dev: Dev(dev as u8) }, 0);
+        let mut done = StepSet::EMPTY;
+        for dev in devs.iter() {
+            done |= out.step(op, Step::FlushDev { dev }, StepSet::EMPTY);
         }
         if let Some(frag) = frag {
             out.step(op, Step::Ack { frag, pages: 1, ok: !broken }, done);
@@ -94,7 +94,7 @@ impl Array {
         // Rows that were begun again meanwhile have issued their intent already, and this would take it away.
         let rows = self.still_closed(rows);
         let list = out.rows(op, &rows);
-        let clear = out.step(op, Step::Intent { rows: list, set: false }, 0);
+        let clear = out.step(op, Step::Intent { rows: list, set: false }, StepSet::EMPTY);
         let mut slots = Vec::new();
         for rows in &rows {
             self.log.forget(*rows, self.config.geometry.members(), &mut slots);
@@ -168,10 +168,10 @@ impl Array {
         if !self.flushing.is_empty() || self.flushes_opened > 0 {
             return;
         }
-        if self.intents.is_empty() && self.dirty == 0 {
+        if self.intents.is_empty() && self.dirty.is_empty() {
             self.cleaning = false;
             out.clean();
-        } else if self.intents.ended() > 0 || self.dirty != 0 {
+        } else if self.intents.ended() > 0 || !self.dirty.is_empty() {
             self.open_flush(None, out);
         }
     }

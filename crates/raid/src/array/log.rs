@@ -1,7 +1,7 @@
 //! Lost data pages of rows that are being written, kept in the NVRAM until the rows are consistent on stable storage: with them a torn row
 //! is made consistent by computing its parity anew, and the lost page stays what it was.
 
-use destage_plan::{Buf, Class, Dev, NvSlot, OpId, Out, Rows, Step, Tag};
+use destage_plan::{Buf, Class, Dev, NvSlot, OpId, Out, Row, Rows, Step, StepSet, Tag};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -21,7 +21,7 @@ struct Entry {
 /// The pages that are logged, by row and member. Empty unless a member is lost.
 #[derive(Default)]
 pub(super) struct Log {
-    entries: HashMap<(u64, u8), Entry, FixedState>,
+    entries: HashMap<(Row, Dev), Entry, FixedState>,
     seq: u64,
 }
 
@@ -31,17 +31,17 @@ impl Log {
     }
 
     /// Where a page is logged, if it is.
-    pub(super) fn get(&self, row: u64, dev: Dev) -> Option<NvSlot> {
-        self.entries.get(&(row, dev.0)).map(|entry| entry.slot)
+    pub(super) fn get(&self, row: Row, dev: Dev) -> Option<NvSlot> {
+        self.entries.get(&(row, dev)).map(|entry| entry.slot)
     }
 
     /// Notes a page that is being put; the slot that it supersedes, and the tag to put it with.
-    pub(super) fn put(&mut self, row: u64, dev: Dev, slot: NvSlot) -> (Option<NvSlot>, Tag) {
+    pub(super) fn put(&mut self, row: Row, dev: Dev, slot: NvSlot) -> (Option<NvSlot>, Tag) {
         self.seq += 1;
-        let old = self.entries.insert((row, dev.0), Entry { slot, seq: self.seq }).map(|old| old.slot);
+        let old = self.entries.insert((row, dev), Entry { slot, seq: self.seq }).map(|old| old.slot);
         let mut tag = [0; 24];
         (tag[0], tag[1], tag[2]) = (VERSION, KIND_LOG, dev.0);
-        tag[8..16].copy_from_slice(&row.to_le_bytes());
+        tag[8..16].copy_from_slice(&row.0.to_le_bytes());
         tag[16..24].copy_from_slice(&self.seq.to_le_bytes());
         (old, tag)
     }
@@ -54,7 +54,7 @@ impl Log {
         }
         let entry = Entry { slot, seq: u64_at(16) };
         self.seq = self.seq.max(entry.seq);
-        let key = (u64_at(8), tag[2]);
+        let key = (Row(u64_at(8)), Dev(tag[2]));
         match self.entries.get(&key) {
             Some(other) if other.seq > entry.seq => Ok(Some(slot)),
             _ => Ok(self.entries.insert(key, entry).map(|old| old.slot)),
@@ -67,14 +67,14 @@ impl Log {
             return;
         }
         for row in rows.iter() {
-            slots.extend((0..members).filter_map(|dev| self.entries.remove(&(row, dev))).map(|entry| entry.slot));
+            slots.extend((0..members).filter_map(|dev| self.entries.remove(&(row, Dev(dev)))).map(|entry| entry.slot));
         }
     }
 
     /// Forgets the pages for which `keep` is false; their slots are appended to `slots`.
-    pub(super) fn retain(&mut self, keep: impl Fn(u64, Dev) -> bool, slots: &mut Vec<NvSlot>) {
+    pub(super) fn retain(&mut self, keep: impl Fn(Row, Dev) -> bool, slots: &mut Vec<NvSlot>) {
         self.entries.retain(|(row, dev), entry| {
-            let keep = keep(*row, Dev(*dev));
+            let keep = keep(*row, *dev);
             if !keep {
                 slots.push(entry.slot);
             }
@@ -113,7 +113,7 @@ impl Array {
         let Some(Task::Free(slots)) = self.task(op) else { unreachable!("the operation frees slots") };
         let bufs: Vec<Buf> = slots.iter().map(|slot| Buf::Nv(*slot)).collect();
         let list = out.list(op, &bufs);
-        out.step(op, Step::NvFree { slots: list }, 0);
+        out.step(op, Step::NvFree { slots: list }, StepSet::EMPTY);
         out.close(op);
     }
 

@@ -3,9 +3,9 @@
 //! A change for the worse counts at once in what is read, but no write is planned before it is noted. A change for the better (rows
 //! filled in) counts only when it is noted.
 
-use destage_plan::{Buf, Class, Dev, NvSlot, OpId, Out, Rows, Step, Tag};
+use destage_plan::{Buf, Class, Dev, DevSet, NvSlot, OpId, Out, Row, Rows, Step, StepSet, Tag};
 
-use super::{Array, Task, bits};
+use super::{Array, Task};
 use crate::MAX_DEVICES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ enum State {
     Live,
     Lost,
     /// Holds the truth in the rows before this one; takes writes everywhere.
-    Filling(u64),
+    Filling(Row),
 }
 
 /// A tag says what no array says.
@@ -22,9 +22,9 @@ pub(super) struct Unknown;
 /// The states of all members.
 pub(super) struct Members {
     states: [State; MAX_DEVICES],
-    all: u64,
+    all: DevSet,
     /// Members that are not live.
-    not_live: u64,
+    not_live: DevSet,
     tolerated: u32,
     /// What the next note will say of the filling member: the rows that it holds.
     progress: Option<Progress>,
@@ -40,7 +40,7 @@ pub(super) struct Members {
 
 #[derive(Clone, Copy)]
 struct Progress {
-    upto: u64,
+    upto: Row,
     whole: bool,
 }
 
@@ -53,8 +53,8 @@ impl Members {
     pub(super) fn new(members: u8, tolerated: u8) -> Self {
         Self {
             states: [State::Live; MAX_DEVICES],
-            all: u64::MAX >> (64 - u32::from(members)),
-            not_live: 0,
+            all: DevSet::first(members.into()),
+            not_live: DevSet::EMPTY,
             tolerated: u32::from(tolerated),
             progress: None,
             seq: 0,
@@ -66,10 +66,10 @@ impl Members {
     }
 
     pub(super) const fn all_live(&self) -> bool {
-        self.not_live == 0
+        self.not_live.is_empty()
     }
 
-    pub(super) const fn not_live(&self) -> u64 {
+    pub(super) const fn not_live(&self) -> DevSet {
         self.not_live
     }
 
@@ -102,21 +102,21 @@ impl Members {
     }
 
     /// The member being filled, and the first row that it does not hold yet.
-    pub(super) fn filling(&self) -> Option<(Dev, u64)> {
-        bits(self.not_live).find_map(|dev| match self.states[dev as usize] {
-            State::Filling(upto) => Some((Dev(dev as u8), upto)),
+    pub(super) fn filling(&self) -> Option<(Dev, Row)> {
+        self.not_live.iter().find_map(|dev| match self.states[dev.index()] {
+            State::Filling(upto) => Some((dev, upto)),
             _ => None,
         })
     }
 
     /// More is lost than the level can do without.
     pub(super) fn broken(&self) -> bool {
-        self.not_live.count_ones() > self.tolerated
+        self.not_live.len() > self.tolerated
     }
 
     /// Members that take no writes.
-    pub(super) fn lost(&self) -> u64 {
-        bits(self.not_live).filter(|dev| self.states[*dev as usize] == State::Lost).map(|dev| 1 << dev).sum()
+    pub(super) fn lost(&self) -> DevSet {
+        self.not_live.iter().filter(|dev| self.is_lost(*dev)).collect()
     }
 
     /// A member can be trusted no more; whether that is news.
@@ -128,19 +128,19 @@ impl Members {
             self.progress = None;
         }
         self.states[dev.index()] = State::Lost;
-        self.not_live |= 1 << dev.0;
+        self.not_live.insert(dev);
         self.persisted = false;
         true
     }
 
     /// A lost member is to be filled from row 0 on. It takes writes from now on.
     pub(super) fn fill(&mut self, dev: Dev) {
-        self.states[dev.index()] = State::Filling(0);
-        self.progress = Some(Progress { upto: 0, whole: false });
+        self.states[dev.index()] = State::Filling(Row(0));
+        self.progress = Some(Progress { upto: Row(0), whole: false });
     }
 
     /// The filling member holds the rows before `upto`, durably; counts once it is noted.
-    pub(super) fn filled(&mut self, upto: u64, whole: bool) {
+    pub(super) fn filled(&mut self, upto: Row, whole: bool) {
         self.progress = Some(Progress { upto, whole });
     }
 
@@ -149,10 +149,10 @@ impl Members {
         let mut tag = [0; 24];
         (tag[0], tag[1]) = (VERSION, KIND_MEMBERS);
         let filling = self.filling().map(|(dev, _)| dev.0);
-        let (whole, upto) = self.progress.map_or((false, 0), |progress| (progress.whole, progress.upto));
-        tag[2..6].copy_from_slice(&(self.lost() as u32).to_le_bytes());
+        let (whole, upto) = self.progress.map_or((false, Row(0)), |progress| (progress.whole, progress.upto));
+        tag[2..6].copy_from_slice(&(self.lost().bits() as u32).to_le_bytes());
         tag[6] = filling.filter(|_| !whole).unwrap_or(NOBODY);
-        tag[8..16].copy_from_slice(&upto.to_le_bytes());
+        tag[8..16].copy_from_slice(&upto.0.to_le_bytes());
         tag[20..24].copy_from_slice(&self.seq.to_le_bytes());
         tag
     }
@@ -160,11 +160,11 @@ impl Members {
     /// Takes over what a note says, if it is newer than what is known; the slot that is of no use any more.
     pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag) -> Result<Option<NvSlot>, Unknown> {
         let u32_at = |at: usize| u32::from_le_bytes([tag[at], tag[at + 1], tag[at + 2], tag[at + 3]]);
-        let lost = u64::from(u32_at(2));
-        let filling = tag[6];
+        let lost = DevSet::from_bits(u32_at(2).into());
+        let filling = (tag[6] != NOBODY).then_some(Dev(tag[6]));
         let upto = u64::from_le_bytes(tag[8..16].try_into().expect("eight bytes"));
-        let known = lost & !self.all == 0
-            && (filling == NOBODY || (self.all >> filling.min(63)) & 1 != 0 && (lost >> filling) & 1 == 0)
+        let known = self.all.contains_all(lost)
+            && filling.is_none_or(|dev| self.all.contains(dev) && !lost.contains(dev))
             && upto <= destage_plan::Ext::MAX_DEVICE_PAGES;
         if tag[0] != VERSION || !known {
             return Err(Unknown);
@@ -177,14 +177,14 @@ impl Members {
         self.seq = seq;
         self.not_live = lost;
         self.states = [State::Live; MAX_DEVICES];
-        for dev in bits(lost) {
-            self.states[dev as usize] = State::Lost;
+        for dev in lost.iter() {
+            self.states[dev.index()] = State::Lost;
         }
         self.progress = None;
-        if filling != NOBODY {
-            self.states[usize::from(filling)] = State::Filling(upto);
-            self.not_live |= 1 << filling;
-            self.progress = Some(Progress { upto, whole: false });
+        if let Some(dev) = filling {
+            self.states[dev.index()] = State::Filling(Row(upto));
+            self.not_live.insert(dev);
+            self.progress = Some(Progress { upto: Row(upto), whole: false });
         }
         Ok(older)
     }
@@ -199,7 +199,7 @@ impl Members {
         if let (Some((dev, _)), Some(progress)) = (self.filling(), self.progress) {
             if progress.whole {
                 self.states[dev.index()] = State::Live;
-                self.not_live &= !(1 << dev.0);
+                self.not_live.remove(dev);
                 self.progress = None;
             } else {
                 self.states[dev.index()] = State::Filling(progress.upto);
@@ -218,10 +218,10 @@ impl Array {
         if was_filling {
             self.rebuild.stop();
         }
-        self.dirty &= !(1 << dev.0);
+        self.dirty.remove(dev);
         if self.needs_log() {
             let geometry = &self.config.geometry;
-            let data = |row: &u64| geometry.column(geometry.stripe_of(*row).0, dev.0) < geometry.data_columns();
+            let data = |row: &Row| geometry.data_set().contains(geometry.column(geometry.stripe_of(*row).0, dev));
             self.exposed.extend(self.intents.rows().filter(data));
         }
         self.persist(out);
@@ -243,7 +243,7 @@ impl Array {
         let old = self.members.slot.replace(slot);
         self.members.again = false;
         let tag = self.members.tag();
-        let put = out.step_notify(op, Step::NvPut { slot, tag, src: Buf::None }, 0);
+        let put = out.step_notify(op, Step::NvPut { slot, tag, src: Buf::None }, StepSet::EMPTY);
         if let Some(old) = old {
             let slots = out.list(op, &[Buf::Nv(old)]);
             out.step(op, Step::NvFree { slots }, put);

@@ -23,7 +23,8 @@ mod write;
 use std::collections::VecDeque;
 
 use destage_plan::{
-    Buf, Claim, Control, Dev, DeviceChange, Event, Frag, Intents, NvSlot, NvSlots, OpId, Out, Rows, Sectors,
+    Buf, Claim, Column, ColumnSet, Control, Dev, DevSet, DeviceChange, Event, Frag, Intents, NvSlot, NvSlots, OpId,
+    Out, Row, Rows, Sectors, StepSet, Stripe,
 };
 
 use flush::FlushTask;
@@ -40,19 +41,19 @@ pub use read::{Degraded, Lost};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seg {
     /// The stripe.
-    pub stripe: u64,
+    pub stripe: Stripe,
     /// First row in the stripe's chunks.
     pub first: u32,
     /// Rows.
     pub rows: u32,
     /// Data columns.
-    pub mask: u64,
+    pub columns: ColumnSet,
 }
 
 impl Seg {
     /// Pages of data.
     pub const fn pages(&self) -> u16 {
-        (self.rows * self.mask.count_ones()) as u16
+        (self.rows * self.columns.len()) as u16
     }
 }
 
@@ -65,7 +66,7 @@ pub enum Next {
         /// The operation.
         op: OpId,
         /// When these are done, so is the write.
-        after: u64,
+        after: StepSet,
         /// Of a write smaller than a page: the page as it will be, when the steps in `after` are done.
         merged: Buf,
     },
@@ -124,29 +125,29 @@ enum Task {
     Rebuild(Rows),
 }
 
-/// The columns of a stripe, by what can be done with their devices. Bits are columns.
+/// The columns of a stripe, by what can be done with their devices.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     /// Can be read and written.
-    live: u64,
+    live: ColumnSet,
     /// Are being filled: can be written, not read.
-    sink: u64,
+    sink: ColumnSet,
 }
 
 /// The array.
 pub struct Array {
     config: ArrayConfig,
-    /// Bits of the data columns, and of all.
-    data: u64,
-    all: u64,
+    /// The data columns, and all.
+    data: ColumnSet,
+    all: ColumnSet,
     members: Members,
     intents: Intents,
     log: Log,
     slots: NvSlots,
-    /// Members written since a flush of them began, a bit each.
-    dirty: u64,
+    /// Members written since a flush of them began.
+    dirty: DevSet,
     /// Members that a flush in flight was to make clean.
-    flushing: Vec<(OpId, u64)>,
+    flushing: Vec<(OpId, DevSet)>,
     /// Flushes that are opened and not planned yet.
     flushes_opened: u32,
     /// Operations that clear intents.
@@ -154,7 +155,7 @@ pub struct Array {
     /// Slots of the NVRAM set aside for writes that are planned.
     reserved: usize,
     /// Rows of which data was lost while their intent was open and the data is in no log.
-    exposed: Vec<u64>,
+    exposed: Vec<Row>,
     /// Operations that hold their claim and wait for a note of the members' states, for log slots or for fewer open intents.
     waiting: Vec<OpId>,
     tasks: Vec<Option<Task>>,
@@ -180,16 +181,14 @@ impl Array {
     pub fn new(config: ArrayConfig) -> Result<Self, ArrayError> {
         config.check()?;
         let geometry = &config.geometry;
-        let bits = |n: u8| u64::MAX.checked_shr(64 - u32::from(n)).unwrap_or(0);
-        let (data, all) = (bits(geometry.data_columns()), bits(geometry.members()));
         Ok(Self {
-            data,
-            all,
+            data: geometry.data_set(),
+            all: geometry.column_set(),
             members: Members::new(geometry.members(), geometry.parity_columns()),
             intents: Intents::default(),
             log: Log::default(),
             slots: NvSlots::new(config.nv_slots),
-            dirty: 0,
+            dirty: DevSet::EMPTY,
             flushing: Vec::new(),
             flushes_opened: 0,
             clearing: 0,
@@ -219,8 +218,8 @@ impl Array {
         &self.stats
     }
 
-    /// Members that are lost or not yet filled, a bit each.
-    pub fn degraded(&self) -> u64 {
+    /// Members that are lost or not yet filled.
+    pub fn degraded(&self) -> DevSet {
         self.members.not_live()
     }
 
@@ -244,16 +243,16 @@ impl Array {
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
         let place = geometry.locate(page);
-        let begin = u32::from(place.column) * chunk + place.row_in_chunk;
+        let begin = u32::from(place.column.0) * chunk + place.row_in_chunk;
         let end = begin + u32::from(pages);
         let (from, to) = (begin % chunk, (end - 1) % chunk + 1);
         let (first, last) = (begin / chunk, (end - 1) / chunk);
         // Columns first..=last; the first is touched from row `from` on, the last up to row `to`.
-        let columns = |a: u32, b: u32| if a > b { 0 } else { (u64::MAX >> (63 - b)) & (u64::MAX << a) };
+        let columns = |a: u32, b: u32| ColumnSet::first(b + 1) - ColumnSet::first(a);
         let stripe = place.stripe;
-        let seg = move |first, end, mask| Seg { stripe, first, rows: end - first, mask };
+        let seg = move |first, end, columns| Seg { stripe, first, rows: end - first, columns };
         let segs = if first == last {
-            [seg(from, to, columns(first, last)), seg(0, 0, 0), seg(0, 0, 0)]
+            [seg(from, to, columns(first, last)), seg(0, 0, ColumnSet::EMPTY), seg(0, 0, ColumnSet::EMPTY)]
         } else if from < to {
             [
                 seg(0, from, columns(first + 1, last)),
@@ -267,15 +266,15 @@ impl Array {
                 seg(from, chunk, columns(first, last - 1)),
             ]
         };
-        segs.into_iter().filter(|seg| seg.rows > 0 && seg.mask != 0)
+        segs.into_iter().filter(|seg| seg.rows > 0 && !seg.columns.is_empty())
     }
 
     /// The pages of a segment, column by column.
     pub fn pages_of(&self, seg: Seg) -> impl Iterator<Item = u64> + use<> {
         let geometry = &self.config.geometry;
         let (data, chunk) = (u64::from(geometry.data_columns()), u64::from(geometry.chunk_pages()));
-        bits(seg.mask).flat_map(move |column| {
-            let first = (seg.stripe * data + u64::from(column)) * chunk + u64::from(seg.first);
+        seg.columns.iter().flat_map(move |column| {
+            let first = (seg.stripe.0 * data + u64::from(column.0)) * chunk + u64::from(seg.first);
             first..first + u64::from(seg.rows)
         })
     }
@@ -283,8 +282,8 @@ impl Array {
     /// The claim of an operation that writes the segment and keeps its parity true.
     pub fn claim_write(&self, seg: Seg) -> Claim {
         // With parity every write of a row conflicts with every other already; reading all columns costs nothing more.
-        let r = if self.parity() == 0 { seg.mask } else { self.data };
-        Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r, w: seg.mask | self.parity() }
+        let r = if self.parity().is_empty() { seg.columns } else { self.data };
+        Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r, w: seg.columns | self.parity() }
     }
 
     /// Opens the operation that writes a segment of a fragment; a discard only if it [can be passed on](Self::can_trim).
@@ -297,7 +296,7 @@ impl Array {
 
     /// Whether a discard of the segment can be passed on to the members: parity of zeros is zeros, so it must cover its rows.
     pub fn can_trim(&self, seg: Seg) -> bool {
-        self.config.trims && seg.mask == self.data
+        self.config.trims && seg.columns == self.data
     }
 
     /// Opens the operation that makes everything acknowledged so far durable and then acknowledges the fragment.
@@ -325,7 +324,7 @@ impl Array {
             },
             Event::StepDone { op, step } => match self.task(op) {
                 None => return false,
-                Some(Task::Write(task)) if task.goes_on_after() != step => return false,
+                Some(Task::Write(task)) if !task.goes_on_after().contains(step) => return false,
                 Some(Task::Write(_)) => self.write_goes_on(op, out),
                 Some(Task::Persist(_)) => self.persist_done(out),
                 Some(_) => {}
@@ -334,7 +333,7 @@ impl Array {
                 if self.task(op).is_none() {
                     return false;
                 }
-                self.lose_all(devs & self.all, out);
+                self.lose_all(devs, out);
                 match self.task(op) {
                     Some(Task::Write(_)) => self.write_stuck(op, out),
                     // It goes on when the loss is noted.
@@ -387,17 +386,15 @@ impl Array {
     }
 
     /// A member did not do what it was asked, as the controller sees from an operation of its own.
-    pub fn lose_all(&mut self, devs: u64, out: &mut Out) {
-        let mut devs = devs & self.all;
-        while devs != 0 {
-            self.lose(Dev(devs.trailing_zeros() as u8), out);
-            devs &= devs - 1;
+    pub fn lose_all(&mut self, devs: DevSet, out: &mut Out) {
+        for dev in (devs & self.config.geometry.member_set()).iter() {
+            self.lose(dev, out);
         }
     }
 
-    /// Bits of the columns that are not data.
-    const fn parity(&self) -> u64 {
-        self.all & !self.data
+    /// The columns that are not data.
+    fn parity(&self) -> ColumnSet {
+        self.all - self.data
     }
 
     fn task(&mut self, op: OpId) -> Option<&mut Task> {
@@ -412,20 +409,24 @@ impl Array {
     }
 
     /// What can be done with the columns of rows of one stripe.
-    fn columns(&self, stripe: u64, rows: Rows) -> Columns {
+    fn columns(&self, stripe: Stripe, rows: Rows) -> Columns {
         if self.members.all_live() {
-            return Columns { live: self.all, sink: 0 };
+            return Columns { live: self.all, sink: ColumnSet::EMPTY };
         }
-        let mut columns = Columns { live: 0, sink: 0 };
-        for (column, dev) in self.config.geometry.devices(stripe).iter().enumerate() {
-            columns.live |= u64::from(self.members.is_live(Dev(*dev), rows)) << column;
-            columns.sink |= u64::from(self.members.is_sink(Dev(*dev), rows)) << column;
+        let mut columns = Columns { live: ColumnSet::EMPTY, sink: ColumnSet::EMPTY };
+        for (column, dev) in self.all.iter().zip(self.config.geometry.devices(stripe)) {
+            if self.members.is_live(*dev, rows) {
+                columns.live.insert(column);
+            }
+            if self.members.is_sink(*dev, rows) {
+                columns.sink.insert(column);
+            }
         }
         columns
     }
 
-    fn dev(&self, stripe: u64, column: u32) -> Dev {
-        Dev(self.config.geometry.device(stripe, column as u8))
+    fn dev(&self, stripe: Stripe, column: Column) -> Dev {
+        self.config.geometry.device(stripe, column)
     }
 
     /// Lets operations that wait try again.
@@ -438,20 +439,6 @@ impl Array {
     fn fua(&self) -> bool {
         self.config.regime == Regime::EveryWrite
     }
-}
-
-/// The bits of a mask, ascending.
-fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let bit = (mask != 0).then(|| mask.trailing_zeros())?;
-        mask &= mask - 1;
-        Some(bit)
-    })
-}
-
-/// Whether a mask has a bit.
-const fn has(mask: u64, bit: u32) -> bool {
-    mask >> bit & 1 != 0
 }
 
 /// A buffer some pages further on.

@@ -1,9 +1,9 @@
 //! What is computed of a row: parity of its data, new parity from the old, lost data from the rest (specs §2.1).
 
-use destage_plan::{Buf, OpId, Out, Step};
+use destage_plan::{Buf, Column, ColumnSet, OpId, Out, Step, StepSet, Stripe};
 
+use super::Array;
 use super::write::{Pages, What};
-use super::{Array, bits, has};
 use crate::{MAX_DEVICES, field};
 
 impl Array {
@@ -13,21 +13,22 @@ impl Array {
         &mut self,
         op: OpId,
         what: What,
-        parity: u64,
+        parity: ColumnSet,
         fresh: &Pages,
         old: &Pages,
-        ready: u64,
+        ready: StepSet,
         out: &mut Out,
-    ) -> (Buf, Buf, u64) {
+    ) -> (Buf, Buf, StepSet) {
         let pages = what.rows.count as u16;
-        let p_column = self.data.count_ones() as usize;
-        let (has_p, has_q) = (has(parity, p_column as u32), has(parity, p_column as u32 + 1));
+        let geometry = &self.config.geometry;
+        let (p_column, q_column) = (geometry.p_column(), geometry.q_column());
+        let (has_p, has_q) = (parity.contains(p_column), parity.contains(q_column));
         let mut done = ready;
         let mut list = [Buf::None; 2 * MAX_DEVICES + 1];
         let mut delta = Buf::None;
-        let single = what.mask.is_power_of_two();
-        if has_q && single {
-            let column = what.mask.trailing_zeros() as usize;
+        let single = what.columns.lowest().filter(|_| what.columns.is_single());
+        if has_q && let Some(column) = single {
+            let column = column.index();
             delta = out.tmp(op, pages);
             let both = [old[column], fresh[column]];
             // The new page may be zeros.
@@ -44,11 +45,11 @@ impl Array {
                     n += 1;
                 }
             };
-            push(old[p_column]);
+            push(old[p_column.index()]);
             if delta == Buf::None {
-                bits(what.mask).for_each(|column| {
-                    push(old[column as usize]);
-                    push(fresh[column as usize]);
+                what.columns.iter().for_each(|column| {
+                    push(old[column.index()]);
+                    push(fresh[column.index()]);
                 });
             } else {
                 push(delta);
@@ -59,16 +60,15 @@ impl Array {
         let mut new_q = Buf::None;
         if has_q {
             new_q = out.tmp(op, pages);
-            let old_q = old[p_column + 1];
-            if single {
-                let b =
-                    crate::field::pow2(self.config.geometry.exponent(what.stripe, what.mask.trailing_zeros() as u8));
+            let old_q = old[q_column.index()];
+            if let Some(column) = single {
+                let b = field::pow2(geometry.exponent(what.stripe, column));
                 let step = Step::Gf { a: 1, x: old_q, b, y: delta, pages, dst: new_q };
                 done |= out.step(op, step, done);
             } else {
                 let (before, after) = (out.tmp(op, pages), out.tmp(op, pages));
-                let computed = self.syndromes(op, what.stripe, old, what.mask, pages, Buf::None, before, ready, out)
-                    | self.syndromes(op, what.stripe, fresh, what.mask, pages, Buf::None, after, ready, out);
+                let computed = self.syndromes(op, what.stripe, old, what.columns, pages, Buf::None, before, ready, out)
+                    | self.syndromes(op, what.stripe, fresh, what.columns, pages, Buf::None, after, ready, out);
                 let srcs = out.list(op, &[old_q, before, after]);
                 done |= out.step(op, Step::Xor { srcs, pages, dst: new_q }, ready | computed);
             }
@@ -81,22 +81,22 @@ impl Array {
     pub(super) fn compute_parity(
         &mut self,
         op: OpId,
-        stripe: u64,
-        parity: u64,
+        stripe: Stripe,
+        parity: ColumnSet,
         data: &Pages,
         pages: u16,
-        ready: u64,
+        ready: StepSet,
         out: &mut Out,
-    ) -> (Buf, Buf, u64) {
-        let p_column = self.data.count_ones();
+    ) -> (Buf, Buf, StepSet) {
+        let geometry = &self.config.geometry;
         let (mut p, mut q) = (Buf::None, Buf::None);
-        if has(parity, p_column) {
+        if parity.contains(geometry.p_column()) {
             p = out.tmp(op, pages);
         }
-        if has(parity, p_column + 1) {
+        if parity.contains(geometry.q_column()) {
             q = out.tmp(op, pages);
         }
-        if parity == 0 {
+        if parity.is_empty() {
             return (p, q, ready);
         }
         let done = self.syndromes(op, stripe, data, self.data, pages, p, q, ready, out);
@@ -108,21 +108,21 @@ impl Array {
     pub(super) fn syndromes(
         &self,
         op: OpId,
-        stripe: u64,
+        stripe: Stripe,
         data: &Pages,
-        mask: u64,
+        columns: ColumnSet,
         pages: u16,
         p: Buf,
         q: Buf,
-        after: u64,
+        after: StepSet,
         out: &mut Out,
-    ) -> u64 {
+    ) -> StepSet {
         let mut list = [Buf::Zero; 2 * MAX_DEVICES + 1];
         if q == Buf::None {
             let mut n = 0;
-            for column in bits(mask) {
-                if data[column as usize] != Buf::Zero {
-                    list[n] = data[column as usize];
+            for column in columns.iter() {
+                if data[column.index()] != Buf::Zero {
+                    list[n] = data[column.index()];
                     n += 1;
                 }
             }
@@ -130,17 +130,20 @@ impl Array {
             return out.step(op, Step::Xor { srcs, pages, dst: p }, after);
         }
         let geometry = &self.config.geometry;
-        for column in bits(mask) {
-            list[geometry.exponent(stripe, column as u8) as usize] = data[column as usize];
+        for column in columns.iter() {
+            list[geometry.exponent(stripe, column) as usize] = data[column.index()];
         }
         let srcs = out.list(op, &list[..usize::from(geometry.slots())]);
         out.step(op, Step::Pq { srcs, pages, p, q }, after)
     }
 
     /// The parity columns from which so many lost data columns are computed.
-    pub(super) fn equations(&self, live: u64, lost: u64) -> u64 {
+    pub(super) fn equations(&self, live: ColumnSet, lost: ColumnSet) -> ColumnSet {
         let live = live & self.parity();
-        if lost.is_power_of_two() { live & live.wrapping_neg() } else { live }
+        match live.lowest() {
+            Some(parity) if lost.is_single() => ColumnSet::one(parity),
+            _ => live,
+        }
     }
 
     /// Computes the lost data columns from all other data columns and as much parity, into the buffers named for them, or new ones
@@ -149,42 +152,45 @@ impl Array {
     pub(super) fn compute_lost(
         &self,
         op: OpId,
-        stripe: u64,
+        stripe: Stripe,
         columns: &mut [Buf; MAX_DEVICES],
-        lost: u64,
-        live: u64,
+        lost: ColumnSet,
+        live: ColumnSet,
         pages: u16,
-        after: u64,
+        after: StepSet,
         out: &mut Out,
-    ) -> u64 {
-        let p_column = self.data.count_ones();
-        let others = self.data & !lost;
+    ) -> StepSet {
+        let geometry = &self.config.geometry;
+        let (p_column, q_column) = (geometry.p_column(), geometry.q_column());
+        let others = self.data - lost;
         let parity = self.equations(live, lost);
-        let (first, second) = (lost.trailing_zeros(), (lost & (lost - 1)).trailing_zeros());
-        for column in bits(lost) {
-            if columns[column as usize] == Buf::None {
-                columns[column as usize] = out.tmp(op, pages);
+        for column in lost.iter() {
+            if columns[column.index()] == Buf::None {
+                columns[column.index()] = out.tmp(op, pages);
             }
         }
-        let exponent = |column: u32| self.config.geometry.exponent(stripe, column as u8);
-        let (old_p, old_q) = (columns[p_column as usize], columns[p_column as usize + 1]);
-        let dst = columns[first as usize];
-        if lost.is_power_of_two() && parity == 1 << p_column {
+        let exponent = |column: Column| geometry.exponent(stripe, column);
+        let (old_p, old_q) = (columns[p_column.index()], columns[q_column.index()]);
+        let mut each = lost.iter();
+        let first = each.next().expect("a column is lost");
+        let second = each.next();
+        let dst = columns[first.index()];
+        if second.is_none() && parity == ColumnSet::one(p_column) {
             let mut list = [Buf::None; MAX_DEVICES];
             let mut n = 0;
-            for column in bits(others | parity) {
-                list[n] = columns[column as usize];
+            for column in (others | parity).iter() {
+                list[n] = columns[column.index()];
                 n += 1;
             }
             let srcs = out.list(op, &list[..n]);
             return out.step(op, Step::Xor { srcs, pages, dst }, after);
         }
-        if lost.is_power_of_two() {
+        let Some(second) = second else {
             let syndrome = out.tmp(op, pages);
             let computed = self.syndromes(op, stripe, columns, others, pages, Buf::None, syndrome, after, out);
             let a = field::by_q(exponent(first));
             return out.step(op, Step::Gf { a, x: old_q, b: a, y: syndrome, pages, dst }, after | computed);
-        }
+        };
         let (without_p, without_q) = (out.tmp(op, pages), out.tmp(op, pages));
         let (xor_p, xor_q) = (out.tmp(op, pages), out.tmp(op, pages));
         let computed = self.syndromes(op, stripe, columns, others, pages, without_p, without_q, after, out);
@@ -195,6 +201,6 @@ impl Array {
         let (a, b) = field::by_p_and_q(exponent(first), exponent(second));
         let done_x = out.step(op, Step::Gf { a, x: xor_p, b, y: xor_q, pages, dst }, done_p | done_q);
         let srcs = out.list(op, &[xor_p, dst]);
-        done_x | out.step(op, Step::Xor { srcs, pages, dst: columns[second as usize] }, done_x)
+        done_x | out.step(op, Step::Xor { srcs, pages, dst: columns[second.index()] }, done_x)
     }
 }

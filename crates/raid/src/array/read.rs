@@ -1,8 +1,8 @@
 //! Reading pages, computing those that are lost (specs §2.1, degraded mode).
 
-use destage_plan::{Buf, Claim, Ext, OpId, Out, Rows, Step};
+use destage_plan::{Buf, Claim, Column, ColumnSet, Ext, OpId, Out, Row, Rows, Step, StepSet, Stripe};
 
-use super::{Array, Seg, advance, bits, has};
+use super::{Array, Seg, advance};
 use crate::{Level, MAX_DEVICES};
 
 /// Some of the pages must be computed, or are lost: they are to be read segment by segment ([`Array::plan_read_seg`]).
@@ -17,12 +17,12 @@ impl Array {
     /// The claim of an operation that reads pages inside one stripe from their members.
     pub fn claim_read(&self, page: u64, pages: u16) -> Claim {
         let span = self.span(page, pages);
-        Claim { stripe: span.stripe, first: span.first, rows: span.rows, r: span.columns, w: 0 }
+        Claim { stripe: span.stripe, first: span.first, rows: span.rows, r: span.columns, w: ColumnSet::EMPTY }
     }
 
     /// The claim of an operation that reads a segment, computing what is lost.
     pub fn claim_read_seg(&self, seg: Seg) -> Claim {
-        Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r: self.all, w: 0 }
+        Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r: self.all, w: ColumnSet::EMPTY }
     }
 
     /// Whether pages inside one stripe can be read from their members.
@@ -30,66 +30,70 @@ impl Array {
         let span = self.span(page, pages);
         let row = self.config.geometry.row(span.stripe, span.first);
         let live = self.columns(span.stripe, Rows::new(row, span.rows)).live;
-        let whole = if self.config.geometry.level() == Level::Raid1 { live != 0 } else { span.columns & !live == 0 };
+        let whole = if self.config.geometry.level() == Level::Raid1 {
+            !live.is_empty()
+        } else {
+            live.contains_all(span.columns)
+        };
         if whole { Ok(()) } else { Err(Degraded) }
     }
 
-    /// Plans the read of pages inside one stripe into `dst`; the mask of the steps after which they are there. The operation holds
+    /// Plans the read of pages inside one stripe into `dst`; the steps after which they are there. The operation holds
     /// the claim of [`claim_read`](Self::claim_read). Plans nothing if it fails.
-    pub fn plan_read(&mut self, op: OpId, page: u64, pages: u16, dst: Buf, out: &mut Out) -> Result<u64, Degraded> {
+    pub fn plan_read(&mut self, op: OpId, page: u64, pages: u16, dst: Buf, out: &mut Out) -> Result<StepSet, Degraded> {
         let span = self.span(page, pages);
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
         let live = self.columns(span.stripe, Rows::new(geometry.row(span.stripe, span.first), span.rows)).live;
         if geometry.level() == Level::Raid1 {
-            if live == 0 {
+            if live.is_empty() {
                 return Err(Degraded);
             }
             let rows = Rows::new(geometry.row(span.stripe, span.first), span.rows);
             let column = copy_of(rows.first, live);
-            return Ok(self.read_rows(op, span.stripe, rows, column, dst, 0, out));
+            return Ok(self.read_rows(op, span.stripe, rows, column, dst, StepSet::EMPTY, out));
         }
-        if span.columns & !live != 0 {
+        if !live.contains_all(span.columns) {
             return Err(Degraded);
         }
-        let mut done = 0;
-        for column in bits(span.columns) {
-            let from = span.begin.max(column * chunk);
-            let to = span.end.min((column + 1) * chunk);
+        let mut done = StepSet::EMPTY;
+        for column in span.columns.iter() {
+            let at = u32::from(column.0) * chunk;
+            let (from, to) = (span.begin.max(at), span.end.min(at + chunk));
             let rows = Rows::new(self.config.geometry.row(span.stripe, from % chunk), to - from);
             let dst = advance(dst, (from - span.begin) as u16);
-            done |= self.read_rows(op, span.stripe, rows, column, dst, 0, out);
+            done |= self.read_rows(op, span.stripe, rows, column, dst, StepSet::EMPTY, out);
         }
         Ok(done)
     }
 
     /// As [`plan_read`](Self::plan_read) for a segment of the pages from `page` on, which `dst` is for; computes what is lost. The
     /// operation holds the claim of [`claim_read_seg`](Self::claim_read_seg).
-    pub fn plan_read_seg(&mut self, op: OpId, seg: Seg, page: u64, dst: Buf, out: &mut Out) -> Result<u64, Lost> {
+    pub fn plan_read_seg(&mut self, op: OpId, seg: Seg, page: u64, dst: Buf, out: &mut Out) -> Result<StepSet, Lost> {
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
         let rows = Rows::new(geometry.row(seg.stripe, seg.first), seg.rows);
         let live = self.columns(seg.stripe, rows).live;
         let begin = self.span(page, 1).begin;
-        let lost = self.data & !live;
-        let missing = seg.mask & lost != 0;
-        if geometry.level() == Level::Raid1 && live != 0 {
-            return Ok(self.read_rows(op, seg.stripe, rows, copy_of(rows.first, live), dst, 0, out));
+        let lost = self.data - live;
+        let missing = seg.columns.meets(lost);
+        if geometry.level() == Level::Raid1 && !live.is_empty() {
+            return Ok(self.read_rows(op, seg.stripe, rows, copy_of(rows.first, live), dst, StepSet::EMPTY, out));
         }
-        if missing && (self.all & !live).count_ones() > u32::from(geometry.parity_columns()) {
+        if missing && (self.all - live).len() > u32::from(geometry.parity_columns()) {
             return Err(Lost);
         }
         let mut columns = [Buf::None; MAX_DEVICES];
-        for column in bits(seg.mask) {
-            columns[column as usize] = advance(dst, (column * chunk + seg.first - begin) as u16);
+        for column in seg.columns.iter() {
+            columns[column.index()] = advance(dst, (u32::from(column.0) * chunk + seg.first - begin) as u16);
         }
-        let wanted = if missing { self.data | self.equations(live, lost) } else { seg.mask };
-        let mut done = 0;
-        for column in bits(wanted & live) {
-            if columns[column as usize] == Buf::None {
-                columns[column as usize] = out.tmp(op, seg.rows as u16);
+        let wanted = if missing { self.data | self.equations(live, lost) } else { seg.columns };
+        let mut done = StepSet::EMPTY;
+        for column in (wanted & live).iter() {
+            if columns[column.index()] == Buf::None {
+                columns[column.index()] = out.tmp(op, seg.rows as u16);
             }
-            done |= self.read_rows(op, seg.stripe, rows, column, columns[column as usize], 0, out);
+            done |= self.read_rows(op, seg.stripe, rows, column, columns[column.index()], StepSet::EMPTY, out);
         }
         if missing {
             done |= self.compute_lost(op, seg.stripe, &mut columns, lost, live, seg.rows as u16, done, out);
@@ -102,7 +106,7 @@ impl Array {
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
         let place = geometry.locate(page);
-        let column = u32::from(place.column);
+        let column = u32::from(place.column.0);
         let begin = column * chunk + place.row_in_chunk;
         let end = begin + u32::from(pages);
         let last = (end - 1) / chunk;
@@ -113,7 +117,7 @@ impl Array {
             end,
             first,
             rows,
-            columns: (u64::MAX >> (63 - last)) & (u64::MAX << column),
+            columns: ColumnSet::first(last + 1) - ColumnSet::first(column),
         }
     }
 
@@ -122,38 +126,38 @@ impl Array {
     pub(super) fn read_rows(
         &mut self,
         op: OpId,
-        stripe: u64,
+        stripe: Stripe,
         rows: Rows,
-        column: u32,
+        column: Column,
         dst: Buf,
-        after: u64,
+        after: StepSet,
         out: &mut Out,
-    ) -> u64 {
-        if has(self.data, column) {
+    ) -> StepSet {
+        if self.data.contains(column) {
             self.stats.data_reads += u64::from(rows.count);
         } else {
             self.stats.parity_reads += u64::from(rows.count);
         }
-        let ext = Ext::new(self.dev(stripe, column), rows.first, rows.count as u16);
+        let ext = Ext::new(self.dev(stripe, column), rows.first.0, rows.count as u16);
         out.step(op, Step::Read { ext, dst }, after)
     }
 }
 
 /// Pages inside one stripe.
 struct Span {
-    stripe: u64,
+    stripe: Stripe,
     /// In pages of the stripe's data.
     begin: u32,
     end: u32,
     /// The rows that they lie in; all of the stripe's if they lie in several columns.
     first: u32,
     rows: u32,
-    columns: u64,
+    columns: ColumnSet,
 }
 
 /// The copy that a page of RAID-1 is read from: spread over the copies, the same page always from the same one, and pages that are
 /// read one after the other mostly from one.
-fn copy_of(page: u64, live: u64) -> u32 {
-    let nth = page / 1024 % u64::from(live.count_ones());
-    bits(live).nth(nth as usize).expect("there are so many")
+fn copy_of(row: Row, live: ColumnSet) -> Column {
+    let nth = row.0 / 1024 % u64::from(live.len());
+    live.iter().nth(nth as usize).expect("there are so many")
 }

@@ -1,9 +1,9 @@
 //! Filling a member that was replaced, stripe by stripe in windows: a window counts when it is durable and noted, so that a cut costs no
 //! more than a window, and no row is trusted to the new member sooner. Until then writes keep what was filled in true.
 
-use destage_plan::{Buf, Claim, Class, Dev, OpId, Out, Rows};
+use destage_plan::{Buf, Claim, Class, ColumnSet, Dev, OpId, Out, Row, Rows, StepSet};
 
-use super::{Array, Task, bits, has};
+use super::{Array, Task};
 use crate::{Level, MAX_DEVICES};
 
 /// Operations that fill rows at the same time, and the most rows of each: what they read is held in memory.
@@ -15,9 +15,9 @@ enum Phase {
     #[default]
     Idle,
     /// Rows from `next` to `end` are left of the window.
-    Window { next: u64, end: u64 },
+    Window { next: Row, end: Row },
     /// The window is made durable.
-    Flushing { op: OpId, end: u64 },
+    Flushing { op: OpId, end: Row },
     /// How far the rebuild has come is noted.
     Noting,
 }
@@ -63,15 +63,15 @@ impl Array {
         if self.members.all_live() || self.members.broken() {
             return;
         }
-        let end_of_members = self.config.geometry.member_pages();
+        let end_of_members = Row(self.config.geometry.member_pages());
         let chunk = u64::from(self.config.geometry.chunk_pages());
         if self.rebuild.phase == Phase::Idle && self.rebuild.active == 0 {
             if let Some((_, upto)) = self.members.filling() {
-                let end = (upto + u64::from(self.config.rebuild_window) * chunk).min(end_of_members);
+                let end = Row(upto.0 + u64::from(self.config.rebuild_window) * chunk).min(end_of_members);
                 self.rebuild.phase = Phase::Window { next: upto, end };
             } else {
                 let lost = self.members.lost();
-                self.rebuild.wanted.retain(|dev| has(lost, u32::from(dev.0)));
+                self.rebuild.wanted.retain(|dev| lost.contains(*dev));
                 if self.rebuild.wanted.is_empty() {
                     return;
                 }
@@ -105,7 +105,7 @@ impl Array {
             && op == flush
         {
             self.rebuild.phase = Phase::Noting;
-            self.members.filled(end, end == self.config.geometry.member_pages());
+            self.members.filled(end, end.0 == self.config.geometry.member_pages());
             self.persist(out);
         }
     }
@@ -118,38 +118,39 @@ impl Array {
         let geometry = &self.config.geometry;
         let stripe = geometry.stripe_of(rows.first).0;
         let columns = self.columns(stripe, rows);
-        let lost_all = self.all & !columns.live;
+        let lost_all = self.all - columns.live;
         let filling = self.members.filling().filter(|(dev, _)| self.members.is_sink(*dev, rows));
-        let too_many = lost_all.count_ones() > u32::from(geometry.parity_columns());
+        let too_many = lost_all.len() > u32::from(geometry.parity_columns());
         let Some((dev, _)) = filling.filter(|_| !too_many) else {
             // The member was lost again, or another, so that nothing can be computed.
             return out.close(op);
         };
-        let column = u32::from(geometry.column(stripe, dev.0));
+        let column = geometry.column(stripe, dev);
         let pages = rows.count as u16;
         if geometry.level() == Level::Raid1 {
             let page = out.tmp(op, pages);
-            let read = self.read_rows(op, stripe, rows, columns.live.trailing_zeros(), page, 0, out);
+            let source = columns.live.lowest().expect("a copy is left");
+            let read = self.read_rows(op, stripe, rows, source, page, StepSet::EMPTY, out);
             self.write_rows(op, stripe, rows, column, page, read, out);
             return out.close(op);
         }
         let lost = self.data & lost_all;
         let mut old = [Buf::None; MAX_DEVICES];
-        let mut ready = 0;
-        let wanted = if lost == 0 { self.data } else { self.data | self.equations(columns.live, lost) };
-        for column in bits(wanted & columns.live) {
-            old[column as usize] = out.tmp(op, pages);
-            ready |= self.read_rows(op, stripe, rows, column, old[column as usize], 0, out);
+        let mut ready = StepSet::EMPTY;
+        let wanted = if lost.is_empty() { self.data } else { self.data | self.equations(columns.live, lost) };
+        for column in (wanted & columns.live).iter() {
+            old[column.index()] = out.tmp(op, pages);
+            ready |= self.read_rows(op, stripe, rows, column, old[column.index()], StepSet::EMPTY, out);
         }
-        if lost != 0 {
+        if !lost.is_empty() {
             ready |= self.compute_lost(op, stripe, &mut old, lost, columns.live, pages, ready, out);
         }
-        let src = if has(self.data, column) {
-            old[column as usize]
+        let src = if self.data.contains(column) {
+            old[column.index()]
         } else {
-            let (p, q, computed) = self.compute_parity(op, stripe, 1 << column, &old, pages, ready, out);
+            let (p, q, computed) = self.compute_parity(op, stripe, ColumnSet::one(column), &old, pages, ready, out);
             ready = computed;
-            if column == self.data.count_ones() { p } else { q }
+            if column == self.config.geometry.p_column() { p } else { q }
         };
         self.write_rows(op, stripe, rows, column, src, ready, out);
         out.close(op);
@@ -160,7 +161,7 @@ impl Array {
         if self.members.filling().is_some_and(|(dev, _)| self.members.is_sink(dev, rows)) {
             self.stats.rebuilt_rows += u64::from(rows.count);
         }
-        self.dirty |= self.all & !self.members.lost();
+        self.dirty |= self.config.geometry.member_set() - self.members.lost();
         self.rebuild_more(out);
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
-use destage_plan::{Buf, Claim, Class, Dev, NvSlot, OpId, Out, Refusal, Rows, Start, Step};
+use destage_plan::{
+    Buf, Claim, Class, Column, ColumnSet, NvSlot, OpId, Out, Refusal, Row, Rows, Start, Step, StepSet, Stripe,
+};
 
 use super::members::Unknown;
-use super::{Array, Task, bits, has, log, members};
+use super::{Array, Task, log, members};
 use crate::{Level, MAX_DEVICES};
 
 /// Operations that make rows consistent at the same time, and the most rows of each: what they read is held in memory.
@@ -36,13 +38,13 @@ impl Array {
                 Err(Unknown) => return self.refuse(Refusal::Nvram, out),
             }
         }
-        for dev in bits(start.missing & self.all) {
-            self.members.lose(Dev(dev as u8));
+        for dev in (start.missing & self.config.geometry.member_set()).iter() {
+            self.members.lose(dev);
         }
         if self.members.broken() {
             return self.refuse_broken(out);
         }
-        if self.parity() != 0 {
+        if !self.parity().is_empty() {
             for rows in start.intents {
                 self.queue_recovery(*rows);
             }
@@ -63,13 +65,13 @@ impl Array {
     fn queue_recovery(&mut self, rows: Rows) {
         let geometry = &self.config.geometry;
         let mut row = rows.first;
-        let end = rows.end().min(geometry.member_pages());
+        let end = rows.end().min(Row(geometry.member_pages()));
         while row < end {
             let (stripe, in_chunk) = geometry.stripe_of(row);
             let left = u64::from((geometry.chunk_pages() - in_chunk).min(ROWS));
-            let chunk = Rows::new(row, left.min(end - row) as u32);
-            let lost = self.data & !self.columns(stripe, chunk).live;
-            let whole = lost == 0 || !self.needs_log();
+            let chunk = Rows::new(row, left.min(end.0 - row.0) as u32);
+            let lost = self.data - self.columns(stripe, chunk).live;
+            let whole = lost.is_empty() || !self.needs_log();
             self.intents.begin(chunk);
             if whole {
                 self.recovery.todo.push_back(chunk);
@@ -85,16 +87,16 @@ impl Array {
         if self.members.all_live() || !self.needs_log() {
             return None;
         }
-        let open = |row: &u64| self.has_hole(*row);
+        let open = |row: &Row| self.has_hole(*row);
         let rows = self.recovery.todo.iter().flat_map(|rows| rows.iter()).filter(open);
-        let (first, count) = rows.fold((u64::MAX, 0), |(first, count), row| (row.min(first), count + 1));
+        let (first, count) = rows.fold((Row(u64::MAX), 0), |(first, count), row| (row.min(first), count + 1));
         (count > 0).then_some(Refusal::WriteHole { row: first, rows: count })
     }
 
-    pub(super) fn has_hole(&self, row: u64) -> bool {
+    pub(super) fn has_hole(&self, row: Row) -> bool {
         let stripe = self.config.geometry.stripe_of(row).0;
-        let lost = self.data & !self.columns(stripe, Rows::new(row, 1)).live;
-        bits(lost).any(|column| self.log.get(row, self.dev(stripe, column)).is_none())
+        let lost = self.data - self.columns(stripe, Rows::new(row, 1)).live;
+        lost.iter().any(|column| self.log.get(row, self.dev(stripe, column)).is_none())
     }
 
     fn refuse(&mut self, why: Refusal, out: &mut Out) {
@@ -105,7 +107,7 @@ impl Array {
 
     fn refuse_broken(&mut self, out: &mut Out) {
         let tolerated = u32::from(self.config.geometry.parity_columns());
-        let lost = self.members.not_live().count_ones();
+        let lost = self.members.not_live().len();
         self.refuse(Refusal::MembersLost { lost, tolerated }, out);
     }
 
@@ -149,41 +151,41 @@ impl Array {
         }
         let pages = rows.count as u16;
         if geometry.level() == Level::Raid1 {
-            let source = columns.live.trailing_zeros();
-            let others = targets & !(1 << source);
-            if others != 0 {
+            let source = columns.live.lowest().expect("a copy is left");
+            let others = targets - ColumnSet::one(source);
+            if !others.is_empty() {
                 let page = out.tmp(op, pages);
-                let read = self.read_rows(op, stripe, rows, source, page, 0, out);
-                for column in bits(others) {
+                let read = self.read_rows(op, stripe, rows, source, page, StepSet::EMPTY, out);
+                for column in others.iter() {
                     self.write_rows(op, stripe, rows, column, page, read, out);
                 }
             }
             return out.close(op);
         }
-        let lost = self.data & !columns.live;
+        let lost = self.data - columns.live;
         let parity = self.parity() & targets;
-        if parity == 0 {
+        if parity.is_empty() {
             return out.close(op);
         }
-        if lost != 0 && (rows.count > 1 || self.has_hole(rows.first)) {
+        if !lost.is_empty() && (rows.count > 1 || self.has_hole(rows.first)) {
             self.refuse(Refusal::WriteHole { row: rows.first, rows: u64::from(rows.count) }, out);
             return out.close(op);
         }
         let mut data = [Buf::None; MAX_DEVICES];
-        let mut reads = 0;
-        for column in bits(self.data) {
-            data[column as usize] = if has(lost, column) {
+        let mut reads = StepSet::EMPTY;
+        for column in self.data.iter() {
+            data[column.index()] = if lost.contains(column) {
                 let slot = self.log.get(rows.first, self.dev(stripe, column)).expect("the row has no hole");
                 Buf::Nv(slot)
             } else {
                 let page = out.tmp(op, pages);
-                reads |= self.read_rows(op, stripe, rows, column, page, 0, out);
+                reads |= self.read_rows(op, stripe, rows, column, page, StepSet::EMPTY, out);
                 page
             };
         }
         let (p, q, ready) = self.compute_parity(op, stripe, parity, &data, pages, reads, out);
-        for column in bits(parity) {
-            let src = if column == self.data.count_ones() { p } else { q };
+        for column in parity.iter() {
+            let src = if column == self.config.geometry.p_column() { p } else { q };
             self.write_rows(op, stripe, rows, column, src, ready, out);
         }
         out.close(op);
@@ -193,7 +195,7 @@ impl Array {
         self.recovery.active -= 1;
         self.stats.recovered_rows += u64::from(rows.count);
         self.intents.end(rows);
-        self.dirty |= self.all & !self.members.lost();
+        self.dirty |= self.config.geometry.member_set() - self.members.lost();
         self.recover_more(out);
     }
 
@@ -202,19 +204,19 @@ impl Array {
     pub(super) fn write_rows(
         &mut self,
         op: OpId,
-        stripe: u64,
+        stripe: Stripe,
         rows: Rows,
-        column: u32,
+        column: Column,
         src: Buf,
-        after: u64,
+        after: StepSet,
         out: &mut Out,
-    ) -> u64 {
-        if has(self.data, column) {
+    ) -> StepSet {
+        if self.data.contains(column) {
             self.stats.data_writes += u64::from(rows.count);
         } else {
             self.stats.parity_writes += u64::from(rows.count);
         }
-        let ext = destage_plan::Ext::new(self.dev(stripe, column), rows.first, rows.count as u16);
+        let ext = destage_plan::Ext::new(self.dev(stripe, column), rows.first.0, rows.count as u16);
         out.step(op, Step::Write { ext, src, fua: false }, after)
     }
 }

@@ -1,8 +1,10 @@
 //! Writing a segment so that its rows stay consistent, or can be made so (specs §2.1, and the write hole).
 
-use destage_plan::{Buf, Dev, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step};
+use destage_plan::{
+    Buf, Column, ColumnSet, DevSet, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step, StepSet, Stripe,
+};
 
-use super::{Array, Next, ParityMethod, Part, Regime, Seg, Task, advance, bits, has};
+use super::{Array, Next, ParityMethod, Part, Regime, Seg, Task, advance};
 use crate::{Geometry, Level, MAX_DEVICES};
 
 /// A write of one segment.
@@ -20,7 +22,7 @@ pub(super) struct WriteTask {
     /// Rows that the present plan writes.
     batch: u32,
     /// The step after which the plan is to be gone on with, if there is one.
-    join: u64,
+    join: StepSet,
     /// All data of the batch as it will be, once the steps before `join` are done: a degraded write logs only when all its reads have
     /// succeeded.
     known: Option<Box<Pages>>,
@@ -43,10 +45,10 @@ impl WriteTask {
             fua: frag.fua,
             seg,
             part: frag.sectors,
-            begin: u32::from(place.column) * geometry.chunk_pages() + place.row_in_chunk,
+            begin: u32::from(place.column.0) * geometry.chunk_pages() + place.row_in_chunk,
             done: 0,
             batch: 0,
-            join: 0,
+            join: StepSet::EMPTY,
             known: None,
             reserved: 0,
             begun: None,
@@ -55,8 +57,8 @@ impl WriteTask {
         }
     }
 
-    /// The bit of the step after which the plan is to be gone on with.
-    pub(super) const fn goes_on_after(&self) -> u64 {
+    /// The step after which the plan is to be gone on with.
+    pub(super) const fn goes_on_after(&self) -> StepSet {
         self.join
     }
 }
@@ -64,11 +66,18 @@ impl WriteTask {
 /// What is to be written, as far as planning needs it.
 #[derive(Clone, Copy)]
 pub(super) struct What {
-    pub(super) stripe: u64,
+    pub(super) stripe: Stripe,
     pub(super) rows: Rows,
-    pub(super) mask: u64,
+    pub(super) columns: ColumnSet,
     pub(super) part: Part,
     pub(super) fua: bool,
+}
+
+impl What {
+    /// The index of the one column that a write of a part of a page has.
+    fn only(&self) -> usize {
+        self.columns.lowest().expect("a write has a column").index()
+    }
 }
 
 /// Slots that are kept free for the note of the members' states.
@@ -99,7 +108,7 @@ impl Array {
 
     fn begin_write(&mut self, op: OpId, out: &mut Out) {
         let full = self.intents.len() >= self.config.max_open_rows;
-        if full && (self.intents.ended() > 0 || self.clearing > 0) && self.parity() != 0 {
+        if full && (self.intents.ended() > 0 || self.clearing > 0) && !self.parity().is_empty() {
             self.waiting.push(op);
             self.own_flush(out);
             return;
@@ -107,17 +116,17 @@ impl Array {
         self.merged = Buf::None;
         let mut what = self.what(op);
         let columns = self.columns(what.stripe, what.rows);
-        let lost = self.data & !columns.live;
-        if lost != 0 && self.needs_log() {
+        let lost = self.data - columns.live;
+        if !lost.is_empty() && self.needs_log() {
             let room = self.slots.available().saturating_sub(NOTE_SLOTS + self.reserved) as u32;
-            let batch = self.batch(what.rows.count, lost.count_ones()).min(room / lost.count_ones());
+            let batch = self.batch(what.rows.count, lost.len()).min(room / lost.len());
             if batch == 0 {
                 self.waiting.push(op);
                 self.own_flush(out);
                 return;
             }
             what.rows.count = batch;
-            self.reserve(op, (batch * lost.count_ones()) as usize);
+            self.reserve(op, (batch * lost.len()) as usize);
             self.write_task(op).batch = batch;
             return self.read_degraded(op, what, out);
         }
@@ -139,7 +148,7 @@ impl Array {
         let task = self.write_task(op);
         let (seg, done, part, fua) = (task.seg, task.done, task.part, task.fua || every);
         let row = self.config.geometry.row(seg.stripe, seg.first + done);
-        What { stripe: seg.stripe, rows: Rows::new(row, seg.rows - done), mask: seg.mask, part, fua }
+        What { stripe: seg.stripe, rows: Rows::new(row, seg.rows - done), columns: seg.columns, part, fua }
     }
 
     /// The pages that the host writes, by column.
@@ -147,10 +156,10 @@ impl Array {
         let chunk = self.config.geometry.chunk_pages();
         let task = self.write_task(op);
         let mut fresh = [Buf::None; MAX_DEVICES];
-        for column in bits(what.mask) {
-            let page = (column * chunk + task.seg.first + task.done - task.begin) as u16;
+        for column in what.columns.iter() {
+            let page = (u32::from(column.0) * chunk + task.seg.first + task.done - task.begin) as u16;
             let host = Buf::Host { frag: task.frag, page };
-            fresh[column as usize] = if task.op == HostOp::Write { host } else { Buf::Zero };
+            fresh[column.index()] = if task.op == HostOp::Write { host } else { Buf::Zero };
         }
         fresh
     }
@@ -166,7 +175,7 @@ impl Array {
     }
 
     fn begin_rows(&mut self, op: OpId, rows: Rows) {
-        if self.parity() != 0 {
+        if !self.parity().is_empty() {
             self.intents.begin(rows);
             self.write_task(op).begun = Some(rows);
         }
@@ -177,7 +186,7 @@ impl Array {
         self.reserve(op, 0);
         self.batch_ended(op);
         let task = self.write_task(op);
-        (task.join, task.known) = (0, None);
+        (task.join, task.known) = (StepSet::EMPTY, None);
         out.restart(op);
     }
 
@@ -192,10 +201,10 @@ impl Array {
             self.intents.end(rows);
         }
         if self.config.regime == Regime::Flush {
-            let touched = task.seg.mask | (self.all & !self.data);
-            let devs = geometry.devices(task.seg.stripe).iter().enumerate();
-            let devs = devs.filter(|(column, _)| has(touched, *column as u32));
-            self.dirty |= devs.fold(0, |devs, (_, dev)| devs | 1_u64 << dev) & !self.members.lost();
+            let touched = task.seg.columns | (self.all - self.data);
+            let map = geometry.map(task.seg.stripe);
+            let devs: DevSet = touched.iter().map(|column| map.devices()[column.index()]).collect();
+            self.dirty |= devs - self.members.lost();
         }
     }
 
@@ -209,14 +218,18 @@ impl Array {
     fn lost_in(&self, seg: Seg) -> bool {
         let geometry = &self.config.geometry;
         let columns = self.columns(seg.stripe, Rows::new(geometry.row(seg.stripe, seg.first), seg.rows));
-        let lost = self.all & !columns.live;
-        if self.parity() == 0 { lost & seg.mask != 0 } else { lost.count_ones() > u32::from(geometry.parity_columns()) }
+        let lost = self.all - columns.live;
+        if self.parity().is_empty() {
+            lost.meets(seg.columns)
+        } else {
+            lost.len() > u32::from(geometry.parity_columns())
+        }
     }
 
     /// What the plan waited for is done: what a degraded write must know, or a batch of it.
     pub(super) fn write_goes_on(&mut self, op: OpId, out: &mut Out) {
         let task = self.write_task(op);
-        task.join = 0;
+        task.join = StepSet::EMPTY;
         if task.known.is_none() {
             task.done += task.batch;
             self.forget_plan(op, out);
@@ -246,7 +259,7 @@ impl Array {
     }
 
     fn after_batch(&mut self, out: &mut Out) {
-        if self.parity() != 0 {
+        if !self.parity().is_empty() {
             self.free_needless_logs(out);
             self.flush_exposed(out);
             if !self.idle_timer {
@@ -259,46 +272,48 @@ impl Array {
     }
 
     /// RAID-1: every copy that can be written.
-    fn plan_copies(&mut self, op: OpId, what: What, fresh: Buf, trim: bool, out: &mut Out) -> u64 {
+    fn plan_copies(&mut self, op: OpId, what: What, fresh: Buf, trim: bool, out: &mut Out) -> StepSet {
         let columns = self.columns(what.stripe, what.rows);
         let targets = columns.live | columns.sink;
-        let mut ready = 0;
-        if targets.count_ones() > 1 {
-            ready |= Self::intent(op, what.rows, 0, out);
+        let mut ready = StepSet::EMPTY;
+        if targets.len() > 1 {
+            ready |= Self::intent(op, what.rows, StepSet::EMPTY, out);
         }
         let mut page = fresh;
         if let Some(sectors) = what.part {
             let old = out.tmp(op, 1);
-            let read = self.read_column(op, what, columns.live.trailing_zeros(), old, 0, out);
+            let source = columns.live.lowest().expect("a copy is left");
+            let read = self.read_column(op, what, source, old, StepSet::EMPTY, out);
             page = out.tmp(op, 1);
             self.merged = page;
             ready |= out.step(op, Step::Merge { old, new: fresh, sectors, dst: page }, read);
         }
-        let mut done = 0;
-        for column in bits(targets) {
+        let mut done = StepSet::EMPTY;
+        for column in targets.iter() {
             done |= self.write_column(op, what, column, page, trim, ready, out);
         }
         self.settle(op, what, targets, trim, done, out)
     }
 
     /// All data of the rows is live; parity may be lost.
-    fn plan_whole(&mut self, op: OpId, what: What, mut fresh: Pages, trim: bool, out: &mut Out) -> u64 {
+    fn plan_whole(&mut self, op: OpId, what: What, mut fresh: Pages, trim: bool, out: &mut Out) -> StepSet {
         let columns = self.columns(what.stripe, what.rows);
         let targets = columns.live | columns.sink;
         let parity = self.parity() & targets;
         let pages = what.rows.count as u16;
-        let intent = if parity == 0 { 0 } else { Self::intent(op, what.rows, 0, out) };
+        let intent = if parity.is_empty() { StepSet::EMPTY } else { Self::intent(op, what.rows, StepSet::EMPTY, out) };
         if trim {
-            let done = bits(targets & (what.mask | parity))
-                .fold(0, |done, column| done | self.write_column(op, what, column, Buf::Zero, true, intent, out));
+            let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
+                done | self.write_column(op, what, column, Buf::Zero, true, intent, out)
+            });
             return self.settle(op, what, targets, true, done, out);
         }
-        let written = what.mask.count_ones();
-        let total = self.data.count_ones();
-        let full = what.mask == self.data && what.part.is_none();
+        let written = what.columns.len();
+        let total = self.data.len();
+        let full = what.columns == self.data && what.part.is_none();
         // A parity that is being filled holds nothing to modify.
-        let rmw = parity & columns.sink == 0 && {
-            let rmw = written + parity.count_ones();
+        let rmw = !parity.meets(columns.sink) && {
+            let rmw = written + parity.len();
             let rcw = total - written + u32::from(what.part.is_some());
             match self.config.parity {
                 ParityMethod::Min => rmw < rcw,
@@ -309,25 +324,28 @@ impl Array {
         };
         let mut reads = intent;
         let mut old = [Buf::None; MAX_DEVICES];
-        let modify = parity != 0 && !full && rmw;
-        let read = match (parity != 0, full, modify) {
-            (false, ..) | (_, true, _) => 0,
-            (_, _, true) => what.mask | parity,
-            (_, _, false) => self.data & !what.mask,
-        } | if what.part.is_some() { what.mask } else { 0 };
-        for column in bits(read) {
-            old[column as usize] = out.tmp(op, pages);
-            reads |= self.read_column(op, what, column, old[column as usize], 0, out);
+        let modify = !parity.is_empty() && !full && rmw;
+        let mut read = match (!parity.is_empty(), full, modify) {
+            (false, ..) | (_, true, _) => ColumnSet::EMPTY,
+            (_, _, true) => what.columns | parity,
+            (_, _, false) => self.data - what.columns,
+        };
+        if what.part.is_some() {
+            read |= what.columns;
+        }
+        for column in read.iter() {
+            old[column.index()] = out.tmp(op, pages);
+            reads |= self.read_column(op, what, column, old[column.index()], StepSet::EMPTY, out);
         }
         let mut ready = reads;
         if let Some(sectors) = what.part {
-            let column = what.mask.trailing_zeros() as usize;
+            let column = what.only();
             let dst = out.tmp(op, 1);
             ready |= out.step(op, Step::Merge { old: old[column], new: fresh[column], sectors, dst }, reads);
             (fresh[column], self.merged) = (dst, dst);
         }
         let (p, q);
-        if parity == 0 {
+        if parity.is_empty() {
             (p, q) = (Buf::None, Buf::None);
         } else if modify {
             self.stats.rmw_writes += 1;
@@ -338,8 +356,8 @@ impl Array {
             } else {
                 self.stats.rcw_writes += 1;
             }
-            for column in bits(self.data & !what.mask) {
-                fresh[column as usize] = old[column as usize];
+            for column in (self.data - what.columns).iter() {
+                fresh[column.index()] = old[column.index()];
             }
             (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, pages, ready, out);
         }
@@ -350,32 +368,32 @@ impl Array {
     fn read_degraded(&mut self, op: OpId, what: What, out: &mut Out) {
         let columns = self.columns(what.stripe, what.rows);
         let pages = what.rows.count as u16;
-        let lost = self.data & !columns.live;
-        let kept = if what.part.is_some() { 0 } else { what.mask };
+        let lost = self.data - columns.live;
+        let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
         let mut fresh = self.fresh(op, what);
         let mut old = fresh;
-        let unknown = lost & !kept;
-        let wanted = if unknown == 0 { self.data & !kept } else { self.data | self.equations(columns.live, lost) };
-        let mut ready = 0;
-        for column in bits(wanted & columns.live) {
-            old[column as usize] = out.tmp(op, pages);
-            ready |= self.read_column(op, what, column, old[column as usize], 0, out);
+        let unknown = lost - kept;
+        let wanted = if unknown.is_empty() { self.data - kept } else { self.data | self.equations(columns.live, lost) };
+        let mut ready = StepSet::EMPTY;
+        for column in (wanted & columns.live).iter() {
+            old[column.index()] = out.tmp(op, pages);
+            ready |= self.read_column(op, what, column, old[column.index()], StepSet::EMPTY, out);
         }
-        if unknown != 0 {
-            bits(lost).for_each(|column| old[column as usize] = Buf::None);
+        if !unknown.is_empty() {
+            lost.iter().for_each(|column| old[column.index()] = Buf::None);
             ready |= self.compute_lost(op, what.stripe, &mut old, lost, columns.live, pages, ready, out);
         }
         if let Some(sectors) = what.part {
-            let column = what.mask.trailing_zeros() as usize;
+            let column = what.only();
             let dst = out.tmp(op, 1);
             ready |= out.step(op, Step::Merge { old: old[column], new: fresh[column], sectors, dst }, ready);
             fresh[column] = dst;
         }
-        for column in bits(self.data & !what.mask) {
-            fresh[column as usize] = old[column as usize];
+        for column in (self.data - what.columns).iter() {
+            fresh[column.index()] = old[column.index()];
         }
         self.write_task(op).known = Some(Box::new(fresh));
-        if ready == 0 {
+        if ready.is_empty() {
             self.log_and_write(op, out);
         } else {
             self.write_task(op).join = out.step_notify(op, Step::Join, ready);
@@ -391,9 +409,11 @@ impl Array {
         let columns = self.columns(what.stripe, what.rows);
         let targets = columns.live | columns.sink;
         let parity = self.parity() & targets;
-        let lost = self.data & !columns.live;
-        let slots = (lost.count_ones() * what.rows.count) as usize;
-        if parity != 0 && self.slots.available() + self.write_task(op).reserved < slots + NOTE_SLOTS + self.reserved {
+        let lost = self.data - columns.live;
+        let slots = (lost.len() * what.rows.count) as usize;
+        if !parity.is_empty()
+            && self.slots.available() + self.write_task(op).reserved < slots + NOTE_SLOTS + self.reserved
+        {
             self.reserve(op, 0);
             self.waiting.push(op);
             self.own_flush(out);
@@ -403,14 +423,15 @@ impl Array {
         self.stats.degraded_writes += 1;
         self.begin_rows(op, what.rows);
         let fresh = *self.write_task(op).known.take().expect("the data was read");
-        let mut ready = 0;
-        if parity != 0 {
+        let mut ready = StepSet::EMPTY;
+        if !parity.is_empty() {
             ready = self.log_lost(op, what, lost, &fresh, out);
             ready |= Self::intent(op, what.rows, ready, out);
         }
         let after = if self.write_task(op).op == HostOp::Discard {
-            let done = bits(targets & (what.mask | parity))
-                .fold(0, |done, column| done | self.write_column(op, what, column, Buf::Zero, true, ready, out));
+            let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
+                done | self.write_column(op, what, column, Buf::Zero, true, ready, out)
+            });
             self.settle(op, what, targets, true, done, out)
         } else {
             let pages = what.rows.count as u16;
@@ -420,24 +441,24 @@ impl Array {
         if what.rows.count < left {
             self.write_task(op).join = out.step_notify(op, Step::Join, after);
         } else {
-            let merged = if what.part.is_some() { fresh[what.mask.trailing_zeros() as usize] } else { Buf::None };
+            let merged = if what.part.is_some() { fresh[what.only()] } else { Buf::None };
             self.next.push_back(Next::Finish { op, after, merged });
         }
     }
 
-    /// Puts the lost data pages of the rows, as they will be, into the NVRAM; the mask of the steps.
-    fn log_lost(&mut self, op: OpId, what: What, lost: u64, fresh: &Pages, out: &mut Out) -> u64 {
-        let mut puts = 0;
-        for column in bits(lost) {
+    /// Puts the lost data pages of the rows, as they will be, into the NVRAM; the steps.
+    fn log_lost(&mut self, op: OpId, what: What, lost: ColumnSet, fresh: &Pages, out: &mut Out) -> StepSet {
+        let mut puts = StepSet::EMPTY;
+        for column in lost.iter() {
             let dev = self.dev(what.stripe, column);
             for (index, row) in what.rows.iter().enumerate() {
-                if !has(what.mask, column) && self.log.get(row, dev).is_some() {
+                if !what.columns.contains(column) && self.log.get(row, dev).is_some() {
                     continue;
                 }
                 let slot = self.slots.alloc().expect("the caller has counted the slots");
                 let (superseded, tag) = self.log.put(row, dev, slot);
-                let src = advance(fresh[column as usize], index as u16);
-                let put = out.step(op, Step::NvPut { slot, tag, src }, 0);
+                let src = advance(fresh[column.index()], index as u16);
+                let put = out.step(op, Step::NvPut { slot, tag, src }, StepSet::EMPTY);
                 puts |= put;
                 if let Some(superseded) = superseded {
                     let slots = out.list(op, &[Buf::Nv(superseded)]);
@@ -449,12 +470,20 @@ impl Array {
         puts
     }
 
-    fn intent(op: OpId, rows: Rows, after: u64, out: &mut Out) -> u64 {
+    fn intent(op: OpId, rows: Rows, after: StepSet, out: &mut Out) -> StepSet {
         let rows = out.rows(op, &[rows]);
         out.step(op, Step::Intent { rows, set: true }, after)
     }
 
-    fn read_column(&mut self, op: OpId, what: What, column: u32, dst: Buf, after: u64, out: &mut Out) -> u64 {
+    fn read_column(
+        &mut self,
+        op: OpId,
+        what: What,
+        column: Column,
+        dst: Buf,
+        after: StepSet,
+        out: &mut Out,
+    ) -> StepSet {
         self.read_rows(op, what.stripe, what.rows, column, dst, after, out)
     }
 
@@ -463,15 +492,15 @@ impl Array {
         &mut self,
         op: OpId,
         what: What,
-        column: u32,
+        column: Column,
         src: Buf,
         trim: bool,
-        after: u64,
+        after: StepSet,
         out: &mut Out,
-    ) -> u64 {
+    ) -> StepSet {
         let pages = what.rows.count as u16;
-        let ext = destage_plan::Ext::new(self.dev(what.stripe, column), what.rows.first, pages);
-        if has(self.data, column) {
+        let ext = destage_plan::Ext::new(self.dev(what.stripe, column), what.rows.first.0, pages);
+        if self.data.contains(column) {
             self.stats.data_writes += u64::from(pages);
         } else {
             self.stats.parity_writes += u64::from(pages);
@@ -484,32 +513,40 @@ impl Array {
         &mut self,
         op: OpId,
         what: What,
-        targets: u64,
+        targets: ColumnSet,
         fresh: &Pages,
         p: Buf,
         q: Buf,
-        after: u64,
+        after: StepSet,
         out: &mut Out,
-    ) -> u64 {
-        let mut done = 0;
-        for column in bits(targets & what.mask) {
-            done |= self.write_column(op, what, column, fresh[column as usize], false, after, out);
+    ) -> StepSet {
+        let mut done = StepSet::EMPTY;
+        for column in (targets & what.columns).iter() {
+            done |= self.write_column(op, what, column, fresh[column.index()], false, after, out);
         }
-        for column in bits(targets & self.parity()) {
-            let src = if column == self.data.count_ones() { p } else { q };
+        for column in (targets & self.parity()).iter() {
+            let src = if column == self.config.geometry.p_column() { p } else { q };
             done |= self.write_column(op, what, column, src, false, after, out);
         }
         // Nothing to write: everything is lost but what the parity, now in the NVRAM, does not need.
-        self.settle(op, what, targets, false, if done == 0 { after } else { done }, out)
+        self.settle(op, what, targets, false, if done.is_empty() { after } else { done }, out)
     }
 
     /// What must follow the writes before they may be acknowledged: a trim cannot carry FUA.
-    fn settle(&mut self, op: OpId, what: What, targets: u64, trim: bool, done: u64, out: &mut Out) -> u64 {
+    fn settle(
+        &mut self,
+        op: OpId,
+        what: What,
+        targets: ColumnSet,
+        trim: bool,
+        done: StepSet,
+        out: &mut Out,
+    ) -> StepSet {
         if !trim || !what.fua {
             return done;
         }
-        bits(targets & (what.mask | self.parity())).fold(done, |after, column| {
-            let dev: Dev = self.dev(what.stripe, column);
+        (targets & (what.columns | self.parity())).iter().fold(done, |after, column| {
+            let dev = self.dev(what.stripe, column);
             after | out.step(op, Step::FlushDev { dev }, done)
         })
     }

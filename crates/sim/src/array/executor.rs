@@ -9,8 +9,8 @@
 //!   plug.
 
 use destage_plan::{
-    Buf, Control, Controller, Dev, DeviceChange, Engine, HostRequest, Issue, Nanos, Notice, Outcome, RangeError, Shape,
-    Start, Status, Step,
+    Buf, Control, Controller, Dev, DevSet, DeviceChange, Engine, HostRequest, Issue, Nanos, Notice, Outcome,
+    RangeError, Shape, Start, Status, Step,
 };
 
 use super::device::{Device, DeviceOp, ModelCounts};
@@ -93,7 +93,7 @@ impl<C: Controller> Executor<C> {
             issued: 0,
             completed: Vec::new(),
         };
-        executor.engine.start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: 0 });
+        executor.engine.start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: DevSet::EMPTY });
         executor.carry_out();
         executor
     }

@@ -1,6 +1,6 @@
 //! An experiment over arrays: controllers × cache sizes × orders of service over one trace, read once for all of them.
 
-use destage_plan::{Class, Dev, Nanos, Op, PageGeometry, Status};
+use destage_plan::{Class, Dev, DevSet, Nanos, Op, PageGeometry, Status};
 use destage_raid::Geometry;
 use destage_raid::array::{ParityMethod, Regime};
 use destage_trace::TraceError;
@@ -140,7 +140,7 @@ impl ArrayExperiment {
     fn sorted_injections(&self) -> Result<Vec<Injection>, SetupError> {
         let mut sorted = self.injections.clone();
         sorted.sort_by_key(|injection| (injection.at, injection.kind == InjectionKind::Replace));
-        let mut failed = 0_u64;
+        let mut failed = DevSet::EMPTY;
         let caches = self.policies.iter().all(|policy| policy.kind.info().caches);
         for &Injection { at, dev, kind } in &sorted {
             let key = match kind {
@@ -156,18 +156,17 @@ impl ArrayExperiment {
             if is_cache && !caches {
                 return wrong("not every policy has a cache".into());
             }
-            let bit = 1 << dev.0;
             match kind {
-                InjectionKind::Fail if failed & bit != 0 => {
+                InjectionKind::Fail if failed.contains(dev) => {
                     return wrong("it has failed before and was not replaced by then".into());
                 }
-                InjectionKind::Replace if failed & bit == 0 => {
+                InjectionKind::Replace if !failed.contains(dev) => {
                     return wrong(
                         "only a device that has failed by then can be replaced; give fail an earlier time".into(),
                     );
                 }
-                InjectionKind::Fail => failed |= bit,
-                InjectionKind::Replace => failed &= !bit,
+                InjectionKind::Fail => failed.insert(dev),
+                InjectionKind::Replace => failed.remove(dev),
             }
         }
         let repeated = sorted.windows(2).find(|pair| pair[0].at == pair[1].at && pair[0].dev == pair[1].dev);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use destage_plan::{ClaimWait, Class, Dev, HostOp, HostRequest, Nanos, Notice, Op, SECTOR_BYTES};
+use destage_plan::{ClaimWait, Class, Dev, DevSet, HostOp, HostRequest, Nanos, Notice, Op, SECTOR_BYTES};
 
 use super::controllers::Served;
 use super::device::{Device, ModelCounts};
@@ -266,29 +266,28 @@ impl<C: Served> ArrayRun<C> {
     fn is_rebuilding(&self) -> bool {
         let array = self.executor.controller().array();
         let tolerated = u32::from(array.config().geometry.parity_columns());
-        array.is_rebuilding() && array.degraded().count_ones() <= tolerated
+        array.is_rebuilding() && array.degraded().len() <= tolerated
     }
 
     /// Sees in what state the array is now.
     fn take_phase(&mut self) {
         let array = self.executor.controller().array();
         let lost = array.degraded();
-        let members = array.config().geometry.members();
+        let members = array.config().geometry.member_set();
         let phase = match () {
-            () if lost == 0 => Phase::Healthy,
+            () if lost.is_empty() => Phase::Healthy,
             () if self.is_rebuilding() => Phase::Rebuilding,
             () => Phase::Degraded,
         };
         let now = self.executor.now();
         // A member that failed again before it was filled was not rebuilt the first time.
-        let mut later = 0_u64;
+        let mut later = DevSet::EMPTY;
         for failure in self.failures.iter_mut().rev() {
-            let bit = 1 << failure.dev.0;
-            let whole = failure.dev.0 < members && lost & bit == 0;
-            if whole && later & bit == 0 && failure.replaced.is_some() && failure.rebuilt.is_none() {
+            let whole = members.contains(failure.dev) && !lost.contains(failure.dev);
+            if whole && !later.contains(failure.dev) && failure.replaced.is_some() && failure.rebuilt.is_none() {
                 failure.rebuilt = Some(now);
             }
-            later |= bit;
+            later.insert(failure.dev);
         }
         if phase != self.phase {
             self.credit_phase(now);
