@@ -1,7 +1,8 @@
 //! Buffers alone.
 
+use destage_plan::PolicySpec;
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Built, Evictions, NoDevice, NoVeto, Outcome, PolicySpec, Visitor, build,
+    Access, Buffer, BufferConfig, Built, Evictions, NoDevice, NoVeto, Outcome, Visitor, build,
 };
 
 use crate::Work;

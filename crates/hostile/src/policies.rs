@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use destage_plan::{Op, PageGeometry, PageNo};
+use destage_plan::{Op, PageGeometry, PageNo, PolicySpec};
 use destage_policy::buffer::{
-    Access, Border, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, PolicySpec,
-    Visitor, build, policies,
+    Access, Border, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, Visitor, build,
+    policies,
 };
 use destage_sim::feed::{Feed, Feeder, Ops, Speed, Volumes};
 use destage_sim::space::{LbaOverflow, PageSpace};

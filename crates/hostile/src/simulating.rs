@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use destage_plan::{Nanos, PageGeometry, Request};
-use destage_policy::buffer::{PolicySpec, policies};
+use destage_plan::{Nanos, PageGeometry, PolicySpec, Request};
+use destage_policy::buffer::policies;
 use destage_sim::array::{ArrayExperiment, SetupError};
 use destage_sim::experiment::{
     Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Report, Resources, RunConfig,

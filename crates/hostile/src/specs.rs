@@ -1,7 +1,7 @@
 //! What users write on the command line.
 
-use destage_plan::Nanos;
-use destage_policy::buffer::{Buffer, BufferConfig, Built, PolicySpec, Visitor, build, info, layers};
+use destage_plan::{Nanos, PolicySpec};
+use destage_policy::buffer::{Buffer, BufferConfig, Built, Visitor, build, info, layers};
 use destage_scenario::quantity;
 use destage_trace::FormatSpec;
 

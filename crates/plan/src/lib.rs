@@ -1,6 +1,8 @@
-//! The lowest floor: units that every other crate speaks, the kinds of request, how a request is split into page accesses; and
-//! the plans of the host-side caches, which simulator, real devices and crash harness share: a [`Controller`] is told
-//! [`Event`]s and answers with operations made of [`Step`]s, an [`Engine`] orders them, an executor carries them out.
+//! The lowest floor: units that every other crate speaks, the kinds of request, how a request is
+//! split into page accesses, policies and their parameters as a user writes them ([`PolicySpec`],
+//! [`Params`]); and the plans of the host-side caches, which simulator, real devices and crash
+//! harness share: a [`Controller`] is told [`Event`]s and answers with operations made of
+//! [`Step`]s, an [`Engine`] orders them, an executor carries them out.
 
 mod buf;
 mod claim;
@@ -13,6 +15,7 @@ mod nv;
 mod out;
 mod request;
 mod sets;
+mod spec;
 mod split;
 mod step;
 mod units;
@@ -28,6 +31,7 @@ pub use nv::NvSlots;
 pub use out::{Issue, OpId, Out, Refusal, Status};
 pub use request::{Op, Request};
 pub use sets::{ColumnSet, DevSet, StepSet};
+pub use spec::{ParamSpec, Params, PolicySpec, SpecError, same_value};
 pub use split::{GeometryError, PageGeometry, PageRun, Split};
 pub use step::{Outcome, Step, StepKind, StepNo};
 pub use units::{BlockNo, Nanos, PageNo, SECTOR_BYTES};

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput};
+use destage_plan::PolicySpec;
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Built, Evictions, NoDevice, NoVeto, Outcome, PolicySpec, Visitor, build, policies,
+    Access, Buffer, BufferConfig, Built, Evictions, NoDevice, NoVeto, Outcome, Visitor, build, policies,
 };
 
 const PAGES: u32 = 1_000_000;

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use destage_policy::buffer::{
-    self, Access, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, PolicySpec, Visitor,
-};
+use destage_plan::PolicySpec;
+use destage_policy::buffer::{self, Access, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, Visitor};
 use destage_scenario::ScenarioError;
 use destage_scenario::workload::Workload;
 use destage_sim::experiment::variation;

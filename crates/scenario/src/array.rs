@@ -1,7 +1,7 @@
 //! The settings of `destage sim --array`, and the experiment they describe.
 
-use destage_plan::{Dev, Nanos, PageGeometry};
-use destage_policy::buffer::{self, PolicyError};
+use destage_plan::{Dev, Nanos, PageGeometry, SpecError};
+use destage_policy::buffer;
 use destage_raid::array::{ParityMethod, Regime};
 use destage_raid::{Layout, Level};
 use destage_sim::array::{
@@ -33,8 +33,8 @@ fn level(text: &str) -> std::result::Result<(Level, u32), String> {
 
 /// A controller; buffers are told from them.
 fn controller(text: &str) -> std::result::Result<ControllerSpec, String> {
-    text.parse().map_err(|error: PolicyError| match &error {
-        PolicyError::Unknown { name, known } if buffer::info(name).is_ok() => {
+    text.parse().map_err(|error: SpecError| match &error {
+        SpecError::Unknown { name, known } if buffer::info(name).is_ok() => {
             format!("a buffer inside an SSD, not a cache of the host; with an array the policies are {known}")
         }
         _ => error.to_string(),

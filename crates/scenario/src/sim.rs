@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use destage_plan::{Nanos, PageGeometry};
-use destage_policy::buffer::{self, PolicyError, PolicySpec};
+use destage_plan::{Nanos, PageGeometry, PolicySpec, SpecError};
+use destage_policy::buffer;
 use destage_sim::array::{ArrayExperiment, CONTROLLERS};
 use destage_sim::experiment::{
     Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Resources, RunConfig, Subpage,
@@ -526,7 +526,7 @@ pub fn simulation(settings: &Settings, requests: &Requests) -> Result<Simulation
 
 /// A buffer's name with its parameters; other names are told from those of host-side policies.
 fn buffer_policy(text: &str) -> std::result::Result<PolicySpec, String> {
-    let spec: PolicySpec = text.parse().map_err(|error: PolicyError| error.to_string())?;
+    let spec: PolicySpec = text.parse().map_err(|error: SpecError| error.to_string())?;
     match buffer::info(&spec.name) {
         Err(_) if CONTROLLERS.iter().any(|info| info.name == spec.name) => {
             Err("a cache of the host over an array, not a buffer: give array too, such as --array raid5:5".into())

@@ -1,9 +1,7 @@
 //! An experiment: policies × buffer sizes over one trace, read once for all of them.
 
-use destage_plan::{Nanos, PageGeometry};
-use destage_policy::buffer::{
-    self, Buffer, BufferConfig, Built, EvictionUnit, NoDevice, PolicyError, PolicySpec, Visitor,
-};
+use destage_plan::{Nanos, PageGeometry, PolicySpec};
+use destage_policy::buffer::{self, Buffer, BufferConfig, Built, EvictionUnit, NoDevice, PolicyError, Visitor};
 use destage_trace::{Source, TraceError};
 
 pub use crate::analytic::AnalyticConfig;
@@ -461,7 +459,7 @@ impl Admission {
         }
         let base = policy.name.rsplit('+').next().unwrap_or_default().trim();
         for (key, value, why) in WITHOUT_PAGE {
-            if buffer::info(base)?.params.iter().all(|param| param.name != key) {
+            if buffer::info(base).map_err(PolicyError::from)?.params.iter().all(|param| param.name != key) {
                 continue;
             }
             match policy.given.iter().find(|(given, _)| given == key) {

@@ -4,9 +4,8 @@ use std::io::Write;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_policy::buffer::{
-    self, Buffer, BufferConfig, Built, LayerInfo, ParamSpec, PolicyInfo, PolicySpec, Visitor, layers, policies,
-};
+use destage_plan::{ParamSpec, PolicySpec};
+use destage_policy::buffer::{self, Buffer, BufferConfig, Built, LayerInfo, PolicyInfo, Visitor, layers, policies};
 use destage_sim::array::{CONTROLLERS, ControllerInfo};
 use serde_json::json;
 

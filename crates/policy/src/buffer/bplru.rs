@@ -8,7 +8,7 @@
 //! 0, 1, …, N−1 each written exactly once and in order since the block entered (`seq_detect=ordered`), or, as LB-CLOCK
 //! describes it, a write to the last page while all others are buffered (`last_page_full`). A trim breaks a sequence.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::fab::PROTECT_CURRENT;
 use super::padding::Padding;
@@ -16,7 +16,7 @@ use super::page_bits::PageBits;
 use super::parking::{Linked, Parking};
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
-    Outcome, ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    Outcome, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 

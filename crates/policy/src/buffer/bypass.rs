@@ -1,8 +1,10 @@
 //! No buffer at all: every access goes to the device. The baseline that shows what a buffer is worth.
 
+use destage_plan::Params;
+
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, Params, PolicyError,
-    PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, PolicyError, PolicyInfo,
+    Registered, Veto,
 };
 
 /// Holds nothing.

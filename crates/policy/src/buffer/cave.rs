@@ -19,14 +19,14 @@
 //! Memory accesses: the lookup, the move or insertion, each page of the mixed list that is inspected, each page that
 //! leaves in a replacement.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::multi_eviction::Channels;
 use super::page_lists::PageLists;
 use super::parking::{Linked as _, Parking};
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome, ParamSpec,
-    Params, PolicyError, PolicyInfo, Registered, Veto, ccf_lru,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome, PolicyError,
+    PolicyInfo, Registered, Veto, ccf_lru,
 };
 
 const NEW_CLEAN_TO: ParamSpec = ParamSpec { name: "ccf_new_clean_to", ..ccf_lru::NEW_CLEAN_TO };

@@ -20,13 +20,11 @@
 //!
 //! Memory accesses: those of the policy inside; CAVE only decides how many victims there are.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::layers::{LayerInfo, Over};
 use super::multi_eviction::{Channels, ChannelsAside};
-use super::{
-    Access, Buffer, BufferConfig, DeviceView, Evictions, Kind, Notice, Outcome, ParamSpec, Params, PolicyError, Veto,
-};
+use super::{Access, Buffer, BufferConfig, DeviceView, Evictions, Kind, Notice, Outcome, PolicyError, Veto};
 
 const BLOCK_CHANNEL: ParamSpec = ParamSpec {
     name: "cave_block_channel",

@@ -27,7 +27,7 @@
 //! Memory accesses: the lookup, the move or insertion, each page of the working list that is inspected, each cold dirty
 //! list that a page is compared with, each page that leaves in a replacement.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::multi_eviction::Channels;
 use super::neighbours::Neighbours;
@@ -35,7 +35,7 @@ use super::page_lists::PageLists;
 use super::parking::{Linked as _, Parking};
 use super::{
     Access, Border, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
-    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto, Wait,
+    PolicyError, PolicyInfo, Registered, Veto, Wait,
 };
 
 const CDL_MAX: ParamSpec = ParamSpec {

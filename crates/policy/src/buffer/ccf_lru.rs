@@ -20,7 +20,7 @@
 //!
 //! A page becomes cold once between uses, so a victim is found in O(1) amortised.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::lru::{READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
@@ -28,7 +28,7 @@ use super::parking::Linked as _;
 use super::searched::{PARKED, Parked, Searched};
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome,
-    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    PolicyError, PolicyInfo, Registered, Veto,
 };
 
 /// The mixed list.

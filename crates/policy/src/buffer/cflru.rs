@@ -22,7 +22,7 @@
 //! The search does not go over the window each time: the dirty pages at the LRU end, which it met before, are known and
 //! counted, and it begins behind them, so that it is O(1) amortised.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::lru::{READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
@@ -31,7 +31,7 @@ use super::searched::{PARKED, Parked, Searched};
 use super::share;
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
-    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    PolicyError, PolicyInfo, Registered, Veto,
 };
 
 /// The one list.

@@ -21,7 +21,7 @@
 //! Memory accesses: the lookup, the cluster put into a list by a write, each cluster that falls off SI, and the
 //! victim, which is at hand at the end of a list: one each.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::fab::PROTECT_CURRENT;
 use super::padding::Padding;
@@ -29,7 +29,7 @@ use super::page_bits::PageBits;
 use super::size_set::SizeSet;
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
-    Outcome, ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    Outcome, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 

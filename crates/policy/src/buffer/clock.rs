@@ -7,12 +7,12 @@
 //! one emptied before the others. A flush goes once around from the hand. Under a veto the search goes around the ring
 //! anew each time.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, Params};
 
 use super::lru::{READS, caches_reads};
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
-    Params, PolicyError, PolicyInfo, Registered, Veto,
+    PolicyError, PolicyInfo, Registered, Veto,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,12 +35,11 @@
 //!
 //! Outside collections the layer changes nothing. Memory accesses are those of the policy inside.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params, same_value};
 
-use super::params::same_value;
 use super::{
     Access, Border, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, LayerInfo,
-    Notice, Outcome, Over, ParamSpec, Params, PolicyError, Veto,
+    Notice, Outcome, Over, PolicyError, Veto,
 };
 
 /// What [`Gcar`] did.

@@ -4,7 +4,7 @@
 //! A composition is behind one dynamic call per page access, so that the layers times the policies need not all be
 //! compiled into every simulation.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::cave_blocks::{self, CaveBlocks};
 use super::cawr_blocks::{self, CawrBlocks};
@@ -12,7 +12,7 @@ use super::gate::{self, Gate};
 use super::gcar::{GCAR, Gcar};
 use super::{
     Access, Border, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, GcCounters,
-    NoVeto, Notice, Outcome, ParamSpec, Params, PolicyError, Veto,
+    NoVeto, Notice, Outcome, PolicyError, Veto,
 };
 
 /// Which policies a layer can be put around.

@@ -19,13 +19,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::fab::PROTECT_CURRENT;
 use super::page_bits::PageBits;
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
-    Outcome, ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    Outcome, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 

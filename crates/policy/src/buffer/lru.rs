@@ -6,13 +6,13 @@
 //! Resolved: reads are cached by default, as in every read-write buffer of the papers; `reads=bypass` makes a write
 //! buffer, in which a read hit still counts as a use.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params, SpecError};
 
 use super::page_lists::PageLists;
 use super::parking::Parking;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome, ParamSpec, Params,
-    PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome, PolicyError,
+    PolicyInfo, Registered, Veto,
 };
 
 /// The parameter of the page-level policies that decides about read misses.
@@ -25,7 +25,7 @@ pub(super) const READS: ParamSpec = ParamSpec {
 };
 
 /// Reads the parameter [`READS`].
-pub(super) fn caches_reads(params: &Params) -> Result<bool, PolicyError> {
+pub(super) fn caches_reads(params: &Params) -> Result<bool, SpecError> {
     params.choice(READS.name, &[("cache", true), ("bypass", false)])
 }
 

@@ -14,14 +14,14 @@
 //! Each page gets one second chance between uses, so a victim is found in O(1) amortised. Under a veto the search goes
 //! twice over the list, as the scan would: for pages that are clean or cold, then for those that had a second chance.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, Params};
 
 use super::lru::{READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
 use super::parking::Linked as _;
 use super::searched::{PARKED, Parked, Searched};
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome, Params,
+    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome,
     PolicyError, PolicyInfo, Registered, Veto,
 };
 

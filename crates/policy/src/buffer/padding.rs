@@ -1,7 +1,9 @@
 //! What becomes of the missing pages of a block that leaves a write buffer (BPLRU's page padding, specs §5.2).
 
+use destage_plan::{ParamSpec, Params, SpecError};
+
 use super::page_bits::PageBits;
-use super::{Evictions, Kind, ParamSpec, Params, PolicyError};
+use super::{Evictions, Kind};
 
 /// Whether a victim's missing pages are read and written with it.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +23,7 @@ impl Padding {
     };
 
     /// What the parameter says for blocks of `n` pages.
-    pub(super) fn of(n: u32, params: &Params) -> Result<Self, PolicyError> {
+    pub(super) fn of(n: u32, params: &Params) -> Result<Self, SpecError> {
         let from = match params.text(Self::PARAM.name) {
             "always" => 0,
             "never" => n + 1,

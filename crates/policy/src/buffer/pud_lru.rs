@@ -31,7 +31,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::fab::PROTECT_CURRENT;
 use super::max_tree::MaxTree;
@@ -39,7 +39,7 @@ use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
-    Outcome, ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    Outcome, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -610,7 +610,9 @@ impl Buffer for PudLru {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NoDevice, NoVeto, PolicySpec};
+    use destage_plan::PolicySpec;
+
+    use super::super::{NoDevice, NoVeto};
     use super::*;
 
     fn policy(threshold: &str) -> PudLru {

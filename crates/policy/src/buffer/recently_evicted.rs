@@ -25,7 +25,7 @@
 
 use std::collections::VecDeque;
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::lru::{READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
@@ -35,7 +35,7 @@ use super::share;
 use super::size_set::SizeSet;
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome,
-    ParamSpec, Params, PolicyError, PolicyInfo, Registered, Veto,
+    PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 

@@ -1,13 +1,14 @@
 //! The one place where the policies and the layers around them are listed.
 
+use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, same_value};
+
 use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
 use super::lru::READS;
 use super::padding::Padding;
-use super::params::same_value;
 use super::{
-    Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, LbClock, Lru, LruWsr, ParamSpec,
-    Params, PolicyError, PolicySpec, PudLru, RecentlyEvicted,
+    Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, LbClock, Lru, LruWsr, PolicyError,
+    PudLru, RecentlyEvicted,
 };
 
 /// What a policy evicts at once.
@@ -126,26 +127,26 @@ pub fn layers() -> &'static [LayerInfo] {
 }
 
 /// The policy of this name, without layers.
-pub fn info(name: &str) -> Result<&'static PolicyInfo, PolicyError> {
+pub fn info(name: &str) -> Result<&'static PolicyInfo, SpecError> {
     policies().iter().find(|p| p.name == name).ok_or_else(|| {
         let known = policies().iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
-        PolicyError::Unknown { name: name.into(), known }
+        SpecError::Unknown { name: name.into(), known }
     })
 }
 
 /// The layers that `spec` names, the outermost first, and the policy inside, if they make sense together.
-fn parts(spec: &PolicySpec) -> Result<(Vec<&'static LayerInfo>, &'static PolicyInfo), PolicyError> {
+fn parts(spec: &PolicySpec) -> Result<(Vec<&'static LayerInfo>, &'static PolicyInfo), SpecError> {
     let mut names: Vec<_> = spec.name.split('+').map(str::trim).collect();
     let base = info(names.pop().unwrap_or_default())?;
     let mut layers: Vec<&'static LayerInfo> = Vec::new();
     for name in names {
         let layer = LAYERS.iter().find(|layer| layer.name == name).ok_or_else(|| {
             let known = LAYERS.iter().map(|layer| layer.name).collect::<Vec<_>>().join(", ");
-            PolicyError::UnknownLayer { spec: spec.name.clone(), name: name.into(), known }
+            SpecError::UnknownLayer { spec: spec.name.clone(), name: name.into(), known }
         })?;
         layers.push(layer);
     }
-    let refuse = |reason: String| Err(PolicyError::Composition { spec: spec.name.clone(), reason });
+    let refuse = |reason: String| Err(SpecError::Composition { spec: spec.name.clone(), reason });
     for (i, layer) in layers.iter().enumerate() {
         if layers[..i].iter().any(|other| other.name == layer.name) {
             return refuse(format!("{} can be given once only", layer.name));
@@ -177,7 +178,7 @@ fn parts(spec: &PolicySpec) -> Result<(Vec<&'static LayerInfo>, &'static PolicyI
 }
 
 /// `spec` with the parameters of `base` that the layers settle, if what was given can hold.
-fn settled(spec: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Result<PolicySpec, PolicyError> {
+fn settled(spec: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Result<PolicySpec, SpecError> {
     let mut settled = spec.clone();
     for layer in layers {
         for &(key, value) in layer.settles.iter().filter(|(key, _)| base.params.iter().any(|p| p.name == *key)) {
@@ -186,7 +187,7 @@ fn settled(spec: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Resul
                 Some((_, given)) if same_value(given, value) => {}
                 Some((_, given)) => {
                     let reason = format!("below {} there is only {key}={value}, not {given}", layer.name);
-                    return Err(PolicyError::Composition { spec: spec.name.clone(), reason });
+                    return Err(SpecError::Composition { spec: spec.name.clone(), reason });
                 }
             }
         }
@@ -197,7 +198,7 @@ fn settled(spec: &PolicySpec, layers: &[&LayerInfo], base: &PolicyInfo) -> Resul
             if let Some((only, why)) = inside.instead_of(key, value) {
                 let (_, around) = spec.name.split_once('+').unwrap_or_default();
                 let reason = format!("around {} there is only {key}={only}, not {value}: {why}", around.trim());
-                return Err(PolicyError::Composition { spec: spec.name.clone(), reason });
+                return Err(SpecError::Composition { spec: spec.name.clone(), reason });
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Any policy behind one dyn-compatible face, driven with or without objections, and what it does written down in the
 //! models' words.
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, PolicySpec};
 use destage_policy::buffer::{
     Access, Border, Buffer, BufferConfig, Built, Candidate, Evictions, Exhausted, NoDevice, NoVeto, Notice, Outcome,
-    PolicySpec, Veto, Visitor, Wait, build,
+    Veto, Visitor, Wait, build,
 };
 
 use crate::models::{Left, Objections};

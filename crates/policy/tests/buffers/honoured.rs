@@ -1,9 +1,10 @@
 //! What a parameter says either holds below the layers that are put around a policy, or is refused there: for every
 //! composition, every parameter of each part and every value some workload shows a difference, and results name the value.
 
+use destage_plan::{ParamSpec, PolicySpec};
 use destage_policy::buffer::{
-    Buffer, BufferConfig, Built, Evictions, LayerInfo, NoVeto, Notice, ParamSpec, PolicyError, PolicyInfo, PolicySpec,
-    Visitor, build, layers, policies,
+    Buffer, BufferConfig, Built, Evictions, LayerInfo, NoVeto, Notice, PolicyError, PolicyInfo, Visitor, build, layers,
+    policies,
 };
 
 use crate::gcar::model::{Elements, LOW_WATERMARK};

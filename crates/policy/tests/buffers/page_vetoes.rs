@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, PolicySpec};
 use destage_policy::buffer::{
     Access, Buffer, BufferConfig, Built, Candidate, Evictions, Exhausted, Kind, NoDevice, NoVeto, Notice, Outcome,
-    PolicySpec, Veto, Visitor, Wait, build,
+    Veto, Visitor, Wait, build,
 };
 
 use crate::content::Content;

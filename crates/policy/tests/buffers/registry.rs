@@ -1,8 +1,7 @@
 //! Policies by name: what is refused, in which words, and that every default builds.
 
-use destage_policy::buffer::{
-    Buffer, BufferConfig, Built, PolicyError, PolicySpec, Visitor, build, info, layers, policies,
-};
+use destage_plan::{PolicySpec, SpecError};
+use destage_policy::buffer::{Buffer, BufferConfig, Built, PolicyError, Visitor, build, info, layers, policies};
 
 const CONFIG: BufferConfig = BufferConfig { capacity_pages: 8, pages_per_block: 4, units: 1 };
 
@@ -19,7 +18,7 @@ impl Visitor for InForce {
 
 /// The parameters in force, with their values.
 pub(crate) fn in_force(spec: &str) -> Result<Vec<(String, String)>, PolicyError> {
-    build(&spec.parse()?, CONFIG, InForce)
+    build(&spec.parse::<PolicySpec>()?, CONFIG, InForce)
 }
 
 #[track_caller]
@@ -34,7 +33,7 @@ fn unknown_policies() {
     for name in ["lur", "", "LRU", "lb_clock"] {
         refused(name, &format!("policy '{name}' is not known; the policies are: {known}"));
     }
-    assert_eq!(info("arc").unwrap_err(), in_force("arc").unwrap_err());
+    assert_eq!(PolicyError::Spec(info("arc").unwrap_err()), in_force("arc").unwrap_err());
 }
 
 #[test]
@@ -340,7 +339,7 @@ fn gcar_is_refused_where_it_makes_no_sense() {
     refused("gcar+gcar+lru", "policy 'gcar+gcar+lru': gcar can be given once only");
     let known = layers().iter().map(|layer| layer.name).collect::<Vec<_>>().join(", ");
     refused("gc+lru", &format!("policy 'gc+lru': there is no layer 'gc'; the layers are: {known}"));
-    assert!(matches!(in_force("lru+gcar"), Err(PolicyError::Unknown { name, .. }) if name == "gcar"));
+    assert!(matches!(in_force("lru+gcar"), Err(PolicyError::Spec(SpecError::Unknown { name, .. })) if name == "gcar"));
     for (key, values, allowed) in [
         (
             "gcar_pool",
@@ -360,7 +359,7 @@ fn gcar_is_refused_where_it_makes_no_sense() {
             );
         }
     }
-    assert!(matches!(in_force("lru:gcar_after=free"), Err(PolicyError::UnknownParam { .. })));
+    assert!(matches!(in_force("lru:gcar_after=free"), Err(PolicyError::Spec(SpecError::UnknownParam { .. }))));
 }
 
 /// What a part cannot do for want of what the others do not have is refused, other words for the only value are not.

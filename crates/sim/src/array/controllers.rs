@@ -3,8 +3,7 @@
 use std::str::FromStr;
 
 use destage_cache::{CacheConfig, CacheStats, NoCache, WriteThrough};
-use destage_plan::Controller;
-use destage_policy::buffer::{ParamSpec, PolicyError, PolicySpec};
+use destage_plan::{Controller, ParamSpec, PolicySpec, SpecError};
 use destage_raid::array::Array;
 
 /// What `destage policies` says of a controller.
@@ -88,32 +87,32 @@ impl ControllerSpec {
 }
 
 impl FromStr for ControllerSpec {
-    type Err = PolicyError;
+    type Err = SpecError;
 
     /// `name` or `name:key=value`, as buffers are written.
-    fn from_str(text: &str) -> Result<Self, PolicyError> {
+    fn from_str(text: &str) -> Result<Self, SpecError> {
         let spec: PolicySpec = text.parse()?;
         let known = || CONTROLLERS.iter().map(|info| info.name).collect::<Vec<_>>().join(", ");
         let info = CONTROLLERS
             .iter()
             .find(|info| info.name == spec.name)
-            .ok_or_else(|| PolicyError::Unknown { name: spec.name.clone(), known: known() })?;
+            .ok_or_else(|| SpecError::Unknown { name: spec.name.clone(), known: known() })?;
         let mut ways = None;
         for (key, value) in &spec.given {
             if !info.params.iter().any(|param| param.name == key) {
                 let names: Vec<_> = info.params.iter().map(|param| param.name).collect();
                 let known =
                     if names.is_empty() { "it has none".into() } else { format!("it has {}", names.join(", ")) };
-                return Err(PolicyError::UnknownParam { policy: info.name.into(), key: key.clone(), known });
+                return Err(SpecError::UnknownParam { policy: info.name.into(), key: key.clone(), known });
             }
-            let parsed = value.parse().ok().filter(|&ways: &u32| ways > 0).ok_or_else(|| PolicyError::Value {
+            let parsed = value.parse().ok().filter(|&ways: &u32| ways > 0).ok_or_else(|| SpecError::Value {
                 policy: info.name,
                 key: WAYS.name,
                 value: value.clone(),
                 allowed: format!("a number of {}: {}", WAYS.unit, WAYS.values),
             })?;
             if ways.replace(parsed).is_some() {
-                return Err(PolicyError::Twice { policy: info.name, key: key.clone() });
+                return Err(SpecError::Twice { policy: info.name, key: key.clone() });
             }
         }
         Ok(Self { kind: info.kind, ways: ways.unwrap_or(CacheConfig::WAYS) })

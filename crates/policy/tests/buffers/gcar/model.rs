@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use destage_plan::PageNo;
+use destage_plan::{PageNo, PolicySpec};
 use destage_policy::buffer::{
     Access, Buffer, BufferConfig, Built, DeviceView, Evictions, Exhausted, GcCounters, Kind, NoVeto, Notice, Outcome,
-    PolicySpec, Visitor, build,
+    Visitor, build,
 };
 
 use crate::content::Content;

@@ -29,15 +29,15 @@ pub struct PolicySpec {
 }
 
 impl FromStr for PolicySpec {
-    type Err = PolicyError;
+    type Err = SpecError;
 
-    fn from_str(text: &str) -> Result<Self, PolicyError> {
+    fn from_str(text: &str) -> Result<Self, SpecError> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default().trim();
         let given = parts
             .map(|part| match part.split_once('=') {
                 Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().into(), value.trim().into())),
-                _ => Err(PolicyError::Syntax { spec: text.into(), part: part.into() }),
+                _ => Err(SpecError::Syntax { spec: text.into(), part: part.into() }),
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { name: name.into(), given })
@@ -61,15 +61,15 @@ fn as_switch(text: &str) -> Option<bool> {
 }
 
 /// Whether two values say the same: the same text, two words for the same position of a switch, or the same number.
-pub(super) fn same_value(one: &str, other: &str) -> bool {
+pub fn same_value(one: &str, other: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
     let same_position = as_switch(one).is_some_and(|position| as_switch(other) == Some(position));
     one == other || same_position || number(one).is_some_and(|one| number(other) == Some(one))
 }
 
-/// Why a policy could not be built.
+/// Why a name with parameters names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PolicyError {
+pub enum SpecError {
     /// Not of the form `name:key=value`.
     #[error("policy '{spec}': '{part}' is not of the form key=value (write name:key=value:key=value)")]
     Syntax {
@@ -134,23 +134,6 @@ pub enum PolicyError {
         /// Why not, and what would be right.
         reason: String,
     },
-    /// The buffer cannot hold a page.
-    #[error("a buffer needs room for at least one page")]
-    NoCapacity,
-    /// There is no element or channel.
-    #[error("a device has at least one element or channel")]
-    NoUnit,
-    /// More channels than a policy that chooses them can tell apart.
-    #[error("a policy that chooses channels tells {most} of them apart and the device has {channels}")]
-    TooManyChannels {
-        /// Channels of the device.
-        channels: u32,
-        /// The most that there may be.
-        most: u32,
-    },
-    /// A logical block has no page.
-    #[error("a logical block has at least one page")]
-    EmptyBlock,
 }
 
 /// The parameters of a policy or a layer: what was given, and defaults for the rest.
@@ -162,11 +145,9 @@ pub struct Params {
 
 impl Params {
     /// Checks the keys given against those that the parts of a composition declare, and fills in the defaults; returns
-    /// the parameters of each part. `parts` has the outermost layer first.
-    pub(super) fn resolve(
-        parts: &[(&'static str, &'static [ParamSpec])],
-        spec: &PolicySpec,
-    ) -> Result<Vec<Self>, PolicyError> {
+    /// the parameters of each part. `parts` has a name and what is declared for each layer, the outermost first, and
+    /// then for the policy itself, which there always is.
+    pub fn resolve(parts: &[(&'static str, &'static [ParamSpec])], spec: &PolicySpec) -> Result<Vec<Self>, SpecError> {
         let (base, _) = parts[parts.len() - 1];
         for (i, (key, _)) in spec.given.iter().enumerate() {
             let mut names = parts.iter().flat_map(|(_, params)| params.iter().map(|p| p.name));
@@ -176,10 +157,10 @@ impl Params {
                 } else {
                     format!("it has {}", names.by_ref().collect::<Vec<_>>().join(", "))
                 };
-                return Err(PolicyError::UnknownParam { policy: spec.name.clone(), key: key.clone(), known });
+                return Err(SpecError::UnknownParam { policy: spec.name.clone(), key: key.clone(), known });
             }
             if spec.given[..i].iter().any(|(other, _)| other == key) {
-                return Err(PolicyError::Twice { policy: base, key: key.clone() });
+                return Err(SpecError::Twice { policy: base, key: key.clone() });
             }
         }
         let value_of = |param: &ParamSpec| {
@@ -204,9 +185,9 @@ impl Params {
     }
 
     /// The error for a value that is not allowed.
-    pub fn refuse(&self, key: &str) -> PolicyError {
+    pub fn refuse(&self, key: &str) -> SpecError {
         let (param, value) = self.find(key);
-        PolicyError::Value {
+        SpecError::Value {
             policy: self.policy,
             key: param.name,
             value: value.into(),
@@ -215,13 +196,13 @@ impl Params {
     }
 
     /// The value of one of `choices`.
-    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, PolicyError> {
+    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, SpecError> {
         let (_, value) = self.find(key);
         choices.iter().find(|(word, _)| *word == value).map(|&(_, choice)| choice).ok_or_else(|| self.refuse(key))
     }
 
     /// A switch: `true|on|yes|1` or `false|off|no|0`.
-    pub fn switch(&self, key: &str) -> Result<bool, PolicyError> {
+    pub fn switch(&self, key: &str) -> Result<bool, SpecError> {
         as_switch(self.find(key).1).ok_or_else(|| self.refuse(key))
     }
 
