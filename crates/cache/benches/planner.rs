@@ -4,8 +4,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use destage_cache::{CacheConfig, NoCache, WriteThrough};
-use destage_plan::{Controller, Dev, DevSet, Engine, HostOp, HostRequest, Nanos, Outcome, Shape, Start};
+use destage_plan::{Controller, DevSet, Engine, HostOp, HostRequest, Nanos, Outcome, Shape, Start};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -60,7 +59,7 @@ fn planner(c: &mut Criterion) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     for (name, level, members) in [("raid5", Level::Raid5, 5), ("raid6", Level::Raid6, 6), ("raid1", Level::Raid1, 2)] {
         let config = ArrayConfig::new(Geometry::new(level, None, members, 16, 1 << 20).unwrap());
-        let mut plain = engine(&config, NoCache::new(config.clone()).unwrap(), 64);
+        let mut plain = engine(&config, destage_cache::serve("none", &config, 0).unwrap(), 64);
         group.bench_function(format!("none/{name}/write-1"), |b| {
             b.iter(|| serve(&mut plain, &mut random, HostOp::Write, 1, space));
         });
@@ -70,15 +69,14 @@ fn planner(c: &mut Criterion) {
         if level == Level::Raid5 {
             // Thousands wait for intents to be cleared.
             let tight = ArrayConfig { max_open_rows: 64, ..config.clone() };
-            let mut throttled = engine(&tight, NoCache::new(tight.clone()).unwrap(), 4096);
+            let mut throttled = engine(&tight, destage_cache::serve("none", &tight, 0).unwrap(), 4096);
             group.bench_function(format!("none/{name}/write-1-throttled"), |b| {
                 b.iter(|| crowd(&mut throttled, &mut random, space));
             });
             group.bench_function(format!("none/{name}/write-full-stripe"), |b| {
                 b.iter(|| serve(&mut plain, &mut random, HostOp::Write, 64, space));
             });
-            let cache = CacheConfig { dev: Dev(members as u8), pages: space, ways: CacheConfig::WAYS };
-            let mut cached = engine(&config, WriteThrough::new(config.clone(), cache).unwrap(), 64);
+            let mut cached = engine(&config, destage_cache::serve("write-through", &config, space).unwrap(), 64);
             group.bench_function(format!("write-through/{name}/write-1"), |b| {
                 b.iter(|| serve(&mut cached, &mut random, HostOp::Write, 1, space / 2));
             });

@@ -1,41 +1,16 @@
 //! The frames of a cache device: set-associative, LRU within a set (specs §9.1). What they hold is known in memory only.
 
+use std::num::NonZeroU32;
+
 use destage_plan::{Dev, Ext, Row};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-/// A cache device in front of an array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheConfig {
-    /// The device.
-    pub dev: Dev,
-    /// Pages that it caches.
-    pub pages: u64,
-    /// The most pages of a set. All data pages of a parity row fall into the same set.
-    pub ways: u32,
-}
+/// Pages that a cache can have.
+pub(crate) const MAX_PAGES: u64 = 1 << 31;
 
-impl CacheConfig {
-    /// Pages of a set unless told otherwise, as `EnhanceIO` has it.
-    pub const WAYS: u32 = 512;
-
-    /// Pages that a cache can have.
-    pub const MAX_PAGES: u64 = 1 << 31;
-}
-
-/// Why there can be no such cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CacheConfigError {
-    /// No pages, or more than can be told apart.
-    #[error("a cache of {0} pages: it must hold between 1 and {max}", max = CacheConfig::MAX_PAGES)]
-    Pages(u64),
-    /// A device that masks of devices have no bit for.
-    #[error("device {0} cannot be a cache: devices are numbered below 64")]
-    Device(u8),
-    /// Sets of no pages.
-    #[error("the sets of a cache must hold at least one page")]
-    Ways,
-}
+/// Bytes that a page of a cache takes: its frame, and its entry in a map that may just be growing.
+pub(crate) const BYTES_PER_PAGE: u64 = 80;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -46,7 +21,14 @@ enum State {
 }
 
 /// A frame's number, which is its page on the cache device.
-pub(crate) type Frame = u32;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Frame(u32);
+
+impl Frame {
+    const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -72,19 +54,13 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    pub(crate) fn new(config: CacheConfig) -> Result<Self, CacheConfigError> {
-        if config.pages == 0 || config.pages > CacheConfig::MAX_PAGES {
-            return Err(CacheConfigError::Pages(config.pages));
-        }
-        if config.dev.0 >= 64 {
-            return Err(CacheConfigError::Device(config.dev.0));
-        }
-        if config.ways == 0 {
-            return Err(CacheConfigError::Ways);
-        }
+    /// The frames of a device with so many pages, at most [`MAX_PAGES`], in sets of at most `ways`. All data pages of a parity row fall
+    /// into the same set.
+    pub(crate) fn new(dev: Dev, pages: u64, ways: NonZeroU32) -> Self {
+        debug_assert!((1..=MAX_PAGES).contains(&pages), "the registry has checked the size");
         // As many sets as it takes, of the same size: fewer pages are left over than there are sets.
-        let sets = (config.pages as u32).div_ceil(config.ways);
-        let ways = config.pages as u32 / sets;
+        let sets = (pages as u32).div_ceil(ways.get());
+        let ways = pages as u32 / sets;
         let frames = sets * ways;
         let slot = Slot { page: u64::MAX, newer: 0, older: 0, life: 0, pins: 0, state: State::Free };
         let mut slots = vec![slot; frames as usize + sets as usize];
@@ -99,7 +75,7 @@ impl Frames {
             slots[last as usize].older = end;
             slots[end as usize].newer = last;
         }
-        Ok(Self { dev: config.dev, sets, slots, map: HashMap::default(), life: 0, enabled: true })
+        Self { dev, sets, slots, map: HashMap::default(), life: 0, enabled: true }
     }
 
     pub(crate) const fn dev(&self) -> Dev {
@@ -111,12 +87,12 @@ impl Frames {
     }
 
     pub(crate) fn ext(&self, frame: Frame) -> Ext {
-        Ext::new(self.dev, u64::from(frame), 1)
+        Ext::new(self.dev, u64::from(frame.0), 1)
     }
 
     /// The frame with a page's content.
     pub(crate) fn get(&self, page: u64) -> Option<Frame> {
-        self.map.get(&page).copied().filter(|frame| self.slots[*frame as usize].state == State::Valid)
+        self.map.get(&page).copied().filter(|frame| self.slots[frame.index()].state == State::Valid)
     }
 
     /// Whether a page has a frame, be it that it is still being filled.
@@ -126,7 +102,7 @@ impl Frames {
 
     /// An operation reads the frame; it becomes the most recently used of its set.
     pub(crate) fn pin(&mut self, frame: Frame) {
-        self.slots[frame as usize].pins += 1;
+        self.slots[frame.index()].pins += 1;
         self.touch(frame);
     }
 
@@ -136,12 +112,12 @@ impl Frames {
             return None;
         }
         let frame = if let Some(frame) = self.map.get(&page) {
-            let slot = &self.slots[*frame as usize];
+            let slot = &self.slots[frame.index()];
             debug_assert!(slot.state == State::Valid && slot.pins == 0, "the page's claim excludes other users");
             *frame
         } else {
             let frame = self.victim(self.set_of(row))?;
-            let slot = &mut self.slots[frame as usize];
+            let slot = &mut self.slots[frame.index()];
             if slot.state == State::Valid {
                 self.map.remove(&slot.page);
             }
@@ -149,7 +125,7 @@ impl Frames {
             self.map.insert(page, frame);
             frame
         };
-        let slot = &mut self.slots[frame as usize];
+        let slot = &mut self.slots[frame.index()];
         (slot.state, slot.life) = (State::Filling, self.life);
         self.touch(frame);
         Some(frame)
@@ -157,7 +133,7 @@ impl Frames {
 
     /// The operation that used the frame is done with it.
     pub(crate) fn done(&mut self, frame: Frame) {
-        let slot = &mut self.slots[frame as usize];
+        let slot = &mut self.slots[frame.index()];
         match slot.state {
             State::Filling if slot.life == self.life && self.enabled => slot.state = State::Valid,
             State::Filling => self.free(frame),
@@ -172,7 +148,7 @@ impl Frames {
 
     /// The operation that was to fill the frame did not; one that read it is done with it.
     pub(crate) fn undone(&mut self, frame: Frame) {
-        if self.slots[frame as usize].state == State::Filling {
+        if self.slots[frame.index()].state == State::Filling {
             self.free(frame);
         } else {
             self.done(frame);
@@ -182,7 +158,7 @@ impl Frames {
     /// A page's content in the cache is no longer what it should be.
     pub(crate) fn drop_page(&mut self, page: u64) {
         if let Some(frame) = self.get(page) {
-            debug_assert!(self.slots[frame as usize].pins == 0, "the page's claim excludes other users");
+            debug_assert!(self.slots[frame.index()].pins == 0, "the page's claim excludes other users");
             self.free(frame);
         }
     }
@@ -198,12 +174,12 @@ impl Frames {
         let mut frames: Vec<Frame> = self.map.values().copied().collect();
         frames.sort_unstable();
         for frame in frames {
-            let slot = &self.slots[frame as usize];
+            let slot = &self.slots[frame.index()];
             if slot.state == State::Valid && slot.pins == 0 {
                 self.free(frame);
             } else {
                 // Its operation frees it; until then nobody finds it.
-                self.map.remove(&self.slots[frame as usize].page);
+                self.map.remove(&self.slots[frame.index()].page);
             }
         }
     }
@@ -215,7 +191,7 @@ impl Frames {
     }
 
     fn free(&mut self, frame: Frame) {
-        let slot = &mut self.slots[frame as usize];
+        let slot = &mut self.slots[frame.index()];
         slot.state = State::Free;
         let page = slot.page;
         // Since a loss the page may have another frame.
@@ -223,10 +199,10 @@ impl Frames {
             self.map.remove(&page);
         }
         // The end of the list is taken first.
-        self.unlink(frame);
+        self.unlink(frame.0);
         let end = self.end_of(frame);
         let last = self.slots[end as usize].newer;
-        self.link(frame, last, end);
+        self.link(frame.0, last, end);
     }
 
     fn set_of(&self, row: Row) -> u32 {
@@ -242,7 +218,7 @@ impl Frames {
     }
 
     fn end_of(&self, frame: Frame) -> u32 {
-        self.frames() + frame / (self.frames() / self.sets)
+        self.frames() + frame.0 / (self.frames() / self.sets)
     }
 
     fn victim(&self, set: u32) -> Option<Frame> {
@@ -251,7 +227,7 @@ impl Frames {
         while frame != end {
             let slot = &self.slots[frame as usize];
             if slot.state != State::Filling && slot.pins == 0 {
-                return Some(frame);
+                return Some(Frame(frame));
             }
             frame = slot.newer;
         }
@@ -259,22 +235,22 @@ impl Frames {
     }
 
     fn touch(&mut self, frame: Frame) {
-        self.unlink(frame);
+        self.unlink(frame.0);
         let end = self.end_of(frame);
         let first = self.slots[end as usize].older;
-        self.link(frame, end, first);
+        self.link(frame.0, end, first);
     }
 
-    fn unlink(&mut self, frame: Frame) {
-        let Slot { newer, older, .. } = self.slots[frame as usize];
+    fn unlink(&mut self, slot: u32) {
+        let Slot { newer, older, .. } = self.slots[slot as usize];
         self.slots[newer as usize].older = older;
         self.slots[older as usize].newer = newer;
     }
 
-    fn link(&mut self, frame: Frame, newer: u32, older: u32) {
-        self.slots[newer as usize].older = frame;
-        self.slots[older as usize].newer = frame;
-        let slot = &mut self.slots[frame as usize];
+    fn link(&mut self, slot: u32, newer: u32, older: u32) {
+        self.slots[newer as usize].older = slot;
+        self.slots[older as usize].newer = slot;
+        let slot = &mut self.slots[slot as usize];
         (slot.newer, slot.older) = (newer, older);
     }
 }

@@ -1,10 +1,13 @@
-//! The caches of the host side: controllers over a redundant array. Each is a pure state machine; simulator, real devices and crash
-//! harness run the same one.
+//! The caches of the host side, over a redundant array. Each is a pure state machine; simulator, real devices and crash harness run
+//! the same one. [`host_caches`] lists them; what each decides is a [`HostCache`], what they share is the [`Tier`].
 
+mod counts;
 mod frames;
 mod none;
+mod registry;
+mod tier;
 mod write_through;
 
-pub use frames::{CacheConfig, CacheConfigError};
-pub use none::NoCache;
-pub use write_through::{CacheStats, WriteThrough, WriteThroughError};
+pub use counts::CacheCounts;
+pub use registry::{CacheFigure, HostCacheError, HostCacheInfo, HostCacheSpec, Medium, Registered, host_caches, serve};
+pub use tier::{HostCache, Operations, Pages, Served, Tier, Write};

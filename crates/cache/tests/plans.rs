@@ -1,10 +1,10 @@
 //! What requests cost in steps, counted over an executor that does nothing: the table of specs §2.1, degraded mode, and the columns
 //! "Nossd" and "WT" of the example of specs §9.1.
 
-use destage_cache::{CacheConfig, NoCache, WriteThrough};
+use destage_cache::{Served, serve};
 use destage_plan::{
-    Controller, Dev, DevSet, DeviceChange, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, Shape, Start, Status,
-    Step, StepKind,
+    Dev, DevSet, DeviceChange, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, Shape, Start, Status, Step,
+    StepKind,
 };
 use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
 use destage_raid::{Geometry, Level};
@@ -15,8 +15,8 @@ fn config(level: Level, members: u32, chunk: u32) -> ArrayConfig {
     ArrayConfig::new(Geometry::new(level, None, members, chunk, 256).unwrap())
 }
 
-struct Bench<C> {
-    engine: Engine<C>,
+struct Bench {
+    engine: Engine<Box<dyn Served>>,
     lost: DevSet,
     /// Pages read from and written to members and the cache.
     member: (u64, u64),
@@ -24,8 +24,8 @@ struct Bench<C> {
     steps: Vec<Step>,
 }
 
-impl<C: Controller> Bench<C> {
-    fn new(config: &ArrayConfig, controller: C, missing: DevSet) -> Self {
+impl Bench {
+    fn new(config: &ArrayConfig, controller: Box<dyn Served>, missing: DevSet) -> Self {
         let geometry = &config.geometry;
         let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
         let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).unwrap();
@@ -74,9 +74,9 @@ impl<C: Controller> Bench<C> {
     }
 }
 
-fn none(level: Level, members: u32, chunk: u32, method: ParityMethod, missing: DevSet) -> Bench<NoCache> {
+fn none(level: Level, members: u32, chunk: u32, method: ParityMethod, missing: DevSet) -> Bench {
     let config = ArrayConfig { parity: method, ..config(level, members, chunk) };
-    Bench::new(&config, NoCache::new(config.clone()).unwrap(), missing)
+    Bench::new(&config, serve("none", &config, 0).unwrap(), missing)
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn degraded_reads_and_writes() {
 #[test]
 fn what_is_promised_decides_flushes_and_fua() {
     let config = config(Level::Raid5, 5, 1);
-    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), DevSet::EMPTY);
+    let mut bench = Bench::new(&config, serve("none", &config, 0).unwrap(), DevSet::EMPTY);
     bench.ask(5, HostOp::Write, 0, 1, false);
     assert!(bench.steps.iter().all(|step| !matches!(step, Step::Write { fua: true, .. })));
     bench.ask(5, HostOp::Flush, 0, 0, false);
@@ -163,7 +163,7 @@ fn what_is_promised_decides_flushes_and_fua() {
     bench.ask(5, HostOp::Write, 0, 1, true);
     assert_eq!(bench.steps.iter().filter(|step| matches!(step, Step::Write { fua: true, .. })).count(), 2);
     let config = ArrayConfig { regime: Regime::EveryWrite, ..config };
-    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), DevSet::EMPTY);
+    let mut bench = Bench::new(&config, serve("none", &config, 0).unwrap(), DevSet::EMPTY);
     bench.ask(5, HostOp::Write, 0, 1, false);
     assert_eq!(bench.steps.iter().filter(|step| matches!(step, Step::Write { fua: true, .. })).count(), 2);
     bench.ask(5, HostOp::Flush, 0, 0, false);
@@ -184,7 +184,7 @@ fn a_discard_of_whole_rows_is_passed_on_and_others_are_not() {
 #[test]
 fn a_lost_member_is_noticed_by_a_failed_step() {
     let config = config(Level::Raid5, 5, 1);
-    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), DevSet::EMPTY);
+    let mut bench = Bench::new(&config, serve("none", &config, 0).unwrap(), DevSet::EMPTY);
     for dev in 0..5 {
         bench.lost = DevSet::one(Dev(dev));
         if dev == 0 {
@@ -208,14 +208,13 @@ fn the_example_of_the_caches() {
     use HostOp::{Read, Write};
     let sequence = [(Read, 0), (Write, 1), (Write, 0), (Write, 1), (Write, 0), (Read, 0), (Write, 2)];
     let config = config(Level::Raid5, 4, 1);
-    let mut bench = Bench::new(&config, NoCache::new(config.clone()).unwrap(), DevSet::EMPTY);
+    let mut bench = Bench::new(&config, serve("none", &config, 0).unwrap(), DevSet::EMPTY);
     for (op, page) in sequence {
         bench.ask(4, op, page, 1, false);
     }
     assert_eq!(bench.member, (12, 10));
 
-    let cache = CacheConfig { dev: Dev(4), pages: 64, ways: 8 };
-    let mut bench = Bench::new(&config, WriteThrough::new(config.clone(), cache).unwrap(), DevSet::EMPTY);
+    let mut bench = Bench::new(&config, serve("write-through:ways=8", &config, 64).unwrap(), DevSet::EMPTY);
     let ssd_writes: Vec<_> = sequence
         .into_iter()
         .map(|(op, page)| {
@@ -227,15 +226,14 @@ fn the_example_of_the_caches() {
     assert_eq!(ssd_writes, [1, 1, 1, 1, 1, 0, 1]);
     assert_eq!(bench.member, (11, 10));
     assert_eq!(bench.cache, (1, 6));
-    let stats = bench.engine.controller().stats();
+    let stats = bench.engine.controller().counts().expect("a cache counts");
     assert_eq!((stats.read_hits, stats.read_misses, stats.write_hits, stats.write_misses), (1, 1, 3, 2));
 }
 
 #[test]
 fn a_lost_cache_costs_nothing_but_hits() {
     let config = config(Level::Raid5, 4, 4);
-    let cache = CacheConfig { dev: Dev(4), pages: 64, ways: 8 };
-    let mut bench = Bench::new(&config, WriteThrough::new(config.clone(), cache).unwrap(), DevSet::EMPTY);
+    let mut bench = Bench::new(&config, serve("write-through:ways=8", &config, 64).unwrap(), DevSet::EMPTY);
     for page in 0..24 {
         bench.ask(4, HostOp::Write, page, 1, false);
     }

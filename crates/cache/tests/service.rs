@@ -1,6 +1,6 @@
 //! Promises of the array that take more than one request to see, over an executor that does nothing.
 
-use destage_cache::NoCache;
+use destage_cache::{Served, serve};
 use destage_plan::{
     Control, Dev, DevSet, DeviceChange, Engine, HostOp, HostRequest, Nanos, Notice, NvSlot, Outcome, Refusal, Row,
     Rows, Shape, Start, Status, Step, StepKind,
@@ -14,11 +14,11 @@ fn config(level: Level, members: u32, chunk: u32, rows: u64) -> ArrayConfig {
     ArrayConfig::new(Geometry::new(level, None, members, chunk, rows).unwrap())
 }
 
-fn start(config: ArrayConfig, depth: usize, start: Start<'_>) -> Engine<NoCache> {
+fn start(config: &ArrayConfig, depth: usize, start: Start<'_>) -> Engine<Box<dyn Served>> {
     let geometry = &config.geometry;
     let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
     let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).unwrap();
-    let mut engine = Engine::new(NoCache::new(config).unwrap(), shape, depth);
+    let mut engine = Engine::new(serve("none", config, 0).unwrap(), shape, depth);
     engine.start(Nanos(0), start);
     engine
 }
@@ -26,7 +26,7 @@ fn start(config: ArrayConfig, depth: usize, start: Start<'_>) -> Engine<NoCache>
 const FRESH: Start<'static> = Start { nv: &[], intents: &[], missing: DevSet::EMPTY };
 
 /// Carries everything out, in order; how often each request was acknowledged as served, or not.
-fn run(engine: &mut Engine<NoCache>, lost: DevSet) -> (u64, u64) {
+fn run(engine: &mut Engine<Box<dyn Served>>, lost: DevSet) -> (u64, u64) {
     let mut acks = (0, 0);
     loop {
         while let Some(notice) = engine.next_notice() {
@@ -51,7 +51,7 @@ fn degraded_writes_do_not_wait_for_each_others_log() {
     // The NVRAM has room for fewer rows than one of the writes has, and than all together have.
     for (level, members, missing) in [(Level::Raid5, 5, DevSet::first(1)), (Level::Raid6, 6, DevSet::first(2))] {
         let config = ArrayConfig { nv_slots: ArrayConfig::MIN_NV_SLOTS, ..config(level, members, 128, 2048) };
-        let mut engine = start(config, 64, Start { missing, ..FRESH });
+        let mut engine = start(&config, 64, Start { missing, ..FRESH });
         run(&mut engine, missing);
         for stripe in 0..16 {
             engine.submit(Nanos(0), request(stripe, HostOp::Write, stripe * 512, 512)).unwrap();
@@ -67,7 +67,7 @@ fn a_rebuild_fills_every_row_once_and_ends() {
     for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 5), (Level::Raid6, 6)] {
         for chunk in [1, 3, 300] {
             let config = config(level, members, chunk, 900);
-            let mut engine = start(config, 64, FRESH);
+            let mut engine = start(&config, 64, FRESH);
             engine.device(Nanos(0), Dev(1), DeviceChange::Failed);
             run(&mut engine, DevSet::EMPTY);
             engine.device(Nanos(0), Dev(1), DeviceChange::Replaced);
@@ -83,7 +83,7 @@ fn a_rebuild_fills_every_row_once_and_ends() {
 #[test]
 fn an_array_that_lost_too_much_answers_everything() {
     let config = ArrayConfig { max_open_rows: 4, ..config(Level::Raid5, 5, 1, 256) };
-    let mut engine = start(config, 8, FRESH);
+    let mut engine = start(&config, 8, FRESH);
     for dev in [1, 3] {
         engine.device(Nanos(0), Dev(dev), DeviceChange::Failed);
     }
@@ -104,7 +104,7 @@ fn an_array_that_lost_too_much_answers_everything() {
 #[test]
 fn open_intents_are_bounded_without_flushing_more_than_needed() {
     let config = ArrayConfig { max_open_rows: 8, ..config(Level::Raid5, 5, 1, 4096) };
-    let mut engine = start(config, 64, FRESH);
+    let mut engine = start(&config, 64, FRESH);
     for tag in 0..2000 {
         engine.submit(Nanos(0), request(tag, HostOp::Write, tag * 8 % 16_000, 1)).unwrap();
         assert!(engine.controller().array().open_rows() <= 8 + 64);
@@ -132,7 +132,7 @@ fn the_widest_arrays_fit_an_operation() {
                 }
                 let config = ArrayConfig { regime, ..config(level, members, 4, 64) };
                 let pages = config.geometry.data_pages();
-                let mut engine = start(config, 8, Start { missing, ..FRESH });
+                let mut engine = start(&config, 8, Start { missing, ..FRESH });
                 run(&mut engine, missing);
                 let mut asked = 0;
                 for first in 0..8 {
@@ -152,7 +152,7 @@ fn the_widest_arrays_fit_an_operation() {
 
 #[test]
 fn a_flush_has_no_range() {
-    let mut engine = start(config(Level::Raid0, 2, 1, 16), 8, FRESH);
+    let mut engine = start(&config(Level::Raid0, 2, 1, 16), 8, FRESH);
     for (offset, len) in [(0, 4096), (3, 5), (1 << 60, 1 << 40)] {
         engine.submit(Nanos(0), HostRequest { tag: 1, op: HostOp::Flush, offset, len, fua: false }).unwrap();
         assert_eq!(run(&mut engine, DevSet::EMPTY), (1, 0));
@@ -175,7 +175,7 @@ fn what_cannot_start_says_why_and_serves_nothing() {
         (Start { nv: &[(NvSlot { index: u16::MAX, generation: 1 }, tag)], ..FRESH }, Refusal::Nvram),
     ];
     for (how, why) in cells {
-        let mut engine = start(config(Level::Raid5, 5, 1, 256), 8, how);
+        let mut engine = start(&config(Level::Raid5, 5, 1, 256), 8, how);
         engine.submit(Nanos(0), request(1, HostOp::Read, 0, 1)).unwrap();
         assert_eq!(run(&mut engine, how.missing), (0, 1));
         assert_eq!(engine.status(), Status::Refused(why));
@@ -184,7 +184,7 @@ fn what_cannot_start_says_why_and_serves_nothing() {
 
 #[test]
 fn ten_thousand_writes_of_few_rows_neither_block_nor_starve() {
-    let mut engine = start(config(Level::Raid5, 5, 4, 256), 10_000, FRESH);
+    let mut engine = start(&config(Level::Raid5, 5, 4, 256), 10_000, FRESH);
     for tag in 0..10_000 {
         engine.submit(Nanos(tag), request(tag, HostOp::Write, tag % 32, 1)).unwrap();
     }
@@ -218,7 +218,7 @@ fn ten_thousand_writes_of_few_rows_neither_block_nor_starve() {
 
 #[test]
 fn a_clean_stop_leaves_nothing_open() {
-    let mut engine = start(config(Level::Raid6, 6, 2, 256), 8, FRESH);
+    let mut engine = start(&config(Level::Raid6, 6, 2, 256), 8, FRESH);
     for tag in 0..100 {
         engine.submit(Nanos(0), request(tag, HostOp::Write, tag * 7 % 900, 3)).unwrap();
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use destage_cache::host_caches;
 use destage_scenario::quantity::{show_bytes, show_count, show_time};
 use destage_sim::array::ArrayResult;
 use destage_sim::measure::LatencySummary;
@@ -145,7 +146,7 @@ impl Keys {
 /// The policy with the parameters that are not at their defaults.
 fn name(result: &ArrayResult) -> String {
     let changed = result.params.iter().filter(|param| {
-        let info = destage_sim::array::CONTROLLERS.iter().find(|info| info.name == result.policy);
+        let info = host_caches().find(|info| info.name == result.policy);
         let default = info.and_then(|info| info.params.iter().find(|spec| spec.name == param.name));
         default.is_none_or(|spec| spec.default != param.value)
     });
@@ -214,7 +215,7 @@ fn pages(results: &[ArrayResult], keys: Keys) -> Table {
     for r in results {
         let mut row = keys.row(r);
         let t = &r.traffic;
-        let fills = r.cache.as_ref().map_or(0, |cache| cache.read_fills + cache.write_fills);
+        let fills = r.cache.as_ref().map_or(0, |cache| cache.pages.read_fills + cache.pages.write_fills);
         let counts = [
             t.data_reads,
             t.data_writes,

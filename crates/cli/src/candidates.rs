@@ -4,10 +4,10 @@
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command, ValueHint};
+use destage_cache::host_caches;
 use destage_policy::buffer::{layers, policies};
 use destage_reproduce::paper;
 use destage_scenario::{Key, Takes, workload};
-use destage_sim::array::CONTROLLERS;
 use destage_trace::{EXPORTS, FORMATS};
 
 /// Takes any text and suggests some.
@@ -79,9 +79,9 @@ fn policy_names() -> Vec<String> {
         let around = policies().iter().filter(|policy| layer.goes_over(policy));
         names.extend(around.map(|policy| format!("{}+{}", layer.name, policy.name)));
     }
-    for controller in CONTROLLERS {
-        if !names.iter().any(|name| name == controller.name) {
-            names.push(controller.name.to_owned());
+    for cache in host_caches() {
+        if !names.iter().any(|name| name == cache.name) {
+            names.push(cache.name.to_owned());
         }
     }
     names

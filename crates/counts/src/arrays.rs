@@ -1,8 +1,8 @@
 //! The host side: plans, arrays in simulated time, kernels.
 
-use destage_cache::{CacheConfig, NoCache, WriteThrough};
+use destage_cache::{Served, serve};
 use destage_plan::{
-    Controller, Dev, DevSet, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, SECTOR_BYTES, Shape, Start,
+    Controller, DevSet, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, SECTOR_BYTES, Shape, Start,
 };
 use destage_raid::array::ArrayConfig;
 use destage_raid::kernels::Kernels;
@@ -58,7 +58,7 @@ pub fn plan(name: &str) -> Work {
     let space = 1 << 16;
     let plain = |level, op| {
         let config = config(level);
-        planned(&config, NoCache::new(config.clone()).expect("an array"), op, space)
+        planned(&config, serve("none", &config, 0).expect("an array"), op, space)
     };
     match name {
         "raid5-write" => plain(Level::Raid5, HostOp::Write),
@@ -66,8 +66,7 @@ pub fn plan(name: &str) -> Work {
         "raid6-write" => plain(Level::Raid6, HostOp::Write),
         "cached-write" => {
             let config = config(Level::Raid5);
-            let cache = CacheConfig { dev: Dev(5), pages: space, ways: CacheConfig::WAYS };
-            let controller = WriteThrough::new(config.clone(), cache).expect("a cache");
+            let controller = serve("write-through", &config, space).expect("a cache");
             planned(&config, controller, HostOp::Write, space / 2)
         }
         _ => panic!("{name} is no plan"),
@@ -83,10 +82,10 @@ pub fn array() -> Work {
     let (shape, pages) = (shape(&config), config.geometry.data_pages());
     let times = FixedTimes { read: Nanos(100_000), write: Nanos(100_000), ..FixedTimes::default() };
     let devices = (0..5).map(|_| Device::fixed(times, MEMBER_PAGES)).collect();
-    let controller = NoCache::new(config).expect("an array");
+    let controller = serve("none", &config, 0).expect("an array");
     let mut executor = Executor::new(controller, shape, 4096, devices, StepTimes::default());
     let mut random = Random::new();
-    let mut submit = move |executor: &mut Executor<NoCache>, tag| {
+    let mut submit = move |executor: &mut Executor<Box<dyn Served>>, tag| {
         let request = HostRequest { tag, op: HostOp::Write, offset: random.below(pages) * PAGE, len: PAGE, fua: false };
         executor.submit(executor.now(), request).expect("a range on the array");
     };

@@ -1,7 +1,8 @@
-//! What is tried: a controller over an array of some shape, small enough that everything happens soon.
+//! What is tried: a host cache over an array of some shape, small enough that everything happens soon.
 
-use destage_plan::{Controller, Nanos, Shape};
-use destage_raid::array::{Array, ArrayConfig, ParityMethod, Regime};
+use destage_cache::{HostCacheInfo, HostCacheSpec, Served};
+use destage_plan::{Nanos, Shape};
+use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
 use destage_raid::{Geometry, Level};
 
 use crate::Dice;
@@ -11,20 +12,6 @@ use crate::model::SECTOR;
 pub const PAGE: usize = 64;
 /// Sectors of a page of the harness.
 pub const PAGE_SECTORS: u64 = (PAGE / SECTOR) as u64;
-
-/// A kind of controller, for the harness.
-pub trait Subject: Sync {
-    /// The controller.
-    type Controller: Controller;
-    /// Its name, for reports.
-    fn name(&self) -> &'static str;
-    /// A controller over such an array.
-    fn build(&self, cell: &Cell, config: ArrayConfig) -> Self::Controller;
-    /// The array under a controller.
-    fn array<'c>(&self, controller: &'c Self::Controller) -> &'c Array;
-    /// Pages of each device behind the members.
-    fn cache_devices(&self, cell: &Cell) -> Vec<u64>;
-}
 
 /// The shape of what is tried.
 #[derive(Clone, Debug)]
@@ -49,7 +36,7 @@ pub struct Cell {
     pub depth: usize,
     /// Most pages of a fragment.
     pub max_pages: u64,
-    /// Pages of a cache, for controllers that have one.
+    /// Pages of the cache, if it has a size.
     pub cache_pages: u64,
 }
 
@@ -109,6 +96,12 @@ impl Cell {
             rebuild_window: self.rebuild_window,
             ..ArrayConfig::new(self.geometry.clone())
         }
+    }
+
+    /// Such an array with this cache.
+    pub fn build(&self, cache: &HostCacheInfo) -> Box<dyn Served> {
+        let built = HostCacheSpec::small(cache, self.cache_pages).build(&self.array(), self.cache_pages);
+        built.expect("the shape is one that can be served")
     }
 
     /// Members that can be lost.

@@ -4,23 +4,24 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use destage_cache::HostCacheInfo;
 use destage_exec::CutChoice;
 use rayon::prelude::*;
 
+use crate::Dice;
 use crate::history::{History, Limits};
 use crate::run::{Failure, Options, Report, recovers, run, watch};
-use crate::{Dice, Subject};
 
 /// The history of a seed for this kind of controller.
-pub fn history<S: Subject>(subject: &S, seed: u64, limits: &Limits) -> History {
+pub fn history(cache: &'static HostCacheInfo, seed: u64, limits: &Limits) -> History {
     let cell = crate::Cell::draw(&mut Dice::new(seed), limits.level);
-    History::draw(seed, limits, subject.cache_devices(&cell).len() as u8)
+    History::draw(seed, limits, cache.devices(cell.cache_pages).len() as u8)
 }
 
 /// Runs the histories of a range of seeds on all processors; stops at the lowest seed that fails. Says on the standard error how far
 /// it has come.
-pub fn explore<S: Subject>(
-    subject: &S,
+pub fn explore(
+    cache: &'static HostCacheInfo,
     seeds: std::ops::Range<u64>,
     limits: &Limits,
     options: Options,
@@ -36,7 +37,7 @@ pub fn explore<S: Subject>(
         let from = seeds.start + index * chunk;
         let mut report = Report::default();
         for seed in from..(from + chunk).min(seeds.end) {
-            match run(subject, &history(subject, seed, limits), options) {
+            match run(cache, &history(cache, seed, limits), options) {
                 Ok(one) => report.add(&one),
                 Err(failure) => {
                     found.store(true, Ordering::Relaxed);
@@ -48,7 +49,7 @@ pub fn explore<S: Subject>(
         let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
         if so_far.is_multiple_of(4096) {
             let (seeds, seconds) = (so_far * chunk, begun.elapsed().as_secs_f64());
-            eprintln!("{}: {seeds} of {count} seeds, {:.0} a second", subject.name(), seeds as f64 / seconds);
+            eprintln!("{}: {seeds} of {count} seeds, {:.0} a second", cache.name, seeds as f64 / seconds);
         }
         None
     });
@@ -59,8 +60,8 @@ pub fn explore<S: Subject>(
 }
 
 /// How many seeds it takes until one fails, counted from 1; none if all of them pass.
-pub fn first_failure<S: Subject>(
-    subject: &S,
+pub fn first_failure(
+    cache: &'static HostCacheInfo,
     seeds: std::ops::Range<u64>,
     limits: &Limits,
     options: Options,
@@ -68,7 +69,7 @@ pub fn first_failure<S: Subject>(
     let first = seeds.start;
     let mut seeds = seeds;
     seeds.find_map(|seed| {
-        let failure = run(subject, &history(subject, seed, limits), options).err()?;
+        let failure = run(cache, &history(cache, seed, limits), options).err()?;
         Some((seed - first + 1, Box::new(failure)))
     })
 }
@@ -130,8 +131,8 @@ impl CutChoice for Counted {
 /// Cuts a history of one to three requests, steps in the order of issue, after every step, with every subset of the pages that were
 /// written and not flushed or are being written (at most `cap` subsets at a moment, then random ones), with each page of them torn in
 /// every way that leaves a first or a last part while the others survive or do not, and with every number of NVRAM steps through.
-pub fn exhaust<S: Subject>(
-    subject: &S,
+pub fn exhaust(
+    cache: &'static HostCacheInfo,
     seeds: std::ops::Range<u64>,
     limits: &Limits,
     cap: u64,
@@ -141,7 +142,7 @@ pub fn exhaust<S: Subject>(
         let mut dice = Dice::part(seed, 2);
         let history = History::short(seed, limits, 1 + (seed % 3) as usize);
         let mut found = Exhausted { histories: 1, ..Exhausted::default() };
-        let outcome = watch(subject, &history, |memory, model, check| {
+        let outcome = watch(cache, &history, |memory, model, check| {
             let mut counted = Counted::default();
             memory.cut(&mut counted);
             found.moments += 1;
@@ -150,7 +151,7 @@ pub fn exhaust<S: Subject>(
                 let mut model = model.clone();
                 model.cut(u64::from(u32::MAX));
                 found.cuts += 1;
-                recovers(subject, &history, check, remains, &mut model).map(|_| ()).map_err(|what| {
+                recovers(cache, &history, check, remains, &mut model).map(|_| ()).map_err(|what| {
                     format!(
                         "step {}: cut with pages {pages:#b}, torn {torn:?}, {nvram} NVRAM steps: {what}",
                         memory.steps()

@@ -16,9 +16,8 @@ mod mutant;
 mod parity;
 mod run;
 mod shrink;
-mod subjects;
 
-pub use cell::{Cell, PAGE, PAGE_SECTORS, Subject};
+pub use cell::{Cell, PAGE, PAGE_SECTORS};
 pub use dice::Dice;
 pub use explore::{Exhausted, exhaust, explore, first_failure, history};
 pub use history::{Action, History, Limits, Numbered, Order};
@@ -27,4 +26,3 @@ pub use mutant::Mutant;
 pub use parity::Parity;
 pub use run::{Failure, Options, Report, run};
 pub use shrink::shrink;
-pub use subjects::{Plain, Through};

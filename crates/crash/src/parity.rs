@@ -1,30 +1,30 @@
 //! Which pages of an array belong together, told byte by byte with the plain reference kernels.
 
+use destage_cache::Served;
 use destage_exec::{RowCheck, View};
 use destage_plan::{Column, Dev, Row};
 use destage_raid::kernels::reference;
 use destage_raid::{Geometry, Level, MAX_DEVICES, field};
 
-use crate::{PAGE, Subject};
+use crate::PAGE;
 
 /// Checks rows of an array.
 #[derive(Debug)]
-pub struct Parity<'a, S> {
-    subject: &'a S,
+pub struct Parity {
     geometry: Geometry,
     /// Checks nothing, so that what the host sees is all there is to find a fault by.
     blind: bool,
 }
 
-impl<'a, S: Subject> Parity<'a, S> {
+impl Parity {
     /// Of arrays of this geometry.
-    pub const fn new(subject: &'a S, geometry: Geometry) -> Self {
-        Self { subject, geometry, blind: false }
+    pub const fn new(geometry: Geometry) -> Self {
+        Self { geometry, blind: false }
     }
 
     /// Checks nothing.
-    pub(crate) const fn blind(subject: &'a S, geometry: Geometry) -> Self {
-        Self { subject, geometry, blind: true }
+    pub(crate) const fn blind(geometry: Geometry) -> Self {
+        Self { geometry, blind: true }
     }
 
     /// The geometry.
@@ -33,13 +33,13 @@ impl<'a, S: Subject> Parity<'a, S> {
     }
 }
 
-impl<S: Subject> RowCheck<S::Controller> for Parity<'_, S> {
+impl RowCheck<Box<dyn Served>> for Parity {
     fn members(&self) -> u8 {
         if self.blind { 0 } else { self.geometry.members() }
     }
 
-    fn counts(&self, controller: &S::Controller, dev: Dev, row: Row) -> bool {
-        let degraded = self.subject.array(controller).degraded();
+    fn counts(&self, controller: &Box<dyn Served>, dev: Dev, row: Row) -> bool {
+        let degraded = controller.array().degraded();
         let live = |dev: &Dev| !degraded.contains(*dev);
         // A row that is left with its data alone, or a single copy, has nothing to disagree with.
         let devices = self.geometry.devices(self.geometry.stripe_of(row).0);
@@ -53,7 +53,7 @@ impl<S: Subject> RowCheck<S::Controller> for Parity<'_, S> {
         redundant && live(&dev)
     }
 
-    fn row(&self, controller: &S::Controller, view: &View<'_>, row: Row) -> Result<(), String> {
+    fn row(&self, controller: &Box<dyn Served>, view: &View<'_>, row: Row) -> Result<(), String> {
         let geometry = &self.geometry;
         let level = geometry.level();
         if self.blind || level == Level::Raid0 || row.0 >= geometry.member_pages() {
@@ -61,7 +61,7 @@ impl<S: Subject> RowCheck<S::Controller> for Parity<'_, S> {
         }
         let stripe = geometry.stripe_of(row).0;
         let k = usize::from(geometry.data_columns());
-        let degraded = self.subject.array(controller).degraded();
+        let degraded = controller.array().degraded();
         let mut pages: [Option<&[u8]>; MAX_DEVICES] = [None; MAX_DEVICES];
         for (page, &dev) in pages.iter_mut().zip(geometry.devices(stripe)) {
             *page = view.page(dev, row.0).filter(|_| !degraded.contains(dev));

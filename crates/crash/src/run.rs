@@ -2,19 +2,20 @@
 
 use std::sync::PoisonError;
 
+use destage_cache::{HostCacheInfo, Served};
 use destage_exec::{Content, Log, Memory, Pick, Remains, RowSet};
 use destage_plan::{
     ClaimWait, Class, Control, Dev, DevSet, HostOp, HostRequest, Nanos, Notice, Refusal, Row, Status, StepKind,
 };
 use destage_raid::Level;
 
+use crate::Dice;
 use crate::caught::caught;
 use crate::cell::{Cell, PAGE, PAGE_SECTORS};
 use crate::history::{Action, History, Order};
 use crate::model::{Change, Model, SECTOR, sector_bytes};
 use crate::mutant::{Mutant, Planted};
 use crate::parity::Parity;
-use crate::{Dice, Subject};
 
 /// Steps within which what was begun must end when nothing more goes wrong: requests, recovery, a rebuild. A hundred times what any
 /// of them needs in arrays as small as these.
@@ -103,10 +104,10 @@ pub struct Failure {
 }
 
 /// Runs a history. Whatever it leads to, a panic of the controller too, is the answer.
-pub fn run<S: Subject>(subject: &S, history: &History, options: Options) -> Result<Report, Failure> {
+pub fn run(cache: &'static HostCacheInfo, history: &History, options: Options) -> Result<Report, Failure> {
     let log = Log::default();
     let outcome = caught(|| {
-        let mut run = Run::new(subject, history, options, options.log.then(|| Log::clone(&log)));
+        let mut run = Run::new(cache, history, options, options.log.then(|| Log::clone(&log)));
         run.all().map(|()| run.report)
     });
     let what = match outcome {
@@ -138,12 +139,12 @@ impl Asked {
     }
 }
 
-struct Run<'a, S: Subject> {
-    subject: &'a S,
+struct Run<'a> {
+    cache: &'static HostCacheInfo,
     history: &'a History,
     cell: &'a Cell,
-    check: Parity<'a, S>,
-    memory: Memory<S::Controller>,
+    check: Parity,
+    memory: Memory<Box<dyn Served>>,
     model: Model,
     dice: Dice,
     asked: Vec<Asked>,
@@ -171,19 +172,19 @@ struct Run<'a, S: Subject> {
     report: Report,
 }
 
-impl<'a, S: Subject> Run<'a, S> {
-    fn new(subject: &'a S, history: &'a History, options: Options, log: Option<Log>) -> Self {
+impl<'a> Run<'a> {
+    fn new(cache: &'static HostCacheInfo, history: &'a History, options: Options, log: Option<Log>) -> Self {
         let cell = &history.cell;
         let members = (0..cell.geometry.members()).map(|_| cell.geometry.member_pages());
-        let pages = members.chain(subject.cache_devices(cell));
+        let pages = members.chain(cache.devices(cell.cache_pages));
         let planted = options.mutant.map(|mutant| Planted::new(mutant, history.seed));
         let remains = Remains::fresh(pages.map(|pages| pages as usize * PAGE));
         let mut run = Self {
-            memory: Self::prepare(subject, history, remains, log.clone(), planted.as_ref()),
+            memory: Self::prepare(cache, history, remains, log.clone(), planted.as_ref()),
             check: if options.blind {
-                Parity::blind(subject, cell.geometry.clone())
+                Parity::blind(cell.geometry.clone())
             } else {
-                Parity::new(subject, cell.geometry.clone())
+                Parity::new(cell.geometry.clone())
             },
             model: Model::new(cell.sectors(), PAGE_SECTORS, cell.every_write()),
             dice: Dice::part(history.seed, 0),
@@ -202,7 +203,7 @@ impl<'a, S: Subject> Run<'a, S> {
             planted,
             report: Report { runs: 1, ..Report::default() },
             log,
-            subject,
+            cache,
             history,
             cell,
         };
@@ -211,14 +212,14 @@ impl<'a, S: Subject> Run<'a, S> {
     }
 
     fn prepare(
-        subject: &S,
+        cache: &'static HostCacheInfo,
         history: &History,
         remains: Remains,
         log: Option<Log>,
         planted: Option<&Planted>,
-    ) -> Memory<S::Controller> {
+    ) -> Memory<Box<dyn Served>> {
         let cell = &history.cell;
-        let controller = subject.build(cell, cell.array());
+        let controller = cell.build(cache);
         let mut memory = Memory::prepare(controller, remains, cell.shape(), cell.depth);
         memory.set_compute_at_once(history.compute_at_once);
         if let Some(log) = log {
@@ -295,9 +296,9 @@ impl<'a, S: Subject> Run<'a, S> {
 
     /// Members that do not hold the truth everywhere, and cache devices that do not answer.
     fn lost(&self) -> DevSet {
-        let devices = self.cell.geometry.members() + self.subject.cache_devices(self.cell).len() as u8;
+        let devices = self.cell.geometry.members() + self.cache.devices(self.cell.cache_pages).len() as u8;
         let dead: DevSet = (0..devices).map(Dev).filter(|dev| !self.memory.answers(*dev)).collect();
-        self.subject.array(self.memory.engine().controller()).degraded() | dead
+        self.memory.engine().controller().array().degraded() | dead
     }
 
     fn too_many(&self, lost: DevSet) -> bool {
@@ -329,7 +330,7 @@ impl<'a, S: Subject> Run<'a, S> {
         if !self.window.is_empty() {
             self.hole.add(&self.memory.nvram().intents);
         }
-        let array = self.subject.array(self.memory.engine().controller());
+        let array = self.memory.engine().controller().array();
         self.known |= (self.window & array.degraded()) - self.memory.unannounced();
         if self.memory.status() != Status::Ready || self.window.is_empty() && self.hole.is_empty() {
             return;
@@ -489,7 +490,7 @@ impl<'a, S: Subject> Run<'a, S> {
     }
 
     fn lose(&mut self, dev: u8, told: bool, beyond: bool) {
-        let devices = self.cell.geometry.members() + self.subject.cache_devices(self.cell).len() as u8;
+        let devices = self.cell.geometry.members() + self.cache.devices(self.cell.cache_pages).len() as u8;
         if dev >= devices || !self.memory.answers(Dev(dev)) {
             return;
         }
@@ -571,7 +572,7 @@ impl<'a, S: Subject> Run<'a, S> {
         let down: DevSet =
             (0..).map(Dev).zip(&remains.disks).filter(|(_, disk)| !disk.answers).map(|(dev, _)| dev).collect();
         let down = down & self.members();
-        let memory = Self::prepare(self.subject, self.history, remains, self.log.clone(), self.planted.as_ref());
+        let memory = Self::prepare(self.cache, self.history, remains, self.log.clone(), self.planted.as_ref());
         self.memory = memory;
         // Until the controller has noted them, members that it found missing may be lost with what is open.
         self.window = down;
@@ -589,8 +590,7 @@ impl<'a, S: Subject> Run<'a, S> {
         let engine = self.memory.engine();
         self.report.steps += self.memory.steps();
         self.report.time += self.memory.now();
-        self.report.rebuilds +=
-            self.subject.array(engine.controller()).stats().rebuilt_rows / self.cell.geometry.member_pages();
+        self.report.rebuilds += engine.controller().array().stats().rebuilt_rows / self.cell.geometry.member_pages();
         self.report.add_counters(engine.out().counts(), engine.out().waits());
     }
 
@@ -684,10 +684,10 @@ impl<'a, S: Subject> Run<'a, S> {
 }
 
 /// Everything that must hold after a cut: the array starts, and every page reads as one that could be, twice.
-pub(crate) fn recovers<S: Subject>(
-    subject: &S,
+pub(crate) fn recovers(
+    cache: &'static HostCacheInfo,
     history: &History,
-    check: &Parity<'_, S>,
+    check: &Parity,
     remains: Remains,
     model: &mut Model,
 ) -> Result<u64, String> {
@@ -695,7 +695,7 @@ pub(crate) fn recovers<S: Subject>(
     let mut steps = 0;
     let mut remains = remains;
     for life in 0..2 {
-        let mut memory = Run::<S>::prepare(subject, history, remains, None, None);
+        let mut memory = Run::prepare(cache, history, remains, None, None);
         memory.begin();
         let len = cell.sectors() * SECTOR as u64;
         memory
@@ -746,12 +746,12 @@ impl destage_exec::CutChoice for Nothing {
 }
 
 /// Runs a short history without misfortunes and shows the machine after every step, first when everything is submitted.
-pub(crate) fn watch<S: Subject>(
-    subject: &S,
+pub(crate) fn watch(
+    cache: &'static HostCacheInfo,
     history: &History,
-    mut at: impl FnMut(&Memory<S::Controller>, &Model, &Parity<'_, S>) -> Result<(), String>,
+    mut at: impl FnMut(&Memory<Box<dyn Served>>, &Model, &Parity) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut run = Run::new(subject, history, Options::default(), None);
+    let mut run = Run::new(cache, history, Options::default(), None);
     run.become_ready()?;
     for numbered in &history.actions {
         match numbered.action {

@@ -1,15 +1,16 @@
 //! Makes a failing history small: what is left is what it takes.
 
+use destage_cache::HostCacheInfo;
 use destage_plan::{DevSet, HostOp};
 
+use crate::cell::PAGE_SECTORS;
 use crate::history::{Action, History, Numbered, Order};
 use crate::run::{Failure, Options, run};
-use crate::{Subject, cell::PAGE_SECTORS};
 
 /// The smallest history found that still fails in the same way, with its steps. Actions are left out as long as it fails without them, then
 /// simplified one by one; `tries` bounds how many histories are run.
-pub fn shrink<S: Subject>(subject: &S, failure: &Failure, options: Options, tries: usize) -> Failure {
-    let mut shrinker = Shrinker { subject, options, best: failure.clone(), left: tries };
+pub fn shrink(cache: &'static HostCacheInfo, failure: &Failure, options: Options, tries: usize) -> Failure {
+    let mut shrinker = Shrinker { cache, options, best: failure.clone(), left: tries };
     loop {
         let size = shrinker.best.history.actions.len();
         shrinker.leave_out();
@@ -19,24 +20,24 @@ pub fn shrink<S: Subject>(subject: &S, failure: &Failure, options: Options, trie
         }
     }
     let logged = Options { log: true, ..options };
-    run(subject, &shrinker.best.history, logged).err().unwrap_or(shrinker.best)
+    run(cache, &shrinker.best.history, logged).err().unwrap_or(shrinker.best)
 }
 
-struct Shrinker<'a, S> {
-    subject: &'a S,
+struct Shrinker {
+    cache: &'static HostCacheInfo,
     options: Options,
     best: Failure,
     left: usize,
 }
 
-impl<S: Subject> Shrinker<'_, S> {
+impl Shrinker {
     /// Takes a history if it fails too.
     fn fails(&mut self, history: &History) -> bool {
         if self.left == 0 {
             return false;
         }
         self.left -= 1;
-        match run(self.subject, history, self.options) {
+        match run(self.cache, history, self.options) {
             Ok(_) => false,
             Err(failure) => {
                 let same = kind(&failure.what) == kind(&self.best.what);

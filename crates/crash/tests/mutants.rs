@@ -1,7 +1,12 @@
 //! Faults planted in the executor are found within so many seeds. The bounds are about ten times what was measured.
 
-use destage_crash::{Limits, Mutant, Options, Plain, first_failure};
+use destage_cache::{HostCacheInfo, host_caches};
+use destage_crash::{Limits, Mutant, Options, first_failure};
 use destage_raid::Level;
+
+fn cache() -> &'static HostCacheInfo {
+    host_caches().find(|info| info.name == "none").expect("a cache of this name")
+}
 
 /// Seeds until the fault is found in RAID-5 and RAID-6: by all checks, and by what a host sees alone.
 fn found_within(mutant: Mutant, bound: u64, blind_bound: u64) {
@@ -9,7 +14,7 @@ fn found_within(mutant: Mutant, bound: u64, blind_bound: u64) {
         for (blind, bound) in [(false, bound), (true, blind_bound)] {
             let limits = Limits { level: Some(level), ..Limits::default() };
             let options = Options { mutant: Some(mutant), blind, ..Options::default() };
-            let (seeds, failure) = first_failure(&Plain, 0..bound, &limits, options)
+            let (seeds, failure) = first_failure(cache(), 0..bound, &limits, options)
                 .unwrap_or_else(|| panic!("{mutant:?} on {level} is not found within {bound} seeds (blind: {blind})"));
             let what = failure.what.lines().next().unwrap_or_default();
             println!(

@@ -1,8 +1,8 @@
 //! Long histories without cuts: every row is checked after every write of a member, whole and with members lost at random moments. And many
 //! writes at once to a few rows.
 
-use destage_cache::NoCache;
-use destage_crash::{Limits, Options, PAGE, Parity, Plain, SECTOR, Subject, Through, explore, shrink};
+use destage_cache::{HostCacheInfo, host_caches, serve};
+use destage_crash::{Limits, Options, PAGE, Parity, SECTOR, explore, shrink};
 use destage_exec::{Memory, Pick, Remains};
 use destage_plan::{Class, HostOp, HostRequest, Nanos, Notice, Shape};
 use destage_raid::array::ArrayConfig;
@@ -14,21 +14,21 @@ fn operations() -> u64 {
 }
 
 /// Histories of a few hundred requests each, until there are enough.
-fn try_cell<S: Subject>(subject: &S, level: Level, losses: bool) {
+fn try_cell(cache: &'static HostCacheInfo, level: Level, losses: bool) {
     let limits = Limits { level: Some(level), no_cuts: true, no_losses: !losses, requests: Some(300) };
     let (mut requests, mut lost, mut rebuilds, mut seed) = (0, 0, 0, 1_000_000);
     while requests < operations() {
-        let report = explore(subject, seed..seed + 16, &limits, Options::default());
+        let report = explore(cache, seed..seed + 16, &limits, Options::default());
         let report = report.unwrap_or_else(|failure| {
-            let small = shrink(subject, &failure, Options::default(), 2_000);
-            panic!("{} {level}: {}\nsmallest found: {small}", subject.name(), failure.what)
+            let small = shrink(cache, &failure, Options::default(), 2_000);
+            panic!("{} {level}: {}\nsmallest found: {small}", cache.name, failure.what)
         });
         seed += 16;
         requests += report.requests;
         lost += report.losses;
         rebuilds += report.rebuilds;
     }
-    println!("{} {level}: {requests} requests, {lost} devices lost, {rebuilds} members filled", subject.name());
+    println!("{} {level}: {requests} requests, {lost} devices lost, {rebuilds} members filled", cache.name);
     assert_eq!(lost > 0, losses && (level != Level::Raid0 || lost > 0), "devices are lost where they are to be");
     assert!(!losses || level == Level::Raid0 || rebuilds > 0);
 }
@@ -36,16 +36,14 @@ fn try_cell<S: Subject>(subject: &S, level: Level, losses: bool) {
 #[test]
 fn rows_stay_consistent_while_all_members_live() {
     for level in Level::ALL {
-        try_cell(&Plain, level, false);
-        try_cell(&Through, level, false);
+        host_caches().for_each(|cache| try_cell(cache, level, false));
     }
 }
 
 #[test]
 fn rows_stay_consistent_while_members_are_lost_and_filled() {
     for level in Level::ALL {
-        try_cell(&Plain, level, true);
-        try_cell(&Through, level, true);
+        host_caches().for_each(|cache| try_cell(cache, level, true));
     }
 }
 
@@ -60,9 +58,9 @@ fn ten_thousand_writes_to_few_rows_wait_their_turn_and_no_longer() {
     let shape = Shape::new(PAGE as u64, SECTOR as u64, 2 * data, 1, geometry.data_pages()).expect("a tiny array");
     let remains = Remains::fresh((0..5).map(|_| geometry.member_pages() as usize * PAGE));
     let count = 10_000_u64;
-    let controller = NoCache::new(config).expect("the shape can be served");
+    let controller = serve("none", &config, 0).expect("the shape can be served");
     let mut memory = Memory::start(controller, remains, shape, count as usize);
-    let check = Parity::new(&Plain, geometry.clone());
+    let check = Parity::new(geometry.clone());
     // Pages of two stripes of two rows each, in an order that mixes them.
     let page_of = |tag: u64| tag.wrapping_mul(7) % (rows * data);
     let row_of = |tag: u64| {

@@ -1,10 +1,11 @@
-//! Random histories over every controller and level.
+//! Random histories over every host cache and level.
 
-use destage_crash::{Failure, Limits, Options, Plain, Report, Subject, Through, explore, shrink};
+use destage_cache::{HostCacheInfo, host_caches};
+use destage_crash::{Failure, Limits, Options, Report, explore, shrink};
 use destage_plan::{Class, StepKind};
 use destage_raid::Level;
 
-/// Seeds of each cell: `CRASH_SEEDS`, or so that all cells together make 10⁵, in the soak 10⁷.
+/// Seeds of each cell: `CRASH_SEEDS`, or 10⁴, in the soak 10⁶.
 fn seeds() -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let from = number("CRASH_FROM").unwrap_or(0);
@@ -12,24 +13,24 @@ fn seeds() -> std::ops::Range<u64> {
     from..from + number("CRASH_SEEDS").unwrap_or(if soak { 1_000_000 } else { 10_000 })
 }
 
-fn explain<S: Subject>(subject: &S, failure: &Failure) -> String {
-    let small = shrink(subject, failure, Options::default(), 4_000);
-    format!("{}\nas found: {}\nsmallest found: {small}", subject.name(), failure.what)
+fn explain(cache: &'static HostCacheInfo, failure: &Failure) -> String {
+    let small = shrink(cache, failure, Options::default(), 4_000);
+    format!("{}\nas found: {}\nsmallest found: {small}", cache.name, failure.what)
 }
 
-fn try_all<S: Subject>(subject: &S, level: Level) {
+fn try_all(cache: &'static HostCacheInfo, level: Level) {
     let limits = Limits { level: Some(level), ..Limits::default() };
-    match explore(subject, seeds(), &limits, Options::default()) {
-        Ok(report) => print(subject, level, &report),
-        Err(failure) => panic!("{}", explain(subject, &failure)),
+    match explore(cache, seeds(), &limits, Options::default()) {
+        Ok(report) => print(cache, level, &report),
+        Err(failure) => panic!("{}", explain(cache, &failure)),
     }
 }
 
-fn print<S: Subject>(subject: &S, level: Level, report: &Report) {
+fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
     println!(
         "{} {level}: {} histories, {} requests ({} unserved), {} steps, {} cuts ({} while recovering, {} degraded), {} refusals, \
          {} losses, {} rebuilds",
-        subject.name(),
+        cache.name,
         report.runs,
         report.requests,
         report.unserved,
@@ -49,24 +50,19 @@ fn print<S: Subject>(subject: &S, level: Level, report: &Report) {
     assert!(report.cuts > report.runs / 2 && report.requests > report.runs, "the histories do what they are for");
 }
 
-macro_rules! cells {
-    ($($name:ident: $subject:expr, $level:expr;)*) => { $(
+macro_rules! levels {
+    ($($name:ident: $level:expr;)*) => { $(
         #[test]
         fn $name() {
-            try_all(&$subject, $level);
+            host_caches().for_each(|cache| try_all(cache, $level));
         }
     )* };
 }
 
-cells! {
-    none_raid0: Plain, Level::Raid0;
-    none_raid1: Plain, Level::Raid1;
-    none_raid4: Plain, Level::Raid4;
-    none_raid5: Plain, Level::Raid5;
-    none_raid6: Plain, Level::Raid6;
-    write_through_raid0: Through, Level::Raid0;
-    write_through_raid1: Through, Level::Raid1;
-    write_through_raid4: Through, Level::Raid4;
-    write_through_raid5: Through, Level::Raid5;
-    write_through_raid6: Through, Level::Raid6;
+levels! {
+    raid0: Level::Raid0;
+    raid1: Level::Raid1;
+    raid4: Level::Raid4;
+    raid5: Level::Raid5;
+    raid6: Level::Raid6;
 }

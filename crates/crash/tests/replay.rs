@@ -1,6 +1,11 @@
 //! One seed, one course of events; and failures made small.
 
-use destage_crash::{Limits, Mutant, Options, Through, first_failure, history, run, shrink};
+use destage_cache::{HostCacheInfo, host_caches};
+use destage_crash::{Limits, Mutant, Options, first_failure, history, run, shrink};
+
+fn cache() -> &'static HostCacheInfo {
+    host_caches().find(|info| info.name == "write-through").expect("a cache of this name")
+}
 
 #[test]
 fn a_seed_decides_every_step() {
@@ -8,8 +13,8 @@ fn a_seed_decides_every_step() {
     let options = Options { mutant: Some(Mutant::SkipIntent), log: true, ..Options::default() };
     let mut failures = 0;
     for seed in 0..200 {
-        let history = history(&Through, seed, &Limits::default());
-        match (run(&Through, &history, options), run(&Through, &history, options)) {
+        let history = history(cache(), seed, &Limits::default());
+        match (run(cache(), &history, options), run(cache(), &history, options)) {
             (Err(first), Err(second)) => {
                 assert_eq!((&first.what, &first.log), (&second.what, &second.log), "seed {seed}");
                 assert!(!first.log.is_empty());
@@ -32,12 +37,12 @@ fn a_seed_decides_every_step() {
 fn a_failing_history_is_made_small() {
     let limits = Limits { level: Some(destage_raid::Level::Raid5), ..Limits::default() };
     let options = Options { mutant: Some(Mutant::SkipIntent), ..Options::default() };
-    let (_, failure) = first_failure(&Through, 100..1_000, &limits, options).expect("the fault is found");
-    let small = shrink(&Through, &failure, options, 3_000);
+    let (_, failure) = first_failure(cache(), 100..1_000, &limits, options).expect("the fault is found");
+    let small = shrink(cache(), &failure, options, 3_000);
     println!("{small}");
     assert!(small.history.actions.len() < failure.history.actions.len());
     assert!(small.history.actions.len() <= 4, "one write and what shows the fault are enough");
     assert!(small.log.iter().any(|line| line.contains("Write")), "its steps are written down");
-    let again = run(&Through, &small.history, options).expect_err("it fails again");
+    let again = run(cache(), &small.history, options).expect_err("it fails again");
     assert_eq!(again.what, small.what);
 }

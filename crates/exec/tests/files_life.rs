@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 
-use arrays::{Array, assert_holds, member, read_all, serve};
+use arrays::{Array, assert_holds, cache, member, read_all, serve};
 use common::{Content, Dice, Sizes, data, draw, folder, soak};
+use destage_cache::host_caches;
 use destage_exec::{Existing, Files, FilesError};
 use destage_plan::{Controller, Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 use destage_raid::Level;
@@ -85,24 +86,24 @@ fn work_and_crash<C: Controller>(
 }
 
 /// Crashes again and again, now and then while it recovers.
-fn crashes<C: Controller>(array: &Array, seed: u64, lives: u64, controller: impl Fn() -> C) {
+fn crashes(array: &Array, seed: u64, lives: u64) {
     let folder = folder();
     let sizes = array.sizes();
     let mut dice = Dice::new(seed);
     let mut content = Content::new(sizes);
-    let mut files = array.create(controller(), folder.path());
+    let mut files = array.create(folder.path());
     let mut tag = 1;
     let mut recovered = 0;
     for _ in 0..lives {
         let crashed = work_and_crash(files, &mut dice, &sizes, content, &mut tag);
         while dice.below(4) == 0 {
-            let mut files = array.open(controller(), folder.path());
+            let mut files = array.open(folder.path());
             for _ in 0..dice.below(8) {
                 assert_eq!(files.poll().expect("recovery goes on"), None);
                 std::thread::yield_now();
             }
         }
-        files = array.open(controller(), folder.path());
+        files = array.open(folder.path());
         recovered += u64::from(files.status() == Status::Starting);
         content = crashed.settle(&sizes, &read_all(&mut files));
     }
@@ -113,7 +114,7 @@ fn crashes<C: Controller>(array: &Array, seed: u64, lives: u64, controller: impl
         for dev in 0..array.members {
             let away = folder.path().join("away");
             fs::rename(member(folder.path(), dev), &away).expect("the file is there");
-            let mut files = array.open(controller(), folder.path());
+            let mut files = array.open(folder.path());
             assert!(!files.answers(Dev(dev)));
             assert_holds(&mut files, &content, "without a member");
             files.replace(Dev(dev), &member(folder.path(), dev)).expect("a new file");
@@ -135,17 +136,11 @@ fn lives() -> u64 {
 }
 
 #[test]
-fn acknowledged_writes_survive_crashes_without_a_cache() {
-    for (array, seed) in arrays().iter().zip(1..) {
-        crashes(array, seed, lives(), || array.no_cache());
-    }
-}
-
-#[test]
-fn acknowledged_writes_survive_crashes_with_a_write_through_cache() {
-    for (array, seed) in arrays().iter().zip(11..) {
-        let array = Array { cache: 32, ..*array };
-        crashes(&array, seed, lives(), || array.write_through());
+fn acknowledged_writes_survive_crashes_under_every_cache() {
+    for (cache, seeds) in host_caches().zip((1..).step_by(10)) {
+        for (array, seed) in arrays().iter().zip(seeds..) {
+            crashes(&Array { cache, ..*array }, seed, lives());
+        }
     }
 }
 
@@ -183,12 +178,12 @@ fn a_member_that_fails_at_work_is_done_without_and_filled_again() {
         let mut dice = Dice::new(seed);
         let mut content = Content::new(sizes);
         let mut tag = 0;
-        drop(array.create(array.no_cache(), folder.path()));
+        drop(array.create(folder.path()));
         for round in 0..array.members {
             let (dev, path) = (Dev(round), member(folder.path(), round));
             let mut config = array.files(folder.path());
             config.devices[dev.index()].options.breaks_after = Some(dice.within(1, 60));
-            let mut files = Files::open(array.no_cache(), config).expect("the array is there");
+            let mut files = Files::open(array.controller(), config).expect("the array is there");
             while files.answers(dev) {
                 work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 1);
             }
@@ -199,7 +194,7 @@ fn a_member_that_fails_at_work_is_done_without_and_filled_again() {
             if round % 2 == 0 {
                 fs::remove_file(&path).expect("the file is there");
             }
-            let mut files = array.open(array.no_cache(), folder.path());
+            let mut files = array.open(folder.path());
             assert_holds(&mut files, &content, "degraded, after a crash");
             assert_eq!(files.engine().controller().array().degraded(), DevSet::one(Dev(round)));
             files.replace(dev, &path).expect("a new file, or the old one again");
@@ -210,7 +205,7 @@ fn a_member_that_fails_at_work_is_done_without_and_filled_again() {
             // A member that breaks while rows are recovered costs data, which is not the question here.
             assert_eq!(files.stop_clean().expect("the array stops"), []);
         }
-        let mut files = array.open(array.no_cache(), folder.path());
+        let mut files = array.open(folder.path());
         assert_holds(&mut files, &content, "at the end");
     }
 }
@@ -221,7 +216,7 @@ fn a_crash_while_a_member_is_filled_goes_on_where_it_was_noted() {
     let folder = folder();
     let sizes = array.sizes();
     let (mut dice, mut content, mut tag) = (Dice::new(31), Content::new(sizes), 0);
-    let mut files = array.create(array.no_cache(), folder.path());
+    let mut files = array.create(folder.path());
     work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 300);
     let path = member(folder.path(), 1);
     files.replace(Dev(1), &path).expect("the same file again");
@@ -231,7 +226,7 @@ fn a_crash_while_a_member_is_filled_goes_on_where_it_was_noted() {
         if dice.below(3) == 0 {
             drop(files);
             crashes += 1;
-            files = array.open(array.no_cache(), folder.path());
+            files = array.open(folder.path());
             files.wait_ready().expect("the array is recovered");
             if files.engine().controller().array().degraded() != DevSet::EMPTY
                 && !files.engine().controller().array().is_rebuilding()
@@ -246,13 +241,13 @@ fn a_crash_while_a_member_is_filled_goes_on_where_it_was_noted() {
 
 #[test]
 fn a_lost_cache_costs_nothing() {
-    let array = Array { cache: 32, ..Array::new(Level::Raid5, 4) };
+    let array = Array { cache: cache("write-through"), ..Array::new(Level::Raid5, 4) };
     let folder = folder();
     let sizes = array.sizes();
     let (mut dice, mut content, mut tag) = (Dice::new(41), Content::new(sizes), 0);
     let mut config = array.files(folder.path());
     config.devices[4].options.breaks_after = Some(150);
-    let mut files = Files::create(array.write_through(), config, Existing::Refuse).expect("a new array");
+    let mut files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
     while files.answers(Dev(4)) {
         work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 1);
     }
@@ -272,13 +267,13 @@ fn why_members_do_not_answer_is_told_until_they_are_replaced() {
     let folder = folder();
     let sizes = array.sizes();
     let (mut dice, mut content, mut tag) = (Dice::new(61), Content::new(sizes), 0);
-    let mut files = array.create(array.no_cache(), folder.path());
+    let mut files = array.create(folder.path());
     work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 50);
     assert!(files.errors().next().is_none());
     assert_eq!(files.stop_clean().expect("the array stops"), []);
     // One file is not there, and one is cut under its reader.
     fs::remove_file(member(folder.path(), 0)).expect("the file is there");
-    let mut files = array.open(array.no_cache(), folder.path());
+    let mut files = array.open(folder.path());
     let cut = fs::File::options().write(true).open(member(folder.path(), 2)).expect("the file is there");
     cut.set_len(512).expect("it can be cut");
     assert_holds(&mut files, &content, "without two members");
@@ -307,11 +302,11 @@ fn why_members_do_not_answer_is_told_until_they_are_replaced() {
 fn too_many_lost_members_are_refused() {
     let array = Array::new(Level::Raid5, 4);
     let folder = folder();
-    drop(array.create(array.no_cache(), folder.path()));
+    drop(array.create(folder.path()));
     for dev in [0, 2] {
         fs::remove_file(member(folder.path(), dev)).expect("the file is there");
     }
-    let mut files = array.open(array.no_cache(), folder.path());
+    let mut files = array.open(folder.path());
     let refusal = Refusal::MembersLost { lost: 2, tolerated: 1 };
     assert_eq!(files.status(), Status::Refused(refusal));
     let error = files.wait_ready().expect_err("it is refused");
@@ -324,12 +319,12 @@ fn too_many_lost_members_are_refused() {
 fn requests_may_come_before_the_array_is_recovered() {
     let array = Array { depth: 8, ..Array::new(Level::Raid5, 4) };
     let folder = folder();
-    let mut files = array.create(array.no_cache(), folder.path());
+    let mut files = array.create(folder.path());
     let sizes = array.sizes();
     let (mut dice, mut content, mut tag) = (Dice::new(51), Content::new(sizes), 0);
     work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 50);
     drop(files);
-    let mut files = array.open(array.no_cache(), folder.path());
+    let mut files = array.open(folder.path());
     assert_eq!(files.status(), Status::Starting);
     let pages: BTreeMap<u64, Vec<u8>> = (0..sizes.pages)
         .map(|page| {

@@ -10,8 +10,9 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use arrays::{Array, assert_holds, member, serve};
+use arrays::{Array, assert_holds, cache, member, serve};
 use common::{Content, Dice, Sizes, data, folder, soak};
+use destage_cache::Served;
 use destage_exec::{Existing, Files, FilesConfig, FilesError};
 use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, Out, RangeError, Step, StepSet};
 use destage_raid::Level;
@@ -25,9 +26,15 @@ const fn request(tag: u64, op: HostOp, offset: u64, len: u64) -> HostRequest {
 
 #[test]
 fn ten_thousand_small_requests_at_a_time() {
-    let array = Array { depth: 32, member_pages: 512, cache: 64, ..Array::new(Level::Raid5, 4) };
+    let array = Array {
+        depth: 32,
+        member_pages: 512,
+        cache: cache("write-through"),
+        cache_pages: 64,
+        ..Array::new(Level::Raid5, 4)
+    };
     let folder = folder();
-    let mut files = array.create(array.write_through(), folder.path());
+    let mut files = array.create(folder.path());
     let sizes = array.sizes();
     let mut content = Content::new(sizes);
     let mut dice = Dice::new(1);
@@ -60,11 +67,11 @@ fn ten_thousand_small_requests_at_a_time() {
 fn settings_that_cannot_be_are_named() {
     let array = Array::new(Level::Raid5, 4);
     let folder = folder();
-    drop(array.create(array.no_cache(), folder.path()));
+    drop(array.create(folder.path()));
     let refused = |change: &dyn Fn(&mut FilesConfig), message: &str| {
         let mut config = array.files(folder.path());
         change(&mut config);
-        let error = Files::open(array.no_cache(), config).expect_err("it is wrong");
+        let error = Files::open(array.controller(), config).expect_err("it is wrong");
         assert_eq!(error.to_string(), message);
     };
     refused(&|config| config.devices.clear(), "devices = 0; there must be between 1 and 64");
@@ -78,18 +85,18 @@ fn settings_that_cannot_be_are_named() {
     // A file in the place of a device must be as long as that.
     let short = folder.path().join("short");
     std::fs::write(&short, [0; 100]).expect("a file");
-    let mut files = array.open(array.no_cache(), folder.path());
+    let mut files = array.open(folder.path());
     let error = files.replace(Dev(3), &short).expect_err("it is too short");
     let size = "is 100 bytes long; with pages of dev3 = 64 and page-bytes = 512 it must be 32768";
     assert_eq!(error.to_string(), format!("{} {size}", short.display()));
 }
 
 /// RAID-0 whose first member is slow.
-fn slow_first(delay: Duration, folder: &Path) -> (Array, Files<destage_cache::NoCache>) {
+fn slow_first(delay: Duration, folder: &Path) -> (Array, Files<Box<dyn Served>>) {
     let array = Array { depth: 8, chunk: 1, ..Array::new(Level::Raid0, 2) };
     let mut config = array.files(folder);
     config.devices[0].options.delay = delay;
-    let files = Files::create(array.no_cache(), config, Existing::Refuse).expect("a new array");
+    let files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
     (array, files)
 }
 
@@ -128,7 +135,7 @@ fn a_replaced_device_gets_no_steps_of_the_old_one() {
     let folder = folder();
     let mut config = array.files(folder.path());
     config.devices[1].options.delay = Duration::from_millis(30);
-    let mut files = Files::create(array.no_cache(), config, Existing::Refuse).expect("a new array");
+    let mut files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
     let sizes = array.sizes();
     let mut content = Content::new(sizes);
     for tag in 0..20 {
@@ -152,7 +159,7 @@ fn a_replaced_device_gets_no_steps_of_the_old_one() {
 fn trimmed_pages_are_zeros_on_the_members() {
     let array = Array { page: 4096, sector: 512, ..Array::new(Level::Raid1, 2) };
     let folder = folder();
-    let mut files = array.create(array.no_cache(), folder.path());
+    let mut files = array.create(folder.path());
     let len = 8 * 4096;
     assert!(serve(&mut files, request(1, HostOp::Write, 4096, len), vec![9; len as usize]).ok);
     assert!(serve(&mut files, request(2, HostOp::Discard, 2 * 4096, 4 * 4096), Vec::new()).ok);
@@ -166,13 +173,13 @@ fn trimmed_pages_are_zeros_on_the_members() {
 fn a_clean_stop_leaves_nothing_to_recover() {
     let array = Array { depth: 4, ..Array::new(Level::Raid6, 5) };
     let folder = folder();
-    let mut files = array.create(array.no_cache(), folder.path());
+    let mut files = array.create(folder.path());
     for tag in 0..8 {
         files.submit(request(tag, HostOp::Write, tag * 512, 512), vec![3; 512]).expect("in range");
     }
     let answered = files.stop_clean().expect("the array stops");
     assert_eq!(answered.len(), 8, "requests under way are answered first");
-    let files = array.open(array.no_cache(), folder.path());
+    let files = array.open(folder.path());
     assert_eq!(files.status(), destage_plan::Status::Ready);
     assert_eq!(files.engine().controller().array().stats().recovered_rows, 0);
 }
@@ -181,7 +188,7 @@ fn a_clean_stop_leaves_nothing_to_recover() {
 fn requests_that_cannot_be_are_refused_and_change_nothing() {
     let array = Array::new(Level::Raid5, 4);
     let folder = folder();
-    let mut files = array.create(array.no_cache(), folder.path());
+    let mut files = array.create(folder.path());
     let bytes = array.shape().bytes();
     let beyond = files.submit(request(1, HostOp::Read, bytes, 64), Vec::new());
     assert!(matches!(beyond, Err(FilesError::Range(RangeError::Beyond { .. }))));
@@ -203,7 +210,7 @@ fn requests_that_cannot_be_are_refused_and_change_nothing() {
 fn files_in_the_way_in_use_or_used_twice_are_refused() {
     let array = Array::new(Level::Raid5, 4);
     let folder = folder();
-    let create = |existing| Files::create(array.no_cache(), array.files(folder.path()), existing);
+    let create = |existing| Files::create(array.controller(), array.files(folder.path()), existing);
     let in_the_way = member(folder.path(), 2);
     std::fs::write(&in_the_way, b"precious").expect("a file");
     assert!(matches!(create(Existing::Refuse), Err(FilesError::Exists(path)) if path == in_the_way));
@@ -211,7 +218,7 @@ fn files_in_the_way_in_use_or_used_twice_are_refused() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1, "nothing else was made");
     let mut files = create(Existing::Overwrite).expect("a new array");
     assert!(matches!(create(Existing::Overwrite), Err(FilesError::InUse(_))));
-    assert!(matches!(Files::open(array.no_cache(), array.files(folder.path())), Err(FilesError::InUse(_))));
+    assert!(matches!(Files::open(array.controller(), array.files(folder.path())), Err(FilesError::InUse(_))));
     for other in [member(folder.path(), 3), folder.path().join("nvram"), folder.path().join("intents")] {
         let error = files.replace(Dev(2), &other).expect_err("it is in use");
         assert!(matches!(error, FilesError::Same(..) | FilesError::Size { .. }), "{error}");
@@ -221,13 +228,13 @@ fn files_in_the_way_in_use_or_used_twice_are_refused() {
     let elsewhere = self::folder();
     let mut thief = array.files(elsewhere.path());
     thief.devices[1].path = member(folder.path(), 1);
-    let stolen = Files::create(array.no_cache(), thief, Existing::Overwrite);
+    let stolen = Files::create(array.controller(), thief, Existing::Overwrite);
     assert!(matches!(stolen, Err(FilesError::InUse(path)) if path == member(folder.path(), 1)));
     drop(files);
     let open = |change: &dyn Fn(&mut FilesConfig)| {
         let mut config = array.files(folder.path());
         change(&mut config);
-        Files::open(array.no_cache(), config).expect_err("it is wrong")
+        Files::open(array.controller(), config).expect_err("it is wrong")
     };
     assert!(matches!(open(&|config| config.devices[1].path = member(folder.path(), 0)), FilesError::Same(..)));
     assert!(matches!(open(&|config| config.intents = folder.path().join("no")), FilesError::Missing(_)));
@@ -237,7 +244,7 @@ fn files_in_the_way_in_use_or_used_twice_are_refused() {
         FilesError::Size { found: 32_768, expected: 33_280, .. }
     ));
     assert!(matches!(open(&|config| config.devices[0].path = folder.path().to_owned()), FilesError::Io { .. }));
-    let missing = Files::create(array.no_cache(), array.files(&folder.path().join("no")), Existing::Refuse);
+    let missing = Files::create(array.controller(), array.files(&folder.path().join("no")), Existing::Refuse);
     assert!(matches!(missing, Err(FilesError::Io { what: "make it", .. })));
 }
 

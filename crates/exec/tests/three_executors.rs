@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use arrays::{Array, member};
 use common::{Content, Dice, data, draw, folder, soak};
+use destage_cache::host_caches;
 use destage_exec::{Files, Memory, NoCheck, Pick, Remains};
 use destage_plan::{Controller, Dev, HostOp, HostRequest, Nanos, Notice, StepKind};
 use destage_raid::Level;
@@ -180,12 +181,12 @@ fn look(batch: &[(HostRequest, Vec<u8>)]) -> Vec<(HostRequest, Vec<u8>)> {
 }
 
 /// A history of so many operations, `size` at a time.
-fn history<C: Controller>(array: &Array, size: u64, operations: u64, seed: u64, controller: impl Fn() -> C) {
+fn history(array: &Array, size: u64, operations: u64, seed: u64) {
     let folder = folder();
-    let mut files = array.create(controller(), folder.path());
+    let mut files = array.create(folder.path());
     let order = (size > 1).then(|| Dice::new(seed ^ 1));
-    let mut memory = InMemory::new(array, controller(), order);
-    let mut models = InModels::new(array, controller());
+    let mut memory = InMemory::new(array, array.controller(), order);
+    let mut models = InModels::new(array, array.controller());
     let mut content = Content::new(array.sizes());
     let mut dice = Dice::new(seed);
     let mut tag = 0;
@@ -224,27 +225,25 @@ fn operations() -> u64 {
     if soak() { 200_000 } else { 10_000 }
 }
 
-#[test]
-fn one_at_a_time_without_a_cache() {
-    for (array, seed) in levels().iter().zip(1..) {
-        history(array, 1, operations(), seed, || array.no_cache());
-    }
+/// Every cache over every level, with a seed each.
+fn arrays() -> impl Iterator<Item = (Array, u64)> {
+    let of = |(cache, seeds)| {
+        let with = move |(array, seed)| (Array { cache, cache_pages: 48, ..array }, seed);
+        levels().into_iter().zip(seeds..).map(with)
+    };
+    host_caches().zip((1..).step_by(10)).flat_map(of)
 }
 
 #[test]
-fn one_at_a_time_with_a_write_through_cache() {
-    for (array, seed) in levels().iter().zip(11..) {
-        let array = Array { cache: 48, ..*array };
-        history(&array, 1, operations(), seed, || array.write_through());
+fn one_at_a_time() {
+    for (array, seed) in arrays() {
+        history(&array, 1, operations(), seed);
     }
 }
 
 #[test]
 fn many_at_a_time() {
-    for (array, seed) in levels().iter().zip(21..) {
-        let array = Array { depth: 16, ..*array };
-        history(&array, 16, operations(), seed, || array.no_cache());
-        let array = Array { cache: 48, ..array };
-        history(&array, 16, operations(), seed, || array.write_through());
+    for (array, seed) in arrays() {
+        history(&Array { depth: 16, ..array }, 16, operations(), 1000 + seed);
     }
 }

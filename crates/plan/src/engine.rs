@@ -15,6 +15,12 @@ pub trait Controller {
     fn handle(&mut self, event: Event<'_>, out: &mut Out);
 }
 
+impl<C: Controller + ?Sized> Controller for Box<C> {
+    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
+        (**self).handle(event, out);
+    }
+}
+
 /// A request of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostRequest {

@@ -201,6 +201,17 @@ impl Params {
         choices.iter().find(|(word, _)| *word == value).map(|&(_, choice)| choice).ok_or_else(|| self.refuse(key))
     }
 
+    /// A number, of the values that the type has.
+    pub fn number<T: FromStr>(&self, key: &str) -> Result<T, SpecError> {
+        let (param, value) = self.find(key);
+        value.parse().map_err(|_| SpecError::Value {
+            policy: self.policy,
+            key: param.name,
+            value: value.into(),
+            allowed: format!("a number of {}: {}", param.unit, param.values),
+        })
+    }
+
     /// A switch: `true|on|yes|1` or `false|off|no|0`.
     pub fn switch(&self, key: &str) -> Result<bool, SpecError> {
         as_switch(self.find(key).1).ok_or_else(|| self.refuse(key))

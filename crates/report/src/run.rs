@@ -1,8 +1,8 @@
 //! One run's result, and what is asked of it.
 
+use destage_cache::host_caches;
 use destage_policy::buffer;
 use destage_scenario::quantity::show_bytes;
-use destage_sim::array::CONTROLLERS;
 use serde_json::Value;
 
 /// One run's result, checked.
@@ -51,7 +51,7 @@ impl Run {
         let name = self.text("policy");
         let mut declared = Vec::new();
         if self.is_array {
-            declared.extend(CONTROLLERS.iter().filter(|info| info.name == name).map(|info| info.params));
+            declared.extend(host_caches().filter(|info| info.name == name).map(|info| info.params));
         } else {
             let mut parts = name.rsplit('+');
             declared.extend(parts.next().and_then(|base| buffer::info(base).ok()).map(|info| info.params));

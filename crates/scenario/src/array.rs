@@ -1,12 +1,13 @@
 //! The settings of `destage sim --array`, and the experiment they describe.
 
+use destage_cache::{HostCacheSpec, host_caches};
 use destage_plan::{Dev, Nanos, PageGeometry, SpecError};
 use destage_policy::buffer;
 use destage_raid::array::{ParityMethod, Regime};
 use destage_raid::{Layout, Level};
 use destage_sim::array::{
-    ArrayExperiment, ArrayHost, ArraySetup, CONTROLLERS, ControllerKind, ControllerSpec, DeviceSetup, FixedTimes,
-    Injection, InjectionKind, Service, SetupError, StepTimes,
+    ArrayExperiment, ArrayHost, ArraySetup, DeviceSetup, FixedTimes, Injection, InjectionKind, Service, SetupError,
+    StepTimes,
 };
 use destage_sim::disk::{DiskProfile, PRESETS, Scheduler, SeekCurve, Zone};
 use destage_sim::feed::Speed;
@@ -32,7 +33,7 @@ fn level(text: &str) -> std::result::Result<(Level, u32), String> {
 }
 
 /// A controller; buffers are told from them.
-fn controller(text: &str) -> std::result::Result<ControllerSpec, String> {
+fn controller(text: &str) -> std::result::Result<HostCacheSpec, String> {
     text.parse().map_err(|error: SpecError| match &error {
         SpecError::Unknown { name, known } if buffer::info(name).is_ok() => {
             format!("a buffer inside an SSD, not a cache of the host; with an array the policies are {known}")
@@ -267,11 +268,10 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         settings.all("policy", controller)?
     } else {
         // Everything that can be with what was given.
-        let usable = CONTROLLERS.iter().filter(|info| !info.caches || !caches.is_empty());
-        let spec = |kind: ControllerKind| kind.info().name.parse().map_err(ScenarioError::new);
-        usable.map(|info| spec(info.kind)).collect::<Result<Vec<_>>>()?
+        let usable = host_caches().filter(|info| !info.is_sized() || !caches.is_empty());
+        usable.map(HostCacheSpec::of).collect()
     };
-    let caching = policies.iter().any(|policy| policy.kind.info().caches);
+    let caching = policies.iter().any(|policy| policy.info().is_sized());
     if settings.is_given("cache-device") && !caching {
         let message = if caches.is_empty() {
             "'cache-device' has no meaning without a cache: give cache, such as --cache 1GiB".to_owned()

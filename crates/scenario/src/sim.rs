@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use destage_cache::host_caches;
 use destage_plan::{Nanos, PageGeometry, PolicySpec, SpecError};
 use destage_policy::buffer;
-use destage_sim::array::{ArrayExperiment, CONTROLLERS};
+use destage_sim::array::ArrayExperiment;
 use destage_sim::experiment::{
     Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Resources, RunConfig, Subpage,
     TrimMode, Warmup,
@@ -528,7 +529,7 @@ pub fn simulation(settings: &Settings, requests: &Requests) -> Result<Simulation
 fn buffer_policy(text: &str) -> std::result::Result<PolicySpec, String> {
     let spec: PolicySpec = text.parse().map_err(|error: SpecError| error.to_string())?;
     match buffer::info(&spec.name) {
-        Err(_) if CONTROLLERS.iter().any(|info| info.name == spec.name) => {
+        Err(_) if host_caches().any(|info| info.name == spec.name) => {
             Err("a cache of the host over an array, not a buffer: give array too, such as --array raid5:5".into())
         }
         _ => Ok(spec),

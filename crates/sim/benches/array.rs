@@ -4,7 +4,7 @@
 //! `write/disk`: disks of 1 TB with C-LOOK. `stripe/fixed`: writes of whole stripes of 64 pages.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use destage_cache::NoCache;
+use destage_cache::{Served, serve};
 use destage_plan::{HostOp, HostRequest, Nanos, Notice, SECTOR_BYTES, Shape};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
@@ -18,7 +18,7 @@ const MEMBER_PAGES: u64 = 1 << 22;
 
 /// An array with the places of its next requests.
 struct Load {
-    executor: Executor<NoCache>,
+    executor: Executor<Box<dyn Served>>,
     op: HostOp,
     pages: u64,
     places: u64,
@@ -31,7 +31,7 @@ impl Load {
         let geometry = Geometry::new(Level::Raid5, None, 5, 16, MEMBER_PAGES).expect("an array");
         let shape = Shape::new(PAGE, SECTOR_BYTES, 64, 64, geometry.data_pages()).expect("a shape");
         let places = geometry.data_pages() / pages;
-        let controller = NoCache::new(ArrayConfig::new(geometry)).expect("an array");
+        let controller = serve("none", &ArrayConfig::new(geometry), 0).expect("an array");
         let disk = Disk::new(&DiskProfile::tb1_7200(), Scheduler::CLook).expect("a disk");
         let times = FixedTimes { read: Nanos(100_000), write: Nanos(100_000), ..FixedTimes::default() };
         let device = |_| {

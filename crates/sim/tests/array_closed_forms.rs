@@ -8,7 +8,7 @@ use arrays::in_memory::{read, write};
 use arrays::{
     PAGE, Random, answered, config, disk, experiment, geometry, host, run, shape, small_ssd, ssd_shape, submit_at,
 };
-use destage_cache::{CacheConfig, NoCache, WriteThrough};
+use destage_cache::Served;
 use destage_plan::{Dev, HostOp, Nanos, Notice, PageNo};
 use destage_raid::{Geometry, Level};
 use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
@@ -20,15 +20,15 @@ const CHUNK: u32 = 16;
 const DISK_PAGES: u64 = 1 << 27;
 
 /// An array of idle disks that turn alike, without a cache.
-fn of_disks(geometry: &Geometry, scheduler: Scheduler, times: StepTimes) -> Executor<NoCache> {
-    let controller = NoCache::new(config(geometry)).expect("an array");
+fn of_disks(geometry: &Geometry, scheduler: Scheduler, times: StepTimes) -> Executor<Box<dyn Served>> {
+    let controller = destage_cache::serve("none", &config(geometry), 0).expect("an array");
     let first = disk(scheduler);
     let devices = (0..geometry.members()).map(|_| Device::disk(first.clone(), PAGE, Nanos::ZERO)).collect();
     Executor::new(controller, shape(geometry), 4096, devices, times)
 }
 
-fn of_fixed(geometry: &Geometry, times: FixedTimes) -> Executor<NoCache> {
-    let controller = NoCache::new(config(geometry)).expect("an array");
+fn of_fixed(geometry: &Geometry, times: FixedTimes) -> Executor<Box<dyn Served>> {
+    let controller = destage_cache::serve("none", &config(geometry), 0).expect("an array");
     let devices = (0..geometry.members()).map(|_| Device::fixed(times, geometry.member_pages())).collect();
     Executor::new(controller, shape(geometry), 4096, devices, StepTimes::default())
 }
@@ -80,7 +80,7 @@ fn one_disk_is_the_disk() {
     }
 }
 
-fn collect(array: &mut Executor<NoCache>, into: &mut BTreeMap<u64, Nanos>) {
+fn collect(array: &mut Executor<Box<dyn Served>>, into: &mut BTreeMap<u64, Nanos>) {
     while let Some(notice) = array.next_notice() {
         if let Notice::Acked { tag, ok: true } = notice {
             into.insert(tag, array.now());
@@ -88,7 +88,7 @@ fn collect(array: &mut Executor<NoCache>, into: &mut BTreeMap<u64, Nanos>) {
     }
 }
 
-fn collect_until(array: &mut Executor<NoCache>, at: Nanos, into: &mut BTreeMap<u64, Nanos>) {
+fn collect_until(array: &mut Executor<Box<dyn Served>>, at: Nanos, into: &mut BTreeMap<u64, Nanos>) {
     while array.next_event().is_some_and(|(next, _)| next <= at) {
         array.step();
         collect(array, into);
@@ -148,7 +148,7 @@ fn disks_that_are_not_alike_write_when_the_slower_one_has_read() {
         let page = random.below(geometry.data_pages());
         let place = geometry.locate(page);
         let row = geometry.row(place.stripe, place.row_in_chunk).0;
-        let controller = NoCache::new(config(&geometry)).expect("an array");
+        let controller = destage_cache::serve("none", &config(&geometry), 0).expect("an array");
         let phase = |member: u8| Nanos(profile.rotation.0 * u64::from(member) / 5);
         let devices = (0..5).map(|member| Device::disk(disk(Scheduler::CLook), PAGE, phase(member))).collect();
         let mut array = Executor::new(controller, shape(&geometry), 4096, devices, StepTimes::default());
@@ -214,8 +214,7 @@ fn without_merging_each_step_is_a_command() {
 #[test]
 fn a_hit_takes_what_the_ssd_takes() {
     let geometry = geometry(Level::Raid5, 4, CHUNK, 1024);
-    let cache = CacheConfig { dev: Dev(4), pages: 512, ways: 512 };
-    let controller = WriteThrough::new(config(&geometry), cache).expect("a cache");
+    let controller = destage_cache::serve("write-through", &config(&geometry), 512).expect("a cache");
     let times = FixedTimes { read: Nanos(8_000_000), write: Nanos(9_000_000), ..FixedTimes::default() };
     let mut devices: Vec<_> = (0..4).map(|_| Device::fixed(times, 1024)).collect();
     devices.push(Device::new_ssd(ssd_shape(small_ssd()), StartState::Full));
@@ -226,7 +225,7 @@ fn a_hit_takes_what_the_ssd_takes() {
     submit_at(&mut array, later, host(1, HostOp::Read, 7, 1));
     let mut ssd = Ssd::new(ssd_shape(small_ssd()), StartState::Full);
     assert_eq!(answered(&mut array, 1), ssd.read(later, PageNo(0)));
-    let stats = array.controller().stats();
+    let stats = array.controller().counts().expect("a cache counts");
     assert_eq!((stats.read_hits, stats.read_misses, stats.read_fills), (1, 1, 1));
 }
 
@@ -250,10 +249,13 @@ fn the_counters_of_the_worked_example() {
     assert_eq!(members(nossd), (12, 10));
     assert_eq!(members(wt), (11, 10));
     assert_eq!(nossd.traffic.rcw_writes, 5, "a tie of reads goes to the reconstruct-write");
-    let cache = wt.cache.expect("a cache");
-    assert_eq!(cache.read_fills + cache.write_fills, 6);
+    let cache = wt.cache.as_ref().expect("a cache");
+    assert_eq!(cache.pages.read_fills + cache.pages.write_fills, 6);
     assert_eq!(wt.devices[4].counters.pages_written, 6);
-    assert_eq!((cache.read_hits, cache.read_misses, cache.write_hits, cache.write_misses), (1, 1, 3, 2));
+    assert_eq!(
+        (cache.pages.read_hits, cache.pages.read_misses, cache.pages.write_hits, cache.pages.write_misses),
+        (1, 1, 3, 2)
+    );
     assert_eq!(nossd.cache, None);
 }
 
@@ -262,7 +264,7 @@ fn what_the_nvram_and_computing_cost() {
     let geometry = geometry(Level::Raid5, 5, 4, 1024);
     let times = FixedTimes { read: Nanos(1_000), write: Nanos(2_000), other: Nanos(300), page: Nanos(10) };
     // Free notes: two reads, two writes.
-    let controller = NoCache::new(config(&geometry)).expect("an array");
+    let controller = destage_cache::serve("none", &config(&geometry), 0).expect("an array");
     let devices = (0..5).map(|_| Device::fixed(times, 1024)).collect();
     let costs = StepTimes { nv_note: Nanos(50_000), compute: Nanos(7_000), ..StepTimes::default() };
     let mut dear = Executor::new(controller, shape(&geometry), 4096, devices, costs);

@@ -84,8 +84,8 @@ fn sound(experiment: &ArrayExperiment, result: &ArrayResult, requests: u64) {
     }
     if let Some(cache) = &result.cache {
         let device = result.devices.last().expect("the cache device");
-        assert_eq!(device.counters.pages_written, cache.read_fills + cache.write_fills);
-        assert_eq!(device.counters.pages_read, cache.read_hits);
+        assert_eq!(device.counters.pages_written, cache.pages.read_fills + cache.pages.write_fills);
+        assert_eq!(device.counters.pages_read, cache.pages.read_hits);
         assert_eq!(result.cache_bytes, Some(experiment.caches[0]));
     }
     assert!(result.degraded.is_none());
@@ -332,14 +332,14 @@ fn a_lost_cache_costs_hits_only() {
     let requests: Vec<_> = (0..400).map(|i| read(i * 1_000, i % 100, 1)).collect();
     let mut experiment = experiment(Level::Raid5, 4, &["write-through"]);
     let whole = run_one(&experiment, &requests);
-    assert_eq!(whole.cache.expect("a cache").read_hits, 300);
+    assert_eq!(whole.cache.as_ref().expect("a cache").pages.read_hits, 300);
     experiment.injections = vec![fail(4, Nanos(200_000_000))];
     let lost = run_one(&experiment, &requests);
-    assert_eq!(lost.cache.expect("a cache").read_hits, 100, "the requests until the failure");
+    assert_eq!(lost.cache.as_ref().expect("a cache").pages.read_hits, 100, "the requests until the failure");
     assert_eq!((lost.counters.failed_requests, lost.traffic.data_reads), (0, 300));
     experiment.injections.push(replace(4, Nanos(300_000_000)));
     let back = run_one(&experiment, &requests);
-    let hits = back.cache.expect("a cache").read_hits;
+    let hits = back.cache.as_ref().expect("a cache").pages.read_hits;
     assert_eq!(hits, 100, "the new one is cold, and the trace ends before it is warm");
     let degraded = back.degraded.expect("the cache failed");
     assert_eq!((degraded.degraded_time, degraded.failures[0].rebuilt_at), (0, None));
@@ -382,8 +382,8 @@ fn a_warm_up_is_not_measured() {
     experiment.host.warmup = Warmup::Requests(100);
     let result = run_one(&experiment, &requests);
     assert_eq!((result.warmup_requests, result.counters.requests), (100, 200));
-    let cache = result.cache.expect("a cache");
-    assert_eq!((cache.read_hits, cache.read_misses), (200, 0));
+    let cache = result.cache.as_ref().expect("a cache");
+    assert_eq!((cache.pages.read_hits, cache.pages.read_misses), (200, 0));
     assert_eq!(result.traffic.data_reads, 0);
     assert_eq!(result.devices[..4].iter().map(|d| d.counters.commands).sum::<u64>(), 0);
     sound(&experiment, &result, 300);

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use destage_cache::{HostCacheInfo, host_caches};
 use destage_plan::{ParamSpec, PolicySpec};
 use destage_policy::buffer::{self, Buffer, BufferConfig, Built, LayerInfo, PolicyInfo, Visitor, layers, policies};
-use destage_sim::array::{CONTROLLERS, ControllerInfo};
 use serde_json::json;
 
 use crate::screen::Screen;
@@ -27,7 +27,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             .iter()
             .map(as_json)
             .chain(layers().iter().map(layer_as_json))
-            .chain(CONTROLLERS.iter().map(controller_as_json))
+            .chain(host_caches().map(host_cache_as_json))
             .collect();
         serde_json::to_writer_pretty(&mut out, &all)?;
         writeln!(out)?;
@@ -69,8 +69,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     screen.heading("Caches of the host, in front of an array (destage sim --array)", false)?;
     let columns = [Column::name("policy"), Column::word("cache"), Column::text("what it is"), Column::text("paper")];
     let mut table = Table::new(columns);
-    for c in CONTROLLERS {
-        table.add([c.name, if c.caches { "needs one" } else { "none" }, c.title, c.paper]);
+    for c in host_caches() {
+        table.add([c.name, if c.is_sized() { "needs one" } else { "none" }, c.title, c.paper]);
     }
     table.print(&mut screen)?;
     screen.heading("Parameters, given as NAME:KEY=VALUE:KEY=VALUE", false)?;
@@ -78,7 +78,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Table::new([Column::word("parameter"), Column::word("default"), Column::text("what it does [its values]")]);
     let buffers = policies().iter().map(|p| (p.name, "", p.params));
     let around = layers().iter().map(|l| (l.name, "around a policy", l.params));
-    let caches = CONTROLLERS.iter().map(|c| (c.name, "in front of an array", c.params));
+    let caches = host_caches().map(|c| (c.name, "in front of an array", c.params));
     for (name, place, params) in buffers.chain(around).chain(caches).filter(|(_, _, params)| !params.is_empty()) {
         table.add_heading(name, place);
         for param in params {
@@ -136,9 +136,9 @@ fn as_json(p: &PolicyInfo) -> serde_json::Value {
     json!({"name": p.name, "title": p.title, "paper": p.paper, "place": "ssd", "unit": unit, "params": params})
 }
 
-fn controller_as_json(c: &ControllerInfo) -> serde_json::Value {
+fn host_cache_as_json(c: &HostCacheInfo) -> serde_json::Value {
     let params = params(c.params);
-    json!({"name": c.name, "title": c.title, "paper": c.paper, "place": "host", "caches": c.caches, "params": params})
+    json!({"name": c.name, "title": c.title, "paper": c.paper, "place": "host", "caches": c.is_sized(), "params": params})
 }
 
 fn params(params: &[ParamSpec]) -> Vec<serde_json::Value> {

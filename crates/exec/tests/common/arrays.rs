@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use destage_cache::{CacheConfig, NoCache, WriteThrough};
+use destage_cache::{HostCacheInfo, HostCacheSpec, Served, host_caches};
 use destage_exec::{Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig};
-use destage_plan::{Controller, Dev, HostOp, HostRequest, Nanos, Shape};
+use destage_plan::{Controller, HostOp, HostRequest, Nanos, Shape};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
@@ -22,13 +22,25 @@ pub struct Array {
     pub chunk: u32,
     pub member_pages: u64,
     pub depth: usize,
-    /// Pages of the cache device; 0 for none.
-    pub cache: u64,
+    /// The cache in front.
+    pub cache: &'static HostCacheInfo,
+    /// Its pages, if it has a size.
+    pub cache_pages: u64,
 }
 
 impl Array {
-    pub const fn new(level: Level, members: u8) -> Self {
-        Self { level, members, page: 512, sector: 64, chunk: 4, member_pages: 64, depth: 1, cache: 0 }
+    pub fn new(level: Level, members: u8) -> Self {
+        Self {
+            level,
+            members,
+            page: 512,
+            sector: 64,
+            chunk: 4,
+            member_pages: 64,
+            depth: 1,
+            cache: cache("none"),
+            cache_pages: 32,
+        }
     }
 
     pub fn geometry(&self) -> Geometry {
@@ -56,19 +68,16 @@ impl Array {
         Shape::new(page, sector, stripe, stripe, pages).expect("a shape that can be")
     }
 
-    pub fn no_cache(&self) -> NoCache {
-        NoCache::new(self.config()).expect("an array that can be")
-    }
-
-    pub fn write_through(&self) -> WriteThrough {
-        let cache = CacheConfig { dev: Dev(self.members), pages: self.cache, ways: 8 };
-        WriteThrough::new(self.config(), cache).expect("an array that can be")
+    pub fn controller(&self) -> Box<dyn Served> {
+        HostCacheSpec::small(self.cache, self.cache_pages)
+            .build(&self.config(), self.cache_pages)
+            .expect("an array that can be")
     }
 
     /// Pages of each device.
     pub fn device_pages(&self) -> Vec<u64> {
         let members = (0..self.members).map(|_| self.member_pages);
-        members.chain((self.cache > 0).then_some(self.cache)).collect()
+        members.chain(self.cache.devices(self.cache_pages)).collect()
     }
 
     pub fn files(&self, folder: &Path) -> FilesConfig {
@@ -80,19 +89,24 @@ impl Array {
             depth: self.depth,
             devices: (0..).zip(self.device_pages()).map(device).collect(),
             nvram: folder.join("nvram"),
-            nv_slots: self.config().nv_slots,
+            nv_slots: self.config().nv_slots + self.cache.nv_slots,
             intents: folder.join("intents"),
             rows: self.member_pages,
         }
     }
 
-    pub fn create<C: Controller>(&self, controller: C, folder: &Path) -> Files<C> {
-        Files::create(controller, self.files(folder), Existing::Refuse).expect("a new array")
+    pub fn create(&self, folder: &Path) -> Files<Box<dyn Served>> {
+        Files::create(self.controller(), self.files(folder), Existing::Refuse).expect("a new array")
     }
 
-    pub fn open<C: Controller>(&self, controller: C, folder: &Path) -> Files<C> {
-        Files::open(controller, self.files(folder)).expect("the array is there")
+    pub fn open(&self, folder: &Path) -> Files<Box<dyn Served>> {
+        Files::open(self.controller(), self.files(folder)).expect("the array is there")
     }
+}
+
+/// The host cache of this name.
+pub fn cache(name: &str) -> &'static HostCacheInfo {
+    host_caches().find(|info| info.name == name).expect("a cache of this name")
 }
 
 /// The file of a device.

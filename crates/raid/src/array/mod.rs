@@ -57,11 +57,11 @@ impl Seg {
     }
 }
 
-/// What a controller has to do about a write that the array plans.
+/// What has to be done about a write that the array plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// The last steps of a write are planned. The controller appends what it wants done besides, acknowledges after the steps in `after` and
-    /// closes the operation.
+pub enum Duty {
+    /// The last steps of a write are planned. Whatever else is wanted is appended, then the write is acknowledged after the steps in
+    /// `after` and the operation closed.
     Finish {
         /// The operation.
         op: OpId,
@@ -70,8 +70,8 @@ pub enum Next {
         /// Of a write smaller than a page: the page as it will be, when the steps in `after` are done.
         merged: Buf,
     },
-    /// A write cannot be done: more is lost than the level can do without. The operation has no steps; the controller acknowledges that it
-    /// failed, and closes it.
+    /// A write cannot be done: more is lost than the level can do without. The operation has no steps; it is acknowledged as
+    /// failed, and closed.
     Fail {
         /// The operation.
         op: OpId,
@@ -81,6 +81,14 @@ pub enum Next {
         /// The operation.
         op: OpId,
     },
+}
+
+/// What stands on the array: a host cache, or nothing but the requests' own way.
+pub trait Above {
+    /// Handles an event that is not the array's own.
+    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out);
+    /// Does what has to be done about a write.
+    fn duty(&mut self, duty: Duty, array: &mut Array, out: &mut Out);
 }
 
 /// Pages that the array moved, for specs §0.3. Counted when planned: what is planned anew since a member was lost counts again.
@@ -164,7 +172,7 @@ pub struct Array {
     cleaning: bool,
     idle_timer: bool,
     ready: bool,
-    next: VecDeque<Next>,
+    duties: VecDeque<Duty>,
     /// The page that the plan being made merges.
     merged: Buf,
     stats: ArrayStats,
@@ -201,7 +209,7 @@ impl Array {
             cleaning: false,
             idle_timer: false,
             ready: false,
-            next: VecDeque::new(),
+            duties: VecDeque::new(),
             merged: Buf::None,
             stats: ArrayStats::default(),
             config,
@@ -307,9 +315,19 @@ impl Array {
         op
     }
 
-    /// Handles an event, if it is the array's; whether it was. What the controller has to do about writes follows from
-    /// [`next_duty`](Self::next_duty); it must be asked after every event.
-    pub fn handle(&mut self, event: Event<'_>, out: &mut Out) -> bool {
+    /// Handles an event: the array's own here, another above. What has to be done about writes in consequence is done above before
+    /// this returns.
+    pub fn handle(&mut self, event: Event<'_>, above: &mut impl Above, out: &mut Out) {
+        if !self.handle_own(event, out) {
+            above.event(event, self, out);
+        }
+        while let Some(duty) = self.duties.pop_front() {
+            above.duty(duty, self, out);
+        }
+    }
+
+    /// Handles an event, if it is the array's own; whether it was.
+    fn handle_own(&mut self, event: Event<'_>, out: &mut Out) -> bool {
         match event {
             Event::Start(start) => self.start(start, out),
             Event::Granted(op) => match self.task(op) {
@@ -378,11 +396,6 @@ impl Array {
             Event::Submit(_) | Event::Timer(_) => return false,
         }
         true
-    }
-
-    /// What the controller has to do next, in order; `None` when there is no more.
-    pub fn next_duty(&mut self) -> Option<Next> {
-        self.next.pop_front()
     }
 
     /// A member did not do what it was asked, as the controller sees from an operation of its own.

@@ -4,7 +4,7 @@ use destage_plan::{
     Buf, Column, ColumnSet, DevSet, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step, StepSet, Stripe,
 };
 
-use super::{Array, Next, ParityMethod, Part, Regime, Seg, Task, advance};
+use super::{Array, Duty, ParityMethod, Part, Regime, Seg, Task, advance};
 use crate::{Geometry, Level, MAX_DEVICES};
 
 /// A write of one segment.
@@ -96,7 +96,7 @@ impl Array {
         let (seg, stuck, goes_on) = (task.seg, std::mem::take(&mut task.stuck), task.known.is_some());
         if self.members.broken() && self.lost_in(seg) {
             self.forget_plan(op, out);
-            self.next.push_back(Next::Fail { op });
+            self.duties.push_back(Duty::Fail { op });
         } else if stuck {
             out.forgive(op);
         } else if goes_on {
@@ -139,7 +139,7 @@ impl Array {
         } else {
             self.plan_whole(op, what, fresh, trim, out)
         };
-        self.next.push_back(Next::Finish { op, after, merged: self.merged });
+        self.duties.push_back(Duty::Finish { op, after, merged: self.merged });
     }
 
     /// The rows that are left to be written.
@@ -255,7 +255,7 @@ impl Array {
         self.tasks[op.index()] = None;
         self.after_batch(out);
         self.try_clean(out);
-        self.next.push_back(Next::Ended { op });
+        self.duties.push_back(Duty::Ended { op });
     }
 
     fn after_batch(&mut self, out: &mut Out) {
@@ -442,7 +442,7 @@ impl Array {
             self.write_task(op).join = out.step_notify(op, Step::Join, after);
         } else {
             let merged = if what.part.is_some() { fresh[what.only()] } else { Buf::None };
-            self.next.push_back(Next::Finish { op, after, merged });
+            self.duties.push_back(Duty::Finish { op, after, merged });
         }
     }
 

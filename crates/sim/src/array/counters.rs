@@ -19,6 +19,12 @@ macro_rules! counters {
                 Self { $($field: self.$field + other.$field),+ }
             }
 
+            /// All of them added up.
+            #[allow(dead_code, reason = "of some records the sum says nothing")]
+            pub const fn sum(&self) -> u64 {
+                0 $(+ self.$field)+
+            }
+
             /// What came since `earlier`.
             #[must_use]
             pub const fn since(&self, earlier: &Self) -> Self {

@@ -1,17 +1,17 @@
 //! An experiment over arrays: controllers × cache sizes × orders of service over one trace, read once for all of them.
 
+use destage_cache::HostCacheSpec;
 use destage_plan::{Class, Dev, DevSet, Nanos, Op, PageGeometry, Status};
 use destage_raid::Geometry;
 use destage_raid::array::{ParityMethod, Regime};
 use destage_trace::TraceError;
 
-use super::controllers::{ControllerKind, ControllerSpec, Served};
-use super::device::{Device, ModelCounts};
+use super::device::ModelCounts;
 use super::executor::Executor;
-use super::host::{ArrayHost, ArrayRun, Injection, InjectionKind, Job, Outcomes, Replacement};
+use super::host::{ArrayHost, ArrayRun, Injection, InjectionKind, Outcomes, Replacement};
 use super::lane::DeviceCounters;
 use super::result::{
-    ArrayResult, ArrayShape, ClaimResult, DegradedResult, DeviceResult, FailureResult, HostResponseClass,
+    ArrayResult, ArrayShape, CacheTraffic, ClaimResult, DegradedResult, DeviceResult, FailureResult, HostResponseClass,
     HostResponses, SeriesOverTime, SeriesPoint,
 };
 use super::setup::{ArraySetup, DeviceSetup, Service, SetupError, Workshop, shape};
@@ -33,7 +33,7 @@ pub struct ArrayExperiment {
     /// The array.
     pub array: ArraySetup,
     /// The controllers.
-    pub policies: Vec<ControllerSpec>,
+    pub policies: Vec<HostCacheSpec>,
     /// The cache sizes in bytes; none if no controller has a cache.
     pub caches: Vec<u64>,
     /// The members.
@@ -76,22 +76,22 @@ pub struct ArrayReport {
 }
 
 /// One run to be.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Combination {
-    policy: ControllerSpec,
+    policy: HostCacheSpec,
     cache: Option<u64>,
     scheduler: Option<Scheduler>,
 }
 
-/// A job and what its result needs beside what it finds.
+/// A run and what its result needs beside what it finds.
 struct Planned {
     combination: Combination,
-    job: Box<dyn Job>,
+    run: ArrayRun,
 }
 
 impl Consume for Planned {
     fn feed(&mut self, feed: &Feed) {
-        self.job.feed(feed);
+        self.run.feed(feed);
     }
 }
 
@@ -102,14 +102,15 @@ impl ArrayExperiment {
             let is_disk = |setup: &DeviceSetup| matches!(setup, DeviceSetup::Disk { .. });
             is_disk(&self.member) || caches && is_disk(&self.cache_device)
         };
-        if !self.caches.is_empty() && !self.policies.iter().any(|policy| policy.kind.info().caches) {
+        if !self.caches.is_empty() && !self.policies.iter().any(|policy| policy.info().is_sized()) {
             return Err(SetupError::UnusedCache { key: "cache" });
         }
         let page = self.geometry.page_bytes();
         let mut all = Vec::new();
-        for &policy in &self.policies {
-            let info = policy.kind.info();
-            let caches: Vec<_> = if info.caches { self.caches.iter().copied().map(Some).collect() } else { vec![None] };
+        for policy in &self.policies {
+            let info = policy.info();
+            let caches: Vec<_> =
+                if info.is_sized() { self.caches.iter().copied().map(Some).collect() } else { vec![None] };
             if caches.is_empty() {
                 return Err(SetupError::NoCache { policy: info.name });
             }
@@ -125,12 +126,16 @@ impl ArrayExperiment {
                     }
                 }
                 self.service.check(policy, geometry, cache.unwrap_or(0) / page)?;
-                let schedulers: Vec<_> = if has_disks(info.caches) {
+                let schedulers: Vec<_> = if has_disks(info.is_sized()) {
                     self.schedulers.iter().copied().map(Some).collect()
                 } else {
                     vec![None]
                 };
-                all.extend(schedulers.into_iter().map(|scheduler| Combination { policy, cache, scheduler }));
+                all.extend(schedulers.into_iter().map(|scheduler| Combination {
+                    policy: policy.clone(),
+                    cache,
+                    scheduler,
+                }));
             }
         }
         Ok(all)
@@ -141,7 +146,7 @@ impl ArrayExperiment {
         let mut sorted = self.injections.clone();
         sorted.sort_by_key(|injection| (injection.at, injection.kind == InjectionKind::Replace));
         let mut failed = DevSet::EMPTY;
-        let caches = self.policies.iter().all(|policy| policy.kind.info().caches);
+        let caches = self.policies.iter().all(|policy| policy.info().is_sized());
         for &Injection { at, dev, kind } in &sorted {
             let key = match kind {
                 InjectionKind::Fail => "fail",
@@ -211,11 +216,11 @@ impl ArrayExperiment {
     fn memory_per_run(&self) -> Result<u64, SetupError> {
         let member = Workshop::new(&self.member, self.geometry, Scheduler::default())?;
         let mut bytes = member.memory_bytes().saturating_mul(u64::from(self.array.members));
-        if self.policies.iter().any(|policy| policy.kind.info().caches) {
+        if self.policies.iter().any(|policy| policy.info().is_sized()) {
             let cache = Workshop::new(&self.cache_device, self.geometry, Scheduler::default())?;
             let pages = self.caches.iter().max().copied().unwrap_or(0) / self.geometry.page_bytes();
-            // A frame, and its entry in a map that may just be growing.
-            bytes = bytes.saturating_add(cache.memory_bytes()).saturating_add(pages.saturating_mul(80));
+            let per_page = self.policies.iter().map(|policy| policy.info().bytes_per_page).max().unwrap_or(0);
+            bytes = bytes.saturating_add(cache.memory_bytes()).saturating_add(pages.saturating_mul(per_page));
         }
         Ok(bytes)
     }
@@ -243,7 +248,7 @@ impl ArrayExperiment {
         let mut simulated = 0;
         let mut report = ArrayReport { results: Vec::new(), warnings: Vec::new(), requests: 0, steps: 0 };
         for (pass, group) in combinations.chunks(per_pass).enumerate() {
-            let planned = group.iter().map(|combination| self.plan(*combination, &geometry, &injections));
+            let planned = group.iter().map(|combination| self.plan(combination, &geometry, &injections));
             let mut jobs = planned.collect::<Result<Vec<_>, _>>()?;
             let input = open()?;
             let runs = jobs.len() as u32;
@@ -260,13 +265,11 @@ impl ArrayExperiment {
             // Rebuilds may go on long after the trace.
             let outcomes: Vec<_> = pool.install(|| {
                 use rayon::prelude::*;
-                jobs.par_iter_mut().with_max_len(1).map(|planned| planned.job.finish()).collect()
+                jobs.par_iter_mut().with_max_len(1).map(|planned| planned.run.finish()).collect()
             });
             for (planned, outcomes) in jobs.iter().zip(outcomes) {
-                let result = self.result(planned.combination, &geometry, outcomes, &end)?;
-                let s = &result.steps;
-                report.steps += s.read + s.write + s.flush + s.trim + s.merge + s.slice + s.xor + s.pq + s.gf;
-                report.steps += s.nv_put + s.nv_free + s.intent + s.join + s.ack;
+                let result = self.result(&planned.combination, &geometry, outcomes, &end)?;
+                report.steps += result.steps.sum();
                 report.results.push(result);
             }
             if pass == 0 {
@@ -278,12 +281,12 @@ impl ArrayExperiment {
 
     fn plan(
         &self,
-        combination: Combination,
+        combination: &Combination,
         geometry: &Geometry,
         injections: &[Injection],
     ) -> Result<Planned, SetupError> {
         let page = self.geometry.page_bytes();
-        let Combination { policy, cache, scheduler } = combination;
+        let &Combination { ref policy, cache, scheduler } = combination;
         let scheduler = scheduler.unwrap_or_default();
         let cache_pages = cache.unwrap_or(0) / page;
         let mut member = Workshop::new(&self.member, self.geometry, scheduler)?;
@@ -292,56 +295,35 @@ impl ArrayExperiment {
         let member_pages = geometry.member_pages();
         let mut devices: Vec<_> =
             (0..members).map(|index| member.make(index, members, member_pages, page, false)).collect();
-        let cache_device = match cache {
-            Some(_) => {
-                let mut workshop = Workshop::new(&self.cache_device, self.geometry, scheduler)?;
-                workshop.prepare();
-                devices.push(workshop.make(0, 1, cache_pages, page, false));
-                Some(workshop)
-            }
-            None => None,
-        };
-        let replacement: Replacement = Box::new(move |dev: Dev| match &cache_device {
-            Some(cache) if u32::from(dev.0) == members => cache.make(0, 1, cache_pages, page, true),
-            _ => member.make(dev.0.into(), members, member_pages, page, true),
+        let behind = policy.info().devices(cache_pages);
+        let mut cache_device = Workshop::new(&self.cache_device, self.geometry, scheduler)?;
+        if !behind.is_empty() {
+            cache_device.prepare();
+        }
+        let count = behind.len() as u32;
+        devices.extend((0..).zip(&behind).map(|(index, &pages)| cache_device.make(index, count, pages, page, false)));
+        let replacement: Replacement = Box::new(move |dev: Dev| match u32::from(dev.0).checked_sub(members) {
+            Some(index) => cache_device.make(index, count, behind[index as usize], page, true),
+            None => member.make(dev.0.into(), members, member_pages, page, true),
         });
-        let job = match policy.kind {
-            ControllerKind::None => {
-                self.job(self.service.none(geometry.clone())?, geometry, devices, injections, replacement)?
-            }
-            ControllerKind::WriteThrough => {
-                let controller = self.service.write_through(geometry.clone(), cache_pages, policy.ways)?;
-                self.job(controller, geometry, devices, injections, replacement)?
-            }
-        };
-        Ok(Planned { combination, job })
-    }
-
-    fn job<C: Served + 'static>(
-        &self,
-        controller: C,
-        geometry: &Geometry,
-        devices: Vec<Device>,
-        injections: &[Injection],
-        replacement: Replacement,
-    ) -> Result<Box<dyn Job>, SetupError> {
-        let page = self.geometry.page_bytes();
+        let controller = self.service.serve(geometry.clone(), policy, cache_pages)?;
         let shape = shape(geometry, page)?;
         let executor = Executor::new(controller, shape, self.service.depth, devices, self.service.times);
         debug_assert_eq!(executor.status(), Status::Ready, "a fresh array has nothing to recover");
-        Ok(Box::new(ArrayRun::new(executor, self.host, page, injections.to_vec(), replacement)))
+        let run = ArrayRun::new(executor, self.host, page, injections.to_vec(), replacement);
+        Ok(Planned { combination: combination.clone(), run })
     }
 
     fn result(
         &self,
-        combination: Combination,
+        combination: &Combination,
         geometry: &Geometry,
         outcomes: Outcomes,
         end: &PassEnd,
     ) -> Result<ArrayResult, SimError> {
-        let Combination { policy, cache, scheduler } = combination;
+        let &Combination { ref policy, cache, scheduler } = combination;
         if outcomes.stalled > 0 {
-            let policy = policy.kind.info().name;
+            let policy = policy.info().name;
             return Err(SetupError::Stalled { policy, outstanding: outcomes.stalled }.into());
         }
         if !outcomes.measured {
@@ -353,8 +335,9 @@ impl ArrayExperiment {
         let per_second = |n: u64| (served > Nanos::ZERO).then(|| n as f64 / (served.0 as f64 / 1e9));
         let counters = outcomes.counters;
         let traffic = outcomes.after.traffic.since(&outcomes.before.traffic);
-        let caching = outcomes.after.cache.zip(outcomes.before.cache).map(|(after, before)| after.since(&before));
-        let hit_ratio = caching.as_ref().and_then(|cache| {
+        let caching =
+            CacheTraffic::between(policy.info(), outcomes.before.cache.as_ref(), outcomes.after.cache.as_ref());
+        let hit_ratio = caching.as_ref().map(|cache| &cache.pages).and_then(|cache| {
             let hits = cache.read_hits + cache.write_hits;
             let all = hits + cache.read_misses + cache.write_misses;
             (all > 0).then(|| hits as f64 / all as f64)
@@ -364,8 +347,8 @@ impl ArrayExperiment {
             _ => "none".into(),
         };
         Ok(ArrayResult {
-            policy: policy.kind.info().name,
-            params: policy.params().into_iter().map(|(name, value)| ParamValue { name, value }).collect(),
+            policy: policy.info().name,
+            params: policy.params().map(|(name, value)| ParamValue { name, value: value.to_owned() }).collect(),
             cache_bytes: cache,
             scheduler: scheduler.map(Scheduler::name),
             page_bytes: page,

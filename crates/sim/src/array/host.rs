@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
+use destage_cache::Served;
 use destage_plan::{ClaimWait, Class, Dev, DevSet, HostOp, HostRequest, Nanos, Notice, Op, SECTOR_BYTES};
 
-use super::controllers::Served;
 use super::device::{Device, ModelCounts};
 use super::executor::{Executor, NextEvent};
 use super::lane::DeviceCounters;
-use super::result::{ArrayTraffic, CacheTraffic, HostCounters, NvramTraffic, StepCounts};
+use super::result::{ArrayTraffic, CacheMoment, CachePages, HostCounters, NvramTraffic, StepCounts};
 use crate::experiment::{HostModel, Subpage, TrimMode, Warmup};
 use crate::feed::{Feed, FeedRequest};
 use crate::measure::{Latency, Saturation, Series, growing};
@@ -56,7 +56,7 @@ pub struct Injection {
 #[derive(Clone)]
 pub(super) struct Totals {
     pub(super) traffic: ArrayTraffic,
-    pub(super) cache: Option<CacheTraffic>,
+    pub(super) cache: Option<CacheMoment>,
     pub(super) steps: StepCounts,
     pub(super) nvram: NvramTraffic,
     pub(super) waits: [ClaimWait; Class::ALL.len()],
@@ -111,14 +111,6 @@ impl Outcomes {
     }
 }
 
-/// A run whose controller is no longer visible.
-pub(super) trait Job: Send {
-    /// Simulates a batch.
-    fn feed(&mut self, feed: &Feed);
-    /// Lets everything end that is under way, and reports.
-    fn finish(&mut self) -> Outcomes;
-}
-
 /// In what state the array was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
@@ -144,8 +136,8 @@ struct Slot {
 pub(super) type Replacement = Box<dyn Fn(Dev) -> Device + Send>;
 
 /// A run in progress.
-pub(super) struct ArrayRun<C> {
-    executor: Executor<C>,
+pub(super) struct ArrayRun {
+    executor: Executor<Box<dyn Served>>,
     config: ArrayHost,
     page_bytes: u64,
     slots: Vec<Slot>,
@@ -177,10 +169,10 @@ pub(super) struct ArrayRun<C> {
     parts: Vec<Run>,
 }
 
-impl<C: Served> ArrayRun<C> {
+impl ArrayRun {
     /// A run; the injections are in order of time.
     pub(super) fn new(
-        executor: Executor<C>,
+        executor: Executor<Box<dyn Served>>,
         config: ArrayHost,
         page_bytes: u64,
         injections: Vec<Injection>,
@@ -515,7 +507,7 @@ impl<C: Served> ArrayRun<C> {
     }
 }
 
-fn totals<C: Served>(executor: &Executor<C>, area: u128) -> Totals {
+fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals {
     let controller = executor.controller();
     let stats = controller.array().stats();
     let out = executor.engine().out();
@@ -534,13 +526,16 @@ fn totals<C: Served>(executor: &Executor<C>, area: u128) -> Totals {
             recovered_rows: stats.recovered_rows,
             rebuilt_rows: stats.rebuilt_rows,
         },
-        cache: controller.cache().map(|cache| CacheTraffic {
-            read_hits: cache.read_hits,
-            read_misses: cache.read_misses,
-            write_hits: cache.write_hits,
-            write_misses: cache.write_misses,
-            read_fills: cache.read_fills,
-            write_fills: cache.write_fills,
+        cache: controller.counts().map(|counts| CacheMoment {
+            pages: CachePages {
+                read_hits: counts.read_hits,
+                read_misses: counts.read_misses,
+                write_hits: counts.write_hits,
+                write_misses: counts.write_misses,
+                read_fills: counts.read_fills,
+                write_fills: counts.write_fills,
+            },
+            figures: controller.figures(),
         }),
         steps: StepCounts::of(out.counts()),
         nvram: NvramTraffic { nvram_busy: nvram_busy.0, compute_busy: compute_busy.0 },
@@ -555,8 +550,9 @@ fn totals<C: Served>(executor: &Executor<C>, area: u128) -> Totals {
     }
 }
 
-impl<C: Served> Job for ArrayRun<C> {
-    fn feed(&mut self, feed: &Feed) {
+impl ArrayRun {
+    /// Simulates a batch.
+    pub(super) fn feed(&mut self, feed: &Feed) {
         let mut runs_begin = 0;
         for (request, head) in feed.requests.iter().zip(&feed.heads) {
             let runs = &feed.runs[runs_begin..request.runs_end as usize];
@@ -565,7 +561,8 @@ impl<C: Served> Job for ArrayRun<C> {
         }
     }
 
-    fn finish(&mut self) -> Outcomes {
+    /// Lets everything end that is under way, and reports.
+    pub(super) fn finish(&mut self) -> Outcomes {
         while self.measured_outstanding > 0 && self.event(Nanos(u64::MAX)) {}
         self.count_outstanding(self.executor.now());
         let answered = totals(&self.executor, self.area);

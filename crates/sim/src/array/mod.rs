@@ -3,7 +3,6 @@
 //!
 //! [`Executor`] carries a controller's steps out; [`ArrayExperiment`] plays a trace against several of them.
 
-mod controllers;
 mod counters;
 mod device;
 mod executor;
@@ -14,14 +13,13 @@ mod result;
 mod serial;
 mod setup;
 
-pub use controllers::{CONTROLLERS, ControllerInfo, ControllerKind, ControllerSpec, Served};
 pub use device::{Device, DeviceOp, FixedTimes, ModelCounts};
 pub use executor::{Executor, NextEvent, StepTimes};
 pub use experiment::{ArrayExperiment, ArrayReport};
 pub use host::{ArrayHost, Injection, InjectionKind};
 pub use lane::DeviceCounters;
 pub use result::{
-    ArrayResult, ArrayShape, ArrayTraffic, CacheTraffic, ClaimResult, DegradedResult, DeviceResult, FailureResult,
-    HostCounters, HostResponses, NvramTraffic, SeriesOverTime, SeriesPoint, StepCounts,
+    ArrayResult, ArrayShape, ArrayTraffic, CachePages, CacheTraffic, ClaimResult, DegradedResult, DeviceResult,
+    FailureResult, HostCounters, HostResponses, NvramTraffic, OwnFigures, SeriesOverTime, SeriesPoint, StepCounts,
 };
 pub use setup::{ArraySetup, DeviceSetup, Service, SetupError};

@@ -1,6 +1,10 @@
 //! The result of one run over an array: everything measured, with names, units and meanings.
 
-use serde::Serialize;
+use std::sync::LazyLock;
+
+use destage_cache::{HostCacheInfo, host_caches};
+use destage_plan::StepKind;
+use serde::{Serialize, Serializer};
 
 use super::counters::counters;
 use super::lane::DeviceCounters;
@@ -97,7 +101,7 @@ counters! {
 
 impl StepCounts {
     /// From an engine's counts.
-    pub(super) const fn of(counts: &[u64; 14]) -> Self {
+    pub(super) const fn of(counts: &[u64; StepKind::ALL.len()]) -> Self {
         let &[read, write, flush, trim, merge, slice, xor, pq, gf, nv_put, nv_free, intent, join, ack] = counts;
         Self { read, write, flush, trim, merge, slice, xor, pq, gf, nv_put, nv_free, intent, join, ack }
     }
@@ -105,7 +109,7 @@ impl StepCounts {
 
 counters! {
     /// Pages by what the cache had of them.
-    pub struct CacheTraffic {
+    pub struct CachePages {
         read_hits ["1"] "pages read from the cache",
         read_misses ["1"] "pages read from the array",
         write_hits ["1"] "pages written that the cache had",
@@ -113,6 +117,63 @@ counters! {
         read_fills ["1"] "pages written to the cache after a read",
         write_fills ["1"] "pages written to the cache by a write",
     }
+}
+
+/// What a cache did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheTraffic {
+    /// Pages by what it had of them.
+    #[serde(flatten)]
+    pub pages: CachePages,
+    /// What it counts of its own.
+    #[serde(flatten)]
+    pub own: OwnFigures,
+}
+
+/// The figures of one cache among those that any cache keeps account of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnFigures(Vec<(&'static str, Option<u64>)>);
+
+impl Serialize for OwnFigures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
+    }
+}
+
+/// The pages, then what the caches count of their own, each once.
+static CACHE_FIELDS: LazyLock<Vec<FieldDoc>> = LazyLock::new(|| {
+    let mut all = CachePages::FIELDS.to_vec();
+    for figure in host_caches().flat_map(|info| info.figures) {
+        if all.iter().all(|field| field.name != figure.name) {
+            all.push(field(figure.name, figure.unit, figure.meaning));
+        }
+    }
+    all
+});
+
+impl CacheTraffic {
+    /// What the cache did between two moments.
+    pub(super) fn between(
+        info: &HostCacheInfo,
+        before: Option<&CacheMoment>,
+        after: Option<&CacheMoment>,
+    ) -> Option<Self> {
+        let (before, after) = (before?, after?);
+        let of = |name: &str| {
+            let at = info.figures.iter().position(|figure| figure.name == name)?;
+            Some(after.figures[at] - before.figures[at])
+        };
+        let own = CACHE_FIELDS[CachePages::FIELDS.len()..].iter().map(|field| (field.name, of(field.name)));
+        Some(Self { pages: after.pages.since(&before.pages), own: OwnFigures(own.collect()) })
+    }
+}
+
+/// What a cache has counted up to a moment.
+#[derive(Clone)]
+pub(super) struct CacheMoment {
+    pub(super) pages: CachePages,
+    /// In the order of the cache's [`HostCacheInfo::figures`].
+    pub(super) figures: Vec<u64>,
 }
 
 counters! {
@@ -412,7 +473,7 @@ impl ArrayResult {
                 "1",
                 "(read_hits + write_hits) / all pages that the cache was asked for; null without a cache or accesses",
             ),
-            nested("cache", "the cache; null without one", CacheTraffic::FIELDS),
+            nested("cache", "the cache; null without one", &CACHE_FIELDS),
             nested("steps", "steps begun, by kind", StepCounts::FIELDS),
         ]);
         all.extend(NvramTraffic::FIELDS);

@@ -1,11 +1,10 @@
 //! What an array is made of and how it is served, and what makes that impossible. Errors name the settings' keys.
 
-use destage_cache::{CacheConfig, CacheConfigError, NoCache, WriteThrough, WriteThroughError};
-use destage_plan::{Dev, Nanos, PageGeometry, SECTOR_BYTES, Shape, ShapeError};
+use destage_cache::{HostCacheError, HostCacheSpec, Served, host_caches};
+use destage_plan::{Nanos, PageGeometry, SECTOR_BYTES, Shape, ShapeError};
 use destage_raid::array::{ArrayConfig, ArrayError, ParityMethod, Regime};
 use destage_raid::{Geometry, GeometryError, Layout, Level, MAX_DEVICES};
 
-use super::controllers::{ControllerKind, ControllerSpec};
 use super::device::{Device, FixedTimes};
 use super::executor::StepTimes;
 use crate::disk::{Disk, DiskError, DiskProfile, Scheduler};
@@ -189,7 +188,7 @@ pub enum SetupError {
     },
     /// The cache refuses.
     #[error("cache: {0}")]
-    Cache(CacheConfigError),
+    Cache(HostCacheError),
     /// More than memory grants.
     #[error(
         "the devices and the cache of one run take about {needed} B and memory grants {granted} B; raise memory, or give \
@@ -208,7 +207,7 @@ pub enum SetupError {
         policy: &'static str,
     },
     /// A cache that nobody uses.
-    #[error("{key} has no meaning: no policy has a cache; policy = write-through has one")]
+    #[error("{key} has no meaning: no policy has a cache; policy = {} has one", one_with_a_cache())]
     UnusedCache {
         /// The key.
         key: &'static str,
@@ -233,6 +232,11 @@ pub enum SetupError {
         /// Requests without an answer.
         outstanding: u64,
     },
+}
+
+/// A policy that has a cache, for messages.
+fn one_with_a_cache() -> &'static str {
+    host_caches().find(|info| info.is_sized()).map_or("none", |info| info.name)
 }
 
 fn layouts(level: Level) -> String {
@@ -365,32 +369,27 @@ impl Service {
         config
     }
 
-    /// The array without a cache.
-    pub(super) fn none(&self, geometry: Geometry) -> Result<NoCache, SetupError> {
-        NoCache::new(self.config(geometry)).map_err(SetupError::Array)
+    /// The array with a cache of so many pages.
+    pub(super) fn serve(
+        &self,
+        geometry: Geometry,
+        cache: &HostCacheSpec,
+        pages: u64,
+    ) -> Result<Box<dyn Served>, SetupError> {
+        cache.build(&self.config(geometry), pages).map_err(SetupError::from)
     }
 
-    /// The array with a write-through cache of so many pages on the device behind the members.
-    pub(super) fn write_through(&self, geometry: Geometry, pages: u64, ways: u32) -> Result<WriteThrough, SetupError> {
-        let cache = CacheConfig { dev: Dev(geometry.members()), pages, ways };
-        WriteThrough::new(self.config(geometry), cache).map_err(|error| match error {
-            WriteThroughError::Array(error) => SetupError::Array(error),
-            WriteThroughError::Cache(error) => SetupError::Cache(error),
-            WriteThroughError::Member(_) => unreachable!("the cache is behind the members"),
-        })
+    /// Whether such a cache can serve the array, without keeping it or taking memory for it.
+    pub(super) fn check(&self, cache: &HostCacheSpec, geometry: &Geometry, pages: u64) -> Result<(), SetupError> {
+        cache.check(&self.config(geometry.clone()), pages).map_err(SetupError::from)
     }
+}
 
-    /// Whether such a controller can serve the array, without keeping it or taking memory for its cache.
-    pub(super) fn check(&self, spec: ControllerSpec, geometry: &Geometry, pages: u64) -> Result<(), SetupError> {
-        match spec.kind {
-            ControllerKind::None => self.none(geometry.clone()).map(|_| ()),
-            ControllerKind::WriteThrough => {
-                if !(1..=CacheConfig::MAX_PAGES).contains(&pages) {
-                    return Err(SetupError::Cache(CacheConfigError::Pages(pages)));
-                }
-                // A cache of this size exists only once memory is known to suffice; all else is seen from one page.
-                self.write_through(geometry.clone(), 1, spec.ways).map(|_| ())
-            }
+impl From<HostCacheError> for SetupError {
+    fn from(error: HostCacheError) -> Self {
+        match error {
+            HostCacheError::Array(error) => Self::Array(error),
+            other => Self::Cache(other),
         }
     }
 }

@@ -1,0 +1,234 @@
+//! The one list of host caches: simulator, executors, crash harness and command line take them from here.
+//!
+//! To add one, write its file, with a `HostCache` and a `Registered`, and name both here and in `lib.rs`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use destage_plan::{ParamSpec, Params, PolicySpec, SpecError};
+use destage_raid::array::{Array, ArrayConfig, ArrayError};
+use destage_raid::{Geometry, Level};
+
+use crate::none::NoCache;
+use crate::write_through::WriteThrough;
+use crate::{HostCache, Served, Tier};
+
+/// Where a cache keeps what it holds, which is what its size is a size of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// It holds nothing and has no size.
+    None,
+    /// A device of its own, behind the members.
+    Device,
+}
+
+/// A figure that a cache keeps account of: a count that only grows.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheFigure {
+    /// The name in results.
+    pub name: &'static str,
+    /// The unit.
+    pub unit: &'static str,
+    /// What it says.
+    pub meaning: &'static str,
+}
+
+/// What there is to know about a host cache before it is built.
+#[derive(Clone, Copy, Debug)]
+pub struct HostCacheInfo {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The cache in one line.
+    pub title: &'static str,
+    /// Where it comes from.
+    pub paper: &'static str,
+    /// What its size is a size of.
+    pub medium: Medium,
+    /// The most pages that it can have.
+    pub max_pages: u64,
+    /// Bytes of memory that it takes per page, roughly.
+    pub bytes_per_page: u64,
+    /// Slots of the NVRAM that it needs beside the array's.
+    pub nv_slots: u16,
+    /// Its parameters.
+    pub params: &'static [ParamSpec],
+    /// What it counts beside [`CacheCounts`].
+    pub figures: &'static [CacheFigure],
+    /// The parameters under which a cache of so few pages does all that a large one does: for the crash harness, whose arrays are tiny.
+    pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
+}
+
+impl HostCacheInfo {
+    /// A cache that holds nothing, counts nothing and has no parameters, to be filled in.
+    pub const fn new(name: &'static str, title: &'static str, paper: &'static str) -> Self {
+        Self {
+            name,
+            title,
+            paper,
+            medium: Medium::None,
+            max_pages: 0,
+            bytes_per_page: 0,
+            nv_slots: 0,
+            params: &[],
+            figures: &[],
+            small: |_| Vec::new(),
+        }
+    }
+
+    /// Whether it has a size.
+    pub const fn is_sized(&self) -> bool {
+        !matches!(self.medium, Medium::None)
+    }
+
+    /// Pages of the devices that it needs behind the members if it has so many.
+    pub fn devices(&self, pages: u64) -> Vec<u64> {
+        if self.medium == Medium::Device { vec![pages] } else { Vec::new() }
+    }
+}
+
+/// How a host cache is built.
+pub trait Registered: HostCache + Sized {
+    /// What there is to know about it.
+    const INFO: HostCacheInfo;
+
+    /// A cache of so many pages for such an array. Its device, if it has one, comes after the members.
+    fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError>;
+}
+
+/// Why an array cannot be served so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostCacheError {
+    /// Because of the array.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// The cache is empty, or larger than it can be.
+    #[error("a cache of {pages} pages: it must hold between 1 and {max}")]
+    Pages {
+        /// Pages asked for.
+        pages: u64,
+        /// The most that it can have.
+        max: u64,
+    },
+    /// Because of its name or a parameter.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+}
+
+/// A host cache as a user names it: `name` or `name:key=value`, known to exist and to have these parameters.
+#[derive(Clone)]
+pub struct HostCacheSpec {
+    entry: &'static Entry,
+    params: Params,
+}
+
+type Build = fn(&'static HostCacheInfo, u64, &ArrayConfig, &Params) -> Result<Box<dyn Served>, HostCacheError>;
+
+/// What the list says of a cache.
+struct Entry {
+    info: HostCacheInfo,
+    build: Build,
+}
+
+impl Entry {
+    const fn of<C: Registered>() -> Self {
+        Self {
+            info: C::INFO,
+            build: |info, pages, config, params| {
+                let cache = C::new(pages, config, params)?;
+                Ok(Box::new(Tier::new(info, Array::new(config.clone())?, cache)))
+            },
+        }
+    }
+}
+
+/// All of them, in the order in which they are listed.
+static CACHES: &[Entry] = &[Entry::of::<NoCache>(), Entry::of::<WriteThrough>()];
+
+/// Every host cache.
+pub fn host_caches() -> impl Iterator<Item = &'static HostCacheInfo> {
+    CACHES.iter().map(|entry| &entry.info)
+}
+
+impl HostCacheSpec {
+    /// The cache of this name, with its defaults.
+    pub fn of(info: &HostCacheInfo) -> Self {
+        info.name.parse().expect("its defaults are among the values that it takes")
+    }
+
+    /// The cache with parameters under which so few pages do all that many do.
+    pub fn small(info: &HostCacheInfo, pages: u64) -> Self {
+        let given = (info.small)(pages).into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let spec = PolicySpec { name: info.name.to_owned(), given };
+        Self::resolve(&spec).expect("a cache takes the parameters that it names itself")
+    }
+
+    fn resolve(spec: &PolicySpec) -> Result<Self, SpecError> {
+        let entry = CACHES.iter().find(|entry| entry.info.name == spec.name).ok_or_else(|| {
+            let known = host_caches().map(|info| info.name).collect::<Vec<_>>().join(", ");
+            SpecError::Unknown { name: spec.name.clone(), known }
+        })?;
+        let mut params = Params::resolve(&[(entry.info.name, entry.info.params)], spec)?;
+        let resolved = Self { entry, params: params.remove(0) };
+        // Only a cache can say whether it takes the values; what else is against this array does not matter.
+        match resolved.build(&smallest_array(), 1) {
+            Err(HostCacheError::Spec(error)) => Err(error),
+            _ => Ok(resolved),
+        }
+    }
+
+    /// What there is to know about the cache.
+    pub const fn info(&self) -> &'static HostCacheInfo {
+        &self.entry.info
+    }
+
+    /// The parameters in force, by name.
+    pub fn params(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.params.iter()
+    }
+
+    /// Serves an array with a cache of so many pages (of no meaning if it has no size).
+    pub fn build(&self, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Served>, HostCacheError> {
+        self.check_pages(pages)?;
+        (self.entry.build)(&self.entry.info, pages, array, &self.params)
+    }
+
+    /// Whether the array can be served with a cache of so many pages, without taking the memory for that.
+    pub fn check(&self, array: &ArrayConfig, pages: u64) -> Result<(), HostCacheError> {
+        self.check_pages(pages)?;
+        self.build(array, 1).map(drop)
+    }
+
+    fn check_pages(&self, pages: u64) -> Result<(), HostCacheError> {
+        let info = self.info();
+        if info.is_sized() && !(1..=info.max_pages).contains(&pages) {
+            return Err(HostCacheError::Pages { pages, max: info.max_pages });
+        }
+        Ok(())
+    }
+}
+
+/// Serves an array with the cache of this name, written as a user writes it, with so many pages (of no meaning if it has no size).
+pub fn serve(cache: &str, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Served>, HostCacheError> {
+    cache.parse::<HostCacheSpec>()?.build(array, pages)
+}
+
+impl FromStr for HostCacheSpec {
+    type Err = SpecError;
+
+    /// `name` or `name:key=value`, as buffers are written.
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        Self::resolve(&text.parse()?)
+    }
+}
+
+impl fmt::Debug for HostCacheSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.info().name)?;
+        self.params().try_for_each(|(key, value)| write!(f, ":{key}={value}"))
+    }
+}
+
+/// An array that every parameter can be tried on.
+fn smallest_array() -> ArrayConfig {
+    ArrayConfig::new(Geometry::new(Level::Raid5, None, 3, 1, 1).expect("three members of a page are enough"))
+}

@@ -1,0 +1,429 @@
+//! A host cache over its array: the controller that every executor drives. What all caches share is written here once: which
+//! operations serve a fragment, what happens when steps of theirs fail, when a fragment is acknowledged.
+
+use destage_plan::{Buf, Class, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out, Step, StepSet};
+use destage_raid::array::{Above, Array, Degraded, Duty, Lost, Seg};
+
+use crate::{CacheCounts, HostCacheInfo};
+
+/// What a host cache decides, over what every cache shares ([`Tier`]). What a method does unless a cache has it otherwise is what
+/// an array without a cache does.
+pub trait HostCache: Send + 'static {
+    /// What a part of a write is for.
+    type Part: Copy + Send;
+
+    /// Pages that one operation of a read looks up at most: it has 64 steps.
+    const READ_PAGES: u16 = u16::MAX;
+
+    /// Devices answer no more, at the start or from now on; members among them are the array's concern.
+    fn lose(&mut self, devs: DevSet) {
+        let _ = devs;
+    }
+
+    /// A device stands in the place of one that is not a member. Nothing is known of what it holds.
+    fn replaced(&mut self, dev: Dev) {
+        let _ = dev;
+    }
+
+    /// Plans the read of some pages of a fragment; the steps after which they are in `dst`. Plans nothing if it fails: the pages are
+    /// then read segment by segment.
+    fn read(
+        &mut self,
+        op: OpId,
+        pages: Pages<'_>,
+        dst: Buf,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<StepSet, Degraded> {
+        array.plan_read(op, pages.first(), pages.count, pages.in_fragment(dst, pages.from), out)
+    }
+
+    /// Plans the read of a segment of an array that has lost a member; the steps after which its pages are in `dst`, which is for the
+    /// fragment from its first page on.
+    fn read_segment(
+        &mut self,
+        op: OpId,
+        frag: &Frag,
+        seg: Seg,
+        dst: Buf,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<StepSet, Lost> {
+        array.plan_read_seg(op, seg, frag.page, dst, out)
+    }
+
+    /// The array's part of a write is planned: plans the cache's part, either in the same operation or in
+    /// [parts](Operations::open_part) of it; the steps after which the operation has done its own.
+    fn write(
+        &mut self,
+        op: OpId,
+        write: Write<'_>,
+        array: &mut Array,
+        operations: &mut Operations<Self::Part>,
+        out: &mut Out,
+    ) -> StepSet {
+        let _ = (op, array, operations, out);
+        write.after
+    }
+
+    /// A write has failed: nothing is known of what the array holds of the segment beyond its being old or new sector by sector.
+    fn write_failed(&mut self, seg: Seg, array: &Array) {
+        let _ = (seg, array);
+    }
+
+    /// Plans a part of a write.
+    fn plan_part(&mut self, op: OpId, part: Self::Part, array: &mut Array, out: &mut Out) {
+        let _ = (part, array);
+        out.close(op);
+    }
+
+    /// What is planned of the operation will not come about. Either it is planned anew or it ends.
+    fn undone(&mut self, op: OpId) {
+        let _ = op;
+    }
+
+    /// All steps of the operation are done.
+    fn done(&mut self, op: OpId) {
+        let _ = op;
+    }
+
+    /// Whether it is in use: what it needs is there.
+    fn is_caching(&self) -> bool {
+        true
+    }
+
+    /// What the cache had, if it keeps account of that.
+    fn counts(&self) -> Option<&CacheCounts> {
+        None
+    }
+
+    /// The cache's own [figures](HostCacheInfo::figures), in their order.
+    fn figures(&self, into: &mut Vec<u64>) {
+        let _ = into;
+    }
+}
+
+/// Some pages of a fragment that are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Pages<'a> {
+    /// The fragment.
+    pub frag: &'a Frag,
+    /// The first of them, in the fragment.
+    pub from: u16,
+    /// How many.
+    pub count: u16,
+}
+
+impl Pages<'_> {
+    /// The first of them, in the array.
+    pub const fn first(&self) -> u64 {
+        self.frag.page + self.from as u64
+    }
+
+    /// Where a page of the fragment goes, if `dst` is for the fragment from its first page on. A fragment that is a part of a page has
+    /// only the one.
+    pub const fn in_fragment(&self, dst: Buf, page: u16) -> Buf {
+        match dst {
+            Buf::Host { frag, page: first } => Buf::Host { frag, page: first + page },
+            other => other,
+        }
+    }
+}
+
+/// A write whose part on the array is planned.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// The fragment.
+    pub frag: &'a Frag,
+    /// What of it.
+    pub seg: Seg,
+    /// When these are done, so is the array's part.
+    pub after: StepSet,
+    /// Of a write smaller than a page: the page as it will be, after these steps.
+    pub merged: Buf,
+    /// Whether parts of it were opened already: it is planned anew, since a member was lost.
+    pub again: bool,
+}
+
+/// What an operation is for.
+#[derive(Clone, Copy)]
+enum Work<T> {
+    /// Reads pages of a fragment, from this one on.
+    Read { frag: Frag, from: u16, pages: u16 },
+    /// Reads a segment of a fragment.
+    ReadSeg { frag: Frag, seg: Seg },
+    /// Writes a segment. `left` of its parts are not done: its own steps, and the operations that were opened for it.
+    Write { frag: Frag, seg: Seg, left: u32, ok: bool },
+    /// Pages that need nothing done.
+    Skip { frag: Frag, pages: u16 },
+    /// A part of a write.
+    Part { part: T, parent: OpId },
+}
+
+/// What the operations above an array are for.
+pub struct Operations<T> {
+    works: Vec<Option<Work<T>>>,
+}
+
+impl<T: Copy> Operations<T> {
+    /// Opens an operation that does a part of a write, which is acknowledged no sooner than all its parts are done. It may use the
+    /// fragment's bytes.
+    pub fn open_part(&mut self, parent: OpId, part: T, out: &mut Out) -> OpId {
+        let Some(Some(Work::Write { frag, left, .. })) = self.works.get_mut(parent.index()) else {
+            unreachable!("only writes have parts")
+        };
+        *left = (*left).max(1) + 1;
+        let frag = frag.id;
+        let op = out.open(Class::Internal, None, Some(frag));
+        self.set(op, Work::Part { part, parent });
+        op
+    }
+
+    fn set(&mut self, op: OpId, work: Work<T>) {
+        if self.works.len() <= op.index() {
+            self.works.resize(op.index() + 1, None);
+        }
+        self.works[op.index()] = Some(work);
+    }
+
+    fn get(&self, op: OpId) -> Work<T> {
+        self.works[op.index()].expect("the operation is known")
+    }
+
+    fn take(&mut self, op: OpId) -> Option<Work<T>> {
+        self.works.get_mut(op.index()).and_then(Option::take)
+    }
+}
+
+/// A host cache over its array.
+pub struct Tier<C: HostCache> {
+    array: Array,
+    upper: Upper<C>,
+}
+
+/// What stands on the array.
+struct Upper<C: HostCache> {
+    info: &'static HostCacheInfo,
+    cache: C,
+    operations: Operations<C::Part>,
+}
+
+/// A host cache over its array, whichever cache it is.
+pub trait Served: Controller + Send {
+    /// What there is to know about the cache.
+    fn info(&self) -> &'static HostCacheInfo;
+    /// The array.
+    fn array(&self) -> &Array;
+    /// Whether the cache is in use: what it needs is there.
+    fn is_caching(&self) -> bool;
+    /// What the cache had, if it keeps account of that.
+    fn counts(&self) -> Option<&CacheCounts>;
+    /// The cache's own [figures](HostCacheInfo::figures), in their order.
+    fn figures(&self) -> Vec<u64>;
+}
+
+impl<C: HostCache> Tier<C> {
+    /// Serves the array with this cache.
+    pub const fn new(info: &'static HostCacheInfo, array: Array, cache: C) -> Self {
+        Self { array, upper: Upper { info, cache, operations: Operations { works: Vec::new() } } }
+    }
+}
+
+impl<C: HostCache> Served for Tier<C> {
+    fn info(&self) -> &'static HostCacheInfo {
+        self.upper.info
+    }
+
+    fn array(&self) -> &Array {
+        &self.array
+    }
+
+    fn is_caching(&self) -> bool {
+        self.upper.cache.is_caching()
+    }
+
+    fn counts(&self) -> Option<&CacheCounts> {
+        self.upper.cache.counts()
+    }
+
+    fn figures(&self) -> Vec<u64> {
+        let mut figures = Vec::with_capacity(self.upper.info.figures.len());
+        self.upper.cache.figures(&mut figures);
+        debug_assert_eq!(figures.len(), self.upper.info.figures.len(), "{}", self.upper.info.name);
+        figures
+    }
+}
+
+impl<C: HostCache> Controller for Tier<C> {
+    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
+        // The cache knows of a loss before anything is planned anew because of it.
+        match event {
+            Event::OpStuck { devs, .. } => self.upper.cache.lose(devs),
+            Event::Start(start) => self.upper.cache.lose(start.missing),
+            Event::Device { dev, change: DeviceChange::Failed } => self.upper.cache.lose(DevSet::one(dev)),
+            _ => {}
+        }
+        self.array.handle(event, &mut self.upper, out);
+    }
+}
+
+impl<C: HostCache> Above for Upper<C> {
+    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+        match event {
+            Event::Submit(frag) => self.submit(frag, array, out),
+            Event::Granted(op) => self.granted(op, array, out),
+            // The steps of a write that has parts.
+            Event::StepDone { op, .. } => self.part_done(op, array, out),
+            Event::OpStuck { op, devs, .. } => {
+                array.lose_all(devs, out);
+                self.cache.undone(op);
+                if let Work::Part { .. } = self.operations.get(op) {
+                    out.abandon(op);
+                } else if !out.failed_read(op) {
+                    // The pages were read, and acknowledged; what failed would have filled the cache.
+                    out.forgive(op);
+                } else {
+                    out.restart(op);
+                    out.again(op);
+                }
+            }
+            Event::OpDone(op) => {
+                self.cache.done(op);
+                if let Some(Work::Part { parent, .. }) = self.operations.take(op) {
+                    self.part_done(parent, array, out);
+                }
+            }
+            Event::Device { dev, change: DeviceChange::Replaced } => self.cache.replaced(dev),
+            Event::Start(_) | Event::Timer(_) | Event::Device { .. } | Event::Control(_) => {}
+        }
+    }
+
+    fn duty(&mut self, duty: Duty, array: &mut Array, out: &mut Out) {
+        match duty {
+            Duty::Finish { op, after, merged } => self.finish_write(op, after, merged, array, out),
+            Duty::Fail { op } => {
+                self.cache.undone(op);
+                self.set_write(op, |left, _| (left.max(1), false));
+                self.part_done(op, array, out);
+            }
+            Duty::Ended { op } => {
+                self.cache.done(op);
+                self.operations.take(op);
+            }
+        }
+    }
+}
+
+impl<C: HostCache> Upper<C> {
+    fn submit(&mut self, frag: Frag, array: &mut Array, out: &mut Out) {
+        match frag.op {
+            HostOp::Flush => {
+                array.open_flush(Some(&frag), out);
+            }
+            HostOp::Read => {
+                for from in (0..frag.pages).step_by(C::READ_PAGES.into()) {
+                    let pages = (frag.pages - from).min(C::READ_PAGES);
+                    let claim = array.claim_read(frag.page + u64::from(from), pages);
+                    let op = out.open(Class::Read, Some(claim), Some(frag.id));
+                    self.operations.set(op, Work::Read { frag, from, pages });
+                }
+            }
+            HostOp::Write | HostOp::WriteZeroes | HostOp::Discard => {
+                let mut skipped = 0;
+                for seg in array.segments(frag.page, frag.pages) {
+                    if frag.op == HostOp::Discard && !array.can_trim(seg) {
+                        skipped += seg.pages();
+                        continue;
+                    }
+                    let op = array.open_write(&frag, seg, out);
+                    self.operations.set(op, Work::Write { frag, seg, left: 0, ok: true });
+                }
+                if skipped > 0 {
+                    let op = out.open(Class::Internal, None, Some(frag.id));
+                    self.operations.set(op, Work::Skip { frag, pages: skipped });
+                }
+            }
+        }
+    }
+
+    fn granted(&mut self, op: OpId, array: &mut Array, out: &mut Out) {
+        match self.operations.get(op) {
+            Work::Read { frag, from, pages: count } => {
+                let dst = destination(op, &frag, out);
+                let pages = Pages { frag: &frag, from, count };
+                if let Ok(done) = self.cache.read(op, pages, dst, array, out) {
+                    return finish_read(op, &frag, dst, count, done, out);
+                }
+                for seg in array.segments(pages.first(), count) {
+                    let claim = array.claim_read_seg(seg);
+                    let part = out.open(Class::Read, Some(claim), Some(frag.id));
+                    self.operations.set(part, Work::ReadSeg { frag, seg });
+                }
+                out.close(op);
+            }
+            Work::ReadSeg { frag, seg } => {
+                let dst = destination(op, &frag, out);
+                match self.cache.read_segment(op, &frag, seg, dst, array, out) {
+                    Ok(done) => finish_read(op, &frag, dst, seg.pages(), done, out),
+                    Err(Lost) => acknowledge(op, &frag, seg.pages(), false, StepSet::EMPTY, out),
+                }
+            }
+            Work::Skip { frag, pages } => acknowledge(op, &frag, pages, true, StepSet::EMPTY, out),
+            Work::Part { part, .. } => self.cache.plan_part(op, part, array, out),
+            Work::Write { .. } => unreachable!("the array plans writes"),
+        }
+    }
+
+    /// The array's part of a write is planned: the cache's is added.
+    fn finish_write(&mut self, op: OpId, after: StepSet, merged: Buf, array: &mut Array, out: &mut Out) {
+        let Work::Write { frag, seg, left, .. } = self.operations.get(op) else {
+            unreachable!("the operation is a write")
+        };
+        let write = Write { frag: &frag, seg, after, merged, again: left > 0 };
+        let after = self.cache.write(op, write, array, &mut self.operations, out);
+        match self.operations.get(op) {
+            Work::Write { left, .. } if left > 1 => {
+                out.step_notify(op, Step::Join, after);
+            }
+            _ => acknowledge(op, &frag, seg.pages(), true, after, out),
+        }
+    }
+
+    /// One of the parts of a write is done.
+    fn part_done(&mut self, op: OpId, array: &Array, out: &mut Out) {
+        self.set_write(op, |left, ok| (left - 1, ok));
+        if let Work::Write { frag, seg, left: 0, ok } = self.operations.get(op) {
+            if !ok {
+                self.cache.write_failed(seg, array);
+            }
+            acknowledge(op, &frag, seg.pages(), ok, StepSet::EMPTY, out);
+        }
+    }
+
+    fn set_write(&mut self, op: OpId, to: impl Fn(u32, bool) -> (u32, bool)) {
+        let Some(Some(Work::Write { left, ok, .. })) = self.operations.works.get_mut(op.index()) else {
+            unreachable!("the operation is a write")
+        };
+        (*left, *ok) = to(*left, *ok);
+    }
+}
+
+/// Where the pages of a read go: to the host, or where the sectors are taken from that it asked for.
+fn destination(op: OpId, frag: &Frag, out: &mut Out) -> Buf {
+    if frag.sectors.is_some() { out.tmp(op, 1) } else { frag.host(0) }
+}
+
+/// Hands the sectors of a page out if only some were asked for, acknowledges, and closes.
+fn finish_read(op: OpId, frag: &Frag, page: Buf, pages: u16, done: StepSet, out: &mut Out) {
+    let done = match frag.sectors {
+        Some(sectors) => out.step(op, Step::Slice { src: page, sectors, dst: frag.host(0) }, done),
+        None => done,
+    };
+    acknowledge(op, frag, pages, true, done, out);
+}
+
+/// Acknowledges pages after the steps in `after`, and closes.
+fn acknowledge(op: OpId, frag: &Frag, pages: u16, ok: bool, after: StepSet, out: &mut Out) {
+    out.step(op, Step::Ack { frag: frag.id, pages, ok }, after);
+    out.close(op);
+}
