@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Place, TraceError};
+use crate::error::{Place, TraceError};
 
 /// Compressed bytes read at once.
 const COMPRESSED_CHUNK: usize = 128 * 1024;

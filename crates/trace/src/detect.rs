@@ -271,7 +271,7 @@ mod tests {
         let mqsim: Vec<String> = (0..40).map(|n| format!("{} 0 2001 7 0\n", n * 26_000_000)).collect();
         let mqsim = mqsim.concat();
         let mut native = Vec::new();
-        crate::NativeWriter::new(&mut native).unwrap().finish().unwrap();
+        crate::native::NativeWriter::new(&mut native).unwrap().finish().unwrap();
         let mark = |mark: &[u8]| refusal(&[mark, mqsim.as_bytes()].concat());
         assert_eq!(
             mark(&native[..32]),

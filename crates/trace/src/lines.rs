@@ -5,9 +5,10 @@ use std::ops::Range;
 use destage_plan::{Op, Request, SECTOR_BYTES};
 
 use crate::compress::Input;
+use crate::error::{Place, TraceError};
 use crate::fields::{Fault, Parsed, all_blank};
 use crate::sink::{Progress, Sink};
-use crate::{BATCH_REQUESTS, Place, Skipped, Source, TraceError};
+use crate::source::{BATCH_REQUESTS, Skipped, Source};
 
 /// Bytes that a line may have, without its end.
 pub(crate) const MAX_LINE: usize = 64 * 1024;

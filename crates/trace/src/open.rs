@@ -7,6 +7,7 @@ use destage_plan::{Nanos, Request};
 
 use crate::compress::{Compression, Input, Meter};
 use crate::detect::{HEAD, detect};
+use crate::error::{Place, TraceError};
 use crate::format::{FormatId, FormatSpec, Kind};
 use crate::formats::alibaba::Alibaba;
 use crate::formats::blkparse::Blkparse;
@@ -30,7 +31,7 @@ use crate::formats::wiscsee::Wiscsee;
 use crate::lines::{LineFormat, LineSource, Probe, probe};
 use crate::native::NativeReader;
 use crate::records::RecordSource;
-use crate::{Place, Skipped, Source, TraceError};
+use crate::source::{Skipped, Source};
 
 /// How to open a trace.
 #[derive(Clone, Debug, Default)]

@@ -5,9 +5,10 @@ use std::path::Path;
 use destage_plan::Request;
 
 use crate::compress::Input;
+use crate::error::{Place, TraceError};
 use crate::fields::{Fault, Parsed};
 use crate::sink::{Progress, Sink};
-use crate::{BATCH_REQUESTS, Place, Skipped, Source, TraceError};
+use crate::source::{BATCH_REQUESTS, Skipped, Source};
 
 /// Bytes read at once.
 const CHUNK: usize = 256 * 1024;

@@ -7,7 +7,8 @@
 
 use destage_plan::{Nanos, Op, Request};
 
-use crate::{BATCH_REQUESTS, Source, TraceError};
+use crate::error::TraceError;
+use crate::source::{BATCH_REQUESTS, Source};
 
 /// Bytes of a request, which is a page.
 const PAGE: u64 = 4096;

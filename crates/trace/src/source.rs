@@ -2,7 +2,7 @@
 
 use destage_plan::{Nanos, Request};
 
-use crate::TraceError;
+use crate::error::TraceError;
 
 /// How many requests a batch holds at most.
 pub const BATCH_REQUESTS: usize = 1 << 14;

@@ -20,8 +20,8 @@
 
 use destage_plan::Op;
 
-use crate::TraceError;
 use crate::detect::Held;
+use crate::error::TraceError;
 use crate::fields::{Fault, Parsed, shown};
 use crate::records::{ByteReader, RecordFormat};
 use crate::sink::Sink;

@@ -3,7 +3,7 @@
 use destage_plan::{Nanos, Op, Request};
 
 use crate::detect::Held;
-use crate::{BATCH_REQUESTS, LATENCY_UNKNOWN};
+use crate::source::{BATCH_REQUESTS, LATENCY_UNKNOWN};
 
 /// The first bytes of every native trace.
 pub const MAGIC: [u8; 8] = *b"DSTGTRC1";

@@ -14,7 +14,8 @@ use super::layout::{
     OPTIONAL, RECORD_HEADER_BYTES, RecordHeader, VERSION, are_kinds, from_kind, from_latency_value, id, tag, u16_at,
     u32_at,
 };
-use crate::{Place, Source, TraceError};
+use crate::error::{Place, TraceError};
+use crate::source::Source;
 
 /// Requests that are put together at a time, few enough for their columns to stay in the first-level cache.
 const CHUNK: usize = 256;

@@ -9,7 +9,7 @@ use super::layout::{
     End, MAX_BLOCK_REQUESTS, MAX_PAYLOAD_BYTES, MAX_VOLUME_NAME_BYTES, MAX_VOLUME_NAMES, MAX_VOLUME_NAMES_BYTES,
     MAX_VOLUMES, OPTIONAL, RecordHeader, file_header, id, kind_of, latency_value, tag,
 };
-use crate::LATENCY_UNKNOWN;
+use crate::source::LATENCY_UNKNOWN;
 
 /// The zstd level that [`NativeWriter::new`] uses.
 pub const DEFAULT_LEVEL: i32 = 3;

@@ -7,7 +7,8 @@ use destage_plan::{Nanos, Request};
 
 use super::random::hash;
 use super::{Arrivals, Length, Synth, SynthError, SynthSpec};
-use crate::{BATCH_REQUESTS, Place, Source, TraceError};
+use crate::error::{Place, TraceError};
+use crate::source::{BATCH_REQUESTS, Source};
 
 /// Parts that a mix may have.
 pub const MAX_PARTS: usize = 64;

@@ -29,7 +29,8 @@ pub use quantity::{Share, parse_bytes};
 pub use size_mix::SizeMix;
 pub use volumes::Volumes;
 
-use crate::{BATCH_REQUESTS, Place, Source, TraceError};
+use crate::error::{Place, TraceError};
+use crate::source::{BATCH_REQUESTS, Source};
 use arrivals::Clock;
 use footprint::{Addresses, Place as Room};
 use quantity::{MILLION, parse_duration};

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::{Place, TraceError};
+use crate::error::{Place, TraceError};
 
 /// Files that a recording may have: the most CPUs that Linux can be built for.
 const MAX_PARTS: usize = 8192;

@@ -11,11 +11,12 @@ use destage_plan::{Op, Request};
 
 use super::{Layout, MAX_HEADER, Parser};
 use crate::compress::Input;
+use crate::error::{Place, TraceError};
 use crate::fields::Fault;
 use crate::formats::block_events;
 use crate::records::ByteReader;
 use crate::sink::{Progress, Sink};
-use crate::{BATCH_REQUESTS, Place, Skipped, Source, TraceError};
+use crate::source::{BATCH_REQUESTS, Skipped, Source};
 
 /// Requests that wait at most: blktrace's buffers hold 512 KiB for each CPU, which is 10,922 records.
 const WINDOW: usize = 1 << 16;
