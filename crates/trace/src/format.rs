@@ -8,6 +8,7 @@ use destage_plan::Op;
 use crate::formats::block_events::{DEFAULT_EVENT, EVENTS};
 use crate::formats::columns::Table;
 use crate::formats::fio::Wait;
+use crate::options::{FormatError, Options, split};
 
 /// The formats that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -315,24 +316,6 @@ pub(crate) enum Kind {
 /// Bytes per object unless told otherwise: a page.
 const DEFAULT_OBJECT_BYTES: u32 = 4096;
 
-/// Why a text does not name a format.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FormatError(String);
-
-impl FormatError {
-    pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self(reason.into())
-    }
-}
-
-impl fmt::Display for FormatError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for FormatError {}
-
 impl FormatSpec {
     /// Which format.
     pub fn id(&self) -> FormatId {
@@ -384,61 +367,12 @@ impl FormatSpec {
     }
 }
 
-/// The options after a format's name, taken one by one.
-struct Options<'a> {
-    format: &'static str,
-    left: Vec<(&'a str, &'a str)>,
-}
-
-impl<'a> Options<'a> {
-    fn parse(info: &FormatInfo, text: Option<&'a str>) -> Result<Self, FormatError> {
-        let mut left: Vec<(&str, &str)> = Vec::new();
-        for option in text.into_iter().flat_map(|t| t.split(',')) {
-            let (key, value) = option.split_once('=').ok_or_else(|| {
-                FormatError(format!("format {}: \"{}\" is not key=value", info.name, option.escape_debug()))
-            })?;
-            if left.iter().any(|(k, _)| *k == key) {
-                return Err(FormatError(format!("format {}: {} stands twice", info.name, key.escape_debug())));
-            }
-            left.push((key, value));
-        }
-        Ok(Self { format: info.name, left })
-    }
-
-    fn take(&mut self, key: &str) -> Option<&'a str> {
-        let at = self.left.iter().position(|(k, _)| *k == key)?;
-        Some(self.left.remove(at).1)
-    }
-
-    fn bytes(&mut self, key: &str) -> Result<Option<u32>, FormatError> {
-        let Some(text) = self.take(key) else { return Ok(None) };
-        match text.parse() {
-            Ok(n @ 1..) if text.bytes().all(|b| b.is_ascii_digit()) => Ok(Some(n)),
-            _ => Err(self.wrong(key, text, "a number of bytes between 1 and 4294967295")),
-        }
-    }
-
-    /// The action that is a request, of blktrace's formats.
-    fn event(&mut self) -> Result<u8, FormatError> {
-        let Some(text) = self.take("event") else { return Ok(DEFAULT_EVENT) };
-        match text.as_bytes() {
-            &[event] if EVENTS.contains(&event) => Ok(event),
-            _ => Err(self.wrong("event", text, "D, Q, G, I or C")),
-        }
-    }
-
-    fn wrong(&self, key: &str, value: &str, expected: &str) -> FormatError {
-        FormatError(format!("format {}: {key} is \"{}\", expected {expected}", self.format, value.escape_debug()))
-    }
-
-    /// Nothing may be left.
-    fn finish(self, info: &FormatInfo) -> Result<(), FormatError> {
-        let Some((key, _)) = self.left.first() else { return Ok(()) };
-        let known = match info.options {
-            [] => "it has none".to_owned(),
-            options => format!("it has {}", options.join("; ")),
-        };
-        Err(FormatError(format!("format {} has no option \"{}\"; {known}", self.format, key.escape_debug())))
+/// The action that is a request, of blktrace's formats.
+fn event(options: &mut Options<'_>) -> Result<u8, FormatError> {
+    let Some(text) = options.take("event") else { return Ok(DEFAULT_EVENT) };
+    match text.as_bytes() {
+        &[event] if EVENTS.contains(&event) => Ok(event),
+        _ => Err(options.wrong("event", text, "D, Q, G, I or C")),
     }
 }
 
@@ -446,42 +380,29 @@ impl FromStr for FormatSpec {
     type Err = FormatError;
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
-        let (name, rest) = match text.split_once(':') {
-            Some((name, rest)) => (name, Some(rest)),
-            None => (text, None),
-        };
+        let (name, rest) = split(text);
         let info = FORMATS.iter().find(|info| info.name == name || info.aliases.contains(&name)).ok_or_else(|| {
             let names: Vec<&str> = FORMATS.iter().map(|info| info.name).collect();
-            FormatError(format!("there is no format \"{}\"; known are {}", name.escape_debug(), names.join(", ")))
+            FormatError::new(format!("there is no format \"{}\"; known are {}", name.escape_debug(), names.join(", ")))
         })?;
         if info.id == FormatId::Columns {
             let description = rest.ok_or_else(|| {
-                FormatError(
-                    "format columns: describe them, such as columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)".to_owned(),
-                )
+                FormatError::new("format columns: describe them, such as columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)")
             })?;
-            let table = Table::parse(description).map_err(|e| FormatError(format!("format columns: {e}")))?;
+            let table = Table::parse(description).map_err(|e| FormatError::new(format!("format columns: {e}")))?;
             return Ok(Self(Kind::Columns(table)));
         }
-        let mut options = Options::parse(info, rest)?;
+        let mut options = Options::parse(info.name, rest)?;
         let kind = match info.id {
-            FormatId::Blkparse => Kind::Blkparse { event: options.event()? },
+            FormatId::Blkparse => Kind::Blkparse { event: event(&mut options)? },
             FormatId::Blktrace => {
-                let event = options.event()?;
-                let one_cpu = match options.take("cpus") {
-                    None => false,
-                    Some("one") => true,
-                    Some(text) => return Err(options.wrong("cpus", text, "one")),
-                };
+                let event = event(&mut options)?;
+                let one_cpu = options.choose("cpus", false, &[("one", true)])?;
                 Kind::Blktrace { event, one_cpu }
             }
             FormatId::Fio => {
-                let wait = match options.take("wait") {
-                    None => None,
-                    Some("us") => Some(Wait::RelativeMicros),
-                    Some("ms") => Some(Wait::AbsoluteMillis),
-                    Some(text) => return Err(options.wrong("wait", text, "us or ms")),
-                };
+                let waits = [("us", Some(Wait::RelativeMicros)), ("ms", Some(Wait::AbsoluteMillis))];
+                let wait = options.choose("wait", None, &waits)?;
                 Kind::Fio { wait }
             }
             FormatId::Srt => Kind::Srt { unit: options.bytes("unit")? },
@@ -491,10 +412,9 @@ impl FromStr for FormatSpec {
                     Some("W") => Op::Write,
                     Some(text) => return Err(options.wrong("op", text, "R or W")),
                     None => {
-                        return Err(FormatError(
+                        return Err(FormatError::new(
                             "format oracle-general does not say whether its accesses read or write: give \
-                             oracle-general:op=R or oracle-general:op=W"
-                                .to_owned(),
+                             oracle-general:op=R or oracle-general:op=W",
                         ));
                     }
                 };
@@ -502,10 +422,10 @@ impl FromStr for FormatSpec {
             }
             id => match Self::plain(id) {
                 Some(spec) => spec.0,
-                None => return Err(FormatError(format!("format {name} needs options"))),
+                None => return Err(FormatError::new(format!("format {name} needs options"))),
             },
         };
-        options.finish(info)?;
+        options.finish(info.options.iter().copied())?;
         Ok(Self(kind))
     }
 }

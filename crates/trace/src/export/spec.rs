@@ -8,7 +8,8 @@ use destage_plan::Op;
 use super::fit::Losses;
 use super::oracle_general::{OracleGeneral, Place};
 use super::{Format, disksim, fio, msr, rq_csv, spc, ssdsim};
-use crate::format::{FormatError, FormatId};
+use crate::format::FormatId;
+use crate::options::{FormatError, Options, split};
 
 /// What there is to know about a format that can be written.
 #[derive(Clone, Copy, Debug)]
@@ -155,79 +156,35 @@ impl ExportSpec {
     }
 }
 
-/// The options after a format's name.
-struct Options<'a> {
-    format: &'static str,
-    left: Vec<(&'a str, &'a str)>,
-}
-
-impl<'a> Options<'a> {
-    fn parse(format: &'static str, text: Option<&'a str>) -> Result<Self, FormatError> {
-        let mut left: Vec<(&str, &str)> = Vec::new();
-        for option in text.into_iter().flat_map(|t| t.split(',')) {
-            let wrong = |what: String| FormatError::new(format!("format {format}: {what}"));
-            let (key, value) = option
-                .split_once('=')
-                .ok_or_else(|| wrong(format!("\"{}\" is not key=value", option.escape_debug())))?;
-            if left.iter().any(|(k, _)| *k == key) {
-                return Err(wrong(format!("{} stands twice", key.escape_debug())));
-            }
-            left.push((key, value));
-        }
-        Ok(Self { format, left })
-    }
-
-    fn take(&mut self, key: &str) -> Option<&'a str> {
-        let at = self.left.iter().position(|(k, _)| *k == key)?;
-        Some(self.left.remove(at).1)
-    }
-
-    /// The value of `key` out of `choices`, `default` if it is not given.
-    fn choose<T: Copy>(&mut self, key: &str, default: T, choices: &[(&str, T)]) -> Result<T, FormatError> {
-        let Some(text) = self.take(key) else { return Ok(default) };
-        choices.iter().find(|(word, _)| *word == text).map(|&(_, value)| value).ok_or_else(|| {
-            let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-            self.wrong(key, text, &words.join(" or "))
-        })
-    }
-
-    fn wrong(&self, key: &str, value: &str, expected: &str) -> FormatError {
-        let (format, value) = (self.format, value.escape_debug());
-        FormatError::new(format!("format {format}: {key} is \"{value}\", expected {expected}"))
-    }
-
-    fn losses(&mut self) -> Result<Losses, FormatError> {
-        let mut losses = Losses::default();
-        if let Some(text) = self.take("drop") {
-            for word in text.split('+') {
-                let kind = Op::ALL.into_iter().find(|op| op.word() == word);
-                match (word, kind) {
-                    (_, Some(op)) => losses.kinds[op as usize] = true,
-                    ("fua", None) => losses.fua = true,
-                    ("empty", None) => losses.empty = true,
-                    ("times", None) if self.format == FormatId::Fio.name() => losses.times = true,
-                    _ => {
-                        let times = if self.format == FormatId::Fio.name() { ", times" } else { "" };
-                        let expected = format!("flush, discard, read, write, fua, empty{times}, joined by +");
-                        return Err(self.wrong("drop", text, &expected));
-                    }
+/// What is given up, of the format `id`.
+fn losses(options: &mut Options<'_>, id: FormatId) -> Result<Losses, FormatError> {
+    let mut losses = Losses::default();
+    if let Some(text) = options.take("drop") {
+        for word in text.split('+') {
+            let kind = Op::ALL.into_iter().find(|op| op.word() == word);
+            match (word, kind) {
+                (_, Some(op)) => losses.kinds[op as usize] = true,
+                ("fua", None) => losses.fua = true,
+                ("empty", None) => losses.empty = true,
+                ("times", None) if id == FormatId::Fio => losses.times = true,
+                _ => {
+                    let times = if id == FormatId::Fio { ", times" } else { "" };
+                    let expected = format!("flush, discard, read, write, fua, empty{times}, joined by +");
+                    return Err(options.wrong("drop", text, &expected));
                 }
             }
         }
-        losses.widen = self.choose("widen", false, &[("yes", true)])?;
-        losses.raise = self.choose("times", false, &[("raise", true)])?;
-        Ok(losses)
     }
+    losses.widen = options.choose("widen", false, &[("yes", true)])?;
+    losses.raise = options.choose("times", false, &[("raise", true)])?;
+    Ok(losses)
 }
 
 impl FromStr for ExportSpec {
     type Err = FormatError;
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
-        let (name, rest) = match text.split_once(':') {
-            Some((name, rest)) => (name, Some(rest)),
-            None => (text, None),
-        };
+        let (name, rest) = split(text);
         let known = |info: &&ExportInfo| {
             let info = info.id.info();
             info.name == name || info.aliases.contains(&name)
@@ -241,7 +198,7 @@ impl FromStr for ExportSpec {
             ))
         })?;
         let mut options = Options::parse(info.id.name(), rest)?;
-        let losses = options.losses()?;
+        let losses = losses(&mut options, info.id)?;
         let mut merge = false;
         let kind = match info.id {
             FormatId::Ssdsim => Kind::Ssdsim,
@@ -286,11 +243,7 @@ impl FromStr for ExportSpec {
                 Kind::OracleGeneral { op, page_bytes, apart }
             }
         };
-        if let Some((key, _)) = options.left.first() {
-            let known = info.options.iter().chain(ExportInfo::COMMON).copied().collect::<Vec<_>>().join("; ");
-            let (format, key) = (options.format, key.escape_debug());
-            return Err(FormatError::new(format!("format {format} has no option \"{key}\"; it has {known}")));
-        }
+        options.finish(info.options.iter().chain(ExportInfo::COMMON).copied())?;
         Ok(Self { kind, losses, merge })
     }
 }
