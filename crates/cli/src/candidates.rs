@@ -8,7 +8,7 @@ use destage_cache::host_caches;
 use destage_policy::buffer::{layers, policies};
 use destage_reproduce::paper;
 use destage_scenario::{Key, Takes, workload};
-use destage_trace::{EXPORTS, FORMATS};
+use destage_trace::{EXPORTS, FORMATS, FormatId};
 
 /// Takes any text and suggests some.
 #[derive(Clone)]
@@ -48,13 +48,18 @@ pub fn of_setting(key: &Key, arg: Arg) -> Arg {
 
 /// The argument of a trace's format.
 pub fn format(arg: Arg) -> Arg {
-    suggesting(arg, |_| FORMATS.iter().map(|format| format.name.to_owned()).collect(), "")
+    suggesting(arg, |_| FORMATS.iter().map(|format| format.name().to_owned()).collect(), "")
 }
 
 /// The argument of a format that can be written.
 pub fn export(arg: Arg) -> Arg {
-    let formats =
-        |_| std::iter::once("native").chain(EXPORTS.iter().map(|info| info.id.name())).map(str::to_owned).collect();
+    let formats = |_| {
+        [FormatId::Native.name()]
+            .into_iter()
+            .chain(EXPORTS.iter().map(|info| info.id.name()))
+            .map(str::to_owned)
+            .collect()
+    };
     suggesting(arg, formats, "")
 }
 

@@ -7,14 +7,9 @@
 mod weigh;
 
 use crate::fields::shown;
-use crate::format::{FORMATS, FormatId, FormatSpec, Kind};
-use crate::formats::oracle_general::{OracleGeneral, RECORD_BYTES};
-use crate::formats::vscsi::{Fit, Vscsi};
-use crate::formats::{blktrace, fio, srt};
-use crate::native::{self, NATIVE_MAGIC};
+use crate::format::{Fit, HEAD, Held, Sign, Title};
+use crate::formats::{FORMATS, FormatId, FormatSpec, names};
 
-/// Decompressed bytes that are looked at.
-pub(crate) const HEAD: usize = 64 * 1024;
 /// A zero byte within so many bytes is the sign of binary records.
 const BINARY_SIGN: usize = 1024;
 /// How much of an unknown file's first line an error shows.
@@ -45,39 +40,18 @@ type Found = Result<FormatSpec, Refusal>;
 pub(crate) fn detect(head: &[u8]) -> Result<FormatSpec, String> {
     let whole = head.len() < HEAD;
     let found = match marked(head, whole) {
-        Some((format, held)) => behind_mark(head, whole, FormatSpec(format), held),
+        Some((format, held)) => behind_mark(head, whole, format, held),
         None => unmarked(head, whole),
     };
     found.map_err(|(Refusal::Unknown(reason) | Refusal::Undecided(reason))| reason)
 }
 
-/// How much of a file that begins with a format's mark is of that format.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    /// Bytes of its beginning.
-    pub(crate) bytes: usize,
-    /// They are more than could stand in front of another file by mistake.
-    pub(crate) proven: bool,
-}
-
-impl Held {
-    /// All that is looked at.
-    pub(crate) const fn all(head: &[u8]) -> Self {
-        Self { bytes: head.len(), proven: true }
-    }
-}
-
-/// The binary format whose mark the file begins with.
-fn marked(head: &[u8], whole: bool) -> Option<(Kind, Held)> {
-    if head.starts_with(&NATIVE_MAGIC) {
-        Some((Kind::Native, native::held(head)))
-    } else if head.starts_with(srt::MAGIC) {
-        Some((Kind::Srt { unit: None }, srt::held(head, whole)))
-    } else if blktrace::begins(head) {
-        Some((FormatSpec::plain(FormatId::Blktrace)?.0, blktrace::held(head, whole)))
-    } else {
-        None
-    }
+/// The format whose mark the file begins with.
+fn marked(head: &[u8], whole: bool) -> Option<(FormatSpec, Held)> {
+    FORMATS.iter().find_map(|id| match id.sign() {
+        Sign::Mark(held) => Some((id.plain()?, held(head, whole)?)),
+        _ => None,
+    })
 }
 
 /// A file with a mark is of that format, unless the mark is all that there is of it or the rest fits another one.
@@ -87,7 +61,7 @@ fn behind_mark(head: &[u8], whole: bool, format: FormatSpec, Held { bytes, prove
         return Ok(format);
     }
     let other = match marked(rest, whole).filter(|_| bytes > 0) {
-        Some((other, _)) => Ok(FormatSpec(other)),
+        Some((other, _)) => Ok(other),
         None => unmarked(rest, whole),
     };
     let then = match other {
@@ -124,30 +98,51 @@ fn unmarked(head: &[u8], whole: bool) -> Found {
 }
 
 fn detect_binary(head: &[u8], whole: bool) -> Found {
-    let oracle = OracleGeneral::plausible(head) && (!whole || head.len().is_multiple_of(RECORD_BYTES));
-    let fit = Vscsi::fitting(head);
-    match &fit {
-        // The version of a single record proves little.
-        Some(Fit { good: 1, .. }) if oracle => {}
-        Some(fit) if nearly_all(fit.good as u64, fit.bad as u64) => return Ok(FormatSpec(Kind::Vscsi)),
-        _ => {}
+    let guess = FORMATS.iter().find_map(|id| match id.sign() {
+        Sign::Guess(ask) => ask(head, whole),
+        _ => None,
+    });
+    let fits: Vec<(FormatId, Fit)> = FORMATS
+        .iter()
+        .filter_map(|id| match id.sign() {
+            Sign::Records(fit) => Some((*id, fit(head)?)),
+            _ => None,
+        })
+        .collect();
+    // The version of a single record proves little.
+    let fitting = |fit: &Fit| nearly_all(fit.good as u64, fit.bad as u64) && (fit.good > 1 || guess.is_none());
+    let found: Vec<FormatSpec> = fits.iter().filter(|(_, fit)| fitting(fit)).filter_map(|(id, _)| id.plain()).collect();
+    match &found[..] {
+        [] => {}
+        [one] => return Ok(one.clone()),
+        several => {
+            let names: Vec<String> = several.iter().map(|format| format!("--format {format}")).collect();
+            return Err(Refusal::Undecided(format!(
+                "the content fits {} formats of records; say which it is: {}",
+                names.len(),
+                names.join(" or ")
+            )));
+        }
     }
-    if oracle {
-        return Err(Refusal::Undecided(
-            "could be oracle-general records, but nothing in such a file proves it, and whether the accesses \
-             read or write it does not say; if it is that, give --format oracle-general:op=R or \
-             --format oracle-general:op=W"
-                .to_owned(),
-        ));
+    if let Some(question) = guess {
+        return Err(Refusal::Undecided(question.to_owned()));
     }
-    let closest = fit.and_then(|Fit { good, bad, fault, .. }| {
+    let closest = fits.into_iter().max_by_key(|(_, fit)| fit.good).and_then(|(id, Fit { good, bad, fault })| {
         let (byte, reason) = fault.filter(|(byte, _)| *byte > 0 || good >= bad)?;
         Some(format!(
-            "The closest is vscsi, which reads {good} of the first {} records; byte {byte}: {reason}",
+            "The closest is {id}, which reads {good} of the first {} records; byte {byte}: {reason}",
             good + bad
         ))
     });
     Err(unknown(head, closest))
+}
+
+/// The format whose title a text begins with, and what messages call it.
+fn titled(text: &[u8]) -> Option<(FormatSpec, &'static str)> {
+    FORMATS.iter().find_map(|id| match id.sign() {
+        Sign::Lines { title: Some(Title { begins, called }), .. } if begins(text) => Some((id.plain()?, called)),
+        _ => None,
+    })
 }
 
 fn detect_text(head: &[u8], whole: bool) -> Found {
@@ -160,15 +155,15 @@ fn detect_text(head: &[u8], whole: bool) -> Found {
         }
     };
     let candidates = weigh::candidates(text);
-    if fio::version(text).is_some() {
-        let (good, fault) = weigh::log_behind_header(text);
+    if let Some((format, called)) = titled(text) {
+        let (good, fault) = weigh::behind_title(&format, text);
         // A log of which nothing can be read is too little if it goes on.
         let short = good == 0 && memchr::memchr_iter(b'\n', text).count() <= 2 && !text.contains(&0);
         if (good > 0 || short) && candidates.iter().all(|c| c.lines_read() <= good) {
-            return Ok(FormatSpec(Kind::Fio { wait: None }));
+            return Ok(format);
         }
         if candidates.is_empty() {
-            return Err(unknown(head, fault.map(|(line, reason)| format!("As a log of fio, line {line}: {reason}"))));
+            return Err(unknown(head, fault.map(|(line, reason)| format!("As {called}, line {line}: {reason}"))));
         }
     }
     match weigh::weigh(text, candidates) {
@@ -193,13 +188,12 @@ fn start(head: &[u8]) -> String {
 }
 
 fn unknown(head: &[u8], closest: Option<String>) -> Refusal {
-    let names: Vec<&str> = FORMATS.iter().map(|info| info.name).collect();
     let closest = closest.map(|c| format!(". {c}")).unwrap_or_default();
     let begins = if head.contains(&0) { shown(head) } else { start(head) };
     Refusal::Unknown(format!(
         "fits no known format; it begins {begins}{closest}. Known formats: {}. Any other table of text can be \
          described, such as --format columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)",
-        names.join(", ")
+        names()
     ))
 }
 

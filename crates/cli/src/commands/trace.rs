@@ -390,8 +390,7 @@ fn convert(matches: &ArgMatches) -> Result<()> {
     let argument = |name| matches.get_one::<String>(name).map_or("", String::as_str);
     let (from, to) = (argument("from"), PathBuf::from(argument("to")));
     let format = argument("as");
-    let native = FormatId::Native.info();
-    let spec = if format == native.name || native.aliases.contains(&format) {
+    let spec = if FormatId::Native.is_called(format) {
         None
     } else {
         Some(format.parse::<ExportSpec>().map_err(|error| anyhow::anyhow!("--to: {error}"))?)
@@ -500,8 +499,9 @@ fn formats() -> Result<()> {
         Column::text("columns or records").group(),
     ];
     let mut table = Table::new(columns);
-    for format in FORMATS {
-        let written = format.id == FormatId::Native || EXPORTS.iter().any(|info| info.id == format.id);
+    for &id in FORMATS {
+        let format = id.info();
+        let written = id == FormatId::Native || EXPORTS.iter().any(|info| info.id == id);
         let (also, written) = (format.aliases.join(", "), if written { "yes" } else { "" });
         table.add([format.name, &also, written, format.what, format.columns]);
     }

@@ -8,10 +8,9 @@
 use destage_plan::Request;
 
 use super::nearly_all;
-use crate::format::{FORMATS, FormatId, FormatSpec, Kind};
-use crate::formats::fio::Wait;
+use crate::format::Sign;
+use crate::formats::{FORMATS, FormatId, FormatSpec};
 use crate::lines::Probe;
-use crate::open::probe_text;
 
 /// Usual time between requests, in nanoseconds, that makes no sense where another format reads times that are
 /// [`OTHER_UNIT`] times shorter: 10 s.
@@ -33,19 +32,26 @@ pub(super) struct Candidate {
 
 /// The formats that read at least one line of a text.
 pub(super) fn candidates(text: &[u8]) -> Vec<Candidate> {
-    let read = |info, patient| read_as(FormatSpec::plain(info)?, text, patient);
-    let mut candidates: Vec<Candidate> = FORMATS.iter().filter_map(|info| read(info.id, false)).collect();
+    let read = |id: FormatId, patient| read_as(id.plain()?, text, patient);
+    let mut candidates: Vec<Candidate> = FORMATS.iter().filter_map(|&id| read(id, false)).collect();
     // What only `disksim` reads may still be one of its cousins, whatever stands in the first lines.
-    let cousin = |c: &Candidate| matches!(c.id(), FormatId::Ssdsim | FormatId::MsrCut);
-    if candidates.iter().any(|c| c.id() == FormatId::Disksim) && !candidates.iter().any(|c| cousin(c) && c.has_a_say())
-    {
-        candidates.retain(|c| !cousin(c));
-        candidates.extend([FormatId::Ssdsim, FormatId::MsrCut].into_iter().filter_map(|id| read(id, true)));
+    for &other in FORMATS {
+        let cousins: Vec<FormatId> = FORMATS.iter().copied().filter(|&id| is_cousin(id, other)).collect();
+        let cousin = |c: &Candidate| cousins.contains(&c.id());
+        if candidates.iter().any(|c| c.id() == other) && !candidates.iter().any(|c| cousin(c) && c.has_a_say()) {
+            candidates.retain(|c| !cousin(c));
+            candidates.extend(cousins.iter().filter_map(|&id| read(id, true)));
+        }
     }
     if candidates.len() > 1 {
         compare(&mut candidates);
     }
     candidates
+}
+
+/// Whether a format has said that `other` reads whatever it reads.
+fn is_cousin(id: FormatId, other: FormatId) -> bool {
+    matches!(id.sign(), Sign::Lines { cousin_of: Some(name), .. } if name == other.name())
 }
 
 /// Finds what makes no sense beside what the others read.
@@ -59,23 +65,13 @@ fn compare(candidates: &mut [Candidate]) {
 }
 
 fn read_as(format: FormatSpec, text: &[u8], patient: bool) -> Option<Candidate> {
-    let probe = probe_as(&format, text, patient)?;
+    let probe = format.probe(text, patient)?;
     (probe.good > 0).then_some(Candidate { format, probe, nonsense: false })
 }
 
-fn probe_as(format: &FormatSpec, text: &[u8], patient: bool) -> Option<Probe> {
-    match format.0 {
-        // What a wait means does not matter here, but only with an answer are the lines behind it read.
-        Kind::Fio { wait: None } => {
-            probe_text(&FormatSpec(Kind::Fio { wait: Some(Wait::AbsoluteMillis) }), text, patient)
-        }
-        _ => probe_text(format, text, patient),
-    }
-}
-
-/// How many lines behind the header of a log of fio are of it, and the first that is not: its number, and why.
-pub(super) fn log_behind_header(text: &[u8]) -> (u64, Option<(u64, String)>) {
-    let probe = probe_as(&FormatSpec(Kind::Fio { wait: None }), text, false).unwrap_or_default();
+/// How many lines behind the title of a format are of it, and the first that is not: its number, and why.
+pub(super) fn behind_title(format: &FormatSpec, text: &[u8]) -> (u64, Option<(u64, String)>) {
+    let probe = format.probe(text, false).unwrap_or_default();
     (probe.good, probe.faults.into_iter().next())
 }
 
@@ -188,7 +184,7 @@ fn describe_doubt(text: &[u8], candidate: &Candidate, line: u64) -> String {
         return format!("{share}, not line {line}: {reason}");
     }
     let end = memchr::memchr_iter(b'\n', text).nth(line as usize - 1).unwrap_or(text.len());
-    let request = probe_as(&candidate.format, &text[..end], true).and_then(|probe| probe.last);
+    let request = candidate.format.probe(&text[..end], true).and_then(|probe| probe.last);
     let request = request.map(|request| format!(", line {line} as {}", describe_request(&request, None)));
     share + &request.unwrap_or_default()
 }

@@ -23,7 +23,7 @@ use std::path::Path;
 
 use destage_plan::Request;
 
-use crate::format::FormatId;
+use crate::formats::FormatId;
 pub use fit::ExportReport;
 use fit::Fitter;
 pub use spec::{EXPORTS, ExportInfo, ExportSpec};

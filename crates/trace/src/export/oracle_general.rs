@@ -14,8 +14,8 @@ use hashbrown::HashMap;
 use super::Format;
 use super::fit::Holds;
 use super::spool::Spool;
-use crate::formats::oracle_general::RECORD_BYTES;
 
+const RECORD_BYTES: usize = 24;
 /// Nanoseconds in a second.
 const TICK: u64 = 1_000_000_000;
 /// Each volume has this many pages of its own, if volumes are kept apart.

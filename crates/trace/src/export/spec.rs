@@ -8,7 +8,7 @@ use destage_plan::Op;
 use super::fit::Losses;
 use super::oracle_general::{OracleGeneral, Place};
 use super::{Format, disksim, fio, msr, rq_csv, spc, ssdsim};
-use crate::format::FormatId;
+use crate::formats::FormatId;
 use crate::options::{FormatError, Options, split};
 
 /// What there is to know about a format that can be written.
@@ -185,11 +185,7 @@ impl FromStr for ExportSpec {
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
         let (name, rest) = split(text);
-        let known = |info: &&ExportInfo| {
-            let info = info.id.info();
-            info.name == name || info.aliases.contains(&name)
-        };
-        let info = EXPORTS.iter().find(known).ok_or_else(|| {
+        let info = EXPORTS.iter().find(|info| info.id.is_called(name)).ok_or_else(|| {
             let names: Vec<&str> = EXPORTS.iter().map(|info| info.id.name()).collect();
             FormatError::new(format!(
                 "format \"{}\" cannot be written; native and {} can",

@@ -11,10 +11,29 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Alibaba;
+
+impl TextFormat for Alibaba {
+    const INFO: FormatInfo = FormatInfo {
+        name: "alibaba",
+        aliases: &[],
+        what: "Alibaba Cloud block traces of 2020, CSV",
+        columns: "device,R|W,offset (B),length (B),time (us)",
+        options: &[],
+        finding: Finding::Certain,
+    };
+
+    type Lines = Self;
+
+    fn lines(&self) -> Self {
+        *self
+    }
+}
 
 impl LineFormat for Alibaba {
     #[inline]

@@ -21,21 +21,47 @@
 
 use destage_plan::Op;
 
+use super::block_events::{Asked, Event, Seen};
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, whole_number};
-use crate::formats::block_events::{Asked, Seen};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
+use crate::options::{FormatError, Options};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Blkparse {
+    event: Event,
+}
+
+impl TextFormat for Blkparse {
+    const INFO: FormatInfo = FormatInfo {
+        name: "blkparse",
+        aliases: &[],
+        what: "the default text output of blkparse",
+        columns: "major,minor cpu sequence time (s) process action RWBS sector + sectors [process]",
+        options: &["event=D|Q|G|I|C: the action whose lines are requests (default D, issue to the device)"],
+        finding: Finding::Certain,
+    };
+
+    type Lines = Lines;
+
+    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+        Ok(Self { event: Event::take(options)? })
+    }
+
+    fn options(&self) -> Vec<String> {
+        self.event.option().into_iter().collect()
+    }
+
+    fn lines(&self) -> Lines {
+        Lines { event: self.event.letter(), seen: Seen::new(), in_summary: false }
+    }
+}
+
+pub(crate) struct Lines {
     event: u8,
     seen: Seen,
     in_summary: bool,
-}
-
-impl Blkparse {
-    pub(crate) const fn new(event: u8) -> Self {
-        Self { event, seen: Seen::new(), in_summary: false }
-    }
 }
 
 fn rwbs(text: &[u8]) -> Parsed<Asked> {
@@ -76,7 +102,7 @@ fn device(text: &[u8]) -> Option<(u64, u64)> {
     Some((part(&text[..comma])?, part(&text[comma + 1..])?))
 }
 
-impl LineFormat for Blkparse {
+impl LineFormat for Lines {
     fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
         let mut fields = Fields::<BLANKS>::new(line);
         let first = fields.text("the device")?;
@@ -109,7 +135,7 @@ impl LineFormat for Blkparse {
     }
 
     fn why_none(&self) -> Option<String> {
-        self.seen.why_none("blkparse", self.event)
+        self.seen.why_none(<Blkparse as TextFormat>::INFO.name, self.event)
     }
 }
 

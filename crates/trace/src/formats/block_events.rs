@@ -4,13 +4,42 @@
 use destage_plan::Op;
 
 use crate::fields::Parsed;
+use crate::options::{FormatError, Options};
 use crate::sink::Sink;
 
 /// The actions of which each request has one event with its range.
-pub(crate) const EVENTS: &[u8] = b"QGIDC";
+const EVENTS: &[u8] = b"QGIDC";
 
-/// The action that is a request unless told otherwise: issue to the device.
-pub(crate) const DEFAULT_EVENT: u8 = b'D';
+/// The action that is a request, by its letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Event(u8);
+
+impl Default for Event {
+    /// Issue to the device.
+    fn default() -> Self {
+        Self(b'D')
+    }
+}
+
+impl Event {
+    /// The one that the option `event` gives.
+    pub(crate) fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+        let Some(text) = options.take("event") else { return Ok(Self::default()) };
+        match text.as_bytes() {
+            &[event] if EVENTS.contains(&event) => Ok(Self(event)),
+            _ => Err(options.wrong("event", text, "D, Q, G, I or C")),
+        }
+    }
+
+    /// The option, unless it can be left out.
+    pub(crate) fn option(self) -> Option<String> {
+        (self != Self::default()).then(|| format!("event={}", char::from(self.0)))
+    }
+
+    pub(crate) const fn letter(self) -> u8 {
+        self.0
+    }
+}
 
 /// What an event asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

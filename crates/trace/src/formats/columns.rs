@@ -23,13 +23,67 @@ use std::fmt;
 
 use destage_plan::Op;
 
-use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, decimal_time, shown, whole_number};
-use crate::lines::{Line, LineFormat};
+use crate::error::{Place, TraceError};
+use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, all_blank, decimal_time, shown, whole_number};
+use crate::format::{Finding, Format, FormatInfo, HEAD, Opening, Sign};
+use crate::lines::{Line, LineFormat, LineSource};
+use crate::options::FormatError;
 use crate::sink::Sink;
+use crate::source::Source;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Columns {
+    table: Table,
+}
+
+impl Format for Columns {
+    const INFO: FormatInfo = FormatInfo {
+        name: "columns",
+        aliases: &[],
+        what: "any other table of text, described column by column",
+        columns: "as described: columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)",
+        options: &[
+            "ts=s|ms|us|ns|filetime, dev, off=UNIT, len=UNIT, op, op(VALUE=KIND,...), _: the columns in order",
+            "op=KIND, sep=comma|tab|semicolon|blanks, skip=LINES: settings",
+        ],
+        finding: Finding::Never,
+    };
+
+    const SIGN: Sign = Sign::None;
+
+    fn plain() -> Option<Self> {
+        None
+    }
+
+    fn parse(text: Option<&str>) -> Result<Self, FormatError> {
+        let description = text.ok_or_else(|| {
+            FormatError::new("format columns: describe them, such as columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)")
+        })?;
+        let table = Table::parse(description).map_err(|e| FormatError::new(format!("format columns: {e}")))?;
+        Ok(Self { table })
+    }
+
+    fn options(&self) -> Vec<String> {
+        vec![self.table.to_string()]
+    }
+
+    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+        let Opening { mut input, lenient, .. } = opening;
+        let separator = self.table.separator(input.look_ahead(HEAD)?);
+        let separator = separator.map_err(|reason| TraceError::new(input.file(), Place::File, reason))?;
+        let table = self.table.clone();
+        Ok(match separator {
+            b',' => Box::new(LineSource::new(Lines::<b','> { table }, input, lenient)),
+            b'\t' => Box::new(LineSource::new(Lines::<b'\t'> { table }, input, lenient)),
+            b';' => Box::new(LineSource::new(Lines::<b';'> { table }, input, lenient)),
+            _ => Box::new(LineSource::new(Lines::<BLANKS> { table }, input, lenient)),
+        })
+    }
+}
 
 /// What a request is, as a table can say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+struct Kind {
     op: Op,
     fua: bool,
 }
@@ -97,7 +151,7 @@ enum Column {
 
 /// The description of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Table {
+struct Table {
     columns: Vec<Column>,
     separator: Option<u8>,
     skip: u64,
@@ -189,7 +243,7 @@ fn kinds(inside: &str) -> Result<Kinds, String> {
 
 impl Table {
     /// Parses what follows `columns:`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         let mut table = Self { columns: Vec::new(), separator: None, skip: 0, kind: None };
         let mut skip = None;
         for item in items(text)? {
@@ -268,13 +322,13 @@ impl Table {
     }
 
     /// The separator: the one given, or the only one that cuts the first line into enough columns.
-    pub(crate) fn separator(&self, head: &[u8]) -> Result<u8, String> {
+    fn separator(&self, head: &[u8]) -> Result<u8, String> {
         if let Some(separator) = self.separator {
             return Ok(separator);
         }
         let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
         let mut lines = (0..).zip(text.split(|&b| b == b'\n'));
-        let first = lines.find(|(n, line)| *n >= self.skip && !crate::fields::all_blank(line.trim_ascii_end()));
+        let first = lines.find(|(n, line)| *n >= self.skip && !all_blank(line.trim_ascii_end()));
         let Some((_, line)) = first else {
             return Err(format!("holds no line after the {} to skip", self.skip));
         };
@@ -343,14 +397,8 @@ impl fmt::Display for Table {
 }
 
 /// A described table whose columns `SEP` separates.
-pub(crate) struct Columns<const SEP: u8> {
+struct Lines<const SEP: u8> {
     table: Table,
-}
-
-impl<const SEP: u8> Columns<SEP> {
-    pub(crate) const fn new(table: Table) -> Self {
-        Self { table }
-    }
 }
 
 fn scaled(name: &str, text: &[u8], unit: u64) -> Parsed<u64> {
@@ -359,7 +407,7 @@ fn scaled(name: &str, text: &[u8], unit: u64) -> Parsed<u64> {
         .ok_or_else(|| Fault::field(name, text, "a number of units below 2^64 bytes"))
 }
 
-impl<const SEP: u8> LineFormat for Columns<SEP> {
+impl<const SEP: u8> LineFormat for Lines<SEP> {
     fn skip_lines(&self) -> u64 {
         self.table.skip
     }

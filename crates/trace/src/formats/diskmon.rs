@@ -13,10 +13,29 @@
 use destage_plan::Op;
 
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Diskmon;
+
+impl TextFormat for Diskmon {
+    const INFO: FormatInfo = FormatInfo {
+        name: "diskmon",
+        aliases: &[],
+        what: "logs of the Windows tool DiskMon",
+        columns: "sequence, time (s), duration, disk, Read|Write, sector (512 B), length (512 B); tabs",
+        options: &[],
+        finding: Finding::Certain,
+    };
+
+    type Lines = Self;
+
+    fn lines(&self) -> Self {
+        *self
+    }
+}
 
 impl LineFormat for Diskmon {
     #[inline]

@@ -11,10 +11,29 @@
 use destage_plan::Op;
 
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Disksim;
+
+impl TextFormat for Disksim {
+    const INFO: FormatInfo = FormatInfo {
+        name: "disksim",
+        aliases: &["disksim-ascii"],
+        what: "DiskSim ASCII",
+        columns: "time (ms) device address (512 B) length (512 B) flags (hex, bit 0 = read)",
+        options: &[],
+        finding: Finding::Ambiguous,
+    };
+
+    type Lines = Self;
+
+    fn lines(&self) -> Self {
+        *self
+    }
+}
 
 impl LineFormat for Disksim {
     #[inline]

@@ -19,12 +19,56 @@
 use destage_plan::Op;
 
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, shown};
+use crate::format::{Finding, FormatInfo, TextFormat, Title};
 use crate::lines::{Line, LineFormat};
+use crate::options::{FormatError, Options};
 use crate::sink::Sink;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fio {
+    wait: Option<Wait>,
+}
+
+impl TextFormat for Fio {
+    const INFO: FormatInfo = FormatInfo {
+        name: "fio",
+        aliases: &["fio-iolog"],
+        what: "fio I/O logs, versions 2 and 3; the file is the volume",
+        columns: "[time (us)] file action [offset (B) length (B)]",
+        options: &["wait=us|ms: what a version 2 wait means; required if the log has any"],
+        finding: Finding::Certain,
+    };
+
+    const TITLE: Option<Title> = Some(Title { begins: |text| version(text).is_some(), called: "a log of fio" });
+
+    type Lines = Lines;
+
+    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+        let waits = [("us", Some(Wait::RelativeMicros)), ("ms", Some(Wait::AbsoluteMillis))];
+        Ok(Self { wait: options.choose("wait", None, &waits)? })
+    }
+
+    fn options(&self) -> Vec<String> {
+        let word = self.wait.map(|wait| match wait {
+            Wait::RelativeMicros => "wait=us",
+            Wait::AbsoluteMillis => "wait=ms",
+        });
+        word.into_iter().map(str::to_owned).collect()
+    }
+
+    fn lines(&self) -> Lines {
+        Lines { wait: self.wait, version: 0, clock: 0 }
+    }
+
+    /// What a wait means does not matter here, but only with an answer are the lines behind it read.
+    fn trial(&self) -> Lines {
+        Self { wait: self.wait.or(Some(Wait::AbsoluteMillis)) }.lines()
+    }
+}
 
 /// What a version 2 `wait` means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
+enum Wait {
     /// Microseconds after the previous wait: fio's HOWTO.
     RelativeMicros,
     /// Until milliseconds after the start: fio's code.
@@ -32,7 +76,7 @@ pub(crate) enum Wait {
 }
 
 /// The version that the first line tells. Like fio itself, this does not look at the rest of the line.
-pub(crate) fn version(line: &[u8]) -> Option<u8> {
+fn version(line: &[u8]) -> Option<u8> {
     let rest = line.strip_prefix(b"fio version ")?;
     match rest {
         [b'2', b' ', b'i', b'o', b'l', b'o', b'g', ..] => Some(2),
@@ -41,18 +85,14 @@ pub(crate) fn version(line: &[u8]) -> Option<u8> {
     }
 }
 
-pub(crate) struct Fio {
+pub(crate) struct Lines {
     wait: Option<Wait>,
     version: u8,
     /// Version 2: nanoseconds that waits have passed.
     clock: u64,
 }
 
-impl Fio {
-    pub(crate) const fn new(wait: Option<Wait>) -> Self {
-        Self { wait, version: 0, clock: 0 }
-    }
-
+impl Lines {
     fn pass_time(&mut self, offset: u64) -> Parsed<()> {
         let too_long = || Fault::new(format!("the wait of {offset} leads beyond 2^64 nanoseconds (584 years)"));
         self.clock = match self.wait {
@@ -72,7 +112,7 @@ impl Fio {
     }
 }
 
-impl LineFormat for Fio {
+impl LineFormat for Lines {
     fn header(&mut self, line: &[u8]) -> Parsed<bool> {
         self.version = version(line).ok_or_else(|| {
             Fault::fatal(format!(

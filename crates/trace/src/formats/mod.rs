@@ -1,21 +1,261 @@
-//! One file for each format; the layout of its fields stands at the head.
+//! The formats that can be read: one file for each, whose head shows the layout of its fields, and one list of them.
+//!
+//! To add a format, write its file and add it to the modules and to the list below. A format of text is a type that
+//! implements [`TextFormat`](crate::format::TextFormat), what there is to know about it, and
+//! [`LineFormat`](crate::lines::LineFormat), what it makes of a line; any other one implements [`Format`] itself, with
+//! the help of [`RecordFormat`](crate::records::RecordFormat) if it has records. Nothing else need know of it: names
+//! and options, detection, lists and completions, and the tests and fuzzing over all formats go through the list.
 
-pub(crate) mod alibaba;
-pub(crate) mod blkparse;
-pub(crate) mod blktrace;
-pub(crate) mod block_events;
-pub(crate) mod columns;
-pub(crate) mod diskmon;
-pub(crate) mod disksim;
-pub(crate) mod fio;
-pub(crate) mod msr;
-pub(crate) mod msr_cut;
-pub(crate) mod oracle_general;
-pub(crate) mod rq_csv;
-pub(crate) mod spc;
-pub(crate) mod srt;
-pub(crate) mod ssdsim;
-pub(crate) mod systor;
-pub(crate) mod tencent;
-pub(crate) mod vscsi;
-pub(crate) mod wiscsee;
+mod alibaba;
+mod blkparse;
+mod blktrace;
+mod block_events;
+mod columns;
+mod diskmon;
+mod disksim;
+mod fio;
+mod msr;
+mod msr_cut;
+mod native;
+mod oracle_general;
+mod rq_csv;
+mod spc;
+mod srt;
+mod ssdsim;
+mod systor;
+mod tencent;
+mod vscsi;
+mod wiscsee;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::error::TraceError;
+use crate::format::{Format, FormatInfo, Opening, Sign};
+use crate::lines::Probe;
+use crate::options::{FormatError, split};
+use crate::source::Source;
+
+macro_rules! formats {
+    ($($module:ident::$format:ident,)+) => {
+        /// A format that can be read.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum FormatId {
+            $(#[doc = concat!("See `formats/", stringify!($module), "`.")] $format,)+
+        }
+
+        /// All formats, in the order in which they are listed.
+        pub const FORMATS: &[FormatId] = &[$(FormatId::$format),+];
+
+        /// A format with its options.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        enum Any {
+            $($format($module::$format),)+
+        }
+
+        impl FormatId {
+            /// What there is to know about the format.
+            pub fn info(self) -> &'static FormatInfo {
+                match self {
+                    $(Self::$format => const { &<$module::$format as Format>::INFO },)+
+                }
+            }
+
+            /// How a file's content tells it.
+            pub(crate) fn sign(self) -> Sign {
+                match self {
+                    $(Self::$format => <$module::$format as Format>::SIGN,)+
+                }
+            }
+
+            /// The format without options, unless it requires some.
+            pub(crate) fn plain(self) -> Option<FormatSpec> {
+                Some(FormatSpec(match self {
+                    $(Self::$format => Any::$format(<$module::$format as Format>::plain()?),)+
+                }))
+            }
+
+            /// The format with the options that stand behind its name.
+            fn parse(self, options: Option<&str>) -> Result<FormatSpec, FormatError> {
+                Ok(FormatSpec(match self {
+                    $(Self::$format => Any::$format(<$module::$format as Format>::parse(options)?),)+
+                }))
+            }
+
+            /// The files of a recording in this format that `path`, which is no file, stands for.
+            pub(crate) fn files(self, path: &Path) -> Result<Vec<PathBuf>, TraceError> {
+                match self {
+                    $(Self::$format => <$module::$format as Format>::files(path),)+
+                }
+            }
+        }
+
+        impl FormatSpec {
+            /// Which format.
+            pub fn id(&self) -> FormatId {
+                match &self.0 {
+                    $(Any::$format(_) => FormatId::$format,)+
+                }
+            }
+
+            fn options(&self) -> Vec<String> {
+                match &self.0 {
+                    $(Any::$format(format) => Format::options(format),)+
+                }
+            }
+
+            /// A source of the requests, from the beginning.
+            pub(crate) fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+                match &self.0 {
+                    $(Any::$format(format) => format.open(opening),)+
+                }
+            }
+
+            /// How well a format of text reads whole lines; `None` for others.
+            pub(crate) fn probe(&self, text: &[u8], patient: bool) -> Option<Probe> {
+                match &self.0 {
+                    $(Any::$format(format) => format.probe(text, patient),)+
+                }
+            }
+
+            /// Why what `path` stands for must not be read as this, see [`Format::refuse`].
+            pub(crate) fn refuse(&self, path: &Path, recording: Option<&[PathBuf]>) -> Option<String> {
+                match &self.0 {
+                    $(Any::$format(format) => format.refuse(path, recording),)+
+                }
+            }
+        }
+    };
+}
+
+formats! {
+    native::Native,
+    msr::Msr,
+    systor::Systor,
+    rq_csv::RqCsv,
+    tencent::Tencent,
+    alibaba::Alibaba,
+    spc::Spc,
+    disksim::Disksim,
+    ssdsim::Ssdsim,
+    msr_cut::MsrCut,
+    diskmon::Diskmon,
+    wiscsee::Wiscsee,
+    blkparse::Blkparse,
+    blktrace::Blktrace,
+    fio::Fio,
+    vscsi::Vscsi,
+    srt::Srt,
+    oracle_general::OracleGeneral,
+    columns::Columns,
+}
+
+impl FormatId {
+    /// Its name in `--format`.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// Whether this is its name, or another one that means the same.
+    pub fn is_called(self, name: &str) -> bool {
+        let info = self.info();
+        info.name == name || info.aliases.contains(&name)
+    }
+}
+
+impl fmt::Display for FormatId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The names of all formats, for messages.
+pub(crate) fn names() -> String {
+    FORMATS.iter().map(|id| id.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// A format and its options: `NAME` or `NAME:key=value,...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormatSpec(Any);
+
+impl FromStr for FormatSpec {
+    type Err = FormatError;
+
+    fn from_str(text: &str) -> Result<Self, FormatError> {
+        let (name, options) = split(text);
+        let id = FORMATS.iter().find(|id| id.is_called(name)).ok_or_else(|| {
+            FormatError::new(format!("there is no format \"{}\"; known are {}", name.escape_debug(), names()))
+        })?;
+        id.parse(options)
+    }
+}
+
+impl fmt::Display for FormatSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id().name())?;
+        let options = self.options();
+        if options.is_empty() { Ok(()) } else { write!(f, ":{}", options.join(",")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        text.parse::<FormatSpec>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn names_are_unique_and_come_back() {
+        let mut names: Vec<&str> =
+            FORMATS.iter().flat_map(|id| id.info().aliases.iter().copied().chain([id.name()])).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        for id in FORMATS {
+            let info = id.info();
+            if let Some(spec) = id.plain() {
+                assert_eq!(spec.id(), *id);
+                assert_eq!(spec.to_string(), info.name);
+                for name in info.aliases.iter().chain([&info.name]) {
+                    assert_eq!(name.parse(), Ok(spec.clone()));
+                }
+            }
+        }
+        for text in [
+            "blkparse:event=Q",
+            "blktrace:event=C",
+            "blktrace:event=G,cpus=one",
+            "blktrace:cpus=one",
+            "fio:wait=us",
+            "fio:wait=ms",
+            "srt:unit=1024",
+            "oracle-general:op=R",
+            "oracle-general:op=W,unit=512",
+            "columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)",
+        ] {
+            assert_eq!(text.parse::<FormatSpec>().unwrap().to_string(), text);
+        }
+        assert_eq!("blkparse:event=D".parse::<FormatSpec>().unwrap().to_string(), "blkparse");
+    }
+
+    #[test]
+    fn wrong_formats_say_what_would_be_right() {
+        assert!(wrong("mrs").starts_with("there is no format \"mrs\"; known are native, msr, "));
+        assert_eq!(wrong("msr:unit=1"), "format msr has no option \"unit\"; it has none");
+        assert!(wrong("blkparse:events=D").contains("it has event=D|Q|G|I|C"));
+        assert_eq!(wrong("blkparse:event=M"), "format blkparse: event is \"M\", expected D, Q, G, I or C");
+        assert_eq!(wrong("blkparse:D"), "format blkparse: \"D\" is not key=value");
+        assert_eq!(wrong("srt:unit=1,unit=2"), "format srt: unit stands twice");
+        assert!(wrong("srt:unit=0").contains("between 1 and 4294967295"));
+        assert!(wrong("srt:unit=+1").contains("between 1 and 4294967295"));
+        assert!(wrong("oracle-general").contains("give oracle-general:op=R or oracle-general:op=W"));
+        assert!(wrong("oracle-general:op=F").contains("expected R or W"));
+        assert!(wrong("columns").contains("describe them"));
+        assert!(wrong("columns:off=bytes").starts_with("format columns: there is no column len"));
+        assert!(wrong("fio:wait=s").contains("expected us or ms"));
+    }
+}

@@ -12,10 +12,29 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Msr;
+
+impl TextFormat for Msr {
+    const INFO: FormatInfo = FormatInfo {
+        name: "msr",
+        aliases: &["msr-cambridge"],
+        what: "MSR Cambridge servers, CSV",
+        columns: "filetime (100 ns),host,disk,Read|Write,offset (B),size (B),response",
+        options: &[],
+        finding: Finding::Certain,
+    };
+
+    type Lines = Self;
+
+    fn lines(&self) -> Self {
+        *self
+    }
+}
 
 impl LineFormat for Msr {
     #[inline]

@@ -12,11 +12,33 @@
 
 use destage_plan::Op;
 
+use super::disksim::Disksim;
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MsrCut;
+
+impl TextFormat for MsrCut {
+    const INFO: FormatInfo = FormatInfo {
+        name: "msr-cut",
+        aliases: &["ms-bytes"],
+        what: "pieces of MSR Cambridge and Alibaba traces prepared for replay",
+        columns: "time (ms) device offset (B) length (B) 1 read|0 write",
+        options: &[],
+        finding: Finding::Ambiguous,
+    };
+
+    const COUSIN_OF: Option<&'static str> = Some(Disksim::INFO.name);
+
+    type Lines = Self;
+
+    fn lines(&self) -> Self {
+        *self
+    }
+}
 
 impl LineFormat for MsrCut {
     #[inline]

@@ -12,25 +12,83 @@
 
 use destage_plan::Op;
 
+use crate::error::TraceError;
 use crate::fields::{Fault, Parsed};
-use crate::records::RecordFormat;
+use crate::format::{Finding, Format, FormatInfo, Opening, Sign};
+use crate::options::{FormatError, Options};
+use crate::records::{RecordFormat, RecordSource};
 use crate::sink::Sink;
+use crate::source::Source;
 
-pub(crate) const RECORD_BYTES: usize = 24;
+const RECORD_BYTES: usize = 24;
 
+/// Bytes per object unless told otherwise: a page.
+const DEFAULT_OBJECT_BYTES: u32 = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OracleGeneral {
+    /// What the accesses are: a read or a write.
     op: Op,
-    unit: u64,
+    unit: u32,
+}
+
+impl Format for OracleGeneral {
+    const INFO: FormatInfo = FormatInfo {
+        name: "oracle-general",
+        aliases: &["oracleGeneral"],
+        what: "libCacheSim's oracleGeneral records, binary",
+        columns: "time (s), object, size (B), next access",
+        options: &[
+            "op=R|W: what the accesses are (required: the format does not say)",
+            "unit=BYTES: object n begins at byte n times this (default 4096)",
+        ],
+        finding: Finding::Never,
+    };
+
+    const SIGN: Sign = Sign::Guess(|head, whole| {
+        let cut = whole && !head.len().is_multiple_of(RECORD_BYTES);
+        (Self::plausible(head) && !cut).then_some(
+            "could be oracle-general records, but nothing in such a file proves it, and whether the accesses \
+             read or write it does not say; if it is that, give --format oracle-general:op=R or \
+             --format oracle-general:op=W",
+        )
+    });
+
+    fn plain() -> Option<Self> {
+        None
+    }
+
+    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+        let op = match options.take("op") {
+            Some("R") => Op::Read,
+            Some("W") => Op::Write,
+            Some(text) => return Err(options.wrong("op", text, "R or W")),
+            None => {
+                return Err(FormatError::new(
+                    "format oracle-general does not say whether its accesses read or write: give \
+                     oracle-general:op=R or oracle-general:op=W",
+                ));
+            }
+        };
+        Ok(Self { op, unit: options.bytes("unit")?.unwrap_or(DEFAULT_OBJECT_BYTES) })
+    }
+
+    fn options(&self) -> Vec<String> {
+        let op = format!("op={}", if self.op == Op::Read { 'R' } else { 'W' });
+        let unit = (self.unit != DEFAULT_OBJECT_BYTES).then(|| format!("unit={}", self.unit));
+        [op].into_iter().chain(unit).collect()
+    }
+
+    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+        let records = Records { op: self.op, unit: u64::from(self.unit) };
+        Ok(Box::new(RecordSource::new(records, opening.input, opening.lenient)))
+    }
 }
 
 impl OracleGeneral {
-    pub(crate) fn new(op: Op, unit: u32) -> Self {
-        Self { op, unit: u64::from(unit) }
-    }
-
     /// Whether the records could be of this format: times that do not fall, objects of 1 B to 1 GiB, next accesses
     /// that are a position or the mark for none.
-    pub(crate) fn plausible(head: &[u8]) -> bool {
+    fn plausible(head: &[u8]) -> bool {
         let mut records = head.chunks_exact(RECORD_BYTES).peekable();
         if records.peek().is_none() {
             return false;
@@ -51,7 +109,12 @@ fn parse(record: &[u8]) -> (u32, u64, u32) {
     (u32_at(0), u64::from_le_bytes(record[4..12].try_into().expect("eight bytes")), u32_at(12))
 }
 
-impl RecordFormat for OracleGeneral {
+struct Records {
+    op: Op,
+    unit: u64,
+}
+
+impl RecordFormat for Records {
     const PREFIX: usize = RECORD_BYTES;
 
     #[inline]

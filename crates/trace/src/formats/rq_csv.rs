@@ -12,10 +12,29 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RqCsv;
+
+impl TextFormat for RqCsv {
+    const INFO: FormatInfo = FormatInfo {
+        name: "rq-csv",
+        aliases: &[],
+        what: "recordings of the kernel's block_rq_issue tracepoint, CSV",
+        columns: "time (us),R|W|WF|F|D,address (512 B),length (512 B)",
+        options: &[],
+        finding: Finding::Certain,
+    };
+
+    type Lines = Self;
+
+    fn lines(&self) -> Self {
+        *self
+    }
+}
 
 impl LineFormat for RqCsv {
     #[inline]

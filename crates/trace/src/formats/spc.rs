@@ -14,10 +14,29 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spc;
+
+impl TextFormat for Spc {
+    const INFO: FormatInfo = FormatInfo {
+        name: "spc",
+        aliases: &["umass"],
+        what: "Storage Performance Council, as in the UMass repository (Financial, WebSearch)",
+        columns: "ASU,LBA (512 B),size (B),r|w,time (s)[,...]",
+        options: &[],
+        finding: Finding::Certain,
+    };
+
+    type Lines = Self;
+
+    fn lines(&self) -> Self {
+        *self
+    }
+}
 
 impl LineFormat for Spc {
     #[inline]

@@ -20,33 +20,64 @@
 
 use destage_plan::Op;
 
-use crate::detect::Held;
 use crate::error::TraceError;
 use crate::fields::{Fault, Parsed, shown};
-use crate::records::{ByteReader, RecordFormat};
+use crate::format::{Finding, Format, FormatInfo, Held, Opening, Sign};
+use crate::options::{FormatError, Options};
+use crate::records::{ByteReader, RecordFormat, RecordSource};
 use crate::sink::Sink;
+use crate::source::Source;
 
 /// What such a file begins with.
-pub(crate) const MAGIC: &[u8] = b"$$TR_IOREC";
+const MAGIC: &[u8] = b"$$TR_IOREC";
 /// Where the header ends at the latest.
 const MAX_HEADER: usize = 1 << 20;
 const FORM_FEED: u8 = 0x0c;
 const SUSPECT: u32 = 4;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Srt {
+    unit: Option<u32>,
+}
+
+impl Format for Srt {
+    const INFO: FormatInfo = FormatInfo {
+        name: "srt",
+        aliases: &["hp-srt"],
+        what: "HP SRT records (Cello, Snake, hplajw), binary",
+        columns: "size id sec usec start stop bytes block device driver cylinder flags info queue",
+        options: &["unit=BYTES: size of a block (default: the sectorsize in the header)"],
+        finding: Finding::Certain,
+    };
+
+    const SIGN: Sign = Sign::Mark(|head, whole| head.starts_with(MAGIC).then(|| held(head, whole)));
+
+    fn plain() -> Option<Self> {
+        Some(Self { unit: None })
+    }
+
+    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+        Ok(Self { unit: options.bytes("unit")? })
+    }
+
+    fn options(&self) -> Vec<String> {
+        self.unit.map(|unit| format!("unit={unit}")).into_iter().collect()
+    }
+
+    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+        let records = Records { unit: u64::from(self.unit.unwrap_or(0)) };
+        Ok(Box::new(RecordSource::new(records, opening.input, opening.lenient)))
+    }
+}
+
+struct Records {
     /// Bytes of a block; 0 until known.
     unit: u64,
 }
 
-impl Srt {
-    pub(crate) fn new(unit: Option<u32>) -> Self {
-        Self { unit: u64::from(unit.unwrap_or(0)) }
-    }
-}
-
 /// How much of the beginning of a file that begins with [`MAGIC`] is a header of ASCII and records behind it, of which the
 /// last may go on behind `head`; or the first line, where the header does not end in `head`.
-pub(crate) fn held(head: &[u8], whole: bool) -> Held {
+fn held(head: &[u8], whole: bool) -> Held {
     let header = memchr::memchr(FORM_FEED, head).map(|end| end + 1).filter(|&end| head[..end].is_ascii());
     let Some(mut bytes) = header else {
         return match memchr::memchr(b'\n', head) {
@@ -54,8 +85,8 @@ pub(crate) fn held(head: &[u8], whole: bool) -> Held {
             None => Held::all(head),
         };
     };
-    let records = Srt::new(None);
-    while let Some(prefix) = head.get(bytes..bytes + Srt::PREFIX) {
+    let records = Records { unit: 0 };
+    while let Some(prefix) = head.get(bytes..bytes + Records::PREFIX) {
         match records.length(prefix) {
             Ok(length) => bytes += length,
             Err(_) => return Held { bytes, proven: true },
@@ -84,7 +115,7 @@ fn sector_size(header: &[u8]) -> Result<u64, String> {
     found.ok_or_else(|| "the header has no sectorsize; give the size of a block, --format srt:unit=BYTES".to_owned())
 }
 
-impl RecordFormat for Srt {
+impl RecordFormat for Records {
     const PREFIX: usize = 8;
 
     fn header(&mut self, bytes: &mut ByteReader) -> Result<(), TraceError> {

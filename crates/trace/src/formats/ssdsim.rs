@@ -10,11 +10,33 @@
 
 use destage_plan::Op;
 
+use super::disksim::Disksim;
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ssdsim;
+
+impl TextFormat for Ssdsim {
+    const INFO: FormatInfo = FormatInfo {
+        name: "ssdsim",
+        aliases: &["mqsim"],
+        what: "SSDsim and MQSim",
+        columns: "time (ns) device address (512 B) length (512 B) 1 read|0 write",
+        options: &[],
+        finding: Finding::Ambiguous,
+    };
+
+    const COUSIN_OF: Option<&'static str> = Some(Disksim::INFO.name);
+
+    type Lines = Self;
+
+    fn lines(&self) -> Self {
+        *self
+    }
+}
 
 impl LineFormat for Ssdsim {
     #[inline]

@@ -13,10 +13,29 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Systor;
+
+impl TextFormat for Systor {
+    const INFO: FormatInfo = FormatInfo {
+        name: "systor",
+        aliases: &["systor17"],
+        what: "SYSTOR '17 virtual desktops, CSV, with or without its header",
+        columns: "time (s),response,R|W,LUN,offset (B),size (B)",
+        options: &[],
+        finding: Finding::Certain,
+    };
+
+    type Lines = Self;
+
+    fn lines(&self) -> Self {
+        *self
+    }
+}
 
 impl LineFormat for Systor {
     fn header(&mut self, line: &[u8]) -> Parsed<bool> {

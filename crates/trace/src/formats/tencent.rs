@@ -11,10 +11,29 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tencent;
+
+impl TextFormat for Tencent {
+    const INFO: FormatInfo = FormatInfo {
+        name: "tencent",
+        aliases: &["tencent-cbs"],
+        what: "Tencent Cloud Block Storage, CSV",
+        columns: "time (s),offset (512 B),size (512 B),0 read|1 write,volume",
+        options: &[],
+        finding: Finding::Certain,
+    };
+
+    type Lines = Self;
+
+    fn lines(&self) -> Self {
+        *self
+    }
+}
 
 impl LineFormat for Tencent {
     #[inline]

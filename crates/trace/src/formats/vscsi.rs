@@ -17,13 +17,48 @@
 
 use destage_plan::{Op, SECTOR_BYTES};
 
+use crate::error::{Place, TraceError};
 use crate::fields::{Fault, Parsed};
-use crate::records::RecordFormat;
+use crate::format::{Finding, Fit, Format, FormatInfo, HEAD, Opening, Sign};
+use crate::records::{RecordFormat, RecordSource};
 use crate::sink::Sink;
+use crate::source::Source;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Vscsi;
+
+impl Format for Vscsi {
+    const INFO: FormatInfo = FormatInfo {
+        name: "vscsi",
+        aliases: &["cloudphysics"],
+        what: "CloudPhysics virtual SCSI records, versions 1 and 2, binary",
+        columns: "serial, length (B), segments, SCSI code, version, address (512 B), time (us)",
+        options: &[],
+        finding: Finding::Certain,
+    };
+
+    const SIGN: Sign = Sign::Records(|head| Some(Layout::fitting(head)?.1));
+
+    fn plain() -> Option<Self> {
+        Some(Self)
+    }
+
+    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+        let Opening { mut input, lenient, .. } = opening;
+        match Layout::fitting(input.look_ahead(HEAD)?) {
+            Some((layout, _)) => Ok(Box::new(RecordSource::new(layout, input, lenient))),
+            None => Err(TraceError::new(
+                input.file(),
+                Place::File,
+                "the first record has no vscsi version, expected 1 (32-byte records) or 2 (40)",
+            )),
+        }
+    }
+}
 
 /// The two layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Vscsi {
+enum Layout {
     V1,
     V2,
 }
@@ -65,7 +100,7 @@ fn u64_at(record: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"))
 }
 
-impl Vscsi {
+impl Layout {
     const fn bytes(self) -> usize {
         match self {
             Self::V1 => 32,
@@ -102,7 +137,7 @@ impl Vscsi {
     }
 
     /// The layout that more of the whole records of `head` have; `None` if none has either.
-    pub(crate) fn fitting(head: &[u8]) -> Option<Fit> {
+    fn fitting(head: &[u8]) -> Option<(Self, Fit)> {
         let fit = |layout: Self| {
             let records = head.chunks_exact(layout.bytes());
             let all = records.len();
@@ -115,25 +150,14 @@ impl Vscsi {
                 let fault = if fits(record) { None } else { layout.code(record).err() };
                 fault.map(|fault| (number * layout.bytes(), fault.into_reason()))
             });
-            Fit { layout, good, bad: all - good, fault }
+            (layout, Fit { good, bad: all - good, fault })
         };
         let fits = [fit(Self::V1), fit(Self::V2)];
-        fits.into_iter().filter(|fit| fit.good > 0).max_by_key(|fit| fit.good * fit.layout.bytes())
+        fits.into_iter().filter(|(_, fit)| fit.good > 0).max_by_key(|(layout, fit)| fit.good * layout.bytes())
     }
 }
 
-/// How well a layout fits the beginning of a file.
-#[derive(Debug)]
-pub(crate) struct Fit {
-    pub(crate) layout: Vscsi,
-    /// Whole records that have it, and that have not.
-    pub(crate) good: usize,
-    pub(crate) bad: usize,
-    /// Where the first of the latter begins, in bytes, and why it is none.
-    pub(crate) fault: Option<(usize, String)>,
-}
-
-impl RecordFormat for Vscsi {
+impl RecordFormat for Layout {
     const PREFIX: usize = 32;
 
     #[inline]

@@ -15,15 +15,36 @@
 use destage_plan::Op;
 
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
+use crate::format::{Finding, FormatInfo, TextFormat};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wiscsee;
+
+impl TextFormat for Wiscsee {
+    const INFO: FormatInfo = FormatInfo {
+        name: "wiscsee",
+        aliases: &[],
+        what: "WiscSee event files; only issues (D) are requests",
+        columns: "process D|C read|write|discard|flush offset (B) size (B) time (s) wait sync",
+        options: &[],
+        finding: Finding::Certain,
+    };
+
+    type Lines = Lines;
+
+    fn lines(&self) -> Lines {
+        Lines::default()
+    }
+}
+
 #[derive(Default)]
-pub(crate) struct Wiscsee {
+pub(crate) struct Lines {
     completions: u64,
 }
 
-impl LineFormat for Wiscsee {
+impl LineFormat for Lines {
     #[inline]
     fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line> {
         let mut fields = Fields::<BLANKS>::new(line);

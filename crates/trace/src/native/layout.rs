@@ -2,7 +2,7 @@
 
 use destage_plan::{Nanos, Op, Request};
 
-use crate::detect::Held;
+use crate::format::Held;
 use crate::source::{BATCH_REQUESTS, LATENCY_UNKNOWN};
 
 /// The first bytes of every native trace.

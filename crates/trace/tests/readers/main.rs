@@ -822,8 +822,8 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
 #[test]
 fn the_samples_cover_every_format() {
     let samples = samples();
-    for info in FORMATS {
-        assert!(samples.iter().any(|(name, _)| name.split(':').next() == Some(info.name)), "{}", info.name);
+    for id in FORMATS {
+        assert!(samples.iter().any(|(name, _)| name.split(':').next() == Some(id.name())), "{id}");
     }
     for (format, bytes) in samples {
         assert!(!read(bytes, format, false).unwrap().0.is_empty(), "{format}");

@@ -26,14 +26,81 @@
 mod parts;
 mod source;
 
+use std::path::{Path, PathBuf};
+
 use destage_plan::{Op, SECTOR_BYTES};
 
-use crate::detect::Held;
+use super::block_events::{Asked, Event as Chosen, Seen};
+use crate::error::TraceError;
 use crate::fields::{Fault, Parsed};
-use crate::formats::block_events::{Asked, Seen};
+use crate::format::{Finding, Format, FormatInfo, Held, Opening, Sign};
+use crate::options::{FormatError, Options};
+use crate::source::Source;
+use parts::{other_parts, recording};
+use source::BlktraceSource;
 
-pub(crate) use parts::{Recording, other_parts};
-pub(crate) use source::BlktraceSource;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Blktrace {
+    event: Chosen,
+    /// One file of a recording is meant alone.
+    one_cpu: bool,
+}
+
+impl Format for Blktrace {
+    const INFO: FormatInfo = FormatInfo {
+        name: "blktrace",
+        aliases: &[],
+        what: "blktrace's records, versions 7 and 8, binary; NAME reads all of NAME.blktrace.0, NAME.blktrace.1, ...",
+        columns: "magic sequence time (ns) sector (512 B) bytes action process device cpu error pdu_len",
+        options: &[
+            "event=D|Q|G|I|C: the action whose records are requests (default D, issue to the device)",
+            "cpus=one: read the one CPU's file NAME.blktrace.N though the recording has others",
+        ],
+        finding: Finding::Certain,
+    };
+
+    const SIGN: Sign = Sign::Mark(|head, whole| begins(head).then(|| held(head, whole)));
+
+    fn plain() -> Option<Self> {
+        Some(Self { event: Chosen::default(), one_cpu: false })
+    }
+
+    fn take(options: &mut Options<'_>) -> Result<Self, FormatError> {
+        let event = Chosen::take(options)?;
+        Ok(Self { event, one_cpu: options.choose("cpus", false, &[("one", true)])? })
+    }
+
+    fn options(&self) -> Vec<String> {
+        self.event.option().into_iter().chain(self.one_cpu.then(|| "cpus=one".to_owned())).collect()
+    }
+
+    fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+        let parts = [opening.input].into_iter().chain(opening.others).collect();
+        Ok(Box::new(BlktraceSource::new(self.event.letter(), parts, opening.lenient)))
+    }
+
+    fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
+        recording(path)
+    }
+
+    fn refuse(&self, path: &Path, recording: Option<&[PathBuf]>) -> Option<String> {
+        match recording {
+            Some(files) if self.one_cpu => {
+                Some(format!("is a whole recording; give one CPU's file, such as {}", files[0].display()))
+            }
+            None if !self.one_cpu => {
+                let (name, others) = other_parts(path)?;
+                Some(format!(
+                    "is one CPU's file of a recording that has {} more; give {} to read all of them, or --format \
+                     blktrace:cpus=one to read this one alone",
+                    others.len(),
+                    name.display()
+                ))
+            }
+            _ => None,
+        }
+    }
+}
 
 /// The first number of a record without its lowest byte.
 const MAGIC: u32 = 0x6561_7400;
@@ -51,14 +118,14 @@ const MIN_HEADER: usize = 48;
 const MAX_HEADER: usize = 64;
 
 /// Whether a file begins as records of any version.
-pub(crate) fn begins(head: &[u8]) -> bool {
+fn begins(head: &[u8]) -> bool {
     matches!(head, [_, 0x74, 0x61, 0x65, ..] | [0x65, 0x61, 0x74, _, ..])
         && head.first_chunk().is_some_and(|first| Layout::magic(*first).is_some_and(|(_, version)| version <= 8))
 }
 
 /// How much of the beginning of a file are records, one behind the other. The last may go on behind `head` unless that is
 /// the whole file. A stray record in front of something that is longer proves nothing.
-pub(crate) fn held(head: &[u8], whole: bool) -> Held {
+fn held(head: &[u8], whole: bool) -> Held {
     let (mut bytes, mut records) = (0, 0);
     while let Some(first) = head[bytes..].first_chunk() {
         let rest = &head[bytes..];

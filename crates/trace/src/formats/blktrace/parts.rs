@@ -11,11 +11,6 @@ const MAX_PARTS: usize = 8192;
 /// Between a recording's name and the CPU's number.
 const INFIX: &str = ".blktrace.";
 
-/// The files of a recording, by number of the CPU.
-pub(crate) struct Recording {
-    pub(crate) files: Vec<PathBuf>,
-}
-
 /// The number in `NAME.blktrace.N` after `NAME`.
 fn number(file: &OsStr, name: &str) -> Option<u32> {
     let digits = file.to_str()?.strip_prefix(name)?.strip_prefix(INFIX)?;
@@ -39,29 +34,28 @@ fn split(path: &Path) -> Option<(&Path, &str)> {
     Some((path.parent()?, path.file_name()?.to_str()?))
 }
 
-impl Recording {
-    /// The recording that a path names without being a file: `NAME` or `NAME.blktrace`.
-    ///
-    /// # Errors
-    /// If it has more files than there can be CPUs.
-    pub(crate) fn named(path: &Path) -> Result<Option<Self>, TraceError> {
-        if path == Path::new("-") || path.exists() {
-            return Ok(None);
-        }
-        let Some((folder, name)) = split(path) else { return Ok(None) };
-        let name = name.strip_suffix(".blktrace").unwrap_or(name);
-        // A folder that cannot be listed is told when the path itself is opened.
-        let files = list(folder, name).unwrap_or_default();
-        if files.len() > MAX_PARTS {
-            let reason = format!("has {} files, expected at most {MAX_PARTS}, one for each CPU", files.len());
-            return Err(TraceError::new(path, Place::File, reason));
-        }
-        Ok((!files.is_empty()).then_some(Self { files }))
+/// The files of the recording, by number of the CPU, that a path names without being a file, `NAME` or
+/// `NAME.blktrace`; none if it names none.
+///
+/// # Errors
+/// If it has more files than there can be CPUs.
+pub(super) fn recording(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
+    if path == Path::new("-") || path.exists() {
+        return Ok(Vec::new());
     }
+    let Some((folder, name)) = split(path) else { return Ok(Vec::new()) };
+    let name = name.strip_suffix(".blktrace").unwrap_or(name);
+    // A folder that cannot be listed is told when the path itself is opened.
+    let files = list(folder, name).unwrap_or_default();
+    if files.len() > MAX_PARTS {
+        let reason = format!("has {} files, expected at most {MAX_PARTS}, one for each CPU", files.len());
+        return Err(TraceError::new(path, Place::File, reason));
+    }
+    Ok(files)
 }
 
 /// Of a file `NAME.blktrace.N`: the recording's name, and its other files that are not empty.
-pub(crate) fn other_parts(path: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
+pub(super) fn other_parts(path: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
     let (folder, file) = split(path)?;
     let (name, _) = file.rsplit_once(INFIX)?;
     number(OsString::from(file).as_os_str(), name)?;

@@ -9,11 +9,12 @@ use std::collections::BinaryHeap;
 
 use destage_plan::{Op, Request};
 
-use super::{Layout, MAX_HEADER, Parser};
+use super::super::block_events;
+use super::{Blktrace, Layout, MAX_HEADER, Parser};
 use crate::compress::Input;
 use crate::error::{Place, TraceError};
 use crate::fields::Fault;
-use crate::formats::block_events;
+use crate::format::Format;
 use crate::records::ByteReader;
 use crate::sink::{Progress, Sink};
 use crate::source::{BATCH_REQUESTS, Skipped, Source};
@@ -65,7 +66,7 @@ impl Ord for Waiting {
 }
 
 /// A recording's parts as a source of requests.
-pub(crate) struct BlktraceSource {
+pub(super) struct BlktraceSource {
     parser: Parser,
     parts: Vec<ByteReader>,
     /// Parts that have a next record, by its time; ties by number.
@@ -81,7 +82,7 @@ pub(crate) struct BlktraceSource {
 
 impl BlktraceSource {
     /// Reads `event` out of parts, of which there is at least one.
-    pub(crate) fn new(event: u8, parts: Vec<Input>, lenient: bool) -> Self {
+    pub(super) fn new(event: u8, parts: Vec<Input>, lenient: bool) -> Self {
         let chunk = (CHUNKS / parts.len().max(1)).clamp(MIN_CHUNK, MAX_CHUNK);
         Self {
             parser: Parser::new(event),
@@ -207,7 +208,7 @@ impl BlktraceSource {
 
     #[cold]
     fn nothing(&self) -> TraceError {
-        let reason = match (self.parser.seen.why_none("blktrace", self.parser.event), &self.skipped.first) {
+        let reason = match (self.parser.seen.why_none(Blktrace::INFO.name, self.parser.event), &self.skipped.first) {
             (Some(why), _) => why,
             (None, Some(first)) => format!("none of its records can be read as this format; the first: {first}"),
             (None, None) => "holds no request".to_owned(),
