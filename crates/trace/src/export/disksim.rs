@@ -6,12 +6,34 @@ use std::io::Write;
 
 use destage_plan::{Op, Request, SECTOR_BYTES};
 
-use super::Format;
-use super::fit::Holds;
+use super::exporter::Writer;
+use super::fit::{Holds, Losses};
+use super::spec::{Export, ExportInfo};
+use crate::formats::FormatId;
+use crate::options::{FormatError, Options};
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Disksim;
 
-impl Format for Disksim {
+impl Export for Disksim {
+    const INFO: ExportInfo = ExportInfo {
+        id: FormatId::Disksim,
+        cannot: "flushes, discards, FUA, no bytes, parts of sectors, times that run backwards, names of volumes, sectors \
+                 from 2^31 on",
+        options: &[],
+        timeless: false,
+    };
+
+    fn take(_options: &mut Options<'_>, _losses: &mut Losses) -> Result<Self, FormatError> {
+        Ok(Self)
+    }
+
+    fn writer(&self) -> Box<dyn Writer> {
+        Box::new(*self)
+    }
+}
+
+impl Writer for Disksim {
     fn holds(&self) -> Holds {
         Holds {
             flushes: false,

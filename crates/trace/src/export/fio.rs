@@ -11,8 +11,11 @@ use destage_plan::{Op, Request};
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
-use super::Format;
-use super::fit::Holds;
+use super::exporter::Writer;
+use super::fit::{Holds, Losses};
+use super::spec::{Export, ExportInfo};
+use crate::formats::FormatId;
+use crate::options::{FormatError, Options};
 
 /// Nanoseconds in a microsecond.
 const TICK: u64 = 1000;
@@ -21,7 +24,50 @@ const MAX_NAME: usize = 256;
 /// Files of a log: as many as a trace of text may have volumes.
 const MAX_FILES: usize = 65_536;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fio {
+    version: u8,
+    keep_names: bool,
+}
+
+impl Export for Fio {
+    const INFO: ExportInfo = ExportInfo {
+        id: FormatId::Fio,
+        cannot: "FUA, no bytes, requests from 4 GiB on, times finer than 1 us or that run backwards; version 2 no times",
+        options: &[
+            "version=3|2: of the log (default 3)",
+            "names=keep: name files as the trace names its volumes; fio opens and writes such files",
+            "drop=times: required for version 2, which has none",
+        ],
+        timeless: true,
+    };
+
+    fn take(options: &mut Options<'_>, losses: &mut Losses) -> Result<Self, FormatError> {
+        let version = options.choose("version", 3, &[("3", 3), ("2", 2)])?;
+        let keep_names = options.choose("names", false, &[("keep", true)])?;
+        if version != 2 && losses.times {
+            return Err(FormatError::new("format fio: only version=2 has no times; leave drop=times out"));
+        }
+        Ok(Self { version, keep_names })
+    }
+
+    fn options(&self) -> Vec<String> {
+        let version = (self.version != 3).then(|| format!("version={}", self.version));
+        version.into_iter().chain(self.keep_names.then(|| "names=keep".to_owned())).collect()
+    }
+
+    fn numbers_volumes(&self) -> bool {
+        !self.keep_names
+    }
+
+    fn writer(&self) -> Box<dyn Writer> {
+        let Self { version, keep_names } = *self;
+        Box::new(Log { version, keep_names, files: BTreeMap::new(), taken: HashSet::default() })
+    }
+}
+
+/// A log that is written.
+struct Log {
     version: u8,
     keep_names: bool,
     /// Names of the files by volume.
@@ -29,11 +75,7 @@ pub(super) struct Fio {
     taken: HashSet<String, FixedState>,
 }
 
-impl Fio {
-    pub(super) fn new(version: u8, keep_names: bool) -> Self {
-        Self { version, keep_names, files: BTreeMap::new(), taken: HashSet::default() }
-    }
-
+impl Log {
     fn time(&self, nanos: u64) -> String {
         if self.version == 3 { format!("{} ", nanos / TICK + 1) } else { String::new() }
     }
@@ -64,7 +106,7 @@ impl Fio {
     }
 }
 
-impl Format for Fio {
+impl Writer for Log {
     fn holds(&self) -> Holds {
         Holds {
             flushes: true,

@@ -5,8 +5,13 @@
 //! changed, and counted. Only the times' resolution is the format's own: times are cut to it, and that is counted too.
 //!
 //! Memory is constant, but for `oracle-general`, where it is proportional to the different pages.
+//!
+//! To add a format that is written, give it a file here with a type that implements [`Export`], what there is to know
+//! about it, and [`Writer`](exporter::Writer), what it makes of a request; and add that to the modules and to the list
+//! below. It names the format under which it is read again, and has its names.
 
 mod disksim;
+mod exporter;
 mod fio;
 mod fit;
 mod msr;
@@ -17,154 +22,74 @@ mod spec;
 mod spool;
 mod ssdsim;
 
-use std::fmt;
-use std::io::{self, Write};
-use std::path::Path;
-
-use destage_plan::Request;
-
 use crate::formats::FormatId;
+use crate::options::{FormatError, Options};
+use exporter::Writer;
+pub use exporter::{ExportError, Exporter};
 pub use fit::ExportReport;
-use fit::Fitter;
-pub use spec::{EXPORTS, ExportInfo, ExportSpec};
+use fit::Losses;
+use spec::Export;
+pub use spec::{ExportInfo, ExportSpec};
 
-/// Text is handed on in pieces of about this size.
-const PIECE: usize = 64 * 1024;
+macro_rules! exports {
+    ($($module:ident::$format:ident,)+) => {
+        /// All formats that can be written besides the native one, in the order in which they are listed.
+        pub const EXPORTS: &[ExportInfo] = &[$($module::$format::INFO),+];
 
-/// Why a trace cannot be exported.
-#[derive(Debug)]
-pub enum ExportError {
-    /// The new file, or the temporary one, cannot be written or read.
-    Io(io::Error),
-    /// The format cannot hold a request.
-    Request {
-        /// Its number in the trace, from 1.
-        number: u64,
-        /// What it cannot hold, and the option to give.
-        reason: String,
-    },
-    /// There is nothing left to write.
-    Nothing,
-}
-
-impl fmt::Display for ExportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => write!(f, "{error}"),
-            Self::Request { number, reason } => write!(f, "request {number}: {reason}"),
-            Self::Nothing => f.write_str("no request is left to write"),
+        /// A format with its own options.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        enum Any {
+            $($format($module::$format),)+
         }
-    }
-}
 
-impl std::error::Error for ExportError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        if let Self::Io(error) = self { Some(error) } else { None }
-    }
-}
+        impl Any {
+            /// Takes the options of one of [`EXPORTS`].
+            fn take(id: FormatId, options: &mut Options<'_>, losses: &mut Losses) -> Result<Self, FormatError> {
+                $(if id == $module::$format::INFO.id {
+                    return Ok(Self::$format($module::$format::take(options, losses)?));
+                })+
+                unreachable!("{id} is not listed")
+            }
 
-impl From<io::Error> for ExportError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-/// What a format can hold, and how its records are written.
-trait Format: Send {
-    /// What it can hold.
-    fn holds(&self) -> fit::Holds;
-
-    /// What stands before the first request.
-    fn begin(&mut self, _out: &mut Vec<u8>) {}
-
-    /// Appends a request that fits what the format holds, and returns the number of records that it became; or why it
-    /// does not fit after all. `name` is the trace's name for its volume.
-    fn put(&mut self, request: &Request, name: Option<&str>, out: &mut Vec<u8>) -> Result<u64, String>;
-
-    /// What stands behind the last request, at time `last` in nanoseconds.
-    fn end(&mut self, _last: u64, _out: &mut Vec<u8>) {}
-}
-
-/// Writes requests in another format.
-pub struct Exporter<W> {
-    out: W,
-    format: Box<dyn Format>,
-    fitter: Fitter,
-    /// Of formats that are written in two passes.
-    spool: Option<spool::Spool>,
-    text: Vec<u8>,
-    report: ExportReport,
-}
-
-impl<W: Write> Exporter<W> {
-    /// An exporter to `out`. Formats that are written in two passes keep their records in a temporary file in the folder
-    /// `scratch` meanwhile: 24 bytes for each page access of `oracle-general`.
-    ///
-    /// # Errors
-    /// If the temporary file cannot be made.
-    pub fn new(spec: &ExportSpec, out: W, scratch: &Path) -> Result<Self, ExportError> {
-        let mut format = spec.format();
-        let spool = if spec.id() == FormatId::OracleGeneral { Some(spool::Spool::new(scratch)?) } else { None };
-        let mut text = Vec::with_capacity(PIECE + 512);
-        format.begin(&mut text);
-        let fitter = Fitter::new(spec, format.holds());
-        Ok(Self { out, format, fitter, spool, text, report: ExportReport::default() })
-    }
-
-    /// Writes the trace's next requests; `names` are the trace's names for its volumes, as far as they are known.
-    ///
-    /// # Errors
-    /// If the format cannot hold one of them, or writing fails.
-    pub fn write(&mut self, requests: &[Request], names: &[String]) -> Result<(), ExportError> {
-        for request in requests {
-            self.report.read += 1;
-            let number = self.report.read;
-            let refused = |reason| ExportError::Request { number, reason };
-            let Some(fitted) = self.fitter.fit(request, &mut self.report).map_err(refused)? else { continue };
-            let name = names.get(request.volume as usize).map(String::as_str);
-            let mut rest = Some(fitted);
-            while let Some(whole) = rest {
-                let piece;
-                (piece, rest) = self.fitter.cut(whole);
-                self.report.records += self.format.put(&piece, name, &mut self.text).map_err(refused)?;
-                if self.text.len() >= PIECE {
-                    self.hand_on()?;
+            fn info(&self) -> &'static ExportInfo {
+                match self {
+                    $(Self::$format(_) => const { &$module::$format::INFO },)+
                 }
             }
-            self.report.written += 1;
-        }
-        Ok(())
-    }
 
-    fn hand_on(&mut self) -> io::Result<()> {
-        match &mut self.spool {
-            Some(spool) => spool.write(&self.text)?,
-            None => self.out.write_all(&self.text)?,
-        }
-        self.text.clear();
-        Ok(())
-    }
+            fn options(&self) -> Vec<String> {
+                match self {
+                    $(Self::$format(format) => format.options(),)+
+                }
+            }
 
-    /// Completes the trace; returns what it was written to, and what was written, left out and changed.
-    ///
-    /// # Errors
-    /// If writing fails, or nothing was left to write.
-    pub fn finish(mut self) -> Result<(W, ExportReport), ExportError> {
-        if self.report.written == 0 {
-            return Err(ExportError::Nothing);
+            fn numbers_volumes(&self) -> bool {
+                match self {
+                    $(Self::$format(format) => format.numbers_volumes(),)+
+                }
+            }
+
+            fn merges_volumes(&self) -> bool {
+                match self {
+                    $(Self::$format(format) => format.merges_volumes(),)+
+                }
+            }
+
+            fn writer(&self) -> Box<dyn Writer> {
+                match self {
+                    $(Self::$format(format) => format.writer(),)+
+                }
+            }
         }
-        self.format.end(self.fitter.latest(), &mut self.text);
-        self.hand_on()?;
-        if let Some(spool) = self.spool.take() {
-            oracle_general::complete(spool, &mut self.out)?;
-        }
-        self.out.flush()?;
-        Ok((self.out, self.report))
-    }
+    };
 }
 
-impl<W> fmt::Debug for Exporter<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exporter").field("report", &self.report).finish_non_exhaustive()
-    }
+exports! {
+    ssdsim::Ssdsim,
+    disksim::Disksim,
+    spc::Spc,
+    msr::Msr,
+    rq_csv::RqCsv,
+    fio::Fio,
+    oracle_general::OracleGeneral,
 }

@@ -5,15 +5,36 @@ use std::io::Write;
 
 use destage_plan::{Op, Request};
 
-use super::Format;
-use super::fit::Holds;
+use super::exporter::Writer;
+use super::fit::{Holds, Losses};
+use super::spec::{Export, ExportInfo};
+use crate::formats::FormatId;
+use crate::options::{FormatError, Options};
 
 /// Nanoseconds in a tick of Windows' file time.
 const TICK: u64 = 100;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Msr;
 
-impl Format for Msr {
+impl Export for Msr {
+    const INFO: ExportInfo = ExportInfo {
+        id: FormatId::Msr,
+        cannot: "flushes, discards, FUA, times finer than 100 ns, names of volumes",
+        options: &[],
+        timeless: false,
+    };
+
+    fn take(_options: &mut Options<'_>, _losses: &mut Losses) -> Result<Self, FormatError> {
+        Ok(Self)
+    }
+
+    fn writer(&self) -> Box<dyn Writer> {
+        Box::new(*self)
+    }
+}
+
+impl Writer for Msr {
     fn holds(&self) -> Holds {
         Holds {
             flushes: false,

@@ -7,13 +7,16 @@
 
 use std::io::{self, Write};
 
-use destage_plan::{PageGeometry, Request};
+use destage_plan::{Op, PageGeometry, Request};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::Format;
-use super::fit::Holds;
+use super::exporter::{SecondPass, Writer};
+use super::fit::{Holds, Losses};
+use super::spec::{Export, ExportInfo};
 use super::spool::Spool;
+use crate::formats::FormatId;
+use crate::options::{FormatError, Options};
 
 const RECORD_BYTES: usize = 24;
 /// Nanoseconds in a second.
@@ -27,29 +30,102 @@ const PIECE_PAGES: u64 = 1 << 12;
 /// Records in a piece of the second pass.
 const PIECE_RECORDS: u64 = 8192;
 
+/// Bytes in a page unless told otherwise.
+const DEFAULT_PAGE_BYTES: u32 = 4096;
+
 /// Where volumes lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// There is one, or they lie over each other.
+enum Place {
+    /// There is one.
     One,
+    /// They lie over each other.
+    Merged,
     /// Each begins at a multiple of 2^40 pages.
     Apart,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OracleGeneral {
-    geometry: PageGeometry,
+    /// Which requests are accesses: reads, writes, or both.
+    op: Option<Op>,
+    /// A power of two from 512 to 2^20.
+    page_bytes: u32,
     place: Place,
 }
 
-impl OracleGeneral {
-    /// `page_bytes` is a power of two from 512 to 2^20.
-    pub(super) fn new(page_bytes: u32, place: Place) -> Self {
-        let geometry = PageGeometry::new(u64::from(page_bytes), 1).expect("a page size that was checked");
-        Self { geometry, place }
+impl Export for OracleGeneral {
+    const INFO: ExportInfo = ExportInfo {
+        id: FormatId::OracleGeneral,
+        cannot: "flushes, discards, FUA, no bytes, parts of pages, times finer than 1 s or that run backwards, reads and \
+                 writes apart, more than one volume; each page that a request touches is one access",
+        options: &[
+            "op=R|W|all: which requests are accesses (required: the format does not tell them apart)",
+            "unit=BYTES: the page, a power of two from 512 to 1048576 (default 4096)",
+            "volumes=merge|apart: lay all volumes over each other, or begin each at another multiple of 2^40 pages",
+        ],
+        timeless: false,
+    };
+
+    fn take(options: &mut Options<'_>, losses: &mut Losses) -> Result<Self, FormatError> {
+        let op = options.take("op").ok_or_else(|| {
+            FormatError::new(
+                "format oracle-general does not tell reads from writes: give oracle-general:op=R, op=W or op=all",
+            )
+        })?;
+        let op = match op {
+            "R" => Some(Op::Read),
+            "W" => Some(Op::Write),
+            "all" => None,
+            _ => return Err(options.wrong("op", op, "R, W or all")),
+        };
+        if let Some(op) = op {
+            let other = if op == Op::Read { Op::Write } else { Op::Read };
+            losses.kinds[other as usize] = true;
+        }
+        let page_bytes = match options.take("unit") {
+            None => DEFAULT_PAGE_BYTES,
+            Some(text) => {
+                let page = text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
+                let page = page.filter(|n: &u32| n.is_power_of_two() && (512..=1 << 20).contains(n));
+                page.ok_or_else(|| options.wrong("unit", text, "a power of two from 512 to 1048576"))?
+            }
+        };
+        let place = options.choose("volumes", Place::One, &[("merge", Place::Merged), ("apart", Place::Apart)])?;
+        Ok(Self { op, page_bytes, place })
+    }
+
+    fn options(&self) -> Vec<String> {
+        let op = self.op.map_or("all", |op| if op == Op::Read { "R" } else { "W" });
+        let unit = (self.page_bytes != DEFAULT_PAGE_BYTES).then(|| format!("unit={}", self.page_bytes));
+        let volumes = match self.place {
+            Place::One => None,
+            Place::Merged => Some("volumes=merge".to_owned()),
+            Place::Apart => Some("volumes=apart".to_owned()),
+        };
+        [format!("op={op}")].into_iter().chain(unit).chain(volumes).collect()
+    }
+
+    fn numbers_volumes(&self) -> bool {
+        self.place == Place::Apart
+    }
+
+    fn merges_volumes(&self) -> bool {
+        self.place == Place::Merged
+    }
+
+    fn writer(&self) -> Box<dyn Writer> {
+        let geometry = PageGeometry::new(u64::from(self.page_bytes), 1).expect("a page size that was checked");
+        Box::new(Accesses { geometry, apart: self.place == Place::Apart })
     }
 }
 
-impl Format for OracleGeneral {
+struct Accesses {
+    geometry: PageGeometry,
+    /// Volumes are kept apart.
+    apart: bool,
+}
+
+impl Writer for Accesses {
     fn holds(&self) -> Holds {
         Holds {
             flushes: false,
@@ -60,7 +136,7 @@ impl Format for OracleGeneral {
             len_unit: 1,
             tick: TICK,
             ordered: true,
-            volumes: self.place == Place::Apart,
+            volumes: self.apart,
             max_len: u64::MAX,
             max_pages: Some((self.geometry.page_bytes(), MAX_PAGES)),
             piece: PIECE_PAGES * self.geometry.page_bytes(),
@@ -73,17 +149,15 @@ impl Format for OracleGeneral {
             .map_err(|_| format!("comes {seconds} s after the first, more than the format's 2^32 - 1 s"))?;
         let split = self.geometry.split(request.offset, request.len);
         let end = split.first + split.pages;
-        let base = match self.place {
-            Place::One => 0,
-            Place::Apart if end >> VOLUME_PAGES_LOG2 == 0 && request.volume >> (64 - VOLUME_PAGES_LOG2) == 0 => {
-                u64::from(request.volume) << VOLUME_PAGES_LOG2
-            }
-            Place::Apart => {
-                return Err(format!(
-                    "reaches page {end} of volume {}, and volumes=apart has room for 2^40 pages on each of 2^24",
-                    request.volume
-                ));
-            }
+        let base = if !self.apart {
+            0
+        } else if end >> VOLUME_PAGES_LOG2 == 0 && request.volume >> (64 - VOLUME_PAGES_LOG2) == 0 {
+            u64::from(request.volume) << VOLUME_PAGES_LOG2
+        } else {
+            return Err(format!(
+                "reaches page {end} of volume {}, and volumes=apart has room for 2^40 pages on each of 2^24",
+                request.volume
+            ));
         };
         let size = (self.geometry.page_bytes() as u32).to_le_bytes();
         for page in split.first..end {
@@ -94,10 +168,14 @@ impl Format for OracleGeneral {
         }
         Ok(split.pages)
     }
+
+    fn second_pass(&self) -> Option<SecondPass> {
+        Some(complete)
+    }
 }
 
 /// Fills in the next accesses of the records in `spool` and writes them to `out`.
-pub(super) fn complete(mut spool: Spool, out: &mut impl Write) -> io::Result<()> {
+fn complete(mut spool: Spool, out: &mut dyn Write) -> io::Result<()> {
     let record_bytes = RECORD_BYTES as u64;
     let records = spool.bytes() / record_bytes;
     let mut next: HashMap<u64, i64, FixedState> = HashMap::default();

@@ -4,15 +4,50 @@ use std::io::Write;
 
 use destage_plan::{Op, Request, SECTOR_BYTES};
 
-use super::Format;
-use super::fit::Holds;
+use super::exporter::Writer;
+use super::fit::{Holds, Losses};
+use super::spec::{Export, ExportInfo};
+use crate::formats::FormatId;
+use crate::options::{FormatError, Options};
 
 /// Nanoseconds in a microsecond.
 const TICK: u64 = 1000;
 
-pub(super) struct RqCsv;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RqCsv {
+    merge: bool,
+}
 
-impl Format for RqCsv {
+impl Export for RqCsv {
+    const INFO: ExportInfo = ExportInfo {
+        id: FormatId::RqCsv,
+        cannot: "parts of sectors, times finer than 1 us, more than one volume",
+        options: &["volumes=merge: lay all volumes over each other"],
+        timeless: false,
+    };
+
+    fn take(options: &mut Options<'_>, _losses: &mut Losses) -> Result<Self, FormatError> {
+        Ok(Self { merge: options.choose("volumes", false, &[("merge", true)])? })
+    }
+
+    fn options(&self) -> Vec<String> {
+        self.merge.then(|| "volumes=merge".to_owned()).into_iter().collect()
+    }
+
+    fn numbers_volumes(&self) -> bool {
+        false
+    }
+
+    fn merges_volumes(&self) -> bool {
+        self.merge
+    }
+
+    fn writer(&self) -> Box<dyn Writer> {
+        Box::new(*self)
+    }
+}
+
+impl Writer for RqCsv {
     fn holds(&self) -> Holds {
         Holds {
             flushes: true,

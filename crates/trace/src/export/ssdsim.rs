@@ -5,12 +5,34 @@ use std::io::Write;
 
 use destage_plan::{Op, Request, SECTOR_BYTES};
 
-use super::Format;
-use super::fit::Holds;
+use super::exporter::Writer;
+use super::fit::{Holds, Losses};
+use super::spec::{Export, ExportInfo};
+use crate::formats::FormatId;
+use crate::options::{FormatError, Options};
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ssdsim;
 
-impl Format for Ssdsim {
+impl Export for Ssdsim {
+    const INFO: ExportInfo = ExportInfo {
+        id: FormatId::Ssdsim,
+        cannot: "flushes, discards, FUA, no bytes, parts of sectors, times that run backwards, names of volumes; \
+                 MQSim does not look at the volume",
+        options: &[],
+        timeless: false,
+    };
+
+    fn take(_options: &mut Options<'_>, _losses: &mut Losses) -> Result<Self, FormatError> {
+        Ok(Self)
+    }
+
+    fn writer(&self) -> Box<dyn Writer> {
+        Box::new(*self)
+    }
+}
+
+impl Writer for Ssdsim {
     fn holds(&self) -> Holds {
         Holds {
             flushes: false,

@@ -1,0 +1,163 @@
+//! The one way from requests to a file in another format: fitted, written in pieces, counted.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+
+use destage_plan::Request;
+
+use super::ExportSpec;
+use super::fit::{ExportReport, Fitter, Holds};
+use super::spool::Spool;
+
+/// Text is handed on in pieces of about this size.
+const PIECE: usize = 64 * 1024;
+
+/// Why a trace cannot be exported.
+#[derive(Debug)]
+pub enum ExportError {
+    /// The new file, or the temporary one, cannot be written or read.
+    Io(io::Error),
+    /// The format cannot hold a request.
+    Request {
+        /// Its number in the trace, from 1.
+        number: u64,
+        /// What it cannot hold, and the option to give.
+        reason: String,
+    },
+    /// There is nothing left to write.
+    Nothing,
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "{error}"),
+            Self::Request { number, reason } => write!(f, "request {number}: {reason}"),
+            Self::Nothing => f.write_str("no request is left to write"),
+        }
+    }
+}
+
+impl std::error::Error for ExportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let Self::Io(error) = self { Some(error) } else { None }
+    }
+}
+
+impl From<io::Error> for ExportError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// What a format can hold, and how its records are written.
+pub(super) trait Writer: Send {
+    /// What it can hold.
+    fn holds(&self) -> Holds;
+
+    /// What stands before the first request.
+    fn begin(&mut self, _out: &mut Vec<u8>) {}
+
+    /// Appends a request that fits what the format holds, and returns the number of records that it became; or why it
+    /// does not fit after all. `name` is the trace's name for its volume.
+    fn put(&mut self, request: &Request, name: Option<&str>, out: &mut Vec<u8>) -> Result<u64, String>;
+
+    /// What stands behind the last request, at time `last` in nanoseconds.
+    fn end(&mut self, _last: u64, _out: &mut Vec<u8>) {}
+
+    /// The second pass over what was written, of a format that needs one.
+    fn second_pass(&self) -> Option<SecondPass> {
+        None
+    }
+}
+
+/// Reads what was written in a first pass, and writes what is meant.
+pub(super) type SecondPass = fn(Spool, &mut dyn Write) -> io::Result<()>;
+
+/// Writes requests in another format.
+pub struct Exporter<W> {
+    out: W,
+    format: Box<dyn Writer>,
+    fitter: Fitter,
+    /// Of formats that are written in two passes.
+    spool: Option<(Spool, SecondPass)>,
+    text: Vec<u8>,
+    report: ExportReport,
+}
+
+impl<W: Write> Exporter<W> {
+    /// An exporter to `out`. Formats that are written in two passes keep their records in a temporary file in the folder
+    /// `scratch` meanwhile: 24 bytes for each page access of `oracle-general`.
+    ///
+    /// # Errors
+    /// If the temporary file cannot be made.
+    pub fn new(spec: &ExportSpec, out: W, scratch: &Path) -> Result<Self, ExportError> {
+        let mut format = spec.writer();
+        let spool = match format.second_pass() {
+            Some(pass) => Some((Spool::new(scratch)?, pass)),
+            None => None,
+        };
+        let mut text = Vec::with_capacity(PIECE + 512);
+        format.begin(&mut text);
+        let fitter = Fitter::new(spec, format.holds());
+        Ok(Self { out, format, fitter, spool, text, report: ExportReport::default() })
+    }
+
+    /// Writes the trace's next requests; `names` are the trace's names for its volumes, as far as they are known.
+    ///
+    /// # Errors
+    /// If the format cannot hold one of them, or writing fails.
+    pub fn write(&mut self, requests: &[Request], names: &[String]) -> Result<(), ExportError> {
+        for request in requests {
+            self.report.read += 1;
+            let number = self.report.read;
+            let refused = |reason| ExportError::Request { number, reason };
+            let Some(fitted) = self.fitter.fit(request, &mut self.report).map_err(refused)? else { continue };
+            let name = names.get(request.volume as usize).map(String::as_str);
+            let mut rest = Some(fitted);
+            while let Some(whole) = rest {
+                let piece;
+                (piece, rest) = self.fitter.cut(whole);
+                self.report.records += self.format.put(&piece, name, &mut self.text).map_err(refused)?;
+                if self.text.len() >= PIECE {
+                    self.hand_on()?;
+                }
+            }
+            self.report.written += 1;
+        }
+        Ok(())
+    }
+
+    fn hand_on(&mut self) -> io::Result<()> {
+        match &mut self.spool {
+            Some((spool, _)) => spool.write(&self.text)?,
+            None => self.out.write_all(&self.text)?,
+        }
+        self.text.clear();
+        Ok(())
+    }
+
+    /// Completes the trace; returns what it was written to, and what was written, left out and changed.
+    ///
+    /// # Errors
+    /// If writing fails, or nothing was left to write.
+    pub fn finish(mut self) -> Result<(W, ExportReport), ExportError> {
+        if self.report.written == 0 {
+            return Err(ExportError::Nothing);
+        }
+        self.format.end(self.fitter.latest(), &mut self.text);
+        self.hand_on()?;
+        if let Some((spool, pass)) = self.spool.take() {
+            pass(spool, &mut self.out)?;
+        }
+        self.out.flush()?;
+        Ok((self.out, self.report))
+    }
+}
+
+impl<W> fmt::Debug for Exporter<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exporter").field("report", &self.report).finish_non_exhaustive()
+    }
+}
