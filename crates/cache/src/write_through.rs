@@ -52,7 +52,7 @@ impl Registered for WriteThrough {
     };
 
     fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError> {
-        let ways: NonZeroU32 = params.number(WAYS.name)?;
+        let ways: NonZeroU32 = params.number(WAYS.name, ..)?;
         let geometry = array.geometry.clone();
         let frames = Frames::new(Dev(geometry.members()), pages, ways);
         Ok(Self { frames, geometry, used: Vec::new(), counts: CacheCounts::default() })

@@ -1,6 +1,7 @@
 //! Policy names with parameters as a user writes them, checked against what the policy declares.
 
 use std::fmt;
+use std::ops::RangeBounds;
 use std::str::FromStr;
 
 /// A parameter that a policy declares.
@@ -201,24 +202,41 @@ impl Params {
         choices.iter().find(|(word, _)| *word == value).map(|&(_, choice)| choice).ok_or_else(|| self.refuse(key))
     }
 
-    /// A number, of the values that the type has.
-    pub fn number<T: FromStr>(&self, key: &str) -> Result<T, SpecError> {
-        let (param, value) = self.find(key);
-        value.parse().map_err(|_| SpecError::Value {
-            policy: self.policy,
-            key: param.name,
-            value: value.into(),
-            allowed: format!("a number of {}: {}", param.unit, param.values),
-        })
-    }
-
     /// A switch: `true|on|yes|1` or `false|off|no|0`.
     pub fn switch(&self, key: &str) -> Result<bool, SpecError> {
         as_switch(self.find(key).1).ok_or_else(|| self.refuse(key))
     }
 
+    /// A whole number of `range`, written in digits alone.
+    pub fn number<T: FromStr + PartialOrd>(&self, key: &str, range: impl RangeBounds<T>) -> Result<T, SpecError> {
+        let (_, value) = self.find(key);
+        let number = value.parse().ok().filter(|number| range.contains(number));
+        // A sign is none of the digits that numbers are read from.
+        number.filter(|_| value.bytes().all(|b| b.is_ascii_digit())).ok_or_else(|| self.refuse(key))
+    }
+
     /// The text of a value.
     pub fn text(&self, key: &str) -> &str {
         self.find(key).1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_digits_alone_and_in_range() {
+        const DECLARED: &[ParamSpec] =
+            &[ParamSpec { name: "ways", default: "8", values: "1 to 16", unit: "pages", help: "pages of a set" }];
+        let ways = |given: &str| {
+            let spec = format!("cache{given}").parse()?;
+            Params::resolve(&[("cache", DECLARED)], &spec)?[0].number("ways", 1..=16_u8)
+        };
+        assert_eq!([ways(""), ways(":ways=1"), ways(":ways=016")], [Ok(8), Ok(1), Ok(16)]);
+        for value in ["0", "17", "256", "+1", "-1", "1.5", "1 1", ""] {
+            let refusal = format!("policy 'cache': ways = '{value}' is not one of: 1 to 16");
+            assert_eq!(ways(&format!(":ways={value}")).map_err(|error| error.to_string()), Err(refusal));
+        }
     }
 }

@@ -112,7 +112,6 @@ impl Registered for Cawr {
     };
 
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
-        let cdl_max = params.text(CDL_MAX.name).parse().ok().filter(|&most| most > 0);
         let follows = [("tail", Follows::Tail), ("any", Follows::Any), ("same_block", Follows::SameBlock)];
         let channels = Channels::new(config)?;
         Ok(Self {
@@ -123,7 +122,7 @@ impl Registered for Cawr {
             neighbours: Neighbours::new(config.pages_per_block),
             capacity: config.capacity_pages,
             pages_per_block: config.pages_per_block,
-            cdl_max: cdl_max.ok_or_else(|| params.refuse(CDL_MAX.name))?,
+            cdl_max: params.number(CDL_MAX.name, 1..)?,
             follows: params.choice(SEQ.name, &follows)?,
             new_clean_to: params.choice(NEW_CLEAN_TO.name, &[("wl", WORKING), ("ccl", COLD_CLEAN)])?,
             wait: params.choice(WAIT.name, &[("all", Wait::All), ("any", Wait::Any)])?,

@@ -146,11 +146,10 @@ impl Registered for Cflru {
         let capacity = config.capacity_pages;
         let period = match params.text(PERIOD.name) {
             "capacity" => capacity,
-            evictions => whole(evictions).filter(|&n| n > 0).ok_or_else(|| params.refuse(PERIOD.name))?,
+            _ => params.number(PERIOD.name, 1..)?,
         };
         let step = share::parse(params.text(STEP.name)).ok_or_else(|| params.refuse(STEP.name))?;
-        let write_cost = whole(params.text(WRITE_COST.name)).filter(|&n| n <= MOST_READS);
-        let write_cost = write_cost.ok_or_else(|| params.refuse(WRITE_COST.name))?;
+        let write_cost = params.number(WRITE_COST.name, ..=MOST_READS)?;
         let (is_adaptive, share) = match params.text(WINDOW.name) {
             "adaptive" => (true, share::WHOLE / 2),
             text => (false, share::parse(text).ok_or_else(|| params.refuse(WINDOW.name))?),
@@ -178,11 +177,6 @@ impl Registered for Cflru {
             memory_accesses: 0,
         })
     }
-}
-
-/// A whole number in digits alone.
-fn whole(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
 }
 
 impl Cflru {

@@ -534,7 +534,7 @@ impl<B: Buffer> Gcar<B> {
         let at_most = |pages: u32| f64::from(pages) / f64::from(capacity) <= share;
         let floor = (share * f64::from(capacity)).floor() as u32;
         let most_pages = if at_most(floor + 1) { floor + 1 } else { floor };
-        let soon_margin = params.text(SOON_MARGIN.name).parse().map_err(|_| params.refuse(SOON_MARGIN.name))?;
+        let soon_margin = params.number(SOON_MARGIN.name, ..)?;
         let state = State {
             pages_per_block: config.pages_per_block,
             pages_per_victim: match unit {

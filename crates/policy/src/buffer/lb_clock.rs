@@ -237,7 +237,7 @@ impl Registered for LbClock {
         let n = config.pages_per_block;
         let previous = match params.text(PREV_INIT.name) {
             "block" => n,
-            pages => pages.parse().map_err(|_| params.refuse(PREV_INIT.name))?,
+            _ => params.number(PREV_INIT.name, ..)?,
         };
         Ok(Self {
             pages_per_block: n,

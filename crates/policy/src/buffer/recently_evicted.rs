@@ -169,9 +169,6 @@ impl Registered for RecentlyEvicted {
     fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
         let capacity = config.capacity_pages;
         let vw = share::parse(params.text(VW.name)).ok_or_else(|| params.refuse(VW.name))?;
-        let nvb = params.text(NVB.name);
-        let is_number = nvb.bytes().all(|b| b.is_ascii_digit());
-        let most_victims = nvb.parse().ok().filter(|n| is_number && (1..=MOST_VICTIMS).contains(n));
         let by_size = params.choice(NEW_VB.name, &[("lru_page", false), ("most_pages_in_vw", true)])?;
         Ok(Self {
             pages: PageLists::new(1),
@@ -186,7 +183,7 @@ impl Registered for RecentlyEvicted {
             blocks: Vec::new(),
             sizes: by_size.then(|| Sizes::new(config.pages_per_block)),
             victims: VecDeque::new(),
-            most_victims: most_victims.ok_or_else(|| params.refuse(NVB.name))?,
+            most_victims: params.number(NVB.name, 1..=MOST_VICTIMS)?,
             parked: Parked::default(),
             any: Searched::new(LIST, 4),
             memory_accesses: 0,

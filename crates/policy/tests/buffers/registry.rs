@@ -101,7 +101,7 @@ fn values_that_are_not_allowed() {
         "policy 'clc': padding = '2' is not one of: always, never, or a share f of 0 to 1: if at least f·N pages are \
          buffered",
     );
-    for pages in ["-1", "1.5", "4294967296", "many", ""] {
+    for pages in ["-1", "+1", "1.5", "4294967296", "many", ""] {
         refused(
             &format!("lb-clock:prev_init={pages}"),
             &format!("policy 'lb-clock': prev_init = '{pages}' is not one of: block (N), or a number of pages"),
@@ -141,7 +141,7 @@ fn values_that_are_not_allowed() {
             &format!("policy 'cflru': period = '{period}' is not one of: capacity, or a number of evictions from 1"),
         );
     }
-    for reads in ["-1", "1.5", "1000001", "much", ""] {
+    for reads in ["-1", "+1", "1.5", "1000001", "much", ""] {
         refused(
             &format!("cflru:window=adaptive:write_cost={reads}"),
             &format!("policy 'cflru': write_cost = '{reads}' is not one of: a number of reads from 0 to 1000000"),
@@ -159,7 +159,7 @@ fn values_that_are_not_allowed() {
     refused("ccf-lru:new_dirty_cold=2", "policy 'ccf-lru': new_dirty_cold = '2' is not one of: true, false");
     refused("lru-wsr:reads=all", "policy 'lru-wsr': reads = 'all' is not one of: cache, bypass");
     refused("lb-clock:read_sets_bit=y", "policy 'lb-clock': read_sets_bit = 'y' is not one of: true, false");
-    for pages in ["0", "-1", "1.5", "4294967296", "many", ""] {
+    for pages in ["0", "-1", "+1", "1.5", "4294967296", "many", ""] {
         refused(
             &format!("cawr:cdl_max={pages}"),
             &format!(
@@ -350,7 +350,7 @@ fn gcar_is_refused_where_it_makes_no_sense() {
         ("gcar_max_share", &["1.1", "-0.1", "nan", "half", ""], "a share from 0 to 1"),
         ("gcar_after", &["keep"], "free, keep_clean"),
         ("gcar_destage_scope", &["all"], "deferred, all_dirty_of_chip, none"),
-        ("gcar_soon_margin", &["-1", "1.5", "4294967296", ""], "a number of blocks; 0 is off"),
+        ("gcar_soon_margin", &["-1", "+1", "1.5", "4294967296", ""], "a number of blocks; 0 is off"),
     ] {
         for value in values {
             refused(
