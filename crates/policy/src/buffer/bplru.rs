@@ -10,7 +10,7 @@
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
-use super::fab::PROTECT_CURRENT;
+use super::options::PROTECT_CURRENT;
 use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::parking::{Linked, Parking};

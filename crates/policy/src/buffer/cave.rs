@@ -26,10 +26,10 @@ use super::page_lists::PageLists;
 use super::parking::{Linked as _, Parking};
 use super::{
     Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome, PolicyError,
-    PolicyInfo, Registered, Veto, ccf_lru,
+    PolicyInfo, Registered, Veto, options,
 };
 
-const NEW_CLEAN_TO: ParamSpec = ParamSpec { name: "ccf_new_clean_to", ..ccf_lru::NEW_CLEAN_TO };
+const NEW_CLEAN_TO: ParamSpec = ParamSpec { name: "ccf_new_clean_to", ..options::NEW_CLEAN_TO };
 
 const NEW_DIRTY_COLD: ParamSpec = ParamSpec {
     name: "ccf_new_dirty_cold",

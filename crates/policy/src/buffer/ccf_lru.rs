@@ -22,7 +22,7 @@
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
-use super::lru::{READS, caches_reads};
+use super::options::{NEW_CLEAN_TO, READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
 use super::parking::Linked as _;
 use super::searched::{PARKED, Parked, Searched};
@@ -65,15 +65,6 @@ const NEW_DIRTY_COLD: ParamSpec = ParamSpec {
     values: "true, false",
     unit: "-",
     help: "whether a written page enters cold, that is without a second chance; public codes differ",
-};
-
-/// Where reads enter; CAVE has it too.
-pub(super) const NEW_CLEAN_TO: ParamSpec = ParamSpec {
-    name: "new_clean_to",
-    default: "ccl",
-    values: "ccl, mixed",
-    unit: "-",
-    help: "whether a read miss enters the cold clean list or, hot, the mixed list as in CAWR (specs §10.7 D12)",
 };
 
 const HOT_CLEAN: ParamSpec = ParamSpec {

@@ -9,7 +9,7 @@
 
 use destage_plan::{PageNo, Params};
 
-use super::lru::{READS, caches_reads};
+use super::options::{READS, caches_reads};
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
     PolicyError, PolicyInfo, Registered, Veto,

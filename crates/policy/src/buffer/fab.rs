@@ -14,24 +14,15 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use destage_plan::{PageNo, ParamSpec, Params};
+use destage_plan::{PageNo, Params};
 
-use super::lru::{READS, caches_reads};
+use super::options::{PROTECT_CURRENT, READS, caches_reads};
 use super::page_bits::PageBits;
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
     Outcome, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
-
-/// The parameter of the block-level policies about the block of the incoming page.
-pub(super) const PROTECT_CURRENT: ParamSpec = ParamSpec {
-    name: "protect_current",
-    default: "false",
-    values: "true, false",
-    unit: "-",
-    help: "whether the block of the incoming page may not be its victim (specs §0.2)",
-};
 
 /// The blocks that a veto passed over.
 #[derive(Clone, Debug, Default)]

@@ -21,7 +21,7 @@ use std::collections::BinaryHeap;
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
-use super::fab::PROTECT_CURRENT;
+use super::options::PROTECT_CURRENT;
 use super::page_bits::PageBits;
 use super::{
     Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,

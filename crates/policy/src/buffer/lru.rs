@@ -6,28 +6,15 @@
 //! Resolved: reads are cached by default, as in every read-write buffer of the papers; `reads=bypass` makes a write
 //! buffer, in which a read hit still counts as a use.
 
-use destage_plan::{PageNo, ParamSpec, Params, SpecError};
+use destage_plan::{PageNo, Params};
 
+use super::options::{READS, caches_reads};
 use super::page_lists::PageLists;
 use super::parking::Parking;
 use super::{
     Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome, PolicyError,
     PolicyInfo, Registered, Veto,
 };
-
-/// The parameter of the page-level policies that decides about read misses.
-pub(super) const READS: ParamSpec = ParamSpec {
-    name: "reads",
-    default: "cache",
-    values: "cache, bypass",
-    unit: "-",
-    help: "whether a read miss enters the buffer",
-};
-
-/// Reads the parameter [`READS`].
-pub(super) fn caches_reads(params: &Params) -> Result<bool, SpecError> {
-    params.choice(READS.name, &[("cache", true), ("bypass", false)])
-}
 
 /// The one list.
 const LIST: u32 = 0;

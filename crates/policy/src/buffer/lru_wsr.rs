@@ -16,7 +16,7 @@
 
 use destage_plan::{PageNo, Params};
 
-use super::lru::{READS, caches_reads};
+use super::options::{READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
 use super::parking::Linked as _;
 use super::searched::{PARKED, Parked, Searched};

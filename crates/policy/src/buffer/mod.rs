@@ -29,6 +29,7 @@ mod lru_wsr;
 mod max_tree;
 mod multi_eviction;
 mod neighbours;
+mod options;
 mod padding;
 mod page_bits;
 mod page_lists;

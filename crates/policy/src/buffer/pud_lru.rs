@@ -33,8 +33,8 @@ use std::collections::binary_heap::PeekMut;
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
-use super::fab::PROTECT_CURRENT;
 use super::max_tree::MaxTree;
+use super::options::PROTECT_CURRENT;
 use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::{

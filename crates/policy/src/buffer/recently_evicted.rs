@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
-use super::lru::{READS, caches_reads};
+use super::options::{READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
 use super::parking::Linked as _;
 use super::searched::{PARKED, Parked, Searched};

@@ -4,7 +4,7 @@ use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, same_value};
 
 use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
-use super::lru::READS;
+use super::options::READS;
 use super::padding::Padding;
 use super::{
     Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, LbClock, Lru, LruWsr, PolicyError,

@@ -1,0 +1,35 @@
+//! Options that several policies have.
+
+use destage_plan::{ParamSpec, Params, SpecError};
+
+/// Whether read misses enter.
+pub(super) const READS: ParamSpec = ParamSpec {
+    name: "reads",
+    default: "cache",
+    values: "cache, bypass",
+    unit: "-",
+    help: "whether a read miss enters the buffer",
+};
+
+/// What [`READS`] says.
+pub(super) fn caches_reads(params: &Params) -> Result<bool, SpecError> {
+    params.choice(READS.name, &[("cache", true), ("bypass", false)])
+}
+
+/// Whether block-level policies spare the block of the incoming page.
+pub(super) const PROTECT_CURRENT: ParamSpec = ParamSpec {
+    name: "protect_current",
+    default: "false",
+    values: "true, false",
+    unit: "-",
+    help: "whether the block of the incoming page may not be its victim (specs §0.2)",
+};
+
+/// Where read misses enter CCF-LRU and CAVE.
+pub(super) const NEW_CLEAN_TO: ParamSpec = ParamSpec {
+    name: "new_clean_to",
+    default: "ccl",
+    values: "ccl, mixed",
+    unit: "-",
+    help: "whether a read miss enters the cold clean list or, hot, the mixed list as in CAWR (specs §10.7 D12)",
+};
