@@ -1,0 +1,273 @@
+//! Which block leaves LB-CLOCK where the published victim is protected (`protect_current`) or vetoed.
+//!
+//! The search goes on where the hand would: through the candidates, through the blocks reset in this round, and through
+//! those that the hand would reset if it made a whole turn. What a veto passed over is kept aside (*parked*) until it is
+//! written, or loses a page, or [`Notice::Resume`](super::Notice::Resume) comes. A bit that is set is in one of two logs,
+//! so that the blocks behind the candidates are found without a scan too.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use destage_plan::PageNo;
+
+use super::super::{Candidate, Exhausted, Veto};
+use super::{Block, LbClock};
+
+/// What there is to know beside where a veto has its say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Vetoes {
+    /// The parked blocks by unit. Those that are not parked any longer may still be there.
+    units: Vec<Vec<u32>>,
+    /// The parked candidates, by size and label, the first to leave at the top; with untrue ones.
+    order: BinaryHeap<(u32, Reverse<u64>, u32)>,
+    /// The blocks whose recency bit is set: those that are not parked, and those that are; with untrue ones.
+    set: Vec<u32>,
+    set_parked: Vec<u32>,
+}
+
+/// Drops what is not true any longer, and doubles, from a list of more than `most` entries.
+#[inline]
+fn keep_true<T: Ord>(entries: &mut Vec<T>, most: usize, is_true: impl Fn(&T) -> bool) {
+    if entries.len() > most {
+        entries.retain(is_true);
+        entries.sort_unstable();
+        entries.dedup();
+    }
+}
+
+impl Vetoes {
+    /// The bit of the block was cleared.
+    #[inline]
+    pub(super) fn note_cleared(&mut self, blocks: &[Block], block: u32) {
+        let Block { label, count, parked, .. } = blocks[block as usize];
+        if parked {
+            self.order.push((count, Reverse(label), block));
+        }
+    }
+}
+
+impl LbClock {
+    /// The unit for whose sake a veto passes `block` over.
+    #[inline]
+    fn objection<V: Veto>(&self, block: u32, veto: &mut V) -> Option<u32> {
+        let first = PageNo(block * self.pages_per_block);
+        let cached = self.cached.of(block);
+        veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded: false })
+    }
+
+    /// Keeps a block aside that is no candidate, or one that is and that the caller has taken from its heap.
+    fn park(&mut self, unit: u32, block: u32) {
+        let Vetoes { units, order, set_parked, .. } = &mut self.vetoes;
+        let blocks = &mut self.blocks;
+        blocks[block as usize].parked = true;
+        let Block { label, count, recent, .. } = blocks[block as usize];
+        if unit as usize >= units.len() {
+            units.resize(unit as usize + 1, Vec::new());
+        }
+        let most = 2 * self.ring_len as usize + 64;
+        let of_unit = &mut units[unit as usize];
+        of_unit.push(block);
+        keep_true(of_unit, most, |&block| blocks[block as usize].parked);
+        if recent {
+            set_parked.push(block);
+            keep_true(set_parked, most, |&block| blocks[block as usize].recent && blocks[block as usize].parked);
+        } else {
+            order.push((count, Reverse(label), block));
+            if order.len() > most {
+                let mut entries = std::mem::take(order).into_vec();
+                keep_true(&mut entries, most, |entry| Self::is_parked_candidate(blocks, entry));
+                *order = entries.into();
+            }
+        }
+    }
+
+    fn is_parked_candidate(blocks: &[Block], &(size, Reverse(label), block): &(u32, Reverse<u64>, u32)) -> bool {
+        let b = &blocks[block as usize];
+        b.parked && !b.recent && b.count == size && b.label == label
+    }
+
+    /// Takes back a block that is in the ring, if it was kept aside: something is about to happen to it.
+    #[inline]
+    pub(super) fn reconsider(&mut self, block: u32) {
+        if self.blocks[block as usize].parked {
+            self.unpark(block);
+        }
+    }
+
+    fn unpark(&mut self, block: u32) {
+        let b = &mut self.blocks[block as usize];
+        b.parked = false;
+        if b.recent {
+            self.vetoes.set.push(block);
+        } else {
+            self.candidates.take_in(&self.blocks, block);
+        }
+    }
+
+    /// Considers again what was passed over for `unit`.
+    pub(super) fn resume(&mut self, unit: u32) {
+        let Some(of_unit) = self.vetoes.units.get_mut(unit as usize) else { return };
+        let mut resumed = std::mem::take(of_unit);
+        resumed.drain(..).for_each(|block| self.reconsider(block));
+        self.vetoes.units[unit as usize] = resumed;
+    }
+
+    /// Takes note that the block's bit is set.
+    #[inline]
+    pub(super) fn note_set<V: Veto>(&mut self, block: u32) {
+        if !V::ACTIVE {
+            return;
+        }
+        let (set, blocks) = (&mut self.vetoes.set, &self.blocks);
+        set.push(block);
+        keep_true(set, 2 * self.ring_len as usize + 64, |&block| {
+            blocks[block as usize].recent && !blocks[block as usize].parked
+        });
+    }
+
+    /// The largest candidate that is neither `spared` nor vetoed. A veto is asked about the candidates in the order in
+    /// which they would be chosen.
+    fn choose<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
+        self.memory_accesses += u64::from(self.candidates.total);
+        let mut put_back = None;
+        let mut found = None;
+        while let Some(size) = self.candidates.largest_size() {
+            let Some(block) = self.candidates.first(&self.blocks, size) else { break };
+            if block == spared {
+                // For the present search it is as if it were kept aside.
+                self.blocks[block as usize].parked = true;
+                self.candidates.take_out(size);
+                put_back = Some(block);
+                continue;
+            }
+            let Some(unit) = self.objection(block, veto) else {
+                found = Some(block);
+                break;
+            };
+            self.candidates.take_first(size);
+            self.park(unit, block);
+        }
+        if let Some(block) = put_back {
+            self.blocks[block as usize].parked = false;
+            self.candidates.take_in(&self.blocks, block);
+        }
+        found
+    }
+
+    /// Looks on where every candidate is protected or vetoed: among the blocks just reset, then among those that the
+    /// hand would reset if it went on for a whole turn. The blocks just reset become candidates.
+    #[cold]
+    fn look_on<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
+        let mut just_reset = self.reset.clone();
+        let still_set = self.ring_len - self.candidates.total - just_reset.len() as u32;
+        self.memory_accesses += just_reset.len() as u64;
+        self.admit_reset_blocks();
+        just_reset.retain(|&block| block != spared && !self.blocks[block as usize].parked);
+        self.sort_as_chosen(&mut just_reset);
+        for &block in &just_reset {
+            let Some(unit) = self.objection(block, veto) else { return Some(block) };
+            self.candidates.take_out(self.blocks[block as usize].count);
+            self.park(unit, block);
+        }
+        self.memory_accesses += u64::from(still_set);
+        if !V::ACTIVE {
+            // Nothing was noted; only where a block is protected does it come to this.
+            let is_set = |&block: &u32| block != spared && self.blocks[block as usize].recent;
+            let most = self.clockwise().filter(is_set).max_by_key(|&block| {
+                let Block { label, count, .. } = self.blocks[block as usize];
+                (count, Reverse(label))
+            });
+            return most;
+        }
+        let mut set = std::mem::take(&mut self.vetoes.set);
+        set.retain(|&block| self.blocks[block as usize].recent && !self.blocks[block as usize].parked);
+        self.sort_as_chosen(&mut set);
+        set.dedup();
+        let asked = set.iter().position(|&block| {
+            block != spared
+                && match self.objection(block, veto) {
+                    None => true,
+                    Some(unit) => {
+                        self.park(unit, block);
+                        false
+                    }
+                }
+        });
+        let found = asked.map(|at| set[at]);
+        self.vetoes.set = set;
+        found
+    }
+
+    fn sort_as_chosen(&self, blocks: &mut [u32]) {
+        blocks.sort_unstable_by_key(|&block| {
+            let Block { label, count, .. } = self.blocks[block as usize];
+            (Reverse(count), label)
+        });
+    }
+
+    /// Of the blocks other than `spared`, all of which are parked, the one that would have left without a veto. `reset`
+    /// are those that were reset in the present round and were no candidates in it.
+    fn first_parked_but(&mut self, spared: u32, reset: &[u32]) -> Option<u32> {
+        let mut put_aside = Vec::new();
+        let mut first = None;
+        while let Some(&entry) = self.vetoes.order.peek() {
+            if Self::is_parked_candidate(&self.blocks, &entry) {
+                if entry.2 != spared && !reset.contains(&entry.2) {
+                    first = Some(entry.2);
+                    break;
+                }
+                put_aside.push(entry);
+            }
+            self.vetoes.order.pop();
+        }
+        self.vetoes.order.extend(put_aside);
+        if first.is_some() {
+            return first;
+        }
+        let set = self.clockwise().filter(|&block| self.blocks[block as usize].recent);
+        let mut rest: Vec<u32> = if reset.iter().all(|&block| block == spared) { set.collect() } else { reset.into() };
+        rest.retain(|&block| block != spared);
+        self.sort_as_chosen(&mut rest);
+        rest.first().copied()
+    }
+
+    /// Turns the hand once around, back to where it stands.
+    #[cold]
+    fn reset_all<V: Veto>(&mut self) {
+        self.memory_accesses += u64::from(self.ring_len);
+        let Vetoes { set, set_parked, .. } = &mut self.vetoes;
+        let (mut set, mut set_parked) = (std::mem::take(set), std::mem::take(set_parked));
+        if !V::ACTIVE {
+            set.extend(self.clockwise());
+        }
+        for block in set.drain(..).chain(set_parked.drain(..)) {
+            let b = &mut self.blocks[block as usize];
+            if std::mem::take(&mut b.recent) {
+                self.become_candidate(block);
+            }
+        }
+        (self.vetoes.set, self.vetoes.set_parked) = (set, set_parked);
+    }
+
+    /// The victim other than `spared` after the hand has turned; `None` if every block is vetoed and the access shall
+    /// bypass. If it is one that the hand would reach with its bit set, the hand goes on for a whole turn.
+    pub(super) fn victim_but<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
+        let victim = self.look_for_victim(spared, veto)?;
+        if self.blocks[victim as usize].recent {
+            self.reset_all::<V>();
+        }
+        Some(victim)
+    }
+
+    fn look_for_victim<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
+        if let Some(victim) = self.choose(spared, veto) {
+            self.admit_reset_blocks();
+            return Some(victim);
+        }
+        let reset = self.reset.clone();
+        if let Some(victim) = self.look_on(spared, veto) {
+            return Some(victim);
+        }
+        (veto.exhausted() == Exhausted::TakeBase).then(|| self.first_parked_but(spared, &reset)).flatten()
+    }
+}
