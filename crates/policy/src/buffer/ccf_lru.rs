@@ -20,15 +20,17 @@
 //!
 //! A page becomes cold once between uses, so a victim is found in O(1) amortised.
 
+mod vetoes;
+
 use destage_plan::{PageNo, ParamSpec, Params};
 
+use self::vetoes::Vetoes;
 use super::options::{NEW_CLEAN_TO, READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
 use super::parking::Linked as _;
-use super::searched::{PARKED, Parked, Searched};
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome,
-    PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, PolicyError, PolicyInfo,
+    Registered, Veto,
 };
 
 /// The mixed list.
@@ -45,17 +47,7 @@ pub struct CcfLru {
     new_clean_to: u32,
     new_dirty_cold: bool,
     evict_hot_clean: bool,
-    parked: Parked,
-    /// Parked pages of the cold clean list.
-    cold_clean: Searched,
-    /// Pages of the mixed list that are parked, or that a scan moves on.
-    first_turn: Searched,
-    /// Those that are parked or clean.
-    second_turn: Searched,
-    /// Those that are parked.
-    last_turn: Searched,
-    /// Those that are parked and that a scan leaves as they are.
-    settled: Searched,
+    vetoes: Vetoes,
     memory_accesses: u64,
 }
 
@@ -93,44 +85,18 @@ impl Registered for CcfLru {
             new_clean_to: params.choice(NEW_CLEAN_TO.name, &[("ccl", COLD_CLEAN), ("mixed", MIXED)])?,
             new_dirty_cold: params.switch(NEW_DIRTY_COLD.name)?,
             evict_hot_clean: params.choice(HOT_CLEAN.name, &[("evict", true), ("spare", false)])?,
-            parked: Parked::default(),
-            cold_clean: Searched::new(COLD_CLEAN, 2),
-            first_turn: Searched::new(MIXED, 4),
-            second_turn: Searched::new(MIXED, 8),
-            last_turn: Searched::new(MIXED, 16),
-            settled: Searched::new(MIXED, 32),
+            vetoes: Vetoes::default(),
             memory_accesses: 0,
         })
     }
 }
 
 impl CcfLru {
-    /// The frame is about to leave its place.
-    #[inline]
-    fn leave_place(&mut self, frame: u32) {
-        if self.pages.frame(frame).tag & !PARKED != 0 {
-            self.cold_clean.remove(&mut self.pages, frame);
-            self.first_turn.remove(&mut self.pages, frame);
-            self.second_turn.remove(&mut self.pages, frame);
-            self.last_turn.remove(&mut self.pages, frame);
-            self.settled.remove(&mut self.pages, frame);
-        }
-    }
-
-    /// The frame is to be met again by a search.
-    fn reconsider(&mut self, frame: u32) {
-        self.cold_clean.retreat(&mut self.pages, frame);
-        self.first_turn.retreat(&mut self.pages, frame);
-        self.second_turn.retreat(&mut self.pages, frame);
-        self.last_turn.retreat(&mut self.pages, frame);
-        self.settled.retreat(&mut self.pages, frame);
-    }
-
     /// A hot page of the mixed list becomes cold.
     #[inline]
     fn move_on(&mut self, frame: u32) {
         self.memory_accesses += 2;
-        self.leave_place(frame);
+        self.vetoes.leave_place(&mut self.pages, frame);
         let own = self.pages.frame_mut(frame);
         own.cold = true;
         let list = if own.dirty { MIXED } else { COLD_CLEAN };
@@ -161,90 +127,16 @@ impl CcfLru {
         }
     }
 
-    /// Does what a scan does to the hot pages of `first_turn` when it has gone over all of it.
-    fn move_all_on(&mut self) {
-        while let Some(frame) = self.settled.next(&self.pages) {
-            if !self.first_turn.has(&self.pages, frame) {
-                break;
-            }
-            if self.pages.frame(frame).cold {
-                self.settled.add(&mut self.pages, frame);
-            } else {
-                self.move_on(frame);
-            }
-        }
-    }
-
-    /// Whether the page may leave; else it is parked.
-    fn may_leave<V: Veto>(&mut self, frame: u32, veto: &mut V) -> bool {
-        let &Frame { page, dirty, tag, .. } = self.pages.frame(frame);
-        if tag & PARKED != 0 {
-            return false;
-        }
-        let objection = veto.passes_over(Candidate::Page { page: PageNo(page), dirty });
-        if let Some(unit) = objection {
-            self.parked.park(&mut self.pages, unit, frame);
-        }
-        objection.is_none()
-    }
-
-    /// What the published scan would choose if it skipped what is vetoed, and from which list; nothing is moved yet. Cold
-    /// clean pages; then the mixed list, in which the scan goes on to the hot dirty pages when it has turned them cold,
-    /// and then to the clean pages that it spared.
-    fn search<V: Veto>(&mut self, veto: &mut V) -> Option<(u32, u32)> {
-        while let Some(frame) = self.cold_clean.next(&self.pages) {
-            if self.may_leave(frame, veto) {
-                return Some((COLD_CLEAN, frame));
-            }
-            self.cold_clean.add(&mut self.pages, frame);
-        }
-        while let Some(frame) = self.first_turn.next(&self.pages) {
-            let &Frame { dirty, cold, .. } = self.pages.frame(frame);
-            if (cold || !dirty && self.evict_hot_clean) && self.may_leave(frame, veto) {
-                return Some((MIXED, frame));
-            }
-            self.first_turn.add(&mut self.pages, frame);
-        }
-        while let Some(frame) = self.second_turn.next(&self.pages) {
-            if self.pages.frame(frame).dirty && self.may_leave(frame, veto) {
-                return Some((MIXED, frame));
-            }
-            self.second_turn.add(&mut self.pages, frame);
-        }
-        while let Some(frame) = self.last_turn.next(&self.pages) {
-            if self.may_leave(frame, veto) {
-                return Some((MIXED, frame));
-            }
-            self.last_turn.add(&mut self.pages, frame);
-        }
-        None
-    }
-
     /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
     #[inline]
     fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
-        if !V::ACTIVE {
-            return self.scan();
-        }
-        let Some((list, frame)) = self.search(veto) else {
-            let bypass = self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass;
-            return if bypass { None } else { self.scan() };
-        };
-        if list == MIXED {
-            let &Frame { dirty, cold, .. } = self.pages.frame(frame);
-            self.move_all_on();
-            if !cold && !dirty && self.evict_hot_clean {
-                self.move_on(frame);
-            }
-        }
-        Some(frame)
+        if V::ACTIVE { self.victim_under(veto) } else { self.scan() }
     }
 
     /// Takes the page of `frame` out.
     #[inline]
     fn give_up(&mut self, frame: u32, out: &mut Evictions) {
-        self.leave_place(frame);
-        self.parked.forget(&mut self.pages, frame);
+        self.vetoes.forget(&mut self.pages, frame);
         self.pages.give_up(frame, out);
     }
 }
@@ -270,8 +162,7 @@ impl Buffer for CcfLru {
         let frame = self.pages.find(access.page);
         if frame != 0 {
             self.memory_accesses += 2;
-            self.leave_place(frame);
-            self.parked.forget(&mut self.pages, frame);
+            self.vetoes.forget(&mut self.pages, frame);
             let own = self.pages.frame_mut(frame);
             own.dirty |= access.write;
             own.cold = false;
@@ -303,16 +194,12 @@ impl Buffer for CcfLru {
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
         match notice {
             Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => {
-                while let Some(frame) = self.parked.resume(&mut self.pages, unit) {
-                    self.reconsider(frame);
-                }
-            }
+            Notice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
             Notice::Destage { page, keep } => {
                 if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {
                         self.pages.clean(frame, out);
-                        self.first_turn.retreat(&mut self.pages, frame);
+                        self.vetoes.cleaned(&mut self.pages, frame);
                     } else {
                         self.give_up(frame, out);
                     }
@@ -320,8 +207,8 @@ impl Buffer for CcfLru {
             }
             Notice::Flush => {
                 // All dirty pages are in the mixed list.
-                let Self { pages, first_turn, .. } = self;
-                pages.clean_all(MIXED, out, |pages, frame| first_turn.retreat(pages, frame));
+                let Self { pages, vetoes, .. } = self;
+                pages.clean_all(MIXED, out, |pages, frame| vetoes.cleaned(pages, frame));
             }
             Notice::Trim { page } => {
                 if let Some(frame) = self.pages.trimmed_frame(page) {

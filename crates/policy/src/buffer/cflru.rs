@@ -22,20 +22,26 @@
 //! The search does not go over the window each time: the dirty pages at the LRU end, which it met before, are known and
 //! counted, and it begins behind them, so that it is O(1) amortised.
 
+mod vetoes;
+
 use destage_plan::{PageNo, ParamSpec, Params};
 
+use self::vetoes::Vetoes;
 use super::options::{READS, caches_reads};
-use super::page_lists::{Frame, PageLists};
+use super::page_lists::PageLists;
 use super::parking::Linked as _;
-use super::searched::{PARKED, Parked, Searched};
+use super::searched::Searched;
 use super::share;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
-    PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, Notice, Outcome, PolicyError, PolicyInfo,
+    Registered, Veto,
 };
 
 /// The one list.
 const LIST: u32 = 0;
+
+/// The mark of the searched pages that are dirty.
+const DIRTY: u16 = 2;
 
 /// The largest write cost, in reads.
 const MOST_READS: u32 = 1_000_000;
@@ -90,13 +96,9 @@ pub struct Cflru {
     /// Pages in the window, or the capacity if there are fewer.
     window: u32,
     adaptation: Option<Adaptation>,
-    parked: Parked,
     /// Dirty pages.
     dirty: Searched,
-    /// Pages that are dirty or parked.
-    clean_first: Searched,
-    /// Parked pages.
-    any: Searched,
+    vetoes: Vetoes,
     memory_accesses: u64,
 }
 
@@ -170,10 +172,8 @@ impl Registered for Cflru {
                 accesses: 0,
                 last: None,
             }),
-            parked: Parked::default(),
-            dirty: Searched::new(LIST, 2),
-            clean_first: Searched::new(LIST, 4),
-            any: Searched::new(LIST, 8),
+            dirty: Searched::new(LIST, DIRTY),
+            vetoes: Vetoes::default(),
             memory_accesses: 0,
         })
     }
@@ -183,17 +183,16 @@ impl Cflru {
     /// The frame is about to leave its place.
     #[inline]
     fn leave_place(&mut self, frame: u32) {
-        if self.pages.frame(frame).tag & !PARKED != 0 {
+        if self.pages.frame(frame).tag != 0 {
             self.dirty.remove(&mut self.pages, frame);
-            self.clean_first.remove(&mut self.pages, frame);
-            self.any.remove(&mut self.pages, frame);
+            self.vetoes.forget(&mut self.pages, frame);
         }
     }
 
     /// The page became clean in its place.
     fn cleaned(&mut self, frame: u32) {
         self.dirty.retreat(&mut self.pages, frame);
-        self.clean_first.retreat(&mut self.pages, frame);
+        self.vetoes.cleaned(&mut self.pages, frame);
     }
 
     /// The published search.
@@ -217,49 +216,19 @@ impl Cflru {
         self.memory_accesses += u64::from(self.window.min(self.pages.len())) + 1;
     }
 
-    /// Whether the page may leave; else it is parked.
-    fn may_leave<V: Veto>(&mut self, frame: u32, veto: &mut V) -> bool {
-        let &Frame { page, dirty, .. } = self.pages.frame(frame);
-        let objection = veto.passes_over(Candidate::Page { page: PageNo(page), dirty });
-        if let Some(unit) = objection {
-            self.parked.park(&mut self.pages, unit, frame);
-        }
-        objection.is_none()
-    }
-
     /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
     #[inline]
     fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
         if self.pages.len() == 0 {
             return None;
         }
-        if !V::ACTIVE {
-            return self.search();
-        }
-        while self.clean_first.len() < self.window {
-            let Some(frame) = self.clean_first.next(&self.pages) else { break };
-            let own = self.pages.frame(frame);
-            if !own.dirty && own.tag & PARKED == 0 && self.may_leave(frame, veto) {
-                self.memory_accesses += u64::from(self.clean_first.len()) + 1;
-                return Some(frame);
-            }
-            self.clean_first.add(&mut self.pages, frame);
-        }
-        while let Some(frame) = self.any.next(&self.pages) {
-            if self.pages.frame(frame).tag & PARKED == 0 && self.may_leave(frame, veto) {
-                self.count_vain_search();
-                return Some(frame);
-            }
-            self.any.add(&mut self.pages, frame);
-        }
-        if veto.exhausted() == Exhausted::Bypass { None } else { self.search() }
+        if V::ACTIVE { self.victim_under(veto) } else { self.search() }
     }
 
     /// Takes the page of `frame` out.
     #[inline]
     fn give_up(&mut self, frame: u32, out: &mut Evictions) {
         self.leave_place(frame);
-        self.parked.forget(&mut self.pages, frame);
         self.pages.give_up(frame, out);
     }
 }
@@ -295,7 +264,6 @@ impl Buffer for Cflru {
         if frame != 0 {
             self.memory_accesses += 2;
             self.leave_place(frame);
-            self.parked.forget(&mut self.pages, frame);
             self.pages.frame_mut(frame).dirty |= access.write;
             self.pages.move_to_front(LIST, frame);
             return Outcome::Hit;
@@ -327,15 +295,7 @@ impl Buffer for Cflru {
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
         match notice {
             Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => {
-                while let Some(frame) = self.parked.resume(&mut self.pages, unit) {
-                    // A dirty page is none that the search for clean ones is to meet again.
-                    if !self.pages.frame(frame).dirty {
-                        self.clean_first.retreat(&mut self.pages, frame);
-                    }
-                    self.any.retreat(&mut self.pages, frame);
-                }
-            }
+            Notice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
             Notice::Destage { page, keep } => {
                 if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {

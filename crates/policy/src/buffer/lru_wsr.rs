@@ -14,15 +14,17 @@
 //! Each page gets one second chance between uses, so a victim is found in O(1) amortised. Under a veto the search goes
 //! twice over the list, as the scan would: for pages that are clean or cold, then for those that had a second chance.
 
+mod vetoes;
+
 use destage_plan::{PageNo, Params};
 
+use self::vetoes::Vetoes;
 use super::options::{READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
 use super::parking::Linked as _;
-use super::searched::{PARKED, Parked, Searched};
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome,
-    PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, PolicyError, PolicyInfo,
+    Registered, Veto,
 };
 
 /// The one list.
@@ -34,13 +36,7 @@ pub struct LruWsr {
     pages: PageLists,
     capacity: u32,
     cache_reads: bool,
-    parked: Parked,
-    /// Pages that are parked, or dirty and not cold.
-    first_turn: Searched,
-    /// Parked pages.
-    second_turn: Searched,
-    /// Parked pages that a scan leaves as they are.
-    settled: Searched,
+    vetoes: Vetoes,
     memory_accesses: u64,
 }
 
@@ -59,10 +55,7 @@ impl Registered for LruWsr {
             pages: PageLists::new(1),
             capacity: config.capacity_pages,
             cache_reads: caches_reads(params)?,
-            parked: Parked::default(),
-            first_turn: Searched::new(LIST, 2),
-            second_turn: Searched::new(LIST, 4),
-            settled: Searched::new(LIST, 8),
+            vetoes: Vetoes::default(),
             memory_accesses: 0,
         })
     }
@@ -75,27 +68,10 @@ fn is_spared(frame: &Frame) -> bool {
 }
 
 impl LruWsr {
-    /// The frame is about to leave its place.
-    #[inline]
-    fn leave_place(&mut self, frame: u32) {
-        if self.pages.frame(frame).tag & !PARKED != 0 {
-            self.first_turn.remove(&mut self.pages, frame);
-            self.second_turn.remove(&mut self.pages, frame);
-            self.settled.remove(&mut self.pages, frame);
-        }
-    }
-
-    /// The frame is to be met again by a search.
-    fn reconsider(&mut self, frame: u32) {
-        self.first_turn.retreat(&mut self.pages, frame);
-        self.second_turn.retreat(&mut self.pages, frame);
-        self.settled.retreat(&mut self.pages, frame);
-    }
-
     #[inline]
     fn second_chance(&mut self, frame: u32) {
         self.memory_accesses += 2;
-        self.leave_place(frame);
+        self.vetoes.leave_place(&mut self.pages, frame);
         self.pages.frame_mut(frame).cold = true;
         self.pages.move_to_front(LIST, frame);
     }
@@ -115,62 +91,16 @@ impl LruWsr {
         }
     }
 
-    /// Gives the second chances of a scan that has gone over all of `first_turn`.
-    fn second_chances(&mut self) {
-        while let Some(frame) = self.settled.next(&self.pages) {
-            if !self.first_turn.has(&self.pages, frame) {
-                break;
-            }
-            if is_spared(self.pages.frame(frame)) {
-                self.second_chance(frame);
-            } else {
-                self.settled.add(&mut self.pages, frame);
-            }
-        }
-    }
-
-    /// Whether the page may leave; else it is parked.
-    fn may_leave<V: Veto>(&mut self, frame: u32, veto: &mut V) -> bool {
-        let &Frame { page, dirty, .. } = self.pages.frame(frame);
-        let objection = veto.passes_over(Candidate::Page { page: PageNo(page), dirty });
-        if let Some(unit) = objection {
-            self.parked.park(&mut self.pages, unit, frame);
-        }
-        objection.is_none()
-    }
-
     /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
     #[inline]
     fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
-        if !V::ACTIVE {
-            return self.scan();
-        }
-        while let Some(frame) = self.first_turn.next(&self.pages) {
-            let own = self.pages.frame(frame);
-            if own.tag & PARKED == 0 && !is_spared(own) && self.may_leave(frame, veto) {
-                self.second_chances();
-                return Some(frame);
-            }
-            self.first_turn.add(&mut self.pages, frame);
-        }
-        while let Some(frame) = self.second_turn.next(&self.pages) {
-            if self.pages.frame(frame).tag & PARKED == 0 && self.may_leave(frame, veto) {
-                self.second_chances();
-                return Some(frame);
-            }
-            self.second_turn.add(&mut self.pages, frame);
-        }
-        if self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass {
-            return None;
-        }
-        self.scan()
+        if V::ACTIVE { self.victim_under(veto) } else { self.scan() }
     }
 
     /// Takes the page of `frame` out.
     #[inline]
     fn give_up(&mut self, frame: u32, out: &mut Evictions) {
-        self.leave_place(frame);
-        self.parked.forget(&mut self.pages, frame);
+        self.vetoes.forget(&mut self.pages, frame);
         self.pages.give_up(frame, out);
     }
 }
@@ -201,8 +131,7 @@ impl Buffer for LruWsr {
         let frame = self.pages.find(access.page);
         if frame != 0 {
             self.memory_accesses += 2;
-            self.leave_place(frame);
-            self.parked.forget(&mut self.pages, frame);
+            self.vetoes.forget(&mut self.pages, frame);
             let own = self.pages.frame_mut(frame);
             own.dirty |= access.write;
             own.cold = false;
@@ -232,24 +161,20 @@ impl Buffer for LruWsr {
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
         match notice {
             Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => {
-                while let Some(frame) = self.parked.resume(&mut self.pages, unit) {
-                    self.reconsider(frame);
-                }
-            }
+            Notice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
             Notice::Destage { page, keep } => {
                 if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {
                         self.pages.clean(frame, out);
-                        self.first_turn.retreat(&mut self.pages, frame);
+                        self.vetoes.cleaned(&mut self.pages, frame);
                     } else {
                         self.give_up(frame, out);
                     }
                 }
             }
             Notice::Flush => {
-                let Self { pages, first_turn, .. } = self;
-                pages.clean_all(LIST, out, |pages, frame| first_turn.retreat(pages, frame));
+                let Self { pages, vetoes, .. } = self;
+                pages.clean_all(LIST, out, |pages, frame| vetoes.cleaned(pages, frame));
             }
             Notice::Trim { page } => {
                 if let Some(frame) = self.pages.trimmed_frame(page) {

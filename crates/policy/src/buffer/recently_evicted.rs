@@ -23,19 +23,21 @@
 //! The window's pages stand in a list per block, so a victim takes a comparison per victim block. Under a veto the
 //! vetoed pages of the victim blocks are met again, and with `most_pages_in_vw` the blocks of which all pages are vetoed.
 
+mod vetoes;
+
 use std::collections::VecDeque;
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
+use self::vetoes::Vetoes;
 use super::options::{READS, caches_reads};
-use super::page_lists::{Frame, PageLists};
+use super::page_lists::PageLists;
 use super::parking::Linked as _;
-use super::searched::{PARKED, Parked, Searched};
 use super::share;
 use super::size_set::SizeSet;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome,
-    PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, PolicyError, PolicyInfo,
+    Registered, Veto,
 };
 use crate::links::Links;
 
@@ -126,9 +128,7 @@ pub struct RecentlyEvicted {
     /// The victim blocks, the first to come at the front, and the most there may be.
     victims: VecDeque<u32>,
     most_victims: u32,
-    parked: Parked,
-    /// Parked pages.
-    any: Searched,
+    vetoes: Vetoes,
     memory_accesses: u64,
 }
 
@@ -184,8 +184,7 @@ impl Registered for RecentlyEvicted {
             sizes: by_size.then(|| Sizes::new(config.pages_per_block)),
             victims: VecDeque::new(),
             most_victims: params.number(NVB.name, 1..=MOST_VICTIMS)?,
-            parked: Parked::default(),
-            any: Searched::new(LIST, 4),
+            vetoes: Vetoes::default(),
             memory_accesses: 0,
         })
     }
@@ -195,11 +194,6 @@ impl RecentlyEvicted {
     #[inline]
     fn block_of(&self, frame: u32) -> u32 {
         self.pages.frame(frame).page / self.pages_per_block
-    }
-
-    #[inline]
-    fn is_parked(&self, frame: u32) -> bool {
-        self.pages.frame(frame).tag & PARKED != 0
     }
 
     /// Lets pages into the window until it is full.
@@ -236,7 +230,7 @@ impl RecentlyEvicted {
     /// The frame is about to leave its place.
     #[inline]
     fn leave_place(&mut self, frame: u32) {
-        self.any.remove(&mut self.pages, frame);
+        self.vetoes.forget(&mut self.pages, frame);
         if self.pages.frame(frame).tag & IN_WINDOW == 0 {
             return;
         }
@@ -264,16 +258,10 @@ impl RecentlyEvicted {
         }
     }
 
-    /// Of the victim blocks' pages in the window the one nearest the LRU end; parked ones only if `parked_too`.
+    /// Of the frames that `oldest_of` names of the victim blocks the one nearest the LRU end; 0 is no frame.
     #[inline]
-    fn of_victim_blocks(&self, parked_too: bool) -> Option<u32> {
-        let oldest = self.victims.iter().map(|&block| {
-            let mut frame = self.blocks[block as usize].oldest;
-            while !parked_too && frame != 0 && self.is_parked(frame) {
-                frame = self.seats[frame as usize].newer;
-            }
-            frame
-        });
+    fn of_victim_blocks(&self, oldest_of: impl Fn(u32) -> u32) -> Option<u32> {
+        let oldest = self.victims.iter().map(|&block| oldest_of(block));
         oldest.filter(|&frame| frame != 0).min_by_key(|&frame| self.seats[frame as usize].entered)
     }
 
@@ -286,54 +274,18 @@ impl RecentlyEvicted {
         Some(self.pages.prev(LIST)).filter(|&last| last != LIST)
     }
 
-    /// Whether the page may leave; else it is parked.
-    fn may_leave<V: Veto>(&mut self, frame: u32, veto: &mut V) -> bool {
-        let &Frame { page, dirty, .. } = self.pages.frame(frame);
-        let objection = veto.passes_over(Candidate::Page { page: PageNo(page), dirty });
-        if let Some(unit) = objection {
-            self.parked.park(&mut self.pages, unit, frame);
-        }
-        objection.is_none()
+    /// The published search: the frame to give up, and whether its block becomes a victim block.
+    #[inline]
+    fn search(&self) -> Option<(u32, bool)> {
+        let frame = self.of_victim_blocks(|block| self.blocks[block as usize].oldest).map(|frame| (frame, false));
+        frame.or_else(|| self.of_new_block().map(|frame| (frame, true)))
     }
 
-    /// The first page that is not parked of the blocks in the order of [`Sizes::blocks`].
-    fn of_largest_blocks(&self) -> Option<u32> {
-        self.sizes.as_ref()?.blocks().find_map(|block| {
-            let mut frame = self.blocks[block as usize].oldest;
-            while frame != 0 && self.is_parked(frame) {
-                frame = self.seats[frame as usize].newer;
-            }
-            Some(frame).filter(|&frame| frame != 0)
-        })
-    }
-
-    /// The frame to give up, and whether its block becomes a victim block; `None` if every page is vetoed and the access
-    /// shall bypass, or none is held.
+    /// What [`Self::search`] finds, or what leaves in its place; `None` if every page is vetoed and the access shall bypass,
+    /// or none is held.
     #[inline]
     fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<(u32, bool)> {
-        if V::ACTIVE {
-            while let Some(frame) = self.of_victim_blocks(false) {
-                if self.may_leave(frame, veto) {
-                    return Some((frame, false));
-                }
-            }
-            while let Some(frame) = self.of_largest_blocks() {
-                if self.may_leave(frame, veto) {
-                    return Some((frame, true));
-                }
-            }
-            while let Some(frame) = self.any.next(&self.pages) {
-                if !self.is_parked(frame) && self.may_leave(frame, veto) {
-                    return Some((frame, true));
-                }
-                self.any.add(&mut self.pages, frame);
-            }
-            if self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass {
-                return None;
-            }
-        }
-        let frame = self.of_victim_blocks(true).map(|frame| (frame, false));
-        frame.or_else(|| self.of_new_block().map(|frame| (frame, true)))
+        if V::ACTIVE { self.victim_under(veto) } else { self.search() }
     }
 
     fn add_victim_block(&mut self, block: u32) {
@@ -353,7 +305,6 @@ impl RecentlyEvicted {
     #[inline]
     fn give_up(&mut self, frame: u32, out: &mut Evictions) {
         self.leave_place(frame);
-        self.parked.forget(&mut self.pages, frame);
         self.pages.give_up(frame, out);
         self.fill_window();
     }
@@ -391,7 +342,6 @@ impl Buffer for RecentlyEvicted {
         if frame != 0 {
             self.memory_accesses += 2;
             self.leave_place(frame);
-            self.parked.forget(&mut self.pages, frame);
             self.pages.frame_mut(frame).dirty |= access.write;
             self.pages.move_to_front(LIST, frame);
             self.fill_window();
@@ -424,11 +374,7 @@ impl Buffer for RecentlyEvicted {
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
         match notice {
             Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => {
-                while let Some(frame) = self.parked.resume(&mut self.pages, unit) {
-                    self.any.retreat(&mut self.pages, frame);
-                }
-            }
+            Notice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
             Notice::Destage { page, keep } => {
                 if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {

@@ -10,6 +10,7 @@
 
 use super::page_lists::PageLists;
 use super::parking::Linked as _;
+use super::{Candidate, Veto};
 use crate::links::Links;
 
 /// The bit of a frame's tag that says that the page is parked.
@@ -87,11 +88,25 @@ pub(super) struct Parked {
 
 impl Parked {
     /// Takes in a frame that is not parked.
-    pub(super) fn park(&mut self, pages: &mut PageLists, unit: u32, frame: u32) {
+    fn park(&mut self, pages: &mut PageLists, unit: u32, frame: u32) {
         let (sentinel, node) = (2 * unit, 2 * frame + 1);
         self.lists.grow(sentinel.max(node) + 1);
         self.lists.insert_after(sentinel, node);
         pages.frame_mut(frame).tag |= PARKED;
+    }
+
+    /// Whether the page may leave; it is parked if the veto passes it over, and may not if it is parked already.
+    #[inline]
+    pub(super) fn lets_leave<V: Veto>(&mut self, pages: &mut PageLists, frame: u32, veto: &mut V) -> bool {
+        let own = pages.frame(frame);
+        if own.tag & PARKED != 0 {
+            return false;
+        }
+        let objection = veto.passes_over(Candidate::Page { page: own.page(), dirty: own.dirty });
+        if let Some(unit) = objection {
+            self.park(pages, unit, frame);
+        }
+        objection.is_none()
     }
 
     /// The frame was accessed, or is given up.
