@@ -19,8 +19,8 @@ pub struct ParamSpec {
     pub help: &'static str,
 }
 
-/// A policy and its parameters: `name` or `name:key=value:key=value`, where the name may have layers before it:
-/// `gcar+lru`.
+/// A policy and its parameters: `name` or `name:key=value:key=value`, where the name may have
+/// layers before it: `gcar+lru`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySpec {
     /// The policy's name.
@@ -61,7 +61,8 @@ fn as_switch(text: &str) -> Option<bool> {
     }
 }
 
-/// Whether two values say the same: the same text, two words for the same position of a switch, or the same number.
+/// Whether two values say the same: the same text, two words for the same position of a switch, or
+/// the same number.
 pub fn same_value(one: &str, other: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
     let same_position = as_switch(one).is_some_and(|position| as_switch(other) == Some(position));
@@ -145,9 +146,9 @@ pub struct Params {
 }
 
 impl Params {
-    /// Checks the keys given against those that the parts of a composition declare, and fills in the defaults; returns
-    /// the parameters of each part. `parts` has a name and what is declared for each layer, the outermost first, and
-    /// then for the policy itself, which there always is.
+    /// Checks the keys given against those that the parts of a composition declare, and fills in
+    /// the defaults; returns the parameters of each part. `parts` has a name and what is declared
+    /// for each layer, the outermost first, and then for the policy itself, which there always is.
     pub fn resolve(parts: &[(&'static str, &'static [ParamSpec])], spec: &PolicySpec) -> Result<Vec<Self>, SpecError> {
         let (base, _) = parts[parts.len() - 1];
         for (i, (key, _)) in spec.given.iter().enumerate() {

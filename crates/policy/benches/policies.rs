@@ -1,9 +1,10 @@
 //! Accesses per second of every policy that holds pages, in steady state, on one core.
 //!
-//! Trace: 20 million writes, Zipf with exponent 1.0 over a million pages, drawn by the inverse of the cumulative
-//! distribution with xorshift64*. *Ranks* names the pages by popularity, so that the popular ones share
-//! blocks; *permuted* scatters them by a fixed bijection. Buffers hold 1 % and 10 % of the pages, blocks 64 pages. One iteration
-//! is the whole trace; the buffer stays full from one to the next, and the warm-up runs the trace at least once.
+//! Trace: 20 million writes, Zipf with exponent 1.0 over a million pages, drawn by the inverse of
+//! the cumulative distribution with xorshift64*. *Ranks* names the pages by popularity, so that the
+//! popular ones share blocks; *permuted* scatters them by a fixed bijection. Buffers hold 1 % and
+//! 10 % of the pages, blocks 64 pages. One iteration is the whole trace; the buffer stays full from
+//! one to the next, and the warm-up runs the trace at least once.
 //!
 //! `cargo bench -p destage-policy --bench policies [-- FILTER]`
 

@@ -1,4 +1,5 @@
-//! Doubly linked lists over array indices: the recency lists of every policy, without pointers or allocation.
+//! Doubly linked lists over array indices: the recency lists of every policy, without pointers or
+//! allocation.
 
 /// One node's neighbours.
 #[derive(Clone, Copy, Debug)]
@@ -7,9 +8,9 @@ struct Link {
     next: u32,
 }
 
-/// Circular lists over the nodes `0..len`. A list is named by any of its nodes; policies reserve a node as sentinel, so
-/// that `next(sentinel)` is the front, `prev(sentinel)` the back, and an empty list needs no special case. A node that
-/// is in no list is linked to itself.
+/// Circular lists over the nodes `0..len`. A list is named by any of its nodes; policies reserve a
+/// node as sentinel, so that `next(sentinel)` is the front, `prev(sentinel)` the back, and an empty
+/// list needs no special case. A node that is in no list is linked to itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Links {
     nodes: Vec<Link>,

@@ -1,12 +1,14 @@
 //! BPLRU, block padding LRU (Kim and Ahn, FAST 2008; LB-CLOCK §III; specs §5.2).
 //!
-//! Idea: a write buffer in LRU order of logical blocks. The victim is padded: its missing pages are read and the whole
-//! block is written in order, so that a log-block FTL can switch instead of merge. A block written completely and in
-//! order is unlikely to be written again soon and becomes the next victim at once (LRU compensation).
+//! Idea: a write buffer in LRU order of logical blocks. The victim is padded: its missing pages are
+//! read and the whole block is written in order, so that a log-block FTL can switch instead of
+//! merge. A block written completely and in order is unlikely to be written again soon and becomes
+//! the next victim at once (LRU compensation).
 //!
-//! Resolved: a read of a buffered page is served and moves nothing, other reads go to flash; a sequence is the offsets
-//! 0, 1, …, N−1 each written exactly once and in order since the block entered (`seq_detect=ordered`), or, as LB-CLOCK
-//! describes it, a write to the last page while all others are buffered (`last_page_full`). A trim breaks a sequence.
+//! Resolved: a read of a buffered page is served and moves nothing, other reads go to flash; a
+//! sequence is the offsets 0, 1, …, N−1 each written exactly once and in order since the block
+//! entered (`seq_detect=ordered`), or, as LB-CLOCK describes it, a write to the last page while all
+//! others are buffered (`last_page_full`). A trim breaks a sequence.
 
 use destage_plan::{PageNo, ParamSpec, Params};
 

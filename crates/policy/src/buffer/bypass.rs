@@ -1,4 +1,5 @@
-//! No buffer at all: every access goes to the device. The baseline that shows what a buffer is worth.
+//! No buffer at all: every access goes to the device. The baseline that shows what a buffer is
+//! worth.
 
 use destage_plan::Params;
 

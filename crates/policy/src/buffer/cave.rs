@@ -1,23 +1,27 @@
-//! CAVE over CCF-LRU for a read-write buffer, as in CAWR's comparison (CAWR §V-E; CCF-LRU: specs §4.5; specs §6.3).
+//! CAVE over CCF-LRU for a read-write buffer, as in CAWR's comparison (CAWR §V-E; CCF-LRU: specs
+//! §4.5; specs §6.3).
 //!
-//! Idea: CCF-LRU with one more list. Dirty pages that its second chance found cold are not written one by one but
-//! collected; when there are enough of them for all C channels, the C oldest are programmed at the same time, one
-//! through each channel. Whether pages follow each other is ignored.
+//! Idea: CCF-LRU with one more list. Dirty pages that its second chance found cold are not written
+//! one by one but collected; when there are enough of them for all C channels, the C oldest are
+//! programmed at the same time, one through each channel. Whether pages follow each other is
+//! ignored.
 //!
-//! Parameters: `ccf_new_clean_to` and `ccf_new_dirty_cold`, which are CCF-LRU's `new_clean_to` and `new_dirty_cold`.
+//! Parameters: `ccf_new_clean_to` and `ccf_new_dirty_cold`, which are CCF-LRU's `new_clean_to` and
+//! `new_dirty_cold`.
 //!
-//! Resolved: a replacement drops the LRU page of the cold clean list if there is one; or else programs C pages if so
-//! many are collected; or else goes on with CCF-LRU's scan from the LRU end of the mixed list: a cold dirty page is
-//! collected, a hot dirty one becomes cold and goes to the MRU end, a clean one goes to the MRU end of the cold clean
-//! list and leaves next. If the mixed list is empty before C pages are collected, those that are leave (specs D6). A
-//! hit on a collected page takes it back to the mixed list as hot. A flush writes the collected pages, which are then
-//! cold clean, and the dirty pages of the mixed list, which keep their places, C at a time. There is no limit to the
-//! pages collected except the capacity. Channels go round from page to page; those that a veto avoids are skipped, and
-//! so many fewer pages are enough. The veto is asked about clean pages only: where dirty pages go is a matter of
-//! channels.
+//! Resolved: a replacement drops the LRU page of the cold clean list if there is one; or else
+//! programs C pages if so many are collected; or else goes on with CCF-LRU's scan from the LRU end
+//! of the mixed list: a cold dirty page is collected, a hot dirty one becomes cold and goes to the
+//! MRU end, a clean one goes to the MRU end of the cold clean list and leaves next. If the mixed
+//! list is empty before C pages are collected, those that are leave (specs D6). A hit on a
+//! collected page takes it back to the mixed list as hot. A flush writes the collected pages, which
+//! are then cold clean, and the dirty pages of the mixed list, which keep their places, C at a
+//! time. There is no limit to the pages collected except the capacity. Channels go round from page
+//! to page; those that a veto avoids are skipped, and so many fewer pages are enough. The veto is
+//! asked about clean pages only: where dirty pages go is a matter of channels.
 //!
-//! Memory accesses: the lookup, the move or insertion, each page of the mixed list that is inspected, each page that
-//! leaves in a replacement.
+//! Memory accesses: the lookup, the move or insertion, each page of the mixed list that is
+//! inspected, each page that leaves in a replacement.
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
@@ -39,7 +43,8 @@ const NEW_DIRTY_COLD: ParamSpec = ParamSpec {
     help: "whether a page that a write brings in is cold, without a second chance (specs §4.5)",
 };
 
-/// The mixed list, the cold clean list and the cold dirty pages collected, each with its number as the tag.
+/// The mixed list, the cold clean list and the cold dirty pages collected, each with its number as
+/// the tag.
 const MIXED: u32 = 0;
 const COLD_CLEAN: u32 = 1;
 const COLD_DIRTY: u32 = 2;
@@ -129,8 +134,8 @@ impl Cave {
         allowed.is_some()
     }
 
-    /// Programs the oldest pages collected, or what the veto wants in their place where it avoids all channels, or where
-    /// nothing is collected since all that is left was passed over.
+    /// Programs the oldest pages collected, or what the veto wants in their place where it avoids
+    /// all channels, or where nothing is collected since all that is left was passed over.
     fn program<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
         if self.channels.is_closed() || self.collected == 0 {
             if self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass {

@@ -1,22 +1,25 @@
-//! CAVE, channel-aware buffer management (Park et al., SAC 2011, as CAWR §III describes it; specs §6.3), around
-//! block-level policies.
+//! CAVE, channel-aware buffer management (Park et al., SAC 2011, as CAWR §III describes it; specs
+//! §6.3), around block-level policies.
 //!
-//! Idea: the policy inside decides the order of eviction, CAVE the number: when the buffer is full, as many victim
-//! blocks as there are channels leave at once. They are written in rounds of one page from each of them, a round at the
-//! same time through different channels.
+//! Idea: the policy inside decides the order of eviction, CAVE the number: when the buffer is full,
+//! as many victim blocks as there are channels leave at once. They are written in rounds of one
+//! page from each of them, a round at the same time through different channels.
 //!
-//! Parameters: `cave_block_channel`: `per_page_rr`, channels go round from page to page, so that the pages of a block
-//! stay on one channel only until another block of the round has run out of pages, which is what CAWR criticises;
-//! `per_block`, each block has its channel from the round-robin.
+//! Parameters: `cave_block_channel`: `per_page_rr`, channels go round from page to page, so that
+//! the pages of a block stay on one channel only until another block of the round has run out of
+//! pages, which is what CAWR criticises; `per_block`, each block has its channel from the
+//! round-robin.
 //!
-//! Resolved: a clean first victim ends the replacement, since it leaves room at no cost; other clean victims count as
-//! one of the C and take no channel. Clean pages of a block that is written are dropped before. All blocks of a
-//! multi-eviction are complete with its last round. The victims are chosen before the policy inside hears of the page that
-//! comes in, so that it has no block to protect (`protect_current=false` is settled), and LB-CLOCK's hand stands where the
-//! victims left it when a block enters (`insert_anchor=current_hand`). Pages that the policy inside pads take part in the rounds and have channels, but a padded
-//! multi-eviction is one group, not a group for each round: what is read for it has to be there before anything is
-//! written, and its frames are free when all of it is. A flush is a sequence of multi-evictions. Channels that a veto
-//! avoids are skipped, and so many fewer blocks leave.
+//! Resolved: a clean first victim ends the replacement, since it leaves room at no cost; other
+//! clean victims count as one of the C and take no channel. Clean pages of a block that is written
+//! are dropped before. All blocks of a multi-eviction are complete with its last round. The victims
+//! are chosen before the policy inside hears of the page that comes in, so that it has no block to
+//! protect (`protect_current=false` is settled), and LB-CLOCK's hand stands where the victims left
+//! it when a block enters (`insert_anchor=current_hand`). Pages that the policy inside pads take
+//! part in the rounds and have channels, but a padded multi-eviction is one group, not a group for
+//! each round: what is read for it has to be there before anything is written, and its frames are
+//! free when all of it is. A flush is a sequence of multi-evictions. Channels that a veto avoids
+//! are skipped, and so many fewer blocks leave.
 //!
 //! Memory accesses: those of the policy inside; CAVE only decides how many victims there are.
 
@@ -56,7 +59,8 @@ struct Leaving {
     pad: bool,
 }
 
-/// A victim block: where its pages that are not yet in a round begin and end, and its channel where it has one.
+/// A victim block: where its pages that are not yet in a round begin and end, and its channel where
+/// it has one.
 #[derive(Clone, Copy)]
 struct Victim {
     next: usize,
@@ -93,8 +97,8 @@ impl<B: Buffer> CaveBlocks<B> {
         })
     }
 
-    /// Collects the blocks that the policy inside gave up, drops their clean pages, and writes out whenever there is a
-    /// block for each channel.
+    /// Collects the blocks that the policy inside gave up, drops their clean pages, and writes out
+    /// whenever there is a block for each channel.
     fn collect(&mut self, out: &mut Evictions) {
         let given_up = std::mem::take(&mut self.given_up);
         let mut start = self.pages.len();

@@ -1,31 +1,37 @@
-//! CAWR, channel-aware write reordering, over pages (Wang et al., ETRI Journal 2015, §IV; specs §6.4).
+//! CAWR, channel-aware write reordering, over pages (Wang et al., ETRI Journal 2015, §IV; specs
+//! §6.4).
 //!
-//! Idea: the working list gives hot dirty pages a second chance; what leaves it is reordered before it is written. Clean
-//! pages go to the cold clean list and leave first. Cold dirty pages are put into one of C cold dirty lists, one for
-//! each channel: behind the page that they follow, or else into an empty list. When no list is empty the LRU page of
-//! each is programmed through the list's channel, all at the same time: pages that follow each other end in one channel,
-//! and all channels are busy.
+//! Idea: the working list gives hot dirty pages a second chance; what leaves it is reordered before
+//! it is written. Clean pages go to the cold clean list and leave first. Cold dirty pages are put
+//! into one of C cold dirty lists, one for each channel: behind the page that they follow, or else
+//! into an empty list. When no list is empty the LRU page of each is programmed through the list's
+//! channel, all at the same time: pages that follow each other end in one channel, and all channels
+//! are busy.
 //!
-//! Parameters: `cdl_max`, the most pages in a cold dirty list (4, the paper's example; 4 to 16 in the paper);
-//! `cawr_seq`, what following means: the page after the MRU one of the list (`tail`), a neighbour of any page of the
-//! list (`any`), both of which satisfy Fig. 4 and go by addresses, whatever the numbers of blocks ("without designating
-//! the block borders"), or being of the same logical block (`same_block`, the paper's rule for FTLs that map blocks); `cawr_new_clean_to`, where read misses enter: the working list (`wl`), or the cold clean list
-//! (`ccl`) as in CCF-LRU; `wait`, whether the frames of a multi-eviction are free together (`all`) or each with its own
+//! Parameters: `cdl_max`, the most pages in a cold dirty list (4, the paper's example; 4 to 16 in
+//! the paper); `cawr_seq`, what following means: the page after the MRU one of the list (`tail`), a
+//! neighbour of any page of the list (`any`), both of which satisfy Fig. 4 and go by addresses,
+//! whatever the numbers of blocks ("without designating the block borders"), or being of the same
+//! logical block (`same_block`, the paper's rule for FTLs that map blocks); `cawr_new_clean_to`,
+//! where read misses enter: the working list (`wl`), or the cold clean list (`ccl`) as in CCF-LRU;
+//! `wait`, whether the frames of a multi-eviction are free together (`all`) or each with its own
 //! page (`any`).
 //!
-//! Resolved: a hit on a page of the cold lists takes it back to the working list as hot. A page that may join no list
-//! ends the scan, which then finds no list empty; the scan goes on as long as pages find a place, even if no list is
-//! empty meanwhile: that is what Algorithms 1 and 2 do, as is that a clean page may be dropped as soon as it comes up,
-//! even if it is the newest. If the working list is empty and some cold dirty lists are, too, Algorithm 2 would not
-//! end; then the LRU page of each list that has one leaves (specs D6). A flush writes the cold dirty lists, whose pages
-//! are then cold clean, and the dirty pages of the working list, which keep their places, C at a time in LRU order
-//! through channels in turn. Lists whose channel a veto avoids sit out: they are not written and no page begins one of
-//! them, but a page that follows theirs joins it. If there are no other lists with pages, they are written nevertheless
-//! or the access bypasses, as the veto says. It is asked about clean pages only: where dirty pages go is a matter of
-//! channels.
+//! Resolved: a hit on a page of the cold lists takes it back to the working list as hot. A page
+//! that may join no list ends the scan, which then finds no list empty; the scan goes on as long as
+//! pages find a place, even if no list is empty meanwhile: that is what Algorithms 1 and 2 do, as
+//! is that a clean page may be dropped as soon as it comes up, even if it is the newest. If the
+//! working list is empty and some cold dirty lists are, too, Algorithm 2 would not end; then the
+//! LRU page of each list that has one leaves (specs D6). A flush writes the cold dirty lists, whose
+//! pages are then cold clean, and the dirty pages of the working list, which keep their places, C
+//! at a time in LRU order through channels in turn. Lists whose channel a veto avoids sit out: they
+//! are not written and no page begins one of them, but a page that follows theirs joins it. If
+//! there are no other lists with pages, they are written nevertheless or the access bypasses, as
+//! the veto says. It is asked about clean pages only: where dirty pages go is a matter of channels.
 //!
-//! Memory accesses: the lookup, the move or insertion, each page of the working list that is inspected, each cold dirty
-//! list that a page is compared with, each page that leaves in a replacement.
+//! Memory accesses: the lookup, the move or insertion, each page of the working list that is
+//! inspected, each cold dirty list that a page is compared with, each page that leaves in a
+//! replacement.
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
@@ -70,7 +76,8 @@ const WAIT: ParamSpec = ParamSpec {
     help: "whether frames are free once all pages written at the same time are, or each with its own (specs §6.4)",
 };
 
-/// The working list and the cold clean list; behind them come the cold dirty lists. The tag of a page is its list.
+/// The working list and the cold clean list; behind them come the cold dirty lists. The tag of a
+/// page is its list.
 const WORKING: u32 = 0;
 const COLD_CLEAN: u32 = 1;
 const FIRST_COLD_DIRTY: u32 = 2;
@@ -192,7 +199,8 @@ impl Cawr {
         allowed.is_some()
     }
 
-    /// Whether the page, right after `before` by address, would follow those of a list that is not empty.
+    /// Whether the page, right after `before` by address, would follow those of a list that is not
+    /// empty.
     #[inline]
     fn is_sequence(&self, page: u32, before: Option<u32>, channel: u32) -> bool {
         let list = FIRST_COLD_DIRTY + channel;
@@ -214,7 +222,8 @@ impl Cawr {
         }
     }
 
-    /// Puts a cold dirty page of the working list into a cold dirty list; `false` if it has no place (Algorithm 1).
+    /// Puts a cold dirty page of the working list into a cold dirty list; `false` if it has no
+    /// place (Algorithm 1).
     #[inline]
     fn enter_cold_dirty<V: Veto>(&mut self, frame: u32) -> bool {
         let page = self.pages.frame(frame).page;
@@ -250,7 +259,8 @@ impl Cawr {
         (0..).zip(&self.lengths).all(|(channel, &length)| length > 0 || !self.channels.is_open(channel))
     }
 
-    /// Programs the LRU pages of the cold dirty lists, or does what the veto wants where no list may be written.
+    /// Programs the LRU pages of the cold dirty lists, or does what the veto wants where no list
+    /// may be written.
     fn program<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
         let mut lengths = (0..).zip(&self.lengths);
         let may = lengths.any(|(channel, &length)| length > 0 && self.channels.is_open(channel));
@@ -271,7 +281,8 @@ impl Cawr {
         written > 0
     }
 
-    /// Writes the LRU page of each cold dirty list that is not empty and takes part; returns how many there were.
+    /// Writes the LRU page of each cold dirty list that is not empty and takes part; returns how
+    /// many there were.
     fn write_heads(&mut self, kind: Kind, out: &mut Evictions) -> u32 {
         let mut written = 0;
         let heads = (0..self.channels.count()).filter_map(|channel| {

@@ -1,23 +1,28 @@
-//! CAWR around block-level policies (Wang et al., ETRI Journal 2015, §IV-1, a sketch there; specs §6.5).
+//! CAWR around block-level policies (Wang et al., ETRI Journal 2015, §IV-1, a sketch there; specs
+//! §6.5).
 //!
-//! Idea: the policy inside is the working region. Its victim blocks enter a reordering region of C cold dirty lists,
-//! one for each channel: a block goes into an empty list, whose channel is then the block's for good, so that a block is
-//! never spread. When no list is empty the first page of each is programmed through the list's channel, all at the same
-//! time.
+//! Idea: the policy inside is the working region. Its victim blocks enter a reordering region of C
+//! cold dirty lists, one for each channel: a block goes into an empty list, whose channel is then
+//! the block's for good, so that a block is never spread. When no list is empty the first page of
+//! each is programmed through the list's channel, all at the same time.
 //!
-//! Resolved: clean pages of a victim block are dropped when it enters; with them the replacement is satisfied. There are
-//! no others in the reordering region, so that "if the reorder region holds clean pages drop one" never applies. A page
-//! of a list is what leaves, and is the victim unit. A hit on a page in a list is served there, in place. Pages of the
-//! block that come in meanwhile are the working region's; if they become its victim before the list has run out they
-//! join it. A list therefore holds one block, at most N pages. If the policy inside has nothing left to give before all
-//! lists have pages, the first page of each list that has one leaves (specs D6). Nothing is padded (`padding=never` is
-//! settled): pages leave one by one, and what would be read for them has no frames. The victims are chosen before the policy
-//! inside hears of the page that comes in, so that it has no block to protect (`protect_current=false` is settled), and
-//! LB-CLOCK's hand stands where they left it when a block enters (`insert_anchor=current_hand`). A flush lets all blocks pass through the lists. What is written back by itself goes through the
-//! channel of its block's list, or through the next in turn. Lists whose channel a veto avoids sit out, neither written
+//! Resolved: clean pages of a victim block are dropped when it enters; with them the replacement is
+//! satisfied. There are no others in the reordering region, so that "if the reorder region holds
+//! clean pages drop one" never applies. A page of a list is what leaves, and is the victim unit. A
+//! hit on a page in a list is served there, in place. Pages of the block that come in meanwhile are
+//! the working region's; if they become its victim before the list has run out they join it. A list
+//! therefore holds one block, at most N pages. If the policy inside has nothing left to give before
+//! all lists have pages, the first page of each list that has one leaves (specs D6). Nothing is
+//! padded (`padding=never` is settled): pages leave one by one, and what would be read for them has
+//! no frames. The victims are chosen before the policy inside hears of the page that comes in, so
+//! that it has no block to protect (`protect_current=false` is settled), and LB-CLOCK's hand stands
+//! where they left it when a block enters (`insert_anchor=current_hand`). A flush lets all blocks
+//! pass through the lists. What is written back by itself goes through the channel of its block's
+//! list, or through the next in turn. Lists whose channel a veto avoids sit out, neither written
 //! nor begun, as in CAWR over pages.
 //!
-//! Memory accesses: those of the policy inside; the lookup in the reordering region; a page that enters or leaves it.
+//! Memory accesses: those of the policy inside; the lookup in the reordering region; a page that
+//! enters or leaves it.
 
 use destage_plan::PageNo;
 
@@ -50,7 +55,8 @@ pub(super) struct CawrBlocks<B> {
     capacity: u32,
     pages_per_block: u32,
     channels: Channels,
-    /// A list for each channel, the page to be written next at the back; the tag of a page is its list.
+    /// A list for each channel, the page to be written next at the back; the tag of a page is its
+    /// list.
     lists: PageLists,
     /// Per list, its pages and the block they belong to.
     lengths: Vec<u32>,
@@ -86,8 +92,8 @@ impl<B: Buffer> CawrBlocks<B> {
             .map(|((list, _), _)| list)
     }
 
-    /// Lets the dirty pages of a block, in ascending order, into the list of the block or an empty one; `false` if there
-    /// is none.
+    /// Lets the dirty pages of a block, in ascending order, into the list of the block or an empty
+    /// one; `false` if there is none.
     #[inline]
     fn enter(&mut self, pages: &[PageNo]) -> bool {
         let Some(first) = pages.first() else { return true };
@@ -120,8 +126,8 @@ impl<B: Buffer> CawrBlocks<B> {
         (0..).zip(&self.lengths).all(|(list, &length)| length > 0 || !self.channels.is_open(list))
     }
 
-    /// Programs the first page of each list that has one and takes part, or does what the veto wants where no list may be
-    /// written.
+    /// Programs the first page of each list that has one and takes part, or does what the veto
+    /// wants where no list may be written.
     fn program<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
         let may = (0..).zip(&self.lengths).any(|(list, &length)| length > 0 && self.channels.is_open(list));
         if self.channels.is_closed() || !may {
@@ -133,7 +139,8 @@ impl<B: Buffer> CawrBlocks<B> {
         self.write_heads(out)
     }
 
-    /// Writes the first page of each list that has one and takes part; returns whether there were any.
+    /// Writes the first page of each list that has one and takes part; returns whether there were
+    /// any.
     fn write_heads(&mut self, out: &mut Evictions) -> bool {
         let before = out.len();
         let heads = (0..self.channels.count()).filter_map(|list| {

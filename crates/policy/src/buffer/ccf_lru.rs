@@ -1,22 +1,27 @@
 //! CCF-LRU, cold-clean-first LRU (Li et al., TCE 2009; CAWR §II; specs §4.5).
 //!
-//! Idea: clean pages leave before dirty ones and cold before hot ones, hot being what was used again or is dirty and has not
-//! had its second chance. Pages read once stand in a list of their own, the cold clean list, and leave first. If it is
-//! empty the mixed list is scanned from its LRU end: a cold page leaves, a hot dirty one becomes cold and goes to the front,
-//! a hot clean one becomes cold and goes to the cold clean list. Any hit makes a page hot, at the front of the mixed list.
+//! Idea: clean pages leave before dirty ones and cold before hot ones, hot being what was used
+//! again or is dirty and has not had its second chance. Pages read once stand in a list of their
+//! own, the cold clean list, and leave first. If it is empty the mixed list is scanned from its LRU
+//! end: a cold page leaves, a hot dirty one becomes cold and goes to the front, a hot clean one
+//! becomes cold and goes to the cold clean list. Any hit makes a page hot, at the front of the
+//! mixed list.
 //!
-//! Parameters: `new_clean_to`, where a page enters by a read: the cold clean list (`ccl`), or as a hot page the mixed list
-//! (`mixed`), as CAWR lets it enter the working list (specs §10.7 D12); `new_dirty_cold`, whether a page enters cold by a write (no, so that each dirty page gets its second
-//! chance, as CAWR describes); `hot_clean`, what becomes of a hot clean page that the scan meets: it leaves at once, as
-//! the first of the cold clean list (`evict`), or the scan goes on to a dirty victim and the page leaves at a later
-//! eviction (`spare`); `reads`. Public codes differ in both; the defaults are those of the specification.
+//! Parameters: `new_clean_to`, where a page enters by a read: the cold clean list (`ccl`), or as a
+//! hot page the mixed list (`mixed`), as CAWR lets it enter the working list (specs §10.7 D12);
+//! `new_dirty_cold`, whether a page enters cold by a write (no, so that each dirty page gets its
+//! second chance, as CAWR describes); `hot_clean`, what becomes of a hot clean page that the scan
+//! meets: it leaves at once, as the first of the cold clean list (`evict`), or the scan goes on to
+//! a dirty victim and the page leaves at a later eviction (`spare`); `reads`. Public codes differ
+//! in both; the defaults are those of the specification.
 //!
-//! Resolved: where `spare` leaves nothing in the mixed list the cold clean list is taken. A page that becomes clean in its
-//! place (by a flush) stays there, hot or cold as it was. Under a veto what is passed over keeps its place, and the pages
-//! that the scan meets on its way to the victim become cold and are moved, vetoed or not; if all are passed over none is.
+//! Resolved: where `spare` leaves nothing in the mixed list the cold clean list is taken. A page
+//! that becomes clean in its place (by a flush) stays there, hot or cold as it was. Under a veto
+//! what is passed over keeps its place, and the pages that the scan meets on its way to the victim
+//! become cold and are moved, vetoed or not; if all are passed over none is.
 //!
-//! Memory accesses: the lookup and the page put at the front, one each; for a victim every page inspected, itself
-//! included, and again those that the scan moves. A veto adds none.
+//! Memory accesses: the lookup and the page put at the front, one each; for a victim every page
+//! inspected, itself included, and again those that the scan moves. A veto adds none.
 //!
 //! A page becomes cold once between uses, so a victim is found in O(1) amortised.
 
@@ -127,7 +132,8 @@ impl CcfLru {
         }
     }
 
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
+    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none
+    /// is held.
     #[inline]
     fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
         if V::ACTIVE { self.victim_under(veto) } else { self.scan() }

@@ -1,26 +1,31 @@
 //! CFLRU, clean-first LRU (Park et al., CASES 2006; LB-CLOCK §III; specs §4.3).
 //!
-//! Idea: of the pages at the LRU end, the window, the clean ones leave first, since they need no write: the victim is the
-//! least recently used clean page of the window, or the least recently used page if the window has no clean one.
+//! Idea: of the pages at the LRU end, the window, the clean ones leave first, since they need no
+//! write: the victim is the least recently used clean page of the window, or the least recently
+//! used page if the window has no clean one.
 //!
-//! Parameters: `window`, the window as a share of the capacity (0.5), rounded up to pages, or `adaptive`: the share
-//! begins at 0.5 and after every `period` evictions moves on by `step`, in the same direction as before if the cost of
-//! replacement per access was not above that of the period before, in the other one if it was. The cost is one for each
-//! page that had to be read from flash and `write_cost` for each dirty victim; `reads`.
+//! Parameters: `window`, the window as a share of the capacity (0.5), rounded up to pages, or
+//! `adaptive`: the share begins at 0.5 and after every `period` evictions moves on by `step`, in
+//! the same direction as before if the cost of replacement per access was not above that of the
+//! period before, in the other one if it was. The cost is one for each page that had to be read
+//! from flash and `write_cost` for each dirty victim; `reads`.
 //!
-//! Resolved, since the original says of its window only that it follows the hits in the working region: the share first
-//! grows and stays between 0 and 1; costs are compared per access, because a period of evictions has as many misses
-//! whatever the window, but not as many accesses; `write_cost` is 8, as 200 µs to 25 µs in `GCaR`'s Table 2; a
-//! period is as many evictions as the buffer has pages, so that a change can show its effect. Write-backs and trims
-//! are no evictions. LB-CLOCK's "when all the pages in the eviction region are clean, the victim is selected in LRU order"
-//! says the same as this rule. Under a veto pages that are passed over still count for the window; once its clean
-//! pages are vetoed all pages are candidates from the LRU end on, those beyond the window too.
+//! Resolved, since the original says of its window only that it follows the hits in the working
+//! region: the share first grows and stays between 0 and 1; costs are compared per access, because
+//! a period of evictions has as many misses whatever the window, but not as many accesses;
+//! `write_cost` is 8, as 200 µs to 25 µs in `GCaR`'s Table 2; a period is as many evictions as the
+//! buffer has pages, so that a change can show its effect. Write-backs and trims are no evictions.
+//! LB-CLOCK's "when all the pages in the eviction region are clean, the victim is selected in LRU
+//! order" says the same as this rule. Under a veto pages that are passed over still count for the
+//! window; once its clean pages are vetoed all pages are candidates from the LRU end on, those
+//! beyond the window too.
 //!
-//! Memory accesses: the lookup and the move to the front, one each; for a victim every page that a search for a clean one
-//! inspects, itself included, and where it finds none the page at the LRU end. A veto adds none.
+//! Memory accesses: the lookup and the move to the front, one each; for a victim every page that a
+//! search for a clean one inspects, itself included, and where it finds none the page at the LRU
+//! end. A veto adds none.
 //!
-//! The search does not go over the window each time: the dirty pages at the LRU end, which it met before, are known and
-//! counted, and it begins behind them, so that it is O(1) amortised.
+//! The search does not go over the window each time: the dirty pages at the LRU end, which it met
+//! before, are known and counted, and it begins behind them, so that it is O(1) amortised.
 
 mod vetoes;
 
@@ -216,7 +221,8 @@ impl Cflru {
         self.memory_accesses += u64::from(self.window.min(self.pages.len())) + 1;
     }
 
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
+    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none
+    /// is held.
     #[inline]
     fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
         if self.pages.len() == 0 {

@@ -1,25 +1,27 @@
 //! CLC, cold and largest cluster (Kang et al., IEEE TC 58(6), 2009; specs §5.3).
 //!
-//! Idea: a write buffer of clusters, which are the logical blocks. The clusters written last stand in one LRU list
-//! whatever their size (SI); those that fall off its end are cold and stand in an LRU list per size. The victim is the
-//! least recently written of the largest cold clusters.
+//! Idea: a write buffer of clusters, which are the logical blocks. The clusters written last stand
+//! in one LRU list whatever their size (SI); those that fall off its end are cold and stand in an
+//! LRU list per size. The victim is the least recently written of the largest cold clusters.
 //!
-//! Parameters: `si_max`, the most clusters in SI (10 %); `padding` (`never`; no source speaks of any);
-//! `protect_current`.
+//! Parameters: `si_max`, the most clusters in SI (10 %); `padding` (`never`; no source speaks of
+//! any); `protect_current`.
 //!
-//! Resolved, with low confidence, since the paper's text was not at hand: 10 % is a share of the clusters buffered when
-//! a write puts its cluster into SI, that cluster included, rounded up. The share follows the clusters because a
-//! capacity says only how many pages there are; who means a fixed number gives it (`si_max=2`). Where the number of
-//! clusters shrinks, SI keeps what it holds until the next write. The new cluster enters SI after the eviction. With
-//! `si_max=0` a written cluster passes through SI to the list of its size. If no cluster is cold the LRU end of SI
-//! leaves. A read of a buffered page is served and moves nothing, other reads go to flash. A trim leaves a cluster of
-//! SI in its place; a cold one enters the list of its new size at the MRU end, as any cluster does: what is being
-//! deleted is best not written. A flush gives the clusters up in the order of eviction.
+//! Resolved, with low confidence, since the paper's text was not at hand: 10 % is a share of the
+//! clusters buffered when a write puts its cluster into SI, that cluster included, rounded up. The
+//! share follows the clusters because a capacity says only how many pages there are; who means a
+//! fixed number gives it (`si_max=2`). Where the number of clusters shrinks, SI keeps what it holds
+//! until the next write. The new cluster enters SI after the eviction. With `si_max=0` a written
+//! cluster passes through SI to the list of its size. If no cluster is cold the LRU end of SI
+//! leaves. A read of a buffered page is served and moves nothing, other reads go to flash. A trim
+//! leaves a cluster of SI in its place; a cold one enters the list of its new size at the MRU end,
+//! as any cluster does: what is being deleted is best not written. A flush gives the clusters up in
+//! the order of eviction.
 //!
 //! Under a veto the search goes through the lists anew each time.
 //!
-//! Memory accesses: the lookup, the cluster put into a list by a write, each cluster that falls off SI, and the
-//! victim, which is at hand at the end of a list: one each.
+//! Memory accesses: the lookup, the cluster put into a list by a write, each cluster that falls off
+//! SI, and the victim, which is at hand at the end of a list: one each.
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
@@ -33,7 +35,8 @@ use super::{
 };
 use crate::links::Links;
 
-/// The sentinel of SI; nodes 1 to N are those of the lists per size, node `N + 1 + cluster` the cluster.
+/// The sentinel of SI; nodes 1 to N are those of the lists per size, node `N + 1 + cluster` the
+/// cluster.
 const SI: u32 = 0;
 
 /// Parts in a whole: a share is exact to the millionth of a percent.
@@ -181,7 +184,8 @@ impl Clc {
             self.lists.insert_after(SI, node);
             self.si_len += 1;
         }
-        // The cluster just written is the last that would fall off, which it does where SI may hold none.
+        // The cluster just written is the last that would fall off, which it does where SI may hold
+        // none.
         let most = self.si_max.of(self.buffered);
         while self.si_len > most {
             self.leave_si();
@@ -200,7 +204,8 @@ impl Clc {
         self.enter_cold(cluster);
     }
 
-    /// The sentinel of the list whose victims come after those of the list `sentinel`; after SI there is none.
+    /// The sentinel of the list whose victims come after those of the list `sentinel`; after SI
+    /// there is none.
     #[inline]
     fn list_after(&self, sentinel: u32) -> Option<u32> {
         if sentinel == SI { None } else { Some(self.cold.largest_below(sentinel).unwrap_or(SI)) }

@@ -1,11 +1,12 @@
 //! CLOCK over pages (LB-CLOCK §IV.A; specs §4.2).
 //!
-//! Idea: a ring of frames, a hand, a reference bit per frame. An access sets the bit; the hand clears bits until it
-//! stands on a frame whose bit is 0, and that page leaves. The new page takes its slot and the hand moves on.
+//! Idea: a ring of frames, a hand, a reference bit per frame. An access sets the bit; the hand
+//! clears bits until it stands on a frame whose bit is 0, and that page leaves. The new page takes
+//! its slot and the hand moves on.
 //!
-//! Resolved: the slots fill in order while the hand stays at slot 0; a slot emptied by a trim is filled first, the last
-//! one emptied before the others. A flush goes once around from the hand. Under a veto the search goes around the ring
-//! anew each time.
+//! Resolved: the slots fill in order while the hand stays at slot 0; a slot emptied by a trim is
+//! filled first, the last one emptied before the others. A flush goes once around from the hand.
+//! Under a veto the search goes around the ring anew each time.
 
 use destage_plan::{PageNo, Params};
 
@@ -89,7 +90,8 @@ impl Clock {
         self.len -= 1;
     }
 
-    /// Moves the hand to the frame to give up; `false` if every page is vetoed and the access shall bypass.
+    /// Moves the hand to the frame to give up; `false` if every page is vetoed and the access shall
+    /// bypass.
     #[inline]
     fn find_victim<V: Veto>(&mut self, veto: &mut V) -> bool {
         let wanted = if V::ACTIVE { self.first_not_vetoed(veto) } else { None };
@@ -108,8 +110,9 @@ impl Clock {
         }
     }
 
-    /// The first frame that the hand would meet with bit 0 and that is not vetoed: one whose bit is 0 now or, at its
-    /// second visit, one whose bit it cleared. Looking changes nothing: the hand starts afresh if all are vetoed.
+    /// The first frame that the hand would meet with bit 0 and that is not vetoed: one whose bit is
+    /// 0 now or, at its second visit, one whose bit it cleared. Looking changes nothing: the hand
+    /// starts afresh if all are vetoed.
     fn first_not_vetoed<V: Veto>(&self, veto: &mut V) -> Option<u32> {
         let (behind, ahead) = self.frames.split_at(self.hand as usize);
         let turn = || (self.hand..).zip(ahead).chain((0..).zip(behind));

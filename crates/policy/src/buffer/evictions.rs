@@ -7,7 +7,8 @@ use destage_plan::PageNo;
 pub enum Kind {
     /// Dirty pages: programmed, and gone from the buffer.
     Flush,
-    /// Pages that are not in the buffer: read, and then programmed together with the `Flush` group that follows.
+    /// Pages that are not in the buffer: read, and then programmed together with the `Flush` group
+    /// that follows.
     Pad,
     /// Pages that leave at no cost: clean, or no longer needed.
     Drop,
@@ -33,11 +34,11 @@ pub struct Group {
     pub wait: Wait,
     /// Done behind waiting host requests.
     pub background: bool,
-    /// Not begun before the first of the collections now going on has ended; begun at once where there is none. The
-    /// frames are free accordingly later.
+    /// Not begun before the first of the collections now going on has ended; begun at once where
+    /// there is none. The frames are free accordingly later.
     pub after_collection: bool,
-    /// Victim units (pages or blocks) that this group completes: each page is one, or all pages belong to the last of
-    /// the groups that make up one, or none.
+    /// Victim units (pages or blocks) that this group completes: each page is one, or all pages
+    /// belong to the last of the groups that make up one, or none.
     pub units: u32,
     start: u32,
     end: u32,
@@ -61,7 +62,8 @@ impl Group {
     }
 }
 
-/// The caller's list of what must leave, filled by the policy and emptied by the caller; it keeps its memory.
+/// The caller's list of what must leave, filled by the policy and emptied by the caller; it keeps
+/// its memory.
 #[derive(Clone, Debug, Default)]
 pub struct Evictions {
     groups: Vec<Group>,
@@ -84,8 +86,8 @@ impl Evictions {
         self.groups.is_empty()
     }
 
-    /// The kind and page of the only group, if there is one, it is one page and a victim of its own, and nothing is said of how
-    /// it is to leave: what page-level policies answer with.
+    /// The kind and page of the only group, if there is one, it is one page and a victim of its
+    /// own, and nothing is said of how it is to leave: what page-level policies answer with.
     #[inline]
     pub fn only_page(&self) -> Option<(Kind, PageNo)> {
         match (&self.groups[..], &self.pages[..]) {
@@ -107,7 +109,8 @@ impl Evictions {
         self.groups_from(0)
     }
 
-    /// The channel whose write point receives each page of the group; `None` leaves the choice to the device.
+    /// The channel whose write point receives each page of the group; `None` leaves the choice to
+    /// the device.
     #[inline]
     pub fn channels(&self, group: &Group) -> Option<&[u16]> {
         let start = group.channels as usize;
@@ -137,8 +140,8 @@ impl Evictions {
         self.push(kind, start, 1, NO_CHANNELS);
     }
 
-    /// A group of a victim with several pages; nothing is added when there are none. Returns whether it was added.
-    /// The last group of the victim is to be followed by [`Self::end_unit`].
+    /// A group of a victim with several pages; nothing is added when there are none. Returns
+    /// whether it was added. The last group of the victim is to be followed by [`Self::end_unit`].
     #[inline]
     pub fn group(&mut self, kind: Kind, pages: impl Iterator<Item = PageNo>) -> bool {
         let start = self.pages.len() as u32;
@@ -159,8 +162,9 @@ impl Evictions {
         }
     }
 
-    /// Pages that are programmed at the same time, each through its own channel, and whose frames are free together.
-    /// `units` victim units are complete with them. Nothing is added when there are none.
+    /// Pages that are programmed at the same time, each through its own channel, and whose frames
+    /// are free together. `units` victim units are complete with them. Nothing is added when there
+    /// are none.
     #[inline]
     pub fn spread(&mut self, kind: Kind, pages: impl Iterator<Item = (PageNo, u16)>, units: u32) {
         let (start, channels) = (self.pages.len() as u32, self.channels.len() as u32);
@@ -201,7 +205,8 @@ impl Evictions {
         self.groups[from..].iter().map(|g| (g, &self.pages[g.start as usize..g.end as usize]))
     }
 
-    /// Gives a channel to each page of the groups from the `from`-th on that are programmed and have none.
+    /// Gives a channel to each page of the groups from the `from`-th on that are programmed and
+    /// have none.
     pub fn assign_channels(&mut self, from: usize, mut channel: impl FnMut() -> u16) {
         for group in &mut self.groups[from..] {
             if group.channels == NO_CHANNELS && group.kind != Kind::Drop {

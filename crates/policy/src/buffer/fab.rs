@@ -1,15 +1,16 @@
 //! FAB, flash-aware buffer (Jo et al., TCE 2006; LB-CLOCK §III; specs §5.1).
 //!
-//! Idea: group pages by logical block and give up the block with the most buffered pages, of several the least
-//! recently used. Large blocks cost the fewest page copies when they reach the flash.
+//! Idea: group pages by logical block and give up the block with the most buffered pages, of
+//! several the least recently used. Large blocks cost the fewest page copies when they reach the
+//! flash.
 //!
-//! Resolved: any access counts as a use of the block; the block of the incoming page is not protected
-//! (`protect_current`); there is no padding, as in the original; `reads=bypass` makes it the write buffer of LB-CLOCK's
-//! experiments.
+//! Resolved: any access counts as a use of the block; the block of the incoming page is not
+//! protected (`protect_current`); there is no padding, as in the original; `reads=bypass` makes it
+//! the write buffer of LB-CLOCK's experiments.
 //!
-//! A list per block size, most recently used first: an access moves its block to the front of the list for its new
-//! size, so the order inside each list is the order of use and the victim is the back of the highest list. What a veto
-//! passed over stands in no list until it is taken back.
+//! A list per block size, most recently used first: an access moves its block to the front of the
+//! list for its new size, so the order inside each list is the order of use and the victim is the
+//! back of the highest list. What a veto passed over stands in no list until it is taken back.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -31,9 +32,11 @@ struct PassedOver {
     is_parked: Vec<bool>,
     /// How many do.
     blocks: u32,
-    /// Per unit the blocks and when they were last used; entries of blocks that were used since are outdated.
+    /// Per unit the blocks and when they were last used; entries of blocks that were used since are
+    /// outdated.
     units: Vec<Vec<(u64, u32)>>,
-    /// All in the order in which they would leave, the first at the top; entries may be outdated here too.
+    /// All in the order in which they would leave, the first at the top; entries may be outdated
+    /// here too.
     order: BinaryHeap<(u32, Reverse<u64>, u32)>,
 }
 
@@ -51,7 +54,8 @@ pub struct Fab {
     count: Vec<u32>,
     /// When the block was last used, in accesses.
     used: Vec<u64>,
-    /// Node `size` is the sentinel of the list of blocks of that size, node `pages_per_block + 1 + block` the block.
+    /// Node `size` is the sentinel of the list of blocks of that size, node
+    /// `pages_per_block + 1 + block` the block.
     lists: Links,
     /// Blocks per size, and a bit for each size that has any.
     blocks_of_size: Vec<u32>,
@@ -201,8 +205,8 @@ impl Fab {
         self.passed_over.units[unit as usize] = entries;
     }
 
-    /// Puts a block that is in no list into that of its size, `at` being the place to begin with and no less recently
-    /// used than it should be.
+    /// Puts a block that is in no list into that of its size, `at` being the place to begin with
+    /// and no less recently used than it should be.
     fn insert_in_order(&mut self, block: u32, mut at: u32) -> u32 {
         let (size, used) = (self.count[block as usize], self.used[block as usize]);
         while at != size && self.used[(at - self.pages_per_block - 1) as usize] < used {
@@ -298,7 +302,8 @@ impl Fab {
         self.dirty.clear_block(block);
     }
 
-    /// Writes the dirty pages of a page's block; with them it leaves, or stays with all its pages clean.
+    /// Writes the dirty pages of a page's block; with them it leaves, or stays with all its pages
+    /// clean.
     fn destage(&mut self, page: PageNo, keep: bool, out: &mut Evictions) {
         let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
         if !self.cached.get(block, offset) || self.dirty.of(block).iter().all(|&word| word == 0) {
@@ -408,7 +413,8 @@ impl Buffer for Fab {
             Notice::Resume { unit } => self.resume(unit),
             Notice::Destage { page, keep } => self.destage(page, keep, out),
             Notice::Flush => {
-                // Blocks leave in the order in which they would be evicted; those without a dirty page stay.
+                // Blocks leave in the order in which they would be evicted; those without a dirty
+                // page stay.
                 (0..self.passed_over.units.len() as u32).for_each(|unit| self.resume(unit));
                 let first_block = self.pages_per_block + 1;
                 let mut size = self.largest_size_below(first_block);

@@ -1,18 +1,21 @@
-//! The gating buffer (Chang, Huang and Wen, `ESTIMedia` 2011, as CAWR §III describes it; specs §6.2), around page-level
-//! policies.
+//! The gating buffer (Chang, Huang and Wen, `ESTIMedia` 2011, as CAWR §III describes it; specs
+//! §6.2), around page-level policies.
 //!
-//! Idea: dirty pages that the policy inside evicts collect in a small FIFO gate with a slot for each of C channels.
-//! When all slots are filled the C pages are programmed at the same time, one through each channel. Whether pages
-//! belong together is ignored.
+//! Idea: dirty pages that the policy inside evicts collect in a small FIFO gate with a slot for
+//! each of C channels. When all slots are filled the C pages are programmed at the same time, one
+//! through each channel. Whether pages belong together is ignored.
 //!
-//! Resolved, since only the abstract was at hand: the gate is part of the buffer's capacity, so that a replacement is
-//! over only once a frame is free: the policy inside gives up victims until one of them is clean, which passes at once,
-//! or until the gate opens. A page in the gate still hits and is updated in place; the policy inside sees nothing of
-//! it. Slots are given out in round-robin order, counted on from one opening to the next. An incomplete gate is written
-//! upon a flush, or if the policy inside has nothing left to give, as it is where the capacity is below C. Pages that a
-//! flush has the policy inside write are written C at a time, too. Channels that a veto avoids have no slots.
+//! Resolved, since only the abstract was at hand: the gate is part of the buffer's capacity, so
+//! that a replacement is over only once a frame is free: the policy inside gives up victims until
+//! one of them is clean, which passes at once, or until the gate opens. A page in the gate still
+//! hits and is updated in place; the policy inside sees nothing of it. Slots are given out in
+//! round-robin order, counted on from one opening to the next. An incomplete gate is written upon a
+//! flush, or if the policy inside has nothing left to give, as it is where the capacity is below C.
+//! Pages that a flush has the policy inside write are written C at a time, too. Channels that a
+//! veto avoids have no slots.
 //!
-//! Memory accesses: those of the policy inside; the lookup in the gate; a page that enters or leaves it.
+//! Memory accesses: those of the policy inside; the lookup in the gate; a page that enters or
+//! leaves it.
 
 use destage_plan::PageNo;
 
@@ -62,7 +65,8 @@ impl<B: Buffer> Gate<B> {
         })
     }
 
-    /// Programs the oldest pages of the gate, as many as a multi-eviction is wide; returns whether there were any.
+    /// Programs the oldest pages of the gate, as many as a multi-eviction is wide; returns whether
+    /// there were any.
     fn open(&mut self, out: &mut Evictions) -> bool {
         let Self { slots, channels, .. } = self;
         let pages = slots.len().min(channels.width());
@@ -72,8 +76,8 @@ impl<B: Buffer> Gate<B> {
         pages > 0
     }
 
-    /// Lets the dirty pages that the policy inside gave up into the gate, and the clean ones go; returns whether there
-    /// were any of these.
+    /// Lets the dirty pages that the policy inside gave up into the gate, and the clean ones go;
+    /// returns whether there were any of these.
     #[inline]
     fn take_in(&mut self, out: &mut Evictions) -> bool {
         let mut freed = false;

@@ -1,37 +1,43 @@
-//! `GCaR`, cache management that is aware of garbage collection (Wu et al., ICS 2016; specs §7): a layer over any
-//! policy.
+//! `GCaR`, cache management that is aware of garbage collection (Wu et al., ICS 2016; specs §7): a
+//! layer over any policy.
 //!
-//! Idea: what lies on an element that collects garbage costs a long wait, so it stays in the buffer. The policy inside
-//! offers victims in its own order and those on an *avoided* element are passed over; their share of the buffer grows
-//! while the collection lasts, and afterwards what was passed over and is dirty is written in the background.
+//! Idea: what lies on an element that collects garbage costs a long wait, so it stays in the
+//! buffer. The policy inside offers victims in its own order and those on an *avoided* element are
+//! passed over; their share of the buffer grows while the collection lasts, and afterwards what was
+//! passed over and is dirty is written in the background.
 //!
-//! Parameters: `gcar_all_gc`, `gcar_max_share`, `gcar_after`, `gcar_destage_scope`, `gcar_soon_margin`, `gcar_pool`.
+//! Parameters: `gcar_all_gc`, `gcar_max_share`, `gcar_after`, `gcar_destage_scope`,
+//! `gcar_soon_margin`, `gcar_pool`.
 //!
 //! Resolved (specs §7 and §10.2):
-//! - An element is avoided while it collects, or (`gcar_soon_margin`) while it has at most so many free blocks more than
-//!   those at which it collects. It is asked only when a victim is sought (§3.3 of the paper).
-//! - A clean page is passed over as a dirty one is (Algorithm 1: a later read would meet the collection). A block is
-//!   passed over if any page to be written or read for padding lies on an avoided element; its clean pages do not
-//!   matter.
-//! - Where every victim lies on avoided elements, in which case the paper's loops end without a victim: the victim of
-//!   the policy inside (`base_victim`); or the access goes past the buffer (`bypass`); or that victim once the first
-//!   collection has ended (`wait`, [`Group::after_collection`](super::Group::after_collection)).
-//! - Passed over stays passed over: a page that is written or read again meanwhile is destaged all the same, in LRU order
-//!   (Fig. 4). That is the order of the last access of pages and of the last write of blocks, whatever the policy inside
-//!   goes by. A block of which other pages are to go to another avoided element waits for that one too.
-//! - `gcar_max_share` is a share of the capacity. While the pages of avoided elements take more, no element is
-//!   avoided; every such eviction has the policy inside look again at all that was passed over, so a limit that is
-//!   reached costs time.
-//! - One pool for reads and writes, as in both algorithms. Two pools would be two policies and not a layer around one:
-//!   `gcar_pool=split` is refused.
+//! - An element is avoided while it collects, or (`gcar_soon_margin`) while it has at most so many
+//!   free blocks more than those at which it collects. It is asked only when a victim is sought
+//!   (§3.3 of the paper).
+//! - A clean page is passed over as a dirty one is (Algorithm 1: a later read would meet the
+//!   collection). A block is passed over if any page to be written or read for padding lies on an
+//!   avoided element; its clean pages do not matter.
+//! - Where every victim lies on avoided elements, in which case the paper's loops end without a
+//!   victim: the victim of the policy inside (`base_victim`); or the access goes past the buffer
+//!   (`bypass`); or that victim once the first collection has ended (`wait`,
+//!   [`Group::after_collection`](super::Group::after_collection)).
+//! - Passed over stays passed over: a page that is written or read again meanwhile is destaged all
+//!   the same, in LRU order (Fig. 4). That is the order of the last access of pages and of the last
+//!   write of blocks, whatever the policy inside goes by. A block of which other pages are to go to
+//!   another avoided element waits for that one too.
+//! - `gcar_max_share` is a share of the capacity. While the pages of avoided elements take more, no
+//!   element is avoided; every such eviction has the policy inside look again at all that was
+//!   passed over, so a limit that is reached costs time.
+//! - One pool for reads and writes, as in both algorithms. Two pools would be two policies and not
+//!   a layer around one: `gcar_pool=split` is refused.
 //!
-//! Where each page can be programmed on any element ([`DeviceView::destination`] is `None`) a dirty page has no place to
-//! avoid. Clean pages, and pages read for padding, go by where they are, and pages leave through the elements that are
-//! not avoided, in turn, unless the policy inside chose. If all are avoided nothing can leave. What is dirty is then not
-//! deferred, and takes no part in `gcar_max_share`.
+//! Where each page can be programmed on any element ([`DeviceView::destination`] is `None`) a dirty
+//! page has no place to avoid. Clean pages, and pages read for padding, go by where they are, and
+//! pages leave through the elements that are not avoided, in turn, unless the policy inside chose.
+//! If all are avoided nothing can leave. What is dirty is then not deferred, and takes no part in
+//! `gcar_max_share`.
 //!
-//! What a parameter says cannot always hold, and is refused where it never does: a write buffer keeps no clean pages, and
-//! where channels are chosen dirty pages have no place.
+//! What a parameter says cannot always hold, and is refused where it never does: a write buffer
+//! keeps no clean pages, and where channels are chosen dirty pages have no place.
 //!
 //! Outside collections the layer changes nothing. Memory accesses are those of the policy inside.
 
@@ -47,7 +53,8 @@ use super::{
 pub struct GcCounters {
     /// Victims passed over.
     pub passed_over: u64,
-    /// Dirty pages written after a collection because they, or their blocks, had been passed over during it.
+    /// Dirty pages written after a collection because they, or their blocks, had been passed over
+    /// during it.
     pub deferred_pages_destaged: u64,
     /// Searches in which every victim lay on an avoided element.
     pub all_avoided: u64,
@@ -191,7 +198,8 @@ const UNUSED: Victim = Victim { used: 0, dirty: 0, deferred: NONE, padded: false
 struct Element {
     /// Victims passed over for its sake; those that are deferred no longer may still be there.
     deferred: Vec<u32>,
-    /// Its dirty pages, if all of them are to be destaged; those that are clean again may still be there.
+    /// Its dirty pages, if all of them are to be destaged; those that are clean again may still be
+    /// there.
     dirty: Vec<u32>,
     /// Its pages in the buffer, if they are counted.
     held: u32,
@@ -257,8 +265,8 @@ impl State {
         (avoided > 0, units > 0 && avoided == units)
     }
 
-    /// The element for whose sake a page is passed over. Pages without a place are passed over for the sake of all, for
-    /// which the number of elements stands.
+    /// The element for whose sake a page is passed over. Pages without a place are passed over for
+    /// the sake of all, for which the number of elements stands.
     #[inline]
     fn objection<D: DeviceView>(&self, device: &D, candidate: &Candidate<'_>) -> Option<u32> {
         match *candidate {
@@ -445,7 +453,8 @@ impl State {
         places.find(|&other| other != unit && self.avoids(device, other))
     }
 
-    /// What is to be destaged now that the element has collected, in LRU order; each is deferred no longer.
+    /// What is to be destaged now that the element has collected, in LRU order; each is deferred no
+    /// longer.
     fn take_deferred<D: DeviceView>(&mut self, device: &D, unit: u32) -> Vec<u32> {
         let pages_per_victim = self.pages_per_victim;
         let element = self.element(unit);
@@ -530,7 +539,8 @@ impl<B: Buffer> Gcar<B> {
         let share = params.text(MAX_SHARE.name).parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
         let share = share.ok_or_else(|| params.refuse(MAX_SHARE.name))?;
         let capacity = config.capacity_pages;
-        // The quotient is rounded as the share was: 29 / 100 is 0.29, whereas 0.29 * 100 is less than 29.
+        // The quotient is rounded as the share was: 29 / 100 is 0.29, whereas 0.29 * 100 is less
+        // than 29.
         let at_most = |pages: u32| f64::from(pages) / f64::from(capacity) <= share;
         let floor = (share * f64::from(capacity)).floor() as u32;
         let most_pages = if at_most(floor + 1) { floor + 1 } else { floor };
@@ -596,7 +606,8 @@ impl<B: Buffer> Gcar<B> {
         }
         out.in_background(from);
         self.resume(unit, device, outer, out);
-        // What has no place was passed over for the sake of all elements, of which this one is free now.
+        // What has no place was passed over for the sake of all elements, of which this one is free
+        // now.
         self.resume(device.units(), device, outer, out);
     }
 }

@@ -1,8 +1,8 @@
-//! Layers: buffers around a buffer. What each does to the policy inside is in its own file; here they are listed and put
-//! together.
+//! Layers: buffers around a buffer. What each does to the policy inside is in its own file; here
+//! they are listed and put together.
 //!
-//! A composition is behind one dynamic call per page access, so that the layers times the policies need not all be
-//! compiled into every simulation.
+//! A composition is behind one dynamic call per page access, so that the layers times the policies
+//! need not all be compiled into every simulation.
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
@@ -47,7 +47,8 @@ pub struct LayerInfo {
     pub depth: u8,
     /// Its parameters.
     pub params: &'static [ParamSpec],
-    /// Parameters of the policy inside that have one value only below this layer, where the policy has them.
+    /// Parameters of the policy inside that have one value only below this layer, where the policy
+    /// has them.
     pub settles: &'static [(&'static str, &'static str)],
 }
 
@@ -58,7 +59,8 @@ pub(super) const LAYERS: &[LayerInfo] = &[GCAR, gate::LAYER, cave_blocks::LAYER,
 pub struct Composed(Box<dyn Erased>);
 
 impl Composed {
-    /// Puts the layers around `base`, which gives up a `unit` at once. `params` has those of each layer.
+    /// Puts the layers around `base`, which gives up a `unit` at once. `params` has those of each
+    /// layer.
     pub(super) fn new<B: Buffer + Send + 'static>(
         layers: &[&LayerInfo],
         params: &[Params],

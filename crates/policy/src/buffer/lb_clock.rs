@@ -1,18 +1,21 @@
 //! LB-CLOCK, large block CLOCK (Debnath et al., 2010; specs §5.5).
 //!
-//! Idea: a CLOCK over logical blocks. The hand clears recency bits until it meets a block whose bit was 0 before; of all
-//! blocks whose bit was 0 before this round the one with the most pages leaves. A block whose last page is written is
-//! offered as a victim at once when it is full, or larger than the previous victim.
+//! Idea: a CLOCK over logical blocks. The hand clears recency bits until it meets a block whose bit
+//! was 0 before; of all blocks whose bit was 0 before this round the one with the most pages
+//! leaves. A block whose last page is written is offered as a victim at once when it is full, or
+//! larger than the previous victim.
 //!
-//! Resolved (specs §10.5): the blocks reset in this very round are no candidates unless the hand made a whole turn
-//! (`candidate_rule`, Fig. 2 of the paper); ties go to the first block clockwise from the hand; a new block enters right
-//! before the block the hand pointed at when the access began (`insert_anchor`); the previous victim's size before
-//! there was one is N (`prev_init`); a read sets no bit (`read_sets_bit`) and read misses are not cached. A flush gives
-//! the blocks up clockwise from the hand and is no eviction for `prev`; a trim leaves the block where it is.
+//! Resolved (specs §10.5): the blocks reset in this very round are no candidates unless the hand
+//! made a whole turn (`candidate_rule`, Fig. 2 of the paper); ties go to the first block clockwise
+//! from the hand; a new block enters right before the block the hand pointed at when the access
+//! began (`insert_anchor`); the previous victim's size before there was one is N (`prev_init`); a
+//! read sets no bit (`read_sets_bit`) and read misses are not cached. A flush gives the blocks up
+//! clockwise from the hand and is no eviction for `prev`; a trim leaves the block where it is.
 //!
-//! The victim is found without a scan of the ring: every block carries a label, and the labels ascend clockwise from the
-//! hand, because the hand gives each block that it passes the next higher one ([`Candidates`]). What leaves in its place
-//! where it is protected or vetoed is in `vetoes.rs`.
+//! The victim is found without a scan of the ring: every block carries a label, and the labels
+//! ascend clockwise from the hand, because the hand gives each block that it passes the next higher
+//! one ([`Candidates`]). What leaves in its place where it is protected or vetoed is in
+//! `vetoes.rs`.
 
 mod candidates;
 mod vetoes;
@@ -168,8 +171,8 @@ impl LbClock {
         self.next_label - 1
     }
 
-    /// Clears bits until the hand stands on a block whose bit was 0 before the round, or has made a whole turn.
-    /// The blocks passed are in `self.reset` and not yet candidates.
+    /// Clears bits until the hand stands on a block whose bit was 0 before the round, or has made a
+    /// whole turn. The blocks passed are in `self.reset` and not yet candidates.
     fn turn(&mut self) {
         debug_assert!(self.reset.is_empty());
         while self.blocks[self.hand as usize].recent {
@@ -201,7 +204,8 @@ impl LbClock {
         self.vetoes.note_cleared(&self.blocks, block);
     }
 
-    /// The victim of the paper: the largest candidate. The blocks just reset are candidates from then on.
+    /// The victim of the paper: the largest candidate. The blocks just reset are candidates from
+    /// then on.
     #[inline]
     fn largest_candidate(&mut self) -> Option<u32> {
         self.memory_accesses += u64::from(self.candidates.total);
@@ -211,10 +215,11 @@ impl LbClock {
         victim
     }
 
-    /// Evicts one block for a page of `current` and says where `current`'s block enters the ring if it is not in it;
-    /// `None` if every block is vetoed and the access shall bypass.
+    /// Evicts one block for a page of `current` and says where `current`'s block enters the ring if
+    /// it is not in it; `None` if every block is vetoed and the access shall bypass.
     fn make_room<V: Veto>(&mut self, current: u32, veto: &mut V, out: &mut Evictions) -> Option<Entry> {
-        // The label of a block between those the hand has not reached and those it is about to pass.
+        // The label of a block between those the hand has not reached and those it is about to
+        // pass.
         let before_passed = self.label();
         let mut anchor = self.hand;
         self.turn();

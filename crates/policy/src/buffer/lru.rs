@@ -1,10 +1,10 @@
 //! LRU over pages (specs §4.1).
 //!
-//! Idea: one list from most to least recently used; a hit moves the page to the front, the last page leaves. A clean
-//! page leaves at no cost, a dirty one is written.
+//! Idea: one list from most to least recently used; a hit moves the page to the front, the last
+//! page leaves. A clean page leaves at no cost, a dirty one is written.
 //!
-//! Resolved: reads are cached by default, as in every read-write buffer of the papers; `reads=bypass` makes a write
-//! buffer, in which a read hit still counts as a use.
+//! Resolved: reads are cached by default, as in every read-write buffer of the papers;
+//! `reads=bypass` makes a write buffer, in which a read hit still counts as a use.
 
 use destage_plan::{PageNo, Params};
 
@@ -51,7 +51,8 @@ impl Registered for Lru {
 }
 
 impl Lru {
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
+    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none
+    /// is held.
     #[inline]
     fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
         let allowed = self.pages.last_allowed(LIST, &mut self.parking, veto);

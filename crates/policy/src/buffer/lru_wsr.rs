@@ -1,18 +1,21 @@
 //! LRU-WSR, LRU with write sequence reordering (Jung et al., TCE 2008; specs §4.4).
 //!
-//! Idea: LRU in which a dirty page gets a second chance before it is written. The page at the LRU end leaves if it is
-//! clean, or dirty and marked as cold; a dirty page that is not cold is marked and goes to the front. A hit takes the
-//! mark away.
+//! Idea: LRU in which a dirty page gets a second chance before it is written. The page at the LRU
+//! end leaves if it is clean, or dirty and marked as cold; a dirty page that is not cold is marked
+//! and goes to the front. A hit takes the mark away.
 //!
-//! Resolved: a page that became clean in its place (by a flush) leaves as any clean page, marked or not. Reads are cached
-//! by default, see [`READS`]. Under a veto a page that is passed over stays where it is, and dirty pages in front of the
-//! victim get their second chances; if all are passed over no page gets one.
+//! Resolved: a page that became clean in its place (by a flush) leaves as any clean page, marked or
+//! not. Reads are cached by default, see [`READS`]. Under a veto a page that is passed over stays
+//! where it is, and dirty pages in front of the victim get their second chances; if all are passed
+//! over no page gets one.
 //!
-//! Memory accesses: the lookup, and the page that is moved to the front with its mark, one each; for a victim every page
-//! inspected, itself included, and again those that get their second chance. A veto adds none.
+//! Memory accesses: the lookup, and the page that is moved to the front with its mark, one each;
+//! for a victim every page inspected, itself included, and again those that get their second
+//! chance. A veto adds none.
 //!
-//! Each page gets one second chance between uses, so a victim is found in O(1) amortised. Under a veto the search goes
-//! twice over the list, as the scan would: for pages that are clean or cold, then for those that had a second chance.
+//! Each page gets one second chance between uses, so a victim is found in O(1) amortised. Under a
+//! veto the search goes twice over the list, as the scan would: for pages that are clean or cold,
+//! then for those that had a second chance.
 
 mod vetoes;
 
@@ -91,7 +94,8 @@ impl LruWsr {
         }
     }
 
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
+    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none
+    /// is held.
     #[inline]
     fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
         if V::ACTIVE { self.victim_under(veto) } else { self.scan() }

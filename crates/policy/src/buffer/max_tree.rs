@@ -3,7 +3,8 @@
 /// A tree of maxima over the places `0..places`.
 #[derive(Clone, Debug)]
 pub(super) struct MaxTree {
-    /// Node 1 is the root and node `i` the parent of `2i` and `2i + 1`; place `p` is node `leaves + p`.
+    /// Node 1 is the root and node `i` the parent of `2i` and `2i + 1`; place `p` is node
+    /// `leaves + p`.
     nodes: Vec<i64>,
     leaves: usize,
 }
@@ -38,7 +39,8 @@ impl MaxTree {
         }
     }
 
-    /// The last place before `end` whose number is above `limit`; `end` is at most the number of places.
+    /// The last place before `end` whose number is above `limit`; `end` is at most the number of
+    /// places.
     #[inline]
     pub(super) fn last_above(&self, limit: i64, end: u32) -> Option<u32> {
         let mut node = self.leaves + end as usize;

@@ -1,11 +1,13 @@
 //! Buffers inside an SSD, above its flash translation layer.
 //!
-//! These are too hot for plans: a [`Buffer`] answers each page access at once, and what must leave goes into the
-//! caller's reused [`Evictions`]. Everything is statically dispatched; [`NoVeto`] and [`NoDevice`] compile away.
+//! These are too hot for plans: a [`Buffer`] answers each page access at once, and what must leave
+//! goes into the caller's reused [`Evictions`]. Everything is statically dispatched; [`NoVeto`] and
+//! [`NoDevice`] compile away.
 //!
-//! A policy that writes to several channels at once puts all pages of the multi-eviction into one group
-//! ([`Evictions::spread`]). `GCaR` is a [`Veto`] around any buffer, which asks it at the point where its own scan would
-//! choose, parks what was passed over, and takes it back upon [`Notice::Resume`].
+//! A policy that writes to several channels at once puts all pages of the multi-eviction into one
+//! group ([`Evictions::spread`]). `GCaR` is a [`Veto`] around any buffer, which asks it at the
+//! point where its own scan would choose, parks what was passed over, and takes it back upon
+//! [`Notice::Resume`].
 
 mod bplru;
 mod bypass;
@@ -73,8 +75,8 @@ pub struct BufferConfig {
     pub capacity_pages: u32,
     /// Pages in a logical block; page `p` belongs to block `p / pages_per_block`.
     pub pages_per_block: u32,
-    /// Elements or channels of the device below, at least 1: those that a policy may write to, and whose collections a
-    /// veto may tell apart.
+    /// Elements or channels of the device below, at least 1: those that a policy may write to, and
+    /// whose collections a veto may tell apart.
     pub units: u32,
 }
 
@@ -122,8 +124,8 @@ pub enum Outcome {
 /// What the buffer is told beside accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Garbage collection on this element or channel has ended. Only a layer that avoids collections does anything; it
-    /// tells the buffer inside what follows.
+    /// Garbage collection on this element or channel has ended. Only a layer that avoids
+    /// collections does anything; it tells the buffer inside what follows.
     GcEnd {
         /// Element or channel number, as [`DeviceView::unit_of`] counts them.
         unit: u32,
@@ -133,20 +135,22 @@ pub enum Notice {
         /// Element or channel number.
         unit: u32,
     },
-    /// Write back the unit (page or block) that holds this page, if it holds a dirty page; nothing happens if the page is not held.
+    /// Write back the unit (page or block) that holds this page, if it holds a dirty page; nothing
+    /// happens if the page is not held.
     Destage {
         /// The page.
         page: PageNo,
-        /// Keep the pages, now clean ([`Kind::Clean`]), where the policy keeps clean pages; or else they leave as in an
-        /// eviction.
+        /// Keep the pages, now clean ([`Kind::Clean`]), where the policy keeps clean pages; or else
+        /// they leave as in an eviction.
         keep: bool,
     },
     /// The device has nothing to do.
     Idle,
-    /// Write back every dirty page. A page-level policy keeps the pages, now clean, and reports them as
-    /// [`Kind::Clean`]; a write buffer gives its units up as in an eviction.
+    /// Write back every dirty page. A page-level policy keeps the pages, now clean, and reports
+    /// them as [`Kind::Clean`]; a write buffer gives its units up as in an eviction.
     Flush,
-    /// The page's content is no longer needed: forget it, dirty or not. Reported as [`Kind::Drop`] if it was held.
+    /// The page's content is no longer needed: forget it, dirty or not. Reported as [`Kind::Drop`]
+    /// if it was held.
     Trim {
         /// The page.
         page: PageNo,
@@ -159,8 +163,8 @@ pub trait DeviceView {
     fn units(&self) -> u32;
     /// The unit that holds `page`, or would receive it.
     fn unit_of(&self, page: PageNo) -> u32;
-    /// The unit to which `page` would be programmed: a function of its address, or `None` where each page can go to any
-    /// unit.
+    /// The unit to which `page` would be programmed: a function of its address, or `None` where
+    /// each page can go to any unit.
     fn destination(&self, page: PageNo) -> Option<u32>;
     /// Whether the unit is collecting garbage now.
     fn collecting(&self, unit: u32) -> bool;
@@ -252,11 +256,13 @@ pub enum Exhausted {
 pub trait Veto {
     /// `false` where the veto can never object, so that its code vanishes.
     const ACTIVE: bool;
-    /// The element or channel for whose sake the policy must pass this candidate over and look on; `None` if it may
-    /// leave. The objection holds until [`Notice::Resume`] for that unit, or until the candidate is accessed, loses a page
-    /// to a trim, or is cleaned: till then the policy need not ask about it again.
+    /// The element or channel for whose sake the policy must pass this candidate over and look on;
+    /// `None` if it may leave. The objection holds until [`Notice::Resume`] for that unit, or until
+    /// the candidate is accessed, loses a page to a trim, or is cleaned: till then the policy need
+    /// not ask about it again.
     fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32>;
-    /// Whether nothing shall be programmed through this channel now, for policies that choose the channel.
+    /// Whether nothing shall be programmed through this channel now, for policies that choose the
+    /// channel.
     fn avoids(&mut self, channel: u32) -> bool;
     /// Asked once all candidates were passed over.
     fn exhausted(&mut self) -> Exhausted;
@@ -284,38 +290,40 @@ impl Veto for NoVeto {
 
 /// A replacement policy over the pages of a buffer.
 ///
-/// The order of work is that of specs §0.2: look up; on a miss that is admitted evict while nothing is free; insert;
-/// apply the policy's own rules. `evict` comes before the insertion and may therefore choose the block that the page
-/// belongs to.
+/// The order of work is that of specs §0.2: look up; on a miss that is admitted evict while nothing
+/// is free; insert; apply the policy's own rules. `evict` comes before the insertion and may
+/// therefore choose the block that the page belongs to.
 ///
-/// A buffer is used with a veto from its first access on, or never: a policy need not keep for [`NoVeto`] what it needs to
-/// take back in order what a veto passed over.
+/// A buffer is used with a veto from its first access on, or never: a policy need not keep for
+/// [`NoVeto`] what it needs to take back in order what a veto passed over.
 pub trait Buffer {
-    /// Makes room for the pages `0..pages`. The caller grows the page space before it names a page beyond it, in an access
-    /// or in a notice.
+    /// Makes room for the pages `0..pages`. The caller grows the page space before it names a page
+    /// beyond it, in an access or in a notice.
     fn grow(&mut self, pages: u32);
 
-    /// Reads what an access to this page looks at first, and returns anything made of it. Whoever knows the next accesses
-    /// asks for some of them at once: the processor then fetches from memory for all of them together, where one access
-    /// after the other would wait for each.
+    /// Reads what an access to this page looks at first, and returns anything made of it. Whoever
+    /// knows the next accesses asks for some of them at once: the processor then fetches from
+    /// memory for all of them together, where one access after the other would wait for each.
     #[inline]
     fn prefetch(&self, _page: PageNo) -> u32 {
         0
     }
 
-    /// Names up to `most` pages that are likely to be the next to leave, for whoever wants to fetch ahead what that takes.
+    /// Names up to `most` pages that are likely to be the next to leave, for whoever wants to fetch
+    /// ahead what that takes.
     #[inline]
     fn leaves_next(&self, _most: usize, _name: &mut impl FnMut(PageNo)) {}
 
-    /// Whether it asks which page comes after the last one of a block: where blocks are not numbered by address it has to be
-    /// told of their borders.
+    /// Whether it asks which page comes after the last one of a block: where blocks are not
+    /// numbered by address it has to be told of their borders.
     fn compares_addresses(&self) -> bool {
         false
     }
 
-    /// Says which blocks lie beside each other. From the first call on, which comes before the first access, these and those
-    /// named in earlier calls are the only ones; without a call blocks are numbered by address. The caller tells of a border
-    /// before it accesses a page of the block that it numbered last, and each once.
+    /// Says which blocks lie beside each other. From the first call on, which comes before the
+    /// first access, these and those named in earlier calls are the only ones; without a call
+    /// blocks are numbered by address. The caller tells of a border before it accesses a page of
+    /// the block that it numbered last, and each once.
     fn learn_borders(&mut self, borders: &[Border]) {
         let _ = borders;
     }
@@ -329,14 +337,16 @@ pub trait Buffer {
         out: &mut Evictions,
     ) -> Outcome;
 
-    /// Gives up one victim, as for a page that is about to come in. Returns whether anything left; nothing does if the buffer
-    /// is empty, or if every candidate is vetoed and the access shall bypass.
+    /// Gives up one victim, as for a page that is about to come in. Returns whether anything left;
+    /// nothing does if the buffer is empty, or if every candidate is vetoed and the access shall
+    /// bypass.
     fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool;
 
     /// Tells the buffer what happened beside accesses.
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, veto: &mut V, out: &mut Evictions);
 
-    /// Whether the access would let its page in, for which there has to be room: a miss that the policy admits.
+    /// Whether the access would let its page in, for which there has to be room: a miss that the
+    /// policy admits.
     fn admits(&self, access: Access) -> bool;
 
     /// Pages held; never more than the capacity.
@@ -347,8 +357,9 @@ pub trait Buffer {
         self.len() == 0
     }
 
-    /// Memory accesses that the algorithm as published would have made (specs §5.6): one per list node, ring node or
-    /// bit touched, counting lookups, moves, bit changes, hand steps and inspected candidates.
+    /// Memory accesses that the algorithm as published would have made (specs §5.6): one per list
+    /// node, ring node or bit touched, counting lookups, moves, bit changes, hand steps and
+    /// inspected candidates.
     fn memory_accesses(&self) -> u64;
 
     /// Whether it wants to be told of each [`Notice::GcEnd`].

@@ -1,18 +1,21 @@
-//! The one mechanism by which several pages are written at the same time, each through a channel of its own (specs §6).
+//! The one mechanism by which several pages are written at the same time, each through a channel of
+//! its own (specs §6).
 //!
-//! [`Channels`] says which channels a multi-eviction goes through and gives them out in turn; what is written leaves
-//! with [`Evictions::spread`]. A multi-eviction is as wide as there are channels.
+//! [`Channels`] says which channels a multi-eviction goes through and gives them out in turn; what
+//! is written leaves with [`Evictions::spread`]. A multi-eviction is as wide as there are channels.
 //!
-//! Under a veto the channels that it avoids are left out, and a multi-eviction is as wide as there are channels left.
-//! Where it avoids all of them the policy goes on as without it up to the point where it would program; there it asks
-//! what to do ([`Channels::permits`]) and programs through all of them, or nothing. What was passed over or collected
-//! till then stays buffered and is written by the next multi-eviction that its channel takes part in.
+//! Under a veto the channels that it avoids are left out, and a multi-eviction is as wide as there
+//! are channels left. Where it avoids all of them the policy goes on as without it up to the point
+//! where it would program; there it asks what to do ([`Channels::permits`]) and programs through
+//! all of them, or nothing. What was passed over or collected till then stays buffered and is
+//! written by the next multi-eviction that its channel takes part in.
 
 use destage_plan::PageNo;
 
 use super::{BufferConfig, Candidate, Evictions, Exhausted, Kind, NoVeto, PolicyError, Veto};
 
-/// The most channels that can be told apart: lists are numbered by the `u16` of a channel, and some are not channels'.
+/// The most channels that can be told apart: lists are numbered by the `u16` of a channel, and some
+/// are not channels'.
 const MOST: u32 = u16::MAX as u32 - 7;
 
 /// The channels that a policy writes through.
@@ -104,8 +107,8 @@ impl Channels {
         }
     }
 
-    /// Writes all of `pages`, each a victim unit of its own, through the channels in turn, as many at the same time as
-    /// a multi-eviction does.
+    /// Writes all of `pages`, each a victim unit of its own, through the channels in turn, as many
+    /// at the same time as a multi-eviction does.
     pub(super) fn write_all(&mut self, kind: Kind, pages: impl Iterator<Item = PageNo>, out: &mut Evictions) {
         let width = self.open as usize;
         let mut pages = pages.peekable();
@@ -115,8 +118,8 @@ impl Channels {
     }
 }
 
-/// What a policy inside a layer that chooses channels still has to ask the veto: about what is read or kept out of the
-/// buffer. Where dirty pages go is up to the layer, which asks about channels.
+/// What a policy inside a layer that chooses channels still has to ask the veto: about what is read
+/// or kept out of the buffer. Where dirty pages go is up to the layer, which asks about channels.
 pub(super) struct ChannelsAside<'a, V>(pub(super) &'a mut V);
 
 impl<V: Veto> Veto for ChannelsAside<'_, V> {

@@ -1,4 +1,5 @@
-//! Which page comes right before another in the address space, for policies that look across the borders of blocks.
+//! Which page comes right before another in the address space, for policies that look across the
+//! borders of blocks.
 
 use super::{Border, NO_BLOCK};
 
@@ -6,7 +7,8 @@ use super::{Border, NO_BLOCK};
 #[derive(Clone, Debug)]
 pub(super) struct Neighbours {
     pages_per_block: u32,
-    /// Block → the one right before it, [`NO_BLOCK`] or nothing where none is known; `None` where numbers are addresses.
+    /// Block → the one right before it, [`NO_BLOCK`] or nothing where none is known; `None` where
+    /// numbers are addresses.
     before: Option<Vec<u32>>,
 }
 
@@ -16,7 +18,8 @@ impl Neighbours {
         Self { pages_per_block, before: None }
     }
 
-    /// Pages are so only within their blocks; these blocks, and those told of before, lie beside each other.
+    /// Pages are so only within their blocks; these blocks, and those told of before, lie beside
+    /// each other.
     pub(super) fn learn(&mut self, borders: &[Border]) {
         let before = self.before.get_or_insert_default();
         for border in borders {

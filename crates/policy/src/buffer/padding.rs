@@ -1,4 +1,5 @@
-//! What becomes of the missing pages of a block that leaves a write buffer (BPLRU's page padding, specs §5.2).
+//! What becomes of the missing pages of a block that leaves a write buffer (BPLRU's page padding,
+//! specs §5.2).
 
 use destage_plan::{ParamSpec, Params, SpecError};
 
@@ -8,7 +9,8 @@ use super::{Evictions, Kind};
 /// Whether a victim's missing pages are read and written with it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Padding {
-    /// The smallest number of buffered pages with which a victim is padded; more than a block has where none is.
+    /// The smallest number of buffered pages with which a victim is padded; more than a block has
+    /// where none is.
     from: u32,
 }
 
@@ -30,7 +32,8 @@ impl Padding {
             share => {
                 let share = share.parse::<f64>().ok().filter(|f| (0.0..=1.0).contains(f));
                 let share = share.ok_or_else(|| params.refuse(Self::PARAM.name))?;
-                // The quotient is rounded as the share was: 7 / 100 is 0.07, whereas 0.07 * 100 is more than 7.
+                // The quotient is rounded as the share was: 7 / 100 is 0.07, whereas 0.07 * 100 is
+                // more than 7.
                 (0..=n).find(|&pages| f64::from(pages) / f64::from(n) >= share).unwrap_or(n)
             }
         };

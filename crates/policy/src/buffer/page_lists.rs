@@ -1,4 +1,5 @@
-//! The pages of a page-level policy: a frame for each, in doubly linked lists from most to least recently used.
+//! The pages of a page-level policy: a frame for each, in doubly linked lists from most to least
+//! recently used.
 
 use destage_plan::PageNo;
 
@@ -28,8 +29,8 @@ impl Frame {
     }
 }
 
-/// Frames `0..lists` are the sentinels of the lists of the same number; `next(list)` is the most recently used frame,
-/// `prev(list)` the least recently used one.
+/// Frames `0..lists` are the sentinels of the lists of the same number; `next(list)` is the most
+/// recently used frame, `prev(list)` the least recently used one.
 #[derive(Clone, Debug)]
 pub(super) struct PageLists {
     /// Page → frame, 0 where the page is not held.
@@ -58,7 +59,8 @@ impl PageLists {
         self.frame_of[page.index()]
     }
 
-    /// What moving the page to the front of its list reads; see [`Buffer::prefetch`](super::Buffer::prefetch).
+    /// What moving the page to the front of its list reads; see
+    /// [`Buffer::prefetch`](super::Buffer::prefetch).
     #[inline]
     pub(super) fn prefetch(&self, page: PageNo) -> u32 {
         let Frame { prev, next, .. } = self.frames[self.find(page) as usize];
@@ -167,7 +169,8 @@ impl PageLists {
         out.page(Kind::Clean, own.page());
     }
 
-    /// The least recently used frame of a list that the veto does not pass over; those that it does are unlinked and parked.
+    /// The least recently used frame of a list that the veto does not pass over; those that it does
+    /// are unlinked and parked.
     #[inline]
     pub(super) fn last_allowed<V: Veto>(&mut self, list: u32, parking: &mut Parking, veto: &mut V) -> Option<u32> {
         loop {
@@ -195,8 +198,8 @@ impl PageLists {
         std::iter::from_fn(next).fuse()
     }
 
-    /// The first dirty page of a list behind the frame `after` (the sentinel: from the least recently used one on), with its
-    /// frame; it is clean from now on.
+    /// The first dirty page of a list behind the frame `after` (the sentinel: from the least
+    /// recently used one on), with its frame; it is clean from now on.
     pub(super) fn next_cleaned(&mut self, list: u32, after: u32) -> Option<(u32, PageNo)> {
         let mut frame = self.prev(after);
         while frame != list {
@@ -209,7 +212,8 @@ impl PageLists {
         None
     }
 
-    /// Writes the dirty pages of a list from the least recently used one on; they stay as clean. `then` hears of each.
+    /// Writes the dirty pages of a list from the least recently used one on; they stay as clean.
+    /// `then` hears of each.
     pub(super) fn clean_all(&mut self, list: u32, out: &mut Evictions, mut then: impl FnMut(&mut Self, u32)) {
         let mut at = list;
         while let Some((frame, page)) = self.next_cleaned(list, at) {

@@ -1,8 +1,9 @@
-//! Where a list policy puts what a veto passed over, so that its search does not meet it again until the veto's reason
-//! has gone.
+//! Where a list policy puts what a veto passed over, so that its search does not meet it again
+//! until the veto's reason has gone.
 //!
-//! Order is kept by stamps: they ascend from the least to the most recently used end of a list, so that what was parked
-//! goes back to exactly where it stood. They are kept only while there is a veto; a policy without one pays nothing.
+//! Order is kept by stamps: they ascend from the least to the most recently used end of a list, so
+//! that what was parked goes back to exactly where it stood. They are kept only while there is a
+//! veto; a policy without one pays nothing.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,8 @@ pub(super) trait Linked {
 
 /// The parked nodes of one list, by the unit for whose sake they were passed over.
 ///
-/// A node that is used while it is parked goes back into its list with a new stamp; its entry here is outdated by that.
+/// A node that is used while it is parked goes back into its list with a new stamp; its entry here
+/// is outdated by that.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parking {
     /// Node → its place in the order; 0 for nodes that have none.
@@ -96,7 +98,8 @@ impl Parking {
         nodes.insert(at, (stamp, node));
     }
 
-    /// Puts one node back into its place if it is parked: it is no longer what was passed over. Slow; for trims.
+    /// Puts one node back into its place if it is parked: it is no longer what was passed over.
+    /// Slow; for trims.
     pub(super) fn take_back(&mut self, node: u32, sentinel: u32, list: &mut impl Linked) {
         let Some(&stamp) = self.stamps.get(node as usize) else { return };
         for Parked { nodes, .. } in &mut self.units {

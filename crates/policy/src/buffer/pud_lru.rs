@@ -1,31 +1,35 @@
 //! PUD-LRU, LRU by predicted average update distance (Hu et al., MASCOTS 2010; specs §5.4).
 //!
-//! Idea: a write buffer of logical blocks for log-block FTLs. A block's predicted update distance (PUD) is the mean of
-//! how far apart its updates were and how long ago the last one was. Blocks with a PUD above a threshold T are updated
-//! infrequently (IUG), the others frequently (FUG). The victim is the largest block of the IUG.
+//! Idea: a write buffer of logical blocks for log-block FTLs. A block's predicted update distance
+//! (PUD) is the mean of how far apart its updates were and how long ago the last one was. Blocks
+//! with a PUD above a threshold T are updated infrequently (IUG), the others frequently (FUG). The
+//! victim is the largest block of the IUG.
 //!
-//! Parameters: `threshold`, T in page writes (`mean`: the mean PUD of all buffered blocks); `padding` (`never`);
-//! `protect_current`.
+//! Parameters: `threshold`, T in page writes (`mean`: the mean PUD of all buffered blocks);
+//! `padding` (`never`); `protect_current`.
 //!
-//! Resolved, with low to medium confidence, since only the abstract and a student's code were at hand. The clock counts
-//! the page writes that were buffered, and an eviction takes place at the time of the write that needs the room. Any
-//! write to a buffered block is an update of it, its distance is the number of writes in between, and UD is the mean
-//! distance since the block entered. PUD = (UD + RD) / 2 with RD the time since the last write, or RD for a block that
-//! was never updated. *UD is rounded down to a 4096th of a write*, which is part of the algorithm here: PUDs, their sum
-//! and the comparison with their mean are then exact, in integers. The IUG goes by size, then by larger PUD, then by
-//! LRU; with the IUG empty, or vetoed altogether, blocks go by larger PUD, then by LRU. A read of a buffered page is
-//! served and changes nothing, other reads go to flash. A trim is no update. A flush gives the blocks up as evictions
-//! one after the other would, T being that of the blocks left.
+//! Resolved, with low to medium confidence, since only the abstract and a student's code were at
+//! hand. The clock counts the page writes that were buffered, and an eviction takes place at the
+//! time of the write that needs the room. Any write to a buffered block is an update of it, its
+//! distance is the number of writes in between, and UD is the mean distance since the block
+//! entered. PUD = (UD + RD) / 2 with RD the time since the last write, or RD for a block that was
+//! never updated. *UD is rounded down to a 4096th of a write*, which is part of the algorithm here:
+//! PUDs, their sum and the comparison with their mean are then exact, in integers. The IUG goes by
+//! size, then by larger PUD, then by LRU; with the IUG empty, or vetoed altogether, blocks go by
+//! larger PUD, then by LRU. A read of a buffered page is served and changes nothing, other reads go
+//! to flash. A trim is no update. A flush gives the blocks up as evictions one after the other
+//! would, T being that of the blocks left.
 //!
 //! Under a veto the search goes through the blocks anew each time.
 //!
-//! Memory accesses: the lookup and the block that is written, one each; for a victim every buffered block, whose PUD
-//! must be known.
+//! Memory accesses: the lookup and the block that is written, one each; for a victim every buffered
+//! block, whose PUD must be known.
 //!
-//! The PUDs of the blocks that were updated all grow by half a write per write, so the order among them changes only
-//! where a block is written; and a block that was never updated has one page, and such blocks are in order of entry. So
-//! there is a heap per size of the former and a list of the latter, the sum of all PUDs is kept as a number and
-//! a slope, and a victim is found at the tops of the heaps, from the largest size down.
+//! The PUDs of the blocks that were updated all grow by half a write per write, so the order among
+//! them changes only where a block is written; and a block that was never updated has one page, and
+//! such blocks are in order of entry. So there is a heap per size of the former and a list of the
+//! latter, the sum of all PUDs is kept as a number and a slope, and a victim is found at the tops
+//! of the heaps, from the largest size down.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -43,8 +47,8 @@ use super::{
 };
 use crate::links::Links;
 
-/// Parts of a write to which UD is rounded, as a power of two. With 12 bits every number below fits for 2^49 writes,
-/// more than a year of them at 10 million a second.
+/// Parts of a write to which UD is rounded, as a power of two. With 12 bits every number below fits
+/// for 2^49 writes, more than a year of them at 10 million a second.
 const FRACTION_BITS: u32 = 12;
 
 /// The largest threshold in page writes: no PUD comes near.
@@ -67,7 +71,8 @@ impl Threshold {
             return Some(Self::Mean);
         }
         let writes = text.parse::<f64>().ok().filter(|t| (0.0..=MOST_WRITES).contains(t))?;
-        // PUDs are whole numbers of this unit: one above the threshold is above what is left of it when rounded down.
+        // PUDs are whole numbers of this unit: one above the threshold is above what is left of it
+        // when rounded down.
         Some(Self::Fixed((writes * f64::from(2 << FRACTION_BITS)).floor() as i64))
     }
 }
@@ -106,7 +111,8 @@ impl Block {
 /// The order of victims of the same size: by PUD, then by LRU. The greatest goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
-    /// Twice the PUD in 2^-[`FRACTION_BITS`] writes; in the heaps, where all have grown alike, at time 0.
+    /// Twice the PUD in 2^-[`FRACTION_BITS`] writes; in the heaps, where all have grown alike, at
+    /// time 0.
     pud: i64,
     last: Reverse<i64>,
 }
@@ -132,9 +138,10 @@ struct Entry {
 
 /// The blocks that were updated, by size and rank.
 ///
-/// A write only ever lowers a block's rank: the distance it adds moves the mean by less than the clock moves `last`. So
-/// an entry may stand too high until it surfaces, and a write that adds no page touches no heap. Entries of blocks that
-/// have left or changed their size are dropped when they surface.
+/// A write only ever lowers a block's rank: the distance it adds moves the mean by less than the
+/// clock moves `last`. So an entry may stand too high until it surfaces, and a write that adds no
+/// page touches no heap. Entries of blocks that have left or changed their size are dropped when
+/// they surface.
 #[derive(Clone, Debug)]
 struct Updated {
     heaps: Vec<BinaryHeap<Entry>>,
@@ -331,7 +338,8 @@ impl PudLru {
         self.slope -= slope;
     }
 
-    /// T as a [`Rank::pud`], rounded down, which makes no difference to a whole number that is compared with it.
+    /// T as a [`Rank::pud`], rounded down, which makes no difference to a whole number that is
+    /// compared with it.
     #[inline]
     fn threshold(&self) -> i64 {
         match self.threshold {
@@ -363,8 +371,8 @@ impl PudLru {
         Some(Choice { block, rank: rank.later(now), size: Some(size) })
     }
 
-    /// The first block to go: of those that were never updated only `oldest` and newer ones, of the others those in the
-    /// heaps.
+    /// The first block to go: of those that were never updated only `oldest` and newer ones, of the
+    /// others those in the heaps.
     #[inline]
     fn first(&mut self, threshold: i64, oldest: u32) -> Option<Choice> {
         let floor = Rank::above(threshold);
@@ -420,8 +428,8 @@ impl PudLru {
         self.first(threshold, oldest).map(|choice| choice.block)
     }
 
-    /// The first block to go that is neither protected nor vetoed. A veto is asked about the blocks in the order in
-    /// which they would go.
+    /// The first block to go that is neither protected nor vetoed. A veto is asked about the blocks
+    /// in the order in which they would go.
     fn look_on<V: Veto>(
         &mut self,
         current: u32,

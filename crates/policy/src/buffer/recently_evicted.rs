@@ -1,27 +1,31 @@
 //! REF, recently-evicted-first (Seo and Shin, TCE 2008; CAWR §II; specs §4.6).
 //!
-//! Idea: pages of one logical block that reach the flash one after the other share a log block, and merging it later costs
-//! less. Of the pages at the LRU end, the window, one of a block from which a page was evicted recently leaves first.
+//! Idea: pages of one logical block that reach the flash one after the other share a log block, and
+//! merging it later costs less. Of the pages at the LRU end, the window, one of a block from which
+//! a page was evicted recently leaves first.
 //!
-//! Parameters: `vw`, the window as a share of the capacity (0.5), rounded up to pages; `nvb`, the most victim blocks (1;
-//! of a hybrid FTL the number of its log blocks); `new_vb`, where the next victim block comes from if the window has no page
-//! of one: it is the block of the least recently used page (`lru_page`), or that with the most pages in the
-//! window (`most_pages_in_vw`); `reads`.
+//! Parameters: `vw`, the window as a share of the capacity (0.5), rounded up to pages; `nvb`, the
+//! most victim blocks (1; of a hybrid FTL the number of its log blocks); `new_vb`, where the next
+//! victim block comes from if the window has no page of one: it is the block of the least recently
+//! used page (`lru_page`), or that with the most pages in the window (`most_pages_in_vw`); `reads`.
 //!
-//! Resolved, with low confidence, since the paper's text was not at hand: the victim is the page of a victim block that is
-//! nearest the LRU end. A new victim block takes the place of the one that came first; being used does not renew one. Of
-//! blocks with equally many pages in the window that is taken whose number there changed least recently, and of its
-//! pages the one nearest the LRU end. Clean and dirty are not distinguished, as CAWR says, so that reads must be thought
-//! of as cached: they are by default, and a read hit is a use; `reads=bypass` makes a write buffer. Write-backs and trims
-//! are no evictions and make no victim block. Under a veto pages that are passed over still count for the window;
-//! once those of victim blocks are vetoed, and with `most_pages_in_vw` all pages of the window block by block, all pages
-//! are candidates from the LRU end on, those beyond the window too.
+//! Resolved, with low confidence, since the paper's text was not at hand: the victim is the page of
+//! a victim block that is nearest the LRU end. A new victim block takes the place of the one that
+//! came first; being used does not renew one. Of blocks with equally many pages in the window that
+//! is taken whose number there changed least recently, and of its pages the one nearest the LRU
+//! end. Clean and dirty are not distinguished, as CAWR says, so that reads must be thought of as
+//! cached: they are by default, and a read hit is a use; `reads=bypass` makes a write buffer.
+//! Write-backs and trims are no evictions and make no victim block. Under a veto pages that are
+//! passed over still count for the window; once those of victim blocks are vetoed, and with
+//! `most_pages_in_vw` all pages of the window block by block, all pages are candidates from the LRU
+//! end on, those beyond the window too.
 //!
-//! Memory accesses: the lookup and the move to the front, one each; for a victim each victim block, whose pages in the
-//! window are thought of as listed, and the page itself. A veto adds none.
+//! Memory accesses: the lookup and the move to the front, one each; for a victim each victim block,
+//! whose pages in the window are thought of as listed, and the page itself. A veto adds none.
 //!
-//! The window's pages stand in a list per block, so a victim takes a comparison per victim block. Under a veto the
-//! vetoed pages of the victim blocks are met again, and with `most_pages_in_vw` the blocks of which all pages are vetoed.
+//! The window's pages stand in a list per block, so a victim takes a comparison per victim block.
+//! Under a veto the vetoed pages of the victim blocks are met again, and with `most_pages_in_vw`
+//! the blocks of which all pages are vetoed.
 
 mod vetoes;
 
@@ -73,8 +77,8 @@ struct Block {
 #[derive(Clone, Debug)]
 struct Sizes {
     pages_per_block: u32,
-    /// Node `size` is the sentinel of the list of blocks of that size, the one changed last at the front; node
-    /// `pages_per_block + 1 + block` is the block.
+    /// Node `size` is the sentinel of the list of blocks of that size, the one changed last at the
+    /// front; node `pages_per_block + 1 + block` is the block.
     lists: Links,
     in_use: SizeSet,
 }
@@ -258,7 +262,8 @@ impl RecentlyEvicted {
         }
     }
 
-    /// Of the frames that `oldest_of` names of the victim blocks the one nearest the LRU end; 0 is no frame.
+    /// Of the frames that `oldest_of` names of the victim blocks the one nearest the LRU end; 0 is
+    /// no frame.
     #[inline]
     fn of_victim_blocks(&self, oldest_of: impl Fn(u32) -> u32) -> Option<u32> {
         let oldest = self.victims.iter().map(|&block| oldest_of(block));
@@ -281,8 +286,8 @@ impl RecentlyEvicted {
         frame.or_else(|| self.of_new_block().map(|frame| (frame, true)))
     }
 
-    /// What [`Self::search`] finds, or what leaves in its place; `None` if every page is vetoed and the access shall bypass,
-    /// or none is held.
+    /// What [`Self::search`] finds, or what leaves in its place; `None` if every page is vetoed and
+    /// the access shall bypass, or none is held.
     #[inline]
     fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<(u32, bool)> {
         if V::ACTIVE { self.victim_under(veto) } else { self.search() }

@@ -61,7 +61,8 @@ pub trait Registered: Buffer + Sized + Send + 'static {
 pub struct Built {
     /// What it evicts at once.
     pub unit: EvictionUnit,
-    /// It says through which channel each page is programmed: the device must have write points per channel.
+    /// It says through which channel each page is programmed: the device must have write points per
+    /// channel.
     pub chooses_channels: bool,
     /// It avoids elements that collect garbage: there must be some.
     pub avoids_collection: bool,
@@ -134,7 +135,8 @@ pub fn info(name: &str) -> Result<&'static PolicyInfo, SpecError> {
     })
 }
 
-/// The layers that `spec` names, the outermost first, and the policy inside, if they make sense together.
+/// The layers that `spec` names, the outermost first, and the policy inside, if they make sense
+/// together.
 fn parts(spec: &PolicySpec) -> Result<(Vec<&'static LayerInfo>, &'static PolicyInfo), SpecError> {
     let mut names: Vec<_> = spec.name.split('+').map(str::trim).collect();
     let base = info(names.pop().unwrap_or_default())?;

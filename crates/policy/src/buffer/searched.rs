@@ -1,12 +1,14 @@
-//! What a page-level policy knows of its lists, so that its search for a victim does not look at the same pages again.
+//! What a page-level policy knows of its lists, so that its search for a victim does not look at
+//! the same pages again.
 //!
-//! [`Searched`] is the part of a list, from the least recently used end, in which there is nothing to find. A search
-//! begins behind it and adds what it meets. Each page is added once for each time that it comes to the front of
-//! the list, or is to be considered again; so searches of any length are O(1) amortised.
+//! [`Searched`] is the part of a list, from the least recently used end, in which there is nothing
+//! to find. A search begins behind it and adds what it meets. Each page is added once for each time
+//! that it comes to the front of the list, or is to be considered again; so searches of any length
+//! are O(1) amortised.
 //!
-//! [`Parked`] has the pages that a veto passed over. Unlike those of [`Parking`](super::parking::Parking) they stay in
-//! their lists, for policies in which they keep counting (for a window), or are moved while they are parked (by a second
-//! chance).
+//! [`Parked`] has the pages that a veto passed over. Unlike those of
+//! [`Parking`](super::parking::Parking) they stay in their lists, for policies in which they keep
+//! counting (for a window), or are moved while they are parked (by a second chance).
 
 use super::page_lists::PageLists;
 use super::parking::Linked as _;
@@ -82,7 +84,8 @@ impl Searched {
 /// The parked frames per unit for whose sake they were passed over.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parked {
-    /// Node `2u` is the sentinel of unit `u`, node `2f + 1` is frame `f`; the first parked is at the back.
+    /// Node `2u` is the sentinel of unit `u`, node `2f + 1` is frame `f`; the first parked is at
+    /// the back.
     lists: Links,
 }
 
@@ -95,7 +98,8 @@ impl Parked {
         pages.frame_mut(frame).tag |= PARKED;
     }
 
-    /// Whether the page may leave; it is parked if the veto passes it over, and may not if it is parked already.
+    /// Whether the page may leave; it is parked if the veto passes it over, and may not if it is
+    /// parked already.
     #[inline]
     pub(super) fn lets_leave<V: Veto>(&mut self, pages: &mut PageLists, frame: u32, veto: &mut V) -> bool {
         let own = pages.frame(frame);

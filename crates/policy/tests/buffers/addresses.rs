@@ -1,4 +1,5 @@
-//! What goes by addresses does so whatever the numbers of blocks, if it is told which blocks lie beside each other.
+//! What goes by addresses does so whatever the numbers of blocks, if it is told which blocks lie
+//! beside each other.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +66,8 @@ fn cawr_follows_addresses_across_the_borders_of_blocks() {
                 let pages = 2 * capacity_pages + 3 * pages_per_block;
                 let mut by_address = driven(spec, config, pages + 2 * pages_per_block);
                 let mut renumbered = Renumbered::new(spec, config);
-                // Blocks are first touched in another order than that of their addresses, and two are never.
+                // Blocks are first touched in another order than that of their addresses, and two
+                // are never.
                 let half = pages / 2 / pages_per_block;
                 let place = |page: PageNo| {
                     PageNo(if page.0 / pages_per_block < half { page.0 } else { page.0 + 2 * pages_per_block })

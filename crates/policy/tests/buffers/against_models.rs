@@ -1,4 +1,5 @@
-//! Every policy against its naive model: outcome, evictions, pages held and memory accesses after every operation.
+//! Every policy against its naive model: outcome, evictions, pages held and memory accesses after
+//! every operation.
 
 use std::fmt::Write as _;
 
@@ -92,8 +93,9 @@ fn soak() -> u32 {
     if std::env::var_os("DESTAGE_SOAK").is_some() { 20 } else { 1 }
 }
 
-/// Every specification over every geometry, pattern and mix, each with `ops` operations and five more per page of
-/// capacity, so that large buffers fill and turn over as well. Of a policy with many parameters a third, drawn by lot.
+/// Every specification over every geometry, pattern and mix, each with `ops` operations and five
+/// more per page of capacity, so that large buffers fill and turn over as well. Of a policy with
+/// many parameters a third, drawn by lot.
 fn sweep(policy: &str, ops: usize) {
     let mut seed = 0_u64;
     let mut total = 0;
@@ -110,7 +112,8 @@ fn sweep(policy: &str, ops: usize) {
                     if specs.len() > 50 && dice.below(3) > 0 {
                         continue;
                     }
-                    // From pages that nearly fit to many more than do, and no multiple of the block size.
+                    // From pages that nearly fit to many more than do, and no multiple of the block
+                    // size.
                     let page_space = capacity_pages + 3 + dice.below(4) * (capacity_pages + pages_per_block);
                     let grows = dice.below(2) == 0;
                     let workload = Workload::new(seed, pattern, mix, page_space).take(ops);

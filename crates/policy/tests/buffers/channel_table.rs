@@ -1,10 +1,11 @@
-//! CAWR's comparison of buffer policies (Table 1 there; specs §6.6) as far as it is about what writes through several
-//! channels: does a policy treat clean and dirty pages differently, does it keep the pattern of the writes, does it keep
-//! the channels busy?
+//! CAWR's comparison of buffer policies (Table 1 there; specs §6.6) as far as it is about what
+//! writes through several channels: does a policy treat clean and dirty pages differently, does it
+//! keep the pattern of the writes, does it keep the channels busy?
 //!
-//! What the table says of CAVE is said of the technique. Over CCF-LRU it spares dirty pages, as CCF-LRU does by itself,
-//! and over FAB it does not; the same is true of the gate. The rows here are about techniques, over policies that have
-//! no preference of their own, except that the policy `cave` comes with CCF-LRU and is not asked about preferences.
+//! What the table says of CAVE is said of the technique. Over CCF-LRU it spares dirty pages, as
+//! CCF-LRU does by itself, and over FAB it does not; the same is true of the gate. The rows here
+//! are about techniques, over policies that have no preference of their own, except that the policy
+//! `cave` comes with CCF-LRU and is not asked about preferences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +29,9 @@ enum Pattern {
     Kept,
 }
 
-/// Whether dirty pages outlive clean ones that were used later: the buffer is full of dirty pages that were written
-/// first and clean ones that were read after them, and as many pages come in as were read.
+/// Whether dirty pages outlive clean ones that were used later: the buffer is full of dirty pages
+/// that were written first and clean ones that were read after them, and as many pages come in as
+/// were read.
 fn prefers_clean(spec: &str) -> bool {
     let mut policy = driven(spec, CONFIG, ROOM);
     let mut left = Vec::new();
@@ -44,8 +46,8 @@ fn prefers_clean(spec: &str) -> bool {
     written == 0
 }
 
-/// Writes many short runs of pages and returns what leaves: runs of three pages each in a block of its own, so that
-/// runs are no blocks, and every other run is of two pages only.
+/// Writes many short runs of pages and returns what leaves: runs of three pages each in a block of
+/// its own, so that runs are no blocks, and every other run is of two pages only.
 fn runs(spec: &str) -> Vec<Left> {
     let mut policy = driven(spec, CONFIG, ROOM);
     let mut left = Vec::new();
@@ -122,7 +124,8 @@ fn cawr() {
     }
 }
 
-/// "Block-level buffer" and the page-level rows: one victim at a time, and the device chooses its channels.
+/// "Block-level buffer" and the page-level rows: one victim at a time, and the device chooses its
+/// channels.
 #[test]
 fn policies_without_channels() {
     for spec in ["lru", "clock", "fab", "bplru:padding=never", "clc", "pud-lru", "lb-clock"] {

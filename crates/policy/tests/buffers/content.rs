@@ -1,4 +1,5 @@
-//! What a buffer must hold, concluded from its own answers alone, and the laws that these answers must obey.
+//! What a buffer must hold, concluded from its own answers alone, and the laws that these answers
+//! must obey.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use crate::models::Left;
 pub(crate) struct Content {
     /// Page → dirty.
     pub(crate) pages: BTreeMap<u32, bool>,
-    /// Dirtying episodes begun, per page: a write that finds the page clean or missing and is admitted.
+    /// Dirtying episodes begun, per page: a write that finds the page clean or missing and is
+    /// admitted.
     pub(crate) begun: BTreeMap<u32, u64>,
     /// Dirtying episodes ended by a flush, a cleaning, or a trim, per page.
     pub(crate) ended: BTreeMap<u32, u64>,

@@ -1,5 +1,5 @@
-//! Any policy behind one dyn-compatible face, driven with or without objections, and what it does written down in the
-//! models' words.
+//! Any policy behind one dyn-compatible face, driven with or without objections, and what it does
+//! written down in the models' words.
 
 use destage_plan::{PageNo, PolicySpec};
 use destage_policy::buffer::{
@@ -18,7 +18,8 @@ pub(crate) trait Driven {
     fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> Outcome;
     fn evict_with(&mut self, veto: &mut Objector, out: &mut Vec<Left>) -> bool;
     fn notify(&mut self, notice: Notice, out: &mut Vec<Left>);
-    /// Fetches ahead what an access to `page` needs; returns the pages named as those that leave next.
+    /// Fetches ahead what an access to `page` needs; returns the pages named as those that leave
+    /// next.
     fn look_ahead(&self, page: u32, most: usize) -> Vec<u32>;
     fn len(&self) -> u32;
     fn is_empty(&self) -> bool;
@@ -31,7 +32,8 @@ struct Wrapped<B> {
 }
 
 impl<B: Buffer> Wrapped<B> {
-    /// Moves what was decided to `out`; every field that the models do not carry has its only value here.
+    /// Moves what was decided to `out`; every field that the models do not carry has its only value
+    /// here.
     fn tell(&mut self, out: &mut Vec<Left>) {
         for (group, pages) in self.evictions.groups() {
             assert_eq!(group.wait, Wait::All);
@@ -113,7 +115,8 @@ pub(crate) struct Objector {
     pub(crate) objections: Objections,
     /// Object to everything.
     pub(crate) to_all: bool,
-    /// Each unit it was asked about, by first page: what the policy said was buffered, and whether it would be padded.
+    /// Each unit it was asked about, by first page: what the policy said was buffered, and whether
+    /// it would be padded.
     pub(crate) asked: Vec<Asked>,
     /// How often it was told that nothing else is left.
     pub(crate) exhausted: u32,

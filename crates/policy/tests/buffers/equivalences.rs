@@ -1,5 +1,5 @@
-//! Policies that must be the same as others at the edge of their parameters (specs §12.2), and laws of conservation
-//! (specs §12.3 and §12.4) as far as a buffer alone can show them.
+//! Policies that must be the same as others at the edge of their parameters (specs §12.2), and laws
+//! of conservation (specs §12.3 and §12.4) as far as a buffer alone can show them.
 
 use destage_policy::buffer::{Access, BufferConfig, Notice, Outcome};
 
@@ -66,8 +66,8 @@ fn lb_clock_of_single_pages_is_clock() {
     assert_same(&format!("{lb_clock}:read_sets_bit=true"), "clock:reads=bypass", 1, Mix::ACCESSES);
 }
 
-/// With the optimisations on, N = 1 makes every page a full block and its bit is always 0 (specs §12.2): the page under
-/// the hand leaves, and the new one enters right before the hand.
+/// With the optimisations on, N = 1 makes every page a full block and its bit is always 0 (specs
+/// §12.2): the page under the hand leaves, and the new one enters right before the hand.
 #[test]
 fn lb_clock_of_single_pages_with_the_optimisations_is_fifo() {
     let mut policy = driven("lb-clock", BufferConfig { capacity_pages: 5, pages_per_block: 1, units: 1 }, 1000);
@@ -115,7 +115,8 @@ fn an_adaptive_window_that_does_not_move_is_a_static_one() {
     assert_same("cflru:window=adaptive:period=4294967295", "cflru", 1, Mix::ALL);
 }
 
-/// All new pages are cold: CCF-LRU of pages that are used once drops them in the order in which they came.
+/// All new pages are cold: CCF-LRU of pages that are used once drops them in the order in which
+/// they came.
 #[test]
 fn ccf_lru_of_cold_writes_is_lru_without_hits() {
     let config = BufferConfig { capacity_pages: 7, pages_per_block: 1, units: 1 };
@@ -184,7 +185,8 @@ fn clc_of_single_pages_is_lru_on_writes() {
     }
 }
 
-/// Where all blocks have the same size the largest PUD leaves, and it is above the threshold if any is.
+/// Where all blocks have the same size the largest PUD leaves, and it is above the threshold if any
+/// is.
 #[test]
 fn the_threshold_of_pud_lru_means_nothing_where_a_block_is_a_page() {
     for threshold in ["0", "3.5", "20", "281474976710656"] {

@@ -1,4 +1,5 @@
-//! `GCaR` around the policies: compared with a naive model over a device whose elements collect at random.
+//! `GCaR` around the policies: compared with a naive model over a device whose elements collect at
+//! random.
 
 use destage_plan::PageNo;
 use destage_policy::buffer::{
@@ -122,7 +123,8 @@ fn gcar_is_what_its_model_is() {
     against_model(false, 1500);
 }
 
-/// A dirty page has no place to avoid, and leaves through the elements that are not avoided in turn.
+/// A dirty page has no place to avoid, and leaves through the elements that are not avoided in
+/// turn.
 #[test]
 fn gcar_over_a_device_that_places_pages_anywhere() {
     against_model(true, 3000);
@@ -136,7 +138,8 @@ fn in_background(page: u32) -> Told {
     (Left { background: true, ..Left::unit(Kind::Flush, &[page]) }, false)
 }
 
-/// Pages 2, 7 and others on chip 2; 5, 6 and others elsewhere: the list D1 D3 D6 D2 D5 D7 of the paper's Fig. 4.
+/// Pages 2, 7 and others on chip 2; 5, 6 and others elsewhere: the list D1 D3 D6 D2 D5 D7 of the
+/// paper's Fig. 4.
 struct Figure4;
 
 impl DeviceView for Figure4 {
@@ -291,8 +294,8 @@ fn the_share_of_avoided_elements_is_limited() {
     assert_eq!(out, [flush(4)], "3 and 5 are half of it");
 }
 
-/// Outside collections the layer is the policy inside, memory accesses included, whatever its parameters.
-/// Layers that `GCaR` can go around, over some policies.
+/// Outside collections the layer is the policy inside, memory accesses included, whatever its
+/// parameters. Layers that `GCaR` can go around, over some policies.
 const LAYERED: [&str; 9] = [
     "gate+lru",
     "gate+cflru",
@@ -311,8 +314,9 @@ fn around(policy: &str, given: Vec<&str>) -> Vec<String> {
     specs.filter(|spec| in_force(spec).is_ok()).collect()
 }
 
-/// Around every policy and layer, over elements that place pages anywhere and ones that do not, with collections at
-/// random: nothing is lost, nothing is written twice, and as long as an element is free nothing goes to one that collects.
+/// Around every policy and layer, over elements that place pages anywhere and ones that do not,
+/// with collections at random: nothing is lost, nothing is written twice, and as long as an element
+/// is free nothing goes to one that collects.
 #[test]
 fn around_everything_nothing_is_lost() {
     let mut seed = 700;
@@ -359,7 +363,8 @@ fn around_everything_nothing_is_lost() {
                                         !some_free
                                             || !device.collecting[usize::from(*channel)]
                                             || spec.contains("share")
-                                            // What CAWR has put into a list is bound to that list's channel.
+                                            // What CAWR has put into a list is bound to that list's
+                                            // channel.
                                             || policy.counters().all_avoided > exhausted,
                                         "{spec} {config:?} {device:?} {op:?}: {left:?}"
                                     );
@@ -407,7 +412,8 @@ fn without_collections_it_is_the_policy_inside() {
                                 assert_eq!(outcome, plain.access(access, &device, &mut expected), "{policy}");
                             }
                             Op::Notify(notice) => {
-                                // All dirty pages of an element are destaged even if none was passed over.
+                                // All dirty pages of an element are destaged even if none was
+                                // passed over.
                                 if !matches!(notice, Notice::GcEnd { .. }) || !spec.contains("all_dirty") {
                                     layered.notify(notice, &device, &mut seen);
                                     plain.notify(notice, &device, &mut expected);
@@ -427,8 +433,9 @@ fn without_collections_it_is_the_policy_inside() {
     }
 }
 
-/// Long, overlapping collections over a large buffer: what was passed over is asked about once, so that searches are
-/// as many steps as victims and passed-over entries together, and those are few per victim.
+/// Long, overlapping collections over a large buffer: what was passed over is asked about once, so
+/// that searches are as many steps as victims and passed-over entries together, and those are few
+/// per victim.
 #[test]
 fn a_search_meets_what_was_passed_over_once() {
     for spec in ["lru", "bplru:padding=never", "fab", "lb-clock"] {
@@ -444,7 +451,8 @@ fn a_search_meets_what_was_passed_over_once() {
             let (mut evictions, mut collections) = (0, 0);
             let mut used = 0;
             for (step, op) in Workload::new(5, PATTERNS[1], Mix::WRITES, pages).take(300_000).enumerate() {
-                // Every unit collects three quarters of the time, each for 6,000 accesses, one after the other.
+                // Every unit collects three quarters of the time, each for 6,000 accesses, one
+                // after the other.
                 let period = 8000 / units as usize;
                 if step % period == 0 {
                     let begins = (step / period) as u32 % units;
@@ -461,7 +469,8 @@ fn a_search_meets_what_was_passed_over_once() {
                 out.clear();
             }
             let GcCounters { passed_over, .. } = policy.counters();
-            // An entry is passed over anew only after it was used or its element's collection ended.
+            // An entry is passed over anew only after it was used or its element's collection
+            // ended.
             assert!(collections > 100 && evictions > 10_000 && passed_over > 1000, "{spec}: {passed_over}");
             let entries = u64::from(capacity_pages) / u64::from(units) * 2;
             assert!(passed_over < used + collections * entries, "{spec} {units}: {passed_over} of {evictions}");

@@ -1,5 +1,6 @@
-//! Golden table: every policy on one fixed trace at six sizes. The numbers are those of the naive models; the policies
-//! must count the same. If they are meant to change, the test prints the new table for `golden/counters.tsv`.
+//! Golden table: every policy on one fixed trace at six sizes. The numbers are those of the naive
+//! models; the policies must count the same. If they are meant to change, the test prints the new
+//! table for `golden/counters.tsv`.
 
 use std::fmt::Write as _;
 
@@ -46,9 +47,9 @@ const PAGES_PER_BLOCK: u32 = 32;
 const PAGES: u32 = 8192;
 const ACCESSES: usize = 20_000;
 
-/// 20,000 accesses: every fiftieth step is a run of writes over up to one and a half blocks, every third goes to
-/// a region of 64 pages that moves on by one page in sixteen accesses, the rest is skewed towards low page numbers. Three of ten
-/// single accesses are reads.
+/// 20,000 accesses: every fiftieth step is a run of writes over up to one and a half blocks, every
+/// third goes to a region of 64 pages that moves on by one page in sixteen accesses, the rest is
+/// skewed towards low page numbers. Three of ten single accesses are reads.
 fn trace() -> Vec<Access> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(20_100_503);
     let mut below = |bound: u32| ((u64::from(rng.next_u32()) * u64::from(bound)) >> 32) as u32;

@@ -1,5 +1,6 @@
-//! What a parameter says either holds below the layers that are put around a policy, or is refused there: for every
-//! composition, every parameter of each part and every value some workload shows a difference, and results name the value.
+//! What a parameter says either holds below the layers that are put around a policy, or is refused
+//! there: for every composition, every parameter of each part and every value some workload shows a
+//! difference, and results name the value.
 
 use destage_plan::{ParamSpec, PolicySpec};
 use destage_policy::buffer::{
@@ -14,7 +15,8 @@ const SWITCH: &[&str] = &["true", "false"];
 const READS: &[&str] = &["cache", "bypass"];
 const PADDING: &[&str] = &["always", "never", "0.5"];
 
-/// Parameters with values that differ from each other, and what else has to be given so that they can.
+/// Parameters with values that differ from each other, and what else has to be given so that they
+/// can.
 const VALUES: &[(&str, &str, &[&str], &str)] = &[
     ("lru", "reads", READS, ""),
     ("clock", "reads", READS, ""),

@@ -1,4 +1,5 @@
-//! What policies say of the accesses and evictions to come, so that it can be fetched from memory ahead.
+//! What policies say of the accesses and evictions to come, so that it can be fetched from memory
+//! ahead.
 
 use destage_policy::buffer::{BufferConfig, policies};
 
@@ -8,8 +9,8 @@ use crate::workload::{Mix, Op, PATTERNS, Workload};
 
 const MOST: usize = 7;
 
-/// Drives a policy; before each access it is asked ahead. `check` is given the pages that it named, how many it held, and
-/// what left.
+/// Drives a policy; before each access it is asked ahead. `check` is given the pages that it named,
+/// how many it held, and what left.
 fn drive(policy: &str, mut check: impl FnMut(&[u32], u32, &[Left])) {
     let config = BufferConfig { capacity_pages: 40, pages_per_block: 4, units: 2 };
     let pages = 160;

@@ -1,5 +1,6 @@
-//! Policies and layers that write through several channels at once (specs §6): the worked tables row by row, naive
-//! models under random operations and vetoes, and what they must do whatever comes.
+//! Policies and layers that write through several channels at once (specs §6): the worked tables
+//! row by row, naive models under random operations and vetoes, and what they must do whatever
+//! comes.
 
 use std::collections::BTreeSet;
 
@@ -27,8 +28,8 @@ fn dropped(page: u32) -> Left {
     Left::unit(Kind::Drop, &[page])
 }
 
-/// CAWR Fig. 4: eleven cold dirty pages and four channels. The pages come in the order in which they are moved; that
-/// all of them are cold takes one turn of the scan.
+/// CAWR Fig. 4: eleven cold dirty pages and four channels. The pages come in the order in which
+/// they are moved; that all of them are cold takes one turn of the scan.
 #[test]
 fn cawr_fig_4() {
     for spec in ["cawr", "cawr:cawr_seq=any"] {
@@ -72,9 +73,9 @@ fn cawr_full_buffer() {
     t.row(&writes(&[70]), "70d 41d* 40d* | - | 11 12 / -", &[flush(&[(10, 0), (30, 1)])]);
     t.row(&[Access::read(31)], "31c 70d 41d* 40d* | - | 11 12 / -", &[]);
     t.row(&writes(&[80]), "80d 70d* | - | 11 12 / 40 41", &[dropped(31)]);
-    // Lookups and insertions 11 · 2. W40: 10, 11, 50 inspected, 50 out. W41: 30, 12, 60 inspected, 60 out. W70: 10 (2
-    // lists looked at, then 1), 11 (1), 40, 30 (2, 2), 12 (1), 41, 40 (2, 2) inspected, two pages out. W80: 40 (2, 2),
-    // 41 (2), 70, 31 inspected, 31 out.
+    // Lookups and insertions 11 · 2. W40: 10, 11, 50 inspected, 50 out. W41: 30, 12, 60 inspected,
+    // 60 out. W70: 10 (2 lists looked at, then 1), 11 (1), 40, 30 (2, 2), 12 (1), 41, 40 (2, 2)
+    // inspected, two pages out. W80: 40 (2, 2), 41 (2), 70, 31 inspected, 31 out.
     assert_eq!(t.policy.memory_accesses(), 11 * 2 + 4 + 4 + (7 + 13 + 2) + (4 + 6 + 1));
 }
 
@@ -96,7 +97,8 @@ fn cawr_sequences() {
     t.row(&writes(&[0, 1]), "1d 0d | - | - / -", &[]);
 }
 
-/// New clean pages in the cold clean list are the next victims (D5); hits lead back to the working list (D4).
+/// New clean pages in the cold clean list are the next victims (D5); hits lead back to the working
+/// list (D4).
 #[test]
 fn cawr_clean_pages_and_hits() {
     let mut t = Table::new("cawr:cawr_new_clean_to=ccl", 3, 64, 2);
@@ -147,8 +149,8 @@ fn cave_pages() {
     assert_eq!(t.policy.memory_accesses(), 7 * 2 + 4 + 4);
 }
 
-/// The table of CCF-LRU (specs §4.5) with two channels: clean pages leave first, dirty ones after a second chance and
-/// in twos.
+/// The table of CCF-LRU (specs §4.5) with two channels: clean pages leave first, dirty ones after a
+/// second chance and in twos.
 #[test]
 fn cave_pages_over_ccf_lru() {
     let mut t = Table::new("cave", 4, 64, 2);
@@ -165,7 +167,8 @@ fn cave_pages_over_ccf_lru() {
     t.row(&[Access::read(10)], "9d 7d | 10c* | -", &[flush(&[(5, 0), (6, 1)])]);
 }
 
-/// The same pages where reads enter the mixed list, hot (specs §10.7 D12): what CAWR does with a clean page that comes up.
+/// The same pages where reads enter the mixed list, hot (specs §10.7 D12): what CAWR does with a
+/// clean page that comes up.
 #[test]
 fn cave_pages_with_reads_in_the_mixed_list() {
     let mut t = Table::new("cave:ccf_new_clean_to=mixed", 4, 64, 2);
@@ -173,12 +176,14 @@ fn cave_pages_with_reads_in_the_mixed_list() {
     t.row(&writes(&[4]), "4d 3c 2c 1d | - | -", &[]);
     t.row(&writes(&[5]), "5d 1d* 4d 3c | - | -", &[dropped(2)]);
     t.row(&[Access::read(6)], "6c 5d 1d* 4d | - | -", &[dropped(3)]);
-    // 4 and 5 get their second chance, 1 is collected and waits for another; the new clean page comes up and leaves.
+    // 4 and 5 get their second chance, 1 is collected and waits for another; the new clean page
+    // comes up and leaves.
     t.row(&writes(&[7]), "7d 5d* 4d* | - | 1", &[dropped(6)]);
     t.row(&writes(&[8]), "8d 7d 5d* | - | -", &[flush(&[(1, 0), (4, 1)])]);
 }
 
-/// Specs §6.2: dirty victims of LRU wait in the gate, clean ones pass; pages in the gate are hit in place.
+/// Specs §6.2: dirty victims of LRU wait in the gate, clean ones pass; pages in the gate are hit in
+/// place.
 #[test]
 fn gate_over_lru() {
     let mut t = Table::new("gate+lru", 4, 64, 2);
@@ -191,8 +196,8 @@ fn gate_over_lru() {
     t.row(&writes(&[8]), "6d 7c 8d | -", &[flush(&[(4, 0), (5, 1)])]);
 }
 
-/// Specs §6.3: rounds of one page from each of two blocks. Round robin over pages puts 13 and 14 of one block on two
-/// channels as soon as the other has run out; per block they stay together.
+/// Specs §6.3: rounds of one page from each of two blocks. Round robin over pages puts 13 and 14 of
+/// one block on two channels as soon as the other has run out; per block they stay together.
 #[test]
 fn cave_blocks() {
     for (spec, third, fourth) in [
@@ -231,7 +236,8 @@ fn cave_blocks_padded() {
     );
 }
 
-/// Clean pages over a policy that buffers reads: a clean first victim is enough, later ones take no channel.
+/// Clean pages over a policy that buffers reads: a clean first victim is enough, later ones take no
+/// channel.
 #[test]
 fn cave_blocks_with_clean_pages() {
     let mut t = Table::new("cave+fab", 6, 4, 2);
@@ -246,7 +252,8 @@ fn cave_blocks_with_clean_pages() {
     );
 }
 
-/// Specs §6.5. BPLRU buffers no clean pages, so that page 6 of the specification's first block is missing here.
+/// Specs §6.5. BPLRU buffers no clean pages, so that page 6 of the specification's first block is
+/// missing here.
 #[test]
 fn cawr_blocks() {
     let mut t = Table::new("cawr+bplru", 5, 4, 2);
@@ -256,8 +263,8 @@ fn cawr_blocks() {
     t.row(&writes(&[300]), "100d 200d 300d | - / 29", &[flush(&[(5, 0), (28, 1)])]);
 }
 
-/// Clean pages of a victim satisfy the replacement; a page in a list is hit in place; what its block gets meanwhile
-/// joins it.
+/// Clean pages of a victim satisfy the replacement; a page in a list is hit in place; what its
+/// block gets meanwhile joins it.
 #[test]
 fn cawr_blocks_with_clean_pages() {
     let mut t = Table::new("cawr+fab", 6, 4, 2);
@@ -400,7 +407,8 @@ fn against_model(
         let context = || format!("{spec} {config:?} {number} {op:?}\n  before: {before}");
         match op {
             Op::Access(access) => {
-                // They stand for some accesses, and what was passed over is resumed when they change.
+                // They stand for some accesses, and what was passed over is resumed when they
+                // change.
                 if vetoes && dice.below(3) == 0 {
                     objections = random_objections(&mut dice, spec, config, pages);
                     policy.notify(Notice::Resume { unit: 0 }, &mut seen);
@@ -468,7 +476,8 @@ fn blocks_against_their_models_under_vetoes() {
     sweep(&BLOCKS, 300, |spec, config, pages, seed, ops| against_model(spec, config, pages, seed, ops, true));
 }
 
-/// A veto that avoids all channels and takes the base changes nothing; so does one that avoids none.
+/// A veto that avoids all channels and takes the base changes nothing; so does one that avoids
+/// none.
 #[test]
 fn a_veto_on_all_channels_that_takes_the_base_has_no_effect() {
     sweep(&[PAGES, BLOCKS].concat(), 200, |spec, config, pages, seed, ops| {
@@ -500,7 +509,8 @@ fn a_veto_on_all_channels_that_takes_the_base_has_no_effect() {
     });
 }
 
-/// Nothing is programmed while all channels are avoided and accesses shall bypass; what sat out is written afterwards.
+/// Nothing is programmed while all channels are avoided and accesses shall bypass; what sat out is
+/// written afterwards.
 #[test]
 fn what_sat_out_is_not_lost() {
     for spec in ["cave", "cawr", "gate+lru", "cave+bplru:padding=never", "cawr+bplru"] {
@@ -535,7 +545,8 @@ fn what_sat_out_is_not_lost() {
     }
 }
 
-/// Only the lists of channels that are not avoided are written, and no page begins one of the others.
+/// Only the lists of channels that are not avoided are written, and no page begins one of the
+/// others.
 #[test]
 fn cawr_lists_sit_out() {
     let config = BufferConfig { capacity_pages: 6, pages_per_block: 64, units: 3 };
@@ -579,7 +590,8 @@ fn cawr_with_one_channel_and_lists_of_one_evicts_one_page_at_a_time() {
     }
 }
 
-/// With one channel the gate is no more than the policy inside, page for page and in the same order.
+/// With one channel the gate is no more than the policy inside, page for page and in the same
+/// order.
 #[test]
 fn a_gate_of_one_slot_is_not_there() {
     for policy in ["lru", "lru:reads=bypass", "clock"] {
@@ -618,7 +630,8 @@ fn cave_with_one_channel_evicts_the_same_blocks() {
     }
 }
 
-/// A page of a run of writes leaves with its neighbour's channel or another, in a steady state of runs of four pages.
+/// A page of a run of writes leaves with its neighbour's channel or another, in a steady state of
+/// runs of four pages.
 #[test]
 fn a_block_stays_on_one_channel() {
     for (spec, together) in [
@@ -634,7 +647,8 @@ fn a_block_stays_on_one_channel() {
             let Op::Access(access) = op else { unreachable!("only writes") };
             policy.access(access, &mut left);
         }
-        // The channels on which the pages of a block are at last, by the multi-evictions in which they left.
+        // The channels on which the pages of a block are at last, by the multi-evictions in which
+        // they left.
         let mut spread = 0;
         let mut last: Vec<Option<(usize, u16)>> = vec![None; 2000];
         for (number, group) in left.iter().enumerate() {

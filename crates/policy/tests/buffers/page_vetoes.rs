@@ -1,6 +1,7 @@
-//! The page-level policies that search on under a veto whose objections belong to elements of the device: page `p` to
-//! element `p mod units`. Objections change over time, and an element that is no longer avoided is announced by
-//! [`Notice::Resume`]. Beside accesses there are single evictions, write-backs of single pages, flushes and trims.
+//! The page-level policies that search on under a veto whose objections belong to elements of the
+//! device: page `p` to element `p mod units`. Objections change over time, and an element that is
+//! no longer avoided is announced by [`Notice::Resume`]. Beside accesses there are single
+//! evictions, write-backs of single pages, flushes and trims.
 
 use std::collections::BTreeSet;
 
@@ -111,7 +112,8 @@ enum Step {
     Avoid(u32),
 }
 
-/// The workload with write-backs of single pages and evictions between, and changes of what is avoided.
+/// The workload with write-backs of single pages and evictions between, and changes of what is
+/// avoided.
 fn steps(workload: impl Iterator<Item = Op>, seed: u64, pages: u32, avoids: bool) -> impl Iterator<Item = Step> {
     let mut dice = Workload::new(!seed, PATTERNS[0], Mix::WRITES, pages);
     workload.flat_map(move |op| {
@@ -382,7 +384,8 @@ fn a_long_veto_costs_a_question_per_page() {
     }
 }
 
-/// The order in which a veto that objects to all is asked, twice: what was passed over is where it was.
+/// The order in which a veto that objects to all is asked, twice: what was passed over is where it
+/// was.
 #[test]
 fn asked_in_the_policys_own_order() {
     let (r, w) = (Access::read, Access::write);
@@ -394,7 +397,8 @@ fn asked_in_the_policys_own_order() {
     assert_order("ccf-lru", &[w(1), r(2), r(3), r(2), w(4), r(5)], &[3, 5, 2, 1, 4]);
     assert_order("ccf-lru:hot_clean=spare", &[w(1), r(2), r(3), r(2), w(4), r(5)], &[3, 5, 1, 4, 2]);
     assert_order("ref", &[w(0), w(4), w(1), w(5)], &[0, 4, 1, 5]);
-    // Block 1 has three pages of the window, block 2 and 0 one; the number of block 0 changed first.
+    // Block 1 has three pages of the window, block 2 and 0 one; the number of block 0 changed
+    // first.
     assert_order("ref:vw=1:new_vb=most_pages_in_vw", &[w(0), w(4), w(8), w(5), w(6)], &[4, 5, 6, 0, 8]);
 }
 
@@ -429,7 +433,8 @@ fn assert_order(spec: &str, accesses: &[Access], pages: &[u32]) {
     for_each(spec, config, Order { accesses, pages });
 }
 
-/// A page that is passed over keeps its place while others leave, and leaves next once its element is free again.
+/// A page that is passed over keeps its place while others leave, and leaves next once its element
+/// is free again.
 #[test]
 fn a_parked_page_keeps_its_place() {
     struct Parked;

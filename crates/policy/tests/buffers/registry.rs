@@ -362,7 +362,8 @@ fn gcar_is_refused_where_it_makes_no_sense() {
     assert!(matches!(in_force("lru:gcar_after=free"), Err(PolicyError::Spec(SpecError::UnknownParam { .. }))));
 }
 
-/// What a part cannot do for want of what the others do not have is refused, other words for the only value are not.
+/// What a part cannot do for want of what the others do not have is refused, other words for the
+/// only value are not.
 #[test]
 fn parameters_that_cannot_hold_are_refused() {
     for (name, given, reason) in [
@@ -424,7 +425,8 @@ fn parameters_that_cannot_hold_are_refused() {
     }
 }
 
-/// Layers that write through several channels go around policies of one kind, once, and leave the channels to one part.
+/// Layers that write through several channels go around policies of one kind, once, and leave the
+/// channels to one part.
 #[test]
 fn compositions_that_write_through_several_channels() {
     for (spec, reason) in [

@@ -1,5 +1,5 @@
-//! CAWR's Table 1 as far as it speaks of single evictions (specs §6.6): which policies spare dirty pages for their writes'
-//! sake, and which look at what pages have been written.
+//! CAWR's Table 1 as far as it speaks of single evictions (specs §6.6): which policies spare dirty
+//! pages for their writes' sake, and which look at what pages have been written.
 
 use destage_policy::buffer::{Access, BufferConfig, Kind};
 
@@ -24,7 +24,8 @@ fn victims(spec: &str, accesses: &[Access], evictions: u32) -> Vec<Left> {
     left
 }
 
-/// At equal recency a clean page leaves before a dirty one: of two pages used one right after the other, in either order.
+/// At equal recency a clean page leaves before a dirty one: of two pages used one right after the
+/// other, in either order.
 #[test]
 fn read_write_asymmetry() {
     let asymmetry = [
@@ -49,8 +50,8 @@ fn read_write_asymmetry() {
     }
 }
 
-/// A page whose block was evicted from leaves before a less recently used one of another block, although both would be
-/// written alike.
+/// A page whose block was evicted from leaves before a less recently used one of another block,
+/// although both would be written alike.
 #[test]
 fn write_pattern() {
     let looks_at_blocks =

@@ -1,5 +1,5 @@
-//! A worked table of the specification, row by row: a policy and its model must do and hold what it says, and both must be
-//! left in the same state, which shows when everything is pushed out.
+//! A worked table of the specification, row by row: a policy and its model must do and hold what it
+//! says, and both must be left in the same state, which shows when everything is pushed out.
 
 use destage_policy::buffer::{Access, BufferConfig};
 

@@ -61,7 +61,8 @@ fn sweep(ops: usize, mut run: impl FnMut(&str, BufferConfig, u32, u64, &mut dyn 
     }
 }
 
-/// Whether the policy keeps what was passed over aside and does not ask about it again before it has to.
+/// Whether the policy keeps what was passed over aside and does not ask about it again before it
+/// has to.
 fn keeps_aside(spec: &str) -> bool {
     ["lru", "fab", "bplru", "lb-clock"].contains(&spec.split(':').next().expect("a name"))
 }
@@ -69,8 +70,8 @@ fn keeps_aside(spec: &str) -> bool {
 /// The objections of an [`Objector`] hold no longer.
 const RESUME: Notice = Notice::Resume { unit: 0 };
 
-/// Asserts that a policy asked with a veto does what it does without one. If the veto `holds`, it is not asked about
-/// what it objected to before.
+/// Asserts that a policy asked with a veto does what it does without one. If the veto `holds`, it
+/// is not asked about what it objected to before.
 fn assert_without_effect(objector: impl Fn(u32) -> Objector, memory_accesses_too: bool, holds: bool) {
     sweep(2000, |spec, config, pages, _, ops| {
         let (mut free, mut asked) = (driven(spec, config, pages), driven(spec, config, pages));
@@ -147,7 +148,8 @@ fn a_veto_that_always_objects_and_bypasses_freezes_a_full_buffer() {
                     if veto.exhausted > 0 {
                         let asked: BTreeSet<u32> = veto.asked.iter().map(|asked| asked.first).collect();
                         let spared = held.difference(&asked).copied().collect::<Vec<_>>();
-                        // Only the block of the incoming page, where it is protected, is not asked about.
+                        // Only the block of the incoming page, where it is protected, is not asked
+                        // about.
                         assert!(
                             spared.iter().all(|first| *first == unit_of(spec, access.page.0, config)),
                             "{spared:?}"
@@ -232,8 +234,9 @@ fn random_objections(dice: &mut Workload, spec: &str, config: BufferConfig, page
     Objections { units, exhausted, ..Objections::none() }
 }
 
-/// Objections that hold until [`Notice::Resume`], of several elements at once: compared with models that look at
-/// everything anew each time. What was passed over is used, trimmed, destaged, flushed and held anew meanwhile.
+/// Objections that hold until [`Notice::Resume`], of several elements at once: compared with models
+/// that look at everything anew each time. What was passed over is used, trimmed, destaged, flushed
+/// and held anew meanwhile.
 #[test]
 fn objections_that_hold() {
     sweep(2500, |spec, config, pages, seed, ops| {
@@ -364,7 +367,8 @@ fn objector_to_all(pages_per_block: u32) -> Objector {
 fn clock_takes_its_base_where_the_hand_would_have_stopped() {
     let mut policy = driven("clock", BufferConfig { capacity_pages: 4, pages_per_block: 1, units: 1 }, 10);
     let mut left = Vec::new();
-    // (5,1)(2,0)(3,1)(4,0), hand at 2; writing 5 sets no bit that is not set; a hit on 3 sets its bit.
+    // (5,1)(2,0)(3,1)(4,0), hand at 2; writing 5 sets no bit that is not set; a hit on 3 sets its
+    // bit.
     for page in [1, 2, 3, 4, 5, 3] {
         policy.access_with(Access::write(page), &mut unopposed(1), &mut left);
     }
@@ -407,7 +411,8 @@ fn lb_clock_looks_on_beyond_the_candidates() {
     assert_eq!(veto.exhausted, 0);
 }
 
-/// Asked in the policy's order to the end: the cold clusters by size and from their LRU ends, then SI.
+/// Asked in the policy's order to the end: the cold clusters by size and from their LRU ends, then
+/// SI.
 #[test]
 fn clc_asks_in_its_own_order() {
     assert_order("clc:si_max=2", &[0, 1, 4, 8, 9, 12, 16, 17, 20], &[0, 8, 4, 12, 16, 20]);
@@ -417,8 +422,8 @@ fn clc_asks_in_its_own_order() {
 #[test]
 fn pud_lru_asks_in_its_own_order() {
     let pages = [0, 4, 8, 12, 13, 4, 16, 17, 16];
-    // UD, RD and PUD at t = 10: B0 none, 9, 9; B1 3, 4, 3.5; B2 none, 7, 7; B3 0, 5, 2.5; B4 0, 1, 0.5.
-    // The mean is 4.5.
+    // UD, RD and PUD at t = 10: B0 none, 9, 9; B1 3, 4, 3.5; B2 none, 7, 7; B3 0, 5, 2.5; B4 0, 1,
+    // 0.5. The mean is 4.5.
     assert_order("pud-lru", &pages, &[0, 8, 4, 12, 16]);
     // With T = 2 B3, which has two pages, goes first.
     assert_order("pud-lru:threshold=2", &pages, &[12, 0, 8, 4, 16]);
@@ -426,7 +431,8 @@ fn pud_lru_asks_in_its_own_order() {
     assert_order("pud-lru:threshold=100", &pages, &[0, 8, 4, 12, 16]);
 }
 
-/// Writes `pages`, which fill the buffer, and asserts the order in which a veto that objects to all is asked for more.
+/// Writes `pages`, which fill the buffer, and asserts the order in which a veto that objects to all
+/// is asked for more.
 #[track_caller]
 fn assert_order(spec: &str, pages: &[u32], firsts: &[u32]) {
     let distinct: BTreeSet<u32> = pages.iter().copied().collect();
@@ -445,8 +451,8 @@ fn assert_order(spec: &str, pages: &[u32], firsts: &[u32]) {
     assert_eq!(left, []);
 }
 
-/// A lone block is its policy's base even where the block of the incoming page is protected, and a veto that does not
-/// object to it is not told that nothing is left.
+/// A lone block is its policy's base even where the block of the incoming page is protected, and a
+/// veto that does not object to it is not told that nothing is left.
 #[test]
 fn a_lone_protected_block_is_asked_about() {
     for policy in ["fab", "bplru", "clc", "pud-lru", "lb-clock"] {

@@ -1,7 +1,8 @@
 //! The worked tables of the specification, row by row.
 //!
-//! A row's state is compared word for word with that of the naive model. The policy's own state is seen by what it
-//! does: after each row policy and model must evict the same while fresh pages push everything out.
+//! A row's state is compared word for word with that of the naive model. The policy's own state is
+//! seen by what it does: after each row policy and model must evict the same while fresh pages push
+//! everything out.
 
 use destage_plan::PageNo;
 use destage_policy::buffer::{Access, BufferConfig, Kind, Notice};
@@ -51,12 +52,13 @@ fn cflru() {
     t.row(&[r(5)], "5c 4c | 3d 1d", &[Left::unit(Kind::Drop, &[2])]);
     t.row(&[w(6)], "6d 5c | 4c 3d", &[flush(&[1])]);
     t.row(&[r(7)], "7c 6d | 5c 3d", &[Left::unit(Kind::Drop, &[4])]);
-    // Seven accesses of lookup and move; 1 and 2 were inspected, then 1, 3 and 1 again, then 3 and 4.
+    // Seven accesses of lookup and move; 1 and 2 were inspected, then 1, 3 and 1 again, then 3 and
+    // 4.
     assert_eq!(t.policy.memory_accesses(), 7 * 2 + 2 + 3 + 2);
 }
 
-/// A period of two evictions, costs of 8 and 1: 16 in six accesses, then 18 in two, so that the window shrinks; then 8 in
-/// three, so that it shrinks again.
+/// A period of two evictions, costs of 8 and 1: 16 in six accesses, then 18 in two, so that the
+/// window shrinks; then 8 in three, so that it shrinks again.
 #[test]
 fn cflru_adaptive() {
     let (r, w) = (Access::read, Access::write);
@@ -117,7 +119,8 @@ fn ccf_lru_other_readings() {
     t.row(&writes(&[2, 4]), "4d* 2d | -", &[flush(&[3])]);
 }
 
-/// The accesses of specs §4.5 where reads enter the mixed list (§10.7 D12): 2 and 3 leave when the scan meets them.
+/// The accesses of specs §4.5 where reads enter the mixed list (§10.7 D12): 2 and 3 leave when the
+/// scan meets them.
 #[test]
 fn ccf_lru_with_reads_in_the_mixed_list() {
     let (r, w) = (Access::read, Access::write);
@@ -142,7 +145,8 @@ fn recently_evicted() {
     assert_eq!(t.policy.memory_accesses(), 10 * 2 + 4 + 3);
 }
 
-/// Two victim blocks, of which the first to come goes, used or not; and the block with the most pages in the window.
+/// Two victim blocks, of which the first to come goes, used or not; and the block with the most
+/// pages in the window.
 #[test]
 fn recently_evicted_victim_blocks() {
     let mut t = Table::new("ref:vw=1:nvb=2", 4, 4, 1);
@@ -170,7 +174,8 @@ fn fab() {
     assert_eq!(t.policy.memory_accesses(), 8 * 2 + 4);
 }
 
-/// FAB's victim with clean and dirty pages: the dirty are flushed in ascending order, clean ones dropped (specs §5.1).
+/// FAB's victim with clean and dirty pages: the dirty are flushed in ascending order, clean ones
+/// dropped (specs §5.1).
 #[test]
 fn fab_drops_the_clean_pages_of_its_victim() {
     let mut t = Table::new("fab", 4, 4, 1);
@@ -205,7 +210,8 @@ fn bplru_without_compensation() {
     );
 }
 
-/// "If a compensated block is written again it returns to MRU" (specs §5.2); reads move nothing and are not cached.
+/// "If a compensated block is written again it returns to MRU" (specs §5.2); reads move nothing and
+/// are not cached.
 #[test]
 fn bplru_compensated_block_written_again() {
     let mut t = Table::new("bplru", 8, 4, 1);
@@ -220,7 +226,8 @@ fn bplru_compensated_block_written_again() {
     t.row(&writes(&[11]), "B1{5} B2{8,9,10,11}", &[]);
 }
 
-/// A share of the block is that share exactly: of 100 pages 7 are 0.07, although 0.07 · 100 is above 7 in binary.
+/// A share of the block is that share exactly: of 100 pages 7 are 0.07, although 0.07 · 100 is
+/// above 7 in binary.
 #[test]
 fn bplru_padding_share_is_exact() {
     for percent in 0..=100_u32 {
@@ -251,7 +258,8 @@ fn clc() {
     assert_eq!(t.policy.memory_accesses(), 10 * 2 + 5 + 1);
 }
 
-/// "If all D are empty, the LRU of SI" (specs §5.3), whatever its size; of the largest cold clusters the LRU.
+/// "If all D are empty, the LRU of SI" (specs §5.3), whatever its size; of the largest cold
+/// clusters the LRU.
 #[test]
 fn clc_victims() {
     let mut t = Table::new("clc:si_max=3", 4, 4, 1);
@@ -275,8 +283,8 @@ fn clc_share() {
     t.row(&writes(&[41]), "B10 | 1:B9,B8,B7,B6,B5,B4,B3; 3:B0", &[flush(&[8])]);
 }
 
-/// Reads move nothing and are not cached; a trimmed cluster enters the list of its new size as the most recent, or
-/// keeps its place in SI.
+/// Reads move nothing and are not cached; a trimmed cluster enters the list of its new size as the
+/// most recent, or keeps its place in SI.
 #[test]
 fn clc_reads_and_trims() {
     let accesses = [Access::write(0), Access::write(1), Access::write(4), Access::write(8), Access::write(9)];
@@ -305,7 +313,8 @@ fn pud_lru() {
     t.row(&writes(&[20]), "t=9: B3{12,13} 0 4 2 FUG; B4{16} none 2 2 FUG; B5{20} none 1 1 FUG", &[flush(&[4, 5])]);
 }
 
-/// The same with T the mean PUD: 7.25 / 3 at t = 7, 4.25 / 3 at t = 8, where two blocks of the same size are above it.
+/// The same with T the mean PUD: 7.25 / 3 at t = 7, 4.25 / 3 at t = 8, where two blocks of the same
+/// size are above it.
 #[test]
 fn pud_lru_mean() {
     let mut t = Table::new("pud-lru", 5, 4, 1);
@@ -319,8 +328,8 @@ fn pud_lru_mean() {
     );
 }
 
-/// Of the IUG the largest block although others have larger PUDs; of equal PUDs the block written earlier, in either
-/// group.
+/// Of the IUG the largest block although others have larger PUDs; of equal PUDs the block written
+/// earlier, in either group.
 #[test]
 fn pud_lru_order() {
     let mut t = Table::new("pud-lru:threshold=0", 4, 4, 1);
@@ -335,7 +344,8 @@ fn pud_lru_order() {
     }
 }
 
-/// UD is rounded down to a 4096th: here a third, so that the PUD is below the threshold of 2/3 and not at it.
+/// UD is rounded down to a 4096th: here a third, so that the PUD is below the threshold of 2/3 and
+/// not at it.
 #[test]
 fn pud_lru_rounds_the_mean_distance() {
     let mut t = Table::new("pud-lru:threshold=0.6666", 2, 4, 1);
@@ -344,8 +354,9 @@ fn pud_lru_rounds_the_mean_distance() {
     t.row(&writes(&[0, 0, 0, 4, 0]), "t=6: B0{0} 0.333251953125 1 0.6666259765625 FUG; B1{4} none 2 2 IUG", &[]);
 }
 
-/// The state of LB-CLOCK's Fig. 2(a). The recency bits of B7, B2, B1 and B4 are cleared by a whole turn of the hand for
-/// page 20, which evicts B4 (so `prev` is 4) and leaves the hand at B7; writing page 29 sets the bit of B7 again.
+/// The state of LB-CLOCK's Fig. 2(a). The recency bits of B7, B2, B1 and B4 are cleared by a whole
+/// turn of the hand for page 20, which evicts B4 (so `prev` is 4) and leaves the hand at B7;
+/// writing page 29 sets the bit of B7 again.
 const FIGURE_2A: [u32; 12] = [28, 10, 4, 6, 19, 16, 17, 18, 20, 22, 23, 29];
 
 /// Specs §5.5 and Fig. 2 of the paper.
@@ -388,7 +399,8 @@ fn lb_clock_check_3() {
 /// Fig. 2 under the other readings (specs §10.5, E1 and E5).
 #[test]
 fn lb_clock_other_readings() {
-    // All blocks with bit 0: B7, just reset, is as large as B1, and B1 comes first clockwise from the hand at B2.
+    // All blocks with bit 0: B7, just reset, is as large as B1, and B1 comes first clockwise from
+    // the hand at B2.
     let mut t = Table::new("lb-clock:candidate_rule=all_zero", 8, 4, 1);
     t.row(&writes(&FIGURE_2A), "B7r1{28,29} B2r0{10} B1r0{4,6} B5r1{20,22,23} prev 4", &[flush(&[16, 17, 18, 19])]);
     t.row(&writes(&[12]), "B2r0{10} B5r1{20,22,23} B3r1{12} B7r0{28,29} prev 2", &[flush(&[4, 6])]);
@@ -398,8 +410,8 @@ fn lb_clock_other_readings() {
     t.row(&writes(&[12]), "B2r0{10} B5r1{20,22,23} B7r0{28,29} B3r1{12} prev 2", &[flush(&[4, 6])]);
 }
 
-/// With `protect_current` the block of the incoming page stays as long as there is another, even if the others have
-/// their recency bits set and the hand stands on it.
+/// With `protect_current` the block of the incoming page stays as long as there is another, even if
+/// the others have their recency bits set and the hand stands on it.
 #[test]
 fn lb_clock_protects_the_current_block() {
     let mut t = Table::new("lb-clock:prev_init=0:protect_current=true", 2, 4, 1);
@@ -411,7 +423,8 @@ fn lb_clock_protects_the_current_block() {
     t.row(&writes(&[0]), "B1r1{4} B0r1{0} prev 1", &[flush(&[3])]);
 }
 
-/// `evict()` comes before the insertion and may choose the block that the new page belongs to (specs §0.2).
+/// `evict()` comes before the insertion and may choose the block that the new page belongs to
+/// (specs §0.2).
 #[test]
 fn the_current_block_may_be_the_victim() {
     let mut t = Table::new("fab", 3, 4, 1);

@@ -124,7 +124,8 @@ impl Iterator for Workload {
         if pattern == Pattern::Runs || self.run.left > 0 {
             if self.run.left == 0 {
                 let left = self.below(100) + 1;
-                // Half the runs begin at a multiple of 4, so that whole blocks are written in order.
+                // Half the runs begin at a multiple of 4, so that whole blocks are written in
+                // order.
                 let begin = self.below(self.pages);
                 let begin = if self.below(2) == 0 { begin / 4 * 4 } else { begin };
                 let write = self.below(1024) >= reads;

@@ -1,5 +1,5 @@
-//! Which page leaves CCF-LRU under a veto. The search goes where the scan would, as often as it would meet a page; pages
-//! that are passed over keep their places.
+//! Which page leaves CCF-LRU under a veto. The search goes where the scan would, as often as it
+//! would meet a page; pages that are passed over keep their places.
 
 use super::super::page_lists::{Frame, PageLists};
 use super::super::searched::{Parked, Searched};
@@ -75,7 +75,8 @@ impl Vetoes {
 }
 
 impl CcfLru {
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
+    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none
+    /// is held.
     pub(super) fn victim_under<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
         let Some((list, frame)) = self.search(veto) else {
             let bypass = self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass;
@@ -91,9 +92,10 @@ impl CcfLru {
         Some(frame)
     }
 
-    /// What the published scan would choose if it skipped what is vetoed, and from which list; nothing is moved yet. Cold
-    /// clean pages; then the mixed list, in which the scan goes on to the hot dirty pages when it has turned them cold,
-    /// and then to the clean pages that it spared.
+    /// What the published scan would choose if it skipped what is vetoed, and from which list;
+    /// nothing is moved yet. Cold clean pages; then the mixed list, in which the scan goes on to
+    /// the hot dirty pages when it has turned them cold, and then to the clean pages that it
+    /// spared.
     fn search<V: Veto>(&mut self, veto: &mut V) -> Option<(u32, u32)> {
         let Vetoes { parked, cold_clean, first_turn, second_turn, last_turn, .. } = &mut self.vetoes;
         while let Some(frame) = cold_clean.next(&self.pages) {

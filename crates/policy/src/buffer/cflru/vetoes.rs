@@ -1,5 +1,6 @@
-//! Which page leaves CFLRU under a veto: the clean pages of the window are asked about, then all pages from the LRU end
-//! on, those beyond the window too. Pages that are passed over stay in their places.
+//! Which page leaves CFLRU under a veto: the clean pages of the window are asked about, then all
+//! pages from the LRU end on, those beyond the window too. Pages that are passed over stay in their
+//! places.
 
 use super::super::page_lists::PageLists;
 use super::super::searched::{Parked, Searched};
@@ -50,7 +51,8 @@ impl Vetoes {
 }
 
 impl Cflru {
-    /// The frame to give up, of at least one; `None` if every page is vetoed and the access shall bypass.
+    /// The frame to give up, of at least one; `None` if every page is vetoed and the access shall
+    /// bypass.
     pub(super) fn victim_under<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
         let Vetoes { parked, clean_first, any } = &mut self.vetoes;
         while clean_first.len() < self.window {

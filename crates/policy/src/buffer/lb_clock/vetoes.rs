@@ -1,9 +1,11 @@
-//! Which block leaves LB-CLOCK where the published victim is protected (`protect_current`) or vetoed.
+//! Which block leaves LB-CLOCK where the published victim is protected (`protect_current`) or
+//! vetoed.
 //!
-//! The search goes on where the hand would: through the candidates, through the blocks reset in this round, and through
-//! those that the hand would reset if it made a whole turn. What a veto passed over is kept aside (*parked*) until it is
-//! written, or loses a page, or [`Notice::Resume`](super::Notice::Resume) comes. A bit that is set is in one of two logs,
-//! so that the blocks behind the candidates are found without a scan too.
+//! The search goes on where the hand would: through the candidates, through the blocks reset in
+//! this round, and through those that the hand would reset if it made a whole turn. What a veto
+//! passed over is kept aside (*parked*) until it is written, or loses a page, or
+//! [`Notice::Resume`](super::Notice::Resume) comes. A bit that is set is in one of two logs, so
+//! that the blocks behind the candidates are found without a scan too.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +22,8 @@ pub(super) struct Vetoes {
     units: Vec<Vec<u32>>,
     /// The parked candidates, by size and label, the first to leave at the top; with untrue ones.
     order: BinaryHeap<(u32, Reverse<u64>, u32)>,
-    /// The blocks whose recency bit is set: those that are not parked, and those that are; with untrue ones.
+    /// The blocks whose recency bit is set: those that are not parked, and those that are; with
+    /// untrue ones.
     set: Vec<u32>,
     set_parked: Vec<u32>,
 }
@@ -55,7 +58,8 @@ impl LbClock {
         veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded: false })
     }
 
-    /// Keeps a block aside that is no candidate, or one that is and that the caller has taken from its heap.
+    /// Keeps a block aside that is no candidate, or one that is and that the caller has taken from
+    /// its heap.
     fn park(&mut self, unit: u32, block: u32) {
         let Vetoes { units, order, set_parked, .. } = &mut self.vetoes;
         let blocks = &mut self.blocks;
@@ -86,7 +90,8 @@ impl LbClock {
         b.parked && !b.recent && b.count == size && b.label == label
     }
 
-    /// Takes back a block that is in the ring, if it was kept aside: something is about to happen to it.
+    /// Takes back a block that is in the ring, if it was kept aside: something is about to happen
+    /// to it.
     #[inline]
     pub(super) fn reconsider(&mut self, block: u32) {
         if self.blocks[block as usize].parked {
@@ -125,8 +130,8 @@ impl LbClock {
         });
     }
 
-    /// The largest candidate that is neither `spared` nor vetoed. A veto is asked about the candidates in the order in
-    /// which they would be chosen.
+    /// The largest candidate that is neither `spared` nor vetoed. A veto is asked about the
+    /// candidates in the order in which they would be chosen.
     fn choose<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
         self.memory_accesses += u64::from(self.candidates.total);
         let mut put_back = None;
@@ -154,8 +159,9 @@ impl LbClock {
         found
     }
 
-    /// Looks on where every candidate is protected or vetoed: among the blocks just reset, then among those that the
-    /// hand would reset if it went on for a whole turn. The blocks just reset become candidates.
+    /// Looks on where every candidate is protected or vetoed: among the blocks just reset, then
+    /// among those that the hand would reset if it went on for a whole turn. The blocks just reset
+    /// become candidates.
     #[cold]
     fn look_on<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
         let mut just_reset = self.reset.clone();
@@ -205,8 +211,9 @@ impl LbClock {
         });
     }
 
-    /// Of the blocks other than `spared`, all of which are parked, the one that would have left without a veto. `reset`
-    /// are those that were reset in the present round and were no candidates in it.
+    /// Of the blocks other than `spared`, all of which are parked, the one that would have left
+    /// without a veto. `reset` are those that were reset in the present round and were no
+    /// candidates in it.
     fn first_parked_but(&mut self, spared: u32, reset: &[u32]) -> Option<u32> {
         let mut put_aside = Vec::new();
         let mut first = None;
@@ -249,8 +256,9 @@ impl LbClock {
         (self.vetoes.set, self.vetoes.set_parked) = (set, set_parked);
     }
 
-    /// The victim other than `spared` after the hand has turned; `None` if every block is vetoed and the access shall
-    /// bypass. If it is one that the hand would reach with its bit set, the hand goes on for a whole turn.
+    /// The victim other than `spared` after the hand has turned; `None` if every block is vetoed
+    /// and the access shall bypass. If it is one that the hand would reach with its bit set, the
+    /// hand goes on for a whole turn.
     pub(super) fn victim_but<V: Veto>(&mut self, spared: u32, veto: &mut V) -> Option<u32> {
         let victim = self.look_for_victim(spared, veto)?;
         if self.blocks[victim as usize].recent {

@@ -1,5 +1,6 @@
-//! Which page leaves LRU-WSR under a veto. The search goes twice over the list, as the scan would: for pages that are clean
-//! or cold, then for those that had a second chance. Pages that are passed over stay in their places.
+//! Which page leaves LRU-WSR under a veto. The search goes twice over the list, as the scan would:
+//! for pages that are clean or cold, then for those that had a second chance. Pages that are passed
+//! over stay in their places.
 
 use super::super::page_lists::PageLists;
 use super::super::searched::{Parked, Searched};
@@ -65,7 +66,8 @@ impl Vetoes {
 }
 
 impl LruWsr {
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is held.
+    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none
+    /// is held.
     pub(super) fn victim_under<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
         let Vetoes { parked, first_turn, second_turn, .. } = &mut self.vetoes;
         while let Some(frame) = first_turn.next(&self.pages) {

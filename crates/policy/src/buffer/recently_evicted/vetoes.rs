@@ -1,6 +1,7 @@
-//! Which page leaves REF under a veto: those of victim blocks are asked about, with `most_pages_in_vw` all pages of the
-//! window block by block, then all pages from the LRU end on, those beyond the window too. Pages that are passed over
-//! stay in their places and count for the window.
+//! Which page leaves REF under a veto: those of victim blocks are asked about, with
+//! `most_pages_in_vw` all pages of the window block by block, then all pages from the LRU end on,
+//! those beyond the window too. Pages that are passed over stay in their places and count for the
+//! window.
 
 use super::super::page_lists::PageLists;
 use super::super::searched::{PARKED, Parked, Searched};
@@ -38,8 +39,8 @@ impl Vetoes {
 }
 
 impl RecentlyEvicted {
-    /// The frame to give up, and whether its block becomes a victim block; `None` if every page is vetoed and the access
-    /// shall bypass, or none is held.
+    /// The frame to give up, and whether its block becomes a victim block; `None` if every page is
+    /// vetoed and the access shall bypass, or none is held.
     pub(super) fn victim_under<V: Veto>(&mut self, veto: &mut V) -> Option<(u32, bool)> {
         while let Some(frame) = self.of_victim_blocks(|block| self.oldest_not_parked(block)) {
             if self.vetoes.parked.lets_leave(&mut self.pages, frame, veto) {
@@ -64,7 +65,8 @@ impl RecentlyEvicted {
         self.search()
     }
 
-    /// Of the block's pages in the window that are not parked the one nearest the LRU end, 0 if there is none.
+    /// Of the block's pages in the window that are not parked the one nearest the LRU end, 0 if
+    /// there is none.
     fn oldest_not_parked(&self, block: u32) -> u32 {
         let mut frame = self.blocks[block as usize].oldest;
         while frame != 0 && self.pages.frame(frame).tag & PARKED != 0 {
@@ -73,7 +75,8 @@ impl RecentlyEvicted {
         frame
     }
 
-    /// The first page that is not parked of the blocks in the order in which they become victim blocks.
+    /// The first page that is not parked of the blocks in the order in which they become victim
+    /// blocks.
     fn of_largest_blocks(&self) -> Option<u32> {
         let mut oldest = self.sizes.as_ref()?.blocks().map(|block| self.oldest_not_parked(block));
         oldest.find(|&frame| frame != 0)

@@ -1,5 +1,5 @@
-//! What `GCaR` is compared with: the policy that it goes around as a naive model, and sets; over elements that collect as they are
-//! told to.
+//! What `GCaR` is compared with: the policy that it goes around as a naive model, and sets; over
+//! elements that collect as they are told to.
 
 use std::collections::BTreeMap;
 

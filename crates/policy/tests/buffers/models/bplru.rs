@@ -1,7 +1,9 @@
-//! BPLRU (specs §5.2): a write buffer; a list of blocks, most recently written first; page padding; LRU compensation.
+//! BPLRU (specs §5.2): a write buffer; a list of blocks, most recently written first; page padding;
+//! LRU compensation.
 //!
-//! Not in the specification, resolved by the policy: a block that loses a page to a trim is no longer written in
-//! sequence; a flush gives up the blocks in the order in which they would be evicted.
+//! Not in the specification, resolved by the policy: a block that loses a page to a trim is no
+//! longer written in sequence; a flush gives up the blocks in the order in which they would be
+//! evicted.
 
 use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
 

@@ -227,8 +227,8 @@ impl Model for CaveModel {
         self.memory_accesses
     }
 
-    /// `5d 4d* | 3c* | 1 2`: the mixed list and the cold clean list from their MRU ends, the pages collected in the
-    /// order in which they leave.
+    /// `5d 4d* | 3c* | 1 2`: the mixed list and the cold clean list from their MRU ends, the pages
+    /// collected in the order in which they leave.
     fn state(&self) -> String {
         format!(
             "{} | {} | {}",

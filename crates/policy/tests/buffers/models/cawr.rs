@@ -1,5 +1,5 @@
-//! CAWR over pages (specs §6.4, Algorithms 1 and 2): the working list and the cold clean list, most recently used
-//! first, and the cold dirty lists, least recently used first.
+//! CAWR over pages (specs §6.4, Algorithms 1 and 2): the working list and the cold clean list, most
+//! recently used first, and the cold dirty lists, least recently used first.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! CCF-LRU (specs §4.5): the mixed list and the cold clean list, most recently used first.
 //!
-//! Not in the specification, resolved by the policy: a page that became clean in its place stays in the mixed list; a scan
-//! that a veto leaves no victim moves nothing.
+//! Not in the specification, resolved by the policy: a page that became clean in its place stays in
+//! the mixed list; a scan that a veto leaves no victim moves nothing.
 
 use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
 
@@ -171,7 +171,8 @@ impl Model for CcfLruModel {
         self.memory_accesses
     }
 
-    /// `4d 2c 1d | 3c*`: the mixed list and the cold clean list, most recently used first, dirty or clean, cold.
+    /// `4d 2c 1d | 3c*`: the mixed list and the cold clean list, most recently used first, dirty or
+    /// clean, cold.
     fn state(&self) -> String {
         let words = |list: &[Held]| {
             let word =

@@ -1,7 +1,8 @@
 //! CFLRU (specs §4.3): a list of pages, most recently used first; the last `w` are the window.
 //!
-//! Not in the specification, resolved by the policy: the window is rounded up to pages; how an adaptive one moves; what
-//! a veto passes over counts for the window, and once its clean pages are vetoed all pages are candidates.
+//! Not in the specification, resolved by the policy: the window is rounded up to pages; how an
+//! adaptive one moves; what a veto passes over counts for the window, and once its clean pages are
+//! vetoed all pages are candidates.
 
 use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
 

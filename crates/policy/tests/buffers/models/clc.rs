@@ -1,9 +1,10 @@
-//! CLC (specs §5.3): a write buffer; the size-independent list SI and the lists D[s] per size, most recent first.
+//! CLC (specs §5.3): a write buffer; the size-independent list SI and the lists D[s] per size, most
+//! recent first.
 //!
-//! Not in the specification, resolved by the policy: a share in `si_max` is one of the clusters buffered once the page
-//! is in, rounded up; with room for none the written cluster falls off SI at once. A cluster of a D[s] that loses a
-//! page to a trim moves to the MRU of D[s−1], one of SI stays where it is. A flush gives up the clusters in the order
-//! in which they would be evicted.
+//! Not in the specification, resolved by the policy: a share in `si_max` is one of the clusters
+//! buffered once the page is in, rounded up; with room for none the written cluster falls off SI at
+//! once. A cluster of a D[s] that loses a page to a trim moves to the MRU of D[s−1], one of SI
+//! stays where it is. A flush gives up the clusters in the order in which they would be evicted.
 
 use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
 
@@ -49,7 +50,8 @@ impl ClcModel {
         self.si.iter().chain(self.d.iter().flatten())
     }
 
-    /// The clusters in the order in which they would be chosen: the largest sizes first and from the LRU end, then SI.
+    /// The clusters in the order in which they would be chosen: the largest sizes first and from
+    /// the LRU end, then SI.
     fn order(&self) -> Vec<u32> {
         let cold = self.d.iter().rev().flat_map(|list| list.iter().rev());
         cold.chain(self.si.iter().rev()).map(|b| b.number).collect()

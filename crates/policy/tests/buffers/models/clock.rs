@@ -1,7 +1,7 @@
 //! CLOCK (specs §4.2): a ring of frames with a reference bit, and a hand.
 //!
-//! Not in the specification, resolved by the policy: of the slots emptied by trims the last one is filled first; a
-//! flush cleans the pages in the order of the hand.
+//! Not in the specification, resolved by the policy: of the slots emptied by trims the last one is
+//! filled first; a flush cleans the pages in the order of the hand.
 
 use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
 
@@ -140,7 +140,8 @@ impl Model for ClockModel {
         self.memory_accesses
     }
 
-    /// `(1,1)(2,1)(3,1) hand 1`: page and bit of each slot in the order of the ring, and the page under the hand.
+    /// `(1,1)(2,1)(3,1) hand 1`: page and bit of each slot in the order of the ring, and the page
+    /// under the hand.
     fn state(&self) -> String {
         let words = self.ring.iter().map(|slot| match slot {
             Some(f) => format!("({},{})", f.page, u8::from(f.referenced)),

@@ -1,7 +1,7 @@
 //! FAB (specs §5.1): a list of blocks, most recently used first; the largest block goes.
 //!
-//! Not in the specification, resolved by the policy: a flush gives up the blocks that have a dirty page, in the order
-//! in which they would be evicted, and keeps the others.
+//! Not in the specification, resolved by the policy: a flush gives up the blocks that have a dirty
+//! page, in the order in which they would be evicted, and keeps the others.
 
 use std::cmp::Reverse;
 
@@ -30,7 +30,8 @@ impl FabModel {
         }
     }
 
-    /// The blocks in the order in which they would be chosen: most pages first, then nearest to the LRU end.
+    /// The blocks in the order in which they would be chosen: most pages first, then nearest to the
+    /// LRU end.
     fn by_size(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.list.len()).rev().collect();
         order.sort_by_key(|at| Reverse(self.list[*at].pages.len()));

@@ -1,5 +1,5 @@
-//! The layers that write through several channels at once (specs §6.2, §6.3, §6.5), naively, each around the real
-//! policy, which has a model of its own.
+//! The layers that write through several channels at once (specs §6.2, §6.3, §6.5), naively, each
+//! around the real policy, which has a model of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +75,8 @@ impl Layered {
         }
     }
 
-    /// Objections to what is clean or padded are the policy's business, those to what is only written are not.
+    /// Objections to what is clean or padded are the policy's business, those to what is only
+    /// written are not.
     fn objector(&self, objections: &Objections) -> Objector {
         let n = self.config.pages_per_block;
         let stands = |first: &u32| {
@@ -382,7 +383,8 @@ impl Model for Layered {
         self.inner.memory_accesses() + self.memory_accesses
     }
 
-    /// The pages inside, in ascending order, and those of the layer: `4d 5c | 12 13` or `4d | 5 / 28 29`.
+    /// The pages inside, in ascending order, and those of the layer: `4d 5c | 12 13` or
+    /// `4d | 5 / 28 29`.
     fn state(&self) -> String {
         let inside = self.held.iter().map(|(page, dirty)| format!("{page}{}", if *dirty { 'd' } else { 'c' }));
         let list = |list: &Vec<u32>| words(list.iter().map(u32::to_string));

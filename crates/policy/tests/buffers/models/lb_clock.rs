@@ -1,9 +1,10 @@
 //! LB-CLOCK (specs §5.5): a ring of blocks with a recency bit, and a hand.
 //!
-//! Not in the specification, resolved by the policy: where every candidate is protected or refused, the blocks that
-//! were reset in this round are next, and then those that the hand would reset in a further turn, which it makes if one of
-//! these is the victim; a round that ends in a bypass has moved the hand all the same; a flush gives up the blocks
-//! clockwise from the hand and is no eviction that `prev` remembers.
+//! Not in the specification, resolved by the policy: where every candidate is protected or refused,
+//! the blocks that were reset in this round are next, and then those that the hand would reset in a
+//! further turn, which it makes if one of these is the victim; a round that ends in a bypass has
+//! moved the hand all the same; a flush gives up the blocks clockwise from the hand and is no
+//! eviction that `prev` remembers.
 
 use std::cmp::Reverse;
 
@@ -12,8 +13,8 @@ use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outc
 use super::{Block, Left, Model, Objections, param, switch};
 
 pub(crate) struct LbClockModel {
-    /// The blocks clockwise, beginning with the one under the hand. So the hand advances when the ring is turned by
-    /// one, and the place immediately before the hand is the end.
+    /// The blocks clockwise, beginning with the one under the hand. So the hand advances when the
+    /// ring is turned by one, and the place immediately before the hand is the end.
     ring: Vec<Block>,
     previous: u32,
     pages_per_block: u32,
@@ -51,8 +52,8 @@ impl LbClockModel {
         self.ring.iter().position(|b| b.number == number)
     }
 
-    /// Evicts one block for a page of block `current`. Returns the evicted block and its clockwise successor; `None`
-    /// if all blocks are refused and the access shall bypass.
+    /// Evicts one block for a page of block `current`. Returns the evicted block and its clockwise
+    /// successor; `None` if all blocks are refused and the access shall bypass.
     fn make_room(
         &mut self,
         current: Option<u32>,
@@ -212,7 +213,8 @@ impl Model for LbClockModel {
         self.memory_accesses
     }
 
-    /// `B7r1{28,29} B2r0{10} prev 4`: clockwise from the hand, with the recency bits, and the last victim's size.
+    /// `B7r1{28,29} B2r0{10} prev 4`: clockwise from the hand, with the recency bits, and the last
+    /// victim's size.
     fn state(&self) -> String {
         let word = |b: &Block| b.to_string().replacen('{', &format!("r{}{{", u8::from(b.recent)), 1) + " ";
         format!("{}prev {}", self.ring.iter().map(word).collect::<String>(), self.previous)

@@ -1,6 +1,7 @@
 //! LRU-WSR (specs §4.4): a list of pages, most recently used first, each with a cold flag.
 //!
-//! Not in the specification, resolved by the policy: a scan that a veto leaves no victim gives no second chance.
+//! Not in the specification, resolved by the policy: a scan that a veto leaves no victim gives no
+//! second chance.
 
 use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
 

@@ -1,5 +1,5 @@
-//! Naive models of the buffer policies, written from the specification alone: lists and rings are `Vec`s, every search
-//! is linear, nothing is remembered that can be counted again.
+//! Naive models of the buffer policies, written from the specification alone: lists and rings are
+//! `Vec`s, every search is linear, nothing is remembered that can be counted again.
 
 mod block;
 mod bplru;

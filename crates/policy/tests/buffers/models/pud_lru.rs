@@ -1,8 +1,9 @@
 //! PUD-LRU (specs §5.4): a write buffer; each block remembers when it was written since it entered.
 //!
-//! Not in the specification, resolved by the policy: UD is rounded down to a 4096th of a page write; a page write that
-//! is not buffered does not count; a trim is no update; in the FUG ties go to the block written earlier; where the IUG
-//! has no block that may go, the FUG is asked; a flush gives the blocks up as evictions one after the other would.
+//! Not in the specification, resolved by the policy: UD is rounded down to a 4096th of a page
+//! write; a page write that is not buffered does not count; a trim is no update; in the FUG ties go
+//! to the block written earlier; where the IUG has no block that may go, the FUG is asked; a flush
+//! gives the blocks up as evictions one after the other would.
 
 use std::cmp::Reverse;
 
@@ -83,7 +84,8 @@ impl PudLruModel {
         }
     }
 
-    /// The blocks of the IUG and of the FUG with their PUDs, at the time of the write that comes now.
+    /// The blocks of the IUG and of the FUG with their PUDs, at the time of the write that comes
+    /// now.
     fn groups(&self) -> (Vec<WithPud<'_>>, Vec<WithPud<'_>>) {
         let puds: Vec<_> = self.blocks.iter().map(|b| (b.pud(self.t + 1), b)).collect();
         let sum: u128 = puds.iter().map(|(pud, _)| pud).sum();
@@ -189,8 +191,8 @@ impl Model for PudLruModel {
         self.memory_accesses
     }
 
-    /// `t=7: B1{4,5} 1.5 1 1.25 FUG; B2{8} none 5 5 IUG`: the time of the next write, and by order of entry each
-    /// block's UD, RD, PUD and group then.
+    /// `t=7: B1{4,5} 1.5 1 1.25 FUG; B2{8} none 5 5 IUG`: the time of the next write, and by order
+    /// of entry each block's UD, RD, PUD and group then.
     fn state(&self) -> String {
         let now = self.t + 1;
         let (iug, _) = self.groups();

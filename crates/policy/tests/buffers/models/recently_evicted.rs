@@ -1,8 +1,10 @@
-//! REF (specs §4.6): a list of pages, most recently used first, of which the last `vw` are the window, and the victim blocks.
+//! REF (specs §4.6): a list of pages, most recently used first, of which the last `vw` are the
+//! window, and the victim blocks.
 //!
-//! Not in the specification, resolved by the policy: of blocks with equally many pages in the window the one whose number
-//! changed least recently; what a veto passes over counts for the window, and once the pages of victim blocks are vetoed
-//! (and with `most_pages_in_vw` those of the window by block) all pages are candidates.
+//! Not in the specification, resolved by the policy: of blocks with equally many pages in the
+//! window the one whose number changed least recently; what a veto passes over counts for the
+//! window, and once the pages of victim blocks are vetoed (and with `most_pages_in_vw` those of the
+//! window by block) all pages are candidates.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +77,8 @@ impl RecentlyEvictedModel {
         self.before = now;
     }
 
-    /// The pages in the order in which they would be evicted; the first `.1` of them are no news for the victim blocks.
+    /// The pages in the order in which they would be evicted; the first `.1` of them are no news
+    /// for the victim blocks.
     fn order(&self) -> (Vec<u32>, usize) {
         let window = self.in_window();
         let is_victim = |page: &u32| self.victims.contains(&self.block(*page));
