@@ -62,7 +62,7 @@ pub enum Subpage {
     Rmw,
 }
 
-/// When room is made for the pages of a request that come into the buffer (specs §10.7, E11).
+/// When room is made for the pages of a request that come into the buffer (specs §10.7, E14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Admission {
