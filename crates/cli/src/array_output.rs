@@ -64,7 +64,7 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
         failures(results, keys).print(screen)?;
     }
     if results.iter().any(|r| r.saturated.is_some()) {
-        let text = "requests came faster than the array served them, so response times are no result.";
+        let text = "requests came faster than the array served them, so response times are not meaningful.";
         writeln!(screen)?;
         screen.paragraph("saturated: ", text)?;
     }

@@ -65,7 +65,7 @@ pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
         writeln!(screen, "\n{BEST} best of {}", if by_size { "its cache size" } else { "all sizes" })?;
     }
     if results.iter().any(|r| r.saturated.is_some()) {
-        let text = "requests came faster than the device served them, so response times are no result.";
+        let text = "requests came faster than the device served them, so response times are not meaningful.";
         writeln!(screen)?;
         screen.paragraph("saturated: ", text)?;
     }

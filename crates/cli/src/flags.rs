@@ -66,7 +66,7 @@ pub fn threads_arg() -> Arg {
         .long("threads")
         .value_name("N")
         .value_parser(value_parser!(u16).range(1..=4096))
-        .help("Threads that simulate; without influence on results [default: the processors]")
+        .help("Threads that simulate; results do not depend on it [default: the processors]")
 }
 
 /// The threads that [`threads_arg`] asks for.

@@ -383,7 +383,7 @@ fn what_is_no_result_is_refused_by_file_and_key() {
     };
     let truncated = report("cut.json", &good[..good.len() / 2]);
     assert!(truncated.contains("not complete JSON") && truncated.contains("line"), "{truncated}");
-    assert!(report("object.json", "{}").contains("no list of runs"));
+    assert!(report("object.json", "{}").contains("not a list of runs"));
     assert!(report("empty.json", "[]").contains("empty"));
     assert!(report("number.json", "[1]").contains("key 'schema'"));
     let old = report("old.json", &changed(&|run| _ = run.as_object_mut().unwrap().remove("schema")));

@@ -22,13 +22,13 @@ pub struct Cell {
     pub regime: Regime,
     /// How parity is updated.
     pub parity: ParityMethod,
-    /// Rows with an open intent before the array flushes of itself.
+    /// Rows with an open intent before the array flushes on its own.
     pub max_open_rows: usize,
     /// Slots of the NVRAM.
     pub nv_slots: u16,
     /// Whether discards are passed on.
     pub trims: bool,
-    /// Time without a flush before the array flushes of itself.
+    /// Time without a flush before the array flushes on its own.
     pub idle_flush: Nanos,
     /// Stripes between two notes of a rebuild.
     pub rebuild_window: u32,

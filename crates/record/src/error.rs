@@ -73,7 +73,7 @@ pub enum RecordError {
         cause: io::Error,
     },
     /// The kernel does not know an event.
-    #[error("this kernel has no event block/{event} ({path} is not there): it was built without block tracepoints")]
+    #[error("this kernel has no event block/{event} ({path} does not exist): it was built without block tracepoints")]
     NoEvent {
         /// Its name.
         event: &'static str,

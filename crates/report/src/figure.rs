@@ -196,7 +196,7 @@ const SSD: &[Figure] = &[
         "percent",
         false,
         &[("", "gc")],
-        "Time of collections, as a share of the time of all elements; credited when it is issued, so that it may pass 100 %.",
+        "Time of collections, as a share of the time of all elements; credited when it is issued, so that it may exceed 100 %.",
     ),
     over_time(
         "delayed-time",

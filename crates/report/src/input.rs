@@ -16,7 +16,7 @@ pub fn read(file: &str, text: &[u8]) -> Result<Vec<Run>, ReportError> {
     let document = |what| ReportError::Document { file: file.to_owned(), what };
     let value: Value = serde_json::from_slice(text).map_err(syntax)?;
     let Value::Array(results) = value else {
-        return Err(document("this is no list of runs"));
+        return Err(document("this is not a list of runs"));
     };
     if results.is_empty() {
         return Err(document("this list of runs is empty"));
@@ -60,7 +60,10 @@ fn shown(value: &Value) -> String {
 /// Whether a structure has every field, each of its kind. What is null says that there is nothing to tell.
 fn check(prefix: &str, value: &Value, fields: &[FieldDoc]) -> Result<(), Wrong> {
     let Value::Object(object) = value else {
-        return Err((prefix.trim_end_matches('.').to_owned(), "is no object with the fields of a result".to_owned()));
+        return Err((
+            prefix.trim_end_matches('.').to_owned(),
+            "is not an object with the fields of a result".to_owned(),
+        ));
     };
     for field in fields {
         let key = || format!("{prefix}{}", field.name);

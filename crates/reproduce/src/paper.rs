@@ -468,7 +468,7 @@ impl Paper {
         }
         for (i, policy) in self.policies.iter().enumerate() {
             if self.policies[..i].contains(policy) {
-                return wrong(format!("policies: \"{policy}\" stands twice"));
+                return wrong(format!("policies: \"{policy}\" is given twice"));
             }
         }
         let used = |workload: &WorkloadEntry| {
@@ -510,7 +510,7 @@ impl Paper {
         let mut names = std::collections::BTreeSet::from([""]);
         for variant in &self.variant {
             if !names.insert(variant.name.as_str()) {
-                return wrong(format!("variant \"{}\" stands twice, or has no name", variant.name));
+                return wrong(format!("variant \"{}\" is given twice, or has no name", variant.name));
             }
             let replaced: Vec<String> = variant.run_as.keys().cloned().collect();
             for policies in [&variant.policies, &replaced] {
@@ -571,7 +571,7 @@ impl Paper {
         for (i, reason) in self.reason.iter().enumerate() {
             let id = &reason.id;
             if self.reason[..i].iter().any(|other| other.id == *id) {
-                return wrong(format!("reason \"{id}\" stands twice"));
+                return wrong(format!("reason \"{id}\" is given twice"));
             }
             if !self.claim.iter().any(|claim| claim.why.contains(id)) {
                 return wrong(format!("reason \"{id}\": no claim names it in 'why'"));
@@ -585,7 +585,7 @@ impl Paper {
         self.known_workloads(std::slice::from_ref(&value.workload))?;
         sizes(std::slice::from_ref(&value.cache))?;
         if value.metrics.len() != value.published.len() || value.metrics.is_empty() {
-            return Err(ScenarioError::new("metrics and published have one entry for each other"));
+            return Err(ScenarioError::new("metrics and published must have as many entries each"));
         }
         Ok(())
     }

@@ -383,7 +383,7 @@ fn errors_say_what_is_wrong_and_where() {
             with("page = \"2KiB\"", "cache = \"1MiB\""),
             "p.toml: settings: 'cache' follows from the claims and workloads",
         ),
-        (with("[\"bplru\", \"fab\"]", "[\"bplru\", \"fab\", \"fab\"]"), "p.toml: policies: \"fab\" stands twice"),
+        (with("[\"bplru\", \"fab\"]", "[\"bplru\", \"fab\", \"fab\"]"), "p.toml: policies: \"fab\" is given twice"),
         (
             with("stands-for = [\"Random\"]\nfiles", "stands-for = [\"Other\"]\nfiles"),
             "p.toml: workload \"the original\": neither a claim nor a figure",

@@ -30,7 +30,7 @@ pub(crate) const STREAM: [Key; 10] = [
     Key::one("align", "SIZE", "4KiB", "Alignment of random addresses"),
     Key::one("space", "SIZE", "1GiB", "Size of each volume"),
     Key::one("volumes", "COUNT[:PERCENT]", "1", "Volumes, and the first one's share of the requests"),
-    Key::one("flush-every", "WRITES", "0", "A flush after every so many writes; 0 for none"),
+    Key::one("flush-every", "WRITES", "0", "A flush after every WRITES writes; 0 for none"),
 ];
 
 /// The keys of `a`, then those of `b`.

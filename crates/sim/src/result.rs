@@ -35,13 +35,13 @@ record! {
         flush_evictions: u64 ["1"] "units written because of host flushes",
         flush_pages_flushed: u64 ["1"] "dirty pages written because of host flushes",
         flush_pad_reads: u64 ["1"] "missing pages read because of host flushes",
-        destage_evictions: u64 ["1"] "units written because a collection ended that they had been kept from",
+        destage_evictions: u64 ["1"] "units written because the collection ended during which they were held back",
         destage_pages_flushed: u64 ["1"] "dirty pages written because a collection ended",
         destage_pad_reads: u64 ["1"] "missing pages read because a collection ended",
         drain_evictions: u64 ["1"] "units written by the final drain",
         drain_pages_flushed: u64 ["1"] "dirty pages written by the final drain",
         drain_pad_reads: u64 ["1"] "missing pages read by the final drain",
-        memory_accesses: u64 ["1"] "list or ring nodes and bits that the algorithm as published touches (specs 5.6)",
+        memory_accesses: u64 ["1"] "list or ring nodes and bits that the algorithm as published touches (specs §5.6)",
     }
 }
 
@@ -208,10 +208,10 @@ record! {
         read_bytes: u64 ["B"] "bytes read",
         write_bytes: u64 ["B"] "bytes written",
         read_page_touches: u64 ["1"] "pages that reads touch, each as often as it is touched",
-        write_page_touches: u64 ["1"] "pages that writes touch, likewise",
+        write_page_touches: u64 ["1"] "pages that writes touch, each as often as it is touched",
         unique_pages: Option<u64> ["1"] "different pages read or written; null where they were too many to count",
-        unique_pages_read: Option<u64> ["1"] "different pages read, likewise",
-        unique_pages_written: Option<u64> ["1"] "different pages written, likewise",
+        unique_pages_read: Option<u64> ["1"] "different pages read; null where they were too many to count",
+        unique_pages_written: Option<u64> ["1"] "different pages written; null where they were too many to count",
         write_sizes: Vec<u64> ["1"] "writes of up to 4 KiB, over 4 to 16 KiB, over 16 to 64 KiB, and over 64 KiB",
         sequential: u64 ["1"] "reads, writes and discards that begin where the one before on their volume ended",
         duration: u64 ["ns"] "from the earliest arrival to the latest",
@@ -355,7 +355,7 @@ impl RunResult {
             field(
                 "saturated",
                 "-",
-                "null, or why the response times are no result: cause = backlog or growing, with figures",
+                "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
             ),
             nested("response", "response times; null without a timed device or when saturated", ResponseResult::FIELDS),
             nested("ssd", "the SSD; null for other devices", SsdResult::FIELDS),

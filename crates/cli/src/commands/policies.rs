@@ -63,7 +63,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         }
         table.print(&mut screen)?;
         writeln!(screen)?;
-        let text = "`destage policies --json` gives the reason of each refusal, as does asking for it.";
+        let text = "`destage policies --json` gives the reason for each refusal, as does trying it.";
         screen.paragraph("Why not: ", text)?;
     }
     screen.heading("Caches of the host, in front of an array (destage sim --array)", false)?;

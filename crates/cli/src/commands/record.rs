@@ -29,10 +29,10 @@ const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 32;
 pub fn command() -> Command {
     let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     Command::new("record")
-        .about("Record what a live block device is asked, through the kernel's tracepoints (needs root)")
+        .about("Record the requests to a live block device, through the kernel's tracepoints (needs root)")
         .after_help(
-            "Recording goes on until the duration, the number of requests or the command is at its end, or until \
-             Ctrl-C. docs/recording.md tells what is recorded.",
+            "Recording goes on until the duration is over, the number of requests is reached or the command ends, or \
+             until Ctrl-C. docs/recording.md says what is recorded.",
         )
         .arg(
             Arg::new("device")
@@ -55,7 +55,7 @@ pub fn command() -> Command {
                 .help("What the device was given after merging and splitting (issue), or what was asked of it (queue)"),
         )
         .arg(text("duration", "TIME").help("Stop after this time, such as 60s or 5min"))
-        .arg(text("requests", "N").help("Stop after so many requests"))
+        .arg(text("requests", "N").help("Stop after this many requests"))
         .arg(text("buffer", "SIZE").default_value("4MiB").help("The kernel's buffer per CPU; more if events are lost"))
         .arg(level_arg())
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("The summary as JSON on standard output"))
@@ -203,9 +203,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         report.print(&to)?;
     }
     match ended {
-        Some(Ended::Left(pid)) => bail!("the command, process {pid}, still runs; the recording of it is complete"),
+        Some(Ended::Left(pid)) => bail!("the command, process {pid}, is still running; its recording is complete"),
         Some(Ended::Alone(status)) if !status.success() => {
-            bail!("the command ended with {status}; the recording of it is complete")
+            bail!("the command ended with {status}; its recording is complete")
         }
         Some(Ended::Alone(_) | Ended::Asked) | None => Ok(()),
     }
@@ -382,8 +382,8 @@ impl Report<'_> {
             ("write zeroes, among the writes", c.write_zeroes),
             ("secure erases, among the discards", c.secure_erases),
             ("failed", c.failed),
-            ("taken by the device only later", c.requeued),
-            ("not to wait, and so asked again", c.retracted),
+            ("sent back by the device at first", c.requeued),
+            ("refused rather than waited for", c.retracted),
             ("without a known latency", c.without_completion + self.flushes_before_data()),
             ("begun before the recording", c.without_beginning),
             ("commands passed through, left out", c.passed_through),

@@ -33,7 +33,7 @@ pub fn command() -> Command {
                 .value_name("DIR")
                 .required(true)
                 .value_parser(value_parser!(PathBuf))
-                .help("The folder to write; made if it is not there"),
+                .help("The folder to write; created if it does not exist"),
         )
 }
 
@@ -67,7 +67,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder, which is made if it is not there, with the files of these names.
+    /// The folder, which is created if it does not exist, with the files of these names.
     ///
     /// # Errors
     /// Where it cannot be made, nothing can be written there, or one of its files is an input or another output.

@@ -67,7 +67,7 @@ pub fn command() -> Command {
                         .num_args(0..=1)
                         .require_equals(true)
                         .default_missing_value("writes")
-                        .help("Also reuse distances, and how blocks of 64 pages are filled; of writes if not said"),
+                        .help("Also reuse distances, and how blocks of 64 pages are filled; of writes unless told otherwise"),
                 )
                 .arg(json),
         )
@@ -108,10 +108,10 @@ pub fn command() -> Command {
         )
         .subcommand(
             Command::new("workloads")
-                .about("List the built-in workloads of `synth` and `sim`, or tell where one comes from")
+                .about("List the built-in workloads of `synth` and `sim`, or say where one comes from")
                 .arg(
                     candidates::workload(Arg::new("name").value_name("NAME|FILE"))
-                        .help("Tell about this one, with what is assumed"),
+                        .help("Describe this one, with what is assumed"),
                 ),
         )
         .subcommand(record::command())
@@ -217,7 +217,7 @@ fn stat(matches: &ArgMatches) -> Result<()> {
 fn show_locality(screen: &mut Screen, locality: &LocalitySummary) -> Result<()> {
     let percent = |share: f64| format!("{share:.1}");
     writeln!(screen)?;
-    screen.paragraph("", "Hits of an LRU list of so many pages, or blocks of 64 pages, in percent of the touches")?;
+    screen.paragraph("", "Hits of an LRU list of this many pages, or blocks of 64 pages, in percent of the touches")?;
     let columns = [Column::key("list of"), Column::number("pages"), Column::number("blocks")];
     let mut table = Table::new(columns);
     let (pages, blocks) = (&locality.pages, &locality.blocks);
@@ -232,7 +232,7 @@ fn show_locality(screen: &mut Screen, locality: &LocalitySummary) -> Result<()> 
         screen.pairs([("too long, left out", show_count(locality.long_requests))])?;
     }
     writeln!(screen)?;
-    let about = "What is touched of a block while it is in an LRU list of so many blocks: times in the list, mean pages \
+    let about = "What is touched of a block while it is in an LRU list of this many blocks: times in the list, mean pages \
                  and requests, and percent of the times by pages";
     screen.paragraph("", about)?;
     let numbers = ["times", "pages", "requests", "1", "2", "3-4", "5-8", "9-16", "17-32", "33-63", "64"];

@@ -14,7 +14,7 @@ use crate::{flags, markdown};
 /// The command.
 pub fn command() -> Command {
     Command::new("validate")
-        .about("Check the simulator against theory and conservation laws, and put it beside other simulators")
+        .about("Check the simulator against theory and conservation laws, and compare it with other simulators")
         .arg(
             Arg::new("out")
                 .long("out")

@@ -65,7 +65,7 @@ impl Outputs {
         NewFile::begin(path, place)
     }
 
-    /// Begins all files of a folder, which is made if it is not there.
+    /// Begins all files of a folder, which is created if it does not exist.
     ///
     /// # Errors
     /// Where it cannot be made, and as for [`file`](Self::file).

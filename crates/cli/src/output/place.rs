@@ -45,7 +45,7 @@ impl Place {
         let target = links.pop().unwrap_or_default();
         let Some(metadata) = existing else {
             if target.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-                return Err(io::Error::new(ErrorKind::InvalidInput, "this is no name of a file"));
+                return Err(io::Error::new(ErrorKind::InvalidInput, "this is not a file name"));
             }
             return Ok(Self::New(target));
         };

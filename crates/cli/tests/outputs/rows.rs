@@ -5,7 +5,7 @@
 pub enum Kind {
     /// A file.
     File,
-    /// A folder of files, which is made if it is not there; some of them.
+    /// A folder of files, which is created if it does not exist; some of them.
     Report(&'static [&'static str]),
     /// A folder that must be there, and into which files are written; some of them.
     Pages(&'static [&'static str]),

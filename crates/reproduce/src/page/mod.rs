@@ -181,9 +181,9 @@ impl Pages {
             title: "What papers claim, and what destage measures".to_owned(),
             body,
             footer: format!(
-                "Written by destage {}; the same on every machine, given the same traces. Beside this page the tables \
-                 <code>claims</code> (a row for each claim, workload and assumption) and <code>figures</code> (a row for each point) \
-                 lie as CSV and Parquet.",
+                "Written by destage {}; the same on every machine, given the same traces. Beside this page are the tables \
+                 <code>claims</code> (a row for each claim, workload and assumption) and <code>figures</code> (a row for each \
+                 point), as CSV and Parquet.",
                 destage_sim::result::VERSION
             ),
             data: vec![("panels", Value::Array(self.panels.clone()))],

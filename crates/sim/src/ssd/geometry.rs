@@ -98,7 +98,7 @@ pub struct SsdConfig {
     pub summary_page: bool,
     /// Erases that a block endures.
     pub endurance: u32,
-    /// Commands that the device takes at a time; the rest waits with the host, in order. `None` for all that come.
+    /// Commands that the device takes at a time; the others wait in the host, in order. `None` for all that come.
     pub queue_depth: Option<u32>,
 }
 
