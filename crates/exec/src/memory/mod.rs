@@ -1,16 +1,22 @@
 //! Real bytes, virtual time, any order of completion, loss of power and of devices.
 
+mod check;
+mod fault;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use destage_plan::{
-    Control, Controller, Dev, DevSet, DeviceChange, Engine, HostOp, HostRequest, Issue, Nanos, Notice, OpId, Outcome,
-    RangeError, Row, Rows, Shape, Start, Status, Step, StepKind,
+    Control, Controller, Dev, DevSet, Engine, HostOp, HostRequest, Issue, Nanos, Notice, OpId, Outcome, RangeError,
+    Shape, Start, Status, Step, StepKind,
 };
 
-use crate::device::{Content, CutChoice, Device, Disk};
+use crate::device::{Device, Disk};
 use crate::{Bytes, Nvram};
+
+pub use check::{NoCheck, RowCheck, View, Violation};
+pub use fault::{Conduct, Tamper};
 
 /// What survives a loss of power: bytes alone.
 #[derive(Clone, Debug)]
@@ -79,21 +85,6 @@ pub enum Pick {
     Earliest,
 }
 
-/// Whether the executor does what it is told. All but [`Honest`](Self::Honest) are faults that a harness plants in order to see
-/// whether it finds them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Conduct {
-    /// It does.
-    #[default]
-    Honest,
-    /// It says that it did, and did nothing.
-    Omit,
-    /// It says that a write is done when it is issued, and does it later.
-    Early,
-    /// It writes, but leaves in the volatile cache what was to be durable.
-    Volatile,
-}
-
 /// A step that ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ran {
@@ -103,69 +94,6 @@ pub struct Ran {
     pub step: Step,
     /// How.
     pub outcome: Outcome,
-}
-
-/// What must never be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
-    /// A row without an intent whose pages do not belong together.
-    #[error("row {row} has no open intent but is not consistent: {why}")]
-    Row {
-        /// The row.
-        row: Row,
-        /// What does not fit.
-        why: String,
-    },
-    /// An intent is cleared too early.
-    #[error("the intent of row {row} is cleared while a write of {dev} to it is not durable")]
-    Unflushed {
-        /// The row.
-        row: Row,
-        /// The member with the write.
-        dev: Dev,
-    },
-    /// Nothing is in flight, and something waits.
-    #[error("nothing is in flight and no timer is set, but work is under way:\n{0}")]
-    Deadlock(String),
-}
-
-/// The members as reads would find them.
-pub struct View<'a> {
-    devices: &'a [Device],
-}
-
-impl View<'_> {
-    /// A page of a device; none if it does not answer.
-    pub fn page(&self, dev: Dev, page: u64) -> Option<&[u8]> {
-        let device = &self.devices[dev.index()];
-        device.answers().then(|| device.page(page))
-    }
-}
-
-/// Knows which pages belong together.
-pub trait RowCheck<C> {
-    /// Members; devices from here on hold no rows.
-    fn members(&self) -> u8;
-    /// Whether a member's page of a row counts: not if the member is lost, or not rebuilt so far.
-    fn counts(&self, controller: &C, dev: Dev, row: Row) -> bool;
-    /// What is wrong with a row, if anything.
-    fn row(&self, controller: &C, view: &View<'_>, row: Row) -> Result<(), String>;
-}
-
-/// Checks nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct NoCheck;
-
-impl<C> RowCheck<C> for NoCheck {
-    fn members(&self) -> u8 {
-        0
-    }
-    fn counts(&self, _: &C, _: Dev, _: Row) -> bool {
-        false
-    }
-    fn row(&self, _: &C, _: &View<'_>, _: Row) -> Result<(), String> {
-        Ok(())
-    }
 }
 
 struct InFlight {
@@ -185,9 +113,6 @@ struct InFlight {
 
 /// What happened, a line each: virtual microseconds, then what.
 pub type Log = Arc<Mutex<Vec<String>>>;
-
-/// What is asked before each step is issued.
-pub type Tamper = Box<dyn FnMut(Issue, &Step) -> Conduct + Send>;
 
 /// Carries a controller's steps out in memory.
 ///
@@ -261,11 +186,6 @@ impl<C: Controller> Memory<C> {
     /// Whether computing steps are done as soon as they are issued, as they are unless told otherwise, or end in any order like others.
     pub fn set_compute_at_once(&mut self, at_once: bool) {
         self.compute_at_once = at_once;
-    }
-
-    /// Lets the executor lie: it is asked before each step is issued.
-    pub fn set_tamper(&mut self, tamper: Tamper) {
-        self.tamper = Some(tamper);
     }
 
     /// Writes down what happens from now on, where it is found even after a panic.
@@ -465,53 +385,6 @@ impl<C: Controller> Memory<C> {
         Ok(())
     }
 
-    /// Each row is consistent or its intent is set.
-    fn check_rows<R: RowCheck<C>>(&self, check: &R, rows: impl Iterator<Item = Row>) -> Result<(), Violation> {
-        let view = View { devices: &self.devices };
-        for row in rows.filter(|row| !self.bytes.nvram().intents.contains(*row)) {
-            check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })?;
-        }
-        Ok(())
-    }
-
-    /// Rows without an intent are consistent on stable storage: nothing in a volatile cache or in flight would change them.
-    fn check_cleared<R: RowCheck<C>>(&self, check: &R, rows: Rows) -> Result<(), Violation> {
-        let page_bytes = self.engine.shape().page_bytes() as usize;
-        let changing = |dev: Dev, row: Row| {
-            self.in_flight.iter().filter(|entry| entry.conduct != Conduct::Omit).any(|entry| match entry.step {
-                Step::Write { ext, .. } | Step::Trim { ext } if ext.dev() == dev && ext.rows().contains(row) => {
-                    let bytes = match (entry.step, &entry.early) {
-                        (_, Some(bytes)) => Some(bytes.as_slice()),
-                        (Step::Write { src, .. }, None) => {
-                            let len = usize::from(ext.pages()) * page_bytes;
-                            self.bytes.source(&self.engine, entry.issue.op, src, len)
-                        }
-                        _ => None,
-                    };
-                    let page = bytes.map(|bytes| &bytes[(row.0 - ext.first()) as usize * page_bytes..][..page_bytes]);
-                    self.devices[dev.index()].changes(row.0, page)
-                }
-                _ => false,
-            })
-        };
-        for dev in (0..check.members()).map(Dev).filter(|dev| self.devices[dev.index()].answers()) {
-            let open = |row: &Row| self.devices[dev.index()].is_open(row.0) || changing(dev, *row);
-            let counts = |row: &Row| check.counts(self.engine.controller(), dev, *row);
-            if let Some(row) = rows.iter().find(|row| open(row) && counts(row)) {
-                return Err(Violation::Unflushed { row, dev });
-            }
-        }
-        Ok(())
-    }
-
-    /// Every row is consistent, whatever the intents: so it must be when nothing is under way.
-    pub fn check_all<R: RowCheck<C>>(&self, check: &R, rows: u64) -> Result<(), Violation> {
-        let view = self.view();
-        (0..rows).map(Row).try_for_each(|row| {
-            check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })
-        })
-    }
-
     fn take_issues(&mut self) {
         while let Some(issue) = self.engine.next_issue() {
             let step = *self.engine.step(issue);
@@ -552,100 +425,6 @@ impl<C: Controller> Memory<C> {
         }
     }
 
-    /// A device answers no more. What it had not flushed is lost or not, as `choice` says. The controller is told by
-    /// [`announce`](Self::announce), or when a step on it fails first, or when nothing else is left to do.
-    pub fn fail(&mut self, dev: Dev, choice: &mut impl CutChoice) {
-        if !self.devices[dev.index()].answers() {
-            return;
-        }
-        self.note(|| format!("{dev} fails"));
-        let image = self.cut_device(dev, choice);
-        self.devices[dev.index()].fail(image);
-        for entry in self.in_flight.iter_mut().filter(|entry| entry.step.dev() == Some(dev)) {
-            entry.lost = true;
-        }
-        self.unannounced.insert(dev);
-    }
-
-    /// Tells the controller of a device that failed, unless it knows.
-    pub fn announce(&mut self, dev: Dev) {
-        if self.unannounced.contains(dev) {
-            self.unannounced.remove(dev);
-            self.note(|| format!("{dev} is told to have failed"));
-            self.engine.device(self.now, dev, DeviceChange::Failed);
-            self.take_issues();
-        }
-    }
-
-    /// Tells the controller of all devices that failed.
-    pub fn announce_all(&mut self) {
-        while let Some(dev) = self.unannounced.lowest() {
-            self.announce(dev);
-        }
-    }
-
-    /// Something stands in the place of a device that failed, or of one that the controller holds for lost; the controller is told, as soon
-    /// as every step that was meant for the earlier device has failed: it could not tell whose failure it hears of.
-    pub fn replace(&mut self, dev: Dev, content: Content) {
-        self.announce(dev);
-        while let Some(at) = self.in_flight.iter().position(|entry| entry.step.dev() == Some(dev)) {
-            let entry = self.in_flight.remove(at);
-            self.steps += 1;
-            self.note(|| format!("{:?}.{} {:?}: failed", entry.issue.op, entry.issue.step, entry.step));
-            if entry.early.is_none() {
-                self.engine.complete(self.now, entry.issue, Outcome::Failed(dev));
-                self.take_issues();
-            }
-        }
-        self.note(|| format!("{dev} is replaced: {content:?}"));
-        self.devices[dev.index()].replace(content);
-        self.engine.device(self.now, dev, DeviceChange::Replaced);
-        self.take_issues();
-    }
-
-    /// Devices that failed while the controller does not know.
-    pub const fn unannounced(&self) -> DevSet {
-        self.unannounced
-    }
-
-    /// Whether a device answers.
-    pub fn answers(&self, dev: Dev) -> bool {
-        self.devices[dev.index()].answers()
-    }
-
-    fn cut_device(&self, dev: Dev, choice: &mut impl CutChoice) -> Vec<u8> {
-        let page_bytes = self.engine.shape().page_bytes() as usize;
-        let honest = self.in_flight.iter().filter(|entry| !entry.lost && entry.conduct != Conduct::Omit);
-        let writes = honest.filter_map(|entry| match entry.step {
-            Step::Write { ext, src, .. } if ext.dev() == dev => {
-                let len = usize::from(ext.pages()) * page_bytes;
-                Some(match &entry.early {
-                    Some(bytes) => (ext, Some(bytes.as_slice())),
-                    None => (ext, self.bytes.source(&self.engine, entry.issue.op, src, len)),
-                })
-            }
-            Step::Trim { ext } if ext.dev() == dev => Some((ext, None)),
-            _ => None,
-        });
-        self.devices[dev.index()].cut(dev.index(), writes, choice)
-    }
-
-    /// What a loss of power at this moment would leave: any part of what was not flushed, or is being written, as `choice` says;
-    /// and the NVRAM, to which the first steps in flight may or may not have come.
-    pub fn cut(&self, choice: &mut impl CutChoice) -> Remains {
-        let disks = self.devices.iter().enumerate().map(|(dev, device)| {
-            let image = self.cut_device(Dev(dev as u8), choice);
-            Disk { image, answers: device.answers() }
-        });
-        let disks = disks.collect();
-        let mut nvram = self.bytes.nvram().clone();
-        let through = choice.nvram(self.nv_queue.len());
-        for entry in self.nv_queue.iter().take(through).filter(|entry| entry.conduct != Conduct::Omit) {
-            self.bytes.nv_step(&self.engine, entry.issue, &mut nvram);
-        }
-        Remains { disks, nvram }
-    }
-
     /// How far this life has come.
     pub fn status(&self) -> Status {
         self.engine.status()
@@ -669,16 +448,6 @@ impl<C: Controller> Memory<C> {
     /// The NVRAM.
     pub const fn nvram(&self) -> &Nvram {
         self.bytes.nvram()
-    }
-
-    /// The NVRAM, for a harness that plants faults.
-    pub const fn nvram_mut(&mut self) -> &mut Nvram {
-        self.bytes.nvram_mut()
-    }
-
-    /// The devices as reads would find them.
-    pub fn view(&self) -> View<'_> {
-        View { devices: &self.devices }
     }
 
     fn note(&self, what: impl FnOnce() -> String) {

@@ -1,0 +1,127 @@
+//! What must hold of the rows of an array in memory, whatever its controller does.
+
+use destage_plan::{Controller, Dev, Row, Rows, Step};
+
+use super::{Conduct, Memory};
+use crate::device::Device;
+
+/// What must never be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// A row without an intent whose pages do not belong together.
+    #[error("row {row} has no open intent but is not consistent: {why}")]
+    Row {
+        /// The row.
+        row: Row,
+        /// What does not fit.
+        why: String,
+    },
+    /// An intent is cleared too early.
+    #[error("the intent of row {row} is cleared while a write of {dev} to it is not durable")]
+    Unflushed {
+        /// The row.
+        row: Row,
+        /// The member with the write.
+        dev: Dev,
+    },
+    /// Nothing is in flight, and something waits.
+    #[error("nothing is in flight and no timer is set, but work is under way:\n{0}")]
+    Deadlock(String),
+}
+
+/// The members as reads would find them.
+pub struct View<'a> {
+    devices: &'a [Device],
+}
+
+impl View<'_> {
+    /// A page of a device; none if it does not answer.
+    pub fn page(&self, dev: Dev, page: u64) -> Option<&[u8]> {
+        let device = &self.devices[dev.index()];
+        device.answers().then(|| device.page(page))
+    }
+}
+
+/// Knows which pages belong together.
+pub trait RowCheck<C> {
+    /// Members; devices from here on hold no rows.
+    fn members(&self) -> u8;
+    /// Whether a member's page of a row counts: not if the member is lost, or not rebuilt so far.
+    fn counts(&self, controller: &C, dev: Dev, row: Row) -> bool;
+    /// What is wrong with a row, if anything.
+    fn row(&self, controller: &C, view: &View<'_>, row: Row) -> Result<(), String>;
+}
+
+/// Checks nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct NoCheck;
+
+impl<C> RowCheck<C> for NoCheck {
+    fn members(&self) -> u8 {
+        0
+    }
+    fn counts(&self, _: &C, _: Dev, _: Row) -> bool {
+        false
+    }
+    fn row(&self, _: &C, _: &View<'_>, _: Row) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl<C: Controller> Memory<C> {
+    /// Each row is consistent or its intent is set.
+    pub(super) fn check_rows<R: RowCheck<C>>(
+        &self,
+        check: &R,
+        rows: impl Iterator<Item = Row>,
+    ) -> Result<(), Violation> {
+        let view = View { devices: &self.devices };
+        for row in rows.filter(|row| !self.bytes.nvram().intents.contains(*row)) {
+            check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })?;
+        }
+        Ok(())
+    }
+
+    /// Rows without an intent are consistent on stable storage: nothing in a volatile cache or in flight would change them.
+    pub(super) fn check_cleared<R: RowCheck<C>>(&self, check: &R, rows: Rows) -> Result<(), Violation> {
+        let page_bytes = self.engine.shape().page_bytes() as usize;
+        let changing = |dev: Dev, row: Row| {
+            self.in_flight.iter().filter(|entry| entry.conduct != Conduct::Omit).any(|entry| match entry.step {
+                Step::Write { ext, .. } | Step::Trim { ext } if ext.dev() == dev && ext.rows().contains(row) => {
+                    let bytes = match (entry.step, &entry.early) {
+                        (_, Some(bytes)) => Some(bytes.as_slice()),
+                        (Step::Write { src, .. }, None) => {
+                            let len = usize::from(ext.pages()) * page_bytes;
+                            self.bytes.source(&self.engine, entry.issue.op, src, len)
+                        }
+                        _ => None,
+                    };
+                    let page = bytes.map(|bytes| &bytes[(row.0 - ext.first()) as usize * page_bytes..][..page_bytes]);
+                    self.devices[dev.index()].changes(row.0, page)
+                }
+                _ => false,
+            })
+        };
+        for dev in (0..check.members()).map(Dev).filter(|dev| self.devices[dev.index()].answers()) {
+            let open = |row: &Row| self.devices[dev.index()].is_open(row.0) || changing(dev, *row);
+            let counts = |row: &Row| check.counts(self.engine.controller(), dev, *row);
+            if let Some(row) = rows.iter().find(|row| open(row) && counts(row)) {
+                return Err(Violation::Unflushed { row, dev });
+            }
+        }
+        Ok(())
+    }
+
+    /// Every row is consistent, whatever the intents: so it must be when nothing is under way.
+    pub fn check_all<R: RowCheck<C>>(&self, check: &R, rows: u64) -> Result<(), Violation> {
+        let view = self.view();
+        (0..rows).map(Row).try_for_each(|row| {
+            check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })
+        })
+    }
+
+    /// The devices as reads would find them.
+    pub fn view(&self) -> View<'_> {
+        View { devices: &self.devices }
+    }
+}

@@ -1,0 +1,132 @@
+//! What goes wrong in memory because the caller wants it to: devices that fail and are replaced, the power that is cut, an executor
+//! that lies.
+
+use destage_plan::{Controller, Dev, DevSet, DeviceChange, Issue, Outcome, Step};
+
+use super::{Memory, Remains};
+use crate::Nvram;
+use crate::device::{Content, CutChoice, Disk};
+
+/// Whether the executor does what it is told. All but [`Honest`](Self::Honest) are faults that a harness plants in order to see
+/// whether it finds them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Conduct {
+    /// It does.
+    #[default]
+    Honest,
+    /// It says that it did, and did nothing.
+    Omit,
+    /// It says that a write is done when it is issued, and does it later.
+    Early,
+    /// It writes, but leaves in the volatile cache what was to be durable.
+    Volatile,
+}
+
+/// What is asked before each step is issued.
+pub type Tamper = Box<dyn FnMut(Issue, &Step) -> Conduct + Send>;
+
+impl<C: Controller> Memory<C> {
+    /// Lets the executor lie: it is asked before each step is issued.
+    pub fn set_tamper(&mut self, tamper: Tamper) {
+        self.tamper = Some(tamper);
+    }
+
+    /// The NVRAM, for a harness that plants faults.
+    pub const fn nvram_mut(&mut self) -> &mut Nvram {
+        self.bytes.nvram_mut()
+    }
+
+    /// A device answers no more. What it had not flushed is lost or not, as `choice` says. The controller is told by
+    /// [`announce`](Self::announce), or when a step on it fails first, or when nothing else is left to do.
+    pub fn fail(&mut self, dev: Dev, choice: &mut impl CutChoice) {
+        if !self.devices[dev.index()].answers() {
+            return;
+        }
+        self.note(|| format!("{dev} fails"));
+        let image = self.cut_device(dev, choice);
+        self.devices[dev.index()].fail(image);
+        for entry in self.in_flight.iter_mut().filter(|entry| entry.step.dev() == Some(dev)) {
+            entry.lost = true;
+        }
+        self.unannounced.insert(dev);
+    }
+
+    /// Tells the controller of a device that failed, unless it knows.
+    pub fn announce(&mut self, dev: Dev) {
+        if self.unannounced.contains(dev) {
+            self.unannounced.remove(dev);
+            self.note(|| format!("{dev} is told to have failed"));
+            self.engine.device(self.now, dev, DeviceChange::Failed);
+            self.take_issues();
+        }
+    }
+
+    /// Tells the controller of all devices that failed.
+    pub fn announce_all(&mut self) {
+        while let Some(dev) = self.unannounced.lowest() {
+            self.announce(dev);
+        }
+    }
+
+    /// Something stands in the place of a device that failed, or of one that the controller holds for lost; the controller is told, as soon
+    /// as every step that was meant for the earlier device has failed: it could not tell whose failure it hears of.
+    pub fn replace(&mut self, dev: Dev, content: Content) {
+        self.announce(dev);
+        while let Some(at) = self.in_flight.iter().position(|entry| entry.step.dev() == Some(dev)) {
+            let entry = self.in_flight.remove(at);
+            self.steps += 1;
+            self.note(|| format!("{:?}.{} {:?}: failed", entry.issue.op, entry.issue.step, entry.step));
+            if entry.early.is_none() {
+                self.engine.complete(self.now, entry.issue, Outcome::Failed(dev));
+                self.take_issues();
+            }
+        }
+        self.note(|| format!("{dev} is replaced: {content:?}"));
+        self.devices[dev.index()].replace(content);
+        self.engine.device(self.now, dev, DeviceChange::Replaced);
+        self.take_issues();
+    }
+
+    /// Devices that failed while the controller does not know.
+    pub const fn unannounced(&self) -> DevSet {
+        self.unannounced
+    }
+
+    /// Whether a device answers.
+    pub fn answers(&self, dev: Dev) -> bool {
+        self.devices[dev.index()].answers()
+    }
+
+    fn cut_device(&self, dev: Dev, choice: &mut impl CutChoice) -> Vec<u8> {
+        let page_bytes = self.engine.shape().page_bytes() as usize;
+        let honest = self.in_flight.iter().filter(|entry| !entry.lost && entry.conduct != Conduct::Omit);
+        let writes = honest.filter_map(|entry| match entry.step {
+            Step::Write { ext, src, .. } if ext.dev() == dev => {
+                let len = usize::from(ext.pages()) * page_bytes;
+                Some(match &entry.early {
+                    Some(bytes) => (ext, Some(bytes.as_slice())),
+                    None => (ext, self.bytes.source(&self.engine, entry.issue.op, src, len)),
+                })
+            }
+            Step::Trim { ext } if ext.dev() == dev => Some((ext, None)),
+            _ => None,
+        });
+        self.devices[dev.index()].cut(dev.index(), writes, choice)
+    }
+
+    /// What a loss of power at this moment would leave: any part of what was not flushed, or is being written, as `choice` says;
+    /// and the NVRAM, to which the first steps in flight may or may not have come.
+    pub fn cut(&self, choice: &mut impl CutChoice) -> Remains {
+        let disks = self.devices.iter().enumerate().map(|(dev, device)| {
+            let image = self.cut_device(Dev(dev as u8), choice);
+            Disk { image, answers: device.answers() }
+        });
+        let disks = disks.collect();
+        let mut nvram = self.bytes.nvram().clone();
+        let through = choice.nvram(self.nv_queue.len());
+        for entry in self.nv_queue.iter().take(through).filter(|entry| entry.conduct != Conduct::Omit) {
+            self.bytes.nv_step(&self.engine, entry.issue, &mut nvram);
+        }
+        Remains { disks, nvram }
+    }
+}
