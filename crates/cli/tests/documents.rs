@@ -22,8 +22,8 @@ struct Document {
 impl Document {
     /// Its lines without what marks them as comments, with the number of each; of code only the comments if so asked.
     fn lines(&self, comments_only: bool) -> impl Iterator<Item = (usize, &str)> {
-        let mark = if self.path.ends_with(".rs") { "//" } else { "#" };
-        let markdown = self.path.ends_with(".md");
+        let mark = if extension(&self.path) == "rs" { "//" } else { "#" };
+        let markdown = extension(&self.path) == "md";
         self.text.lines().enumerate().filter_map(move |(index, line)| {
             let line = line.trim();
             let text = if markdown {
@@ -61,10 +61,16 @@ fn documents() -> Vec<Document> {
     found
 }
 
+fn extension(path: &str) -> &str {
+    Path::new(path).extension().and_then(|extension| extension.to_str()).unwrap_or_default()
+}
+
 fn is_text(path: &str) -> bool {
-    let extension = Path::new(path).extension().and_then(|extension| extension.to_str());
     let script = path.starts_with("scripts/") || path.starts_with(".ci/") || path == "Makefile";
-    matches!(extension, Some("rs" | "md" | "toml" | "sh")) || extension.is_none() && script
+    match extension(path) {
+        "rs" | "md" | "toml" | "sh" => true,
+        other => other.is_empty() && script,
+    }
 }
 
 /// The number at the start of a text, with its subsection: `4.5` of `4.5. Then`.
@@ -204,12 +210,12 @@ fn every_file_that_documents_and_comments_name_exists() {
             let words = line.split(|c: char| c.is_whitespace() || "`()[]\"',;:|".contains(c)).map(named);
             for word in words.filter(|word| !word.contains("//")) {
                 let (root, rest) = word.split_once('/').unwrap_or(("", word));
-                let file = rest.ends_with(".rs") || rest.ends_with(".md");
+                let file = matches!(extension(rest), "rs" | "md");
                 if (FOLDERS.contains(&root) || file) && !exists(word) && !beside(word) && !(file && ends(word)) {
                     wrong.push(format!("{}:{number}: there is no {word}", document.path));
                 }
             }
-            for link in line.split("](").skip(1).filter(|_| document.path.ends_with(".md")) {
+            for link in line.split("](").skip(1).filter(|_| extension(&document.path) == "md") {
                 let target = link.split([')', '#']).next().unwrap_or_default();
                 if !target.contains("://") && !target.is_empty() && !beside(target) {
                     wrong.push(format!("{}:{number}: the link to {target} leads nowhere", document.path));
