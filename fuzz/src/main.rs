@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use destage_hostile::{TARGETS, Target, target};
+use destage_hostile::{Target, target, targets};
 use libfuzzer_sys::fuzz_target;
 
 /// The target to fuzz; none for the canary.
@@ -22,7 +22,7 @@ fn chosen() -> Option<&'static Target> {
 }
 
 fn names() -> String {
-    TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ")
+    targets().iter().map(|target| target.name).collect::<Vec<_>>().join(", ")
 }
 
 /// Fails on purpose, on input that only a fuzzer that sees comparisons finds: one that does not find it finds nothing.
@@ -34,7 +34,7 @@ fn canary(bytes: &[u8]) {
 /// With `DESTAGE_FUZZ_TARGET=list`: the targets, one to a line, and nothing else.
 fn list() {
     if std::env::var("DESTAGE_FUZZ_TARGET").is_ok_and(|name| name == "list") {
-        for target in TARGETS {
+        for target in targets() {
             println!("{} {} {}", target.name, target.max_bytes, target.what);
         }
         std::process::exit(0);

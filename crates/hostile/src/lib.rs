@@ -16,6 +16,10 @@ mod simulating;
 mod specs;
 mod writing;
 
+use std::sync::LazyLock;
+
+use destage_trace::{FORMATS, FormatId};
+
 /// A way in for input from outside, and what must hold of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
@@ -33,8 +37,8 @@ pub struct Target {
 /// What is done with the bytes.
 #[derive(Clone, Copy, Debug)]
 enum Subject {
-    /// They are read as a trace in one of these formats; found from the content where none is given.
-    Trace(&'static [&'static str]),
+    /// They are read as a trace in this format; found from the content where none is given.
+    Trace(Option<FormatId>),
     /// They are handed to this.
     Check(fn(&[u8])),
 }
@@ -46,13 +50,21 @@ impl Target {
     /// If a promise is broken.
     pub fn check(&self, bytes: &[u8]) {
         match self.subject {
-            Subject::Trace(formats) => reading::check(formats, bytes),
+            Subject::Trace(format) => reading::check(format, bytes),
             Subject::Check(check) => check(bytes),
         }
     }
 
-    const fn trace(name: &'static str, formats: &'static [&'static str]) -> Self {
-        Self { name, what: "a trace in this format", max_bytes: 2048, cost: 1, subject: Subject::Trace(formats) }
+    /// A seed that need not be kept in a file: a sample of the format.
+    pub fn sample(&self) -> Option<Vec<u8>> {
+        match self.subject {
+            Subject::Trace(Some(id)) => Some(id.info().samples[0].pieces(8).concat()),
+            _ => None,
+        }
+    }
+
+    const fn trace(name: &'static str, what: &'static str, format: Option<FormatId>) -> Self {
+        Self { name, what, max_bytes: 2048, cost: 1, subject: Subject::Trace(format) }
     }
 
     const fn other(name: &'static str, what: &'static str, max_bytes: usize, cost: u32, check: fn(&[u8])) -> Self {
@@ -60,37 +72,39 @@ impl Target {
     }
 }
 
+/// The target of a format that is read.
+fn of_format(id: FormatId) -> Target {
+    let target = Target::trace(id.name(), "a trace in this format", Some(id));
+    match id {
+        FormatId::Native => Target { max_bytes: 4096, cost: 2, ..target },
+        FormatId::Columns => Target {
+            what: "a description of columns, the end of the line, and a table",
+            subject: Subject::Check(reading::described),
+            ..target
+        },
+        _ => target,
+    }
+}
+
 /// All targets.
-pub const TARGETS: &[Target] = &[
-    Target::trace("msr", &["msr"]),
-    Target::trace("systor", &["systor"]),
-    Target::trace("rq-csv", &["rq-csv"]),
-    Target::trace("tencent", &["tencent"]),
-    Target::trace("alibaba", &["alibaba"]),
-    Target::trace("spc", &["spc"]),
-    Target::trace("disksim", &["disksim"]),
-    Target::trace("ssdsim", &["ssdsim"]),
-    Target::trace("msr-cut", &["msr-cut"]),
-    Target::trace("diskmon", &["diskmon"]),
-    Target::trace("wiscsee", &["wiscsee"]),
-    Target::trace("blkparse", &["blkparse", "blkparse:event=Q", "blkparse:event=C"]),
-    Target::trace("blktrace", &["blktrace", "blktrace:event=Q", "blktrace:event=C"]),
-    Target::trace("fio", &["fio", "fio:wait=us", "fio:wait=ms"]),
-    Target::trace("vscsi", &["vscsi"]),
-    Target::trace("srt", &["srt", "srt:unit=1024"]),
-    Target::trace("oracle-general", &["oracle-general:op=R", "oracle-general:op=W,unit=512"]),
-    Target::other("columns", "a description of columns, the end of the line, and a table", 2048, 1, reading::described),
-    Target { what: "a trace whose format is found from its content", ..Target::trace("detect", &[]) },
+pub fn targets() -> &'static [Target] {
+    static ALL: LazyLock<Vec<Target>> =
+        LazyLock::new(|| FORMATS.iter().map(|&id| of_format(id)).chain(OTHERS.iter().copied()).collect());
+    &ALL
+}
+
+/// Targets besides those of formats.
+const OTHERS: &[Target] = &[
+    Target::trace("detect", "a trace whose format is found from its content", None),
     Target::other(
         "detect-damaged",
-        "a sample, one of its lines, and what stands there instead",
+        "a sample's name, the end of the line, one of its lines, and what stands there instead",
         256,
         2,
         reading::damaged,
     ),
     // Small, since a compressed file may hold thousands of times its size.
-    Target { what: "a compressed trace", max_bytes: 512, cost: 4, ..Target::trace("compressed", &[]) },
-    Target { max_bytes: 4096, cost: 2, ..Target::trace("native", &["native"]) },
+    Target { max_bytes: 512, cost: 4, ..Target::trace("compressed", "a compressed trace", None) },
     Target::other("native-sealed", "a native trace whose checksums and counts are put right", 4096, 4, sealing::check),
     Target::other(
         "native-written",
@@ -117,5 +131,5 @@ pub const TARGETS: &[Target] = &[
 
 /// The target of this name.
 pub fn target(name: &str) -> Option<&'static Target> {
-    TARGETS.iter().find(|target| target.name == name)
+    targets().iter().find(|target| target.name == name)
 }

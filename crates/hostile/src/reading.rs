@@ -12,16 +12,19 @@ use std::io::{Cursor, Read};
 use std::sync::Arc;
 
 use destage_plan::{Op, Request};
-use destage_trace::{BATCH_REQUESTS, Compression, FormatId, FormatSpec, OpenOptions, Skipped, Source, open_stream};
+use destage_trace::{
+    BATCH_REQUESTS, Compression, Content, FORMATS, FormatId, FormatSpec, OpenOptions, Sample, Skipped, Source,
+    open_stream,
+};
 
-/// Checks all promises over `bytes`. Of several formats the length of the bytes decides, so that a seed is a trace as it
-/// comes.
-pub(crate) fn check(formats: &[&str], bytes: &[u8]) {
-    let format = match formats {
-        [] => None,
-        _ => Some(formats[bytes.len() % formats.len()].parse().expect("the formats of targets are well-formed")),
-    };
-    check_as(format, bytes);
+/// Checks all promises over `bytes`, as a trace in this format; without one it is found. Of several options the length of
+/// the bytes decides, so that a seed is a trace as it comes.
+pub(crate) fn check(format: Option<FormatId>, bytes: &[u8]) {
+    let spec = format.map(|id| {
+        let examples = id.examples();
+        examples[bytes.len() % examples.len()].parse().expect("the examples of formats are well-formed")
+    });
+    check_as(spec, bytes);
 }
 
 /// A table after its description.
@@ -36,46 +39,32 @@ pub(crate) fn described(bytes: &[u8]) {
 /// Lines of the samples that [`damaged`] damages.
 const SAMPLE_LINES: u64 = 40;
 
-/// How line `n` of a sample looks.
-type SampleLine = fn(u64) -> String;
+/// The samples of all formats of text, with their names. Of the three that can be taken for one another there are samples
+/// that tell which they are and samples that do not.
+fn samples() -> Vec<(FormatId, String, &'static Sample)> {
+    let all = FORMATS.iter().flat_map(|&id| id.samples().map(move |(name, sample)| (id, name, sample)));
+    all.filter(|(_, _, sample)| matches!(sample.content, Content::Lines { .. })).collect()
+}
 
-/// Formats of text, each with what makes a line of its sample. Of the three that can be taken for one another there are
-/// samples that tell which they are and samples that do not.
-const SAMPLES: [(FormatId, SampleLine); 15] = [
-    (FormatId::Msr, |n| format!("{},h,{},Read,{},4096,9", 128_000_000_000_000_000 + n * 20_000, n % 2, n * 8192)),
-    (FormatId::Systor, |n| format!("14500000{n:02}.5,0.001,R,{},{},512", n % 3, n * 8192)),
-    (FormatId::RqCsv, |n| format!("{},{},{},8", n * 700, ["R", "W", "WF", "D"][n as usize % 4], n * 64)),
-    (FormatId::Tencent, |n| format!("{},{},64,{},7", 1_540_000_000 + n / 9, n * 128, n % 2)),
-    (FormatId::Alibaba, |n| format!("{},W,{},4096,{}", n % 3, n * 8192, 1_580_000_000_000_000 + n * 350)),
-    (FormatId::Spc, |n| format!("{},{},1536,r,0.{:06}", n % 3, n * 64, n * 20_011)),
-    (FormatId::Disksim, |n| format!("{}.25 0 {} 8 {}", n * 31, n * 64, ["0", "1", "b", "12"][n as usize % 4])),
-    (FormatId::Disksim, |n| format!("{} 0 {} 8 {}", n * 31, n * 64, n % 2)),
-    (FormatId::Ssdsim, |n| format!("{} 0 {} 16 {}", n * 26_000_000, n * 64, n % 2)),
-    (FormatId::Ssdsim, |n| format!("{} 0 {} 16 {}", n * 26, n * 64, n % 2)),
-    (FormatId::MsrCut, |n| format!("{}.5 0 {} 4096 {}", n * 24, n * 8192, n % 2)),
-    (FormatId::MsrCut, |n| format!("{} 0 {} 4096 {}", n * 24, n * 8192, n % 2)),
-    (FormatId::Diskmon, |n| format!("{n}\t{}.5\t0.1\t0\tRead\t{}\t16", n / 3, n * 64)),
-    (FormatId::Wiscsee, |n| format!("100 D write {} 4096 {}.25 0.1 True", n * 8192, n / 4)),
-    (FormatId::Blkparse, |n| format!("8,0 1 {n} 0.{n:09} 500 D WS {} + 8 [sync]", n * 64)),
-];
-
-/// Which sample, which of its lines, and what stands there instead: no format but the sample's own is found.
+/// A sample's name, the end of the line, which of its lines, and what stands there instead: no format but the sample's own
+/// is found. What is no name chooses a sample too.
 pub(crate) fn damaged(bytes: &[u8]) {
-    let &[sample, number, ref line @ ..] = bytes else { return };
-    let (own, sample) = SAMPLES[usize::from(sample) % SAMPLES.len()];
-    let line = line.split(|&b| b == b'\n').next().unwrap_or_default();
-    let mut text = Vec::new();
-    for n in 0..SAMPLE_LINES {
-        if n == u64::from(number) % SAMPLE_LINES {
-            text.extend_from_slice(line);
-        } else {
-            text.extend(sample(n).bytes());
-        }
-        text.push(b'\n');
+    let end = bytes.iter().position(|&b| b == b'\n').unwrap_or(bytes.len());
+    let (chosen, rest) = bytes.split_at(end);
+    let [_, number, line @ ..] = rest else { return };
+    let samples = samples();
+    let at = samples.iter().position(|(_, name, _)| name.as_bytes() == chosen);
+    let (own, _, sample) = &samples[at.unwrap_or(crc32c::crc32c(chosen) as usize % samples.len())];
+    let mut pieces = sample.pieces(SAMPLE_LINES);
+    let at = usize::from(*number) % pieces.len();
+    pieces[at] = line.split_inclusive(|&b| b == b'\n').next().unwrap_or_default().to_vec();
+    if !pieces[at].ends_with(b"\n") {
+        pieces[at].push(b'\n');
     }
+    let text = pieces.concat();
     let size = text.len() as u64;
     if let Ok(trace) = open_stream("trace", Box::new(Cursor::new(text)), Some(size), &OpenOptions::default()) {
-        assert_eq!(trace.format(), own, "the format that is found");
+        assert_eq!(trace.format(), *own, "the format that is found");
     }
 }
 

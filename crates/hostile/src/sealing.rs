@@ -2,7 +2,7 @@
 //! (docs/trace-format.md).
 
 use destage_plan::{Nanos, Request};
-use destage_trace::{LATENCY_UNKNOWN, NativeReader, NativeWriter, Source};
+use destage_trace::{FormatId, LATENCY_UNKNOWN, NativeReader, NativeWriter, Source};
 
 use crate::reading;
 
@@ -14,7 +14,7 @@ const WRITTEN_AGAIN: u32 = 64;
 /// Reads a trace in every way, and now and then writes what was read and reads it again.
 pub(crate) fn check(bytes: &[u8]) {
     let sealed = seal(bytes);
-    reading::check(&["native"], &sealed);
+    reading::check(Some(FormatId::Native), &sealed);
     if crc32c::crc32c(bytes).is_multiple_of(WRITTEN_AGAIN) {
         written_again(&sealed);
     }

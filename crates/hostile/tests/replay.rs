@@ -5,7 +5,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use destage_hostile::{TARGETS, Target, target};
+use destage_hostile::{Target, target, targets};
 
 /// Bytes of a seed at most.
 const SEED_BYTES: u64 = 4096;
@@ -14,16 +14,19 @@ fn seeds_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds")
 }
 
-/// The seeds of a target, by name.
+/// The seeds of a target, by name: what is in its folder, if there is one, and the sample that it has of itself.
 fn seeds(target: &Target) -> Vec<(String, Vec<u8>)> {
     let folder = seeds_folder().join(target.name);
-    let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let files = folder.is_dir().then(|| fs::read_dir(&folder).expect("a folder that can be read"));
     let mut seeds: Vec<_> = files
+        .into_iter()
+        .flatten()
         .map(|file| {
             let path = file.expect("a folder that can be read").path();
             let name = path.file_name().expect("a file").to_string_lossy().into_owned();
             (name, fs::read(&path).expect("a file that can be read"))
         })
+        .chain(target.sample().map(|sample| ("its sample".to_owned(), sample)))
         .collect();
     seeds.sort();
     seeds
@@ -36,7 +39,7 @@ fn mutations() -> u32 {
 
 #[test]
 fn every_target_has_small_seeds_and_every_seed_a_target() {
-    for target in TARGETS {
+    for target in targets() {
         let seeds = seeds(target);
         assert!(!seeds.is_empty(), "{} has no seed", target.name);
         for (name, bytes) in seeds {
@@ -53,7 +56,7 @@ fn every_target_has_small_seeds_and_every_seed_a_target() {
 fn no_seed_and_no_mutation_of_one_breaks_a_promise() {
     let broken: Vec<String> = std::thread::scope(|scope| {
         let running: Vec<_> =
-            TARGETS.chunks(TARGETS.len().div_ceil(2)).map(|some| scope.spawn(|| replay(some))).collect();
+            targets().chunks(targets().len().div_ceil(2)).map(|some| scope.spawn(|| replay(some))).collect();
         running.into_iter().flat_map(|thread| thread.join().expect("panics are caught")).collect()
     });
     assert!(broken.is_empty(), "{}", broken.join("\n"));

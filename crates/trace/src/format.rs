@@ -39,6 +39,84 @@ pub struct FormatInfo {
     pub options: &'static [&'static str],
     /// Whether a file's content tells it.
     pub finding: Finding,
+    /// Texts of `--format` that mean it with options. The first means the samples too, if the name alone means nothing.
+    pub examples: &'static [&'static str],
+    /// What files of it look like, at least one: for tests and fuzzing.
+    pub samples: &'static [Sample],
+}
+
+/// How to make files of a format, as long as need be.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// What tells it from the format's other samples, if there are any.
+    pub name: &'static str,
+    /// Whether the content tells the format; else the user is asked.
+    pub found: bool,
+    /// What it consists of.
+    pub content: Content,
+}
+
+/// What a file consists of.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// Lines.
+    Lines {
+        /// The first line, if it is unlike the others.
+        title: Option<&'static str>,
+        /// What separates columns; a blank for any number of blanks.
+        separator: u8,
+        /// The `n`-th of the other lines.
+        line: fn(n: u64) -> String,
+    },
+    /// Records, or what comes before them.
+    Records {
+        /// The lengths of a record's fields in bytes.
+        fields: &'static [usize],
+        /// A file with `n` records, cut into these.
+        records: fn(n: u64) -> Vec<Vec<u8>>,
+    },
+}
+
+impl Sample {
+    /// Lines whose columns `separator` separates.
+    pub(crate) const fn lines(name: &'static str, separator: u8, line: fn(u64) -> String) -> Self {
+        Self { name, found: true, content: Content::Lines { title: None, separator, line } }
+    }
+
+    /// The same behind a title.
+    pub(crate) const fn titled(title: &'static str, separator: u8, line: fn(u64) -> String) -> Self {
+        Self { name: "", found: true, content: Content::Lines { title: Some(title), separator, line } }
+    }
+
+    /// Records with fields of these lengths.
+    pub(crate) const fn records(
+        name: &'static str,
+        fields: &'static [usize],
+        records: fn(u64) -> Vec<Vec<u8>>,
+    ) -> Self {
+        Self { name, found: true, content: Content::Records { fields, records } }
+    }
+
+    /// The same as one of which the user is asked.
+    pub(crate) const fn not_found(self) -> Self {
+        Self { found: false, ..self }
+    }
+
+    /// The lines with their ends, or records, of a file that has `n` besides its title.
+    pub fn pieces(&self, n: u64) -> Vec<Vec<u8>> {
+        match self.content {
+            Content::Lines { title, line, .. } => {
+                let lines = title.map(str::to_owned).into_iter().chain((0..n).map(line));
+                lines.map(|line| (line + "\n").into_bytes()).collect()
+            }
+            Content::Records { records, .. } => records(n),
+        }
+    }
+}
+
+/// Something like random below 100,000, for the addresses of samples.
+pub(crate) const fn scattered(n: u64) -> u64 {
+    n * 7919 % 99_991
 }
 
 /// How the beginning of a file, at most [`HEAD`] bytes, tells that it is of a format. `whole` says that it is all of the

@@ -26,7 +26,7 @@ pub use compress::Compression;
 pub use destage_plan::{Nanos, Op, Request, SECTOR_BYTES};
 pub use error::{Place, TraceError};
 pub use export::{EXPORTS, ExportError, ExportInfo, ExportReport, ExportSpec, Exporter};
-pub use format::{Finding, FormatInfo};
+pub use format::{Content, Finding, FormatInfo, Sample};
 pub use formats::{FORMATS, FormatId, FormatSpec};
 pub use native::{NATIVE_DEFAULT_LEVEL, NATIVE_MAGIC, NativeReader, NativeWriter};
 pub use open::{OpenOptions, Trace, files, open, open_stream};

@@ -11,7 +11,7 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -26,6 +26,11 @@ impl TextFormat for Alibaba {
         columns: "device,R|W,offset (B),length (B),time (us)",
         options: &[],
         finding: Finding::Certain,
+        examples: &[],
+        samples: &[Sample::lines("", b',', |n| {
+            let op = ["W", "R", "R"][n as usize % 3];
+            format!("{},{op},{},16384,{}", n % 5, scattered(n) * 4096, 1_580_000_000_000_000 + n * 350)
+        })],
     };
 
     type Lines = Self;

@@ -23,7 +23,7 @@ use destage_plan::Op;
 
 use super::block_events::{Asked, Event, Seen};
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, whole_number};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::options::{FormatError, Options};
 use crate::sink::Sink;
@@ -41,6 +41,11 @@ impl TextFormat for Blkparse {
         columns: "major,minor cpu sequence time (s) process action RWBS sector + sectors [process]",
         options: &["event=D|Q|G|I|C: the action whose lines are requests (default D, issue to the device)"],
         finding: Finding::Certain,
+        examples: &["blkparse:event=Q", "blkparse:event=C"],
+        samples: &[Sample::lines("", b' ', |n| {
+            let action = ["Q", "D"][n as usize % 2];
+            format!("8,{} 1 {n} 0.{n:09} 500 {action} WS {} + 8 [sync]", n % 2 * 16, scattered(n) * 8)
+        })],
     };
 
     type Lines = Lines;

@@ -25,7 +25,7 @@ use destage_plan::Op;
 
 use crate::error::{Place, TraceError};
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, all_blank, decimal_time, shown, whole_number};
-use crate::format::{Finding, Format, FormatInfo, HEAD, Opening, Sign};
+use crate::format::{Finding, Format, FormatInfo, HEAD, Opening, Sample, Sign, scattered};
 use crate::lines::{Line, LineFormat, LineSource};
 use crate::options::FormatError;
 use crate::sink::Sink;
@@ -47,6 +47,14 @@ impl Format for Columns {
             "op=KIND, sep=comma|tab|semicolon|blanks, skip=LINES: settings",
         ],
         finding: Finding::Never,
+        examples: &[
+            "columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)",
+            "columns:ts=s,op,off=pages4k,_,len=pages4k,dev,sep=semicolon,skip=1",
+        ],
+        samples: &[Sample::lines("", b';', |n| {
+            format!("{}.5;{};{};4096;{}", n * 24, n % 2, scattered(n) * 4096, n % 2)
+        })
+        .not_found()],
     };
 
     const SIGN: Sign = Sign::None;

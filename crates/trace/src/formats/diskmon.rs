@@ -13,7 +13,7 @@
 use destage_plan::Op;
 
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -28,6 +28,11 @@ impl TextFormat for Diskmon {
         columns: "sequence, time (s), duration, disk, Read|Write, sector (512 B), length (512 B); tabs",
         options: &[],
         finding: Finding::Certain,
+        examples: &[],
+        samples: &[Sample::lines("", b'\t', |n| {
+            let op = ["Write", "Read", "Read"][n as usize % 3];
+            format!("{n}\t{}.5\t0.0001\t{}\t{op}\t{}\t16", n / 3, n % 2, scattered(n) * 8)
+        })],
     };
 
     type Lines = Self;

@@ -11,7 +11,7 @@
 use destage_plan::Op;
 
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -26,6 +26,20 @@ impl TextFormat for Disksim {
         columns: "time (ms) device address (512 B) length (512 B) flags (hex, bit 0 = read)",
         options: &[],
         finding: Finding::Ambiguous,
+        examples: &[],
+        samples: &[
+            Sample::lines("hexadecimal flags", b' ', |n| {
+                let flags = ["0", "1", "b", "12"][n as usize % 4];
+                format!("{}.25 {} {} 8 {flags}", n * 31, n % 2, scattered(n) * 8)
+            }),
+            Sample::lines("few such flags", b' ', |n| {
+                format!("{}.25 0 {} 8 {}", n * 31, scattered(n) * 8, if n == 20 { 4 } else { n % 2 })
+            }),
+            Sample::lines("flags 0 and 1", b' ', |n| format!("{}.25 0 {} 8 {}", n * 31, scattered(n) * 8, n % 2))
+                .not_found(),
+            Sample::lines("whole times", b' ', |n| format!("{} 0 {} 16 {}", n * 31, scattered(n) * 8, n % 2))
+                .not_found(),
+        ],
     };
 
     type Lines = Self;

@@ -19,7 +19,7 @@
 use destage_plan::Op;
 
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit, shown};
-use crate::format::{Finding, FormatInfo, TextFormat, Title};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, Title, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::options::{FormatError, Options};
 use crate::sink::Sink;
@@ -37,6 +37,11 @@ impl TextFormat for Fio {
         columns: "[time (us)] file action [offset (B) length (B)]",
         options: &["wait=us|ms: what a version 2 wait means; required if the log has any"],
         finding: Finding::Certain,
+        examples: &["fio:wait=us", "fio:wait=ms"],
+        samples: &[Sample::titled("fio version 3 iolog", b' ', |n| match n {
+            0 => "0 /dev/sda add".to_owned(),
+            _ => format!("{n} /dev/sda write {} 4096", scattered(n) * 4096),
+        })],
     };
 
     const TITLE: Option<Title> = Some(Title { begins: |text| version(text).is_some(), called: "a log of fio" });

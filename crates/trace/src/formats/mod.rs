@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::error::TraceError;
-use crate::format::{Format, FormatInfo, Opening, Sign};
+use crate::format::{Format, FormatInfo, Opening, Sample, Sign};
 use crate::lines::Probe;
 use crate::options::{FormatError, split};
 use crate::source::Source;
@@ -162,6 +162,20 @@ impl FormatId {
         let info = self.info();
         info.name == name || info.aliases.contains(&name)
     }
+
+    /// Texts of `--format` that mean it, with and without options; the first also means its samples.
+    pub fn examples(self) -> Vec<&'static str> {
+        let plain = self.plain().map(|_| self.name());
+        plain.into_iter().chain(self.info().examples.iter().copied()).collect()
+    }
+
+    /// Its samples, with names that no two of all formats share.
+    pub fn samples(self) -> impl Iterator<Item = (String, &'static Sample)> {
+        self.info().samples.iter().map(move |sample| match sample.name {
+            "" => (self.name().to_owned(), sample),
+            name => (format!("{self}, {name}"), sample),
+        })
+    }
 }
 
 impl fmt::Display for FormatId {
@@ -224,21 +238,21 @@ mod tests {
                     assert_eq!(name.parse(), Ok(spec.clone()));
                 }
             }
+            assert!(!id.examples().is_empty() && !info.samples.is_empty(), "{id}");
+            for text in id.examples() {
+                let spec = text.parse::<FormatSpec>().unwrap();
+                assert_eq!((spec.id(), spec.to_string().as_str()), (*id, text));
+            }
         }
-        for text in [
-            "blkparse:event=Q",
-            "blktrace:event=C",
-            "blktrace:event=G,cpus=one",
-            "blktrace:cpus=one",
-            "fio:wait=us",
-            "fio:wait=ms",
-            "srt:unit=1024",
-            "oracle-general:op=R",
-            "oracle-general:op=W,unit=512",
-            "columns:ts=ms,dev,off=bytes,len=bytes,op(1=R)",
-        ] {
+        for text in ["blktrace:event=G,cpus=one", "blktrace:cpus=one"] {
             assert_eq!(text.parse::<FormatSpec>().unwrap().to_string(), text);
         }
+        let samples = FORMATS.iter().flat_map(|id| id.samples());
+        let mut samples: Vec<String> = samples.map(|(name, _)| name).collect();
+        let all = samples.len();
+        samples.sort_unstable();
+        samples.dedup();
+        assert_eq!(samples.len(), all);
         assert_eq!("blkparse:event=D".parse::<FormatSpec>().unwrap().to_string(), "blkparse");
     }
 

@@ -12,7 +12,7 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -27,6 +27,11 @@ impl TextFormat for Msr {
         columns: "filetime (100 ns),host,disk,Read|Write,offset (B),size (B),response",
         options: &[],
         finding: Finding::Certain,
+        examples: &[],
+        samples: &[Sample::lines("", b',', |n| {
+            let op = ["Write", "Read", "Read"][n as usize % 3];
+            format!("{},web,{},{op},{},4096,{n}", 128_000_000_000_000_000 + n * 20_000, n % 2, scattered(n) * 4096)
+        })],
     };
 
     type Lines = Self;

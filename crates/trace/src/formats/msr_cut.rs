@@ -14,7 +14,7 @@ use destage_plan::Op;
 
 use super::disksim::Disksim;
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -29,6 +29,15 @@ impl TextFormat for MsrCut {
         columns: "time (ms) device offset (B) length (B) 1 read|0 write",
         options: &[],
         finding: Finding::Ambiguous,
+        examples: &[],
+        samples: &[
+            Sample::lines("", b' ', |n| format!("{}.5 {} {} 4096 {}", n * 24, n % 2, scattered(n) * 4096, n % 2))
+                .not_found(),
+            Sample::lines("whole times", b' ', |n| {
+                format!("{} 0 {} {} {}", n * 24, scattered(n) * 512, 512 * (1 + n % 200), n % 2)
+            })
+            .not_found(),
+        ],
     };
 
     const COUSIN_OF: Option<&'static str> = Some(Disksim::INFO.name);

@@ -1,8 +1,10 @@
 //! destage's own format ([`crate::native`], docs/trace-format.md) among the others.
 
+use destage_plan::{Nanos, Op, Request};
+
 use crate::error::TraceError;
-use crate::format::{Finding, Format, FormatInfo, Opening, Sign};
-use crate::native::{NATIVE_MAGIC, NativeReader, held};
+use crate::format::{Finding, Format, FormatInfo, Opening, Sample, Sign, scattered};
+use crate::native::{NATIVE_MAGIC, NativeReader, NativeWriter, held, pieces};
 use crate::source::Source;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,8 @@ impl Format for Native {
         columns: "see docs/trace-format.md",
         options: &[],
         finding: Finding::Certain,
+        examples: &[],
+        samples: &[Sample::records("", &[8, 2, 2, 4, 4, 8, 4], sample)],
     };
 
     const SIGN: Sign = Sign::Mark(|head, _| head.starts_with(&NATIVE_MAGIC).then(|| held(head)));
@@ -32,4 +36,22 @@ impl Format for Native {
             None => NativeReader::open(&file, Box::new(opening.input))?,
         }))
     }
+}
+
+/// The header, and the records that hold `n` requests.
+fn sample(n: u64) -> Vec<Vec<u8>> {
+    let request = |n: u64| Request {
+        time: Nanos(n * 700_000),
+        offset: scattered(n) * 4096,
+        len: 4096,
+        volume: 0,
+        op: [Op::Read, Op::Write][n as usize % 2],
+        fua: false,
+    };
+    let requests: Vec<Request> = (0..n).map(request).collect();
+    let written = NativeWriter::new(Vec::new()).and_then(|mut writer| {
+        writer.write(&requests)?;
+        writer.finish()
+    });
+    pieces(&written.expect("memory takes it"))
 }

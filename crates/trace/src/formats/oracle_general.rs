@@ -14,7 +14,7 @@ use destage_plan::Op;
 
 use crate::error::TraceError;
 use crate::fields::{Fault, Parsed};
-use crate::format::{Finding, Format, FormatInfo, Opening, Sign};
+use crate::format::{Finding, Format, FormatInfo, Opening, Sample, Sign, scattered};
 use crate::options::{FormatError, Options};
 use crate::records::{RecordFormat, RecordSource};
 use crate::sink::Sink;
@@ -43,6 +43,8 @@ impl Format for OracleGeneral {
             "unit=BYTES: object n begins at byte n times this (default 4096)",
         ],
         finding: Finding::Never,
+        examples: &["oracle-general:op=R", "oracle-general:op=W,unit=512"],
+        samples: &[Sample::records("", &[4, 8, 4, 8], |n| (0..n).map(sample).collect()).not_found()],
     };
 
     const SIGN: Sign = Sign::Guess(|head, whole| {
@@ -107,6 +109,12 @@ impl OracleGeneral {
 fn parse(record: &[u8]) -> (u32, u64, u32) {
     let u32_at = |at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("four bytes"));
     (u32_at(0), u64::from_le_bytes(record[4..12].try_into().expect("eight bytes")), u32_at(12))
+}
+
+/// Record `n` of a sample.
+fn sample(n: u64) -> Vec<u8> {
+    let time_and_object = [&(n as u32).to_le_bytes()[..], &scattered(n).to_le_bytes()];
+    [&time_and_object.concat()[..], &4096_u32.to_le_bytes(), &(-1_i64).to_le_bytes()].concat()
 }
 
 struct Records {

@@ -12,7 +12,7 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -27,6 +27,10 @@ impl TextFormat for RqCsv {
         columns: "time (us),R|W|WF|F|D,address (512 B),length (512 B)",
         options: &[],
         finding: Finding::Certain,
+        examples: &[],
+        samples: &[Sample::lines("", b',', |n| {
+            format!("{},{},{},8", n * 700, ["R", "W", "WF", "D"][n as usize % 4], scattered(n) * 8)
+        })],
     };
 
     type Lines = Self;

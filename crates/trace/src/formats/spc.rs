@@ -14,7 +14,7 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -29,6 +29,11 @@ impl TextFormat for Spc {
         columns: "ASU,LBA (512 B),size (B),r|w,time (s)[,...]",
         options: &[],
         finding: Finding::Certain,
+        examples: &[],
+        samples: &[Sample::lines("", b',', |n| {
+            let op = ["W", "r", "r"][n as usize % 3];
+            format!("{},{},1536,{op},{}.{:06}", n % 3, scattered(n), n / 9, n * 20_011)
+        })],
     };
 
     type Lines = Self;

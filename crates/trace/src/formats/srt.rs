@@ -22,7 +22,7 @@ use destage_plan::Op;
 
 use crate::error::TraceError;
 use crate::fields::{Fault, Parsed, shown};
-use crate::format::{Finding, Format, FormatInfo, Held, Opening, Sign};
+use crate::format::{Finding, Format, FormatInfo, Held, Opening, Sample, Sign};
 use crate::options::{FormatError, Options};
 use crate::records::{ByteReader, RecordFormat, RecordSource};
 use crate::sink::Sink;
@@ -48,6 +48,8 @@ impl Format for Srt {
         columns: "size id sec usec start stop bytes block device driver cylinder flags info queue",
         options: &["unit=BYTES: size of a block (default: the sectorsize in the header)"],
         finding: Finding::Certain,
+        examples: &["srt:unit=1024"],
+        samples: &[Sample::records("", &[4, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4], sample)],
     };
 
     const SIGN: Sign = Sign::Mark(|head, whole| head.starts_with(MAGIC).then(|| held(head, whole)));
@@ -68,6 +70,16 @@ impl Format for Srt {
         let records = Records { unit: u64::from(self.unit.unwrap_or(0)) };
         Ok(Box::new(RecordSource::new(records, opening.input, opening.lenient)))
     }
+}
+
+/// The lines of a header, and `n` records.
+fn sample(n: u64) -> Vec<Vec<u8>> {
+    let header = ["$$TR_IOREC-1.3\n", "disks = { 0 -> { sectorsize = 256 } };\n", "\u{c}"];
+    let record = |n: u32| {
+        let fields = [56, 0x40001, 10 + n, 500, 174, 19687, 4096, 1056 + n * 16, 0x0800_0107, 4, 1, 27, 0, 1];
+        fields.into_iter().flat_map(u32::to_be_bytes).collect()
+    };
+    header.map(|line| line.as_bytes().to_vec()).into_iter().chain((0..n as u32).map(record)).collect()
 }
 
 struct Records {

@@ -12,7 +12,7 @@ use destage_plan::Op;
 
 use super::disksim::Disksim;
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -27,6 +27,13 @@ impl TextFormat for Ssdsim {
         columns: "time (ns) device address (512 B) length (512 B) 1 read|0 write",
         options: &[],
         finding: Finding::Ambiguous,
+        examples: &[],
+        samples: &[
+            Sample::lines("", b' ', |n| format!("{} 0 {} 7 {}", n * 26_000_000, scattered(n) * 8, n % 2)),
+            Sample::lines("times compressed", b' ', |n| format!("{} 0 {} 16 {}", n * n * 700, scattered(n) * 8, n % 2)),
+            Sample::lines("close together", b' ', |n| format!("{} 0 {} 16 {}", n * 26, scattered(n) * 8, n % 2))
+                .not_found(),
+        ],
     };
 
     const COUSIN_OF: Option<&'static str> = Some(Disksim::INFO.name);

@@ -13,7 +13,7 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -28,6 +28,11 @@ impl TextFormat for Systor {
         columns: "time (s),response,R|W,LUN,offset (B),size (B)",
         options: &[],
         finding: Finding::Certain,
+        examples: &[],
+        samples: &[Sample::titled("Timestamp,Response,IOType,LUN,Offset,Size", b',', |n| {
+            let op = ["W", "R", "R"][n as usize % 3];
+            format!("145{n:07}.5,0.001,{op},{},{},8192", n % 4, scattered(n) * 4096)
+        })],
     };
 
     type Lines = Self;

@@ -11,7 +11,7 @@
 use destage_plan::Op;
 
 use crate::fields::{Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -26,6 +26,10 @@ impl TextFormat for Tencent {
         columns: "time (s),offset (512 B),size (512 B),0 read|1 write,volume",
         options: &[],
         finding: Finding::Certain,
+        examples: &[],
+        samples: &[Sample::lines("", b',', |n| {
+            format!("{},{},64,{},{}", 1_540_000_000 + n / 9, scattered(n) * 8, n % 2, 1000 + n % 7)
+        })],
     };
 
     type Lines = Self;

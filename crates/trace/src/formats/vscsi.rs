@@ -19,7 +19,7 @@ use destage_plan::{Op, SECTOR_BYTES};
 
 use crate::error::{Place, TraceError};
 use crate::fields::{Fault, Parsed};
-use crate::format::{Finding, Fit, Format, FormatInfo, HEAD, Opening, Sign};
+use crate::format::{Finding, Fit, Format, FormatInfo, HEAD, Opening, Sample, Sign, scattered};
 use crate::records::{RecordFormat, RecordSource};
 use crate::sink::Sink;
 use crate::source::Source;
@@ -35,6 +35,11 @@ impl Format for Vscsi {
         columns: "serial, length (B), segments, SCSI code, version, address (512 B), time (us)",
         options: &[],
         finding: Finding::Certain,
+        examples: &[],
+        samples: &[
+            Sample::records("version 1", &[4, 4, 4, 2, 2, 8, 8], |n| (0..n).map(|n| Layout::V1.sample(n)).collect()),
+            Sample::records("version 2", &[2, 2, 4, 4, 4, 8, 8, 8], |n| (0..n).map(|n| Layout::V2.sample(n)).collect()),
+        ],
     };
 
     const SIGN: Sign = Sign::Records(|head| Some(Layout::fitting(head)?.1));
@@ -134,6 +139,19 @@ impl Layout {
             return Err(Fault::new(format!("the SCSI operation code is {code:#06x}, expected one byte")));
         }
         Ok(code)
+    }
+
+    /// Record `n` of a sample.
+    fn sample(self, n: u64) -> Vec<u8> {
+        let mut record = vec![0; self.bytes()];
+        let (command, serial) = if self == Self::V1 { (12, 0) } else { (0, 4) };
+        record[command] = [0x28, 0x2a][n as usize % 2];
+        record[command + 3] = self.number() as u8;
+        record[serial] = n as u8;
+        record[serial + 4..serial + 8].copy_from_slice(&4096_u32.to_le_bytes());
+        record[16..24].copy_from_slice(&scattered(n).to_le_bytes());
+        record[24..32].copy_from_slice(&(5_000_000_000 + n * 900).to_le_bytes());
+        record
     }
 
     /// The layout that more of the whole records of `head` have; `None` if none has either.

@@ -15,7 +15,7 @@
 use destage_plan::Op;
 
 use crate::fields::{BLANKS, Fault, Fields, Parsed, TimeUnit};
-use crate::format::{Finding, FormatInfo, TextFormat};
+use crate::format::{Finding, FormatInfo, Sample, TextFormat, scattered};
 use crate::lines::{Line, LineFormat};
 use crate::sink::Sink;
 
@@ -30,6 +30,12 @@ impl TextFormat for Wiscsee {
         columns: "process D|C read|write|discard|flush offset (B) size (B) time (s) wait sync",
         options: &[],
         finding: Finding::Certain,
+        examples: &[],
+        samples: &[Sample::lines("", b' ', |n| {
+            let action = if n % 4 == 3 { "C" } else { "D" };
+            let op = ["read", "write"][n as usize % 2];
+            format!("100 {action} {op} {} 4096 {}.25 0.1 True", scattered(n) * 4096, n / 4)
+        })],
     };
 
     type Lines = Lines;

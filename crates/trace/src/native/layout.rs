@@ -111,6 +111,19 @@ pub(super) fn file_header() -> ([u8; FILE_HEADER_BYTES], u32) {
     (h, crc)
 }
 
+/// A whole file cut into its header and its records.
+pub(crate) fn pieces(file: &[u8]) -> Vec<Vec<u8>> {
+    let (header, mut rest) = file.split_at(FILE_HEADER_BYTES);
+    let mut pieces = vec![header.to_vec()];
+    while let Some(header) = rest.first_chunk() {
+        let payload = RecordHeader::from_bytes(header).payload_bytes as usize;
+        let (record, behind) = rest.split_at(RECORD_HEADER_BYTES + payload);
+        pieces.push(record.to_vec());
+        rest = behind;
+    }
+    pieces
+}
+
 /// How much of the beginning of a file is a file header that its checksum confirms, and records behind it, damaged or not,
 /// of which the last may go on behind `head`.
 pub(crate) fn held(head: &[u8]) -> Held {

@@ -16,6 +16,6 @@ mod reader;
 mod writer;
 
 pub use layout::MAGIC as NATIVE_MAGIC;
-pub(crate) use layout::held;
+pub(crate) use layout::{held, pieces};
 pub use reader::NativeReader;
 pub use writer::{DEFAULT_LEVEL as NATIVE_DEFAULT_LEVEL, NativeWriter};

@@ -6,13 +6,17 @@
 
 use std::fmt::Write as _;
 
+use destage_trace::{Content, Finding};
+
 use super::*;
 
 /// A sample, and how it is cut into the pieces that are damaged.
 struct Host {
-    name: &'static str,
+    name: String,
     /// What may be found.
     right: FormatId,
+    /// It is found for the sample as it is.
+    found: bool,
     pieces: Vec<Vec<u8>>,
     cut: Cut,
 }
@@ -36,12 +40,13 @@ fn lines(text: &[u8]) -> Vec<Vec<u8>> {
     text.split_inclusive(|&b| b == b'\n').map(<[u8]>::to_vec).collect()
 }
 
-const VSCSI1: &[usize] = &[4, 4, 4, 2, 2, 8, 8];
-const VSCSI2: &[usize] = &[2, 2, 4, 4, 4, 8, 8, 8];
-const SRT: &[usize] = &[4, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4];
-const ORACLE: &[usize] = &[4, 8, 4, 8];
-const BLKTRACE: &[usize] = &[4, 4, 8, 8, 4, 2, 2, 4, 4, 4, 2, 2];
-const NATIVE: &[usize] = &[8, 2, 2, 4, 4, 8, 4];
+/// How the pieces of a sample of the format are cut.
+fn cut(content: Content) -> Cut {
+    match content {
+        Content::Lines { separator, .. } => Cut::Separator(separator),
+        Content::Records { fields, .. } => Cut::Fields(fields),
+    }
+}
 
 /// The short samples of all formats.
 fn short() -> Vec<Host> {
@@ -50,18 +55,17 @@ fn short() -> Vec<Host> {
         .map(|(name, bytes)| {
             let format: FormatSpec = name.parse().unwrap();
             let right = format.id();
-            let (cut, pieces) = match right {
-                FormatId::Native => (Cut::Fields(NATIVE), native_pieces(&bytes)),
-                FormatId::Blktrace => (Cut::Fields(BLKTRACE), blktrace_records(&bytes)),
-                FormatId::Vscsi => (Cut::Fields(VSCSI1), bytes.chunks(32).map(<[u8]>::to_vec).collect()),
-                FormatId::Srt => (Cut::Fields(SRT), srt_pieces(&bytes)),
-                FormatId::OracleGeneral => (Cut::Fields(ORACLE), bytes.chunks(24).map(<[u8]>::to_vec).collect()),
-                FormatId::Columns => (Cut::Separator(b';'), lines(&bytes)),
-                FormatId::Diskmon => (Cut::Separator(b'\t'), lines(&bytes)),
-                _ if bytes.contains(&b',') && right != FormatId::Blkparse => (Cut::Separator(b','), lines(&bytes)),
-                _ => (Cut::Separator(b' '), lines(&bytes)),
+            let sample = &right.info().samples[0];
+            let pieces = match right {
+                FormatId::Native => native_pieces(&bytes),
+                FormatId::Blktrace => blktrace_records(&bytes),
+                FormatId::Vscsi => bytes.chunks(32).map(<[u8]>::to_vec).collect(),
+                FormatId::Srt => srt_pieces(&bytes),
+                FormatId::OracleGeneral => bytes.chunks(24).map(<[u8]>::to_vec).collect(),
+                _ if matches!(sample.content, Content::Lines { .. }) => lines(&bytes),
+                _ => sample.pieces(4),
             };
-            Host { name, right, pieces, cut }
+            Host { name: name.to_owned(), right, found: sample.found, pieces, cut: cut(sample.content) }
         })
         .collect()
 }
@@ -98,98 +102,16 @@ fn srt_pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// Something like random, below 100,000.
-const fn at(n: u64) -> u64 {
-    n * 7919 % 99_991
-}
-
-/// Samples of 40 lines or records. Some formats have several: times of other units, with and without what tells them from
-/// their cousins.
+/// The samples that formats declare, of 40 lines or records. Some formats have several: times of other units, with and
+/// without what tells them from their cousins.
 fn long() -> Vec<Host> {
-    const N: u64 = 40;
-    let text = |name, right, separator, line: fn(u64) -> String| {
-        let pieces = (0..N).map(|n| (line(n) + "\n").into_bytes()).collect();
-        Host { name, right, pieces, cut: Cut::Separator(separator) }
+    let host = |right: FormatId| {
+        right.samples().map(move |(name, sample)| {
+            let (pieces, cut) = (sample.pieces(40), cut(sample.content));
+            Host { name, right, found: sample.found, pieces, cut }
+        })
     };
-    let with_header = |header: &str, mut host: Host| {
-        host.pieces.insert(0, format!("{header}\n").into_bytes());
-        host
-    };
-    let records = |name, right, cut, record: fn(u64) -> Vec<u8>| {
-        let pieces = (0..N).map(record).collect();
-        Host { name, right, pieces, cut: Cut::Fields(cut) }
-    };
-    let record = [56, 0x40001, 10, 500, 174, 19687, 4096, 1056, 0x0800_0107, 4, 1, 27, 0, 1];
-    let many = srt("disks = { 0 -> { sectorsize = 256 } };", &[record; N as usize]);
-    vec![
-        text("msr", FormatId::Msr, b',', |n| {
-            let kind = ["Read", "Write"][usize::from(n % 3 == 0)];
-            format!("{},web,{},{kind},{},4096,{n}", 128_000_000_000_000_000 + n * 20_000, n % 2, at(n) * 4096)
-        }),
-        with_header(
-            "Timestamp,Response,IOType,LUN,Offset,Size",
-            text("systor", FormatId::Systor, b',', |n| {
-                format!("145{n:07}.5,0.001,{},{},{},8192", ["R", "W"][usize::from(n % 3 == 0)], n % 4, at(n) * 4096)
-            }),
-        ),
-        text("rq-csv", FormatId::RqCsv, b',', |n| {
-            format!("{},{},{},8", n * 700, ["R", "W", "WF", "D"][n as usize % 4], at(n) * 8)
-        }),
-        text("tencent", FormatId::Tencent, b',', |n| {
-            format!("{},{},64,{},{}", 1_540_000_000 + n / 9, at(n) * 8, n % 2, 1000 + n % 7)
-        }),
-        text("alibaba", FormatId::Alibaba, b',', |n| {
-            let kind = ["R", "W"][usize::from(n % 3 == 0)];
-            format!("{},{kind},{},16384,{}", n % 5, at(n) * 4096, 1_580_000_000_000_000 + n * 350)
-        }),
-        text("spc", FormatId::Spc, b',', |n| {
-            format!("{},{},1536,{},{}.{:06}", n % 3, at(n), ["r", "W"][usize::from(n % 3 == 0)], n / 9, n * 20_011)
-        }),
-        text("disksim, hexadecimal flags", FormatId::Disksim, b' ', |n| {
-            format!("{}.25 {} {} 8 {}", n * 31, n % 2, at(n) * 8, ["0", "1", "b", "12"][n as usize % 4])
-        }),
-        text("disksim, few such flags", FormatId::Disksim, b' ', |n| {
-            format!("{}.25 0 {} 8 {}", n * 31, at(n) * 8, if n == 20 { 4 } else { n % 2 })
-        }),
-        text("disksim, flags 0 and 1", FormatId::Disksim, b' ', |n| {
-            format!("{}.25 0 {} 8 {}", n * 31, at(n) * 8, n % 2)
-        }),
-        text("disksim, whole times", FormatId::Disksim, b' ', |n| format!("{} 0 {} 16 {}", n * 31, at(n) * 8, n % 2)),
-        text("ssdsim", FormatId::Ssdsim, b' ', |n| format!("{} 0 {} 7 {}", n * 26_000_000, at(n) * 8, n % 2)),
-        text("ssdsim, times compressed", FormatId::Ssdsim, b' ', |n| {
-            format!("{} 0 {} 16 {}", n * n * 700, at(n) * 8, n % 2)
-        }),
-        text("ssdsim, close together", FormatId::Ssdsim, b' ', |n| format!("{} 0 {} 16 {}", n * 26, at(n) * 8, n % 2)),
-        text("msr-cut", FormatId::MsrCut, b' ', |n| format!("{}.5 {} {} 4096 {}", n * 24, n % 2, at(n) * 4096, n % 2)),
-        text("msr-cut, whole times", FormatId::MsrCut, b' ', |n| {
-            format!("{} 0 {} {} {}", n * 24, at(n) * 512, 512 * (1 + n % 200), n % 2)
-        }),
-        text("diskmon", FormatId::Diskmon, b'\t', |n| {
-            let kind = ["Read", "Write"][usize::from(n % 3 == 0)];
-            format!("{n}\t{}.5\t0.0001\t{}\t{kind}\t{}\t16", n / 3, n % 2, at(n) * 8)
-        }),
-        text("wiscsee", FormatId::Wiscsee, b' ', |n| {
-            let action = if n % 4 == 3 { "C" } else { "D" };
-            format!("100 {action} {} {} 4096 {}.25 0.1 True", ["read", "write"][n as usize % 2], at(n) * 4096, n / 4)
-        }),
-        text("blkparse", FormatId::Blkparse, b' ', |n| {
-            format!("8,{} 1 {n} 0.{n:09} 500 {} WS {} + 8 [sync]", n % 2 * 16, ["Q", "D"][n as usize % 2], at(n) * 8)
-        }),
-        with_header(
-            "fio version 3 iolog",
-            text("fio", FormatId::Fio, b' ', |n| {
-                if n == 0 { "0 /dev/sda add".to_owned() } else { format!("{n} /dev/sda write {} 4096", at(n) * 4096) }
-            }),
-        ),
-        records("vscsi, version 1", FormatId::Vscsi, VSCSI1, |n| {
-            vscsi1(n as u32, 4096, 0x28 + 2 * (n % 2) as u16, at(n), 5_000_000_000 + n * 900)
-        }),
-        records("vscsi, version 2", FormatId::Vscsi, VSCSI2, |n| {
-            vscsi2(n as u32, 4096, 0x28 + 2 * (n % 2) as u16, at(n), 5_000_000_000 + n * 900)
-        }),
-        Host { name: "srt", right: FormatId::Srt, pieces: srt_pieces(&many), cut: Cut::Fields(SRT) },
-        records("oracle-general", FormatId::OracleGeneral, ORACLE, |n| oracle(&[(n as u32, at(n), 4096)])),
-    ]
+    FORMATS.iter().copied().flat_map(host).collect()
 }
 
 /// A piece with column after column damaged.
@@ -391,18 +313,13 @@ fn a_sample_with_another_format_s_line_is_never_read_as_another_format() {
 fn whole_samples_are_found_or_refused_as_documented() {
     for host in short().iter().chain(&long()) {
         let found = memory(host.bytes(), &OpenOptions::default());
-        let several = match host.name {
-            "disksim, flags 0 and 1" | "disksim, whole times" | "ssdsim, close together" | "msr-cut, whole times" => {
-                true
-            }
-            _ => matches!(host.right, FormatId::MsrCut),
-        };
+        let finding = host.right.info().finding;
         match found {
-            Ok(trace) => assert_eq!((trace.format(), several), (host.right, false), "{}", host.name),
-            Err(error) if several => assert!(error.reason.contains("say which it is"), "{}: {error}", host.name),
+            Ok(trace) => assert_eq!((trace.format(), true), (host.right, host.found), "{}", host.name),
             Err(error) => {
-                let named = matches!(host.right, FormatId::OracleGeneral | FormatId::Columns);
-                assert!(named, "{}: {error}", host.name);
+                assert!(!host.found, "{}: {error}", host.name);
+                let asked = error.reason.contains("say which it is");
+                assert_eq!(asked, finding == Finding::Ambiguous, "{}: {error}", host.name);
             }
         }
     }

@@ -33,7 +33,7 @@ use destage_plan::{Op, SECTOR_BYTES};
 use super::block_events::{Asked, Event as Chosen, Seen};
 use crate::error::TraceError;
 use crate::fields::{Fault, Parsed};
-use crate::format::{Finding, Format, FormatInfo, Held, Opening, Sign};
+use crate::format::{Finding, Format, FormatInfo, Held, Opening, Sample, Sign, scattered};
 use crate::options::{FormatError, Options};
 use crate::source::Source;
 use parts::{other_parts, recording};
@@ -57,6 +57,8 @@ impl Format for Blktrace {
             "cpus=one: read the one CPU's file NAME.blktrace.N though the recording has others",
         ],
         finding: Finding::Certain,
+        examples: &["blktrace:event=Q", "blktrace:event=C"],
+        samples: &[Sample::records("", &[4, 4, 8, 8, 4, 2, 2, 4, 4, 4, 2, 2], |n| (0..n).map(sample).collect())],
     };
 
     const SIGN: Sign = Sign::Mark(|head, whole| begins(head).then(|| held(head, whole)));
@@ -100,6 +102,20 @@ impl Format for Blktrace {
             _ => None,
         }
     }
+}
+
+/// Record `n` of a sample: a write, issued to the device.
+fn sample(n: u64) -> Vec<u8> {
+    let mut record = vec![0; MIN_HEADER];
+    let mut put = |at: usize, field: &[u8]| record[at..at + field.len()].copy_from_slice(field);
+    put(0, &(MAGIC | 7).to_le_bytes());
+    put(4, &(n as u32).to_le_bytes());
+    put(8, &(n * 700_000).to_le_bytes());
+    put(16, &(scattered(n) * 8).to_le_bytes());
+    put(24, &4096_u32.to_le_bytes());
+    put(28, &((category::WRITE as u32) << 16 | 7).to_le_bytes());
+    put(36, &(8_u32 << 20).to_le_bytes());
+    record
 }
 
 /// The first number of a record without its lowest byte.
