@@ -10,15 +10,17 @@
 //! entered (`seq_detect=ordered`), or, as LB-CLOCK describes it, a write to the last page while all
 //! others are buffered (`last_page_full`). A trim breaks a sequence.
 
-use destage_plan::{PageNo, ParamSpec, Params};
+mod vetoes;
+
+use destage_plan::{ParamSpec, Params};
 
 use super::options::PROTECT_CURRENT;
 use super::padding::Padding;
 use super::page_bits::PageBits;
-use super::parking::{Linked, Parking};
+use super::parking::Parking;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
-    Outcome, PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, NO_BLOCK, Notice, Outcome, PolicyError,
+    PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -50,6 +52,7 @@ pub struct Bplru {
     blocks: u32,
     /// Node 0 is the sentinel, node `block + 1` the block; most recently used first.
     list: Links,
+    /// What a veto passed over.
     parking: Parking,
     memory_accesses: u64,
 }
@@ -113,29 +116,13 @@ impl Bplru {
     #[inline]
     fn victim<V: Veto>(&mut self, current: u32, veto: &mut V) -> Option<u32> {
         self.memory_accesses += 1;
-        let last = self.list.prev(0);
         // A block that is alone has no other to be spared for; the sentinel stands for none.
         let spared = if self.protect_current && self.blocks > 1 { current.wrapping_add(1) } else { 0 };
-        if !V::ACTIVE {
-            return Some(if last == spared { self.list.prev(last) } else { last } - 1);
+        if V::ACTIVE {
+            return self.victim_under(spared, veto);
         }
-        let mut node = last;
-        while node != 0 {
-            let before = self.list.prev(node);
-            if node != spared {
-                let block = node - 1;
-                let (first, cached) = (PageNo(block * self.pages_per_block), self.cached.of(block));
-                let padded = self.is_padded(block);
-                let Some(unit) = veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded }) else {
-                    return Some(block);
-                };
-                self.list.unlink(node);
-                self.parking.park(unit, node);
-            }
-            node = before;
-        }
-        let oldest = self.parking.oldest_but(spared)?;
-        (veto.exhausted() == Exhausted::TakeBase).then(|| oldest - 1)
+        let last = self.list.prev(0);
+        Some(if last == spared { self.list.prev(last) } else { last } - 1)
     }
 
     fn give_up(&mut self, block: u32, out: &mut Evictions) {
@@ -165,16 +152,6 @@ impl Bplru {
                 *sequence == self.pages_per_block
             }
         }
-    }
-}
-
-impl Linked for Links {
-    fn prev(&self, node: u32) -> u32 {
-        Self::prev(self, node)
-    }
-
-    fn insert_after(&mut self, at: u32, node: u32) {
-        Self::insert_after(self, at, node);
     }
 }
 
@@ -225,9 +202,7 @@ impl Buffer for Bplru {
             }
         } else {
             self.list.move_after(0, block + 1);
-            if V::ACTIVE {
-                self.parking.to_front(block + 1);
-            }
+            self.parking.used::<V>(block + 1);
         }
         if held { Outcome::Hit } else { Outcome::Inserted }
     }

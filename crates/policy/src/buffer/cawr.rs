@@ -192,7 +192,7 @@ impl Cawr {
     /// Drops the LRU page of the cold clean list that may leave; returns whether there was one.
     #[inline]
     fn drop_clean<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
-        let allowed = self.pages.last_allowed(COLD_CLEAN, &mut self.parking, veto);
+        let allowed = self.parking.last_allowed(&mut self.pages, COLD_CLEAN, veto);
         if let Some(frame) = allowed {
             self.drop_page(frame, out);
         }

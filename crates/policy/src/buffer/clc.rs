@@ -23,15 +23,17 @@
 //! Memory accesses: the lookup, the cluster put into a list by a write, each cluster that falls off
 //! SI, and the victim, which is at hand at the end of a list: one each.
 
-use destage_plan::{PageNo, ParamSpec, Params};
+mod vetoes;
+
+use destage_plan::{ParamSpec, Params};
 
 use super::options::PROTECT_CURRENT;
 use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::size_set::SizeSet;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
-    Outcome, PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, NO_BLOCK, Notice, Outcome, PolicyError,
+    PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -217,41 +219,35 @@ impl Clc {
         self.cold.largest().unwrap_or(SI)
     }
 
-    fn is_padded(&self, cluster: u32) -> bool {
-        self.padding.applies(self.clusters[cluster as usize].count)
+    /// The cluster that would leave first.
+    #[inline]
+    fn first(&self) -> u32 {
+        self.cluster_of(self.lists.prev(self.first_list()))
+    }
+
+    /// The cluster that would leave after another one.
+    fn after(&self, cluster: u32) -> Option<u32> {
+        let first_cluster = self.node(0);
+        let node = self.lists.prev(self.node(cluster));
+        if node >= first_cluster {
+            return Some(self.cluster_of(node));
+        }
+        // SI may be empty.
+        let last = self.lists.prev(self.list_after(node)?);
+        (last >= first_cluster).then(|| self.cluster_of(last))
     }
 
     /// The cluster to give up, or `None` if every cluster is vetoed and the access shall bypass.
     #[inline]
     fn victim<V: Veto>(&mut self, current: u32, veto: &mut V) -> Option<u32> {
         self.memory_accesses += 1;
-        let first_list = self.first_list();
-        let base = self.cluster_of(self.lists.prev(first_list));
         // A cluster that is alone has no other to be spared for.
-        let protect = self.protect_current && self.buffered > 1;
-        if !V::ACTIVE && (!protect || base != current) {
-            return Some(base);
+        let spared = if self.protect_current && self.buffered > 1 { current } else { NO_BLOCK };
+        if V::ACTIVE {
+            return self.victim_under(spared, veto);
         }
-        let mut unprotected = None;
-        let mut list = Some(first_list);
-        while let Some(sentinel) = list {
-            let mut node = self.lists.prev(sentinel);
-            while node != sentinel {
-                let cluster = self.cluster_of(node);
-                if !(protect && cluster == current) {
-                    unprotected = unprotected.or(Some(cluster));
-                    let first = PageNo(cluster * self.pages_per_block);
-                    let (cached, padded) = (self.cached.of(cluster), self.is_padded(cluster));
-                    if veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded }).is_none() {
-                        return Some(cluster);
-                    }
-                }
-                node = self.lists.prev(node);
-            }
-            list = self.list_after(sentinel);
-        }
-        let base = unprotected.unwrap_or(base);
-        if V::ACTIVE && veto.exhausted() == Exhausted::Bypass { None } else { Some(base) }
+        let first = self.first();
+        if first == spared { self.after(first) } else { Some(first) }
     }
 
     fn give_up(&mut self, cluster: u32, out: &mut Evictions) {
@@ -334,7 +330,7 @@ impl Buffer for Clc {
             }
             Notice::Flush => {
                 while self.len > 0 {
-                    self.give_up(self.cluster_of(self.lists.prev(self.first_list())), out);
+                    self.give_up(self.first(), out);
                 }
             }
             Notice::Trim { page } => {

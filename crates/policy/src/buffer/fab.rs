@@ -12,33 +12,18 @@
 //! list for its new size, so the order inside each list is the order of use and the victim is the
 //! back of the highest list. What a veto passed over stands in no list until it is taken back.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod vetoes;
 
 use destage_plan::{PageNo, Params};
 
+use self::vetoes::Vetoes;
 use super::options::{PROTECT_CURRENT, READS, caches_reads};
 use super::page_bits::PageBits;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
-    Outcome, PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, NO_BLOCK, Notice, Outcome, PolicyError,
+    PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
-
-/// The blocks that a veto passed over.
-#[derive(Clone, Debug, Default)]
-struct PassedOver {
-    /// Block → it stands here and in no list.
-    is_parked: Vec<bool>,
-    /// How many do.
-    blocks: u32,
-    /// Per unit the blocks and when they were last used; entries of blocks that were used since are
-    /// outdated.
-    units: Vec<Vec<(u64, u32)>>,
-    /// All in the order in which they would leave, the first at the top; entries may be outdated
-    /// here too.
-    order: BinaryHeap<(u32, Reverse<u64>, u32)>,
-}
 
 /// Flash-aware buffer.
 #[derive(Clone, Debug)]
@@ -61,7 +46,7 @@ pub struct Fab {
     blocks_of_size: Vec<u32>,
     sizes: Vec<u64>,
     blocks: u64,
-    passed_over: PassedOver,
+    vetoes: Vetoes,
     accesses: u64,
     memory_accesses: u64,
 }
@@ -92,7 +77,7 @@ impl Registered for Fab {
             blocks_of_size: vec![0; n as usize + 1],
             sizes: vec![0; (n as usize + 1).div_ceil(64)],
             blocks: 0,
-            passed_over: PassedOver::default(),
+            vetoes: Vetoes::default(),
             accesses: 0,
             memory_accesses: 0,
         })
@@ -124,7 +109,7 @@ impl Fab {
     #[inline]
     fn touch(&mut self, block: u32, before: u32) {
         self.memory_accesses += 1;
-        let is_parked = self.unpark(block);
+        self.take_back(block, before);
         let size = self.count[block as usize];
         self.used[block as usize] = self.accesses;
         let node = self.node(block);
@@ -132,77 +117,11 @@ impl Fab {
         if size != before {
             if before == 0 {
                 self.blocks += 1;
-            } else if !is_parked {
+            } else {
                 self.leave_size(before);
             }
-        }
-        if size != before || is_parked {
             self.enter_size(size);
         }
-    }
-
-    /// Takes a block out of its list because of `unit`.
-    fn park(&mut self, unit: u32, block: u32) {
-        let (size, used) = (self.count[block as usize], self.used[block as usize]);
-        let node = self.node(block);
-        self.lists.unlink(node);
-        self.leave_size(size);
-        let (count, last_use) = (&self.count, &self.used);
-        let PassedOver { is_parked, blocks, units, order } = &mut self.passed_over;
-        if unit as usize >= units.len() {
-            units.resize(unit as usize + 1, Vec::new());
-        }
-        if is_parked.len() < count.len() {
-            is_parked.resize(count.len(), false);
-        }
-        let most = 2 * *blocks as usize + 64;
-        let of_unit = &mut units[unit as usize];
-        if of_unit.len() > most {
-            of_unit.retain(|&(used, block)| is_parked[block as usize] && last_use[block as usize] == used);
-            of_unit.sort_unstable();
-            of_unit.dedup();
-        }
-        if order.len() > most {
-            let stands = |&(size, Reverse(used), block): &(u32, Reverse<u64>, u32)| {
-                is_parked[block as usize] && last_use[block as usize] == used && count[block as usize] == size
-            };
-            let mut entries = std::mem::take(order).into_vec();
-            entries.retain(stands);
-            entries.sort_unstable();
-            entries.dedup();
-            *order = entries.into();
-        }
-        is_parked[block as usize] = true;
-        *blocks += 1;
-        of_unit.push((used, block));
-        order.push((size, Reverse(used), block));
-    }
-
-    /// Takes note that a block is no longer parked, if it was.
-    #[inline]
-    fn unpark(&mut self, block: u32) -> bool {
-        let is_parked = self.passed_over.blocks > 0 && std::mem::take(&mut self.passed_over.is_parked[block as usize]);
-        self.passed_over.blocks -= u32::from(is_parked);
-        is_parked
-    }
-
-    /// Considers again what was passed over for `unit`.
-    fn resume(&mut self, unit: u32) {
-        let Some(of_unit) = self.passed_over.units.get_mut(unit as usize) else { return };
-        let mut entries = std::mem::take(of_unit);
-        entries.sort_unstable_by_key(|&(used, block)| (self.count[block as usize], used));
-        let (mut list, mut at) = (0, 0);
-        for (used, block) in entries.drain(..) {
-            if self.used[block as usize] == used && self.unpark(block) {
-                let size = self.count[block as usize];
-                if size != list {
-                    (list, at) = (size, self.lists.prev(size));
-                }
-                self.enter_size(size);
-                at = self.insert_in_order(block, at);
-            }
-        }
-        self.passed_over.units[unit as usize] = entries;
     }
 
     /// Puts a block that is in no list into that of its size, `at` being the place to begin with
@@ -234,52 +153,34 @@ impl Fab {
         }
     }
 
+    /// The block at a node of the lists, if it is none of the sentinels.
+    #[inline]
+    fn block_at(&self, node: u32) -> Option<u32> {
+        node.checked_sub(self.pages_per_block + 1)
+    }
+
+    /// The block that would leave first.
+    #[inline]
+    fn first(&self) -> Option<u32> {
+        self.block_at(self.lists.prev(self.largest_size_below(self.pages_per_block + 1)))
+    }
+
+    /// The block that would leave after another one.
+    fn after(&self, block: u32) -> Option<u32> {
+        let node = self.lists.prev(self.node(block));
+        self.block_at(node).or_else(|| self.block_at(self.lists.prev(self.largest_size_below(node))))
+    }
+
     /// The block to give up, or `None` if every block is vetoed and the access shall bypass.
     fn victim<V: Veto>(&mut self, current: u32, veto: &mut V) -> Option<u32> {
         self.memory_accesses += self.blocks;
-        let first_block = self.pages_per_block + 1;
-        let largest = self.largest_size_below(self.pages_per_block + 1);
         // A block that is alone has no other to be spared for.
         let spared = if self.protect_current && self.blocks > 1 { current } else { NO_BLOCK };
-        let mut size = largest;
-        while size != 0 {
-            let mut node = self.lists.prev(size);
-            while node != size {
-                let before = self.lists.prev(node);
-                let block = node - first_block;
-                if block != spared {
-                    let first = PageNo(block * self.pages_per_block);
-                    let (cached, dirty) = (self.cached.of(block), self.dirty.of(block));
-                    let Some(unit) = veto.passes_over(Candidate::Block { first, cached, dirty, padded: false }) else {
-                        return Some(block);
-                    };
-                    self.park(unit, block);
-                }
-                node = before;
-            }
-            size = self.largest_size_below(size);
+        if V::ACTIVE {
+            return self.victim_under(spared, veto);
         }
-        let base = self.first_parked_but(spared)?;
-        (veto.exhausted() == Exhausted::TakeBase).then_some(base)
-    }
-
-    /// Of the parked blocks other than `spared` the first to leave.
-    fn first_parked_but(&mut self, spared: u32) -> Option<u32> {
-        let mut put_aside = None;
-        while let Some(&(size, Reverse(used), block)) = self.passed_over.order.peek() {
-            let at = block as usize;
-            let stands = self.passed_over.is_parked[at] && self.used[at] == used && self.count[at] == size;
-            if stands && block != spared {
-                break;
-            }
-            let top = self.passed_over.order.pop();
-            if stands {
-                put_aside = top;
-            }
-        }
-        let first = self.passed_over.order.peek().map(|&(_, _, block)| block);
-        self.passed_over.order.extend(put_aside);
-        first
+        let first = self.first()?;
+        if first == spared { self.after(first) } else { Some(first) }
     }
 
     fn give_up(&mut self, block: u32, out: &mut Evictions) {
@@ -293,9 +194,8 @@ impl Fab {
         let size = std::mem::take(&mut self.count[block as usize]);
         self.len -= size;
         self.blocks -= 1;
-        if !self.unpark(block) {
-            self.leave_size(size);
-        }
+        self.take_back(block, size);
+        self.leave_size(size);
         let node = self.node(block);
         self.lists.unlink(node);
         self.cached.clear_block(block);
@@ -313,11 +213,7 @@ impl Fab {
             out.group(Kind::Clean, self.dirty.pages(block, true));
             out.end_unit();
             self.dirty.clear_block(block);
-            if self.unpark(block) {
-                let size = self.count[block as usize];
-                self.enter_size(size);
-                self.insert_in_order(block, self.lists.prev(size));
-            }
+            self.take_back_in_order(block);
         } else {
             self.give_up(block, out);
         }
@@ -339,9 +235,8 @@ impl Fab {
         self.len -= 1;
         let size = self.count[block as usize];
         self.count[block as usize] = size - 1;
-        if !self.unpark(block) {
-            self.leave_size(size);
-        }
+        self.take_back(block, size);
+        self.leave_size(size);
         self.enter_size(size - 1);
         // The block keeps its place in the order of use among the blocks of its new size.
         let node = self.node(block);
@@ -415,7 +310,7 @@ impl Buffer for Fab {
             Notice::Flush => {
                 // Blocks leave in the order in which they would be evicted; those without a dirty
                 // page stay.
-                (0..self.passed_over.units.len() as u32).for_each(|unit| self.resume(unit));
+                self.resume_all();
                 let first_block = self.pages_per_block + 1;
                 let mut size = self.largest_size_below(first_block);
                 while size != 0 {

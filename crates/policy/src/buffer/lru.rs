@@ -12,8 +12,8 @@ use super::options::{READS, caches_reads};
 use super::page_lists::PageLists;
 use super::parking::Parking;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Notice, Outcome, PolicyError,
-    PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, PolicyError, PolicyInfo,
+    Registered, Veto,
 };
 
 /// The one list.
@@ -23,6 +23,7 @@ const LIST: u32 = 0;
 #[derive(Clone, Debug)]
 pub struct Lru {
     pages: PageLists,
+    /// What a veto passed over.
     parking: Parking,
     capacity: u32,
     cache_reads: bool,
@@ -51,18 +52,6 @@ impl Registered for Lru {
 }
 
 impl Lru {
-    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none
-    /// is held.
-    #[inline]
-    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
-        let allowed = self.pages.last_allowed(LIST, &mut self.parking, veto);
-        if allowed.is_some() || !V::ACTIVE {
-            return allowed;
-        }
-        let oldest = self.parking.oldest()?;
-        (veto.exhausted() == Exhausted::TakeBase).then_some(oldest)
-    }
-
     /// Takes the page of `frame` out.
     #[inline]
     fn give_up(&mut self, frame: u32, out: &mut Evictions) {
@@ -99,9 +88,7 @@ impl Buffer for Lru {
             self.memory_accesses += 2;
             self.pages.frame_mut(frame).dirty |= access.write;
             self.pages.move_to_front(LIST, frame);
-            if V::ACTIVE {
-                self.parking.to_front(frame);
-            }
+            self.parking.used::<V>(frame);
             return Outcome::Hit;
         }
         self.memory_accesses += 1;
@@ -113,15 +100,13 @@ impl Buffer for Lru {
         }
         self.memory_accesses += 1;
         let frame = self.pages.insert(LIST, access.page, access.write);
-        if V::ACTIVE {
-            self.parking.to_front(frame);
-        }
+        self.parking.used::<V>(frame);
         Outcome::Inserted
     }
 
     #[inline]
     fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
-        let Some(frame) = self.victim(veto) else { return false };
+        let Some(frame) = self.parking.victim(&mut self.pages, LIST, veto) else { return false };
         self.memory_accesses += 1;
         self.give_up(frame, out);
         true

@@ -3,8 +3,8 @@
 
 use destage_plan::PageNo;
 
-use super::parking::{Linked, Parking};
-use super::{Candidate, Evictions, Kind, Veto};
+use super::parking::Linked;
+use super::{Evictions, Kind};
 
 /// A buffered page and its neighbours; the first frames are the lists' sentinels.
 #[derive(Clone, Copy, Debug, Default)]
@@ -167,24 +167,6 @@ impl PageLists {
         let own = self.frame_mut(frame);
         own.dirty = false;
         out.page(Kind::Clean, own.page());
-    }
-
-    /// The least recently used frame of a list that the veto does not pass over; those that it does
-    /// are unlinked and parked.
-    #[inline]
-    pub(super) fn last_allowed<V: Veto>(&mut self, list: u32, parking: &mut Parking, veto: &mut V) -> Option<u32> {
-        loop {
-            let last = self.prev(list);
-            if last == list {
-                return None;
-            }
-            let own = self.frame(last);
-            let Some(unit) = veto.passes_over(Candidate::Page { page: own.page(), dirty: own.dirty }) else {
-                return Some(last);
-            };
-            self.unlink(last);
-            parking.park(unit, last);
-        }
     }
 
     /// Makes the dirty pages of a list clean, from the least recently used one on, and names them.

@@ -7,12 +7,26 @@
 
 use std::collections::VecDeque;
 
+use super::page_lists::PageLists;
+use super::{Candidate, Exhausted, Veto};
+use crate::links::Links;
+
 /// A circular doubly linked list over indices.
 pub(super) trait Linked {
     /// The neighbour towards the most recently used end, or the sentinel.
     fn prev(&self, node: u32) -> u32;
     /// Puts a node that is in no list right behind `at`, towards the least recently used end.
     fn insert_after(&mut self, at: u32, node: u32);
+}
+
+impl Linked for Links {
+    fn prev(&self, node: u32) -> u32 {
+        Self::prev(self, node)
+    }
+
+    fn insert_after(&mut self, at: u32, node: u32) {
+        Self::insert_after(self, at, node);
+    }
 }
 
 /// The parked nodes of one list, by the unit for whose sake they were passed over.
@@ -63,6 +77,14 @@ impl Parking {
     pub(super) fn to_front(&mut self, node: u32) {
         self.front += 1;
         self.stamp(node, self.front);
+    }
+
+    /// The same, of a node that was used under this veto.
+    #[inline]
+    pub(super) fn used<V: Veto>(&mut self, node: u32) {
+        if V::ACTIVE {
+            self.to_front(node);
+        }
     }
 
     /// The node went to the least recently used end.
@@ -150,5 +172,35 @@ impl Parking {
             nodes.iter().filter(stands).find(|&&(_, node)| node != spared).copied()
         });
         oldest.min().map(|(_, node)| node)
+    }
+
+    /// The least recently used frame of a list that the veto does not pass over; those that it does
+    /// are unlinked and parked.
+    #[inline]
+    pub(super) fn last_allowed<V: Veto>(&mut self, pages: &mut PageLists, list: u32, veto: &mut V) -> Option<u32> {
+        loop {
+            let last = pages.prev(list);
+            if last == list {
+                return None;
+            }
+            let own = pages.frame(last);
+            let Some(unit) = veto.passes_over(Candidate::Page { page: own.page(), dirty: own.dirty }) else {
+                return Some(last);
+            };
+            pages.unlink(last);
+            self.park(unit, last);
+        }
+    }
+
+    /// The same, or the least recently used frame if all are parked; `None` if then nothing shall
+    /// leave, or none is held.
+    #[inline]
+    pub(super) fn victim<V: Veto>(&mut self, pages: &mut PageLists, list: u32, veto: &mut V) -> Option<u32> {
+        let allowed = self.last_allowed(pages, list, veto);
+        if allowed.is_some() || !V::ACTIVE {
+            return allowed;
+        }
+        let oldest = self.oldest()?;
+        (veto.exhausted() == Exhausted::TakeBase).then_some(oldest)
     }
 }

@@ -31,19 +31,21 @@
 //! latter, the sum of all PUDs is kept as a number and a slope, and a victim is found at the tops
 //! of the heaps, from the largest size down.
 
+mod vetoes;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use destage_plan::{PageNo, ParamSpec, Params};
+use destage_plan::{ParamSpec, Params};
 
 use super::max_tree::MaxTree;
 use super::options::PROTECT_CURRENT;
 use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::{
-    Access, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, NO_BLOCK, Notice,
-    Outcome, PolicyError, PolicyInfo, Registered, Veto,
+    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, NO_BLOCK, Notice, Outcome, PolicyError,
+    PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -420,54 +422,12 @@ impl PudLru {
         self.memory_accesses += u64::from(self.buffered);
         let threshold = self.threshold();
         // A block that is alone has no other to be spared for.
-        let protect = self.protect_current && self.buffered > 1;
+        let spared = if self.protect_current && self.buffered > 1 { current } else { NO_BLOCK };
         let oldest = self.new.prev(NEW);
-        if V::ACTIVE || protect {
-            return self.look_on(current, veto, protect, threshold, oldest);
+        if V::ACTIVE || spared != NO_BLOCK {
+            return self.victim_but(spared, veto, threshold, oldest);
         }
         self.first(threshold, oldest).map(|choice| choice.block)
-    }
-
-    /// The first block to go that is neither protected nor vetoed. A veto is asked about the blocks
-    /// in the order in which they would go.
-    fn look_on<V: Veto>(
-        &mut self,
-        current: u32,
-        veto: &mut V,
-        protect: bool,
-        threshold: i64,
-        mut oldest: u32,
-    ) -> Option<u32> {
-        let (mut base, mut victim) = (None, None);
-        while let Some(Choice { block, size, .. }) = self.first(threshold, oldest) {
-            if !(protect && block == current) {
-                base = base.or(Some(block));
-                let first = PageNo(block * self.pages_per_block);
-                let (cached, padded) = (self.cached.of(block), self.is_padded(block));
-                if veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded }).is_none() {
-                    victim = Some(block);
-                    break;
-                }
-            }
-            match size {
-                Some(size) => {
-                    let top = self.updated.take(size);
-                    self.passed_over.extend(top.map(|entry| (size, entry)));
-                }
-                None => oldest = self.new.prev(oldest),
-            }
-        }
-        for (size, entry) in self.passed_over.drain(..) {
-            self.updated.push(size, entry);
-        }
-        if victim.is_none() && V::ACTIVE && veto.exhausted() == Exhausted::Bypass {
-            return None;
-        }
-        victim.or(base)
-    }
-
-    fn is_padded(&self, block: u32) -> bool {
-        self.padding.applies(self.blocks[block as usize].count)
     }
 
     fn give_up(&mut self, block: u32, out: &mut Evictions) {
@@ -618,7 +578,7 @@ impl Buffer for PudLru {
 
 #[cfg(test)]
 mod tests {
-    use destage_plan::PolicySpec;
+    use destage_plan::{PageNo, PolicySpec};
 
     use super::super::{NoDevice, NoVeto};
     use super::*;
