@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use destage_plan::PageNo;
-use destage_policy::buffer::{Access, BufferConfig, Kind, Outcome};
+use destage_policy::buffer::{Access, BufferConfig, Kind, Outcome, policies};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -106,6 +106,14 @@ impl Counters {
             }
         }
         counters
+    }
+}
+
+/// What chooses channels has its table in `destage-sim`, whose device has them.
+#[test]
+fn every_policy_is_in_the_table() {
+    for policy in policies().iter().filter(|policy| !policy.chooses_channels) {
+        assert!(SPECS.contains(&policy.name), "{}", policy.name);
     }
 }
 

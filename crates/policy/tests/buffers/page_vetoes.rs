@@ -15,7 +15,7 @@ use crate::content::Content;
 use crate::models::{Left, Objections, model};
 use crate::workload::{Mix, Op, PATTERNS, Pattern, Workload};
 
-const SPECS: [&str; 19] = [
+pub(crate) const SPECS: [&str; 19] = [
     "cflru",
     "cflru:reads=bypass",
     "cflru:window=0",

@@ -1,7 +1,7 @@
 //! CAWR's Table 1 as far as it speaks of single evictions (specs §6.6): which policies spare dirty
 //! pages for their writes' sake, and which look at what pages have been written.
 
-use destage_policy::buffer::{Access, BufferConfig, Kind};
+use destage_policy::buffer::{Access, BufferConfig, EvictionUnit, Kind, policies};
 
 use crate::driven::driven;
 use crate::models::Left;
@@ -67,7 +67,8 @@ fn write_pattern() {
 /// Every page-level policy gives up one page at a time: no parallelism.
 #[test]
 fn one_page_at_a_time() {
-    for spec in ["lru", "clock", "cflru", "lru-wsr", "ccf-lru", "ref"] {
+    let all = policies().iter().filter(|policy| policy.unit == EvictionUnit::Page && !policy.chooses_channels);
+    for spec in all.map(|policy| policy.name).filter(|name| *name != "none") {
         let accesses: Vec<Access> = (0..CAPACITY).map(|page| Access::write(3 * page)).collect();
         let config = BufferConfig { capacity_pages: CAPACITY, pages_per_block: 4, units: 4 };
         let mut policy = driven(spec, config, 1000);

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use destage_plan::PageNo;
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{
+    Access, BufferConfig, EvictionUnit, Exhausted, Kind, Notice, Outcome, PolicyInfo, info, policies,
+};
 
 use crate::content::Content;
 use crate::driven::{Objector, driven};
 use crate::models::{Left, Objections, model};
+use crate::page_vetoes;
 use crate::workload::{Mix, Op, PATTERNS, Workload};
 
 const SPECS: [&str; 26] = [
@@ -39,11 +42,20 @@ const SPECS: [&str; 26] = [
     "lb-clock:opt_preempt=false:opt_seq=false:read_sets_bit=true:protect_current=true",
 ];
 
+/// What evicts through channels asks about these instead (`multi_channel.rs`).
+#[test]
+fn every_policy_that_looks_on_under_a_veto_is_swept() {
+    for policy in policies().iter().filter(|policy| policy.name != "none" && !policy.chooses_channels) {
+        assert!(SPECS.contains(&policy.name) || page_vetoes::SPECS.contains(&policy.name), "{}", policy.name);
+    }
+}
+
 const GEOMETRIES: [(u32, u32); 8] = [(1, 1), (1, 6), (4, 1), (4, 7), (4, 30), (64, 64), (64, 150), (100, 90)];
 
 /// Whether the victims of `spec` are pages.
 fn evicts_pages(spec: &str) -> bool {
-    ["lru", "clock"].contains(&spec.split(':').next().expect("a name"))
+    let name = spec.split(':').next().expect("a name");
+    info(name).expect(name).unit == EvictionUnit::Page
 }
 
 /// Calls `run` with each policy, geometry and workload.
@@ -455,7 +467,8 @@ fn assert_order(spec: &str, pages: &[u32], firsts: &[u32]) {
 /// veto that does not object to it is not told that nothing is left.
 #[test]
 fn a_lone_protected_block_is_asked_about() {
-    for policy in ["fab", "bplru", "clc", "pud-lru", "lb-clock"] {
+    let protects = |policy: &&PolicyInfo| policy.params.iter().any(|param| param.name == "protect_current");
+    for policy in policies().iter().filter(protects).map(|policy| policy.name) {
         let spec = &format!("{policy}:protect_current=true");
         let mut policy = driven(spec, BufferConfig { capacity_pages: 2, pages_per_block: 4, units: 1 }, 40);
         let mut left = Vec::new();

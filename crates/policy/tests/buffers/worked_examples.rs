@@ -5,7 +5,7 @@
 //! everything out.
 
 use destage_plan::PageNo;
-use destage_policy::buffer::{Access, BufferConfig, Kind, Notice};
+use destage_policy::buffer::{Access, BufferConfig, Kind, Notice, policies};
 
 use crate::driven::driven;
 use crate::models::Left;
@@ -455,7 +455,7 @@ fn the_current_block_may_be_the_victim() {
 /// Growing the page space later, or asking for less, changes nothing that is held.
 #[test]
 fn growing_keeps_the_content() {
-    for spec in ["lru", "clock", "cflru", "lru-wsr", "ccf-lru", "ref", "fab", "bplru", "clc", "pud-lru", "lb-clock"] {
+    for spec in policies().iter().map(|policy| policy.name).filter(|name| *name != "none") {
         let mut policy = driven(spec, BufferConfig { capacity_pages: 4, pages_per_block: 4, units: 1 }, 3);
         let mut left = Vec::new();
         policy.access(Access::write(2), &mut left);
