@@ -108,7 +108,7 @@ pub(super) struct Fitter {
 
 impl Fitter {
     pub(super) fn new(spec: &ExportSpec, holds: Holds) -> Self {
-        let (losses, merge) = (spec.losses(), spec.merges_volumes());
+        let (losses, merge) = (spec.all_losses(), spec.merges_volumes());
         Self { name: spec.id().name(), holds, losses, merge, latest: 0, volume: None }
     }
 

@@ -79,7 +79,7 @@ impl ExportSpec {
         self.format.numbers_volumes()
     }
 
-    pub(super) fn losses(&self) -> Losses {
+    pub(super) fn all_losses(&self) -> Losses {
         self.all_losses
     }
 
