@@ -115,9 +115,7 @@ fn every_dependency_is_as_the_policy_allows() {
 fn what_the_policy_forbids_is_found() {
     let policy = policy();
     let crates_io = "registry+https://github.com/rust-lang/crates.io-index";
-    let package = |name: &str, license: Json, source: &str| {
-        serde_json::json!({"name": name, "license": license, "source": source, "dependencies": []})
-    };
+    let package = |name: &str, license: Json, source: &str| serde_json::json!({"name": name, "license": license, "source": source, "dependencies": []});
     let found = |package: &Json| policy.wrong(package).join("; ");
     assert_eq!(found(&package("fine", "MIT/Apache-2.0".into(), crates_io)), "");
     assert_eq!(found(&package("fine", "GPL-3.0-only OR MIT".into(), crates_io)), "");
