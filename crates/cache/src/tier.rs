@@ -186,12 +186,19 @@ impl<T: Copy> Operations<T> {
         self.works[op.index()] = Some(work);
     }
 
-    fn get(&self, op: OpId) -> Work<T> {
-        self.works[op.index()].expect("the operation is known")
+    fn get(&self, op: OpId) -> &Work<T> {
+        self.works[op.index()].as_ref().expect("the operation is known")
     }
 
-    fn take(&mut self, op: OpId) -> Option<Work<T>> {
-        self.works.get_mut(op.index()).and_then(Option::take)
+    /// The operation has ended; of which write it was a part, if it was one.
+    fn end(&mut self, op: OpId) -> Option<OpId> {
+        let work = self.works.get_mut(op.index())?;
+        let parent = match work {
+            Some(Work::Part { parent, .. }) => Some(*parent),
+            _ => None,
+        };
+        *work = None;
+        parent
     }
 }
 
@@ -289,7 +296,7 @@ impl<C: HostCache> Above for Upper<C> {
             }
             Event::OpDone(op) => {
                 self.cache.done(op);
-                if let Some(Work::Part { parent, .. }) = self.operations.take(op) {
+                if let Some(parent) = self.operations.end(op) {
                     self.part_done(parent, array, out);
                 }
             }
@@ -308,7 +315,7 @@ impl<C: HostCache> Above for Upper<C> {
             }
             Duty::Ended { op } => {
                 self.cache.done(op);
-                self.operations.take(op);
+                self.operations.end(op);
             }
         }
     }
@@ -321,11 +328,13 @@ impl<C: HostCache> Upper<C> {
                 array.open_flush(Some(&frag), out);
             }
             HostOp::Read => {
-                for from in (0..frag.pages).step_by(C::READ_PAGES.into()) {
+                let mut from = 0;
+                while from < frag.pages {
                     let pages = (frag.pages - from).min(C::READ_PAGES);
                     let claim = array.claim_read(frag.page + u64::from(from), pages);
                     let op = out.open(Class::Read, Some(claim), Some(frag.id));
                     self.operations.set(op, Work::Read { frag, from, pages });
+                    from += pages;
                 }
             }
             HostOp::Write | HostOp::WriteZeroes | HostOp::Discard => {
@@ -347,7 +356,7 @@ impl<C: HostCache> Upper<C> {
     }
 
     fn granted(&mut self, op: OpId, array: &mut Array, out: &mut Out) {
-        match self.operations.get(op) {
+        match *self.operations.get(op) {
             Work::Read { frag, from, pages: count } => {
                 let dst = destination(op, &frag, out);
                 let pages = Pages { frag: &frag, from, count };
@@ -376,13 +385,13 @@ impl<C: HostCache> Upper<C> {
 
     /// The array's part of a write is planned: the cache's is added.
     fn finish_write(&mut self, op: OpId, after: StepSet, merged: Buf, array: &mut Array, out: &mut Out) {
-        let Work::Write { frag, seg, left, .. } = self.operations.get(op) else {
+        let Work::Write { frag, seg, left, .. } = *self.operations.get(op) else {
             unreachable!("the operation is a write")
         };
         let write = Write { frag: &frag, seg, after, merged, again: left > 0 };
         let after = self.cache.write(op, write, array, &mut self.operations, out);
         match self.operations.get(op) {
-            Work::Write { left, .. } if left > 1 => {
+            Work::Write { left, .. } if *left > 1 => {
                 out.step_notify(op, Step::Join, after);
             }
             _ => acknowledge(op, &frag, seg.pages(), true, after, out),
@@ -392,7 +401,7 @@ impl<C: HostCache> Upper<C> {
     /// One of the parts of a write is done.
     fn part_done(&mut self, op: OpId, array: &Array, out: &mut Out) {
         self.set_write(op, |left, ok| (left - 1, ok));
-        if let Work::Write { frag, seg, left: 0, ok } = self.operations.get(op) {
+        if let Work::Write { frag, seg, left: 0, ok } = *self.operations.get(op) {
             if !ok {
                 self.cache.write_failed(seg, array);
             }

@@ -16,6 +16,7 @@ pub trait Controller {
 }
 
 impl<C: Controller + ?Sized> Controller for Box<C> {
+    #[inline]
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         (**self).handle(event, out);
     }

@@ -24,6 +24,13 @@ macro_rules! word_set {
                 Self(if count == 0 { 0 } else { u64::MAX >> (64 - count) })
             }
 
+            /// The members from number `first` to number `last`, both below 64; none if there are none between.
+            #[inline]
+            pub const fn between(first: u32, last: u32) -> Self {
+                debug_assert!(first < 64 && last < 64);
+                Self((u64::MAX >> (63 - last)) & (u64::MAX << first))
+            }
+
             /// One member.
             #[inline]
             pub const fn one(item: $item) -> Self {
@@ -188,6 +195,8 @@ mod tests {
         assert_eq!((set.len(), set.lowest()), (3, Some(Dev(0))));
         assert!(set.contains(Dev(63)) && !set.contains(Dev(64)) && !set.contains(Dev(200)));
         assert_eq!(set - DevSet::first(6), DevSet::one(Dev(63)));
+        assert_eq!(DevSet::between(1, 3), DevSet::from_bits(0b1110));
+        assert_eq!((DevSet::between(2, 1), DevSet::between(0, 63)), (DevSet::EMPTY, DevSet::first(64)));
         assert!(DevSet::first(64).contains_all(set) && !DevSet::first(63).contains_all(set));
         assert!(set.meets(DevSet::one(Dev(5))) && !set.meets(DevSet::one(Dev(4))));
         assert_eq!((set & DevSet::first(1), DevSet::first(0)), (DevSet::one(Dev(0)), DevSet::EMPTY));

@@ -256,7 +256,7 @@ impl Array {
         let (from, to) = (begin % chunk, (end - 1) % chunk + 1);
         let (first, last) = (begin / chunk, (end - 1) / chunk);
         // Columns first..=last; the first is touched from row `from` on, the last up to row `to`.
-        let columns = |a: u32, b: u32| ColumnSet::first(b + 1) - ColumnSet::first(a);
+        let columns = ColumnSet::between;
         let stripe = place.stripe;
         let seg = move |first, end, columns| Seg { stripe, first, rows: end - first, columns };
         let segs = if first == last {

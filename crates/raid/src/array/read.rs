@@ -111,14 +111,7 @@ impl Array {
         let end = begin + u32::from(pages);
         let last = (end - 1) / chunk;
         let (first, rows) = if column == last { (place.row_in_chunk, u32::from(pages)) } else { (0, chunk) };
-        Span {
-            stripe: place.stripe,
-            begin,
-            end,
-            first,
-            rows,
-            columns: ColumnSet::first(last + 1) - ColumnSet::first(column),
-        }
+        Span { stripe: place.stripe, begin, end, first, rows, columns: ColumnSet::between(column, last) }
     }
 
     /// Reads rows of one column.
