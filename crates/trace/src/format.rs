@@ -1,4 +1,4 @@
-//! What a format says of itself: all that the rest of the program knows of it. Each format is a file in `formats/`
+//! What a format says about itself: all that the rest of the program knows of it. Each format is a file in `formats/`
 //! that says it, and a line of the list there.
 
 use std::fmt;

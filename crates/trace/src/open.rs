@@ -160,7 +160,7 @@ fn open_recording(path: &Path, recording: Recording, options: &OpenOptions) -> R
     let format = options.format.clone().unwrap_or_else(|| plain.clone());
     if format.id() != plain.id() {
         let first = files[0].display();
-        return wrong(format!("is no file; there is a recording of {plain} ({first}), which is not {format}"));
+        return wrong(format!("is not a file; there is a recording of {plain} ({first}), which is not {format}"));
     }
     if let Some(reason) = format.refuse(path, Some(&files)) {
         return wrong(reason);

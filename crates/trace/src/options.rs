@@ -43,7 +43,7 @@ impl<'a> Options<'a> {
                 .split_once('=')
                 .ok_or_else(|| wrong(format!("\"{}\" is not key=value", option.escape_debug())))?;
             if left.iter().any(|(k, _)| *k == key) {
-                return Err(wrong(format!("{} stands twice", key.escape_debug())));
+                return Err(wrong(format!("{} is given twice", key.escape_debug())));
             }
             left.push((key, value));
         }

@@ -113,7 +113,7 @@ impl Volumes {
     fn add(&mut self, name: String) -> Parsed<u32> {
         if self.names.len() == MAX_VOLUMES {
             return Err(Fault::fatal(format!(
-                "this is the {}th volume; so many mean that the volume's column is something else, check --format",
+                "this is the {}th volume; that many mean that the volume column is something else, check --format",
                 MAX_VOLUMES + 1
             )));
         }

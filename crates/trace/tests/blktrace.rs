@@ -190,7 +190,7 @@ fn the_files_of_all_cpus_are_one_trace() {
     assert!(error.contains("is a whole recording; give one CPU's file, such as "), "{error}");
     let error = file(&folder.path().join("rec"), "msr").unwrap_err();
     assert!(
-        error.contains("is no file; there is a recording of blktrace") && error.ends_with("which is not msr"),
+        error.contains("is not a file; there is a recording of blktrace") && error.ends_with("which is not msr"),
         "{error}"
     );
     assert!(file(&folder.path().join("other"), "").unwrap_err().contains("cannot be opened"));

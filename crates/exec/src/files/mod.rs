@@ -248,7 +248,7 @@ impl<C: Controller> Files<C> {
         Ok(())
     }
 
-    /// Waits until nothing is under way: no request, and nothing that the controller does of itself, such as filling a
+    /// Waits until nothing is under way: no request, and nothing that the controller does on its own, such as filling a
     /// member. Timers are not waited for.
     ///
     /// # Errors

@@ -45,14 +45,14 @@ pub struct ArrayConfig {
     pub regime: Regime,
     /// How parity is updated.
     pub parity: ParityMethod,
-    /// Rows whose intents may be open before the array flushes of itself: what an unclean start has to read again.
+    /// Rows whose intents may be open before the array flushes on its own: what an unclean start has to read again.
     pub max_open_rows: usize,
     /// Slots of the NVRAM, at least [`ArrayConfig::MIN_NV_SLOTS`]. Each row that is written while a member is lost takes one or two until
     /// the next flush.
     pub nv_slots: u16,
     /// Whether trimmed pages of the members read as zeros, so that discards of whole rows can be passed on.
     pub trims: bool,
-    /// The array flushes of itself no later than this after a write, so that an idle array is clean.
+    /// The array flushes on its own no later than this after a write, so that an idle array is clean.
     pub idle_flush: Nanos,
     /// Stripes that a rebuild fills between two notes of how far it has come.
     pub rebuild_window: u32,

@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(found(&mqsim(|_| false)), Ok(FormatId::Ssdsim));
         assert_eq!(
             refusal(&mqsim(|n| n == 2)),
-            "line 3 fits only some of the formats that other lines fit, and these mean different things; mend the line, \
+            "line 3 fits only some of the formats that other lines fit, and these mean different things; fix the line, \
              or say which format it is:\n  \
              --format disksim reads 40 of the first 40 lines, line 3 as a read of 8192 B (8 KiB) at byte 1032704; the \
              first request is a write of 8192 B (8 KiB) at byte 1024512 of volume 0, then one every 26000.0 s on \

@@ -1,4 +1,4 @@
-//! What a format that can be written says of itself, and such a format with its options.
+//! What a format that can be written says about itself, and such a format with its options.
 
 use std::fmt;
 use std::str::FromStr;
@@ -200,7 +200,7 @@ mod tests {
         assert!(wrong("fio:drop=times").contains("only version=2 has no times"));
         assert_eq!(wrong("spc:widen"), "format spc: \"widen\" is not key=value");
         assert_eq!(wrong("spc:widen=no"), "format spc: widen is \"no\", expected yes");
-        assert_eq!(wrong("spc:widen=yes,widen=yes"), "format spc: widen stands twice");
+        assert_eq!(wrong("spc:widen=yes,widen=yes"), "format spc: widen is given twice");
         assert_eq!(wrong("fio:version=1"), "format fio: version is \"1\", expected 3 or 2");
     }
 }

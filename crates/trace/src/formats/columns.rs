@@ -228,7 +228,7 @@ fn kinds(inside: &str) -> Result<Kinds, String> {
             .filter(|(value, _)| !value.is_empty())
             .ok_or_else(|| format!("op({}): expected VALUE=KIND", inside.escape_debug()))?;
         if pairs.iter().any(|(v, _)| v == value) {
-            return Err(format!("op({}): the value {} stands twice", inside.escape_debug(), value.escape_debug()));
+            return Err(format!("op({}): the value {} is given twice", inside.escape_debug(), value.escape_debug()));
         }
         pairs.push((value.to_owned(), Kind::parse(kind)?));
     }
@@ -270,19 +270,19 @@ impl Table {
                 ("op", None) => table.columns.push(Column::Kind(Kinds::Words)),
                 ("op", Some(kind)) => {
                     if table.kind.replace(Kind::parse(kind)?).is_some() {
-                        return Err("op= stands twice".to_owned());
+                        return Err("op= is given twice".to_owned());
                     }
                 }
                 ("sep", Some(name)) => {
                     let separator = named(&SEPARATORS, "sep:", name)?;
                     if table.separator.replace(separator).is_some() {
-                        return Err("sep= stands twice".to_owned());
+                        return Err("sep= is given twice".to_owned());
                     }
                 }
                 ("skip", Some(n)) => {
                     let lines = n.parse().map_err(|_| format!("skip={} is not a number", n.escape_debug()))?;
                     if skip.replace(lines).is_some() {
-                        return Err("skip= stands twice".to_owned());
+                        return Err("skip= is given twice".to_owned());
                     }
                 }
                 ("ts" | "off" | "len", None) => {
@@ -315,7 +315,7 @@ impl Table {
             ("op", count(|c| matches!(c, Column::Kind(_)))),
         ];
         if let Some((name, _)) = once.iter().find(|(_, n)| *n > 1) {
-            return Err(format!("the column {name} stands twice"));
+            return Err(format!("the column {name} is given twice"));
         }
         if let Some((name, _)) = once[2..4].iter().find(|(_, n)| *n == 0) {
             return Err(format!("there is no column {name}: it is required, such as {name}={}", example(name)));
@@ -427,7 +427,7 @@ impl<const SEP: u8> LineFormat for Lines<SEP> {
         let mut kind = self.table.kind;
         for column in &self.table.columns {
             match column {
-                Column::Pass => fields.skip("a column passed over (_)")?,
+                Column::Pass => fields.skip("an ignored column (_)")?,
                 Column::Time(unit) => time = decimal_time("ts", fields.text("ts")?, *unit)?,
                 Column::Device => device = Some(fields.text("dev")?),
                 // A flush needs none, and its kind may come later.
@@ -438,7 +438,7 @@ impl<const SEP: u8> LineFormat for Lines<SEP> {
         }
         // The description was checked to name the kind.
         let Some(Kind { op, fua }) = kind else {
-            return Err(Fault::fatal("nothing tells the kind of request"));
+            return Err(Fault::fatal("nothing says what kind of request it is"));
         };
         let (offset, len) =
             if op == Op::Flush { (0, 0) } else { (scaled("off", offset.0, offset.1)?, scaled("len", len.0, len.1)?) };
@@ -495,14 +495,14 @@ mod tests {
         assert_eq!(wrong("ts=ms,len=bytes,op"), "there is no column off: it is required, such as off=bytes");
         assert!(wrong("off=bytes,len=bytes").contains("add a column op"));
         assert!(wrong("off=bytes,len=bytes,op,op=R").contains("a column op too"));
-        assert_eq!(wrong("off=bytes,off=bytes,len=bytes,op"), "the column off stands twice");
+        assert_eq!(wrong("off=bytes,off=bytes,len=bytes,op"), "the column off is given twice");
         assert!(wrong("off=blocks,len=bytes,op").contains("is not one of bytes, sectors, pages4k, or a number"));
         assert!(wrong("off=0,len=bytes,op").contains("between 1 and"));
         assert!(wrong("ts=min,off=bytes,len=bytes,op").contains("is not one of s, ms, us, ns, filetime"));
         assert_eq!(wrong("ts,off=bytes,len=bytes,op"), "ts needs a unit, such as ts=ms");
         assert!(wrong("off=bytes,len=bytes,op(1=D)").contains("must be R or W"));
         assert!(wrong("off=bytes,len=bytes,op(1=X)").contains("not R, W, WF, F or D"));
-        assert!(wrong("off=bytes,len=bytes,op(1=R,1=W)").contains("stands twice"));
+        assert!(wrong("off=bytes,len=bytes,op(1=R,1=W)").contains("is given twice"));
         assert!(wrong("off=bytes,len=bytes,op(R)").contains("expected VALUE=KIND"));
         assert!(wrong("off=bytes,len=bytes,op(1=R").contains("not closed"));
         assert!(wrong("off=bytes,len=bytes,op)").contains("not opened"));

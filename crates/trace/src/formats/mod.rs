@@ -263,7 +263,7 @@ mod tests {
         assert!(wrong("blkparse:events=D").contains("it has event=D|Q|G|I|C"));
         assert_eq!(wrong("blkparse:event=M"), "format blkparse: event is \"M\", expected D, Q, G, I or C");
         assert_eq!(wrong("blkparse:D"), "format blkparse: \"D\" is not key=value");
-        assert_eq!(wrong("srt:unit=1,unit=2"), "format srt: unit stands twice");
+        assert_eq!(wrong("srt:unit=1,unit=2"), "format srt: unit is given twice");
         assert!(wrong("srt:unit=0").contains("between 1 and 4294967295"));
         assert!(wrong("srt:unit=+1").contains("between 1 and 4294967295"));
         assert!(wrong("oracle-general").contains("give oracle-general:op=R or oracle-general:op=W"));
