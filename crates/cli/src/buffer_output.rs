@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use destage_scenario::quantity::{show_bytes, show_count, show_time};
+use destage_sim::buffer::RunResult;
 use destage_sim::measure::LatencySummary;
-use destage_sim::result::RunResult;
 
 use crate::screen::{self, Screen};
 use crate::spark;

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use anyhow::Result;
 use destage_sim::array::ArrayResult;
+use destage_sim::buffer::RunResult;
 use destage_sim::measure::FieldDoc;
-use destage_sim::result::RunResult;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -35,7 +35,7 @@ fn statistics_of_the_trace_are_gathered_for_results_that_hold_them_alone() {
         );
         return;
     };
-    assert!(table.contains("destage_sim::run::Simulation"), "the simulation is seen");
+    assert!(table.contains("destage_sim::buffer::run::Simulation"), "the simulation is seen");
     assert!(!table.contains("TraceStat"), "a table does not show them");
     let json = called(&["--json=-"]).expect("valgrind is there");
     assert!(json.contains("TraceStat"), "JSON holds them");

@@ -3,9 +3,9 @@
 use std::io::Cursor;
 
 use destage_plan::{Nanos, PageGeometry, Request};
-use destage_sim::experiment::{DeviceConfig, Experiment, Input, Resources, RunConfig};
-use destage_sim::feed::{Ops, Speed, Volumes};
-use destage_sim::space::LbaOverflow;
+use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig};
+use destage_sim::experiment::{Input, Resources};
+use destage_sim::input::{LbaOverflow, Ops, Speed, Volumes};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 use destage_trace::{OpenOptions, Source, open_stream};
 

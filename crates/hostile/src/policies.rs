@@ -11,8 +11,7 @@ use destage_policy::buffer::{
     Access, Border, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, Visitor, build,
     policies,
 };
-use destage_sim::feed::{Feed, Feeder, Ops, Speed, Volumes};
-use destage_sim::space::{LbaOverflow, PageSpace};
+use destage_sim::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use destage_trace::TraceStat;
 
 use crate::bytes::Bytes;

@@ -11,7 +11,7 @@ use destage_scenario::synth::{SYNTH, level, spec};
 use destage_scenario::workload::Workload;
 use destage_scenario::{ScenarioError, Settings};
 use destage_sim::array::{ArrayExperiment, DeviceSetup, InjectionKind};
-use destage_sim::experiment::DeviceConfig;
+use destage_sim::buffer::DeviceConfig;
 use destage_sim::ssd::{SsdShape, StartState};
 use destage_trace::{Source, Synth};
 

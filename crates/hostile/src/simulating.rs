@@ -5,12 +5,11 @@ use std::sync::Arc;
 use destage_plan::{Nanos, PageGeometry, PolicySpec, Request};
 use destage_policy::buffer::policies;
 use destage_sim::array::{ArrayExperiment, SetupError};
-use destage_sim::experiment::{
-    Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Report, Resources, RunConfig,
-    SimError, Subpage, TrimMode, Warmup,
+use destage_sim::buffer::{
+    Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, Report, RunConfig, SimError,
 };
-use destage_sim::feed::{Ops, Speed, Volumes};
-use destage_sim::space::LbaOverflow;
+use destage_sim::experiment::{Input, Resources};
+use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 use destage_trace::{Source, TraceError};
 

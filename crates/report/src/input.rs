@@ -1,8 +1,8 @@
 //! Results from a file: read, and checked against what `destage schema` tells.
 
 use destage_sim::array::ArrayResult;
-use destage_sim::measure::FieldDoc;
-use destage_sim::result::{RunResult, SCHEMA};
+use destage_sim::buffer::RunResult;
+use destage_sim::measure::{FieldDoc, SCHEMA};
 use serde_json::{Map, Value};
 
 use crate::{ReportError, Run};

@@ -1,8 +1,8 @@
 //! The results as tables for other tools.
 
 use destage_sim::array::ArrayResult;
-use destage_sim::measure::{FieldDoc, SeriesBin};
-use destage_sim::result::{ResponseClass, RunResult, WearClass};
+use destage_sim::buffer::{ResponseClass, RunResult};
+use destage_sim::measure::{FieldDoc, SeriesBin, WearClass};
 use serde_json::Value;
 
 use crate::group::Group;

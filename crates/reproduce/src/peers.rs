@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::parallel;
-use destage_sim::result::RunResult;
+use destage_sim::buffer::RunResult;
 use destage_trace::{Rw80, Source, TraceError};
 
 use crate::run::{EvidenceError, run};

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use destage_scenario::quantity::show_bytes;
 
-use destage_sim::result::RunResult;
+use destage_sim::buffer::RunResult;
 
 use crate::fate::reasons;
 use crate::paper::{self, Metric, Over, Provenance};

@@ -8,8 +8,8 @@ use destage_plan::PolicySpec;
 use destage_policy::buffer::{self, Access, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, Visitor};
 use destage_scenario::ScenarioError;
 use destage_scenario::workload::Workload;
-use destage_sim::experiment::variation;
-use destage_sim::result::{ElementResult, RunResult};
+use destage_sim::buffer::{ElementResult, RunResult};
+use destage_sim::measure::variation;
 use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
 
 use crate::figure::Figure;

@@ -2,8 +2,8 @@
 
 use destage_scenario::sim::{self, Requests, SIM};
 use destage_scenario::{ScenarioError, Settings};
-use destage_sim::experiment::{Input, Resources, SimError};
-use destage_sim::result::RunResult;
+use destage_sim::buffer::{RunResult, SimError};
+use destage_sim::experiment::{Input, Resources};
 use destage_trace::{OpenOptions, Source, TraceError};
 
 /// Why evidence could not be gathered.

@@ -10,7 +10,7 @@ use destage_policy::buffer::policies;
 use destage_scenario::ScenarioError;
 use destage_scenario::Settings;
 use destage_scenario::synth::{self, SYNTH};
-use destage_sim::result::RunResult;
+use destage_sim::buffer::RunResult;
 use destage_trace::{Source, Synth, SynthError, TraceError};
 
 use crate::peers;

@@ -10,7 +10,7 @@ use destage_sim::array::{
     StepTimes,
 };
 use destage_sim::disk::{DiskProfile, PRESETS, Scheduler, SeekCurve, Zone};
-use destage_sim::feed::Speed;
+use destage_sim::input::Speed;
 
 use crate::quantity as q;
 use crate::sim::{self, BUFFER_ONLY, Requests, SIM, WITHOUT_INFLUENCE, word};

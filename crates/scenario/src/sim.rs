@@ -6,12 +6,9 @@ use destage_cache::host_caches;
 use destage_plan::{Nanos, PageGeometry, PolicySpec, SpecError};
 use destage_policy::buffer;
 use destage_sim::array::ArrayExperiment;
-use destage_sim::experiment::{
-    Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Input, Resources, RunConfig, Subpage,
-    TrimMode, Warmup,
-};
-use destage_sim::feed::{Ops, Speed, Volumes};
-use destage_sim::space::LbaOverflow;
+use destage_sim::buffer::{Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, RunConfig};
+use destage_sim::experiment::{Input, Resources};
+use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
 use destage_sim::ssd::{Allocation, Ftl, PRESETS, SsdConfig, StartState};
 use destage_trace::{FormatSpec, OpenOptions, Place, TraceError};
 

@@ -17,10 +17,9 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_plan::{Nanos, Op, PageGeometry, Request};
-use destage_sim::experiment::{DeviceConfig, Experiment, Input, Resources, RunConfig};
-use destage_sim::feed::{Ops, Speed, Volumes};
-use destage_sim::result::RunResult;
-use destage_sim::space::LbaOverflow;
+use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig, RunResult};
+use destage_sim::experiment::{Input, Resources};
+use destage_sim::input::{LbaOverflow, Ops, Speed, Volumes};
 use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
 use destage_trace::{BATCH_REQUESTS, Rw80, Source, TraceError};
 

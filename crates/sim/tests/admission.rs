@@ -7,8 +7,7 @@ mod mixed;
 use std::collections::{BTreeSet, VecDeque};
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
-use destage_sim::experiment::{Admission, DeviceConfig, Experiment, SimError};
-use destage_sim::result::RunResult;
+use destage_sim::buffer::{Admission, DeviceConfig, Experiment, RunResult, SimError};
 use destage_sim::ssd::{SsdConfig, StartState};
 
 use in_memory::{ONE_THREAD, experiment, read, run_one, try_run, write};

@@ -8,7 +8,7 @@ use destage_plan::{Nanos, Op, PageNo, Request};
 use destage_raid::Level;
 use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
 use destage_sim::disk::Scheduler;
-use destage_sim::experiment::{HostModel, Subpage, TrimMode, Warmup};
+use destage_sim::input::{HostModel, Subpage, TrimMode, Warmup};
 use destage_sim::measure::LatencySummary;
 use destage_sim::ssd::{Ssd, StartState};
 use proptest::prelude::*;

@@ -6,7 +6,9 @@ mod mixed;
 use std::sync::Arc;
 
 use destage_plan::{Nanos, PageGeometry};
-use destage_sim::experiment::{AnalyticConfig, DeviceConfig, Experiment, FlushMode, Resources, Warmup};
+use destage_sim::buffer::{AnalyticConfig, DeviceConfig, Experiment, FlushMode};
+use destage_sim::experiment::Resources;
+use destage_sim::input::Warmup;
 use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
 
 use in_memory::{experiment, try_run};

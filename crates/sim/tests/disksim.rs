@@ -10,8 +10,7 @@
 mod in_memory;
 
 use destage_plan::PageGeometry;
-use destage_sim::experiment::DeviceConfig;
-use destage_sim::result::RunResult;
+use destage_sim::buffer::{DeviceConfig, RunResult};
 use destage_sim::ssd::{SsdConfig, StartState};
 use destage_trace::Rw80;
 

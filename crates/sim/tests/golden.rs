@@ -7,7 +7,7 @@ mod mixed;
 use std::fmt::Write as _;
 
 use destage_plan::{Nanos, PageGeometry, Request};
-use destage_sim::experiment::{AnalyticConfig, DeviceConfig};
+use destage_sim::buffer::{AnalyticConfig, DeviceConfig};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 
 use in_memory::{experiment, run};

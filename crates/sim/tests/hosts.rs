@@ -9,11 +9,9 @@ mod mixed;
 use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
-use destage_sim::experiment::{DeviceConfig, Experiment, FlushMode, HostModel, SimError, Warmup};
-use destage_sim::feed::{Ops, Speed, Volumes};
+use destage_sim::buffer::{DeviceConfig, Experiment, FlushMode, RunResult, SimError};
+use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Volumes, Warmup};
 use destage_sim::measure::Saturation;
-use destage_sim::result::RunResult;
-use destage_sim::space::LbaOverflow;
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
 
 use in_memory::{ONE_THREAD, discard, experiment, flush, read, run, run_one, try_run, write};

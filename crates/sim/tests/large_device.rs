@@ -4,7 +4,7 @@ mod endless;
 mod in_memory;
 
 use destage_plan::{Nanos, PageGeometry};
-use destage_sim::experiment::DeviceConfig;
+use destage_sim::buffer::DeviceConfig;
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
 
 use endless::{Endless, peak_memory};

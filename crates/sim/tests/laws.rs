@@ -6,8 +6,8 @@ mod mixed;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::{EvictionUnit, info};
-use destage_sim::experiment::{AnalyticConfig, DeviceConfig, Experiment, FlushMode, HostModel, Subpage, TrimMode};
-use destage_sim::result::{BufferCounters, RunResult};
+use destage_sim::buffer::{AnalyticConfig, BufferCounters, DeviceConfig, Experiment, FlushMode, RunResult};
+use destage_sim::input::{HostModel, Subpage, TrimMode};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, SsdShape, StartState};
 
 use in_memory::{experiment, run};
@@ -172,7 +172,7 @@ fn obeys_the_devices_laws(r: &RunResult, ways: Ways, name: &str) {
         let reads = c.read_pages - c.read_hits + c.pad_reads + c.destage_pad_reads + c.flush_pad_reads;
         assert_eq!(flash.flash_reads.expect("an SSD") + ssd.unmapped_reads, reads, "{name}: flash reads");
     }
-    let sum = |of: fn(&destage_sim::result::ElementResult) -> u64| ssd.elements.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&destage_sim::buffer::ElementResult) -> u64| ssd.elements.iter().map(of).sum::<u64>();
     assert_eq!(flash.flash_reads, Some(sum(|e| e.flash_reads)), "{name}");
     assert_eq!(flash.flash_writes, Some(sum(|e| e.flash_writes)), "{name}");
     assert_eq!(flash.erases, Some(sum(|e| e.erases)), "{name}");
@@ -341,12 +341,12 @@ fn log_block_ssd(ftl: Ftl, log_blocks: Option<u32>, allocation: Allocation, star
 /// Pages in turn: host programs differ by one at most, and the coefficients of variation are those of the counters.
 fn balances_the_channels(r: &RunResult, name: &str) {
     let ssd = r.ssd.as_ref().expect("an SSD");
-    let host = |e: &destage_sim::result::ElementResult| e.flash_writes - e.gc_pages_moved;
+    let host = |e: &destage_sim::buffer::ElementResult| e.flash_writes - e.gc_pages_moved;
     // Blocks of both channels fill up at the same rate, and so do their summaries; moved pages add a few.
     let (least, most) = (ssd.elements.iter().map(host).min(), ssd.elements.iter().map(host).max());
     let (least, most) = (least.expect("elements") as f64, most.expect("elements") as f64);
     assert!(most <= least * 1.02 + 10.0, "{name}: {least} and {most} programs");
-    let variation = |of: fn(&destage_sim::result::ElementResult) -> u64| {
+    let variation = |of: fn(&destage_sim::buffer::ElementResult) -> u64| {
         let counts: Vec<f64> = ssd.elements.iter().map(|e| of(e) as f64).collect();
         let mean = counts.iter().sum::<f64>() / counts.len() as f64;
         let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / counts.len() as f64;

@@ -4,8 +4,7 @@ mod in_memory;
 mod mixed;
 
 use destage_plan::{Nanos, PageGeometry, PageNo, Request};
-use destage_sim::experiment::DeviceConfig;
-use destage_sim::result::RunResult;
+use destage_sim::buffer::{DeviceConfig, RunResult};
 use destage_sim::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdShape, StartState};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -270,7 +269,7 @@ fn block_level_layers_run_on_log_blocks_in_channels() {
                 let ssd = r.ssd.as_ref().expect("an SSD");
                 let [switch, partial, full] = merges(&r);
                 assert!(switch + partial + full > 0, "{policy} on {ftl:?} never merged");
-                let sum = |of: fn(&destage_sim::result::ElementResult) -> Option<u64>| {
+                let sum = |of: fn(&destage_sim::buffer::ElementResult) -> Option<u64>| {
                     ssd.elements.iter().map(|e| of(e).expect("log blocks")).sum::<u64>()
                 };
                 assert_eq!(

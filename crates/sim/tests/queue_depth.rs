@@ -6,8 +6,8 @@ mod mixed;
 
 use destage_plan::{Nanos, Op, PageGeometry, PageNo, Request};
 use destage_sim::array::{Device, DeviceOp};
-use destage_sim::experiment::{DeviceConfig, Experiment, FlushMode, HostModel, TrimMode};
-use destage_sim::result::RunResult;
+use destage_sim::buffer::{DeviceConfig, Experiment, FlushMode, RunResult};
+use destage_sim::input::{HostModel, TrimMode};
 use destage_sim::ssd::{Ssd, SsdConfig, SsdShape, StartState};
 
 use in_memory::{experiment, flush, read, run_one, write};

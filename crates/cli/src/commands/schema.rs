@@ -5,9 +5,8 @@ use std::io::Write;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use destage_sim::array::ArrayResult;
-use destage_sim::locality::TraceLocality;
-use destage_sim::measure::FieldDoc;
-use destage_sim::result::RunResult;
+use destage_sim::buffer::RunResult;
+use destage_sim::measure::{FieldDoc, TraceLocality};
 
 use crate::screen::Screen;
 use crate::table::{Column, Table};

@@ -9,8 +9,7 @@ use destage_plan::PageGeometry;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::synth::{self, SYNTH};
 use destage_scenario::workload::{self, Workload};
-use destage_sim::locality::TraceLocality;
-use destage_sim::measure::{Latency, LatencySummary};
+use destage_sim::measure::{Latency, LatencySummary, TraceLocality};
 use destage_trace::{
     EXPORTS, ExportSpec, FORMATS, FormatId, FormatSpec, LATENCY_UNKNOWN, LOCALITY_LISTS, Locality, LocalityOf,
     LocalitySummary, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter, OpenOptions, Request, Source, Synth, Trace, TraceStat,

@@ -44,7 +44,7 @@ pub(crate) fn page(runs: &[Run], groups: &[Group]) -> String {
             "Simulated by destage {}; written by destage {}. <code>results.json</code> beside this page holds every figure, \
              <code>destage schema</code> explains them, and the tables are there as CSV and Parquet.",
             escaped(runs.first().map_or("", |run| run.text("destage"))),
-            destage_sim::result::VERSION,
+            destage_sim::measure::VERSION,
         ),
         data: vec![("results", embed::results(runs)), ("view", embed::view(runs, groups))],
         script: CHARTS,

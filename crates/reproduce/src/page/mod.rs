@@ -184,7 +184,7 @@ impl Pages {
                 "Written by destage {}; the same on every machine, given the same traces. Beside this page are the tables \
                  <code>claims</code> (a row for each claim, workload and assumption) and <code>figures</code> (a row for each \
                  point), as CSV and Parquet.",
-                destage_sim::result::VERSION
+                destage_sim::measure::VERSION
             ),
             data: vec![("panels", Value::Array(self.panels.clone()))],
             script: SCRIPT,

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use destage_plan::{Nanos, PageNo, SECTOR_BYTES};
 
 use crate::disk::{Command, Disk, DiskOp};
-use crate::host_queue::Places;
+use crate::input::Places;
 use crate::ssd::{Ssd, SsdShape, StartState};
 
 /// What is asked of a device.

@@ -15,13 +15,12 @@ use super::result::{
     HostResponses, SeriesOverTime, SeriesPoint,
 };
 use super::setup::{ArraySetup, DeviceSetup, Service, SetupError, Workshop, shape};
+use crate::buffer::SimError;
 use crate::disk::Scheduler;
-use crate::experiment::{HostModel, Input, Progress, Resources, SimError};
-use crate::feed::{Feed, Feeder, Ops, Speed, Volumes};
-use crate::measure::{Latency, Series, distribution};
-use crate::pass::{self, Consume, PassEnd};
-use crate::result::{ParamValue, SCHEMA, Setting, VERSION};
-use crate::space::{LbaOverflow, PageSpace};
+use crate::experiment::pass::{self, Consume, PassEnd};
+use crate::experiment::{Input, Progress, Resources};
+use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
+use crate::measure::{Latency, ParamValue, SCHEMA, Series, Setting, VERSION, distribution};
 
 /// Everything that decides about the results of an experiment over an array.
 #[derive(Clone, Debug)]

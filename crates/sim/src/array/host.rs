@@ -9,11 +9,8 @@ use super::device::{Device, ModelCounts};
 use super::executor::{Executor, NextEvent};
 use super::lane::DeviceCounters;
 use super::result::{ArrayTraffic, CacheMoment, CachePages, HostCounters, NvramTraffic, StepCounts};
-use crate::experiment::{HostModel, Subpage, TrimMode, Warmup};
-use crate::feed::{Feed, FeedRequest};
-use crate::measure::{Latency, Saturation, Series, growing};
-use crate::result::WearClass;
-use crate::space::Run;
+use crate::input::{Feed, FeedRequest, HostModel, Run, Subpage, TrimMode, Warmup};
+use crate::measure::{Latency, Saturation, Series, WearClass, growing};
 
 /// How requests reach the array and what of them is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,8 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::counters::counters;
 use super::lane::DeviceCounters;
-use crate::measure::{FieldDoc, LatencySummary, Saturation, record};
-use crate::result::{InputResult, ParamValue, Setting, TAIL, WearClass};
+use crate::measure::{FieldDoc, InputResult, LatencySummary, ParamValue, Saturation, Setting, TAIL, WearClass, record};
 
 record! {
     /// The array in force.
@@ -410,9 +409,9 @@ pub struct ArrayResult {
     pub degraded: Option<DegradedResult>,
     /// Over time.
     pub series: SeriesOverTime,
-    /// Version of the fields, [`SCHEMA`](crate::result::SCHEMA).
+    /// Version of the fields, [`SCHEMA`](crate::measure::SCHEMA).
     pub schema: u32,
-    /// Version of destage, [`VERSION`](crate::result::VERSION).
+    /// Version of destage, [`VERSION`](crate::measure::VERSION).
     pub destage: &'static str,
 }
 
@@ -460,7 +459,7 @@ impl ArrayResult {
             field(
                 "saturated",
                 "-",
-                "null, or why the response times are no result: cause = backlog or growing, with figures",
+                "null, or why the response times are not meaningful: cause = backlog or growing, with figures",
             ),
             nested(
                 "response",

@@ -1,13 +1,22 @@
 //! What is measured, and how it is written down.
 
 mod backlog;
+mod common;
 mod latency;
+mod locality;
 mod record;
 mod series;
+mod variation;
+mod wear;
 
 pub(crate) use backlog::growing;
 pub use backlog::{Backlog, Saturation};
+pub(crate) use common::TAIL;
+pub use common::{InputResult, ParamValue, SCHEMA, Setting, TraceCharacteristics, VERSION};
 pub use latency::{Latency, LatencySummary, distribution};
+pub use locality::{ReuseDistances, StayFill, TraceLocality};
 pub use record::FieldDoc;
 pub(crate) use record::record;
 pub use series::{Series, SeriesBin};
+pub use variation::variation;
+pub use wear::WearClass;

@@ -13,10 +13,10 @@ use destage_sim::array::{
     ArrayExperiment, ArrayHost, ArrayReport, ArrayResult, ArraySetup, DeviceSetup, Executor, FixedTimes, Injection,
     InjectionKind, Service,
 };
+use destage_sim::buffer::SimError;
 use destage_sim::disk::{Disk, DiskProfile, Scheduler};
-use destage_sim::experiment::{HostModel, Input, Resources, SimError};
-use destage_sim::feed::{Ops, Speed, Volumes};
-use destage_sim::space::LbaOverflow;
+use destage_sim::experiment::{Input, Resources};
+use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Volumes};
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
 
 #[path = "../in_memory/mod.rs"]

@@ -1,7 +1,8 @@
 //! Traces that are made while they are read, and the memory that it takes to simulate them.
 
 use destage_plan::{Nanos, Op, Request};
-use destage_sim::experiment::{Experiment, Input, Report};
+use destage_sim::buffer::{Experiment, Report};
+use destage_sim::experiment::Input;
 use destage_trace::{BATCH_REQUESTS, Source, TraceError};
 
 use crate::in_memory::ONE_THREAD;

@@ -5,10 +5,9 @@
 use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
-use destage_sim::experiment::{DeviceConfig, Experiment, Input, Report, Resources, RunConfig, SimError};
-use destage_sim::feed::{Ops, Speed, Volumes};
-use destage_sim::result::RunResult;
-use destage_sim::space::LbaOverflow;
+use destage_sim::buffer::{DeviceConfig, Experiment, Report, RunConfig, RunResult, SimError};
+use destage_sim::experiment::{Input, Resources};
+use destage_sim::input::{LbaOverflow, Ops, Speed, Volumes};
 use destage_trace::{Source, TraceError};
 
 /// Requests in a batch: few, so that a run takes many.

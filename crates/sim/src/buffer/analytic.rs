@@ -4,8 +4,8 @@
 use destage_plan::Nanos;
 use destage_policy::buffer::EvictionUnit;
 
-use crate::result::{AnalyticResult, DeviceCounters};
-use crate::run::Outcomes;
+use super::result::{AnalyticResult, DeviceCounters};
+use super::run::Outcomes;
 
 /// The model's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +83,8 @@ impl AnalyticConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{BufferCounters, SeriesResult};
-    use crate::run::Victims;
+    use crate::buffer::run::Victims;
+    use crate::buffer::{BufferCounters, SeriesResult};
 
     fn outcomes(blocks: u64, missing: u64, bytes: u64) -> Outcomes {
         Outcomes {

@@ -3,7 +3,7 @@
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::Border;
 
-use crate::space::{PageSpace, Run, SpaceError};
+use super::space::{PageSpace, Run, SpaceError};
 
 /// Arrivals lie before this (146 years), so that a run's times stay in range whatever devices add to them.
 const END_OF_TIME: Nanos = Nanos(u64::MAX / 4);

@@ -2,19 +2,16 @@
 
 use destage_plan::{Nanos, PageGeometry, PolicySpec};
 use destage_policy::buffer::{self, Buffer, BufferConfig, Built, EvictionUnit, NoDevice, PolicyError, Visitor};
-use destage_trace::{Source, TraceError};
+use destage_trace::TraceError;
 
-pub use crate::analytic::AnalyticConfig;
+use super::analytic::AnalyticConfig;
+use super::result::{AvoidanceResult, DeviceCounters, ElementResult, ResponseResult, RunResult, SsdResult};
+use super::run::{Admission, Job, Outcomes, RunConfig, Simulation};
 use crate::array::SetupError;
-use crate::feed::{Feed, Feeder, Ops, Speed, Volumes};
-use crate::pass::{self, Consume, PassEnd};
-use crate::result::{
-    AvoidanceResult, DeviceCounters, ElementResult, ParamValue, ResponseResult, RunResult, SCHEMA, Setting, SsdResult,
-    VERSION, WearClass,
-};
-pub use crate::run::{Admission, FlushMode, HostModel, RunConfig, Subpage, TrimMode, Warmup};
-use crate::run::{Job, Outcomes, Simulation};
-use crate::space::{LbaOverflow, PageSpace, SpaceError};
+use crate::experiment::pass::{self, Consume, PassEnd};
+use crate::experiment::{Input, Progress, Resources};
+use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, SpaceError, Speed, Volumes};
+use crate::measure::{ParamValue, SCHEMA, Setting, VERSION, WearClass, variation};
 use crate::ssd::{Allocation, ElementCounters, Ftl, GeometryError, Ssd, SsdConfig, SsdShape, StartState};
 
 /// What a policy's tables take for a page that the trace touches; little more than that.
@@ -61,39 +58,6 @@ pub struct Experiment {
     pub run: RunConfig,
     /// The settings as the user gave them, for the results.
     pub settings: Vec<(String, String)>,
-}
-
-/// How an experiment is carried out; without influence on its results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resources {
-    /// Threads that simulate.
-    pub threads: usize,
-    /// Memory for the devices simulated at a time, more of which mean that the trace is read again; without devices,
-    /// for the tables of the pages that the trace touches.
-    pub memory_bytes: u64,
-}
-
-/// How far an experiment is.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Progress {
-    /// Passes over the trace that are complete, and how many there will be.
-    pub pass: (u32, u32),
-    /// Share of the trace read in this pass, where that is known.
-    pub share: Option<f64>,
-    /// Requests read in this pass.
-    pub requests: u64,
-    /// Runs of this pass.
-    pub runs: u32,
-    /// Requests simulated in all passes, counted once for each run.
-    pub simulated: u64,
-}
-
-/// An opened trace.
-pub struct Input {
-    /// The requests.
-    pub source: Box<dyn Source>,
-    /// The format, for the results.
-    pub format: String,
 }
 
 /// What an experiment brought.
@@ -565,17 +529,6 @@ fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
         wear: WearClass::of(|| ssd.erases()),
         elements,
     }
-}
-
-/// Population standard deviation / mean; `None` where the mean is zero.
-pub fn variation(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {
-    let n = values.clone().count() as f64;
-    let mean = values.clone().sum::<u64>() as f64 / n;
-    if mean == 0.0 || mean.is_nan() {
-        return None;
-    }
-    let variance = values.map(|v| (v as f64 - mean) * (v as f64 - mean)).sum::<f64>() / n;
-    Some(variance.sqrt() / mean)
 }
 
 #[cfg(test)]

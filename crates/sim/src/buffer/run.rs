@@ -6,28 +6,13 @@ use destage_policy::buffer::{
     Wait,
 };
 
-use crate::background::{Background, Program};
-use crate::done::Done;
-use crate::feed::{Feed, FeedRequest};
-use crate::frames::Frames;
-use crate::host_queue::HostQueue;
+use super::background::{Background, Program};
+use super::done::Done;
+use super::frames::Frames;
+use super::result::{BufferCounters, ResponseClass, ResponseResult, SeriesResult};
+use crate::input::{Feed, FeedRequest, HostModel, HostQueue, Run, Subpage, TrimMode, Warmup};
 use crate::measure::{Backlog, Latency, Saturation, Series, distribution};
-use crate::result::{BufferCounters, ResponseClass, ResponseResult, SeriesResult};
-use crate::space::Run;
 use crate::ssd::{ElementCounters, Ssd};
-
-/// How requests reach the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HostModel {
-    /// At trace time.
-    #[default]
-    Open,
-    /// So many are outstanding; the trace's times are ignored.
-    Closed {
-        /// Requests outstanding.
-        depth: u32,
-    },
-}
 
 /// What a host flush does. FUA follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -40,28 +25,6 @@ pub enum FlushMode {
     Drain,
 }
 
-/// What a discard does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TrimMode {
-    /// Buffer and device forget the pages that it covers whole.
-    #[default]
-    Honour,
-    /// Nothing.
-    Ignore,
-}
-
-/// What a write of a part of a page does (specs §0.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Subpage {
-    /// It counts as a write of the page.
-    #[default]
-    Promote,
-    /// On a miss the old page is read first.
-    Rmw,
-}
-
 /// When room is made for the pages of a request that come into the buffer (specs §10.7, E14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -72,18 +35,6 @@ pub enum Admission {
     /// For all of them before the first comes in; for as many as the buffer holds where the request has more, and then for
     /// each of the others.
     Request,
-}
-
-/// The part of a trace that fills the buffer and is not measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Warmup {
-    /// There is none.
-    #[default]
-    None,
-    /// So many requests.
-    Requests(u64),
-    /// The requests that arrive before this time.
-    Time(Nanos),
 }
 
 /// How a run treats its requests.

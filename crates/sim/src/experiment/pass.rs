@@ -6,10 +6,10 @@ use destage_plan::Request;
 use destage_trace::{Skipped, TraceError};
 use rayon::prelude::*;
 
-use crate::experiment::{Input, SimError};
-use crate::feed::{Feed, FeedCounts, Feeder};
-use crate::result::InputResult;
-use crate::space::{LbaOverflow, SpaceError};
+use super::Input;
+use crate::buffer::SimError;
+use crate::input::{Feed, FeedCounts, Feeder, LbaOverflow, SpaceError};
+use crate::measure::InputResult;
 
 /// Requests in a feed of several runs: enough work for a thread to be worth waking, and for a run to fetch its tables anew.
 const REQUESTS_PER_FEED: usize = 1 << 18;

@@ -2,7 +2,7 @@
 
 use destage_trace::{BlockFill, LOCALITY_LISTS, LocalitySummary, Reuse};
 
-use crate::measure::record;
+use super::record;
 
 record! {
     /// What `destage trace stat --locality` tells of a trace.

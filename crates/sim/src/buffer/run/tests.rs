@@ -10,7 +10,7 @@ use destage_plan::PageGeometry;
 use destage_policy::buffer::Veto;
 
 use super::*;
-use crate::feed::FeedRequest;
+use crate::input::FeedRequest;
 use crate::ssd::{Allocation, SsdConfig, SsdShape, StartState};
 
 const US: u64 = 1000;

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use crate::measure::{FieldDoc, LatencySummary, Saturation, SeriesBin, record};
+use crate::measure::{
+    FieldDoc, InputResult, LatencySummary, ParamValue, Saturation, SeriesBin, Setting, TAIL, WearClass, record,
+};
 
 record! {
     /// Counters of the buffer over the measured part of a run (specs §0.3).
@@ -144,15 +146,6 @@ record! {
 }
 
 record! {
-    /// Blocks in one class of wear.
-    pub struct WearClass {
-        from: u64 ["1"] "fewest erases of a block in the class",
-        to: u64 ["1"] "most erases of a block in the class",
-        blocks: u64 ["1"] "blocks",
-    }
-}
-
-record! {
     /// Figures over simulated time.
     pub struct SeriesResult {
         start: u64 ["ns"] "arrival of the first measured request",
@@ -160,97 +153,6 @@ record! {
         bins: Vec<SeriesBin> ["-"] "the bins in order; half as many wide ones replace them as often as they become too many" = SeriesBin,
     }
 }
-
-record! {
-    /// The parameters of a policy in force.
-    pub struct ParamValue {
-        name: &'static str ["-"] "key",
-        value: String ["-"] "value",
-    }
-}
-
-record! {
-    /// A setting in force, as the user could give it.
-    pub struct Setting {
-        name: String ["-"] "key, as in `destage sim --help`",
-        value: String ["-"] "value",
-    }
-}
-
-impl Setting {
-    /// Settings with their names.
-    pub(crate) fn all(settings: &[(String, String)]) -> Vec<Self> {
-        settings.iter().map(|(name, value)| Self { name: name.clone(), value: value.clone() }).collect()
-    }
-}
-
-record! {
-    /// What was left out or changed between the trace and the page space, the same for all runs of an experiment.
-    pub struct InputResult {
-        trace: String ["-"] "the trace as the user named it",
-        format: String ["-"] "its format",
-        trace_requests: u64 ["1"] "requests read from the trace",
-        left_out_requests: u64 ["1"] "requests left out by ops or volumes",
-        overflowed_requests: u64 ["1"] "requests beyond the device: wrapped, or left out with lba-overflow = filter",
-        reversed_requests: u64 ["1"] "requests earlier than one before them; they arrive together with it",
-        skipped_lines: u64 ["1"] "lines or records that could not be read and were left out by --lenient",
-        characteristics: Option<TraceCharacteristics> ["-"] "of the trace as it was read, up to limit, nothing left out; null unless results go to a file" = TraceCharacteristics,
-    }
-}
-
-record! {
-    /// What `destage trace stat` tells of a trace; page figures are for the run's page size.
-    pub struct TraceCharacteristics {
-        reads: u64 ["1"] "read requests",
-        writes: u64 ["1"] "write requests",
-        flushes: u64 ["1"] "flush requests",
-        discards: u64 ["1"] "discard requests",
-        read_bytes: u64 ["B"] "bytes read",
-        write_bytes: u64 ["B"] "bytes written",
-        read_page_touches: u64 ["1"] "pages that reads touch, each as often as it is touched",
-        write_page_touches: u64 ["1"] "pages that writes touch, each as often as it is touched",
-        unique_pages: Option<u64> ["1"] "different pages read or written; null where they were too many to count",
-        unique_pages_read: Option<u64> ["1"] "different pages read; null where they were too many to count",
-        unique_pages_written: Option<u64> ["1"] "different pages written; null where they were too many to count",
-        write_sizes: Vec<u64> ["1"] "writes of up to 4 KiB, over 4 to 16 KiB, over 16 to 64 KiB, and over 64 KiB",
-        sequential: u64 ["1"] "reads, writes and discards that begin where the one before on their volume ended",
-        duration: u64 ["ns"] "from the earliest arrival to the latest",
-        volumes: u64 ["1"] "different volumes",
-        max_address: u64 ["B"] "the byte after the highest one touched on any volume",
-    }
-}
-
-/// Classes of wear at most.
-const WEAR_CLASSES: u64 = 128;
-
-impl WearClass {
-    /// How many blocks were erased how often, in classes of equal width, which is 1 where they are enough. `erases`
-    /// yields each block's erases, as often as it is called.
-    pub(crate) fn of<I: Iterator<Item = u32>>(erases: impl Fn() -> I) -> Vec<Self> {
-        let (least, most) = erases().fold((u32::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
-        let width = (u64::from(most.saturating_sub(least)) + 1).div_ceil(WEAR_CLASSES);
-        let mut classes = vec![0; WEAR_CLASSES as usize];
-        for n in erases() {
-            classes[(u64::from(n - least) / width) as usize] += 1;
-        }
-        let class = |(i, blocks)| {
-            let from = u64::from(least) + i * width;
-            Self { from, to: from + width - 1, blocks }
-        };
-        (0..).zip(classes).filter(|&(_, blocks)| blocks > 0).map(class).collect()
-    }
-}
-
-/// Version of the fields of results: grows when one is taken away or gets another meaning.
-pub const SCHEMA: u32 = 1;
-/// Version of destage.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// What every result ends with.
-pub(crate) const TAIL: [FieldDoc; 2] = [
-    FieldDoc { name: "schema", unit: "1", meaning: "version of these fields", fields: &[] },
-    FieldDoc { name: "destage", unit: "-", meaning: "version of destage", fields: &[] },
-];
 
 /// The result of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -365,26 +267,5 @@ impl RunResult {
         ]);
         all.extend(TAIL);
         all
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_of_wear_hold_every_block_once() {
-        let few = [3, 3, 5, 4, 3];
-        let class = |from, to, blocks| WearClass { from, to, blocks };
-        assert_eq!(WearClass::of(|| few.iter().copied()), [class(3, 3, 3), class(4, 4, 1), class(5, 5, 1)]);
-        let many: Vec<u32> = (10..10 + 300).chain([5000]).collect();
-        let classes = WearClass::of(|| many.iter().copied());
-        assert_eq!(classes.iter().map(|c| c.blocks).sum::<u64>(), 301);
-        assert!(classes.len() <= 128 && classes.iter().all(|c| c.to - c.from == 38), "{classes:?}");
-        for c in &classes {
-            let within = many.iter().filter(|&&n| (c.from..=c.to).contains(&u64::from(n))).count();
-            assert_eq!(within as u64, c.blocks);
-        }
-        assert_eq!(WearClass::of(std::iter::empty), []);
     }
 }

@@ -10,7 +10,7 @@ use destage_policy::buffer::Wait;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::done::Done;
+use super::done::Done;
 
 /// The programs that have not begun.
 #[derive(Debug)]

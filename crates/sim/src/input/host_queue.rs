@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 
 use destage_plan::Nanos;
 
+use super::host::HostModel;
 use crate::measure::Backlog;
-use crate::run::HostModel;
 
 /// So many commands at a time, in the order in which they come.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use destage_plan::{Nanos, PageNo};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::done::Done;
+use super::done::Done;
 
 /// When frames can be used: one that is free, or else the one whose eviction was decided first.
 #[derive(Debug)]

@@ -1,0 +1,38 @@
+//! Experiments: many runs over one trace, which is read once for all of them that memory has room for.
+
+pub(crate) mod pass;
+
+use destage_trace::Source;
+
+/// How an experiment is carried out; without influence on its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// Threads that simulate.
+    pub threads: usize,
+    /// Memory for the devices simulated at a time, more of which mean that the trace is read again; without devices,
+    /// for the tables of the pages that the trace touches.
+    pub memory_bytes: u64,
+}
+
+/// How far an experiment is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Passes over the trace that are complete, and how many there will be.
+    pub pass: (u32, u32),
+    /// Share of the trace read in this pass, where that is known.
+    pub share: Option<f64>,
+    /// Requests read in this pass.
+    pub requests: u64,
+    /// Runs of this pass.
+    pub runs: u32,
+    /// Requests simulated in all passes, counted once for each run.
+    pub simulated: u64,
+}
+
+/// An opened trace.
+pub struct Input {
+    /// The requests.
+    pub source: Box<dyn Source>,
+    /// The format, for the results.
+    pub format: String,
+}

@@ -1,0 +1,50 @@
+//! How a host behaves: when its requests arrive, and what it asks with them.
+
+use destage_plan::Nanos;
+
+/// How requests reach the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HostModel {
+    /// At trace time.
+    #[default]
+    Open,
+    /// So many are outstanding; the trace's times are ignored.
+    Closed {
+        /// Requests outstanding.
+        depth: u32,
+    },
+}
+
+/// What a discard does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrimMode {
+    /// Buffer and device forget the pages that it covers whole.
+    #[default]
+    Honour,
+    /// Nothing.
+    Ignore,
+}
+
+/// What a write of a part of a page does (specs §0.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Subpage {
+    /// It counts as a write of the page.
+    #[default]
+    Promote,
+    /// On a miss the old page is read first.
+    Rmw,
+}
+
+/// The part of a trace that fills the buffer and is not measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Warmup {
+    /// There is none.
+    #[default]
+    None,
+    /// So many requests.
+    Requests(u64),
+    /// The requests that arrive before this time.
+    Time(Nanos),
+}

@@ -1,0 +1,11 @@
+//! What comes into a simulation: requests as a host sends them, with their pages' places in one dense page space.
+
+mod feed;
+mod host;
+mod host_queue;
+mod space;
+
+pub use feed::{Feed, FeedCounts, FeedRequest, Feeder, Ops, Speed, Volumes};
+pub use host::{HostModel, Subpage, TrimMode, Warmup};
+pub(crate) use host_queue::{HostQueue, Places};
+pub use space::{Directory, LbaOverflow, PageSpace, Run, SpaceError};

@@ -1,0 +1,73 @@
+//! What the results of buffers and of arrays both hold.
+
+use super::{FieldDoc, record};
+
+record! {
+    /// The parameters of a policy in force.
+    pub struct ParamValue {
+        name: &'static str ["-"] "key",
+        value: String ["-"] "value",
+    }
+}
+
+record! {
+    /// A setting in force, as the user could give it.
+    pub struct Setting {
+        name: String ["-"] "key, as in `destage sim --help`",
+        value: String ["-"] "value",
+    }
+}
+
+impl Setting {
+    /// Settings with their names.
+    pub(crate) fn all(settings: &[(String, String)]) -> Vec<Self> {
+        settings.iter().map(|(name, value)| Self { name: name.clone(), value: value.clone() }).collect()
+    }
+}
+
+record! {
+    /// What was left out or changed between the trace and the page space, the same for all runs of an experiment.
+    pub struct InputResult {
+        trace: String ["-"] "the trace as the user named it",
+        format: String ["-"] "its format",
+        trace_requests: u64 ["1"] "requests read from the trace",
+        left_out_requests: u64 ["1"] "requests left out by ops or volumes",
+        overflowed_requests: u64 ["1"] "requests beyond the device: wrapped, or left out with lba-overflow = filter",
+        reversed_requests: u64 ["1"] "requests earlier than one before them; they arrive together with it",
+        skipped_lines: u64 ["1"] "lines or records that could not be read and were left out by --lenient",
+        characteristics: Option<TraceCharacteristics> ["-"] "of the trace as it was read, up to limit, nothing left out; null unless results go to a file" = TraceCharacteristics,
+    }
+}
+
+record! {
+    /// What `destage trace stat` tells of a trace; page figures are for the run's page size.
+    pub struct TraceCharacteristics {
+        reads: u64 ["1"] "read requests",
+        writes: u64 ["1"] "write requests",
+        flushes: u64 ["1"] "flush requests",
+        discards: u64 ["1"] "discard requests",
+        read_bytes: u64 ["B"] "bytes read",
+        write_bytes: u64 ["B"] "bytes written",
+        read_page_touches: u64 ["1"] "pages that reads touch, each as often as it is touched",
+        write_page_touches: u64 ["1"] "pages that writes touch, each as often as it is touched",
+        unique_pages: Option<u64> ["1"] "different pages read or written; null where they were too many to count",
+        unique_pages_read: Option<u64> ["1"] "different pages read; null where they were too many to count",
+        unique_pages_written: Option<u64> ["1"] "different pages written; null where they were too many to count",
+        write_sizes: Vec<u64> ["1"] "writes of up to 4 KiB, over 4 to 16 KiB, over 16 to 64 KiB, and over 64 KiB",
+        sequential: u64 ["1"] "reads, writes and discards that begin where the one before on their volume ended",
+        duration: u64 ["ns"] "from the earliest arrival to the latest",
+        volumes: u64 ["1"] "different volumes",
+        max_address: u64 ["B"] "the byte after the highest one touched on any volume",
+    }
+}
+
+/// Version of the fields of results: grows when one is taken away or gets another meaning.
+pub const SCHEMA: u32 = 1;
+/// Version of destage.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What every result ends with.
+pub(crate) const TAIL: [FieldDoc; 2] = [
+    FieldDoc { name: "schema", unit: "1", meaning: "version of these fields", fields: &[] },
+    FieldDoc { name: "destage", unit: "-", meaning: "version of destage", fields: &[] },
+];
