@@ -40,19 +40,19 @@ impl Default for AnalyticConfig {
 
 impl AnalyticConfig {
     /// What run, host flushes and final drain together do to the flash, and what that costs.
-    pub(crate) fn cost(
+    pub(super) fn cost(
         &self,
-        unit: EvictionUnit,
+        granularity: EvictionUnit,
         pages_per_block: u32,
         outcomes: &Outcomes,
     ) -> (DeviceCounters, AnalyticResult) {
         let c = &outcomes.counters;
         let transfer = if self.include_transfer { self.transfer } else { Nanos::ZERO };
         let past_buffer = c.bypassed_writes;
-        let (model, erases, pad_reads, programs) = match unit {
+        let (model, erases, pad_reads, programs) = match granularity {
             EvictionUnit::Block => {
                 let victims = [outcomes.victims, outcomes.flush_victims, outcomes.drain_victims];
-                let blocks: u64 = victims.iter().map(|v| v.dirty_units).sum();
+                let blocks: u64 = victims.iter().map(|v| v.dirty).sum();
                 let missing = victims.iter().map(|v| v.missing_pages).sum();
                 ("analytic", blocks, missing, blocks * u64::from(pages_per_block) + past_buffer)
             }
@@ -83,13 +83,13 @@ impl AnalyticConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::run::Victims;
+    use crate::buffer::accounting::Victims;
     use crate::buffer::{BufferCounters, SeriesResult};
 
     fn outcomes(blocks: u64, missing: u64, bytes: u64) -> Outcomes {
         Outcomes {
             counters: BufferCounters { host_bytes_written: bytes, ..BufferCounters::default() },
-            victims: Victims { dirty_units: blocks, missing_pages: missing },
+            victims: Victims { dirty: blocks, missing_pages: missing },
             flush_victims: Victims::default(),
             drain_victims: Victims::default(),
             warmup_requests: 0,

@@ -14,7 +14,7 @@ use super::done::Done;
 
 /// The programs that have not begun.
 #[derive(Debug)]
-pub(crate) struct Background {
+pub(super) struct Background {
     /// Per element, the oldest first.
     queues: Vec<VecDeque<Program>>,
     /// The groups that have programs in the queues, by number, and the numbers that are not in use.
@@ -28,17 +28,17 @@ pub(crate) struct Background {
 
 /// A program that has not begun.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Program {
+pub(super) struct Program {
     number: u64,
     group: u32,
     /// The page.
-    pub(crate) page: PageNo,
+    pub(super) page: PageNo,
     /// The channel that was chosen for it.
-    pub(crate) channel: Option<u16>,
+    pub(super) channel: Option<u16>,
     /// From when on its data is there.
-    pub(crate) ready: Nanos,
+    pub(super) ready: Nanos,
     /// The page is not in the buffer, and read first.
-    pub(crate) pad: bool,
+    pub(super) pad: bool,
 }
 
 /// Where a page waits.
@@ -62,7 +62,7 @@ struct Group {
 
 impl Background {
     /// Nothing waits.
-    pub(crate) fn new(elements: u32) -> Self {
+    pub(super) fn new(elements: u32) -> Self {
         Self {
             queues: vec![VecDeque::new(); elements as usize],
             groups: Vec::new(),
@@ -74,22 +74,22 @@ impl Background {
 
     /// Whether nothing waits.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// Whether the page waits here.
-    pub(crate) fn holds(&self, page: PageNo) -> bool {
+    pub(super) fn holds(&self, page: PageNo) -> bool {
         self.waiting.contains_key(&page)
     }
 
     /// Whether the page waits here and stays in the buffer all the same.
-    pub(crate) fn keeps(&self, page: PageNo) -> bool {
+    pub(super) fn keeps(&self, page: PageNo) -> bool {
         self.waiting.get(&page).is_some_and(|place| place.kept)
     }
 
     /// Begins a group; its programs follow.
-    pub(crate) fn begin(&mut self, wait: Wait, kept: bool) -> u32 {
+    pub(super) fn begin(&mut self, wait: Wait, kept: bool) -> u32 {
         let group = Group { wait, kept, left: 0, frames: 0, last: Done::default() };
         if let Some(number) = self.unused.pop() {
             self.groups[number as usize] = group;
@@ -100,7 +100,7 @@ impl Background {
     }
 
     /// A page that does not wait here yet is to be programmed in `element`.
-    pub(crate) fn push(
+    pub(super) fn push(
         &mut self,
         group: u32,
         element: u32,
@@ -118,26 +118,26 @@ impl Background {
     }
 
     /// When the element's next program is ready.
-    pub(crate) fn ready(&self, element: u32) -> Option<Nanos> {
+    pub(super) fn ready(&self, element: u32) -> Option<Nanos> {
         self.queues[element as usize].front().map(|program| program.ready)
     }
 
     /// Takes the element's next program.
-    pub(crate) fn pop(&mut self, element: u32) -> Option<Program> {
+    pub(super) fn pop(&mut self, element: u32) -> Option<Program> {
         let program = self.queues[element as usize].pop_front()?;
         self.waiting.remove(&program.page);
         Some(program)
     }
 
     /// Takes the oldest program of all.
-    pub(crate) fn pop_oldest(&mut self) -> Option<Program> {
+    pub(super) fn pop_oldest(&mut self) -> Option<Program> {
         let fronts = (0..).zip(&self.queues).filter_map(|(i, queue)| Some((queue.front()?.number, i)));
         let (_, element) = fronts.min()?;
         self.pop(element)
     }
 
     /// Takes the program of this page, if it waits here.
-    pub(crate) fn take(&mut self, page: PageNo) -> Option<Program> {
+    pub(super) fn take(&mut self, page: PageNo) -> Option<Program> {
         let place = self.waiting.remove(&page)?;
         let queue = &mut self.queues[place.element as usize];
         let at = queue.iter().position(|program| program.page == page)?;
@@ -145,7 +145,7 @@ impl Background {
     }
 
     /// A program that was taken is done at `done`: the frames that it frees, and from when on.
-    pub(crate) fn end(&mut self, program: &Program, done: Done) -> Option<(Done, u32)> {
+    pub(super) fn end(&mut self, program: &Program, done: Done) -> Option<(Done, u32)> {
         let group = &mut self.groups[program.group as usize];
         group.left -= 1;
         group.last = group.last.max(done);
@@ -161,7 +161,7 @@ impl Background {
     }
 
     /// Elements that programs can wait for.
-    pub(crate) fn elements(&self) -> u32 {
+    pub(super) fn elements(&self) -> u32 {
         self.queues.len() as u32
     }
 }

@@ -4,23 +4,23 @@ use destage_plan::Nanos;
 
 /// When something is done, and whether it waited for a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(super) struct Done {
     /// When.
-    pub(crate) at: Nanos,
+    pub(super) at: Nanos,
     /// Whether a collection stood between its issue and its end.
-    pub(crate) gc: bool,
+    pub(super) gc: bool,
 }
 
 impl Done {
     /// Done at `at`, whatever collections do.
     #[inline]
-    pub(crate) const fn undelayed(at: Nanos) -> Self {
+    pub(super) const fn undelayed(at: Nanos) -> Self {
         Self { at, gc: false }
     }
 
     /// Whichever of both is later; of two at the same time either may have waited.
     #[inline]
-    pub(crate) fn max(self, other: Self) -> Self {
+    pub(super) fn max(self, other: Self) -> Self {
         match self.at.cmp(&other.at) {
             std::cmp::Ordering::Less => other,
             std::cmp::Ordering::Greater => self,
@@ -30,13 +30,13 @@ impl Done {
 
     /// The same, but not before `at`.
     #[inline]
-    pub(crate) fn not_before(self, at: Nanos) -> Self {
+    pub(super) fn not_before(self, at: Nanos) -> Self {
         if self.at < at { Self::undelayed(at) } else { self }
     }
 
     /// So much later for a reason of its own.
     #[inline]
-    pub(crate) fn later_by(self, time: Nanos) -> Self {
+    pub(super) fn later_by(self, time: Nanos) -> Self {
         Self { at: self.at + time, ..self }
     }
 }

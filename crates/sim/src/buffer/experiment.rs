@@ -5,8 +5,9 @@ use destage_policy::buffer::{self, Buffer, BufferConfig, Built, EvictionUnit, No
 use destage_trace::TraceError;
 
 use super::analytic::AnalyticConfig;
+use super::config::{Admission, RunConfig};
 use super::result::{AvoidanceResult, DeviceCounters, ElementResult, ResponseResult, RunResult, SsdResult};
-use super::run::{Admission, Job, Outcomes, RunConfig, Simulation};
+use super::run::{Job, Outcomes, Simulation};
 use crate::array::SetupError;
 use crate::experiment::pass::{self, Consume, PassEnd};
 use crate::experiment::{Input, Progress, Resources};

@@ -10,7 +10,7 @@ use super::done::Done;
 
 /// When frames can be used: one that is free, or else the one whose eviction was decided first.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub(super) struct Frames {
     /// Free now.
     ready: u32,
     /// Free from a time on.
@@ -24,20 +24,20 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// So many free frames.
-    pub(crate) fn new(frames: u32) -> Self {
+    pub(super) fn new(frames: u32) -> Self {
         let usable_from = HashMap::with_hasher(FixedState::with_seed(0));
         Self { ready: frames, pending: VecDeque::new(), usable_from, latest: Nanos::ZERO }
     }
 
     /// Whether there is a frame to take.
     #[inline]
-    pub(crate) fn any(&self) -> bool {
+    pub(super) fn any(&self) -> bool {
         self.ready > 0 || !self.pending.is_empty()
     }
 
     /// Takes a frame; returns from when on it can be used.
     #[inline]
-    pub(crate) fn take(&mut self) -> Done {
+    pub(super) fn take(&mut self) -> Done {
         if self.ready > 0 {
             self.ready -= 1;
             return Done::default();
@@ -53,7 +53,7 @@ impl Frames {
 
     /// Gives frames back that are free from `at` on.
     #[inline]
-    pub(crate) fn give_back(&mut self, now: Nanos, at: Done, frames: u32) {
+    pub(super) fn give_back(&mut self, now: Nanos, at: Done, frames: u32) {
         if at.at <= now {
             self.ready += frames;
         } else {
@@ -63,7 +63,7 @@ impl Frames {
 
     /// The page that was just let in can be used from `at` on.
     #[inline]
-    pub(crate) fn let_in(&mut self, now: Nanos, at: Done, page: PageNo) {
+    pub(super) fn let_in(&mut self, now: Nanos, at: Done, page: PageNo) {
         if at.at > now {
             if self.latest <= now {
                 self.usable_from.clear();
@@ -75,7 +75,7 @@ impl Frames {
 
     /// From when on a page that is held can be used.
     #[inline]
-    pub(crate) fn usable_from(&mut self, now: Nanos, page: PageNo) -> Done {
+    pub(super) fn usable_from(&mut self, now: Nanos, page: PageNo) -> Done {
         if self.latest <= now {
             return Done::undelayed(now);
         }
@@ -91,7 +91,7 @@ impl Frames {
 
     /// From when on a page that leaves can be used; it is forgotten here.
     #[inline]
-    pub(crate) fn leave(&mut self, now: Nanos, page: PageNo) -> Done {
+    pub(super) fn leave(&mut self, now: Nanos, page: PageNo) -> Done {
         if self.latest <= now {
             return Done::undelayed(now);
         }

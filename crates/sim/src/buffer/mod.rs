@@ -1,17 +1,22 @@
 //! Buffers inside an SSD in virtual time: policies over a device, fed with page accesses.
 
+mod accounting;
 mod analytic;
 mod background;
+mod config;
+mod device;
 mod done;
 mod experiment;
 mod frames;
+mod over_time;
 mod result;
 mod run;
+mod timing;
 
 pub use analytic::AnalyticConfig;
+pub use config::{Admission, FlushMode, RunConfig};
 pub use experiment::{DeviceConfig, Experiment, Report, SimError};
 pub use result::{
     AnalyticResult, AvoidanceResult, BufferCounters, DeviceCounters, ElementResult, ResponseClass, ResponseResult,
     RunResult, SeriesResult, SsdResult,
 };
-pub use run::{Admission, FlushMode, RunConfig};

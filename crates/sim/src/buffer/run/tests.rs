@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use destage_plan::PageGeometry;
-use destage_policy::buffer::Veto;
+use destage_policy::buffer::{DeviceView, Veto};
 
 use super::*;
 use crate::input::FeedRequest;
@@ -43,9 +43,9 @@ impl Buffer for Scripted {
     }
 
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, _: &mut V, out: &mut Evictions) {
-        if let Notice::GcEnd { unit } = notice {
-            let collecting = (0..device.units()).map(|unit| device.collecting(unit)).collect();
-            self.heard.lock().expect("nobody panicked").push((unit, collecting));
+        if let Notice::GcEnd { unit: element } = notice {
+            let collecting = (0..device.units()).map(|element| device.collecting(element)).collect();
+            self.heard.lock().expect("nobody panicked").push((element, collecting));
             if let Some(emit) = self.ends.pop_front() {
                 emit(out);
             }
@@ -88,7 +88,7 @@ impl Rig {
     /// Its response time in µs.
     fn request(&mut self, op: Op, micros: u64, page: u32) -> u64 {
         let sum = |sim: &Simulation<_, _>| -> u64 {
-            sim.series.bins().iter().map(|bin| bin.read_response_sum + bin.write_response_sum).sum()
+            sim.over_time.bins().iter().map(|bin| bin.read_response_sum + bin.write_response_sum).sum()
         };
         let before = sum(&self.0);
         let pages = u32::from(op != Op::Flush);
@@ -179,7 +179,7 @@ fn pages_through_several_channels_are_programmed_at_the_same_time() {
     // Read where they are: in channel 2, which has been idle since 300, and channel 0, busy until 400.
     assert_eq!((rig.read(350, 1), rig.read(350, 2)), (25, 75));
     assert_eq!(rig.host_programs(), [2, 1, 1, 0]);
-    let c = &rig.0.counters;
+    let c = &rig.0.accounting.counters;
     assert_eq!((c.evictions, c.evicted_pages, c.dirty_pages_flushed), (3, 3, 3));
 }
 
@@ -189,7 +189,7 @@ fn what_is_cleaned_through_channels_stays() {
     rig.insert(0, &[0, 1]);
     rig.leave(0, |out| out.spread(Kind::Clean, [(PageNo(0), 1), (PageNo(1), 1)].into_iter(), 2));
     assert_eq!((rig.host_programs(), rig.0.device.busy_until(1)), (vec![0, 2], Nanos(400 * US)));
-    assert!(!rig.0.clock.frames.any(), "the frames are in use");
+    assert!(!rig.0.timing.frames.any(), "the frames are in use");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn background_programs_use_the_pauses() {
     // At the end of the run what is left is done, and counted.
     rig.0.finish();
     assert_eq!((rig.host_programs(), rig.0.device.busy_until(0)), (vec![9, 1], Nanos(2400 * US)));
-    let programs: u64 = rig.0.series.bins().iter().map(|bin| bin.host_programs).sum();
+    let programs: u64 = rig.0.over_time.bins().iter().map(|bin| bin.host_programs).sum();
     assert_eq!(programs, 10);
 }
 
@@ -324,7 +324,7 @@ fn a_flush_does_not_leave_anything_in_the_background() {
     rig.insert(0, &[0, 2]);
     rig.leave(0, |out| behind(out, Kind::Flush, &[0, 2]));
     rig.request(Op::Flush, 0, 0);
-    assert_eq!((rig.host_programs(), rig.0.clock.last_completion), (vec![2, 0], Nanos(400 * US)));
+    assert_eq!((rig.host_programs(), rig.0.timing.last_completion), (vec![2, 0], Nanos(400 * US)));
 }
 
 /// Two elements of 16 blocks of 4 pages, 6 reserved, collection at 2 free: full, each collects two blocks without a valid
@@ -376,7 +376,7 @@ fn what_leaves_after_a_collection_waits_for_the_element() {
     // Ready at 5600; the element programs the write that waited for the collection until 5800, and then this.
     assert_eq!(rig.write(5_900, 2), 300);
     assert_eq!(rig.host_programs(), [before[0] + 2, before[1]]);
-    let c = &rig.0.counters;
+    let c = &rig.0.accounting.counters;
     assert_eq!((c.destage_evictions, c.destage_pages_flushed, c.evictions, c.dirty_pages_flushed), (1, 1, 0, 0));
 }
 
@@ -406,7 +406,7 @@ fn what_waits_for_a_collection_leaves_after_the_first() {
 /// longest, be it its own or that of the eviction that made room for it.
 #[test]
 fn requests_that_wait_for_a_collection_are_told_apart() {
-    let delayed = |rig: &Rig| rig.0.series.bins().iter().map(|bin| bin.gc_delayed).sum::<u64>();
+    let delayed = |rig: &Rig| rig.0.over_time.bins().iter().map(|bin| bin.gc_delayed).sum::<u64>();
     let mut rig = collecting(false, &[]);
     // The 14th write of either element. Element 0 collects until 5600, element 1 until 5700.
     assert_eq!(delayed(&rig), 2);
@@ -421,7 +421,7 @@ fn requests_that_wait_for_a_collection_are_told_apart() {
     assert_eq!((rig.write(5_720, 2), delayed(&rig)), (6_125 - 5_720, 6));
     rig.next(Outcome::Hit, |_| {});
     assert_eq!((rig.write(6_200, 2), delayed(&rig)), (0, 6));
-    let response = rig.0.timed().response;
+    let response = rig.0.timing.result(HostModel::Open, rig.0.over_time.bins()).response;
     let count = |summary: Option<crate::measure::LatencySummary>| summary.map_or(0, |summary| summary.count);
     assert_eq!((count(response.gc_delayed), count(response.gc_undelayed)), (6, 2 + 26 + 2));
 }
@@ -441,7 +441,7 @@ fn collections_of_background_programs_are_heard_of_too() {
     }
     // Element 0: 14 programs, the last after a collection from 2600 on; element 1 collects from 3600 to 6600.
     rig.request(Op::Flush, 60_000, 0);
-    let order: Vec<_> = heard(&rig).into_iter().map(|(unit, _)| unit).collect();
+    let order: Vec<_> = heard(&rig).into_iter().map(|(element, _)| element).collect();
     assert_eq!(order, [0, 1]);
 }
 
@@ -453,7 +453,7 @@ fn blocks_that_leave_page_by_page_are_counted_whole() {
     rig.leave(0, |out| out.spread(Kind::Flush, [(PageNo(0), 0), (PageNo(4), 1)].into_iter(), 1));
     rig.leave(0, |out| out.spread(Kind::Flush, [(PageNo(1), 0)].into_iter(), 0));
     rig.leave(0, |out| out.spread(Kind::Flush, [(PageNo(2), 0)].into_iter(), 1));
-    let c = &rig.0.counters;
+    let c = &rig.0.accounting.counters;
     assert_eq!((c.evictions, c.evicted_pages, c.dirty_pages_flushed), (2, 4, 4));
     assert_eq!(c.eviction_sizes.iter().sum::<u64>(), 2);
 }
