@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use destage_plan::{Nanos, PageGeometry, PolicySpec, Request};
 use destage_policy::buffer::policies;
-use destage_sim::array::{ArrayExperiment, SetupError};
+use destage_sim::array::{ArrayError, ArrayExperiment, SetupError};
 use destage_sim::buffer::{
     Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, Report, RunConfig, SimError,
 };
-use destage_sim::experiment::{Input, Resources};
+use destage_sim::experiment::{ExperimentError, Input, Resources};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 use destage_trace::{Source, TraceError};
@@ -112,7 +112,7 @@ pub(crate) fn run(experiment: &Experiment, requests: &Arc<Vec<Request>>) {
     let resources = Resources { threads: 1, memory_bytes: MEMORY_BYTES };
     match experiment.run(resources, &mut open, &|_| {}) {
         Ok(report) => sound(experiment, &report, requests.len() as u64),
-        Err(SimError::Threads(error)) => panic!("{error}"),
+        Err(SimError::Experiment(ExperimentError::Threads(error))) => panic!("{error}"),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
@@ -124,8 +124,8 @@ pub(crate) fn run_array(experiment: &ArrayExperiment, requests: &Arc<Vec<Request
     let resources = Resources { threads: 1, memory_bytes: MEMORY_BYTES };
     let report = match experiment.run(resources, &mut open, &|_| {}) {
         Ok(report) => report,
-        Err(SimError::Threads(error)) => panic!("{error}"),
-        Err(SimError::Array(error @ SetupError::Stalled { .. })) => panic!("{error}"),
+        Err(ArrayError::Experiment(ExperimentError::Threads(error))) => panic!("{error}"),
+        Err(ArrayError::Setup(error @ SetupError::Stalled { .. })) => panic!("{error}"),
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     for result in &report.results {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_sim::buffer::{DeviceConfig, Experiment, FlushMode, RunResult, SimError};
+use destage_sim::experiment::ExperimentError;
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Volumes, Warmup};
 use destage_sim::measure::Saturation;
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
@@ -268,7 +269,7 @@ fn a_warm_up_that_outlasts_the_trace_is_an_error() {
             let mut lru = over(device.clone(), "lru", 1);
             lru.run.warmup = warmup;
             let error = try_run(&lru, ONE_THREAD, &requests).expect_err("nothing is measured");
-            assert!(matches!(error, SimError::Warmup { requests: 2 }), "{warmup:?}");
+            assert!(matches!(error, SimError::Experiment(ExperimentError::Warmup { requests: 2 })), "{warmup:?}");
             assert_eq!(error.to_string(), "warmup: the trace ends within it, after 2 requests; give a shorter one");
         }
     }
@@ -276,7 +277,7 @@ fn a_warm_up_that_outlasts_the_trace_is_an_error() {
     let mut lru = one_element("lru", 1);
     lru.ops = Ops::Writes;
     lru.run.warmup = Warmup::Requests(1);
-    assert!(matches!(try_run(&lru, ONE_THREAD, &requests), Err(SimError::Warmup { .. })));
+    assert!(matches!(try_run(&lru, ONE_THREAD, &requests), Err(SimError::Experiment(ExperimentError::Warmup { .. }))));
 }
 
 /// The measured part of a run is the run less its beginning, in every counter.

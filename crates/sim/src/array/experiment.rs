@@ -15,10 +15,8 @@ use super::result::{
     HostResponses, SeriesOverTime, SeriesPoint,
 };
 use super::setup::{ArraySetup, DeviceSetup, Service, SetupError, Workshop, shape};
-use crate::buffer::SimError;
 use crate::disk::Scheduler;
-use crate::experiment::pass::{self, Consume, PassEnd};
-use crate::experiment::{Input, Progress, Resources};
+use crate::experiment::{self, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs};
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{Latency, ParamValue, SCHEMA, Series, Setting, VERSION, distribution};
 
@@ -89,9 +87,69 @@ struct Planned {
 }
 
 impl Consume for Planned {
+    type Outcomes = Outcomes;
+
     fn feed(&mut self, feed: &Feed) {
         self.run.feed(feed);
     }
+
+    fn finish(&mut self) -> Outcomes {
+        self.run.finish()
+    }
+}
+
+/// An experiment with what all its runs have in common.
+struct ArrayRuns<'a> {
+    experiment: &'a ArrayExperiment,
+    geometry: Geometry,
+    injections: Vec<Injection>,
+    per_run: u64,
+}
+
+impl Runs for ArrayRuns<'_> {
+    type Combination = Combination;
+    type Run = Planned;
+    type Result = ArrayResult;
+    type Error = ArrayError;
+
+    fn reading(&self) -> Reading<'_> {
+        let ArrayExperiment { trace, limit, lba_overflow, .. } = self.experiment;
+        Reading { trace, limit: *limit, overflow: *lba_overflow }
+    }
+
+    fn memory_per_run(&self) -> u64 {
+        self.per_run
+    }
+
+    /// They were checked when they were put together.
+    fn check(&self, _: &Combination) -> Result<(), ArrayError> {
+        Ok(())
+    }
+
+    fn plan(&self, combination: &Combination) -> Result<Planned, ArrayError> {
+        Ok(self.experiment.plan(combination, &self.geometry, &self.injections)?)
+    }
+
+    fn feeder(&self, _: &[Planned]) -> Feeder {
+        let ArrayExperiment { geometry, lba_overflow, ops, volumes, speed, .. } = *self.experiment;
+        let space = PageSpace::bounded(geometry, self.geometry.data_pages() as u32, lba_overflow);
+        Feeder::new(space, ops, volumes, speed).keep_heads()
+    }
+
+    fn result(&self, planned: &mut Planned, outcomes: Outcomes, end: &PassEnd) -> Result<ArrayResult, ArrayError> {
+        self.experiment.result(&planned.combination, &self.geometry, outcomes, end)
+    }
+}
+
+/// Why an experiment over arrays failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ArrayError {
+    /// The array cannot be simulated as asked.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The trace or the machine does not allow it.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
 }
 
 impl ArrayExperiment {
@@ -193,7 +251,7 @@ impl ArrayExperiment {
     }
 
     /// Checks that the experiment can be run, and how many bytes a host sees.
-    pub fn check(&self) -> Result<u64, SimError> {
+    pub fn check(&self) -> Result<u64, ArrayError> {
         let geometry = self.array_geometry()?;
         shape(&geometry, self.geometry.page_bytes())?;
         let (pages, pages_per_block) = (geometry.data_pages(), self.geometry.pages_per_block());
@@ -206,7 +264,7 @@ impl ArrayExperiment {
     }
 
     /// How many runs there will be, and how many bytes their devices take at a time; of an experiment that can be run.
-    pub fn weight(&self) -> Result<(usize, u64), SimError> {
+    pub fn weight(&self) -> Result<(usize, u64), ArrayError> {
         let geometry = self.array_geometry()?;
         let combinations = self.combinations(&geometry)?;
         Ok((combinations.len(), self.memory_per_run()?))
@@ -230,52 +288,19 @@ impl ArrayExperiment {
         resources: Resources,
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<ArrayReport, SimError> {
+    ) -> Result<ArrayReport, ArrayError> {
         let geometry = self.array_geometry()?;
         let combinations = self.combinations(&geometry)?;
         let injections = self.sorted_injections()?;
-        let per_run = self.memory_per_run()?.max(1);
+        let per_run = self.memory_per_run()?;
         if per_run > resources.memory_bytes {
             return Err(SetupError::Memory { needed: per_run, granted: resources.memory_bytes }.into());
         }
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(resources.threads)
-            .build()
-            .map_err(|error| SimError::Threads(error.to_string()))?;
-        let per_pass = (resources.memory_bytes / per_run).clamp(1, combinations.len().max(1) as u64) as usize;
-        let passes = combinations.len().div_ceil(per_pass) as u32;
-        let mut simulated = 0;
-        let mut report = ArrayReport { results: Vec::new(), warnings: Vec::new(), requests: 0, steps: 0 };
-        for (pass, group) in combinations.chunks(per_pass).enumerate() {
-            let planned = group.iter().map(|combination| self.plan(combination, &geometry, &injections));
-            let mut jobs = planned.collect::<Result<Vec<_>, _>>()?;
-            let input = open()?;
-            let runs = jobs.len() as u32;
-            let before = simulated;
-            let mut report_progress = |share, requests: u64| {
-                simulated = before + requests * u64::from(runs);
-                progress(Progress { pass: (pass as u32, passes), share, requests, runs, simulated });
-            };
-            let space = PageSpace::bounded(self.geometry, geometry.data_pages() as u32, self.lba_overflow);
-            let feeder = Feeder::new(space, self.ops, self.volumes, self.speed).keep_heads();
-            let end = pass::run(&pool, &mut jobs, input, feeder, self.limit, &mut report_progress);
-            let end = end.map_err(|failure| failure.named(&self.trace))?;
-            report.requests += end.counts.read;
-            // Rebuilds may go on long after the trace.
-            let outcomes: Vec<_> = pool.install(|| {
-                use rayon::prelude::*;
-                jobs.par_iter_mut().with_max_len(1).map(|planned| planned.run.finish()).collect()
-            });
-            for (planned, outcomes) in jobs.iter().zip(outcomes) {
-                let result = self.result(&planned.combination, &geometry, outcomes, &end)?;
-                report.steps += result.steps.sum();
-                report.results.push(result);
-            }
-            if pass == 0 {
-                report.warnings = end.warnings(self.lba_overflow);
-            }
-        }
-        Ok(report)
+        let runs = ArrayRuns { experiment: self, geometry, injections, per_run };
+        let Gathered { results, warnings, requests } =
+            experiment::carry_out(&runs, &combinations, resources, open, progress)?;
+        let steps = results.iter().map(|result| result.steps.sum()).sum();
+        Ok(ArrayReport { results, warnings, requests, steps })
     }
 
     fn plan(
@@ -319,14 +344,14 @@ impl ArrayExperiment {
         geometry: &Geometry,
         outcomes: Outcomes,
         end: &PassEnd,
-    ) -> Result<ArrayResult, SimError> {
+    ) -> Result<ArrayResult, ArrayError> {
         let &Combination { ref policy, cache, scheduler } = combination;
         if outcomes.stalled > 0 {
             let policy = policy.info().name;
             return Err(SetupError::Stalled { policy, outstanding: outcomes.stalled }.into());
         }
         if !outcomes.measured {
-            return Err(SimError::Warmup { requests: end.counts.read });
+            return Err(ExperimentError::Warmup { requests: end.counts.read }.into());
         }
         let page = self.geometry.page_bytes();
         let served = outcomes.served.since(outcomes.start);

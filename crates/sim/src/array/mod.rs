@@ -15,7 +15,7 @@ mod setup;
 
 pub use device::{Device, DeviceOp, FixedTimes, ModelCounts};
 pub use executor::{Executor, NextEvent, StepTimes};
-pub use experiment::{ArrayExperiment, ArrayReport};
+pub use experiment::{ArrayError, ArrayExperiment, ArrayReport};
 pub use host::{ArrayHost, Injection, InjectionKind};
 pub use lane::DeviceCounters;
 pub use result::{

@@ -8,10 +8,8 @@ use super::analytic::AnalyticConfig;
 use super::config::{Admission, RunConfig};
 use super::result::{AvoidanceResult, DeviceCounters, ElementResult, ResponseResult, RunResult, SsdResult};
 use super::run::{Job, Outcomes, Simulation};
-use crate::array::SetupError;
-use crate::experiment::pass::{self, Consume, PassEnd};
-use crate::experiment::{Input, Progress, Resources};
-use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, SpaceError, Speed, Volumes};
+use crate::experiment::{self, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs};
+use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{ParamValue, SCHEMA, Setting, VERSION, WearClass, variation};
 use crate::ssd::{Allocation, ElementCounters, Ftl, GeometryError, Ssd, SsdConfig, SsdShape, StartState};
 
@@ -74,28 +72,18 @@ pub struct Report {
     pub accesses: u64,
 }
 
-/// Why an experiment failed.
+/// Why an experiment over buffers failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// The trace could not be read.
+    /// The trace or the machine does not allow it.
     #[error(transparent)]
-    Trace(#[from] TraceError),
+    Experiment(#[from] ExperimentError),
     /// A policy could not be built.
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// The SSD cannot have this shape.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// A request has no place.
-    #[error("{trace}, request {request}: {error}")]
-    Space {
-        /// The trace.
-        trace: String,
-        /// The request, from 1.
-        request: u64,
-        /// Why.
-        error: SpaceError,
-    },
     /// The policy and the device do not go together.
     #[error("policy '{policy}' {why}")]
     Unsuited {
@@ -120,32 +108,26 @@ pub enum SimError {
         /// Bytes granted.
         granted: u64,
     },
-    /// Nothing was measured.
-    #[error("warmup: the trace ends within it, after {requests} requests; give a shorter one")]
-    Warmup {
-        /// Requests in the trace.
-        requests: u64,
-    },
-    /// An array cannot be simulated as asked.
-    #[error(transparent)]
-    Array(#[from] SetupError),
-    /// The operating system refused a thread.
-    #[error("cannot start threads: {0}")]
-    Threads(String),
 }
 
 /// A job and what its result needs beside what it finds.
 struct Planned {
     policy: String,
     params: Vec<ParamValue>,
-    unit: EvictionUnit,
+    granularity: EvictionUnit,
     cache_bytes: u64,
     job: Box<dyn Job>,
 }
 
 impl Consume for Planned {
+    type Outcomes = Outcomes;
+
     fn feed(&mut self, feed: &Feed) {
         self.job.feed(feed);
+    }
+
+    fn finish(&mut self) -> Outcomes {
+        self.job.finish()
     }
 }
 
@@ -197,61 +179,24 @@ impl Experiment {
             DeviceConfig::Ssd(config, _) => Some(SsdShape::new(config.clone(), self.geometry)?),
             DeviceConfig::None | DeviceConfig::Analytic(_) => None,
         };
-        let mut combinations = Vec::new();
-        for policy in &self.policies {
-            for &cache_bytes in &self.caches {
-                combinations.push((policy, cache_bytes));
-            }
+        if let Some(needed) = shape.as_ref().map(SsdShape::memory_bytes)
+            && needed > resources.memory_bytes
+        {
+            return Err(SimError::Memory { needed, granted: resources.memory_bytes });
         }
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(resources.threads)
-            .build()
-            .map_err(|error| SimError::Threads(error.to_string()))?;
-        let per_run = shape.as_ref().map_or(1, SsdShape::memory_bytes).max(1);
-        if shape.is_some() && per_run > resources.memory_bytes {
-            return Err(SimError::Memory { needed: per_run, granted: resources.memory_bytes });
-        }
-        let per_pass = (resources.memory_bytes / per_run).clamp(1, combinations.len().max(1) as u64) as usize;
-        let passes = combinations.len().div_ceil(per_pass) as u32;
+        let sizes = |policy| self.caches.iter().map(move |&cache_bytes| (policy, cache_bytes));
+        let combinations: Vec<_> = self.policies.iter().flat_map(sizes).collect();
         let aged = match (&self.device, &shape) {
             (DeviceConfig::Ssd(_, start), Some(shape)) if start.takes_long() && combinations.len() > 1 => {
                 Some(Ssd::new(shape.clone(), *start))
             }
             _ => None,
         };
-        let mut simulated = 0;
-        let mut report = Report { results: Vec::new(), warnings: Vec::new(), requests: 0, accesses: 0 };
-        for (pass, group) in combinations.chunks(per_pass).enumerate() {
-            // Every policy and size is checked before the first pass begins, not when its turn comes.
-            if pass == 0 {
-                for &(policy, cache_bytes) in &combinations[group.len()..] {
-                    self.check(policy, cache_bytes)?;
-                }
-            }
-            let mut jobs = group
-                .iter()
-                .map(|&(policy, cache_bytes)| self.plan(policy, cache_bytes, shape.as_ref(), aged.as_ref()))
-                .collect::<Result<Vec<_>, _>>()?;
-            let input = open()?;
-            let runs = jobs.len() as u32;
-            let before = simulated;
-            let mut report_progress = |share, requests: u64| {
-                simulated = before + requests * u64::from(runs);
-                progress(Progress { pass: (pass as u32, passes), share, requests, runs, simulated });
-            };
-            let end =
-                self.pass(&pool, &mut jobs, input, shape.as_ref(), resources.memory_bytes, &mut report_progress)?;
-            report.requests += end.counts.read;
-            for job in &mut jobs {
-                let result = self.result(job, shape.as_ref(), &end)?;
-                report.accesses += result.counters.accesses;
-                report.results.push(result);
-            }
-            if pass == 0 {
-                report.warnings = self.warnings(&end);
-            }
-        }
-        Ok(report)
+        let runs = BufferRuns { experiment: self, shape, aged, memory_bytes: resources.memory_bytes };
+        let Gathered { results, warnings, requests } =
+            experiment::carry_out(&runs, &combinations, resources, open, progress)?;
+        let accesses = results.iter().map(|result| result.counters.accesses).sum();
+        Ok(Report { results, warnings, requests, accesses })
     }
 
     fn run_config(&self, cache_bytes: u64) -> Result<RunConfig, SimError> {
@@ -270,76 +215,87 @@ impl Experiment {
         };
         BufferConfig { capacity_pages: run.capacity_pages, pages_per_block: run.pages_per_block, units }
     }
+}
 
-    /// Checks a combination without building its device.
-    fn check(&self, policy: &PolicySpec, cache_bytes: u64) -> Result<(), SimError> {
-        let config = self.run_config(cache_bytes)?;
-        let settled = config.admission.settle(policy)?;
-        let (_, built) = buffer::build(&settled, self.buffer_config(&config), Build { config, ssd: None })?;
-        self.device.suits(policy, &built)
+/// An experiment with what all its runs have in common.
+struct BufferRuns<'a> {
+    experiment: &'a Experiment,
+    shape: Option<SsdShape>,
+    /// An SSD that took long to age.
+    aged: Option<Ssd>,
+    memory_bytes: u64,
+}
+
+impl<'a> Runs for BufferRuns<'a> {
+    type Combination = (&'a PolicySpec, u64);
+    type Run = Planned;
+    type Result = RunResult;
+    type Error = SimError;
+
+    fn reading(&self) -> Reading<'_> {
+        let Experiment { trace, limit, lba_overflow, .. } = self.experiment;
+        Reading { trace, limit: *limit, overflow: *lba_overflow }
     }
 
-    fn plan(
-        &self,
-        policy: &PolicySpec,
-        cache_bytes: u64,
-        shape: Option<&SsdShape>,
-        aged: Option<&Ssd>,
-    ) -> Result<Planned, SimError> {
-        let config = self.run_config(cache_bytes)?;
-        let ssd = match (&self.device, shape, aged) {
+    fn memory_per_run(&self) -> u64 {
+        self.shape.as_ref().map_or(1, SsdShape::memory_bytes)
+    }
+
+    /// Without building its device.
+    fn check(&self, &(policy, cache_bytes): &Self::Combination) -> Result<(), SimError> {
+        let config = self.experiment.run_config(cache_bytes)?;
+        let settled = config.admission.settle(policy)?;
+        let build = Build { config, ssd: None };
+        let (_, built) = buffer::build(&settled, self.experiment.buffer_config(&config), build)?;
+        self.experiment.device.suits(policy, &built)
+    }
+
+    fn plan(&self, &(policy, cache_bytes): &Self::Combination) -> Result<Planned, SimError> {
+        let config = self.experiment.run_config(cache_bytes)?;
+        let ssd = match (&self.experiment.device, &self.shape, &self.aged) {
             (_, _, Some(aged)) => Some(MakeSsd::Copy(aged)),
             (DeviceConfig::Ssd(_, start), Some(shape), None) => Some(MakeSsd::New(shape, *start)),
             _ => None,
         };
         let build = Build { config, ssd };
         let settled = config.admission.settle(policy)?;
-        let (job, built) = buffer::build(&settled, self.buffer_config(&config), build)?;
-        self.device.suits(policy, &built)?;
+        let (job, built) = buffer::build(&settled, self.experiment.buffer_config(&config), build)?;
+        self.experiment.device.suits(policy, &built)?;
         let params = built.params.into_iter().map(|(name, value)| ParamValue { name, value }).collect();
-        Ok(Planned { policy: policy_name(policy), params, unit: built.unit, cache_bytes, job })
+        Ok(Planned { policy: policy_name(policy), params, granularity: built.unit, cache_bytes, job })
     }
 
-    /// Reads the trace once and feeds it to all jobs.
-    fn pass(
-        &self,
-        pool: &rayon::ThreadPool,
-        jobs: &mut [Planned],
-        input: Input,
-        shape: Option<&SsdShape>,
-        memory_bytes: u64,
-        progress: &mut dyn FnMut(Option<f64>, u64),
-    ) -> Result<PassEnd, SimError> {
-        let space = if let Some(shape) = shape {
-            PageSpace::bounded(self.geometry, shape.host_pages, self.lba_overflow)
+    fn feeder(&self, runs: &[Planned]) -> Feeder {
+        let Experiment { geometry, lba_overflow, ops, volumes, speed, .. } = *self.experiment;
+        let space = if let Some(shape) = &self.shape {
+            PageSpace::bounded(geometry, shape.host_pages, lba_overflow)
         } else {
-            let room = memory_bytes / (PAGE_TABLE_BYTES * jobs.len().max(1) as u64);
-            PageSpace::unbounded(self.geometry, u32::try_from(room).unwrap_or(u32::MAX))
+            let room = self.memory_bytes / (PAGE_TABLE_BYTES * runs.len().max(1) as u64);
+            PageSpace::unbounded(geometry, u32::try_from(room).unwrap_or(u32::MAX))
         };
-        let mut feeder = Feeder::new(space, self.ops, self.volumes, self.speed);
-        if jobs.iter().any(|planned| planned.job.compares_addresses()) {
-            feeder = feeder.keep_borders();
-        }
-        pass::run(pool, jobs, input, feeder, self.limit, progress).map_err(|failure| failure.named(&self.trace))
+        let feeder = Feeder::new(space, ops, volumes, speed);
+        if runs.iter().any(|planned| planned.job.compares_addresses()) { feeder.keep_borders() } else { feeder }
     }
 
-    fn warnings(&self, end: &PassEnd) -> Vec<String> {
-        end.warnings(self.lba_overflow)
-    }
-
-    fn result(&self, planned: &mut Planned, shape: Option<&SsdShape>, end: &PassEnd) -> Result<RunResult, SimError> {
-        let outcomes = planned.job.finish();
+    fn result(&self, planned: &mut Planned, outcomes: Outcomes, end: &PassEnd) -> Result<RunResult, SimError> {
         if !outcomes.measured {
-            return Err(SimError::Warmup { requests: end.counts.read });
+            return Err(ExperimentError::Warmup { requests: end.counts.read }.into());
         }
+        Ok(self.experiment.result(planned, self.shape.as_ref(), outcomes, end))
+    }
+}
+
+impl Experiment {
+    /// What is written down of a run.
+    fn result(&self, planned: &mut Planned, shape: Option<&SsdShape>, outcomes: Outcomes, end: &PassEnd) -> RunResult {
         let mut counters = outcomes.counters.clone();
         let analytic = match &self.device {
             DeviceConfig::Analytic(config) => {
-                Some(config.cost(planned.unit, self.geometry.pages_per_block(), &outcomes))
+                Some(config.cost(planned.granularity, self.geometry.pages_per_block(), &outcomes))
             }
             DeviceConfig::None | DeviceConfig::Ssd(..) => None,
         };
-        if analytic.is_some() && planned.unit == EvictionUnit::Block {
+        if analytic.is_some() && planned.granularity == EvictionUnit::Block {
             // The model pads every victim, whatever the policy says (specs §5.7).
             counters.pad_reads = outcomes.victims.missing_pages;
             counters.flush_pad_reads = outcomes.flush_victims.missing_pages;
@@ -356,7 +312,7 @@ impl Experiment {
         let per_second = |n: u64| (simulated > Nanos::ZERO).then(|| n as f64 / (simulated.0 as f64 / 1e9));
         let series = outcomes.series;
         let timed = outcomes.timed;
-        Ok(RunResult {
+        RunResult {
             policy: planned.policy.clone(),
             params: std::mem::take(&mut planned.params),
             cache_bytes: planned.cache_bytes,
@@ -391,7 +347,7 @@ impl Experiment {
             series,
             schema: SCHEMA,
             destage: VERSION,
-        })
+        }
     }
 }
 

@@ -1,6 +1,12 @@
 //! Experiments: many runs over one trace, which is read once for all of them that memory has room for.
 
-pub(crate) mod pass;
+mod error;
+mod pass;
+mod passes;
+
+pub use error::ExperimentError;
+pub(crate) use pass::{Consume, PassEnd};
+pub(crate) use passes::{Gathered, Reading, Runs, carry_out};
 
 use destage_trace::Source;
 

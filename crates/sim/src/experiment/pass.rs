@@ -3,12 +3,12 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use destage_plan::Request;
-use destage_trace::{Skipped, TraceError};
+use destage_trace::Skipped;
 use rayon::prelude::*;
 
-use super::Input;
-use crate::buffer::SimError;
-use crate::input::{Feed, FeedCounts, Feeder, LbaOverflow, SpaceError};
+use super::passes::Reading;
+use super::{ExperimentError, Input};
+use crate::input::{Feed, FeedCounts, Feeder, LbaOverflow};
 use crate::measure::InputResult;
 
 /// Requests in a feed of several runs: enough work for a thread to be worth waking, and for a run to fetch its tables anew.
@@ -22,8 +22,14 @@ const FEEDS_AHEAD: usize = 2;
 
 /// A run that takes requests.
 pub(crate) trait Consume: Send {
+    /// What it finds.
+    type Outcomes: Send;
+
     /// Simulates a batch.
     fn feed(&mut self, feed: &Feed);
+
+    /// Does what is left to do after the last batch, and tells what was found.
+    fn finish(&mut self) -> Self::Outcomes;
 }
 
 /// How a pass ended.
@@ -31,25 +37,6 @@ pub(crate) struct PassEnd {
     pub(crate) counts: FeedCounts,
     pub(crate) skipped: Skipped,
     pub(crate) format: String,
-}
-
-/// Why a pass ended early.
-pub(crate) enum PassError {
-    Trace(TraceError),
-    /// The request, from 1, has no place.
-    Space(u64, SpaceError),
-    Threads(String),
-}
-
-impl PassError {
-    /// The error of an experiment over this trace.
-    pub(crate) fn named(self, trace: &str) -> SimError {
-        match self {
-            Self::Trace(error) => SimError::Trace(error),
-            Self::Space(request, error) => SimError::Space { trace: trace.to_owned(), request, error },
-            Self::Threads(why) => SimError::Threads(why),
-        }
-    }
 }
 
 impl PassEnd {
@@ -97,18 +84,18 @@ impl PassEnd {
     }
 }
 
-/// Reads `limit` requests of the trace once and feeds them to all jobs; `progress` is told the share and the requests
-/// read.
-pub(crate) fn run<J: Consume>(
+/// Reads the trace once and feeds it to all jobs; `progress` is told the share and the requests read.
+pub(super) fn run<J: Consume>(
     pool: &rayon::ThreadPool,
     jobs: &mut [J],
     input: Input,
     feeder: Feeder,
-    limit: Option<u64>,
+    reading: &Reading<'_>,
     progress: &mut dyn FnMut(Option<f64>, u64),
-) -> Result<PassEnd, PassError> {
+) -> Result<PassEnd, ExperimentError> {
     let per_feed = if jobs.len() == 1 { REQUESTS_PER_ONLY_FEED } else { REQUESTS_PER_FEED };
-    let reader = Reader { input, feeder, per_feed, left: limit.unwrap_or(u64::MAX), batch: Vec::new(), taken: 0 };
+    let (trace, left) = (reading.trace, reading.limit.unwrap_or(u64::MAX));
+    let reader = Reader { trace, input, feeder, per_feed, left, batch: Vec::new(), taken: 0 };
     let (full_sender, full) = sync_channel(FEEDS_AHEAD);
     let (empty_sender, empty) = sync_channel(FEEDS_AHEAD + 1);
     for _ in 0..=FEEDS_AHEAD {
@@ -118,7 +105,7 @@ pub(crate) fn run<J: Consume>(
         let reading = std::thread::Builder::new()
             .name("trace reader".into())
             .spawn_scoped(scope, move || reader.run(&full_sender, &empty))
-            .map_err(|error| PassError::Threads(error.to_string()))?;
+            .map_err(|error| ExperimentError::Threads(error.to_string()))?;
         let mut requests = 0;
         // Moved in, so that the reader does not wait for ever should a run panic.
         let empty_sender = empty_sender;
@@ -133,12 +120,13 @@ pub(crate) fn run<J: Consume>(
             // The reader may be gone already; then the feed is not needed any more.
             let _ = empty_sender.send(feed);
         }
-        reading.join().map_err(|_| PassError::Threads("the trace reader panicked".into()))?
+        reading.join().map_err(|_| ExperimentError::Threads("the trace reader panicked".into()))?
     })
 }
 
 /// The thread that turns the trace into feeds.
-struct Reader {
+struct Reader<'a> {
+    trace: &'a str,
     input: Input,
     feeder: Feeder,
     per_feed: usize,
@@ -148,8 +136,12 @@ struct Reader {
     taken: usize,
 }
 
-impl Reader {
-    fn run(mut self, full: &SyncSender<(Feed, Option<f64>)>, empty: &Receiver<Feed>) -> Result<PassEnd, PassError> {
+impl Reader<'_> {
+    fn run(
+        mut self,
+        full: &SyncSender<(Feed, Option<f64>)>,
+        empty: &Receiver<Feed>,
+    ) -> Result<PassEnd, ExperimentError> {
         let mut ended = false;
         while !ended {
             // Only a consumer that has given up hangs up.
@@ -158,7 +150,7 @@ impl Reader {
             let most_runs = RUNS_PER_REQUEST * self.per_feed;
             while feed.requests.len() < self.per_feed && feed.runs.len() < most_runs {
                 if self.taken == self.batch.len() {
-                    self.input.source.next_batch(&mut self.batch).map_err(PassError::Trace)?;
+                    self.input.source.next_batch(&mut self.batch)?;
                     self.taken = 0;
                 }
                 let left = usize::try_from(self.left).unwrap_or(usize::MAX).min(self.per_feed - feed.requests.len());
@@ -169,7 +161,10 @@ impl Reader {
                     break;
                 }
                 let taken = self.feeder.append(requests, most_runs, &mut feed);
-                let next = taken.map_err(|(request, error)| PassError::Space(request, error))?;
+                let next = taken.map_err(|(request, error)| {
+                    let trace = self.trace.to_owned();
+                    ExperimentError::Space { trace, request, error }
+                })?;
                 self.taken += next;
                 self.left -= next as u64;
             }

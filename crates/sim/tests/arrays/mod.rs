@@ -10,10 +10,9 @@ use destage_plan::{
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 use destage_sim::array::{
-    ArrayExperiment, ArrayHost, ArrayReport, ArrayResult, ArraySetup, DeviceSetup, Executor, FixedTimes, Injection,
-    InjectionKind, Service,
+    ArrayError, ArrayExperiment, ArrayHost, ArrayReport, ArrayResult, ArraySetup, DeviceSetup, Executor, FixedTimes,
+    Injection, InjectionKind, Service,
 };
-use destage_sim::buffer::SimError;
 use destage_sim::disk::{Disk, DiskProfile, Scheduler};
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Volumes};
@@ -128,7 +127,7 @@ pub(crate) fn try_run(
     experiment: &ArrayExperiment,
     threads: usize,
     requests: &[Request],
-) -> Result<ArrayReport, SimError> {
+) -> Result<ArrayReport, ArrayError> {
     let requests = Arc::new(requests.to_vec());
     let mut open = || Ok(Input { source: Box::new(in_memory::InMemory::new(&requests)), format: "memory".into() });
     experiment.run(Resources { threads, memory_bytes: 1 << 30 }, &mut open, &|_| {})
