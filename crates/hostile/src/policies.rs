@@ -84,24 +84,24 @@ pub(crate) fn check(bytes: &[u8]) {
             assert_eq!(borders.len(), noted, "a block has two neighbours on a side");
             buffer.learn_borders(found);
         }
-        assert_eq!(feed.requests.last().map_or(0, |last| last.runs_end as usize), feed.runs.len());
+        assert_eq!(feed.requests.last().map_or(0, |last| last.spans_end as usize), feed.spans.len());
         for request in &feed.requests {
             assert!(request.time >= latest, "{} after {latest}", request.time);
             latest = request.time;
             if request.op == Op::Flush {
                 buffer.notify(Notice::Flush);
             }
-            for run in &feed.runs {
+            for span in &feed.spans {
                 assert!(
-                    run.pages > 0 && u64::from(run.page) + u64::from(run.pages) <= u64::from(feed.pages),
-                    "{run:?}"
+                    span.pages > 0 && u64::from(span.page) + u64::from(span.pages) <= u64::from(feed.pages),
+                    "{span:?}"
                 );
-                for page in (run.page..run.page + run.pages).map(PageNo) {
+                for page in (span.page..span.page + span.pages).map(PageNo) {
                     match request.op {
                         Op::Read => buffer.access(Access { page, write: false }),
                         Op::Write => buffer.access(Access { page, write: true }),
                         Op::Discard => buffer.notify(Notice::Trim { page }),
-                        Op::Flush => panic!("a flush has pages: {run:?}"),
+                        Op::Flush => panic!("a flush has pages: {span:?}"),
                     }
                     left -= 1;
                     if left == 0 {

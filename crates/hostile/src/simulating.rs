@@ -88,7 +88,7 @@ fn device(bytes: &mut Bytes<'_>, layer: u8, pages_per_block: u32) -> DeviceConfi
         min_free_bp: bytes.choice(&[500, 0, 2000]),
         copy_back: bytes.choice(&[false, true]),
         background: bytes.choice(&[false, true]),
-        parallel_units: bytes.choice(&[planes, 1]),
+        lanes: bytes.choice(&[planes, 1]),
         stride: bytes.choice(&[1, 2, 7]),
         summary_page: bytes.choice(&[true, false]),
         allocation: bytes.choice(&[Allocation::Static, Allocation::Channels]),

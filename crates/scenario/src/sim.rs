@@ -460,7 +460,7 @@ pub(crate) fn ssd(settings: &Settings) -> Result<SsdConfig> {
     }
     let transfer = settings.optional("ssd.transfer", |text| q::decimal(text, 1000))?;
     c.transfer_ps_per_byte = transfer.unwrap_or(c.transfer_ps_per_byte);
-    c.parallel_units = settings.optional("ssd.parallel-units", q::count32)?.unwrap_or(c.planes);
+    c.lanes = settings.optional("ssd.parallel-units", q::count32)?.unwrap_or(c.planes);
     c.queue_depth = settings.optional("ssd.queue-depth", queue_depth)?.unwrap_or(c.queue_depth);
     Ok(config)
 }

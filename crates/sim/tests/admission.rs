@@ -222,7 +222,7 @@ fn requests_of_one_page_come_in_as_ever() {
         elements: 3,
         planes: 2,
         blocks_per_plane: 48,
-        parallel_units: 2,
+        lanes: 2,
         transfer_ps_per_byte: 0,
         ..SsdConfig::default()
     };

@@ -331,7 +331,7 @@ fn channels(elements: u32) -> SsdConfig {
         planes: 2,
         blocks_per_plane: 16,
         reserve_bp: 2500,
-        parallel_units: 2,
+        lanes: 2,
         transfer_ps_per_byte: 0,
         summary_page: false,
         ..SsdConfig::default()
@@ -366,7 +366,7 @@ fn a_channel_that_is_full_passes_pages_on() {
     let ssd = driven(&channels(3), 6, StartState::Full, 10, OPERATIONS * soak(), 5);
     assert!(ssd.redirected() > 100, "{}", ssd.redirected());
     // The smallest reserve that is allowed, so that all channels are as full as they can be.
-    let tight = SsdConfig { planes: 1, parallel_units: 1, blocks_per_plane: 20, reserve_bp: 2500, ..channels(2) };
+    let tight = SsdConfig { planes: 1, lanes: 1, blocks_per_plane: 20, reserve_bp: 2500, ..channels(2) };
     let ssd = driven(&tight, 4, StartState::Full, 10, OPERATIONS * soak(), 6);
     assert!(ssd.redirected() > 100, "{}", ssd.redirected());
 }

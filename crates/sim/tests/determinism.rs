@@ -27,14 +27,8 @@ fn over(device: DeviceConfig) -> Experiment {
 
 #[test]
 fn threads_and_memory_leave_the_results_alone() {
-    let config = SsdConfig {
-        elements: 2,
-        planes: 2,
-        blocks_per_plane: 64,
-        reserve_bp: 2000,
-        parallel_units: 2,
-        ..SsdConfig::default()
-    };
+    let config =
+        SsdConfig { elements: 2, planes: 2, blocks_per_plane: 64, reserve_bp: 2000, lanes: 2, ..SsdConfig::default() };
     let devices = [
         DeviceConfig::None,
         DeviceConfig::Analytic(AnalyticConfig::default()),

@@ -42,14 +42,7 @@ fn trace() -> Vec<Request> {
 }
 
 fn small() -> SsdConfig {
-    SsdConfig {
-        elements: 3,
-        planes: 2,
-        blocks_per_plane: 48,
-        reserve_bp: 1500,
-        parallel_units: 2,
-        ..SsdConfig::default()
-    }
+    SsdConfig { elements: 3, planes: 2, blocks_per_plane: 48, reserve_bp: 1500, lanes: 2, ..SsdConfig::default() }
 }
 
 fn channels() -> DeviceConfig {

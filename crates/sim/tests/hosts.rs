@@ -30,7 +30,7 @@ fn ssd(elements: u32, start: StartState) -> DeviceConfig {
     let config = SsdConfig {
         elements,
         planes: 1,
-        parallel_units: 1,
+        lanes: 1,
         blocks_per_plane: 1 << 16,
         transfer_ps_per_byte: 0,
         summary_page: false,
@@ -319,7 +319,7 @@ fn background_collection_does_not_wait_for_the_next_operation() {
         let config = SsdConfig {
             elements: 1,
             planes: 1,
-            parallel_units: 1,
+            lanes: 1,
             blocks_per_plane: 16,
             reserve_bp: 4000,
             min_free_bp: 1300,

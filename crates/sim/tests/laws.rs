@@ -43,14 +43,8 @@ fn geometry() -> PageGeometry {
 }
 
 fn small_ssd(start: StartState) -> DeviceConfig {
-    let config = SsdConfig {
-        elements: 2,
-        planes: 2,
-        blocks_per_plane: 32,
-        reserve_bp: 2000,
-        parallel_units: 2,
-        ..SsdConfig::default()
-    };
+    let config =
+        SsdConfig { elements: 2, planes: 2, blocks_per_plane: 32, reserve_bp: 2000, lanes: 2, ..SsdConfig::default() };
     DeviceConfig::Ssd(config, start)
 }
 

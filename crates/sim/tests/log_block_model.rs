@@ -565,7 +565,7 @@ fn small(ftl: Ftl, pages_per_block: u32) -> SsdConfig {
         planes: 2,
         blocks_per_plane: 12,
         reserve_bp: 2500,
-        parallel_units: 2,
+        lanes: 2,
         stride: pages_per_block,
         summary_page: false,
         ..SsdConfig::default()
@@ -611,7 +611,7 @@ fn in_channels() {
 #[test]
 fn odd_sizes() {
     for (ftl, fewest) in [(Ftl::Bast, 1), (Ftl::Fast, 2)] {
-        let one = SsdConfig { elements: 1, planes: 1, parallel_units: 1, log_blocks: Some(fewest), ..small(ftl, 1) };
+        let one = SsdConfig { elements: 1, planes: 1, lanes: 1, log_blocks: Some(fewest), ..small(ftl, 1) };
         driven(&one, 1, StartState::Full, 3_000, 1);
         let large = SsdConfig { stride: 70, reserve_bp: 4000, ..one.clone() };
         driven(&large, 70, StartState::Full, 3_000, 2);
@@ -645,7 +645,7 @@ fn any_config() -> impl Strategy<Value = (SsdConfig, u64)> {
                 planes,
                 blocks_per_plane,
                 reserve_bp,
-                parallel_units: 1,
+                lanes: 1,
                 stride: if channels { 1 } else { strides * n as u32 },
                 summary_page: false,
                 ..SsdConfig::default()

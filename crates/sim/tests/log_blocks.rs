@@ -21,7 +21,7 @@ fn element(ftl: Ftl, log_blocks: u32, pages_per_block: u32) -> Ssd {
         planes: 1,
         blocks_per_plane: 16,
         reserve_bp: 2500,
-        parallel_units: 1,
+        lanes: 1,
         stride: pages_per_block,
         transfer_ps_per_byte: 0,
         summary_page: false,
@@ -156,7 +156,7 @@ fn a_block_moves_to_the_channel_of_its_log_block() {
         planes: 1,
         blocks_per_plane: 16,
         reserve_bp: 2500,
-        parallel_units: 1,
+        lanes: 1,
         transfer_ps_per_byte: 0,
         summary_page: false,
         ..SsdConfig::default()
@@ -194,7 +194,7 @@ fn uniform_writes_erase_most_under_bast_and_least_under_the_page_map() {
                 elements: 2,
                 planes: 1,
                 blocks_per_plane: 256,
-                parallel_units: 1,
+                lanes: 1,
                 stride: 16,
                 summary_page: false,
                 ..SsdConfig::default()
@@ -220,7 +220,7 @@ fn bast(allocation: Allocation) -> DeviceConfig {
         allocation,
         planes: 1,
         blocks_per_plane: 64,
-        parallel_units: 1,
+        lanes: 1,
         stride: if allocation == Allocation::Channels { 1 } else { 16 },
         summary_page: false,
         ..SsdConfig::default()

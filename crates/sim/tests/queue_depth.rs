@@ -25,7 +25,7 @@ fn config(elements: u32, queue_depth: Option<u32>) -> SsdConfig {
     SsdConfig {
         elements,
         planes: 1,
-        parallel_units: 1,
+        lanes: 1,
         blocks_per_plane: 64,
         reserve_bp: 2000,
         transfer_ps_per_byte: 0,

@@ -116,7 +116,7 @@ impl Model {
         let blocks = config.planes * config.blocks_per_plane / pools;
         let block = Block { slots: vec![Slot::Clean; geometry.pages_per_block() as usize], erases: 0 };
         let pool = Allocation { blocks: vec![block; blocks as usize], write_point: None, alloc_pos: 0 };
-        let units = if config.copy_back { config.parallel_units as usize } else { 1 };
+        let units = if config.copy_back { config.lanes as usize } else { 1 };
         let element = Element {
             pools: vec![pool; pools as usize],
             units_busy: vec![0; units],
@@ -443,7 +443,7 @@ fn small() -> SsdConfig {
 
 #[test]
 fn without_copy_back() {
-    every_combination(&SsdConfig { parallel_units: 2, ..small() }, 6);
+    every_combination(&SsdConfig { lanes: 2, ..small() }, 6);
 }
 
 #[test]
@@ -456,14 +456,14 @@ fn with_copy_back_and_fewer_units_than_planes() {
     every_combination(&copying_back(3, 2), 4);
 }
 
-fn copying_back(planes: u32, parallel_units: u32) -> SsdConfig {
-    SsdConfig { planes, parallel_units, blocks_per_plane: 24, reserve_bp: 2100, copy_back: true, ..small() }
+fn copying_back(planes: u32, lanes: u32) -> SsdConfig {
+    SsdConfig { planes, lanes, blocks_per_plane: 24, reserve_bp: 2100, copy_back: true, ..small() }
 }
 
 #[test]
 fn aged() {
     let start = StartState::Aged { overwrites_pct: 250, seed: 7 };
-    for config in [SsdConfig { parallel_units: 2, ..small() }, copying_back(3, 2)] {
+    for config in [SsdConfig { lanes: 2, ..small() }, copying_back(3, 2)] {
         driven(&config, 6, start, 20_000, 99);
     }
     // No overwrites are none.
@@ -479,7 +479,7 @@ fn a_full_device_maps_what_hosts_can_address() {
             planes: 1,
             blocks_per_plane: 65,
             reserve_bp: 1540,
-            parallel_units: 1,
+            lanes: 1,
             stride,
             copy_back,
             ..SsdConfig::default()
@@ -502,7 +502,7 @@ fn a_full_device_maps_what_hosts_can_address() {
 /// The write that fills a block's last page of data is done when the summary behind it is.
 #[test]
 fn a_write_that_fills_a_block_waits_for_its_summary() {
-    let config = SsdConfig { elements: 1, planes: 1, blocks_per_plane: 40, parallel_units: 1, ..SsdConfig::default() };
+    let config = SsdConfig { elements: 1, planes: 1, blocks_per_plane: 40, lanes: 1, ..SsdConfig::default() };
     let shape = SsdShape::new(config, PageGeometry::new(4096, 4).expect("a geometry")).expect("a shape");
     let mut ssd = Ssd::new(shape, StartState::Empty);
     let mut write = |at, page| ssd.program(Nanos(at), PageNo(page)).0;
@@ -515,7 +515,7 @@ fn a_write_that_fills_a_block_waits_for_its_summary() {
 /// One block per page, one page per element, blocks larger than a bitmap's word, many elements.
 #[test]
 fn odd_sizes() {
-    let one = SsdConfig { elements: 1, planes: 1, parallel_units: 1, ..small() };
+    let one = SsdConfig { elements: 1, planes: 1, lanes: 1, ..small() };
     let with = |blocks_per_plane, reserve_bp, summary_page| SsdConfig {
         blocks_per_plane,
         reserve_bp,
@@ -565,7 +565,7 @@ fn any_config() -> impl Strategy<Value = (SsdConfig, u64)> {
     (shape, ways, prop::sample::select(PAGES_PER_BLOCK.to_vec())).prop_map(
         |(
             (elements, planes, blocks_per_plane, reserve_bp, min_free_bp),
-            ([copy_back, background], parallel_units, stride, summary_page),
+            ([copy_back, background], lanes, stride, summary_page),
             n,
         )| {
             let config = SsdConfig {
@@ -577,7 +577,7 @@ fn any_config() -> impl Strategy<Value = (SsdConfig, u64)> {
                 min_free_bp,
                 copy_back,
                 background,
-                parallel_units,
+                lanes,
                 stride,
                 summary_page,
                 ..SsdConfig::default()
@@ -603,7 +603,7 @@ proptest! {
     #[test]
     fn the_smallest_reserve_works((config, n) in any_config(), skewed: bool, seed: u64) {
         let geometry = PageGeometry::new(4096, n).expect("a geometry");
-        let config = SsdConfig { parallel_units: config.parallel_units.min(config.planes), ..config };
+        let config = SsdConfig { lanes: config.lanes.min(config.planes), ..config };
         let blocks = config.blocks_per_plane;
         let shape = (0..blocks).find_map(|reserved| {
             let reserve_bp = (reserved * 10_000).div_ceil(blocks);
@@ -625,7 +625,7 @@ proptest! {
         times in prop::array::uniform4(prop_oneof![0..5_u64, any::<u64>()]),
         n in prop_oneof![Just(1_u64), Just(64), Just(65_536)],
     ) {
-        let [elements, planes, blocks_per_plane, reserve_bp, min_free_bp, parallel_units, stride] = counts;
+        let [elements, planes, blocks_per_plane, reserve_bp, min_free_bp, lanes, stride] = counts;
         let config = SsdConfig {
             ftl,
             log_blocks,
@@ -641,7 +641,7 @@ proptest! {
             transfer_ps_per_byte: times[3],
             copy_back: switches.0,
             background: switches.2,
-            parallel_units,
+            lanes,
             stride,
             summary_page: switches.1,
             endurance: 1,
@@ -670,7 +670,7 @@ fn worked_example() {
         planes: 1,
         blocks_per_plane: 20,
         reserve_bp: 3000,
-        parallel_units: 1,
+        lanes: 1,
         transfer_ps_per_byte: 0,
         ..SsdConfig::default()
     };

@@ -81,7 +81,7 @@ enum Model {
 /// What the model of a device counted, as far as the model tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelCounts {
-    /// Time in service of commands that completed, summed over the units that work in parallel.
+    /// Time in service of commands that completed, summed over the parts that work in parallel.
     pub busy: Nanos,
     /// Moves of the arm to another cylinder.
     pub seeks: u64,
@@ -169,13 +169,13 @@ impl Device {
         }
     }
 
-    /// Units that work in parallel: [`ModelCounts::busy`] is summed over them.
-    pub fn units(&self) -> u32 {
+    /// Parts that work in parallel: [`ModelCounts::busy`] is summed over them.
+    pub fn parallelism(&self) -> u32 {
         match &self.0 {
             Model::Disk { .. } | Model::Fixed(_) => 1,
             Model::Flash(flash) => {
                 let config = &flash.ssd.shape().config;
-                config.elements * if config.copy_back { config.parallel_units } else { 1 }
+                config.elements * if config.copy_back { config.lanes } else { 1 }
             }
         }
     }

@@ -430,14 +430,15 @@ impl ArrayExperiment {
             let counters: DeviceCounters = after.0.since(&before.0);
             let model = model_since(&after.1, &before.1);
             let served_busy = answered.1.busy.since(before.1.busy);
-            let units = outcomes.units[index];
+            let parallelism = outcomes.parallelism[index];
             DeviceResult {
                 device: device_name(index, geometry),
                 model: setup.word(),
                 counters,
                 busy_time: model.busy.0,
                 served_busy_time: served_busy.0,
-                busy_share: (served > Nanos::ZERO).then(|| served_busy.0 as f64 / (served.0 as f64 * f64::from(units))),
+                busy_share: (served > Nanos::ZERO)
+                    .then(|| served_busy.0 as f64 / (served.0 as f64 * f64::from(parallelism))),
                 mean_queue: mean(answered.2 - before.2, served),
                 longest_queue: outcomes.longest_queues[index],
                 mean_residence: (counters.commands > 0)

@@ -9,7 +9,7 @@ use super::device::{Device, ModelCounts};
 use super::executor::{Executor, NextEvent};
 use super::lane::DeviceCounters;
 use super::result::{ArrayTraffic, CacheMoment, CachePages, HostCounters, NvramTraffic, StepCounts};
-use crate::input::{Feed, FeedRequest, HostModel, Run, Subpage, TrimMode, Warmup};
+use crate::input::{Feed, FeedRequest, HostModel, PageSpan, Subpage, TrimMode, Warmup};
 use crate::measure::{Latency, Saturation, Series, WearClass, growing};
 
 /// How requests reach the array and what of them is measured.
@@ -95,7 +95,7 @@ pub(super) struct Outcomes {
     pub(super) answered: Totals,
     pub(super) after: Totals,
     pub(super) longest_queues: Vec<u64>,
-    pub(super) units: Vec<u32>,
+    pub(super) parallelism: Vec<u32>,
     /// Of the SSDs.
     pub(super) wear: Vec<Option<Vec<WearClass>>>,
     pub(super) open_rows: u64,
@@ -163,7 +163,7 @@ pub(super) struct ArrayRun {
     phases: [Latency; 3],
     series: Series,
     before: Totals,
-    parts: Vec<Run>,
+    parts: Vec<PageSpan>,
 }
 
 impl ArrayRun {
@@ -376,7 +376,7 @@ impl ArrayRun {
         self.executor.restart_longest_queues();
     }
 
-    fn request(&mut self, request: &FeedRequest, runs: &[Run], head: u32) {
+    fn request(&mut self, request: &FeedRequest, spans: &[PageSpan], head: u32) {
         if self.stalled {
             return;
         }
@@ -414,7 +414,7 @@ impl ArrayRun {
         self.count_outstanding(now);
         self.outstanding += 1;
         self.measured_outstanding += u64::from(self.measuring);
-        self.submit(now, request, runs, head);
+        self.submit(now, request, spans, head);
         self.take_notices();
     }
 
@@ -441,14 +441,14 @@ impl ArrayRun {
     }
 
     /// Gives the request's parts to the array.
-    fn submit(&mut self, now: Nanos, request: &FeedRequest, runs: &[Run], head: u32) {
+    fn submit(&mut self, now: Nanos, request: &FeedRequest, spans: &[PageSpan], head: u32) {
         let mut parts = std::mem::take(&mut self.parts);
         parts.clear();
         if request.op != Op::Discard || self.config.trim == TrimMode::Honour {
-            for run in runs {
+            for span in spans {
                 match parts.last_mut() {
-                    Some(last) if last.page + last.pages == run.page => last.pages += run.pages,
-                    _ => parts.push(*run),
+                    Some(last) if last.page + last.pages == span.page => last.pages += span.pages,
+                    _ => parts.push(*span),
                 }
             }
         }
@@ -550,11 +550,11 @@ fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals {
 impl ArrayRun {
     /// Simulates a batch.
     pub(super) fn feed(&mut self, feed: &Feed) {
-        let mut runs_begin = 0;
+        let mut spans_begin = 0;
         for (request, head) in feed.requests.iter().zip(&feed.heads) {
-            let runs = &feed.runs[runs_begin..request.runs_end as usize];
-            runs_begin = request.runs_end as usize;
-            self.request(request, runs, *head);
+            let spans = &feed.spans[spans_begin..request.spans_end as usize];
+            spans_begin = request.spans_end as usize;
+            self.request(request, spans, *head);
         }
     }
 
@@ -605,7 +605,7 @@ impl ArrayRun {
                 .clone()
                 .map(|dev| self.executor.device(dev).as_ssd().map(|ssd| WearClass::of(|| ssd.erases())))
                 .collect(),
-            units: devices.map(|dev| self.executor.device(dev).units()).collect(),
+            parallelism: devices.map(|dev| self.executor.device(dev).parallelism()).collect(),
             open_rows: self.executor.controller().array().open_rows() as u64,
         }
     }

@@ -4,7 +4,7 @@
 use destage_plan::Nanos;
 use destage_policy::buffer::EvictionUnit;
 
-use super::result::{AnalyticResult, DeviceCounters};
+use super::result::{AnalyticResult, FlashCounters};
 use super::run::Outcomes;
 
 /// The model's times.
@@ -45,7 +45,7 @@ impl AnalyticConfig {
         granularity: EvictionUnit,
         pages_per_block: u32,
         outcomes: &Outcomes,
-    ) -> (DeviceCounters, AnalyticResult) {
+    ) -> (FlashCounters, AnalyticResult) {
         let c = &outcomes.counters;
         let transfer = if self.include_transfer { self.transfer } else { Nanos::ZERO };
         let past_buffer = c.bypassed_writes;
@@ -68,11 +68,11 @@ impl AnalyticConfig {
                 + nanos(programs, self.program + transfer))
             + u128::from(c.memory_accesses) * u128::from(self.memory_access_ps);
         let throughput = c.host_bytes_written as f64 / (time_ps as f64 / 1e12);
-        let flash = DeviceCounters {
+        let flash = FlashCounters {
             flash_reads: Some(pad_reads),
             flash_writes: Some(programs),
             erases: Some(erases),
-            ..DeviceCounters::default()
+            ..FlashCounters::default()
         };
         let result =
             AnalyticResult { model, time: time_ps as f64 / 1e3, throughput: (time_ps > 0).then_some(throughput) };

@@ -6,7 +6,7 @@ use destage_trace::TraceError;
 
 use super::analytic::AnalyticConfig;
 use super::config::{Admission, RunConfig};
-use super::result::{AvoidanceResult, DeviceCounters, ElementResult, ResponseResult, RunResult, SsdResult};
+use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResult, RunResult, SsdResult};
 use super::run::{Job, Outcomes, Simulation};
 use crate::experiment::{self, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs};
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
@@ -303,8 +303,8 @@ impl Experiment {
         }
         let (flash, analytic) = match (analytic, planned.job.ssd()) {
             (Some((flash, cost)), _) => (flash, Some(cost)),
-            (None, Some(ssd)) => (device_counters(&ssd.total()), None),
-            (None, None) => (DeviceCounters::default(), None),
+            (None, Some(ssd)) => (flash_counters(&ssd.total()), None),
+            (None, None) => (FlashCounters::default(), None),
         };
         let ssd = planned.job.ssd().zip(shape).map(|(ssd, shape)| ssd_result(ssd, shape, &outcomes));
         let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
@@ -426,8 +426,8 @@ impl DeviceConfig {
     }
 }
 
-fn device_counters(total: &ElementCounters) -> DeviceCounters {
-    DeviceCounters {
+fn flash_counters(total: &ElementCounters) -> FlashCounters {
+    FlashCounters {
         flash_reads: Some(total.flash_reads),
         flash_writes: Some(total.flash_writes()),
         erases: Some(total.erases),

@@ -17,6 +17,6 @@ pub use analytic::AnalyticConfig;
 pub use config::{Admission, FlushMode, RunConfig};
 pub use experiment::{DeviceConfig, Experiment, Report, SimError};
 pub use result::{
-    AnalyticResult, AvoidanceResult, BufferCounters, DeviceCounters, ElementResult, ResponseClass, ResponseResult,
+    AnalyticResult, AvoidanceResult, BufferCounters, ElementResult, FlashCounters, ResponseClass, ResponseResult,
     RunResult, SeriesResult, SsdResult,
 };

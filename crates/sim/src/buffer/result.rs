@@ -50,7 +50,7 @@ record! {
 record! {
     /// What the device did over the measured part of a run; null where there is no flash. Under the analytic model run
     /// and final drain together, under the SSD without the drain.
-    pub struct DeviceCounters {
+    pub struct FlashCounters {
         flash_reads: Option<u64> ["1"] "pages read for hosts and padding",
         flash_writes: Option<u64> ["1"] "pages programmed: for hosts and padding, moved by collection, and summaries",
         erases: Option<u64> ["1"] "blocks erased",
@@ -77,7 +77,7 @@ record! {
 }
 
 record! {
-    /// The SSD over the measured part of a run, beside [`DeviceCounters`]; the final drain is not part of it.
+    /// The SSD over the measured part of a run, beside [`FlashCounters`]; the final drain is not part of it.
     pub struct SsdResult {
         host_pages: u64 ["1"] "pages that hosts can address",
         raw_pages: u64 ["1"] "pages of flash",
@@ -184,7 +184,7 @@ pub struct RunResult {
     pub counters: BufferCounters,
     /// The flash.
     #[serde(flatten)]
-    pub flash: DeviceCounters,
+    pub flash: FlashCounters,
     /// hits / accesses.
     pub hit_ratio: Option<f64>,
     /// Mean pages of a victim unit.
@@ -238,7 +238,7 @@ impl RunResult {
             field("warmup_requests", "1", "requests before the measured part"),
         ];
         all.extend(BufferCounters::FIELDS);
-        all.extend(DeviceCounters::FIELDS);
+        all.extend(FlashCounters::FIELDS);
         all.extend([
             field("hit_ratio", "1", "hits / accesses; null without accesses"),
             field("pages_per_eviction", "1", "mean pages of a victim unit during the run; null without evictions"),

@@ -10,7 +10,7 @@ use super::done::Done;
 use super::over_time::OverTime;
 use super::result::{BufferCounters, SeriesResult};
 use super::timing::{Timed, Timing};
-use crate::input::{Feed, FeedRequest, HostModel, Run, Subpage, TrimMode, Warmup};
+use crate::input::{Feed, FeedRequest, HostModel, PageSpan, Subpage, TrimMode, Warmup};
 use crate::ssd::Ssd;
 
 /// A run in progress.
@@ -68,13 +68,13 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
         if let Some(borders) = &feed.borders {
             self.buffer.learn_borders(borders);
         }
-        let mut runs_begin = 0;
+        let mut spans_begin = 0;
         for requests in feed.requests.chunks(LOOK_AHEAD) {
-            let runs_end = requests.last().map_or(runs_begin, |request| request.runs_end as usize);
-            self.look_ahead(requests, &feed.runs[..runs_end], runs_begin);
+            let spans_end = requests.last().map_or(spans_begin, |request| request.spans_end as usize);
+            self.look_ahead(requests, &feed.spans[..spans_end], spans_begin);
             for request in requests {
-                let runs = &feed.runs[runs_begin..request.runs_end as usize];
-                runs_begin = request.runs_end as usize;
+                let spans = &feed.spans[spans_begin..request.spans_end as usize];
+                spans_begin = request.spans_end as usize;
                 self.end_warmup_if_due(request);
                 self.issue(request);
                 self.fed += 1;
@@ -83,9 +83,9 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
                     self.timing.now = request.time;
                 }
                 match request.op {
-                    Op::Read | Op::Write => self.read_or_write(request, runs),
+                    Op::Read | Op::Write => self.read_or_write(request, spans),
                     Op::Flush => self.flush(request),
-                    Op::Discard => self.discard(request, runs),
+                    Op::Discard => self.discard(request, spans),
                 }
             }
         }
@@ -154,14 +154,14 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
     }
 
-    /// Has the processor fetch together what the first pages of the requests' runs, which begin at `runs_begin`, will need, and
+    /// Has the processor fetch together what the first pages of the requests' spans, which begin at `spans_begin`, will need, and
     /// what leaves for them: it lies all over the memory.
     #[inline]
-    fn look_ahead(&self, requests: &[FeedRequest], runs: &[Run], mut runs_begin: usize) {
-        let coming = &runs[runs_begin..];
+    fn look_ahead(&self, requests: &[FeedRequest], spans: &[PageSpan], mut spans_begin: usize) {
+        let coming = &spans[spans_begin..];
         let mut read = 0;
-        for run in coming {
-            read ^= self.buffer.prefetch(PageNo(run.page));
+        for span in coming {
+            read ^= self.buffer.prefetch(PageNo(span.page));
         }
         if D::TIMED {
             let mut unnamed = coming.len();
@@ -170,14 +170,14 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 read ^= self.device.prefetch(page);
             });
             // What comes first leaves in the same while where the buffer is so small, or is none.
-            let through = runs_begin + unnamed;
+            let through = spans_begin + unnamed;
             for request in requests {
-                if (request.op == Op::Read || runs_begin < through)
-                    && let Some(run) = runs.get(runs_begin)
+                if (request.op == Op::Read || spans_begin < through)
+                    && let Some(span) = spans.get(spans_begin)
                 {
-                    read ^= self.device.prefetch(PageNo(run.page));
+                    read ^= self.device.prefetch(PageNo(span.page));
                 }
-                runs_begin = request.runs_end as usize;
+                spans_begin = request.spans_end as usize;
             }
         }
         std::hint::black_box(read);
@@ -252,7 +252,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     }
 
     #[inline]
-    fn read_or_write(&mut self, request: &FeedRequest, runs: &[Run]) {
+    fn read_or_write(&mut self, request: &FeedRequest, spans: &[PageSpan]) {
         let write = request.op == Op::Write;
         if write {
             self.accounting.counters.write_requests += 1;
@@ -264,11 +264,11 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         self.accounting.counters.zero_length_requests += u64::from(request.bytes == 0);
         let past_buffer = write && request.fua && self.config.flush == FlushMode::Drain;
         if self.config.admission == Admission::Request && !past_buffer {
-            self.make_room(write, runs);
+            self.make_room(write, spans);
         }
         if !D::TIMED {
-            for run in runs {
-                for page in run.page..run.page + run.pages {
+            for span in spans {
+                for page in span.page..span.page + span.pages {
                     if past_buffer {
                         self.write_past_buffer(Nanos::ZERO, PageNo(page), false);
                     } else {
@@ -284,11 +284,11 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             return;
         }
         let (mut copied, mut done) = (Done::undelayed(start), Done::undelayed(start));
-        for (r, run) in runs.iter().enumerate() {
-            for page in run.page..run.page + run.pages {
+        for (s, span) in spans.iter().enumerate() {
+            for page in span.page..span.page + span.pages {
                 let page = PageNo(page);
-                let head = request.head_partial && r == 0 && page.0 == run.page;
-                let tail = request.tail_partial && r + 1 == runs.len() && page.0 + 1 == run.page + run.pages;
+                let head = request.head_partial && s == 0 && page.0 == span.page;
+                let tail = request.tail_partial && s + 1 == spans.len() && page.0 + 1 == span.page + span.pages;
                 let reads_old = write && (head || tail) && self.config.subpage == Subpage::Rmw;
                 if past_buffer {
                     done = done.max(self.write_past_buffer(start, page, reads_old));
@@ -329,16 +329,16 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     /// Evicts until those pages of a request that would come in have room, or as many of them as the buffer holds. Pages of
     /// the request that leave meanwhile need room too.
     #[cold]
-    fn make_room(&mut self, write: bool, runs: &[Run]) {
+    fn make_room(&mut self, write: bool, spans: &[PageSpan]) {
         let (now, capacity) = (self.timing.now, self.config.capacity_pages);
-        let pages = runs.iter().flat_map(|run| run.page..run.page + run.pages).map(PageNo);
+        let pages = spans.iter().flat_map(|span| span.page..span.page + span.pages).map(PageNo);
         let coming = pages.filter(|&page| self.buffer.admits(Access { page, write })).count();
         let mut needed = coming.min(capacity as usize) as u32;
         while capacity - self.buffer.len() < needed {
             let left = self.buffer.evict(&self.device, &mut NoVeto, &mut self.out);
             let gone = self.out.groups().filter(|(group, _)| matches!(group.kind, Kind::Flush | Kind::Drop));
             let of_request = |page: PageNo| {
-                let asked = runs.iter().any(|run| (run.page..run.page + run.pages).contains(&page.0));
+                let asked = spans.iter().any(|span| (span.page..span.page + span.pages).contains(&page.0));
                 asked && self.buffer.admits(Access { page, write })
             };
             let again = gone.flat_map(|(_, pages)| pages).filter(|&&page| of_request(page)).count() as u32;
@@ -412,12 +412,12 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
     }
 
-    fn discard(&mut self, request: &FeedRequest, runs: &[Run]) {
+    fn discard(&mut self, request: &FeedRequest, spans: &[PageSpan]) {
         self.accounting.counters.discard_requests += 1;
         let now = self.timing.now;
         if self.config.trim == TrimMode::Honour {
-            for run in runs {
-                for page in run.page..run.page + run.pages {
+            for span in spans {
+                for page in span.page..span.page + span.pages {
                     self.buffer.notify(Notice::Trim { page: PageNo(page) }, &self.device, &mut NoVeto, &mut self.out);
                     self.evict(Phase::Trim, now);
                     self.timing.settle(&mut self.device, PageNo(page));

@@ -15,8 +15,8 @@ use crate::measure::InputResult;
 const REQUESTS_PER_FEED: usize = 1 << 18;
 /// Requests in a feed of a single run, whose tables are to stay in the processor's cache beside it.
 const REQUESTS_PER_ONLY_FEED: usize = 1 << 13;
-/// A feed of long requests ends once it has so many times as many runs as it may have requests.
-const RUNS_PER_REQUEST: usize = 4;
+/// A feed of long requests ends once it has so many times as many spans of pages as it may have requests.
+const SPANS_PER_REQUEST: usize = 4;
 /// Feeds that the reader may be ahead.
 const FEEDS_AHEAD: usize = 2;
 
@@ -147,8 +147,8 @@ impl Reader<'_> {
             // Only a consumer that has given up hangs up.
             let Ok(mut feed) = empty.recv() else { break };
             feed.clear();
-            let most_runs = RUNS_PER_REQUEST * self.per_feed;
-            while feed.requests.len() < self.per_feed && feed.runs.len() < most_runs {
+            let most_spans = SPANS_PER_REQUEST * self.per_feed;
+            while feed.requests.len() < self.per_feed && feed.spans.len() < most_spans {
                 if self.taken == self.batch.len() {
                     self.input.source.next_batch(&mut self.batch)?;
                     self.taken = 0;
@@ -160,7 +160,7 @@ impl Reader<'_> {
                     ended = true;
                     break;
                 }
-                let taken = self.feeder.append(requests, most_runs, &mut feed);
+                let taken = self.feeder.append(requests, most_spans, &mut feed);
                 let next = taken.map_err(|(request, error)| {
                     let trace = self.trace.to_owned();
                     ExperimentError::Space { trace, request, error }

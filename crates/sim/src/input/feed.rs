@@ -3,7 +3,7 @@
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::Border;
 
-use super::space::{PageSpace, Run, SpaceError};
+use super::space::{PageSpace, PageSpan, SpaceError};
 
 /// Arrivals lie before this (146 years), so that a run's times stay in range whatever devices add to them.
 const END_OF_TIME: Nanos = Nanos(u64::MAX / 4);
@@ -15,9 +15,9 @@ pub struct FeedRequest {
     pub time: Nanos,
     /// Bytes asked for.
     pub bytes: u64,
-    /// The request's runs end here in [`Feed::runs`]; they begin where those of the request before ended. Those of a
+    /// The request's spans end here in [`Feed::spans`]; they begin where those of the request before ended. Those of a
     /// discard are the pages that it covers whole.
-    pub runs_end: u32,
+    pub spans_end: u32,
     /// What is asked.
     pub op: Op,
     /// Force unit access.
@@ -33,8 +33,8 @@ pub struct FeedRequest {
 pub struct Feed {
     /// The requests in order.
     pub requests: Vec<FeedRequest>,
-    /// Their page runs.
-    pub runs: Vec<Run>,
+    /// The spans of their pages.
+    pub spans: Vec<PageSpan>,
     /// Page numbers in this and all earlier feeds are below it.
     pub pages: u32,
     /// Where each request begins in its first page, in bytes; empty unless the feeder [keeps](Feeder::keep_heads) them.
@@ -135,23 +135,23 @@ impl Feeder {
         self.space.geometry()
     }
 
-    /// Appends `requests` to `feed` until that has `enough_runs`; returns how many were taken. On an error the number
+    /// Appends `requests` to `feed` until that has `enough_spans`; returns how many were taken. On an error the number
     /// of the request in the trace, from 1, comes with it.
     pub fn append(
         &mut self,
         requests: &[Request],
-        enough_runs: usize,
+        enough_spans: usize,
         feed: &mut Feed,
     ) -> Result<usize, (u64, SpaceError)> {
         let geometry = self.space.geometry();
         feed.requests.reserve(requests.len());
-        feed.runs.reserve(requests.len());
+        feed.spans.reserve(requests.len());
         let mut taken = 0;
         while let Some(request) = requests.get(taken) {
-            if feed.runs.len() >= enough_runs {
+            if feed.spans.len() >= enough_spans {
                 break;
             }
-            let most = (requests.len() - taken).min(enough_runs - feed.runs.len());
+            let most = (requests.len() - taken).min(enough_spans - feed.spans.len());
             let plain = self.append_plain(&requests[taken..taken + most], feed);
             if plain > 0 {
                 taken += plain;
@@ -188,11 +188,11 @@ impl Feeder {
             let (split, placed) = match request.op {
                 Op::Read | Op::Write => {
                     let split = geometry.split(request.offset, request.len);
-                    (split, self.space.place(volume, split, &mut feed.runs))
+                    (split, self.space.place(volume, split, &mut feed.spans))
                 }
                 Op::Discard => {
                     let split = geometry.split(request.offset, request.len).whole();
-                    (split, self.space.place_discard(volume, split, &mut feed.runs))
+                    (split, self.space.place_discard(volume, split, &mut feed.spans))
                 }
                 Op::Flush => (geometry.split(0, 0), Ok(true)),
             };
@@ -205,7 +205,7 @@ impl Feeder {
             feed.requests.push(FeedRequest {
                 time: self.latest,
                 bytes: request.len,
-                runs_end: feed.runs.len() as u32,
+                spans_end: feed.spans.len() as u32,
                 op: request.op,
                 fua: request.fua,
                 head_partial: split.head_partial,
@@ -232,29 +232,31 @@ impl Feeder {
         }
         let geometry = self.space.geometry();
         let below = self.space.surely_placed(requests.len());
-        let first_run = feed.runs.len();
+        let first_span = feed.spans.len();
         for request in requests {
             let in_time = request.time >= self.latest && request.time < END_OF_TIME;
             let page = geometry.only_page(request.offset, request.len);
             match page.and_then(|page| PageSpace::address(request.volume, page)) {
                 Some(address) if in_time && matches!(request.op, Op::Read | Op::Write) && address < below => {
                     self.latest = request.time;
-                    feed.runs.push(self.space.place_page(address));
+                    feed.spans.push(self.space.place_page(address));
                 }
                 _ => break,
             }
         }
-        let plain = feed.runs.len() - first_run;
+        let plain = feed.spans.len() - first_span;
         self.counts.read += plain as u64;
         let page_bytes = geometry.page_bytes();
-        feed.requests.extend((first_run as u32 + 1..).zip(&requests[..plain]).map(|(runs_end, request)| FeedRequest {
-            time: request.time,
-            bytes: request.len,
-            runs_end,
-            op: request.op,
-            fua: request.fua,
-            head_partial: request.len < page_bytes,
-            tail_partial: request.len < page_bytes,
+        feed.requests.extend((first_span as u32 + 1..).zip(&requests[..plain]).map(|(spans_end, request)| {
+            FeedRequest {
+                time: request.time,
+                bytes: request.len,
+                spans_end,
+                op: request.op,
+                fua: request.fua,
+                head_partial: request.len < page_bytes,
+                tail_partial: request.len < page_bytes,
+            }
         }));
         plain
     }
@@ -264,7 +266,7 @@ impl Feed {
     /// Empties the feed and keeps its memory.
     pub fn clear(&mut self) {
         self.requests.clear();
-        self.runs.clear();
+        self.spans.clear();
         self.heads.clear();
         if let Some(borders) = &mut self.borders {
             borders.clear();

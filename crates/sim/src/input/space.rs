@@ -302,7 +302,7 @@ impl PageSpace {
 
     /// Places a page whose address is below [`Self::surely_placed`].
     #[inline]
-    pub(crate) fn place_page(&mut self, address: u64) -> Run {
+    pub(crate) fn place_page(&mut self, address: u64) -> PageSpan {
         let n = self.geometry.pages_per_block();
         let page = match &mut self.placement {
             Placement::Unbounded(directory) => {
@@ -312,12 +312,12 @@ impl PageSpace {
             Placement::Modulo { .. } => address as u32,
             Placement::Compact { .. } => unreachable!("no page is sure to have a place"),
         };
-        Run { page, pages: 1 }
+        PageSpan { page, pages: 1 }
     }
 
-    /// Appends the page runs of a read or write to `runs`; returns `false` if it is left out.
+    /// Appends the pages of a read or write to `spans`; returns `false` if it is left out.
     #[inline]
-    pub fn place(&mut self, volume: u32, split: Split, runs: &mut Vec<Run>) -> Result<bool, SpaceError> {
+    pub fn place(&mut self, volume: u32, split: Split, spans: &mut Vec<PageSpan>) -> Result<bool, SpaceError> {
         if split.pages == 0 {
             return Ok(true);
         }
@@ -337,13 +337,13 @@ impl PageSpace {
                     if fits { Ok(number) } else { Err(SpaceError::TooManyPages { limit }) }
                 };
                 if split.pages == 1 {
-                    // Most requests of most traces: no loop over runs.
+                    // Most requests of most traces: no loop.
                     let (block, offset) = self.geometry.block_of(split.first);
-                    runs.push(Run { page: number(block)? * n + offset, pages: 1 });
+                    spans.push(PageSpan { page: number(block)? * n + offset, pages: 1 });
                     return Ok(true);
                 }
                 for PageRun { block, offset, pages } in split.runs(self.geometry) {
-                    runs.push(Run { page: number(block)? * n + offset, pages });
+                    spans.push(PageSpan { page: number(block)? * n + offset, pages });
                 }
             }
             Placement::Compact { directory, blocks } => {
@@ -351,7 +351,7 @@ impl PageSpace {
                 for PageRun { block, offset, pages } in split.runs(self.geometry) {
                     let number = directory.number(base | block);
                     beyond |= number >= *blocks;
-                    runs.push(Run { page: number % *blocks * n + offset, pages });
+                    spans.push(PageSpan { page: number % *blocks * n + offset, pages });
                 }
                 self.overflowed += u64::from(beyond);
             }
@@ -364,15 +364,15 @@ impl PageSpace {
                     }
                     first %= *device;
                 }
-                wrap(first, split.pages, *device, runs);
+                wrap(first, split.pages, *device, spans);
             }
         }
         Ok(true)
     }
 
-    /// Appends the page runs of a discard to `runs`: of blocks that were touched before, since there is nothing to
+    /// Appends the pages of a discard to `spans`: of blocks that were touched before, since there is nothing to
     /// forget in others, and a discard of a whole disk shall not cost memory. Returns `false` if it is left out.
-    pub fn place_discard(&mut self, volume: u32, split: Split, runs: &mut Vec<Run>) -> Result<bool, SpaceError> {
+    pub fn place_discard(&mut self, volume: u32, split: Split, spans: &mut Vec<PageSpan>) -> Result<bool, SpaceError> {
         self.check(volume, split)?;
         let n = self.geometry.pages_per_block();
         let base = u64::from(volume) << VOLUME_PAGES_LOG2;
@@ -390,7 +390,7 @@ impl PageSpace {
                 for (address, number) in directory.touched((base | first)..(base | last) + 1) {
                     let from = if address == base | first { head } else { 0 };
                     let to = if address == base | last { tail } else { n - 1 };
-                    runs.push(Run { page: number % blocks * n + from, pages: to + 1 - from });
+                    spans.push(PageSpan { page: number % blocks * n + from, pages: to + 1 - from });
                 }
             }
             Placement::Modulo { pages: device, filter } => {
@@ -399,19 +399,19 @@ impl PageSpace {
                 if beyond && *filter {
                     return Ok(false);
                 }
-                wrap((base | split.first) % *device, split.pages.min(*device), *device, runs);
+                wrap((base | split.first) % *device, split.pages.min(*device), *device, spans);
             }
         }
         Ok(true)
     }
 }
 
-/// Runs of pages from `first` on, which begin anew at the device's end.
+/// Spans of pages from `first` on, which begin anew at the device's end.
 #[inline]
-fn wrap(mut first: u64, mut pages: u64, device: u64, runs: &mut Vec<Run>) {
+fn wrap(mut first: u64, mut pages: u64, device: u64, spans: &mut Vec<PageSpan>) {
     while pages > 0 {
         let here = pages.min(device - first);
-        runs.push(Run { page: first as u32, pages: here as u32 });
+        spans.push(PageSpan { page: first as u32, pages: here as u32 });
         pages -= here;
         first = 0;
     }
@@ -419,7 +419,7 @@ fn wrap(mut first: u64, mut pages: u64, device: u64, runs: &mut Vec<Run>) {
 
 /// Consecutive pages of the page space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct PageSpan {
     /// First page.
     pub page: u32,
     /// Pages, at least 1.
@@ -431,10 +431,10 @@ mod tests {
     use super::*;
 
     fn place(space: &mut PageSpace, volume: u32, offset: u64, len: u64) -> Vec<(u32, u32)> {
-        let mut runs = Vec::new();
+        let mut spans = Vec::new();
         let split = space.geometry().split(offset, len);
-        assert!(space.place(volume, split, &mut runs).unwrap());
-        runs.iter().map(|r| (r.page, r.pages)).collect()
+        assert!(space.place(volume, split, &mut spans).unwrap());
+        spans.iter().map(|r| (r.page, r.pages)).collect()
     }
 
     #[test]
@@ -468,23 +468,23 @@ mod tests {
         let g = PageGeometry::new(4096, 4).unwrap();
         let mut space = PageSpace::unbounded(g, u32::MAX);
         place(&mut space, 0, 4 * 4096, 4096);
-        let mut runs = Vec::new();
-        assert!(space.place_discard(0, g.split(0, 1 << 40), &mut runs).unwrap());
-        assert_eq!(runs, [Run { page: 0, pages: 4 }]);
+        let mut spans = Vec::new();
+        assert!(space.place_discard(0, g.split(0, 1 << 40), &mut spans).unwrap());
+        assert_eq!(spans, [PageSpan { page: 0, pages: 4 }]);
         assert_eq!(space.pages(), 4);
         // Far blocks are in the map, and a range may cut into its first and last block.
         let far = 1 << 38;
         place(&mut space, 0, far * 4096, 8 * 4096);
-        runs.clear();
-        assert!(space.place_discard(0, g.split((far + 1) * 4096, 6 * 4096), &mut runs).unwrap());
-        assert_eq!(runs, [Run { page: 5, pages: 3 }, Run { page: 8, pages: 3 }]);
-        runs.clear();
-        assert!(space.place_discard(0, g.split(5 * 4096, (far - 2) * 4096), &mut runs).unwrap());
-        assert_eq!(runs, [Run { page: 1, pages: 3 }, Run { page: 4, pages: 3 }]);
+        spans.clear();
+        assert!(space.place_discard(0, g.split((far + 1) * 4096, 6 * 4096), &mut spans).unwrap());
+        assert_eq!(spans, [PageSpan { page: 5, pages: 3 }, PageSpan { page: 8, pages: 3 }]);
+        spans.clear();
+        assert!(space.place_discard(0, g.split(5 * 4096, (far - 2) * 4096), &mut spans).unwrap());
+        assert_eq!(spans, [PageSpan { page: 1, pages: 3 }, PageSpan { page: 4, pages: 3 }]);
         let mut device = PageSpace::bounded(g, 16, LbaOverflow::Wrap);
-        runs.clear();
-        assert!(device.place_discard(0, g.split(8 * 4096, 1 << 40), &mut runs).unwrap());
-        assert_eq!(runs, [Run { page: 8, pages: 8 }, Run { page: 0, pages: 8 }]);
+        spans.clear();
+        assert!(device.place_discard(0, g.split(8 * 4096, 1 << 40), &mut spans).unwrap());
+        assert_eq!(spans, [PageSpan { page: 8, pages: 8 }, PageSpan { page: 0, pages: 8 }]);
     }
 
     #[test]
@@ -586,13 +586,13 @@ mod tests {
     fn pages_beyond_the_room_for_them_are_refused() {
         let g = PageGeometry::new(4096, 4).unwrap();
         let mut space = PageSpace::unbounded(g, 8);
-        let mut runs = Vec::new();
+        let mut spans = Vec::new();
         for block in [7, 1_000_000] {
-            space.place(0, g.split(block * 16_384, 4096), &mut runs).unwrap();
+            space.place(0, g.split(block * 16_384, 4096), &mut spans).unwrap();
         }
         // A known block has its place; a third one has none.
-        space.place(0, g.split(7 * 16_384, 16_384), &mut runs).unwrap();
-        let error = space.place(0, g.split(0, 4096), &mut runs).unwrap_err();
+        space.place(0, g.split(7 * 16_384, 16_384), &mut spans).unwrap();
+        let error = space.place(0, g.split(0, 4096), &mut spans).unwrap_err();
         assert_eq!(error, SpaceError::TooManyPages { limit: 8 });
         assert!(error.to_string().contains("raise memory"), "{error}");
     }

@@ -26,7 +26,7 @@ pub struct ElementCounters {
     pub gc_invocations: u64,
     /// Time spent collecting.
     pub gc_time: Nanos,
-    /// Time spent on anything, summed over the parallel units; a collection occupies all of them.
+    /// Time spent on anything, summed over the lanes; a collection occupies all of them.
     pub busy_time: Nanos,
     /// Reads of pages that were never written: no flash operation.
     pub unmapped_reads: u64,
@@ -66,8 +66,8 @@ impl ElementCounters {
 
 /// An element's time: it serves operations in the order in which they are issued.
 #[derive(Clone, Debug)]
-pub(super) struct Clock {
-    /// Busy until, per parallel unit.
+pub(super) struct ElementClock {
+    /// Busy until, per lane.
     busy_until: Vec<Nanos>,
     /// Collections that have not ended, or not been asked about since: the element is in GC from start to end.
     pub(super) collections: VecDeque<(Nanos, Nanos)>,
@@ -76,11 +76,11 @@ pub(super) struct Clock {
     pub(super) counters: ElementCounters,
 }
 
-impl Clock {
-    /// An element with so many units that work in parallel.
-    pub(super) fn new(units: u32) -> Self {
+impl ElementClock {
+    /// An element with so many lanes, which work in parallel.
+    pub(super) fn new(lanes: u32) -> Self {
         Self {
-            busy_until: vec![Nanos::ZERO; units as usize],
+            busy_until: vec![Nanos::ZERO; lanes as usize],
             collections: VecDeque::new(),
             watched: false,
             counters: ElementCounters::default(),
@@ -88,7 +88,7 @@ impl Clock {
     }
 
     #[inline]
-    pub(super) fn units(&self) -> usize {
+    pub(super) fn lanes(&self) -> usize {
         self.busy_until.len()
     }
 
@@ -99,20 +99,20 @@ impl Clock {
         self.counters = ElementCounters::default();
     }
 
-    /// Has a unit do something that takes this time, once it has done what it has to do; returns when it is done.
+    /// Has a lane do something that takes this time, once it has done what it has to do; returns when it is done.
     #[inline]
-    pub(super) fn occupy(&mut self, unit: usize, now: Nanos, time: Nanos) -> Nanos {
-        let done = self.busy_until[unit].max(now) + time;
-        self.busy_until[unit] = done;
+    pub(super) fn occupy(&mut self, lane: usize, now: Nanos, time: Nanos) -> Nanos {
+        let done = self.busy_until[lane].max(now) + time;
+        self.busy_until[lane] = done;
         self.counters.busy_time += time;
         done
     }
 
-    /// Has all units work for this time, once all have done what they have to do; returns when they begin.
+    /// Has all lanes work for this time, once all have done what they have to do; returns when they begin.
     pub(super) fn occupy_all(&mut self, now: Nanos, time: Nanos) -> Nanos {
         let start = self.busy_until().max(now);
         self.busy_until.fill(start + time);
-        self.counters.busy_time += Nanos(time.0 * self.units() as u64);
+        self.counters.busy_time += Nanos(time.0 * self.lanes() as u64);
         start
     }
 

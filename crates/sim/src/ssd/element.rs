@@ -3,7 +3,7 @@
 
 use destage_plan::Nanos;
 
-use super::clock::Clock;
+use super::clock::ElementClock;
 use super::cost::Cost;
 use super::divisor::Divisor;
 use super::geometry::SsdShape;
@@ -23,17 +23,17 @@ pub(super) struct Element {
     /// Physical page of the element → entry of the SSD's map, meaningful where the page is valid.
     holds: Vec<u32>,
     pools: Vec<Pool>,
-    /// The pools of a parallel unit take turns.
-    pub(super) clock: Clock,
-    /// With several pools: where the search for the emptiest begins, and where each unit's turn stands.
+    /// The pools of a lane take turns.
+    pub(super) clock: ElementClock,
+    /// With several pools: where the search for the emptiest begins, and where each lane's turn stands.
     next_pool: u32,
-    unit_turn: Vec<u32>,
+    lane_turn: Vec<u32>,
 }
 
 impl Element {
     /// Element `number`, with all blocks clean.
     pub(super) fn empty(shape: &SsdShape, number: u32) -> Self {
-        let units = if shape.config.copy_back { shape.config.parallel_units } else { 1 };
+        let lanes = if shape.config.copy_back { shape.config.lanes } else { 1 };
         let blocks = shape.pools as usize * shape.pool_blocks as usize;
         let pool = Pool::new(shape.pool_blocks, shape.pages_per_block, shape.data_pages);
         Self {
@@ -43,9 +43,9 @@ impl Element {
             base: number * shape.raw_pages,
             holds: vec![UNMAPPED; blocks * shape.pages_per_block as usize],
             pools: vec![pool; shape.pools as usize],
-            clock: Clock::new(units),
+            clock: ElementClock::new(lanes),
             next_pool: 0,
-            unit_turn: (0..units).collect(),
+            lane_turn: (0..lanes).collect(),
         }
     }
 
@@ -76,8 +76,8 @@ impl Element {
     }
 
     #[inline]
-    fn unit_of(&self, pool: usize) -> usize {
-        if self.clock.units() == 1 { 0 } else { pool % self.clock.units() }
+    fn lane_of(&self, pool: usize) -> usize {
+        if self.clock.lanes() == 1 { 0 } else { pool % self.clock.lanes() }
     }
 
     #[inline]
@@ -175,8 +175,8 @@ impl Element {
 
     #[inline]
     fn occupy(&mut self, pool: usize, now: Nanos, time: Nanos) -> Nanos {
-        let unit = self.unit_of(pool);
-        self.clock.occupy(unit, now, time)
+        let lane = self.lane_of(pool);
+        self.clock.occupy(lane, now, time)
     }
 
     /// Collects before an operation of this pool is issued, if its free blocks have come down to the threshold.
@@ -207,21 +207,21 @@ impl Element {
         }
     }
 
-    /// Copy-back on: every parallel unit cleans one block of one plane that is due, in turn; the element does nothing
+    /// Copy-back on: every lane cleans one block of one plane that is due, in turn; the element does nothing
     /// else until the slowest is done.
     #[cold]
     fn collect_planes(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, due: usize) {
-        let units = self.clock.units() as u32;
+        let lanes = self.clock.lanes() as u32;
         let (mut slowest, mut cleaned) = (Nanos::ZERO, false);
-        for unit in 0..units {
-            let turns = shape.pools.div_ceil(units);
-            let mut plane = self.unit_turn[unit as usize];
-            if self.unit_of(due) == unit as usize {
+        for lane in 0..lanes {
+            let turns = shape.pools.div_ceil(lanes);
+            let mut plane = self.lane_turn[lane as usize];
+            if self.lane_of(due) == lane as usize {
                 plane = due as u32;
             }
             for _ in 0..turns {
                 let here = plane;
-                plane = if plane + units < shape.pools { plane + units } else { unit };
+                plane = if plane + lanes < shape.pools { plane + lanes } else { lane };
                 if self.pools[here as usize].free_blocks() <= shape.pool_low
                     && let Some(cost) = self.clean_one(shape, map, here as usize)
                 {
@@ -230,7 +230,7 @@ impl Element {
                     break;
                 }
             }
-            self.unit_turn[unit as usize] = plane;
+            self.lane_turn[lane as usize] = plane;
         }
         if cleaned {
             let start = self.clock.occupy_all(now, slowest);

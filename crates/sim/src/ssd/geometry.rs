@@ -91,7 +91,7 @@ pub struct SsdConfig {
     /// Collection begins when the element runs low, not when the next operation finds it so.
     pub background: bool,
     /// With copy-back: how many planes of an element can work at the same time.
-    pub parallel_units: u32,
+    pub lanes: u32,
     /// Consecutive pages that lie on the same element.
     pub stride: u32,
     /// The last page of each block holds a summary and no data.
@@ -120,7 +120,7 @@ impl Default for SsdConfig {
             transfer_ps_per_byte: 25_000,
             copy_back: false,
             background: false,
-            parallel_units: 4,
+            lanes: 4,
             stride: 1,
             summary_page: true,
             endurance: 100_000,
@@ -157,7 +157,7 @@ impl SsdConfig {
                 program: Nanos(800_000),
                 erase: Nanos(1_500_000),
                 transfer_ps_per_byte: 0,
-                parallel_units: 1,
+                lanes: 1,
                 summary_page: false,
                 ..Self::default()
             });
@@ -168,7 +168,7 @@ impl SsdConfig {
             "80gb" => (8, 8, 4768),
             _ => return None,
         };
-        Some(Self { elements, planes, blocks_per_plane, parallel_units: planes, ..Self::default() })
+        Some(Self { elements, planes, blocks_per_plane, lanes: planes, ..Self::default() })
     }
 }
 
@@ -396,7 +396,7 @@ impl SsdShape {
         range("reserve", c.reserve_bp / 100, 0, 95)?;
         range("min-free", c.min_free_bp / 100, 0, 95)?;
         range("stride", c.stride, 1, 1 << 20)?;
-        range("parallel-units", c.parallel_units, 1, u64::from(c.planes))?;
+        range("parallel-units", c.lanes, 1, u64::from(c.planes))?;
         range("endurance", c.endurance, 1, u64::from(u32::MAX))?;
         range("queue-depth", c.queue_depth.unwrap_or(1), 1, DEEPEST_QUEUE)?;
         // Sums of times stay in range, whatever a run is made of.
@@ -524,7 +524,7 @@ mod tests {
             message(|c| c.erase = Nanos(2_000_000_000)).contains("ssd.erase (in ns) = 2000000000 is not between 0")
         );
         assert!(message(|c| c.transfer_ps_per_byte = u64::MAX).contains("and 1000000"));
-        assert!(message(|c| c.parallel_units = 5).contains("ssd.parallel-units = 5"));
+        assert!(message(|c| c.lanes = 5).contains("ssd.parallel-units = 5"));
         let copying = |c: &mut SsdConfig| {
             c.allocation = Allocation::Channels;
             c.copy_back = true;

@@ -16,7 +16,7 @@ use destage_policy::buffer::DeviceView;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use clock::Clock;
+use clock::ElementClock;
 pub use clock::ElementCounters;
 pub use geometry::{Allocation, Ftl, GeometryError, PRESETS, SsdConfig, SsdShape};
 use log_blocks::LogBlocks;
@@ -143,16 +143,16 @@ impl Ssd {
     }
 
     #[inline]
-    fn clock(&self, element: usize) -> &Clock {
+    fn clock(&self, element: usize) -> &ElementClock {
         ask!(self, layer => layer.clock(element))
     }
 
     #[inline]
-    fn clock_mut(&mut self, element: usize) -> &mut Clock {
+    fn clock_mut(&mut self, element: usize) -> &mut ElementClock {
         ask!(mut self, layer => layer.clock_mut(element))
     }
 
-    fn clocks(&self) -> impl Iterator<Item = &Clock> {
+    fn clocks(&self) -> impl Iterator<Item = &ElementClock> {
         (0..self.elements()).map(|element| self.clock(element))
     }
 
@@ -287,7 +287,7 @@ impl Ssd {
 
     /// When everything issued so far is done.
     pub fn idle_at(&self) -> Nanos {
-        self.clocks().map(Clock::busy_until).max().unwrap_or_default()
+        self.clocks().map(ElementClock::busy_until).max().unwrap_or_default()
     }
 
     /// Erases of every block since the start of the run.
@@ -321,19 +321,19 @@ impl DeviceView for Ssd {
     }
 
     fn unit_of(&self, page: PageNo) -> u32 {
-        ask!(self, layer => layer.unit_of(page))
+        ask!(self, layer => layer.element_of_page(page))
     }
 
     fn destination(&self, page: PageNo) -> Option<u32> {
         (self.shape().config.allocation == Allocation::Static).then(|| self.unit_of(page))
     }
 
-    fn collecting(&self, unit: u32) -> bool {
-        self.clock(unit as usize).end_under_way(self.now).is_some()
+    fn collecting(&self, element: u32) -> bool {
+        self.clock(element as usize).end_under_way(self.now).is_some()
     }
 
-    fn free_blocks(&self, unit: u32) -> u32 {
-        ask!(self, layer => layer.free_blocks(unit))
+    fn free_blocks(&self, element: u32) -> u32 {
+        ask!(self, layer => layer.free_blocks(element))
     }
 
     fn low_watermark(&self) -> u32 {

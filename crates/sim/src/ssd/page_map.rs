@@ -12,7 +12,7 @@
 
 use destage_plan::{Nanos, PageNo};
 
-use super::clock::Clock;
+use super::clock::ElementClock;
 use super::divisor::Divisor;
 use super::element::{Element, UNMAPPED};
 use super::geometry::{Allocation, SsdShape};
@@ -88,11 +88,11 @@ impl PageMap {
         self.channels.redirected = 0;
     }
 
-    pub(super) fn clock(&self, element: usize) -> &Clock {
+    pub(super) fn clock(&self, element: usize) -> &ElementClock {
         &self.elements[element].clock
     }
 
-    pub(super) fn clock_mut(&mut self, element: usize) -> &mut Clock {
+    pub(super) fn clock_mut(&mut self, element: usize) -> &mut ElementClock {
         &mut self.elements[element].clock
     }
 
@@ -217,7 +217,7 @@ impl PageMap {
     }
 
     /// The element that holds the page, or would receive it.
-    pub(super) fn unit_of(&self, page: PageNo) -> u32 {
+    pub(super) fn element_of_page(&self, page: PageNo) -> u32 {
         if self.in_channels() {
             match self.map[page.index()] {
                 UNMAPPED => self.channels.next,

@@ -44,14 +44,7 @@ pub(crate) fn disk(scheduler: Scheduler) -> Disk {
 
 /// A small SSD: 2 elements of 64 blocks.
 pub(crate) fn small_ssd() -> SsdConfig {
-    SsdConfig {
-        elements: 2,
-        planes: 1,
-        blocks_per_plane: 64,
-        parallel_units: 1,
-        reserve_bp: 2000,
-        ..SsdConfig::default()
-    }
+    SsdConfig { elements: 2, planes: 1, blocks_per_plane: 64, lanes: 1, reserve_bp: 2000, ..SsdConfig::default() }
 }
 
 pub(crate) fn ssd_shape(config: SsdConfig) -> SsdShape {

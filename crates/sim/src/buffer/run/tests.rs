@@ -95,14 +95,14 @@ impl Rig {
         let request = FeedRequest {
             time: Nanos(micros * US),
             bytes: 4096,
-            runs_end: pages,
+            spans_end: pages,
             op,
             fua: false,
             head_partial: false,
             tail_partial: false,
         };
-        let runs = (pages > 0).then_some(Run { page, pages }).into_iter().collect();
-        self.0.feed(&Feed { requests: vec![request], runs, pages: page + 1, ..Feed::default() });
+        let spans = (pages > 0).then_some(PageSpan { page, pages }).into_iter().collect();
+        self.0.feed(&Feed { requests: vec![request], spans, pages: page + 1, ..Feed::default() });
         (sum(&self.0) - before) / US
     }
 
@@ -143,7 +143,7 @@ fn ssd(elements: u32, allocation: Allocation) -> SsdConfig {
         elements,
         allocation,
         planes: 1,
-        parallel_units: 1,
+        lanes: 1,
         blocks_per_plane: 1 << 10,
         transfer_ps_per_byte: 0,
         summary_page: false,

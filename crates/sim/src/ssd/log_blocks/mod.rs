@@ -27,7 +27,7 @@ mod queues;
 
 use destage_plan::{Nanos, PageNo};
 
-use super::clock::Clock;
+use super::clock::ElementClock;
 use super::cost::Cost;
 use super::divisor::Divisor;
 use super::element::UNMAPPED;
@@ -48,7 +48,7 @@ pub(super) struct LogBlocks {
     by_pages_per_block: Divisor,
     by_stride: Divisor,
     by_elements: Divisor,
-    clocks: Vec<Clock>,
+    clocks: Vec<ElementClock>,
     flash: Flash,
     /// Logical page → physical page of its newest version, or [`UNMAPPED`].
     map: Vec<u32>,
@@ -111,7 +111,7 @@ impl LogBlocks {
             by_pages_per_block: Divisor::new(shape.pages_per_block),
             by_stride: Divisor::new(shape.config.stride),
             by_elements: Divisor::new(elements),
-            clocks: vec![Clock::new(1); elements as usize],
+            clocks: vec![ElementClock::new(1); elements as usize],
             map: vec![UNMAPPED; shape.host_pages as usize],
             data: vec![NONE; logical_blocks],
             own_log: vec![NONE; logical_blocks],
@@ -143,17 +143,17 @@ impl LogBlocks {
 
     /// Times, counters, turns and wear begin anew; what the flash holds stays.
     pub(super) fn reset_clock(&mut self) {
-        self.clocks.iter_mut().for_each(Clock::reset);
+        self.clocks.iter_mut().for_each(ElementClock::reset);
         self.flash.reset_wear();
         self.next = 0;
         self.redirected = 0;
     }
 
-    pub(super) fn clock(&self, element: usize) -> &Clock {
+    pub(super) fn clock(&self, element: usize) -> &ElementClock {
         &self.clocks[element]
     }
 
-    pub(super) fn clock_mut(&mut self, element: usize) -> &mut Clock {
+    pub(super) fn clock_mut(&mut self, element: usize) -> &mut ElementClock {
         &mut self.clocks[element]
     }
 
@@ -279,7 +279,7 @@ impl LogBlocks {
     }
 
     /// The element that holds the page, or would receive it.
-    pub(super) fn unit_of(&self, page: PageNo) -> u32 {
+    pub(super) fn element_of_page(&self, page: PageNo) -> u32 {
         match self.map[page.index()] {
             at if at == UNMAPPED || self.by_address(page.0).is_some() => self.target(page, None),
             at => self.flash.element_of(self.flash.block_of(at)),
