@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use destage_plan::{Controller, DevSet, Engine, HostOp, HostRequest, Nanos, Outcome, Shape, Start};
+use destage_plan::{Controller, DevSet, Engine, HostOp, HostRequest, Nanos, Shape, Start, StepOutcome};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,7 +25,7 @@ fn run<C: Controller>(engine: &mut Engine<C>, request: HostRequest) {
     engine.submit(Nanos(0), request).unwrap();
     while let Some(issue) = engine.next_issue() {
         black_box(engine.step(issue));
-        engine.complete(Nanos(0), issue, Outcome::Ok);
+        engine.complete(Nanos(0), issue, StepOutcome::Ok);
     }
     while engine.next_notice().is_some() {}
 }
@@ -47,7 +47,7 @@ fn crowd<C: Controller>(engine: &mut Engine<C>, random: &mut Xoshiro256PlusPlus,
         engine.submit(Nanos(0), HostRequest { tag, op: HostOp::Write, offset, len: 4096, fua: false }).unwrap();
     }
     while let Some(issue) = engine.next_issue() {
-        engine.complete(Nanos(0), issue, Outcome::Ok);
+        engine.complete(Nanos(0), issue, StepOutcome::Ok);
     }
     while engine.next_notice().is_some() {}
 }

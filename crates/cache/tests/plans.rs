@@ -3,8 +3,8 @@
 
 use destage_cache::{Served, serve};
 use destage_plan::{
-    Dev, DevSet, DeviceChange, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, Shape, Start, Status, Step,
-    StepKind,
+    Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, Nanos, Shape, Start, Status, Step, StepKind,
+    StepOutcome,
 };
 use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
 use destage_raid::{Geometry, Level};
@@ -41,13 +41,13 @@ impl Bench {
         while let Some(issue) = self.engine.next_issue() {
             let step = *self.engine.step(issue);
             self.steps.push(step);
-            let mut outcome = Outcome::Ok;
+            let mut outcome = StepOutcome::Ok;
             if let Step::Read { ext, .. } | Step::Write { ext, .. } = step {
                 let (reads, writes) = if ext.dev().0 < members { &mut self.member } else { &mut self.cache };
                 *(if matches!(step, Step::Read { .. }) { reads } else { writes }) += u64::from(ext.pages());
             }
             if let Some(dev) = step.dev().filter(|dev| self.lost.contains(*dev)) {
-                outcome = Outcome::Failed(dev);
+                outcome = StepOutcome::Failed(dev);
             }
             self.engine.complete(Nanos(0), issue, outcome);
         }
@@ -64,8 +64,8 @@ impl Bench {
         self.engine.submit(Nanos(0), HostRequest { tag: 7, op, offset, len, fua }).unwrap();
         self.run(members);
         assert!(self.engine.is_idle());
-        assert_eq!(self.engine.next_notice(), Some(Notice::Acked { tag: 7, ok: true }));
-        assert_eq!(self.engine.next_notice(), Some(Notice::Released { tag: 7 }));
+        assert_eq!(self.engine.next_notice(), Some(HostNotice::Acked { tag: 7, ok: true }));
+        assert_eq!(self.engine.next_notice(), Some(HostNotice::Released { tag: 7 }));
         (self.member.0 - before.0, self.member.1 - before.1)
     }
 

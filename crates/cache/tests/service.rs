@@ -2,8 +2,8 @@
 
 use destage_cache::{Served, serve};
 use destage_plan::{
-    Control, Dev, DevSet, DeviceChange, Engine, HostOp, HostRequest, Nanos, Notice, NvSlot, Outcome, Refusal, Row,
-    Rows, Shape, Start, Status, Step, StepKind,
+    Control, Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, Nanos, NvSlot, Refusal, Row, Rows,
+    Shape, Start, Status, Step, StepKind, StepOutcome,
 };
 use destage_raid::array::{ArrayConfig, MAX_MEMBERS, MAX_PARITY_MEMBERS, Regime};
 use destage_raid::{Geometry, Level};
@@ -31,14 +31,14 @@ fn run(engine: &mut Engine<Box<dyn Served>>, lost: DevSet) -> (u64, u64) {
     loop {
         while let Some(notice) = engine.next_notice() {
             match notice {
-                Notice::Acked { ok: true, .. } => acks.0 += 1,
-                Notice::Acked { ok: false, .. } => acks.1 += 1,
+                HostNotice::Acked { ok: true, .. } => acks.0 += 1,
+                HostNotice::Acked { ok: false, .. } => acks.1 += 1,
                 _ => {}
             }
         }
         let Some(issue) = engine.next_issue() else { return acks };
         let dev = engine.step(issue).dev().filter(|dev| lost.contains(*dev));
-        engine.complete(Nanos(0), issue, dev.map_or(Outcome::Ok, Outcome::Failed));
+        engine.complete(Nanos(0), issue, dev.map_or(StepOutcome::Ok, StepOutcome::Failed));
     }
 }
 
@@ -194,7 +194,7 @@ fn ten_thousand_writes_of_few_rows_neither_block_nor_starve() {
     let mut time = 10_000;
     loop {
         while let Some(notice) = engine.next_notice() {
-            if let Notice::Acked { tag, ok } = notice {
+            if let HostNotice::Acked { tag, ok } = notice {
                 assert!(
                     ok && last[(tag % 32) as usize] < Some(tag),
                     "write {tag} after {:?}",
@@ -206,7 +206,7 @@ fn ten_thousand_writes_of_few_rows_neither_block_nor_starve() {
         }
         let Some(issue) = engine.next_issue() else { break };
         time += 1;
-        engine.complete(Nanos(time), issue, Outcome::Ok);
+        engine.complete(Nanos(time), issue, StepOutcome::Ok);
     }
     assert_eq!(served, 10_000);
     assert!(engine.is_idle());
@@ -230,9 +230,9 @@ fn a_clean_stop_leaves_nothing_open() {
         if let Step::Intent { rows, set: false } = *engine.step(issue) {
             cleared += engine.rows(issue.op, rows).iter().map(|rows| u64::from(rows.count)).sum::<u64>();
         }
-        engine.complete(Nanos(0), issue, Outcome::Ok);
+        engine.complete(Nanos(0), issue, StepOutcome::Ok);
     }
-    assert_eq!(engine.next_notice(), Some(Notice::Clean));
+    assert_eq!(engine.next_notice(), Some(HostNotice::Clean));
     assert!(cleared > 0);
     assert_eq!(engine.controller().array().open_rows(), 0);
 }

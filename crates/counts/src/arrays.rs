@@ -2,7 +2,7 @@
 
 use destage_cache::{Served, serve};
 use destage_plan::{
-    Controller, DevSet, Engine, HostOp, HostRequest, Nanos, Notice, Outcome, SECTOR_BYTES, Shape, Start,
+    Controller, DevSet, Engine, HostNotice, HostOp, HostRequest, Nanos, SECTOR_BYTES, Shape, Start, StepOutcome,
 };
 use destage_raid::array::ArrayConfig;
 use destage_raid::kernels::Kernels;
@@ -40,7 +40,7 @@ fn planned<C: Controller + 'static>(config: &ArrayConfig, controller: C, op: Hos
             for request in [Some(request), (tag % 64 == 63).then_some(flush)].into_iter().flatten() {
                 engine.submit(Nanos(0), request).expect("a range on the array");
                 while let Some(issue) = engine.next_issue() {
-                    engine.complete(Nanos(0), issue, Outcome::Ok);
+                    engine.complete(Nanos(0), issue, StepOutcome::Ok);
                     steps += 1;
                 }
                 while engine.next_notice().is_some() {}
@@ -94,7 +94,7 @@ pub fn array() -> Work {
         let mut acknowledged = 0;
         while acknowledged < REQUESTS {
             while let Some(notice) = executor.next_notice() {
-                if let Notice::Acked { .. } = notice {
+                if let HostNotice::Acked { .. } = notice {
                     acknowledged += 1;
                     submit(&mut executor, 32 + acknowledged);
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use destage_exec::{Conduct, Memory, Ran, Tamper};
-use destage_plan::{Buf, Controller, Outcome, Step, StepKind};
+use destage_plan::{Buf, Controller, Step, StepKind, StepOutcome};
 
 use crate::Dice;
 
@@ -72,7 +72,7 @@ impl Planted {
 
     /// What else the fault does when a step has ended.
     pub(crate) fn after<C: Controller>(&self, ran: &Ran, memory: &mut Memory<C>) {
-        if let (Mutant::EarlyClear, Step::Write { ext, .. }, Outcome::Ok) = (self.mutant, ran.step, ran.outcome)
+        if let (Mutant::EarlyClear, Step::Write { ext, .. }, StepOutcome::Ok) = (self.mutant, ran.step, ran.outcome)
             && memory.in_flight(ran.op, StepKind::Write) == 0
         {
             // The rows of an operation are those of each of its writes.

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use destage_cache::{HostCacheInfo, Served};
 use destage_exec::{Content, Log, Memory, Pick, Remains, RowSet};
 use destage_plan::{
-    ClaimWait, Class, Control, Dev, DevSet, HostOp, HostRequest, Nanos, Notice, Refusal, Row, Status, StepKind,
+    ClaimWait, Class, Control, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos, Refusal, Row, Status, StepKind,
 };
 use destage_raid::Level;
 
@@ -344,9 +344,9 @@ impl<'a> Run<'a> {
     fn notices(&mut self) -> Result<(), String> {
         while let Some(notice) = self.memory.next_notice() {
             match notice {
-                Notice::Acked { tag, ok } => self.acked(tag, ok)?,
-                Notice::Released { .. } => {}
-                Notice::Clean => self.clean = true,
+                HostNotice::Acked { tag, ok } => self.acked(tag, ok)?,
+                HostNotice::Released { .. } => {}
+                HostNotice::Clean => self.clean = true,
             }
         }
         Ok(())
@@ -712,7 +712,7 @@ pub(crate) fn recovers(
             }
             memory.run(Pick::Oldest, check).map_err(|violation| violation.to_string())?;
             while let Some(notice) = memory.next_notice() {
-                if let Notice::Acked { ok, .. } = notice {
+                if let HostNotice::Acked { ok, .. } = notice {
                     if !ok {
                         return Err("reading everything after the cut fails".to_owned());
                     }

@@ -4,7 +4,7 @@
 use destage_cache::{HostCacheInfo, host_caches, serve};
 use destage_crash::{Limits, Options, PAGE, Parity, SECTOR, explore, shrink};
 use destage_exec::{Memory, Pick, Remains};
-use destage_plan::{Class, HostOp, HostRequest, Nanos, Notice, Shape};
+use destage_plan::{Class, HostNotice, HostOp, HostRequest, Nanos, Shape};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
@@ -78,7 +78,7 @@ fn ten_thousand_writes_to_few_rows_wait_their_turn_and_no_longer() {
     while acked < count {
         memory.run(Pick::Earliest, &check).unwrap_or_else(|violation| panic!("{violation}"));
         while let Some(notice) = memory.next_notice() {
-            let Notice::Acked { tag, ok } = notice else { continue };
+            let HostNotice::Acked { tag, ok } = notice else { continue };
             let row = row_of(tag).0 as usize;
             assert!(
                 ok && last[row] < Some(tag),

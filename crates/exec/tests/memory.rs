@@ -3,7 +3,7 @@
 mod mirror;
 
 use destage_exec::{Conduct, CutChoice, Memory, Pick, Remains, Violation};
-use destage_plan::{Control, HostOp, HostRequest, Notice, Row, Shape, Status, Step};
+use destage_plan::{Control, HostNotice, HostOp, HostRequest, Row, Shape, Status, Step};
 use mirror::{Copies, Mirror, STRIPE};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -48,7 +48,7 @@ fn drain(memory: &mut Memory<Mirror>) -> Vec<u64> {
     while !memory.is_idle() {
         memory.run(Pick::Oldest, &Copies(2)).expect("no violation");
         while let Some(notice) = memory.next_notice() {
-            if let Notice::Acked { tag, ok } = notice {
+            if let HostNotice::Acked { tag, ok } = notice {
                 assert!(ok);
                 acked.push(tag);
             }
@@ -63,7 +63,7 @@ fn read(memory: &mut Memory<Mirror>, sector: u64, sectors: u64) -> Vec<u8> {
     while !memory.is_idle() {
         memory.run(Pick::Oldest, &Copies(2)).expect("no violation");
         while let Some(notice) = memory.next_notice() {
-            if matches!(notice, Notice::Acked { .. }) {
+            if matches!(notice, HostNotice::Acked { .. }) {
                 found = memory.request_bytes(u64::MAX).to_vec();
             }
         }

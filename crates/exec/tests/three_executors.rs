@@ -11,7 +11,7 @@ use arrays::{Array, member};
 use common::{Content, Dice, data, draw, folder, soak};
 use destage_cache::host_caches;
 use destage_exec::{Files, Memory, NoCheck, Pick, Remains};
-use destage_plan::{Controller, Dev, HostOp, HostRequest, Nanos, Notice, StepKind};
+use destage_plan::{Controller, Dev, HostNotice, HostOp, HostRequest, Nanos, StepKind};
 use destage_raid::Level;
 use destage_sim::array::{Device, Executor as Simulated, FixedTimes, StepTimes};
 
@@ -59,7 +59,7 @@ impl<C: Controller> Executor for InMemory<C> {
         let mut answers = BTreeMap::new();
         loop {
             while let Some(notice) = self.memory.next_notice() {
-                if let Notice::Acked { tag, ok } = notice {
+                if let HostNotice::Acked { tag, ok } = notice {
                     let read = requests.iter().any(|(request, _)| request.tag == tag && request.op == HostOp::Read);
                     let bytes = if read { self.memory.request_bytes(tag).to_vec() } else { Vec::new() };
                     answers.insert(tag, (ok, bytes));
@@ -108,7 +108,7 @@ impl<C: Controller> Executor for InModels<C> {
         let mut answers = Answers::new();
         loop {
             while let Some(notice) = self.0.next_notice() {
-                if let Notice::Acked { tag, ok } = notice {
+                if let HostNotice::Acked { tag, ok } = notice {
                     answers.insert(tag, (ok, Vec::new()));
                 }
             }

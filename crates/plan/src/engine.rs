@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use crate::out::Pending;
 use crate::{
-    Buf, Claim, Control, Dev, DeviceChange, Event, Frag, FragId, HostOp, Issue, List, Nanos, OpId, Out, Outcome, Piece,
-    RangeError, RowList, Rows, Shape, Start, Status, Step,
+    Buf, Claim, Control, Dev, DeviceChange, Event, Frag, FragId, HostOp, Issue, List, Nanos, OpId, Out, Piece,
+    RangeError, RowList, Rows, Shape, Start, Status, Step, StepOutcome,
 };
 
 /// A policy of the host side: a pure state machine. Everything it does follows from the events it was given.
@@ -39,7 +39,7 @@ pub struct HostRequest {
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum HostNotice {
     /// It is answered.
     Acked {
         /// Which.
@@ -89,7 +89,7 @@ pub struct Engine<C> {
     free_requests: Vec<u32>,
     /// Requests with bytes that are not yet fragments.
     waiting: VecDeque<u32>,
-    notices: VecDeque<Notice>,
+    notices: VecDeque<HostNotice>,
 }
 
 impl<C: Controller> Engine<C> {
@@ -125,7 +125,8 @@ impl<C: Controller> Engine<C> {
         }
         self.out.now = now;
         if asked.len == 0 && !flush {
-            self.notices.extend([Notice::Acked { tag: asked.tag, ok: true }, Notice::Released { tag: asked.tag }]);
+            self.notices
+                .extend([HostNotice::Acked { tag: asked.tag, ok: true }, HostNotice::Released { tag: asked.tag }]);
             return Ok(());
         }
         let unsplit = if flush { 0 } else { asked.len };
@@ -219,7 +220,7 @@ impl<C: Controller> Engine<C> {
     }
 
     /// Tells how a step ended.
-    pub fn complete(&mut self, now: Nanos, issue: Issue, outcome: Outcome) {
+    pub fn complete(&mut self, now: Nanos, issue: Issue, outcome: StepOutcome) {
         self.out.now = now;
         self.out.finish(issue, outcome);
         self.pump();
@@ -227,7 +228,7 @@ impl<C: Controller> Engine<C> {
 
     /// What became of requests, in order.
     #[inline]
-    pub fn next_notice(&mut self) -> Option<Notice> {
+    pub fn next_notice(&mut self) -> Option<HostNotice> {
         self.notices.pop_front()
     }
 
@@ -267,7 +268,7 @@ impl<C: Controller> Engine<C> {
             }
             let Some(pending) = self.out.queue.pop_front() else {
                 if std::mem::take(&mut self.out.clean) {
-                    self.notices.push_back(Notice::Clean);
+                    self.notices.push_back(HostNotice::Clean);
                 }
                 if self.admit() {
                     continue;
@@ -386,10 +387,10 @@ impl<C: Controller> Engine<C> {
         let tag = request.asked.tag;
         if !request.acked {
             request.acked = true;
-            self.notices.push_back(Notice::Acked { tag, ok: request.ok });
+            self.notices.push_back(HostNotice::Acked { tag, ok: request.ok });
         }
         if request.frags == 0 {
-            self.notices.push_back(Notice::Released { tag });
+            self.notices.push_back(HostNotice::Released { tag });
             self.free_requests.push(id);
         }
     }

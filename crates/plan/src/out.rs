@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::{
-    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, List, Nanos, Outcome, Row, RowList, Rows, Step,
-    StepKind, StepNo, StepSet,
+    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, List, Nanos, Row, RowList, Rows, Step, StepKind,
+    StepNo, StepOutcome, StepSet,
 };
 
 /// An operation's place in the table. Places are used again after [`Event::OpDone`](crate::Event::OpDone).
@@ -331,23 +331,23 @@ impl Out {
         match *step {
             Step::Ack { frag, pages, ok } => {
                 self.acks.push_back((frag, pages, ok));
-                self.finish(issue, Outcome::Ok);
+                self.finish(issue, StepOutcome::Ok);
             }
-            Step::Join => self.finish(issue, Outcome::Ok),
+            Step::Join => self.finish(issue, StepOutcome::Ok),
             _ => self.ready.push_back(issue),
         }
     }
 
-    pub(crate) fn finish(&mut self, issue: Issue, outcome: Outcome) {
+    pub(crate) fn finish(&mut self, issue: Issue, outcome: StepOutcome) {
         let Issue { op: id, step } = issue;
         let op = &mut self.ops[id.index()];
         debug_assert!(op.in_flight().contains(step), "step {} of {id:?} is in flight", step.0);
         match outcome {
-            Outcome::Failed(dev) => {
+            StepOutcome::Failed(dev) => {
                 op.failed.insert(step);
                 op.failed_devs.insert(dev);
             }
-            Outcome::Ok => {
+            StepOutcome::Ok => {
                 op.done.insert(step);
                 if op.notify.contains(step) {
                     self.queue.push_back(Pending::StepDone(id, step));

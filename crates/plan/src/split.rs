@@ -13,14 +13,14 @@ pub struct PageGeometry {
 
 /// Why a page or block size cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GeometryError {
+pub enum PageGeometryError {
     /// The page size is not a power of two between 512 B and 1 MiB.
     PageBytes(u64),
     /// The block size in pages is not between 1 and 65,536.
     PagesPerBlock(u64),
 }
 
-impl fmt::Display for GeometryError {
+impl fmt::Display for PageGeometryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PageBytes(n) => write!(f, "page size {n} B is not a power of two between 512 B and 1 MiB"),
@@ -29,16 +29,16 @@ impl fmt::Display for GeometryError {
     }
 }
 
-impl std::error::Error for GeometryError {}
+impl std::error::Error for PageGeometryError {}
 
 impl PageGeometry {
     /// Pages of `page_bytes`, `pages_per_block` of them to a logical block.
-    pub fn new(page_bytes: u64, pages_per_block: u64) -> Result<Self, GeometryError> {
+    pub fn new(page_bytes: u64, pages_per_block: u64) -> Result<Self, PageGeometryError> {
         if !page_bytes.is_power_of_two() || !(512..=1 << 20).contains(&page_bytes) {
-            return Err(GeometryError::PageBytes(page_bytes));
+            return Err(PageGeometryError::PageBytes(page_bytes));
         }
         if !(1..=65_536).contains(&pages_per_block) {
-            return Err(GeometryError::PagesPerBlock(pages_per_block));
+            return Err(PageGeometryError::PagesPerBlock(pages_per_block));
         }
         Ok(Self {
             page_shift: page_bytes.trailing_zeros(),
@@ -226,8 +226,8 @@ mod tests {
 
     #[test]
     fn impossible_sizes_are_named() {
-        assert_eq!(PageGeometry::new(3000, 64), Err(GeometryError::PageBytes(3000)));
-        assert_eq!(PageGeometry::new(256, 64), Err(GeometryError::PageBytes(256)));
-        assert_eq!(PageGeometry::new(4096, 0), Err(GeometryError::PagesPerBlock(0)));
+        assert_eq!(PageGeometry::new(3000, 64), Err(PageGeometryError::PageBytes(3000)));
+        assert_eq!(PageGeometry::new(256, 64), Err(PageGeometryError::PageBytes(256)));
+        assert_eq!(PageGeometry::new(4096, 0), Err(PageGeometryError::PagesPerBlock(0)));
     }
 }

@@ -236,7 +236,7 @@ impl StepKind {
 
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StepOutcome {
     /// Done.
     Ok,
     /// The device did not do it. Nothing is known of what it did.

@@ -13,7 +13,7 @@ pub const MAX_DEVICES: usize = 32;
 
 /// Why an array of this shape cannot be. Each says which key to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GeometryError {
+pub enum ArrayGeometryError {
     /// Too few or too many devices.
     #[error("array.devices = {devices} is not between {} and {MAX_DEVICES} ({level})", level.min_devices())]
     Devices {
@@ -131,25 +131,25 @@ impl Geometry {
         devices: u32,
         chunk_pages: u32,
         member_pages: u64,
-    ) -> Result<Self, GeometryError> {
+    ) -> Result<Self, ArrayGeometryError> {
         if !(level.min_devices()..=MAX_DEVICES as u32).contains(&devices) {
-            return Err(GeometryError::Devices { level, devices });
+            return Err(ArrayGeometryError::Devices { level, devices });
         }
         if let Some(layout) = layout
             && !level.layouts().contains(&layout)
         {
             return Err(match level.layouts() {
-                [] => GeometryError::NoLayouts { level, layout },
-                _ => GeometryError::Layout { level, layout },
+                [] => ArrayGeometryError::NoLayouts { level, layout },
+                _ => ArrayGeometryError::Layout { level, layout },
             });
         }
         if chunk_pages == 0 {
-            return Err(GeometryError::Chunk);
+            return Err(ArrayGeometryError::Chunk);
         }
         let chunk = if level == Level::Raid1 { divisor(chunk_pages, member_pages) } else { chunk_pages };
         let stripes = member_pages / u64::from(chunk);
         if stripes == 0 {
-            return Err(GeometryError::TooSmall { member_pages, chunk_pages: chunk });
+            return Err(ArrayGeometryError::TooSmall { member_pages, chunk_pages: chunk });
         }
         let data_columns = match level {
             Level::Raid0 => devices,
@@ -158,7 +158,7 @@ impl Geometry {
             Level::Raid6 => devices - 2,
         };
         if member_pages.checked_mul(u64::from(data_columns)).is_none() {
-            return Err(GeometryError::TooLarge { member_pages, data_columns });
+            return Err(ArrayGeometryError::TooLarge { member_pages, data_columns });
         }
         let layout = layout.or(level.default_layout()).map(|layout| layout.on(level));
         let n = devices as u8;

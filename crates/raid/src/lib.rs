@@ -9,6 +9,6 @@ mod geometry;
 pub mod kernels;
 mod layout;
 
-pub use geometry::{Geometry, GeometryError, MAX_DEVICES, Place, StripeMap};
+pub use geometry::{ArrayGeometryError, Geometry, MAX_DEVICES, Place, StripeMap};
 pub use kernels::field;
 pub use layout::{Layout, Level, ParseLayoutError, ParseLevelError};

@@ -1,7 +1,7 @@
 //! The examples of specs §2, the names, and what cannot be.
 
 use destage_plan::{Column, Dev, Row, Stripe};
-use destage_raid::{Geometry, GeometryError, Layout, Level, MAX_DEVICES, Place};
+use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES, Place};
 
 /// The stripes of an array, a line each, drawn as specs §2 draws them: what each device holds, data numbered by page.
 fn drawn(level: Level, layout: Layout, devices: u32, stripes: u64) -> Vec<String> {
@@ -144,7 +144,7 @@ fn what_cannot_be_is_explained() {
     for level in Level::ALL {
         for devices in [0, level.min_devices() - 1, MAX_DEVICES as u32 + 1, u32::MAX] {
             let error = error(level, None, devices, 16, 1 << 20);
-            assert_eq!(error, GeometryError::Devices { level, devices });
+            assert_eq!(error, ArrayGeometryError::Devices { level, devices });
             let expected = format!("array.devices = {devices} is not between {} and 32 ({level})", level.min_devices());
             assert_eq!(error.to_string(), expected);
         }
@@ -159,11 +159,11 @@ fn what_cannot_be_is_explained() {
     assert!(text.starts_with("array.layout = parity-first-6 is not one of raid5: left-asymmetric,"), "{text}");
     assert!(text.ends_with("ddf-N-continue"), "{text}");
 
-    assert_eq!(error(Level::Raid5, None, 4, 0, 1 << 20), GeometryError::Chunk);
+    assert_eq!(error(Level::Raid5, None, 4, 0, 1 << 20), ArrayGeometryError::Chunk);
     let small = error(Level::Raid5, None, 4, 16, 15);
-    assert_eq!(small, GeometryError::TooSmall { member_pages: 15, chunk_pages: 16 });
+    assert_eq!(small, ArrayGeometryError::TooSmall { member_pages: 15, chunk_pages: 16 });
     let large = error(Level::Raid5, None, 4, 16, u64::MAX / 2);
-    assert_eq!(large, GeometryError::TooLarge { member_pages: u64::MAX / 2, data_columns: 3 });
+    assert_eq!(large, ArrayGeometryError::TooLarge { member_pages: u64::MAX / 2, data_columns: 3 });
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_cache::{Served, serve};
-use destage_plan::{HostOp, HostRequest, Nanos, Notice, SECTOR_BYTES, Shape};
+use destage_plan::{HostNotice, HostOp, HostRequest, Nanos, SECTOR_BYTES, Shape};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
@@ -61,7 +61,7 @@ impl Load {
         let mut left = requests;
         while left > 0 {
             while let Some(notice) = self.executor.next_notice() {
-                if let Notice::Acked { ok, .. } = notice {
+                if let HostNotice::Acked { ok, .. } = notice {
                     assert!(ok, "requests are served");
                     left = left.saturating_sub(1);
                     self.submit();

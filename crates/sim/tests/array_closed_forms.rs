@@ -9,7 +9,7 @@ use arrays::{
     PAGE, Random, answered, config, disk, experiment, geometry, host, run, shape, small_ssd, ssd_shape, submit_at,
 };
 use destage_cache::Served;
-use destage_plan::{Dev, HostOp, Nanos, Notice, PageNo};
+use destage_plan::{Dev, HostNotice, HostOp, Nanos, PageNo};
 use destage_raid::{Geometry, Level};
 use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
 use destage_sim::disk::{Command, Disk, DiskOp, DiskProfile, Scheduler};
@@ -82,7 +82,7 @@ fn one_disk_is_the_disk() {
 
 fn collect(array: &mut Executor<Box<dyn Served>>, into: &mut BTreeMap<u64, Nanos>) {
     while let Some(notice) = array.next_notice() {
-        if let Notice::Acked { tag, ok: true } = notice {
+        if let HostNotice::Acked { tag, ok: true } = notice {
             into.insert(tag, array.now());
         }
     }

@@ -36,8 +36,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_plan::{
-    Buf, Control, Controller, Dev, DeviceChange, Engine, Ext, HostOp, HostRequest, Issue, Nanos, Notice, Outcome,
-    Start, Status, Step,
+    Buf, Control, Controller, Dev, DeviceChange, Engine, Ext, HostNotice, HostOp, HostRequest, Issue, Nanos, Start,
+    Status, Step, StepOutcome,
 };
 
 use rustix::io::Errno;
@@ -410,7 +410,7 @@ impl<C: Controller> Files<C> {
             self.bytes.change_nvram(&self.engine, command.issue);
             self.bytes.give_back(command.bytes);
             self.spare_lists.push(command.lists);
-            self.complete(command.issue, Outcome::Ok);
+            self.complete(command.issue, StepOutcome::Ok);
             self.go_on()?;
         }
         while self.store.has_room() {
@@ -449,13 +449,13 @@ impl<C: Controller> Files<C> {
                 }
             };
             if failed {
-                self.complete(issue, Outcome::Failed(dev));
+                self.complete(issue, StepOutcome::Failed(dev));
                 self.fail(dev);
             } else {
                 if let Step::Read { dst, .. } = *self.engine.step(issue) {
                     self.bytes.target(&self.engine, issue.op, dst, bytes.len()).copy_from_slice(&bytes);
                 }
-                self.complete(issue, Outcome::Ok);
+                self.complete(issue, StepOutcome::Ok);
             }
             self.bytes.give_back(bytes);
         }
@@ -481,16 +481,16 @@ impl<C: Controller> Files<C> {
         let unbegun = device.lane.as_mut().map(Lane::close).unwrap_or_default();
         for device::Command { issue, bytes, .. } in unbegun {
             self.bytes.give_back(bytes);
-            self.complete(issue, Outcome::Failed(dev));
+            self.complete(issue, StepOutcome::Failed(dev));
         }
         for issue in backlog {
-            self.complete(issue, Outcome::Failed(dev));
+            self.complete(issue, StepOutcome::Failed(dev));
         }
         let now = self.now();
         self.engine.device(now, dev, DeviceChange::Failed);
     }
 
-    fn complete(&mut self, issue: Issue, outcome: Outcome) {
+    fn complete(&mut self, issue: Issue, outcome: StepOutcome) {
         let now = self.now();
         self.engine.complete(now, issue, outcome);
     }
@@ -502,12 +502,12 @@ impl<C: Controller> Files<C> {
         }
         while let Some(notice) = self.engine.next_notice() {
             match notice {
-                Notice::Acked { tag, ok } => self.answer(tag, ok),
-                Notice::Released { tag } => {
+                HostNotice::Acked { tag, ok } => self.answer(tag, ok),
+                HostNotice::Released { tag } => {
                     self.bytes.release(tag);
                     self.free.push(tag);
                 }
-                Notice::Clean => self.clean = true,
+                HostNotice::Clean => self.clean = true,
             }
         }
         Ok(())
@@ -533,7 +533,7 @@ impl<C: Controller> Files<C> {
             }
             Step::Merge { .. } | Step::Slice { .. } | Step::Xor { .. } | Step::Pq { .. } | Step::Gf { .. } => {
                 self.bytes.compute(&self.engine, issue);
-                self.complete(issue, Outcome::Ok);
+                self.complete(issue, StepOutcome::Ok);
             }
             Step::Join | Step::Ack { .. } => unreachable!("the engine does these itself"),
         }
@@ -543,7 +543,7 @@ impl<C: Controller> Files<C> {
     fn begin_device(&mut self, dev: Dev, issue: Issue) -> Result<(), FilesError> {
         let Some(device) = self.devices.get_mut(dev.index()) else { return Err(self.stop(FilesError::NoDevice(dev))) };
         if device.failed {
-            self.complete(issue, Outcome::Failed(dev));
+            self.complete(issue, StepOutcome::Failed(dev));
         } else if device.lane.as_ref().is_some_and(Lane::has_room) {
             self.send_device(dev, issue);
         } else {

@@ -1,7 +1,7 @@
 //! What goes wrong in memory because the caller wants it to: devices that fail and are replaced, the power that is cut, an executor
 //! that lies.
 
-use destage_plan::{Controller, Dev, DevSet, DeviceChange, Issue, Outcome, Step};
+use destage_plan::{Controller, Dev, DevSet, DeviceChange, Issue, Step, StepOutcome};
 
 use super::{Memory, Remains};
 use crate::Nvram;
@@ -77,7 +77,7 @@ impl<C: Controller> Memory<C> {
             self.steps += 1;
             self.note(|| format!("{:?}.{} {:?}: failed", entry.issue.op, entry.issue.step, entry.step));
             if entry.early.is_none() {
-                self.engine.complete(self.now, entry.issue, Outcome::Failed(dev));
+                self.engine.complete(self.now, entry.issue, StepOutcome::Failed(dev));
                 self.take_issues();
             }
         }

@@ -8,8 +8,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use destage_plan::{
-    Control, Controller, Dev, DevSet, Engine, HostOp, HostRequest, Issue, Nanos, Notice, OpId, Outcome, RangeError,
-    Shape, Start, Status, Step, StepKind,
+    Control, Controller, Dev, DevSet, Engine, HostNotice, HostOp, HostRequest, Issue, Nanos, OpId, RangeError, Shape,
+    Start, Status, Step, StepKind, StepOutcome,
 };
 
 use crate::device::{Device, Disk};
@@ -93,7 +93,7 @@ pub struct Ran {
     /// The step.
     pub step: Step,
     /// How.
-    pub outcome: Outcome,
+    pub outcome: StepOutcome,
 }
 
 struct InFlight {
@@ -221,12 +221,12 @@ impl<C: Controller> Memory<C> {
     }
 
     /// The next thing that became of a request. A request's bytes are there until the call after the one that says `Released`.
-    pub fn next_notice(&mut self) -> Option<Notice> {
+    pub fn next_notice(&mut self) -> Option<HostNotice> {
         if let Some(tag) = self.released.take() {
             self.bytes.release(tag);
         }
         let notice = self.engine.next_notice()?;
-        if let Notice::Released { tag } = notice {
+        if let HostNotice::Released { tag } = notice {
             self.released = Some(tag);
         } else {
             self.note(|| format!("{notice:?}"));
@@ -277,7 +277,7 @@ impl<C: Controller> Memory<C> {
         }
         let entry = self.choose(pick);
         let ran = self.end(entry, check)?;
-        if let Outcome::Failed(dev) = ran.outcome
+        if let StepOutcome::Failed(dev) = ran.outcome
             && self.unannounced.contains(dev)
         {
             self.announce(dev);
@@ -317,18 +317,18 @@ impl<C: Controller> Memory<C> {
         self.steps += 1;
         let told = entry.early.is_some();
         let outcome = match entry.step.dev() {
-            Some(dev) if entry.lost || !self.devices[dev.index()].answers() => Outcome::Failed(dev),
+            Some(dev) if entry.lost || !self.devices[dev.index()].answers() => StepOutcome::Failed(dev),
             _ => {
                 self.carry_out(&mut entry, check)?;
-                Outcome::Ok
+                StepOutcome::Ok
             }
         };
         self.note(|| {
-            let more = if outcome == Outcome::Ok { "" } else { ": failed" };
+            let more = if outcome == StepOutcome::Ok { "" } else { ": failed" };
             format!("{op:?}.{} {:?}{more}{}", entry.issue.step, entry.step, if told { " (late)" } else { "" })
         });
         if let Step::Write { ext, .. } | Step::Trim { ext } = entry.step
-            && outcome == Outcome::Ok
+            && outcome == StepOutcome::Ok
             && ext.dev().0 < check.members()
         {
             self.check_rows(check, ext.rows().iter())?;
@@ -412,13 +412,13 @@ impl<C: Controller> Memory<C> {
                     }
                     entry.early = Some(bytes);
                     self.in_flight.push(entry);
-                    self.engine.complete(self.now, issue, Outcome::Ok);
+                    self.engine.complete(self.now, issue, StepOutcome::Ok);
                 }
                 _ if step.dev().is_none() && self.compute_at_once => {
                     self.steps += 1;
                     self.note(|| format!("{:?}.{} {step:?}", issue.op, issue.step));
                     self.bytes.compute(&self.engine, issue);
-                    self.engine.complete(self.now, issue, Outcome::Ok);
+                    self.engine.complete(self.now, issue, StepOutcome::Ok);
                 }
                 _ => self.in_flight.push(entry),
             }

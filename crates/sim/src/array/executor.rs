@@ -9,8 +9,8 @@
 //!   plug.
 
 use destage_plan::{
-    Buf, Control, Controller, Dev, DevSet, DeviceChange, Engine, HostRequest, Issue, Nanos, Notice, Outcome,
-    RangeError, Shape, Start, Status, Step,
+    Buf, Control, Controller, Dev, DevSet, DeviceChange, Engine, HostNotice, HostRequest, Issue, Nanos, RangeError,
+    Shape, Start, Status, Step, StepOutcome,
 };
 
 use super::device::{Device, DeviceOp, ModelCounts};
@@ -241,7 +241,7 @@ impl<C: Controller> Executor<C> {
         self.touched |= 1 << dev.0;
         self.engine.device(now, dev, DeviceChange::Failed);
         for issue in lost.drain(..) {
-            self.engine.complete(now, issue, Outcome::Failed(dev));
+            self.engine.complete(now, issue, StepOutcome::Failed(dev));
         }
         self.completed = lost;
         self.carry_out();
@@ -260,7 +260,7 @@ impl<C: Controller> Executor<C> {
 
     /// What became of requests, in order.
     #[inline]
-    pub fn next_notice(&mut self) -> Option<Notice> {
+    pub fn next_notice(&mut self) -> Option<HostNotice> {
         self.engine.next_notice()
     }
 
@@ -278,7 +278,7 @@ impl<C: Controller> Executor<C> {
             self.lanes[place].complete(&mut completed);
             self.touched |= 1 << place;
             for issue in completed.drain(..) {
-                self.engine.complete(self.now, issue, Outcome::Ok);
+                self.engine.complete(self.now, issue, StepOutcome::Ok);
             }
             self.completed = completed;
             return;
@@ -287,7 +287,7 @@ impl<C: Controller> Executor<C> {
         let taken = server.complete();
         self.due[place] = server.next_completion().map_or(NEVER, |at| at.0);
         match taken {
-            Some((_, issue, Then::Done)) => self.engine.complete(self.now, issue, Outcome::Ok),
+            Some((_, issue, Then::Done)) => self.engine.complete(self.now, issue, StepOutcome::Ok),
             Some((_, issue, Then::CarryOut)) => self.begin(issue),
             None => {}
         }
@@ -362,7 +362,7 @@ impl<C: Controller> Executor<C> {
         let lane = &mut self.lanes[dev.index()];
         if !lane.is_alive() {
             lane.refuse();
-            self.engine.complete(self.now, issue, Outcome::Failed(dev));
+            self.engine.complete(self.now, issue, StepOutcome::Failed(dev));
             return;
         }
         self.issued += 1;
@@ -373,14 +373,14 @@ impl<C: Controller> Executor<C> {
 
     fn take_nv(&mut self, issue: Issue, time: Nanos) {
         if self.nvram.take(self.now, time, issue, Then::Done) {
-            self.engine.complete(self.now, issue, Outcome::Ok);
+            self.engine.complete(self.now, issue, StepOutcome::Ok);
         }
     }
 
     fn compute(&mut self, issue: Issue, pages: u16) {
         let time = Nanos(self.times.compute.0 * u64::from(pages));
         if self.processor.take(self.now, time, issue, Then::Done) {
-            self.engine.complete(self.now, issue, Outcome::Ok);
+            self.engine.complete(self.now, issue, StepOutcome::Ok);
         }
     }
 }

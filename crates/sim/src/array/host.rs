@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use destage_cache::Served;
-use destage_plan::{ClaimWait, Class, Dev, DevSet, HostOp, HostRequest, Nanos, Notice, Op, SECTOR_BYTES};
+use destage_plan::{ClaimWait, Class, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos, Op, SECTOR_BYTES};
 
 use super::device::{Device, ModelCounts};
 use super::executor::{Executor, NextEvent};
@@ -298,7 +298,7 @@ impl ArrayRun {
 
     fn take_notices(&mut self) {
         while let Some(notice) = self.executor.next_notice() {
-            let Notice::Acked { tag, ok } = notice else { continue };
+            let HostNotice::Acked { tag, ok } = notice else { continue };
             let slot = &mut self.slots[tag as usize];
             slot.parts -= 1;
             slot.ok &= ok;

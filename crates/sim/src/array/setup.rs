@@ -3,7 +3,7 @@
 use destage_cache::{HostCacheError, HostCacheSpec, Served, host_caches};
 use destage_plan::{Nanos, PageGeometry, SECTOR_BYTES, Shape, ShapeError};
 use destage_raid::array::{ArrayConfig, ArrayError, ParityMethod, Regime};
-use destage_raid::{Geometry, GeometryError, Layout, Level, MAX_DEVICES};
+use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
 
 use super::device::{Device, FixedTimes};
 use super::executor::StepTimes;
@@ -167,7 +167,7 @@ pub enum SetupError {
     Disk(#[from] DiskError),
     /// The SSD cannot be.
     #[error(transparent)]
-    Ssd(#[from] ssd::GeometryError),
+    Ssd(#[from] ssd::SsdGeometryError),
     /// A cache that is no whole number of pages, or none.
     #[error("cache = {bytes} B is not a multiple of the page ({page} B) of at least one page")]
     CachePages {
@@ -334,13 +334,13 @@ impl ArraySetup {
         }
         let made = Geometry::new(self.level, self.layout, self.members, chunk_pages as u32, pages);
         let geometry = made.map_err(|error| match error {
-            GeometryError::Devices { level, devices } => SetupError::Members { level, members: devices },
-            GeometryError::NoLayouts { level, layout } | GeometryError::Layout { level, layout } => {
+            ArrayGeometryError::Devices { level, devices } => SetupError::Members { level, members: devices },
+            ArrayGeometryError::NoLayouts { level, layout } | ArrayGeometryError::Layout { level, layout } => {
                 SetupError::Layout { level, layout }
             }
-            GeometryError::Chunk => SetupError::Chunk { bytes: self.chunk_bytes, page },
-            GeometryError::TooSmall { .. } => member_size(),
-            GeometryError::TooLarge { member_pages, data_columns } => {
+            ArrayGeometryError::Chunk => SetupError::Chunk { bytes: self.chunk_bytes, page },
+            ArrayGeometryError::TooSmall { .. } => member_size(),
+            ArrayGeometryError::TooLarge { member_pages, data_columns } => {
                 SetupError::TooLarge { pages: member_pages.saturating_mul(u64::from(data_columns)) }
             }
         })?;

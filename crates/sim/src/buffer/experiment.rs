@@ -11,7 +11,7 @@ use super::run::{Job, Outcomes, Simulation};
 use crate::experiment::{self, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs};
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{ParamValue, SCHEMA, Setting, VERSION, WearClass, variation};
-use crate::ssd::{Allocation, ElementCounters, Ftl, GeometryError, Ssd, SsdConfig, SsdShape, StartState};
+use crate::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdGeometryError, SsdShape, StartState};
 
 /// What a policy's tables take for a page that the trace touches; little more than that.
 const PAGE_TABLE_BYTES: u64 = 4;
@@ -83,7 +83,7 @@ pub enum SimError {
     Policy(#[from] PolicyError),
     /// The SSD cannot have this shape.
     #[error(transparent)]
-    Geometry(#[from] GeometryError),
+    Geometry(#[from] SsdGeometryError),
     /// The policy and the device do not go together.
     #[error("policy '{policy}' {why}")]
     Unsuited {

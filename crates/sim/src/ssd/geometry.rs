@@ -179,7 +179,7 @@ const SLOWEST_TRANSFER_PS: u64 = 1_000_000;
 
 /// Why an SSD of this shape cannot work. Each says which key to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GeometryError {
+pub enum SsdGeometryError {
     /// A count is zero or too large.
     #[error("ssd.{key} = {value} is not between {min} and {max}")]
     Range {
@@ -338,9 +338,9 @@ fn room_to_collect(
     blocks: u64,
     reserved: u64,
     scope: &'static str,
-) -> Result<(u64, u64), GeometryError> {
+) -> Result<(u64, u64), SsdGeometryError> {
     if let Some(log_blocks) = c.log_blocks {
-        return Err(GeometryError::LogBlocksOfPageMap { log_blocks });
+        return Err(SsdGeometryError::LogBlocksOfPageMap { log_blocks });
     }
     // Copying the valid pages of a victim may take one free block before it gives one back.
     let low = share(blocks, c.min_free_bp).max(1);
@@ -348,13 +348,18 @@ fn room_to_collect(
     // worth of slack every block could be fully valid, and copying would free nothing.
     let needed = low + 4;
     if reserved < needed {
-        return Err(GeometryError::NoRoomToCollect { reserved, blocks, scope, low, needed });
+        return Err(SsdGeometryError::NoRoomToCollect { reserved, blocks, scope, low, needed });
     }
     Ok((low, needed))
 }
 
 /// The log blocks of an element.
-fn room_for_log_blocks(c: &SsdConfig, pages_per_block: u32, blocks: u64, reserved: u64) -> Result<u64, GeometryError> {
+fn room_for_log_blocks(
+    c: &SsdConfig,
+    pages_per_block: u32,
+    blocks: u64,
+    reserved: u64,
+) -> Result<u64, SsdGeometryError> {
     let ftl = c.ftl.word();
     let page_map_only = [
         ("copy-back", c.copy_back, "merges bring pages into order, wherever they were"),
@@ -363,32 +368,32 @@ fn room_for_log_blocks(c: &SsdConfig, pages_per_block: u32, blocks: u64, reserve
     ];
     for (key, set, why) in page_map_only {
         if set {
-            return Err(GeometryError::NotWithLogBlocks { key, ftl, why });
+            return Err(SsdGeometryError::NotWithLogBlocks { key, ftl, why });
         }
     }
     if c.allocation == Allocation::Static && !c.stride.is_multiple_of(pages_per_block) {
-        return Err(GeometryError::StrideOfLogBlocks { stride: c.stride, pages_per_block, ftl });
+        return Err(SsdGeometryError::StrideOfLogBlocks { stride: c.stride, pages_per_block, ftl });
     }
     let (fewest, most) = (c.ftl.fewest_log_blocks(), reserved.saturating_sub(1));
     if most < fewest {
-        return Err(GeometryError::NoRoomForLogBlocks { reserved, blocks, needed: fewest + 1, ftl });
+        return Err(SsdGeometryError::NoRoomForLogBlocks { reserved, blocks, needed: fewest + 1, ftl });
     }
     let log_blocks = c.log_blocks.map_or(most, u64::from);
     if (fewest..=most).contains(&log_blocks) {
         Ok(log_blocks)
     } else {
-        Err(GeometryError::LogBlocks { log_blocks, fewest, most, ftl })
+        Err(SsdGeometryError::LogBlocks { log_blocks, fewest, most, ftl })
     }
 }
 
 impl SsdShape {
     /// Derives the shape and checks that it can work.
-    pub fn new(config: SsdConfig, geometry: PageGeometry) -> Result<Self, GeometryError> {
+    pub fn new(config: SsdConfig, geometry: PageGeometry) -> Result<Self, SsdGeometryError> {
         let c = &config;
         let n = geometry.pages_per_block();
         let range = |key, value: u32, min: u64, max: u64| {
             let value = u64::from(value);
-            if (min..=max).contains(&value) { Ok(()) } else { Err(GeometryError::Range { key, value, min, max }) }
+            if (min..=max).contains(&value) { Ok(()) } else { Err(SsdGeometryError::Range { key, value, min, max }) }
         };
         range("elements", c.elements, 1, 4096)?;
         range("planes", c.planes, 1, 4096)?;
@@ -401,14 +406,14 @@ impl SsdShape {
         range("queue-depth", c.queue_depth.unwrap_or(1), 1, DEEPEST_QUEUE)?;
         // Sums of times stay in range, whatever a run is made of.
         let bounded = |key, value, max| {
-            if value <= max { Ok(()) } else { Err(GeometryError::Range { key, value, min: 0, max }) }
+            if value <= max { Ok(()) } else { Err(SsdGeometryError::Range { key, value, min: 0, max }) }
         };
         bounded("read (in ns)", c.read.0, LONGEST_OPERATION.0)?;
         bounded("program (in ns)", c.program.0, LONGEST_OPERATION.0)?;
         bounded("erase (in ns)", c.erase.0, LONGEST_OPERATION.0)?;
         bounded("transfer (in ps/B)", c.transfer_ps_per_byte, SLOWEST_TRANSFER_PS)?;
         if c.summary_page && n < 2 {
-            return Err(GeometryError::Range {
+            return Err(SsdGeometryError::Range {
                 key: "summary-page with pages-per-block",
                 value: n.into(),
                 min: 2,
@@ -416,16 +421,16 @@ impl SsdShape {
             });
         }
         if c.allocation == Allocation::Channels && c.copy_back {
-            return Err(GeometryError::CopyBackInChannels);
+            return Err(SsdGeometryError::CopyBackInChannels);
         }
         if c.allocation == Allocation::Channels && c.stride != 1 {
-            return Err(GeometryError::StrideOfChannels { stride: c.stride });
+            return Err(SsdGeometryError::StrideOfChannels { stride: c.stride });
         }
         let blocks = u64::from(c.planes) * u64::from(c.blocks_per_plane);
         // The largest counts allowed make 2^64 pages.
         let raw = (u64::from(c.elements) * blocks).saturating_mul(u64::from(n));
         if raw > u64::from(u32::MAX) - 1 {
-            return Err(GeometryError::TooLarge { pages: raw });
+            return Err(SsdGeometryError::TooLarge { pages: raw });
         }
         let data_pages = n - u32::from(c.summary_page);
         let plane_reserved = share(c.blocks_per_plane.into(), c.reserve_bp);
@@ -446,7 +451,7 @@ impl SsdShape {
         let host_pages = element_pages / u64::from(c.stride) * u64::from(c.stride) * u64::from(c.elements);
         let host_pages = host_pages / u64::from(n) * u64::from(n);
         if host_pages == 0 {
-            return Err(GeometryError::NothingExported);
+            return Err(SsdGeometryError::NothingExported);
         }
         let transfer = |sectors: u64| Nanos(sectors * 528 * c.transfer_ps_per_byte / 1000);
         Ok(Self {
@@ -537,7 +542,7 @@ mod tests {
         assert!(message(striped).contains("ssd.stride = 64 has no meaning with ssd.allocation = channels"));
     }
 
-    fn log_blocks(change: impl Fn(&mut SsdConfig)) -> Result<SsdShape, GeometryError> {
+    fn log_blocks(change: impl Fn(&mut SsdConfig)) -> Result<SsdShape, SsdGeometryError> {
         let mut config = SsdConfig { ftl: Ftl::Bast, stride: 64, summary_page: false, ..SsdConfig::default() };
         change(&mut config);
         SsdShape::new(config, pages_of_4k())

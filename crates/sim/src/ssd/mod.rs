@@ -18,7 +18,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use clock::ElementClock;
 pub use clock::ElementCounters;
-pub use geometry::{Allocation, Ftl, GeometryError, PRESETS, SsdConfig, SsdShape};
+pub use geometry::{Allocation, Ftl, PRESETS, SsdConfig, SsdGeometryError, SsdShape};
 use log_blocks::LogBlocks;
 use page_map::PageMap;
 pub use pool::PageStates;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use destage_plan::{
-    Controller, Dev, HostOp, HostRequest, Nanos, Notice, Op, PageGeometry, Request, SECTOR_BYTES, Shape,
+    Controller, Dev, HostNotice, HostOp, HostRequest, Nanos, Op, PageGeometry, Request, SECTOR_BYTES, Shape,
 };
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
@@ -67,7 +67,7 @@ pub(crate) fn submit_at<C: Controller>(executor: &mut Executor<C>, at: Nanos, re
 pub(crate) fn answered<C: Controller>(executor: &mut Executor<C>, tag: u64) -> Nanos {
     loop {
         while let Some(notice) = executor.next_notice() {
-            if let Notice::Acked { tag: of, ok } = notice {
+            if let HostNotice::Acked { tag: of, ok } = notice {
                 assert!(ok, "request {of} is served");
                 if of == tag {
                     return executor.now();
