@@ -13,6 +13,7 @@ mod fragment;
 mod intents;
 mod nv;
 mod out;
+pub mod quantity;
 mod request;
 mod sets;
 mod spec;

@@ -6,11 +6,11 @@
 
 mod array;
 mod error;
-pub mod quantity;
 mod settings;
 pub mod sim;
 pub mod synth;
 pub mod workload;
 
+pub use destage_plan::quantity;
 pub use error::ScenarioError;
 pub use settings::{Key, Settings, Takes, line_of, read};

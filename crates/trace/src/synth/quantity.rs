@@ -1,9 +1,9 @@
-//! The numbers with units in a specification: shares, sizes, times. All are read exactly, without floating point.
+//! The numbers with units in a specification: shares, sizes, times.
 
 use std::fmt;
 use std::str::FromStr;
 
-use destage_plan::Nanos;
+use destage_plan::{Nanos, quantity};
 
 use super::SynthError;
 
@@ -51,68 +51,22 @@ impl FromStr for Share {
     type Err = SynthError;
 
     fn from_str(text: &str) -> Result<Self, SynthError> {
-        decimal(text, 10_000)
+        quantity::decimal(text, 10_000)
+            .ok()
             .and_then(|n| u32::try_from(n).ok())
             .and_then(Self::from_millionths)
             .ok_or_else(|| SynthError::new("share", text, "percent between 0 and 100 with up to four decimals"))
     }
 }
 
-/// A decimal number times `scale`, if that is an integer.
-fn decimal(text: &str, scale: u64) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    if !digits(whole) || !digits(fraction) {
-        return None;
-    }
-    let mut sum = whole.parse::<u64>().ok()?.checked_mul(scale)?;
-    let mut place = scale;
-    for digit in fraction.bytes() {
-        let digit = u64::from(digit - b'0');
-        if digit != 0 && !place.is_multiple_of(10) {
-            return None;
-        }
-        place /= 10;
-        sum = sum.checked_add(digit * place)?;
-    }
-    Some(sum)
-}
-
-/// A number and the unit after it.
-fn number_and_unit(text: &str) -> (&str, &str) {
-    let unit = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
-    (text[..unit].trim_end(), &text[unit..])
-}
-
-/// A size in bytes: a number alone or with B, KiB, MiB, GiB or TiB. `key` is what an error calls it.
+/// A size in bytes, such as 4096 or 4KiB. `key` is what an error calls it.
 pub fn parse_bytes(key: &'static str, text: &str) -> Result<u64, SynthError> {
-    let (number, unit) = number_and_unit(text);
-    let scale = match unit {
-        "" | "B" => Some(1),
-        "KiB" => Some(1 << 10),
-        "MiB" => Some(1 << 20),
-        "GiB" => Some(1 << 30),
-        "TiB" => Some(1 << 40),
-        _ => None,
-    };
-    scale.and_then(|scale| number.parse::<u64>().ok()?.checked_mul(scale)).ok_or_else(|| {
-        SynthError::new(key, text, "a whole number of bytes, alone or with the unit B, KiB, MiB, GiB or TiB")
-    })
+    quantity::bytes(text).map_err(|right| SynthError::new(key, text, right))
 }
 
 /// A time with its unit: ns, us, ms, s, min or h.
 pub(super) fn parse_duration(text: &str) -> Option<Nanos> {
-    let (number, unit) = number_and_unit(text);
-    let scale = match unit {
-        "ns" => 1,
-        "us" | "µs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "min" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return None,
-    };
-    decimal(number, scale).map(Nanos)
+    quantity::time(text).ok()
 }
 
 #[cfg(test)]
@@ -128,7 +82,7 @@ mod tests {
         assert_eq!("20.50".parse::<Share>().unwrap().to_string(), "20.5");
         assert_eq!(Share::ALL.to_string(), "100");
         assert_eq!(Share::from_percent(7).unwrap().to_string(), "7");
-        for text in ["", "-1", "100.0001", "1.23456", "1e1", ".5", "5.", "nan", "20,5", "1 ", "99999999999999999999"] {
+        for text in ["", "-1", "100.0001", "1.23456", "1e1", ".5", "5.", "nan", "20,5", "99999999999999999999"] {
             let error = text.parse::<Share>().unwrap_err();
             assert!(error.to_string().contains("percent between 0 and 100"), "{error}");
         }
@@ -141,7 +95,8 @@ mod tests {
         assert_eq!(parse_bytes("align", "4096").unwrap(), 4096);
         assert_eq!(parse_bytes("align", "4KiB").unwrap(), 4096);
         assert_eq!(parse_bytes("align", "3 TiB").unwrap(), 3 << 40);
-        for text in ["", "KiB", "4k", "4KB", "-4", "0.5KiB", "99999999999TiB", "4 KiB x"] {
+        assert_eq!(parse_bytes("align", "0.5KiB").unwrap(), 512);
+        for text in ["", "KiB", "4XB", "-4", "0.3B", "99999999999TiB", "4 KiB x"] {
             let error = parse_bytes("align", text).unwrap_err();
             assert!(error.to_string().starts_with("align = "), "{error}");
         }

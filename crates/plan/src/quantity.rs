@@ -1,7 +1,7 @@
-//! Sizes, times, shares and factors as people write them. Everything is exact: a value that is no whole number of the
+//! Sizes, times, shares and factors as people write them, in settings, specifications and scenarios alike. Everything is exact: a value that is no whole number of the
 //! smallest unit is refused.
 
-use destage_plan::Nanos;
+use crate::Nanos;
 
 /// Splits `12.5MiB` into (125, 1, "MiB"): digits without the point, how many stood behind it, and the unit.
 fn split(text: &str) -> Option<(u64, u32, &str)> {
