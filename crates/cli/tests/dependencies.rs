@@ -1,4 +1,5 @@
-//! Every dependency, on every platform, is as deny.toml allows: its licence, its name and where it comes from.
+//! Every dependency, on every platform, is as deny.toml allows: its licence, where it comes from, that
+//! it is not banned, and that nobody takes just any version of it.
 //!
 //! cargo-deny checks the same from the same file, but is itself built from four hundred crates for longer than
 //! everything here; it is only asked for advisories.
@@ -11,7 +12,7 @@ use spdx::{Expression, LicenseReq, ParseMode};
 use toml::Value as Toml;
 
 /// What deny.toml says.
-struct Policy {
+struct DenyToml {
     allowed: Vec<String>,
     /// Licences that are allowed for one crate.
     exceptions: Vec<(String, Vec<String>)>,
@@ -28,7 +29,7 @@ fn text(table: &Toml, key: &str) -> String {
     table.get(key).and_then(Toml::as_str).unwrap_or_else(|| panic!("{key} in {table}")).to_owned()
 }
 
-impl Policy {
+impl DenyToml {
     fn parse(policy: &str) -> Self {
         let all: Toml = toml::from_str::<toml::Table>(policy).expect("deny.toml is TOML").into();
         let at = |table: &str, key: &str| all[table].get(key).unwrap_or_else(|| panic!("{table}.{key}")).clone();
@@ -48,7 +49,7 @@ impl Policy {
     }
 
     /// What is wrong with a package of `cargo metadata`, if anything.
-    fn wrong(&self, package: &Json) -> Vec<String> {
+    fn violations(&self, package: &Json) -> Vec<String> {
         let name = package["name"].as_str().expect("a package has a name");
         let mut wrong = Vec::new();
         if let Some((_, reason)) = self.banned.iter().find(|(banned, _)| banned == name) {
@@ -96,8 +97,8 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace")
 }
 
-fn policy() -> Policy {
-    Policy::parse(&std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml"))
+fn policy() -> DenyToml {
+    DenyToml::parse(&std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml"))
 }
 
 #[test]
@@ -106,7 +107,7 @@ fn every_dependency_is_as_the_policy_allows() {
     for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
         let packages = packages(&root().join(manifest));
         assert!(packages.len() > 50, "{manifest}: only {} packages", packages.len());
-        let wrong: Vec<_> = packages.iter().flat_map(|package| policy.wrong(package)).collect();
+        let wrong: Vec<_> = packages.iter().flat_map(|package| policy.violations(package)).collect();
         assert!(wrong.is_empty(), "{manifest}:\n{}", wrong.join("\n"));
     }
 }
@@ -116,7 +117,7 @@ fn what_the_policy_forbids_is_found() {
     let policy = policy();
     let crates_io = "registry+https://github.com/rust-lang/crates.io-index";
     let package = |name: &str, license: Json, source: &str| serde_json::json!({"name": name, "license": license, "source": source, "dependencies": []});
-    let found = |package: &Json| policy.wrong(package).join("; ");
+    let found = |package: &Json| policy.violations(package).join("; ");
     assert_eq!(found(&package("fine", "MIT/Apache-2.0".into(), crates_io)), "");
     assert_eq!(found(&package("fine", "GPL-3.0-only OR MIT".into(), crates_io)), "");
     assert_eq!(found(&package("tiny-keccak", "CC0-1.0".into(), crates_io)), "");

@@ -29,7 +29,8 @@ impl FragId {
     }
 }
 
-/// A piece of a host request: whole pages inside one stripe, or a part of one page.
+/// A piece of a host request, as a controller is given it: whole pages inside one stripe, or a part
+/// of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frag {
     /// Its name.

@@ -120,7 +120,7 @@ impl Shape {
     }
 }
 
-/// A piece of a request.
+/// What is cut off a request next, before the engine makes a [`Frag`](crate::Frag) of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// First page.

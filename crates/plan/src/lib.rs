@@ -1,25 +1,28 @@
-//! The lowest floor: units that every other crate speaks, the kinds of request, how a request is
+//! What every other crate stands on: units, the kinds of request, how a request is
 //! split into page accesses, policies and their parameters as a user writes them ([`PolicySpec`],
 //! [`Params`]); and the plans of the host-side caches, which simulator, real devices and crash
 //! harness share: a [`Controller`] is told [`Event`]s and answers with operations made of
 //! [`Step`]s, an [`Engine`] orders them, an executor carries them out.
 
-mod buf;
-mod claim;
-mod device;
-mod engine;
-mod event;
-mod fragment;
-mod intents;
-mod nv;
-mod out;
-pub mod quantity;
-mod request;
-mod sets;
-mod spec;
-mod split;
-mod step;
+// What all crates speak.
+pub mod quantity; // sizes and times as people write them
+mod request; // requests of a trace
+mod spec; // policies and parameters as a user writes them
+mod split; // requests to page accesses, for buffers
 mod units;
+
+// Plans of the host side.
+mod buf; // where a step's bytes are
+mod claim; // who may touch which rows
+mod device; // devices, extents, rows, stripes
+mod engine; // drives a controller
+mod event; // what a controller is told
+mod fragment; // requests to fragments, for arrays
+mod intents; // which rows may be inconsistent
+mod nv; // slots of the NVRAM
+mod out; // what a controller answers
+mod sets; // sets of steps, devices, columns
+mod step; // what an executor is asked to do
 
 pub use buf::{Buf, List, NvSlot, RowList, Sectors, Tag};
 pub use claim::{Claim, ClaimTable, ClaimWait, Class};

@@ -27,7 +27,7 @@ pub fn command() -> Command {
                 .value_name("DIR")
                 .value_parser(value_parser!(PathBuf))
                 .value_hint(ValueHint::DirPath)
-                .help("Write a page for each command into this folder, such as /usr/share/man/man1"),
+                .help("Write a page for each command into this folder, such as /usr/local/share/man/man1"),
         )
 }
 
@@ -72,7 +72,7 @@ fn write_all(command: &Command, folder: &Path, outputs: &mut Outputs, files: &mu
 fn page(command: &Command) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     let source = concat!("destage ", env!("CARGO_PKG_VERSION"));
-    // An empty date would be left out and what follows take its place.
+    // An empty date would be left out of `.TH`, and the next argument read as the date.
     Man::new(command.clone()).date(" ").source(source).manual("destage").render(&mut text)?;
     Ok(text)
 }

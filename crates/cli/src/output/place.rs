@@ -19,7 +19,8 @@ pub enum Place {
     Stdout,
     /// The standard error, by such a name.
     Stderr,
-    /// What can only be written directly: a device, a pipe, or by way of `/proc` what somebody has open.
+    /// What can only be written directly: a device, a pipe, or an open file that is named through
+    /// `/proc/.../fd`.
     Direct(Metadata),
     /// A file that is replaced.
     Existing(PathBuf, Metadata),
@@ -54,16 +55,19 @@ impl Place {
             let is = |stream: io::Result<Metadata>| {
                 stream.is_ok_and(|stream| (stream.dev(), stream.ino()) == (metadata.dev(), metadata.ino()))
             };
-            return Ok(match () {
-                () if is(opened(io::stdout())) => Self::Stdout,
-                () if is(opened(io::stderr())) => Self::Stderr,
-                () => Self::Direct(metadata),
+            return Ok(if is(opened(io::stdout())) {
+                Self::Stdout
+            } else if is(opened(io::stderr())) {
+                Self::Stderr
+            } else {
+                Self::Direct(metadata)
             });
         }
         Ok(if metadata.is_file() { Self::Existing(target, metadata) } else { Self::Direct(metadata) })
     }
 
-    /// What it is.
+    /// What it is, to be compared with inputs and other outputs; `None` for what cannot be spoilt, such
+    /// as a terminal or `/dev/null`.
     pub fn identity(&self) -> Option<Identity> {
         match self {
             Self::Stdout => Identity::of_stdout(),
@@ -89,7 +93,8 @@ pub enum Identity {
 }
 
 impl Identity {
-    /// That of what `metadata` describes; only of what is spoilt if it is written twice, or read and written.
+    /// That of what `metadata` describes; `None` for what is not spoilt by being written twice, or read
+    /// and written.
     pub fn of(metadata: &Metadata) -> Option<Self> {
         match metadata.file_type() {
             kind if kind.is_block_device() => Some(Self::Device(metadata.rdev())),

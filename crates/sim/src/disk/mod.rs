@@ -3,7 +3,7 @@
 //! The caller owns the time and the events. It submits commands, asks when the one in service ends, and takes its
 //! completion at that time, which starts the next one. The angle of the platters is a function of the time alone.
 //!
-//! There is no cache in the drive: no read-ahead and no volatile write cache (KDD disabled both). So a flush costs its
+//! There is no cache in the drive: no read-ahead and no volatile write cache (the KDD paper disabled both). So a flush costs its
 //! overhead only, and sequential commands one at a time lose a rotation each, as they do on such a drive.
 
 mod geometry;
@@ -169,7 +169,7 @@ pub struct Disk {
     serving: Option<InService>,
     /// What the drive holds and has not begun, in order of arrival.
     window: Vec<Queued>,
-    /// What it does not see yet, in order of arrival.
+    /// What waits outside the drive since the window is full, in order of arrival.
     outside: VecDeque<Queued>,
     stats: DiskStats,
     /// The latest time heard of.
@@ -272,9 +272,9 @@ impl Disk {
             self.window.push(next);
         }
         if !self.window.is_empty() {
-            let place = self.scheduler.choose(&self.window, &self.mechanics, &self.arm, now);
+            let index = self.scheduler.choose(&self.window, &self.mechanics, &self.arm, now);
             // Keeps the order of arrival, which is worth moving a few dozen entries.
-            let next = self.window.remove(place);
+            let next = self.window.remove(index);
             self.start(now, next);
         }
         Some((now, served.command.tag))

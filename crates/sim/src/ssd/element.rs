@@ -1,5 +1,8 @@
-//! An element of the page-mapping SSD: its pools and its clock. The page map is the SSD's: with channels a page can move
-//! from one element to another.
+//! An element (a flash package) of the page-mapping SSD. A pool is the blocks behind one write
+//! point: the whole element, or with copy-back one of its planes. A lane is what the element can do
+//! at a time: with copy-back as many planes can work at once as it has lanes.
+//!
+//! The page map is the SSD's: with channels a page can move from one element to another.
 
 use destage_plan::Nanos;
 
@@ -20,10 +23,11 @@ pub(super) struct Element {
     pool_blocks: Divisor,
     /// The SSD's number of this element's first physical page.
     base: u32,
-    /// Physical page of the element → entry of the SSD's map, meaningful where the page is valid.
+    /// Physical page of the element → logical page, that is the entry of the SSD's map; meaningful
+    /// where the physical page is valid.
     holds: Vec<u32>,
     pools: Vec<Pool>,
-    /// The pools of a lane take turns.
+    /// Until when each lane is busy. Several pools can share a lane, and then take turns.
     pub(super) clock: ElementClock,
     /// With several pools: where the search for the emptiest begins, and where each lane's turn stands.
     next_pool: u32,
@@ -68,7 +72,7 @@ impl Element {
     }
 
     /// Forgets times, counters and wear, not what the flash holds: the start of a run.
-    pub(super) fn reset_clock(&mut self) {
+    pub(super) fn begin_run(&mut self) {
         self.clock.reset();
         for pool in &mut self.pools {
             pool.reset_wear();
@@ -127,7 +131,7 @@ impl Element {
                 let more = self.pools[p as usize].free_blocks() > self.pools[best as usize].free_blocks();
                 if more { p } else { best }
             })
-            .expect("the reserve keeps some plane from being full");
+            .expect("the reserve keeps some pool from being full");
         self.next_pool = (best + 1) % pools;
         best as usize
     }
@@ -293,12 +297,12 @@ impl Element {
 
     /// Whether the element's physical page, by the SSD's number, holds this entry of the map and is valid.
     pub(super) fn check(&self, entry: u32, ppn: u32) -> Result<(), String> {
-        let ppn = ppn - self.base;
-        let holds = self.holds[ppn as usize];
+        let own = ppn - self.base;
+        let holds = self.holds[own as usize];
         if holds != entry {
             return Err(format!("page {entry} is mapped to {ppn}, which holds {holds}"));
         }
-        let (pool, block, page) = self.locate(ppn);
+        let (pool, block, page) = self.locate(own);
         if self.pools[pool].is_valid(block, page) {
             Ok(())
         } else {

@@ -128,7 +128,7 @@ impl Ssd {
             }
         }
         // Times, counters, turns and wear begin with the run.
-        ask!(mut ssd, layer => layer.reset_clock());
+        ask!(mut ssd, layer => layer.begin_run());
         ssd
     }
 

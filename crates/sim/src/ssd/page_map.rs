@@ -80,9 +80,9 @@ impl PageMap {
     }
 
     /// Times, counters, turns and wear begin anew; what the flash holds stays.
-    pub(super) fn reset_clock(&mut self) {
+    pub(super) fn begin_run(&mut self) {
         for element in &mut self.elements {
-            element.reset_clock();
+            element.begin_run();
         }
         self.channels.next = 0;
         self.channels.redirected = 0;

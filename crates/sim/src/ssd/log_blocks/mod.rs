@@ -142,7 +142,7 @@ impl LogBlocks {
     }
 
     /// Times, counters, turns and wear begin anew; what the flash holds stays.
-    pub(super) fn reset_clock(&mut self) {
+    pub(super) fn begin_run(&mut self) {
         self.clocks.iter_mut().for_each(ElementClock::reset);
         self.flash.reset_wear();
         self.next = 0;

@@ -11,10 +11,10 @@ use destage_trace::{OpenOptions, Source};
 use machine::{Loop, alone, record, skip, tool};
 
 /// Kind, offset and length.
-type Shape = (Op, u64, u64);
+type Asked = (Op, u64, u64);
 
 /// What an I/O log of fio holds, in its order.
-fn logged(log: &Path) -> Vec<Shape> {
+fn logged(log: &Path) -> Vec<Asked> {
     let mut trace = destage_trace::open(log, &OpenOptions::default()).unwrap();
     let (mut all, mut batch) = (vec![], vec![]);
     loop {
@@ -26,19 +26,20 @@ fn logged(log: &Path) -> Vec<Shape> {
     }
 }
 
-fn shapes(all: &[Recorded]) -> Vec<Shape> {
+fn shapes(all: &[Recorded]) -> Vec<Asked> {
     all.iter().map(|r| (r.request.op, r.request.offset, r.request.len)).collect()
 }
 
 /// Runs fio's jobs, records, and gives both sides; `None` if something is missing here.
-fn fio(test: &str, at: At, jobs: &[&[&str]]) -> Option<(Vec<Shape>, Vec<Vec<Shape>>)> {
+fn fio(test: &str, at: At, jobs: &[&[&str]]) -> Option<(Vec<Asked>, Vec<Vec<Asked>>)> {
     fio_summary(test, at, None, jobs).map(|(all, logs, _)| (all, logs))
 }
 
 /// Both sides and what the recording says of itself.
-type Both = (Vec<Shape>, Vec<Vec<Shape>>, Summary);
+type Both = (Vec<Asked>, Vec<Vec<Asked>>, Summary);
 
-/// The same on a device that splits what has more than `split_kib` KiB.
+/// As [`fio`], with the recording's summary; on a device that splits what has more than `split_kib`
+/// KiB, if that is given.
 fn fio_summary(test: &str, at: At, split_kib: Option<u32>, jobs: &[&[&str]]) -> Option<Both> {
     if let Err(why) = tool("fio", &["--version"]) {
         skip(test, &why);
@@ -73,12 +74,12 @@ fn fio_summary(test: &str, at: At, split_kib: Option<u32>, jobs: &[&[&str]]) -> 
     assert_eq!((summary.losses.total(), summary.late, summary.strange), (0, 0, 0));
     assert!(all.iter().zip(all.iter().skip(1)).all(|(a, b)| a.request.time <= b.request.time));
     assert!(all.iter().all(|r| r.latency.is_some_and(|latency| latency.0 > 0)));
-    let logs: Vec<Vec<Shape>> = (0..jobs.len()).map(|i| logged(&disk.file(&format!("log{i}")))).collect();
+    let logs: Vec<Vec<Asked>> = (0..jobs.len()).map(|i| logged(&disk.file(&format!("log{i}")))).collect();
     assert!(logs.iter().all(|log| !log.is_empty()));
     Some((shapes(&all), logs, summary))
 }
 
-/// Whether fio has an engine: it succeeds when asked about one that it does not have.
+/// Whether fio has an engine: `fio --enghelp=NAME` succeeds even for one that it lacks.
 fn has_engine(test: &str, engine: &str) -> bool {
     let engines = tool("fio", &["--enghelp"]).unwrap_or_default();
     let has = engines.lines().any(|line| line.trim() == engine);
@@ -88,7 +89,7 @@ fn has_engine(test: &str, engine: &str) -> bool {
     has
 }
 
-fn count(all: &[Shape], op: Op) -> usize {
+fn count(all: &[Asked], op: Op) -> usize {
     all.iter().filter(|shape| shape.0 == op).count()
 }
 
@@ -201,7 +202,7 @@ fn what_is_asked_again_is_recorded_once() {
         assert_eq!((count(&logs[0], Op::Write), logs[0].len()), (ios, ios));
         assert!(bs != "--bs=512k" || summary.counts.retracted > 0, "nothing was split: {:?}", summary.counts);
         // One of fio's may be several of the block layer's, but each byte is written once.
-        let mut writes: Vec<Shape> = all.into_iter().filter(|shape| shape.0 == Op::Write).collect();
+        let mut writes: Vec<Asked> = all.into_iter().filter(|shape| shape.0 == Op::Write).collect();
         writes.sort_unstable();
         let end = writes.iter().fold(0, |end, &(_, offset, len)| {
             assert_eq!(offset, end, "{bs}: {:?}", summary.counts);

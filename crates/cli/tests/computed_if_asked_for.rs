@@ -1,4 +1,4 @@
-//! What no output asks for is not computed.
+//! Statistics of the trace, which only results in files hold, are not computed for a table.
 
 mod binary;
 
@@ -7,8 +7,9 @@ use std::process::Command;
 
 use tempfile::tempdir;
 
-/// The functions that a simulation with these arguments calls, as callgrind names them; `None` where there is no valgrind.
-fn called(args: &[&str]) -> Option<String> {
+/// Callgrind's profile of a simulation with these arguments, which names all functions that were
+/// called; `None` where there is no valgrind.
+fn profile(args: &[&str]) -> Option<String> {
     let folder = tempdir().expect("a temporary folder");
     let out = folder.path().join("out");
     let simulation = binary::command(&["sim", "--policy=lru", "--cache=1MiB", "--limit=2000", "--threads=1"]);
@@ -27,16 +28,16 @@ fn called(args: &[&str]) -> Option<String> {
 
 #[test]
 fn statistics_of_the_trace_are_gathered_for_results_that_hold_them_alone() {
-    let Some(table) = called(&[]) else {
-        // Past the harness, so that it is seen of tests that pass.
+    let Some(of_table) = profile(&[]) else {
+        // Not `eprintln!`: the test harness shows that only for tests that fail.
         let _ = writeln!(
             std::io::stderr(),
             "SKIPPED: statistics_of_the_trace_are_gathered_for_results_that_hold_them_alone: no valgrind"
         );
         return;
     };
-    assert!(table.contains("destage_sim::buffer::run::Simulation"), "the simulation is seen");
-    assert!(!table.contains("TraceStat"), "a table does not show them");
-    let json = called(&["--json=-"]).expect("valgrind is there");
-    assert!(json.contains("TraceStat"), "JSON holds them");
+    assert!(of_table.contains("destage_sim::buffer::run::Simulation"), "the simulation is seen");
+    assert!(!of_table.contains("TraceStat"), "a table does not show them");
+    let of_json = profile(&["--json=-"]).expect("valgrind is there");
+    assert!(of_json.contains("TraceStat"), "JSON holds them");
 }
