@@ -73,7 +73,7 @@ const WAIT: ParamSpec = ParamSpec {
     default: "all",
     values: "all, any",
     unit: "-",
-    help: "whether frames are free once all pages written at the same time are, or each with its own (specs §6.4)",
+    help: "whether frames become free once all pages written together are programmed, or each with its own (specs §6.4)",
 };
 
 /// The working list and the cold clean list; behind them come the cold dirty lists. The tag of a

@@ -12,8 +12,8 @@
 //! `new_dirty_cold`, whether a page enters cold by a write (no, so that each dirty page gets its
 //! second chance, as CAWR describes); `hot_clean`, what becomes of a hot clean page that the scan
 //! meets: it leaves at once, as the first of the cold clean list (`evict`), or the scan goes on to
-//! a dirty victim and the page leaves at a later eviction (`spare`); `reads`. Public codes differ
-//! in both; the defaults are those of the specification.
+//! a dirty victim and the page leaves at a later eviction (`spare`); `reads`. Public
+//! implementations differ in both; the defaults are those of the specification.
 //!
 //! Resolved: where `spare` leaves nothing in the mixed list the cold clean list is taken. A page
 //! that becomes clean in its place (by a flush) stays there, hot or cold as it was. Under a veto
@@ -61,7 +61,7 @@ const NEW_DIRTY_COLD: ParamSpec = ParamSpec {
     default: "false",
     values: "true, false",
     unit: "-",
-    help: "whether a written page enters cold, that is without a second chance; public codes differ",
+    help: "whether a written page enters cold, that is without a second chance; public implementations differ",
 };
 
 const HOT_CLEAN: ParamSpec = ParamSpec {
@@ -69,7 +69,7 @@ const HOT_CLEAN: ParamSpec = ParamSpec {
     default: "evict",
     values: "evict, spare",
     unit: "-",
-    help: "whether a hot clean page met by the scan leaves at once or only becomes cold; public codes differ",
+    help: "whether a hot clean page met by the scan leaves at once or only becomes cold; public implementations differ",
 };
 
 impl Registered for CcfLru {

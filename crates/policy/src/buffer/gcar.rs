@@ -112,7 +112,7 @@ const SOON_MARGIN: ParamSpec = ParamSpec {
     default: "0",
     values: "a number of blocks; 0 is off",
     unit: "blocks",
-    help: "an element is avoided ahead of its collection, with so many free blocks more than those at which it begins",
+    help: "an element is avoided ahead of its collection, from this many free blocks above those at which it begins",
 };
 
 /// What the layer is.
@@ -193,7 +193,6 @@ struct Victim {
 
 const UNUSED: Victim = Victim { used: 0, dirty: 0, deferred: NONE, padded: false };
 
-/// An element.
 #[derive(Clone, Debug, Default)]
 struct Element {
     /// Victims passed over for its sake; those that are deferred no longer may still be there.

@@ -285,7 +285,9 @@ impl LbClock {
     #[inline]
     fn set_bit<V: Veto>(&mut self, block: u32) {
         self.memory_accesses += 1;
-        self.reconsider(block);
+        if V::ACTIVE {
+            self.reconsider(block);
+        }
         let b = &mut self.blocks[block as usize];
         if !b.recent {
             b.recent = true;

@@ -22,7 +22,7 @@ pub(super) const PROTECT_CURRENT: ParamSpec = ParamSpec {
     default: "false",
     values: "true, false",
     unit: "-",
-    help: "whether the block of the incoming page may not be its victim (specs §0.2)",
+    help: "whether the block of the incoming page is spared when a victim is chosen (specs §0.2)",
 };
 
 /// Where read misses enter CCF-LRU and CAVE.

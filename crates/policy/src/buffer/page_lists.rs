@@ -11,7 +11,6 @@ use super::{Evictions, Kind};
 pub(super) struct Frame {
     prev: u32,
     next: u32,
-    /// The page.
     pub(super) page: u32,
     /// It has to be written.
     pub(super) dirty: bool,
@@ -22,7 +21,6 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The page's number.
     #[inline]
     pub(super) fn page(&self) -> PageNo {
         PageNo(self.page)
@@ -81,7 +79,6 @@ impl PageLists {
         (self.frames.len() - self.free.len()) as u32 - self.lists
     }
 
-    /// The frame.
     #[inline]
     pub(super) fn frame(&self, frame: u32) -> &Frame {
         &self.frames[frame as usize]

@@ -51,7 +51,6 @@ const LIST: u32 = 0;
 /// The bit of a frame's tag that says that the page is in the window.
 const IN_WINDOW: u16 = 2;
 
-/// The most victim blocks there may be.
 const MOST_VICTIMS: u32 = 65_536;
 
 /// The place of a frame of the window among those of its block.

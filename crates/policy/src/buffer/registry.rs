@@ -151,7 +151,7 @@ fn parts(spec: &PolicySpec) -> Result<(Vec<&'static LayerInfo>, &'static PolicyI
     let refuse = |reason: String| Err(SpecError::Composition { spec: spec.name.clone(), reason });
     for (i, layer) in layers.iter().enumerate() {
         if layers[..i].iter().any(|other| other.name == layer.name) {
-            return refuse(format!("{} can be given once only", layer.name));
+            return refuse(format!("{} can be given only once", layer.name));
         }
         if let Some(outer) = layers[..i].iter().find(|outer| outer.depth >= layer.depth) {
             return refuse(if outer.depth == layer.depth {

@@ -336,7 +336,7 @@ fn gcar_goes_around_every_policy_that_holds_pages() {
 #[test]
 fn gcar_is_refused_where_it_makes_no_sense() {
     refused("gcar+none", "policy 'gcar+none': gcar: a policy that holds nothing evicts nothing");
-    refused("gcar+gcar+lru", "policy 'gcar+gcar+lru': gcar can be given once only");
+    refused("gcar+gcar+lru", "policy 'gcar+gcar+lru': gcar can be given only once");
     let known = layers().iter().map(|layer| layer.name).collect::<Vec<_>>().join(", ");
     refused("gc+lru", &format!("policy 'gc+lru': there is no layer 'gc'; the layers are: {known}"));
     assert!(matches!(in_force("lru+gcar"), Err(PolicyError::Spec(SpecError::Unknown { name, .. })) if name == "gcar"));
@@ -438,7 +438,7 @@ fn compositions_that_write_through_several_channels() {
         ("cawr+cawr", "cawr is for block-level policies and cawr evicts pages"),
         ("gate+cave", "gate and cave both choose channels; give one of them"),
         ("gate+cawr", "gate and cawr both choose channels; give one of them"),
-        ("gate+gate+lru", "gate can be given once only"),
+        ("gate+gate+lru", "gate can be given only once"),
         ("cave+cawr+fab", "cave and cawr both decide how many pages leave at once; choose one"),
         ("cawr+none", "cawr: a policy that holds nothing evicts nothing"),
         ("cawr+bplru:padding=always", "below cawr there is only padding=never, not always"),

@@ -28,9 +28,12 @@ impl Vetoes {
     /// The frame is about to leave its place, used or given up.
     #[inline]
     pub(super) fn forget(&mut self, pages: &mut PageLists, frame: u32) {
-        self.clean_first.remove(pages, frame);
-        self.any.remove(pages, frame);
-        self.parked.forget(pages, frame);
+        // The published search has taken its own mark away.
+        if pages.frame(frame).tag != 0 {
+            self.clean_first.remove(pages, frame);
+            self.any.remove(pages, frame);
+            self.parked.forget(pages, frame);
+        }
     }
 
     /// The page became clean in its place.
