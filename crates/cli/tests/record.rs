@@ -232,7 +232,7 @@ fn who_waits_for_a_command_can_be_stopped() {
         let status = status.unwrap_or_else(|| panic!("it waits on: {err}"));
         assert!(err.contains("ended by duration"), "{err}");
         assert_eq!(status.success(), signals == 1, "{err}");
-        assert_eq!(err.contains(&format!("the command, process {shell}, still runs")), signals == 2, "{err}");
+        assert_eq!(err.contains(&format!("the command, process {shell}, is still running")), signals == 2, "{err}");
         done(&["trace", "head", &out]);
         fs::remove_file(&out).unwrap();
         fs::remove_file(&ready).unwrap();
