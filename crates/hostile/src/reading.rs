@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use destage_plan::{Op, Request};
 use destage_trace::{
-    BATCH_REQUESTS, Compression, Content, FORMATS, FormatId, FormatSpec, OpenOptions, Sample, Skipped, Source,
+    BATCH_REQUESTS, Compression, Content, FORMATS, Finding, FormatId, FormatSpec, OpenOptions, Sample, Skipped, Source,
     open_stream,
 };
 
@@ -39,11 +39,12 @@ pub(crate) fn described(bytes: &[u8]) {
 /// Lines of the samples that [`damaged`] damages.
 const SAMPLE_LINES: u64 = 40;
 
-/// The samples of all formats of text, with their names. Of the three that can be taken for one another there are samples
+/// The samples of all formats of text that content can tell, with their names. Of the three that can be taken for one another there are samples
 /// that tell which they are and samples that do not.
 fn samples() -> Vec<(FormatId, String, &'static Sample)> {
     let all = FORMATS.iter().flat_map(|&id| id.samples().map(move |(name, sample)| (id, name, sample)));
-    all.filter(|(_, _, sample)| matches!(sample.content, Content::Lines { .. })).collect()
+    let told = |id: FormatId| id.info().finding != Finding::Never;
+    all.filter(|(id, _, sample)| told(*id) && matches!(sample.content, Content::Lines { .. })).collect()
 }
 
 /// A sample's name, the end of the line, which of its lines, and what stands there instead: no format but the sample's own

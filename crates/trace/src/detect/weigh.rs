@@ -160,7 +160,7 @@ fn undecided(text: &[u8], left: &[Candidate]) -> String {
     let mut lines = vec![match line {
         None => format!("the content fits {} formats that mean different things; say which it is:", left.len()),
         Some(line) => format!(
-            "line {line} fits only some of the formats that other lines fit, and these mean different things; mend the \
+            "line {line} fits only some of the formats that other lines fit, and these mean different things; fix the \
              line, or say which format it is:"
         ),
     }];
