@@ -95,7 +95,8 @@ impl Accounting {
         self.leaving == (0, false)
     }
 
-    /// The same as [`Self::evicted`] during the run for one page that is all that leaves, between victims.
+    /// The same as [`Self::evicted`] during the run for one page that is all that leaves, between
+    /// victims.
     #[inline]
     pub(super) fn evicted_page(&mut self, kind: Kind) {
         let c = &mut self.counters;
@@ -146,7 +147,8 @@ impl Accounting {
                 return;
             }
         };
-        // Victims that leave page by page, a few of several at a time, end in another call than they begin.
+        // Victims that leave page by page, a few of several at a time, end in another call than
+        // they begin.
         let (mut left_pages, mut left_dirty) =
             if phase == Phase::Run { std::mem::take(&mut self.leaving) } else { (0, false) };
         let mut all_pages = 0;

@@ -1,5 +1,5 @@
-//! LB-CLOCK's analytic cost model (paper §V.A; specs §5.7): no flash is simulated, each evicted block costs an erase, the
-//! reads of its missing pages and the programs of all its pages.
+//! LB-CLOCK's analytic cost model (paper §V.A; specs §5.7): no flash is simulated, each evicted
+//! block costs an erase, the reads of its missing pages and the programs of all its pages.
 
 use destage_plan::Nanos;
 use destage_policy::buffer::EvictionUnit;

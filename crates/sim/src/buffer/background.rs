@@ -1,7 +1,9 @@
-//! Programs that wait until their element has nothing else to do (specs §7: what is destaged after a collection).
+//! Programs that wait until their element has nothing else to do (specs §7: what is destaged after
+//! a collection).
 //!
-//! They begin in the order in which they were decided, element by element, and only when the element would otherwise be
-//! idle before the next operation that somebody waits for; once begun, one is not interrupted.
+//! They begin in the order in which they were decided, element by element, and only when the
+//! element would otherwise be idle before the next operation that somebody waits for; once begun,
+//! one is not interrupted.
 
 use std::collections::VecDeque;
 

@@ -19,11 +19,12 @@ pub enum FlushMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Admission {
-    /// For each of them when its turn comes, so that a page may push out what came in before it with the same request.
+    /// For each of them when its turn comes, so that a page may push out what came in before it
+    /// with the same request.
     #[default]
     Page,
-    /// For all of them before the first comes in; for as many as the buffer holds where the request has more, and then for
-    /// each of the others.
+    /// For all of them before the first comes in; for as many as the buffer holds where the request
+    /// has more, and then for each of the others.
     Request,
 }
 

@@ -11,7 +11,8 @@ pub(super) trait Device: DeviceView + Send {
     const TIMED: bool;
     fn set_now(&mut self, now: Nanos);
     fn read(&mut self, now: Nanos, page: PageNo) -> Nanos;
-    /// Reads what an operation on this page looks at first, and returns anything made of it: see [`Buffer::prefetch`].
+    /// Reads what an operation on this page looks at first, and returns anything made of it: see
+    /// [`Buffer::prefetch`].
     #[inline]
     fn prefetch(&self, _page: PageNo) -> u32 {
         0
@@ -26,7 +27,8 @@ pub(super) trait Device: DeviceView + Send {
     fn turn(&mut self) -> Option<u16>;
     /// Until when an element is busy.
     fn busy_until(&self, element: u32) -> Nanos;
-    /// Whether the latest operation on this page, issued at `at` and done at `done`, waited for a collection.
+    /// Whether the latest operation on this page, issued at `at` and done at `done`, waited for a
+    /// collection.
     fn waited_for_gc(&self, page: PageNo, at: Nanos, done: Nanos) -> bool;
     /// Remembers collections until they are forgotten by `end_collection`.
     fn watch_collections(&mut self);

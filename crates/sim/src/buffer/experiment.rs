@@ -168,7 +168,8 @@ impl Visitor for Build<'_> {
 }
 
 impl Experiment {
-    /// Runs the experiment. `open` opens the trace anew for each pass; `progress` is called now and then.
+    /// Runs the experiment. `open` opens the trace anew for each pass; `progress` is called now and
+    /// then.
     pub fn run(
         &self,
         resources: Resources,
@@ -356,7 +357,8 @@ fn policy_name(spec: &PolicySpec) -> String {
     spec.name.split('+').map(str::trim).collect::<Vec<_>>().join("+")
 }
 
-/// Parameters with one value only where room is made before any page comes in, and why there is no other.
+/// Parameters with one value only where room is made before any page comes in, and why there is no
+/// other.
 const WITHOUT_PAGE: [(&str, &str, &str); 2] = [
     (
         "insert_anchor",

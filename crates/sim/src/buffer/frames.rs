@@ -1,4 +1,5 @@
-//! The buffer's frames over time: which are free, and from when on the pages in the others can be used.
+//! The buffer's frames over time: which are free, and from when on the pages in the others can be
+//! used.
 
 use std::collections::VecDeque;
 
@@ -15,8 +16,8 @@ pub(super) struct Frames {
     ready: u32,
     /// Free from a time on.
     pending: VecDeque<(Done, u32)>,
-    /// From when on the pages can be used that were let in before their frame was free, or before their data had come
-    /// from flash. Those whose time has passed may still be here.
+    /// From when on the pages can be used that were let in before their frame was free, or before
+    /// their data had come from flash. Those whose time has passed may still be here.
     usable_from: HashMap<PageNo, Done, FixedState>,
     /// No time in `usable_from` is later: from then on all of it has passed.
     latest: Nanos,

@@ -1,4 +1,5 @@
-//! The figures of a run over time: differences of what is counted between the beginnings of the bins.
+//! The figures of a run over time: differences of what is counted between the beginnings of the
+//! bins.
 
 use destage_plan::Nanos;
 
@@ -61,8 +62,8 @@ impl OverTime {
         self.sample.requests += 1;
     }
 
-    /// Credits what was counted since the last sample to the bin in which that sample was taken, and begins the bin of
-    /// the present time.
+    /// Credits what was counted since the last sample to the bin in which that sample was taken,
+    /// and begins the bin of the present time.
     pub(super) fn sample(&mut self, now: Nanos, c: &BufferCounters, flash: ElementCounters) {
         let before = self.sample;
         let bin = self.series.at(before.at);

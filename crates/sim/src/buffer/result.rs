@@ -48,8 +48,8 @@ record! {
 }
 
 record! {
-    /// What the device did over the measured part of a run; null where there is no flash. Under the analytic model run
-    /// and final drain together, under the SSD without the drain.
+    /// What the device did over the measured part of a run; null where there is no flash. Under the
+    /// analytic model run and final drain together, under the SSD without the drain.
     pub struct FlashCounters {
         flash_reads: Option<u64> ["1"] "pages read for hosts and padding",
         flash_writes: Option<u64> ["1"] "pages programmed: for hosts and padding, moved by collection, and summaries",
@@ -77,7 +77,8 @@ record! {
 }
 
 record! {
-    /// The SSD over the measured part of a run, beside [`FlashCounters`]; the final drain is not part of it.
+    /// The SSD over the measured part of a run, beside [`FlashCounters`]; the final drain is not
+    /// part of it.
     pub struct SsdResult {
         host_pages: u64 ["1"] "pages that hosts can address",
         raw_pages: u64 ["1"] "pages of flash",

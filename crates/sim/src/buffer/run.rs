@@ -32,7 +32,8 @@ pub(super) struct Simulation<B, D> {
     timing: Timing,
 }
 
-/// Requests whose pages are fetched from memory together: about as many as a processor can wait for at a time.
+/// Requests whose pages are fetched from memory together: about as many as a processor can wait for
+/// at a time.
 const LOOK_AHEAD: usize = 32;
 
 /// What a run found, before it is written down.
@@ -154,8 +155,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
     }
 
-    /// Has the processor fetch together what the first pages of the requests' spans, which begin at `spans_begin`, will need, and
-    /// what leaves for them: it lies all over the memory.
+    /// Has the processor fetch together what the first pages of the requests' spans, which begin at
+    /// `spans_begin`, will need, and what leaves for them: it lies all over the memory.
     #[inline]
     fn look_ahead(&self, requests: &[FeedRequest], spans: &[PageSpan], mut spans_begin: usize) {
         let coming = &spans[spans_begin..];
@@ -183,7 +184,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         std::hint::black_box(read);
     }
 
-    /// At the first measured request: forgets what was counted, and keeps what buffer and device hold.
+    /// At the first measured request: forgets what was counted, and keeps what buffer and device
+    /// hold.
     #[inline]
     fn end_warmup_if_due(&mut self, request: &FeedRequest) {
         let due = match self.config.warmup {
@@ -226,8 +228,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         }
     }
 
-    /// Does what comes before the present request: programs in the background, and what the buffer writes upon the end of a
-    /// collection, in the order of time.
+    /// Does what comes before the present request: programs in the background, and what the buffer
+    /// writes upon the end of a collection, in the order of time.
     #[cold]
     fn catch_up(&mut self) {
         let now = self.timing.now;
@@ -326,8 +328,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         self.complete(request, done.max(copied));
     }
 
-    /// Evicts until those pages of a request that would come in have room, or as many of them as the buffer holds. Pages of
-    /// the request that leave meanwhile need room too.
+    /// Evicts until those pages of a request that would come in have room, or as many of them as
+    /// the buffer holds. Pages of the request that leave meanwhile need room too.
     #[cold]
     fn make_room(&mut self, write: bool, spans: &[PageSpan]) {
         let (now, capacity) = (self.timing.now, self.config.capacity_pages);
@@ -382,8 +384,9 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         self.out.clear();
     }
 
-    /// A write that must be on flash when it is acknowledged: the buffer's copy is outdated. `reads_old`: the page is
-    /// written in part, so that unless it was buffered its old content is read first.
+    /// A write that must be on flash when it is acknowledged: the buffer's copy is outdated.
+    /// `reads_old`: the page is written in part, so that unless it was buffered its old content is
+    /// read first.
     fn write_past_buffer(&mut self, now: Nanos, page: PageNo, reads_old: bool) -> Done {
         self.buffer.notify(Notice::Trim { page }, &self.device, &mut NoVeto, &mut self.out);
         let was_buffered = !self.out.is_empty();

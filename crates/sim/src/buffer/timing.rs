@@ -1,4 +1,5 @@
-//! What a run knows of time: when requests are issued and done, when frames are free, and what waits to be programmed.
+//! What a run knows of time: when requests are issued and done, when frames are free, and what
+//! waits to be programmed.
 
 use destage_plan::{Nanos, PageNo};
 use destage_policy::buffer::{Evictions, Group, Kind, Wait};
@@ -93,8 +94,8 @@ impl Timing {
         self.free_block_sum = 0;
     }
 
-    /// When a request is issued that the trace has at `time`: at its arrival, or at the completion that makes room for it in a
-    /// closed loop or on the device.
+    /// When a request is issued that the trace has at `time`: at its arrival, or at the completion
+    /// that makes room for it in a closed loop or on the device.
     #[inline]
     pub(super) fn issue<D: Device>(&mut self, time: Nanos) {
         self.now = match &mut self.queue {
@@ -103,7 +104,8 @@ impl Timing {
         };
     }
 
-    /// Takes note of when the latest request is done: when it arrived, and how many were outstanding then.
+    /// Takes note of when the latest request is done: when it arrived, and how many were
+    /// outstanding then.
     #[inline]
     pub(super) fn complete(&mut self, done: Nanos) -> (Nanos, u64) {
         self.last_completion = self.last_completion.max(done);
@@ -120,8 +122,8 @@ impl Timing {
         latencies[usize::from(gc)].record(response);
     }
 
-    /// Samples the free blocks upon a request with this number, if it is one of those. The first is, so that a short run has
-    /// a figure too.
+    /// Samples the free blocks upon a request with this number, if it is one of those. The first
+    /// is, so that a short run has a figure too.
     #[inline]
     pub(super) fn sample_free_blocks<D: Device>(&mut self, device: &D, request: u64) {
         if request % FREE_BLOCK_SAMPLING == 1
@@ -155,8 +157,9 @@ impl Timing {
                 }
                 Kind::Pad => {
                     if !group.background {
-                        // An element serves its operations in order, so each program comes after the reads on its
-                        // own element; those on other elements are taken to be done by then.
+                        // An element serves its operations in order, so each program comes after
+                        // the reads on its own element; those on other elements are taken to be
+                        // done by then.
                         for &page in pages.pages {
                             self.read(device, begin.at, page);
                         }
@@ -175,7 +178,8 @@ impl Timing {
                         while let Some((pad, channel)) = padding.next_if(|(pad, _)| *pad < page) {
                             last = last.max(self.program(device, begin.at, pad, channel));
                         }
-                        // A page that still waits for its frame cannot be programmed before it is there.
+                        // A page that still waits for its frame cannot be programmed before it is
+                        // there.
                         let usable =
                             if frees { self.frames.leave(now, page) } else { self.frames.usable_from(now, page) };
                         let issued = usable.max(begin);
@@ -250,7 +254,8 @@ impl Timing {
         self.queue.as_ref().map_or(self.now, |queue| queue.arrived())
     }
 
-    /// Takes a frame. If only programs in the background have frames to give, the oldest is no longer one.
+    /// Takes a frame. If only programs in the background have frames to give, the oldest is no
+    /// longer one.
     #[inline]
     pub(super) fn take_frame<D: Device>(&mut self, device: &mut D) -> Done {
         if !self.background.is_empty() {
@@ -287,8 +292,8 @@ impl Timing {
         Done { at: done, gc: device.waited_for_gc(page, at, done) }
     }
 
-    /// Begins the program of a page now if it waits in the background, because something else happens to it; returns when it
-    /// is done.
+    /// Begins the program of a page now if it waits in the background, because something else
+    /// happens to it; returns when it is done.
     pub(super) fn settle<D: Device>(&mut self, device: &mut D, page: PageNo) -> Option<Done> {
         if self.background.is_empty() {
             return None;
@@ -297,7 +302,8 @@ impl Timing {
         Some(self.begin(device, &program, self.now))
     }
 
-    /// The same for a page whose frame is given up, if it waits in that very frame; returns from when on the frame is free.
+    /// The same for a page whose frame is given up, if it waits in that very frame; returns from
+    /// when on the frame is free.
     #[inline]
     pub(super) fn settle_kept<D: Device>(&mut self, device: &mut D, page: PageNo) -> Done {
         if self.background.is_empty() || !self.background.keeps(page) {
@@ -352,7 +358,8 @@ impl Timing {
         }
     }
 
-    /// Begins a program that was taken out of the background at this time, or once its data is there.
+    /// Begins a program that was taken out of the background at this time, or once its data is
+    /// there.
     pub(super) fn begin<D: Device>(&mut self, device: &mut D, program: &Program, at: Nanos) -> Done {
         let at = at.max(program.ready);
         if program.pad {
@@ -368,7 +375,8 @@ impl Timing {
     }
 }
 
-/// Response times of reads and writes, of those that did not wait for a collection and those that did.
+/// Response times of reads and writes, of those that did not wait for a collection and those that
+/// did.
 fn response(read: &[Latency; 2], write: &[Latency; 2]) -> ResponseResult {
     let sum = |a: &Latency, b: &Latency| {
         let mut sum = a.clone();

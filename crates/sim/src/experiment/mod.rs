@@ -1,4 +1,5 @@
-//! Experiments: many runs over one trace, which is read once for all of them that memory has room for.
+//! Experiments: many runs over one trace, which is read once for all of them that memory has room
+//! for.
 
 mod error;
 mod pass;
@@ -15,8 +16,8 @@ use destage_trace::Source;
 pub struct Resources {
     /// Threads that simulate.
     pub threads: usize,
-    /// Memory for the devices simulated at a time, more of which mean that the trace is read again; without devices,
-    /// for the tables of the pages that the trace touches.
+    /// Memory for the devices simulated at a time, more of which mean that the trace is read again;
+    /// without devices, for the tables of the pages that the trace touches.
     pub memory_bytes: u64,
 }
 

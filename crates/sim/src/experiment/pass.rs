@@ -11,11 +11,13 @@ use super::{ExperimentError, Input};
 use crate::input::{Feed, FeedCounts, Feeder, LbaOverflow};
 use crate::measure::InputResult;
 
-/// Requests in a feed of several runs: enough work for a thread to be worth waking, and for a run to fetch its tables anew.
+/// Requests in a feed of several runs: enough work for a thread to be worth waking, and for a run
+/// to fetch its tables anew.
 const REQUESTS_PER_FEED: usize = 1 << 18;
 /// Requests in a feed of a single run, whose tables are to stay in the processor's cache beside it.
 const REQUESTS_PER_ONLY_FEED: usize = 1 << 13;
-/// A feed of long requests ends once it has so many times as many spans of pages as it may have requests.
+/// A feed of long requests ends once it has so many times as many spans of pages as it may have
+/// requests.
 const SPANS_PER_REQUEST: usize = 4;
 /// Feeds that the reader may be ahead.
 const FEEDS_AHEAD: usize = 2;
@@ -84,7 +86,8 @@ impl PassEnd {
     }
 }
 
-/// Reads the trace once and feeds it to all jobs; `progress` is told the share and the requests read.
+/// Reads the trace once and feeds it to all jobs; `progress` is told the share and the requests
+/// read.
 pub(super) fn run<J: Consume>(
     pool: &rayon::ThreadPool,
     jobs: &mut [J],

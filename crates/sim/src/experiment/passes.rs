@@ -1,4 +1,5 @@
-//! The loop over the runs of an experiment: as many at a time as memory has room for, and the trace is read once for these.
+//! The loop over the runs of an experiment: as many at a time as memory has room for, and the trace
+//! is read once for these.
 
 use destage_trace::TraceError;
 use rayon::prelude::*;
@@ -24,7 +25,8 @@ pub(crate) trait Runs {
     /// Bytes that a run takes.
     fn memory_per_run(&self) -> u64;
 
-    /// Whether there can be such a run: it is asked of those of later passes before the first begins.
+    /// Whether there can be such a run: it is asked of those of later passes before the first
+    /// begins.
     fn check(&self, combination: &Self::Combination) -> Result<(), Self::Error>;
 
     /// The run before its first request.
@@ -63,7 +65,8 @@ pub(crate) struct Gathered<R> {
     pub(crate) requests: u64,
 }
 
-/// Carries the runs out. `open` opens the trace anew for each pass; `progress` is called now and then.
+/// Carries the runs out. `open` opens the trace anew for each pass; `progress` is called now and
+/// then.
 pub(crate) fn carry_out<R: Runs>(
     runs: &R,
     combinations: &[R::Combination],

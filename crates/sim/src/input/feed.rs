@@ -5,7 +5,8 @@ use destage_policy::buffer::Border;
 
 use super::space::{PageSpace, PageSpan, SpaceError};
 
-/// Arrivals lie before this (146 years), so that a run's times stay in range whatever devices add to them.
+/// Arrivals lie before this (146 years), so that a run's times stay in range whatever devices add
+/// to them.
 const END_OF_TIME: Nanos = Nanos(u64::MAX / 4);
 
 /// One request with its place in the page space.
@@ -15,8 +16,8 @@ pub struct FeedRequest {
     pub time: Nanos,
     /// Bytes asked for.
     pub bytes: u64,
-    /// The request's spans end here in [`Feed::spans`]; they begin where those of the request before ended. Those of a
-    /// discard are the pages that it covers whole.
+    /// The request's spans end here in [`Feed::spans`]; they begin where those of the request
+    /// before ended. Those of a discard are the pages that it covers whole.
     pub spans_end: u32,
     /// What is asked.
     pub op: Op,
@@ -37,10 +38,11 @@ pub struct Feed {
     pub spans: Vec<PageSpan>,
     /// Page numbers in this and all earlier feeds are below it.
     pub pages: u32,
-    /// Where each request begins in its first page, in bytes; empty unless the feeder [keeps](Feeder::keep_heads) them.
+    /// Where each request begins in its first page, in bytes; empty unless the feeder
+    /// [keeps](Feeder::keep_heads) them.
     pub heads: Vec<u32>,
-    /// The borders between blocks that were found in this feed, where blocks are not numbered by address and the feeder
-    /// [keeps](Feeder::keep_borders) them.
+    /// The borders between blocks that were found in this feed, where blocks are not numbered by
+    /// address and the feeder [keeps](Feeder::keep_borders) them.
     pub borders: Option<Vec<Border>>,
 }
 
@@ -135,8 +137,8 @@ impl Feeder {
         self.space.geometry()
     }
 
-    /// Appends `requests` to `feed` until that has `enough_spans`; returns how many were taken. On an error the number
-    /// of the request in the trace, from 1, comes with it.
+    /// Appends `requests` to `feed` until that has `enough_spans`; returns how many were taken. On
+    /// an error the number of the request in the trace, from 1, comes with it.
     pub fn append(
         &mut self,
         requests: &[Request],
@@ -219,8 +221,9 @@ impl Feeder {
         Ok(taken)
     }
 
-    /// Appends those of the first requests with which there is nothing to be done but to place them: reads and writes inside
-    /// one page that are in time and have a place. Returns how many there were. Most requests of most traces are such.
+    /// Appends those of the first requests with which there is nothing to be done but to place
+    /// them: reads and writes inside one page that are in time and have a place. Returns how many
+    /// there were. Most requests of most traces are such.
     #[inline]
     fn append_plain(&mut self, requests: &[Request], feed: &mut Feed) -> usize {
         if self.volumes != Volumes::Each

@@ -1,5 +1,5 @@
-//! Where requests wait before they are issued: with a host in a closed loop, and before a device that takes so many
-//! commands at a time.
+//! Where requests wait before they are issued: with a host in a closed loop, and before a device
+//! that takes so many commands at a time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,8 +23,8 @@ impl Places {
         Self { most: most as usize, taken: BinaryHeap::new() }
     }
 
-    /// When the next command has its place: now, or when the first of those that are taken becomes free. Time does not go
-    /// back between calls.
+    /// When the next command has its place: now, or when the first of those that are taken becomes
+    /// free. Time does not go back between calls.
     pub(crate) fn next(&mut self, now: Nanos) -> Nanos {
         if self.taken.len() < self.most { now } else { self.taken.pop().map_or(now, |Reverse(free)| free.max(now)) }
     }
@@ -45,7 +45,8 @@ pub(crate) struct HostQueue {
 }
 
 impl HostQueue {
-    /// The queue of a host over a device that takes `depth` commands at a time; `None` where nothing ever waits.
+    /// The queue of a host over a device that takes `depth` commands at a time; `None` where
+    /// nothing ever waits.
     pub(crate) fn new(host: HostModel, depth: Option<u32>) -> Option<Self> {
         let closed = match host {
             HostModel::Open => None,
@@ -85,7 +86,8 @@ impl HostQueue {
 mod tests {
     use super::*;
 
-    /// Issue times of requests that arrive at the given times and take the given times from there on.
+    /// Issue times of requests that arrive at the given times and take the given times from there
+    /// on.
     fn issued(queue: &mut HostQueue, requests: &[(u64, u64)]) -> Vec<u64> {
         let mut backlog = Backlog::new(100);
         let one = |&(time, service)| {
@@ -104,7 +106,8 @@ mod tests {
     #[test]
     fn a_full_device_takes_the_next_when_any_command_is_done() {
         let mut queue = HostQueue::new(HostModel::Open, Some(2)).unwrap();
-        // The second is done first; the fourth, which would find the device idle alone, waits behind the third.
+        // The second is done first; the fourth, which would find the device idle alone, waits
+        // behind the third.
         let requests = [(0, 100), (0, 30), (10, 500), (20, 1), (700, 1)];
         assert_eq!(issued(&mut queue, &requests), [0, 0, 30, 100, 700]);
         assert_eq!(queue.arrived(), Nanos(700));

@@ -1,4 +1,5 @@
-//! What comes into a simulation: requests as a host sends them, with their pages' places in one dense page space.
+//! What comes into a simulation: requests as a host sends them, with their pages' places in one
+//! dense page space.
 
 mod feed;
 mod host;

@@ -10,7 +10,8 @@ use hashbrown::HashMap;
 /// Blocks per chunk of the directory: one chunk is what a first touch costs.
 const CHUNK_BLOCKS: usize = 64;
 const UNTOUCHED: u32 = u32::MAX;
-/// Chunks below this number are found in a table, others in a map; the table never takes more than 1 MiB.
+/// Chunks below this number are found in a table, others in a map; the table never takes more than
+/// 1 MiB.
 const TABLE_CHUNKS: u64 = 1 << 18;
 /// Each volume has its own range of this many pages of the common address space.
 const VOLUME_PAGES_LOG2: u32 = 40;
@@ -19,8 +20,8 @@ const MAX_VOLUMES: u32 = 1 << 24;
 /// Pages that one read or write may touch; a longer one is a misread trace.
 const MAX_REQUEST_PAGES: u64 = 1 << 22;
 
-/// Numbers logical blocks in the order of their first touch, so that the pages of a block stay adjacent and memory is
-/// proportional to the blocks touched.
+/// Numbers logical blocks in the order of their first touch, so that the pages of a block stay
+/// adjacent and memory is proportional to the blocks touched.
 #[derive(Clone, Debug)]
 pub struct Directory {
     low_chunks: Vec<u32>,
@@ -93,8 +94,8 @@ impl Directory {
         (number != UNTOUCHED).then_some(number)
     }
 
-    /// The blocks with addresses in `range` that have a number, ascending: address and number. The work is proportional
-    /// to the blocks touched or to the range, whichever is less.
+    /// The blocks with addresses in `range` that have a number, ascending: address and number. The
+    /// work is proportional to the blocks touched or to the range, whichever is less.
     fn touched(&self, range: Range<u64>) -> impl Iterator<Item = (u64, u32)> {
         let per_chunk = CHUNK_BLOCKS as u64;
         let keys = range.start / per_chunk..range.end.div_ceil(per_chunk);
@@ -141,7 +142,8 @@ pub enum LbaOverflow {
     /// Take the address modulo the device's exported size.
     #[default]
     Wrap,
-    /// Number the blocks in the order of their first touch; wrap only when more are touched than the device has.
+    /// Number the blocks in the order of their first touch; wrap only when more are touched than
+    /// the device has.
     Compact,
 }
 
@@ -228,7 +230,8 @@ impl PageSpace {
         Self { geometry, placement, max_pages: device_pages, overflowed: 0 }
     }
 
-    /// The same, which notes the [borders](Self::borders) between blocks where these are not numbered by address.
+    /// The same, which notes the [borders](Self::borders) between blocks where these are not
+    /// numbered by address.
     #[must_use]
     pub fn keep_borders(mut self) -> Self {
         if let Placement::Unbounded(directory) | Placement::Compact { directory, .. } = &mut self.placement {
@@ -237,9 +240,9 @@ impl PageSpace {
         self
     }
 
-    /// The borders between blocks that were found since the caller last took them, or `None` where blocks are numbered by
-    /// address, or borders are not kept. A block of a compacted device on which several blocks of the trace lie has the
-    /// neighbours of the first of them.
+    /// The borders between blocks that were found since the caller last took them, or `None` where
+    /// blocks are numbered by address, or borders are not kept. A block of a compacted device on
+    /// which several blocks of the trace lie has the neighbours of the first of them.
     pub fn borders(&mut self) -> Option<&mut Vec<Border>> {
         match &mut self.placement {
             Placement::Unbounded(directory) => directory.borders.as_mut(),
@@ -273,15 +276,16 @@ impl PageSpace {
         }
         if (split.first + split.pages) >> VOLUME_PAGES_LOG2 != 0 {
             let page = self.geometry.page_bytes();
-            // In whole pages a range may reach, and that of a discard even begin, where 64 bits end.
+            // In whole pages a range may reach, and that of a discard even begin, where 64 bits
+            // end.
             let bytes = |pages: u64| pages.saturating_mul(page);
             return Err(SpaceError::Address { offset: bytes(split.first), len: bytes(split.pages) });
         }
         Ok(())
     }
 
-    /// So many requests for a page each can be placed by [`Self::place_page`], if the pages' places in the common address
-    /// space ([`Self::address`]) are below this.
+    /// So many requests for a page each can be placed by [`Self::place_page`], if the pages' places
+    /// in the common address space ([`Self::address`]) are below this.
     pub(crate) fn surely_placed(&self, requests: usize) -> u64 {
         match &self.placement {
             Placement::Unbounded(directory) => {
@@ -329,7 +333,8 @@ impl PageSpace {
         let base = u64::from(volume) << VOLUME_PAGES_LOG2;
         match &mut self.placement {
             Placement::Unbounded(directory) => {
-                // A volume has fewer than 2^40 blocks too, so the base keeps the volumes' blocks apart as well.
+                // A volume has fewer than 2^40 blocks too, so the base keeps the volumes' blocks
+                // apart as well.
                 let limit = self.max_pages;
                 let mut number = |block| {
                     let number = directory.number(base | block);
@@ -370,8 +375,9 @@ impl PageSpace {
         Ok(true)
     }
 
-    /// Appends the pages of a discard to `spans`: of blocks that were touched before, since there is nothing to
-    /// forget in others, and a discard of a whole disk shall not cost memory. Returns `false` if it is left out.
+    /// Appends the pages of a discard to `spans`: of blocks that were touched before, since there
+    /// is nothing to forget in others, and a discard of a whole disk shall not cost memory. Returns
+    /// `false` if it is left out.
     pub fn place_discard(&mut self, volume: u32, split: Split, spans: &mut Vec<PageSpan>) -> Result<bool, SpaceError> {
         self.check(volume, split)?;
         let n = self.geometry.pages_per_block();

@@ -1,5 +1,6 @@
-//! What a buffer may ask of the device beyond the policies that there are: channels, programs in the background, and
-//! collections that it hears of. A buffer that does as it is told asks, and the times are worked out by hand.
+//! What a buffer may ask of the device beyond the policies that there are: channels, programs in
+//! the background, and collections that it hears of. A buffer that does as it is told asks, and the
+//! times are worked out by hand.
 //!
 //! A program takes 200 µs, a read 25 µs, an erase 1.5 ms; transfers and the buffer take no time.
 
@@ -20,7 +21,8 @@ type Emit = fn(&mut Evictions);
 /// What was heard of a collection: the element, and which elements were collecting then.
 type Heard = Arc<Mutex<Vec<(u32, Vec<bool>)>>>;
 
-/// Answers each access, and each end of a collection, as the script says: an access that it does not mention bypasses.
+/// Answers each access, and each end of a collection, as the script says: an access that it does
+/// not mention bypasses.
 #[derive(Default)]
 struct Scripted {
     accesses: VecDeque<(Outcome, Emit)>,
@@ -176,7 +178,8 @@ fn pages_through_several_channels_are_programmed_at_the_same_time() {
     assert_eq!(rig.write(100, 3), 300);
     rig.next(Outcome::Inserted, |_| {});
     assert_eq!(rig.write(150, 4), 250);
-    // Read where they are: in channel 2, which has been idle since 300, and channel 0, busy until 400.
+    // Read where they are: in channel 2, which has been idle since 300, and channel 0, busy until
+    // 400.
     assert_eq!((rig.read(350, 1), rig.read(350, 2)), (25, 75));
     assert_eq!(rig.host_programs(), [2, 1, 1, 0]);
     let c = &rig.0.accounting.counters;
@@ -327,8 +330,8 @@ fn a_flush_does_not_leave_anything_in_the_background() {
     assert_eq!((rig.host_programs(), rig.0.timing.last_completion), (vec![2, 0], Nanos(400 * US)));
 }
 
-/// Two elements of 16 blocks of 4 pages, 6 reserved, collection at 2 free: full, each collects two blocks without a valid
-/// page, in 3 ms, before its 14th write.
+/// Two elements of 16 blocks of 4 pages, 6 reserved, collection at 2 free: full, each collects two
+/// blocks without a valid page, in 3 ms, before its 14th write.
 fn collecting(watches: bool, ends: &[Emit]) -> Rig {
     let config = SsdConfig { blocks_per_plane: 16, reserve_bp: 4000, min_free_bp: 1300, ..ssd(2, Allocation::Static) };
     let ends = ends.iter().copied().collect();
@@ -373,14 +376,16 @@ fn the_buffer_hears_of_the_end_of_each_collection_in_time() {
 fn what_leaves_after_a_collection_waits_for_the_element() {
     let mut rig = collecting(true, &[|out| behind(out, Kind::Flush, &[0])]);
     let before = rig.host_programs();
-    // Ready at 5600; the element programs the write that waited for the collection until 5800, and then this.
+    // Ready at 5600; the element programs the write that waited for the collection until 5800, and
+    // then this.
     assert_eq!(rig.write(5_900, 2), 300);
     assert_eq!(rig.host_programs(), [before[0] + 2, before[1]]);
     let c = &rig.0.accounting.counters;
     assert_eq!((c.destage_evictions, c.destage_pages_flushed, c.evictions, c.dirty_pages_flushed), (1, 1, 0, 0));
 }
 
-/// Victims that wait for a collection leave when the first of those under way has ended; without one at once.
+/// Victims that wait for a collection leave when the first of those under way has ended; without
+/// one at once.
 #[test]
 fn what_waits_for_a_collection_leaves_after_the_first() {
     let mut rig = collecting(false, &[]);
@@ -402,8 +407,8 @@ fn what_waits_for_a_collection_leaves_after_the_first() {
     assert_eq!(rig.write(7_000, 4), 200);
 }
 
-/// A request waited for a collection if one ended between the issue and the end of the operation that it waited for
-/// longest, be it its own or that of the eviction that made room for it.
+/// A request waited for a collection if one ended between the issue and the end of the operation
+/// that it waited for longest, be it its own or that of the eviction that made room for it.
 #[test]
 fn requests_that_wait_for_a_collection_are_told_apart() {
     let delayed = |rig: &Rig| rig.0.over_time.bins().iter().map(|bin| bin.gc_delayed).sum::<u64>();
@@ -426,10 +431,12 @@ fn requests_that_wait_for_a_collection_are_told_apart() {
     assert_eq!((count(response.gc_delayed), count(response.gc_undelayed)), (6, 2 + 26 + 2));
 }
 
-/// A collection that a program in the background begins is heard of like any other, before those that end later.
+/// A collection that a program in the background begins is heard of like any other, before those
+/// that end later.
 #[test]
 fn collections_of_background_programs_are_heard_of_too() {
-    // 14 programs in the background of element 0 run into a collection that ends before element 1's.
+    // 14 programs in the background of element 0 run into a collection that ends before element
+    // 1's.
     let config = SsdConfig { blocks_per_plane: 16, reserve_bp: 4000, min_free_bp: 1300, ..ssd(2, Allocation::Static) };
     let buffer = Scripted { watches: true, ..Scripted::default() };
     let mut rig = Rig::new(1 << 10, config, StartState::Full, buffer);
@@ -439,13 +446,15 @@ fn collections_of_background_programs_are_heard_of_too() {
     for i in 0..14 {
         rig.write(1_000, 2 * (i % 12) + 1);
     }
-    // Element 0: 14 programs, the last after a collection from 2600 on; element 1 collects from 3600 to 6600.
+    // Element 0: 14 programs, the last after a collection from 2600 on; element 1 collects from
+    // 3600 to 6600.
     rig.request(Op::Flush, 60_000, 0);
     let order: Vec<_> = heard(&rig).into_iter().map(|(element, _)| element).collect();
     assert_eq!(order, [0, 1]);
 }
 
-/// Blocks that leave one page at a time, two side by side: every page counts, and so does each block.
+/// Blocks that leave one page at a time, two side by side: every page counts, and so does each
+/// block.
 #[test]
 fn blocks_that_leave_page_by_page_are_counted_whole() {
     let mut rig = empty(8, 2, Allocation::Channels);
