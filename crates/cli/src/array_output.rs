@@ -3,17 +3,46 @@
 use std::io::{self, Write};
 
 use destage_cache::host_caches;
+use destage_report::Run;
+use destage_report::figures::{
+    BUSIEST, CACHE_HIT_RATIO, CLAIM_WAITS, DATA_READS, DATA_WRITES, FILLS, FULL_WRITES, INTENTS, LONGEST_QUEUE, MEAN,
+    MEAN_READ, MEAN_WRITE, MEMBER_FLUSHES, P50, P99, PARITY_READS, PARITY_WRITES, RCW_WRITES, REQUEST_RATE, RMW_WRITES,
+};
 use destage_scenario::quantity::{show_bytes, show_count, show_time};
 use destage_sim::array::ArrayResult;
 use destage_sim::measure::LatencySummary;
 
-use crate::buffer_output::{decimals, percent, saturated};
+use crate::run_table::{self, Shown, shown};
 use crate::screen::Screen;
 use crate::spark;
 use crate::table::{BEST, Cell, Column, Table};
 
-/// A figure in which runs compete, less being better.
-type Figure = fn(&ArrayResult) -> Option<f64>;
+/// How requests were served.
+const SERVICE: &[Shown] = &[
+    shown(CACHE_HIT_RATIO).ranked(),
+    shown(REQUEST_RATE).places(1).ranked(),
+    shown(MEAN).ranked(),
+    shown(P50).ranked(),
+    shown(P99).ranked(),
+    shown(MEAN_READ).named("read").group().ranked(),
+    shown(MEAN_WRITE).named("write").ranked(),
+    shown(BUSIEST),
+    shown(LONGEST_QUEUE).named("queue"),
+];
+/// What was read and written, and how writes were carried out.
+const PAGES: &[Shown] = &[
+    shown(DATA_READS),
+    shown(DATA_WRITES),
+    shown(PARITY_READS),
+    shown(PARITY_WRITES),
+    shown(FULL_WRITES).group(),
+    shown(RMW_WRITES),
+    shown(RCW_WRITES),
+    shown(FILLS),
+    shown(MEMBER_FLUSHES),
+    shown(INTENTS),
+    shown(CLAIM_WAITS),
+];
 
 /// The results with what they have in common above them, and what failed below.
 pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
@@ -52,13 +81,18 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
     screen.paragraph("array     ", &array)?;
     writeln!(screen)?;
     let keys = Keys::of(results);
-    let (runs, marked) = runs(results, keys);
-    runs.print(screen)?;
+    let runs: Vec<_> = results.iter().map(Run::of_array).collect();
+    let table = |figures: &[Shown]| {
+        let rows = results.iter().map(|result| keys.row(result));
+        run_table::table(keys.columns(), rows, &runs, figures, &[], |_, _| Some(0))
+    };
+    let (service, marked) = table(SERVICE);
+    service.print(screen)?;
     if marked {
         writeln!(screen, "\n{BEST} best of all runs")?;
     }
     writeln!(screen)?;
-    pages(results, keys).print(screen)?;
+    table(PAGES).0.print(screen)?;
     if results.iter().any(|r| r.degraded.is_some()) {
         writeln!(screen)?;
         failures(results, keys).print(screen)?;
@@ -155,84 +189,6 @@ fn name(result: &ArrayResult) -> String {
 
 fn time(summary: Option<&LatencySummary>, figure: fn(&LatencySummary) -> f64) -> String {
     summary.map_or_else(|| "-".into(), |summary| show_time(figure(summary)))
-}
-
-fn response(result: &ArrayResult) -> Option<&LatencySummary> {
-    result.response.as_ref()?.all.as_ref()
-}
-
-/// How requests were served, and whether the best are marked.
-fn runs(results: &[ArrayResult], keys: Keys) -> (Table, bool) {
-    let headings = ["hit %", "requests/s", "mean", "p50", "p99"].map(Column::number);
-    let parts =
-        [Column::number("read").group(), Column::number("write"), Column::number("busiest %"), Column::number("queue")];
-    let mut table = keys.table(headings.into_iter().chain(parts));
-    for r in results {
-        let mut row = keys.row(r);
-        let mut add = |text: String| row.push(text.into());
-        add(percent(r.hit_ratio));
-        add(decimals(r.requests_per_second, 1));
-        let all = response(r);
-        if r.saturated.is_some() {
-            row.push(saturated());
-        } else {
-            row.push(time(all, |s| s.mean).into());
-        }
-        let mut add = |text: String| row.push(text.into());
-        add(time(all, |s| s.p50 as f64));
-        add(time(all, |s| s.p99 as f64));
-        let parts = r.response.as_ref();
-        add(time(parts.and_then(|response| response.read.as_ref()), |s| s.mean));
-        add(time(parts.and_then(|response| response.write.as_ref()), |s| s.mean));
-        add(percent(r.devices.iter().filter_map(|device| device.busy_share).max_by(f64::total_cmp)));
-        add(decimals(r.devices.iter().filter_map(|device| device.mean_queue).max_by(f64::total_cmp), 2));
-        table.add(row);
-    }
-    let figures: [(_, Figure); 7] = [
-        ("hit %", |r| r.hit_ratio.map(|ratio| -ratio)),
-        ("requests/s", |r| r.requests_per_second.map(|rate| -rate)),
-        ("mean", |r| response(r).map(|all| all.mean)),
-        ("p50", |r| response(r).map(|all| all.p50 as f64)),
-        ("p99", |r| response(r).map(|all| all.p99 as f64)),
-        ("read", |r| Some(r.response.as_ref()?.read.as_ref()?.mean)),
-        ("write", |r| Some(r.response.as_ref()?.write.as_ref()?.mean)),
-    ];
-    let mut marked = false;
-    for (heading, figure) in figures {
-        let scores: Vec<_> = results.iter().map(|r| (0, figure(r))).collect();
-        marked |= table.mark_best(heading, &scores);
-    }
-    (table, marked)
-}
-
-/// What was read and written, and how writes were carried out.
-fn pages(results: &[ArrayResult], keys: Keys) -> Table {
-    let traffic = ["data read", "data written", "parity read", "parity written"].map(Column::number);
-    let writes = [Column::number("full").group(), Column::number("rmw"), Column::number("rcw")];
-    let work =
-        [Column::number("fills"), Column::number("flushes"), Column::number("intents"), Column::number("waited")];
-    let mut table = keys.table(traffic.into_iter().chain(writes).chain(work));
-    for r in results {
-        let mut row = keys.row(r);
-        let t = &r.traffic;
-        let fills = r.cache.as_ref().map_or(0, |cache| cache.pages.read_fills + cache.pages.write_fills);
-        let counts = [
-            t.data_reads,
-            t.data_writes,
-            t.parity_reads,
-            t.parity_writes,
-            t.full_writes,
-            t.rmw_writes,
-            t.rcw_writes,
-            fills,
-            t.flushes,
-            r.steps.intent,
-        ];
-        row.extend(counts.map(|n| Cell::from(show_count(n))));
-        row.push(show_time(r.claims.iter().map(|claim| claim.wait_time).sum::<u64>() as f64).into());
-        table.add(row);
-    }
-    table
 }
 
 /// When devices failed and came back, and how requests were served meanwhile.

@@ -2,16 +2,51 @@
 
 use std::io::{self, Write};
 
-use destage_scenario::quantity::{show_bytes, show_count, show_time};
+use destage_report::Run;
+use destage_report::figures::{
+    CLEAN_DROPS, COLLECTIONS, ERASES, EVICTIONS, FLASH_READS, FULL_MERGES, Figure, HIT_RATIO, MEAN, MODEL_THROUGHPUT,
+    P50, P99, P99_9, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PARTIAL_MERGES, SWITCH_MERGES, WRITE_AMPLIFICATION,
+};
+use destage_scenario::quantity::{show_bytes, show_count};
 use destage_sim::buffer::RunResult;
-use destage_sim::measure::LatencySummary;
 
-use crate::screen::{self, Screen};
+use crate::run_table::{self, Shown, score, shown};
+use crate::screen::Screen;
 use crate::spark;
 use crate::table::{BEST, Cell, Column, Table};
 
-/// A figure in which runs compete, less being better.
-type Figure = fn(&RunResult) -> Option<f64>;
+const HITS: &[Shown] = &[
+    shown(HIT_RATIO).ranked(),
+    shown(EVICTIONS),
+    shown(PAGES_PER_EVICTION),
+    shown(PAGES_FLUSHED).named("flushed"),
+    shown(PAD_READS),
+    shown(CLEAN_DROPS),
+];
+const ANALYTIC: &[Shown] = &[
+    shown(HIT_RATIO).ranked(),
+    shown(EVICTIONS),
+    shown(PAGES_PER_EVICTION),
+    shown(ERASES),
+    shown(FLASH_READS).named("pad reads"),
+    shown(MODEL_THROUGHPUT).places(3).ranked(),
+];
+const SSD: &[Shown] = &[
+    shown(HIT_RATIO).ranked(),
+    shown(MEAN).ranked(),
+    shown(P50).ranked(),
+    shown(P99).ranked(),
+    shown(P99_9).ranked(),
+    shown(EVICTIONS).group(),
+    shown(PAGES_PER_EVICTION).named("pages/ev."),
+    shown(WRITE_AMPLIFICATION).ranked(),
+    shown(ERASES).ranked(),
+    shown(COLLECTIONS),
+    // Of log-block FTLs only.
+    shown(SWITCH_MERGES).named("switch").group().optional(),
+    shown(PARTIAL_MERGES).named("partial").optional(),
+    shown(FULL_MERGES).optional(),
+];
 
 /// The results as a readable table, with what they have in common above it and the best per size below.
 pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
@@ -48,18 +83,20 @@ pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
     };
     screen.paragraph("device    ", &device)?;
     writeln!(screen)?;
-    let (mut table, figures) = match first.device.as_str() {
-        "ssd" => ssd_table(results),
-        "analytic" => analytic_table(results),
-        _ => (buffer_table(results), vec![("hit %", hit_ratio as Figure)]),
+    let (figures, texts): (_, &[_]) = match first.device.as_str() {
+        "ssd" => (SSD, &[]),
+        "analytic" => (ANALYTIC, &[("model", "analytic.model")]),
+        _ => (HITS, &[]),
     };
+    let runs: Vec<_> = results.iter().map(Run::of_buffer).collect();
     // Sizes compete on their own where there is something to compare at them.
     let by_size = has_rivals(results);
-    let mut marked = false;
-    for (heading, figure) in figures {
-        let scores: Vec<_> = results.iter().map(|r| (if by_size { r.cache_bytes } else { 0 }, figure(r))).collect();
-        marked |= table.mark_best(heading, &scores);
-    }
+    let competes = |figure: &Figure, run: &Run| {
+        let size = if by_size { run.cache().unwrap_or(0) } else { 0 };
+        is_comparable(figure, run).then_some(size)
+    };
+    let rows = results.iter().map(key_cells);
+    let (table, marked) = run_table::table(keys(), rows, &runs, figures, texts, competes);
     table.print(screen)?;
     if marked {
         writeln!(screen, "\n{BEST} best of {}", if by_size { "its cache size" } else { "all sizes" })?;
@@ -69,9 +106,9 @@ pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
         writeln!(screen)?;
         screen.paragraph("saturated: ", text)?;
     }
-    let runs: Vec<_> = results.iter().map(over_time).collect();
-    spark::print(screen, keys(), &runs)?;
-    best(screen, results)
+    let over_time: Vec<_> = results.iter().map(over_time).collect();
+    spark::print(screen, keys(), &over_time)?;
+    best(screen, results, &runs)
 }
 
 /// Whether several runs have the same size.
@@ -106,32 +143,10 @@ fn name(result: &RunResult) -> String {
     changed.fold(result.policy.clone(), |name, p| format!("{name}:{}={}", p.name, p.value))
 }
 
-/// A share as a percentage, or a dash.
-pub fn percent(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".into(), |r| format!("{:.2}", r * 100.0))
-}
-
-/// A number with so many decimals, or a dash.
-pub fn decimals(value: Option<f64>, places: usize) -> String {
-    value.map_or_else(|| "-".into(), |v| format!("{v:.places$}"))
-}
-
-/// What stands for response times that are no result.
-pub fn saturated() -> Cell {
-    Cell::styled("saturated", screen::DOUBTFUL)
-}
-
-fn hit_ratio(result: &RunResult) -> Option<f64> {
-    result.hit_ratio.map(|ratio| -ratio)
-}
-
-fn response(result: &RunResult) -> Option<&LatencySummary> {
-    result.response.as_ref()?.all.as_ref()
-}
-
-/// Throughput among the runs that the same model charges, since others cannot be compared with them.
-fn throughput(result: &RunResult) -> Option<f64> {
-    result.analytic.as_ref().filter(|analytic| analytic.model == "analytic")?.throughput.map(|rate| -rate)
+/// Whether a run's figure can be compared with others': throughput only among the runs that the
+/// same model charges.
+fn is_comparable(figure: &Figure, run: &Run) -> bool {
+    *figure != MODEL_THROUGHPUT || run.text("analytic.model") == "analytic"
 }
 
 fn keys() -> Vec<Column> {
@@ -142,91 +157,8 @@ fn key_cells(result: &RunResult) -> Vec<Cell> {
     vec![name(result).into(), show_bytes(result.cache_bytes).into()]
 }
 
-fn counts<const N: usize>(row: &mut Vec<Cell>, counts: [u64; N]) {
-    row.extend(counts.map(|n| Cell::from(show_count(n))));
-}
-
-fn buffer_table(results: &[RunResult]) -> Table {
-    let figures = ["hit %", "evictions", "pages/eviction", "flushed", "pad reads", "clean drops"];
-    let mut table = Table::new(keys().into_iter().chain(figures.map(Column::number)));
-    for r in results {
-        let mut row = key_cells(r);
-        row.push(percent(r.hit_ratio).into());
-        counts(&mut row, [r.counters.evictions]);
-        row.push(decimals(r.pages_per_eviction, 2).into());
-        counts(&mut row, [r.counters.dirty_pages_flushed, r.counters.pad_reads, r.counters.clean_drops]);
-        table.add(row);
-    }
-    table
-}
-
-fn analytic_table(results: &[RunResult]) -> (Table, Vec<(&'static str, Figure)>) {
-    let figures = ["hit %", "evictions", "pages/eviction"].map(Column::number);
-    let costs = ["erases", "pad reads", "MB/s", "model"].map(Column::number);
-    let mut table = Table::new(keys().into_iter().chain(figures).chain(costs));
-    for r in results {
-        let mut row = key_cells(r);
-        row.push(percent(r.hit_ratio).into());
-        counts(&mut row, [r.counters.evictions]);
-        row.push(decimals(r.pages_per_eviction, 2).into());
-        counts(&mut row, [r.flash.erases, r.flash.flash_reads].map(|n| n.unwrap_or(0)));
-        row.push(decimals(r.analytic.as_ref().and_then(|a| a.throughput).map(|t| t / 1e6), 3).into());
-        row.push(r.analytic.as_ref().map_or("", |a| a.model).into());
-        table.add(row);
-    }
-    (table, vec![("hit %", hit_ratio as Figure), ("MB/s", throughput)])
-}
-
-fn ssd_table(results: &[RunResult]) -> (Table, Vec<(&'static str, Figure)>) {
-    let service = ["hit %", "mean", "p50", "p99", "p99.9"].map(Column::number);
-    let flash = [
-        Column::number("evictions").group(),
-        Column::number("pages/ev."),
-        Column::number("write ampl."),
-        Column::number("erases"),
-        Column::number("GC runs"),
-    ];
-    // Merges are of log-block FTLs only.
-    let merges = |r: &RunResult| {
-        let ssd = r.ssd.as_ref()?;
-        Some([ssd.switch_merges?, ssd.partial_merges?, ssd.full_merges?])
-    };
-    let kinds = [Column::number("switch").group(), Column::number("partial"), Column::number("full merges")];
-    let kinds = kinds.into_iter().filter(|_| results.iter().any(|r| merges(r).is_some()));
-    let mut table = Table::new(keys().into_iter().chain(service).chain(flash).chain(kinds));
-    for r in results {
-        let mut row = key_cells(r);
-        row.push(percent(r.hit_ratio).into());
-        if let Some(all) = response(r) {
-            row.push(show_time(all.mean).into());
-            row.extend([all.p50, all.p99, all.p99_9].map(|t| Cell::from(show_time(t as f64))));
-        } else {
-            row.push(if r.saturated.is_some() { saturated() } else { "-".into() });
-            row.extend(["-"; 3].map(Cell::from));
-        }
-        counts(&mut row, [r.counters.evictions]);
-        row.push(decimals(r.pages_per_eviction, 2).into());
-        row.push(decimals(r.ssd.as_ref().and_then(|s| s.write_amplification), 2).into());
-        counts(&mut row, [r.flash.erases, r.flash.gc_invocations].map(|n| n.unwrap_or(0)));
-        if let Some(merges) = merges(r) {
-            counts(&mut row, merges);
-        }
-        table.add(row);
-    }
-    let figures: Vec<(_, Figure)> = vec![
-        ("hit %", hit_ratio),
-        ("mean", |r| response(r).map(|all| all.mean)),
-        ("p50", |r| response(r).map(|all| all.p50 as f64)),
-        ("p99", |r| response(r).map(|all| all.p99 as f64)),
-        ("p99.9", |r| response(r).map(|all| all.p99_9 as f64)),
-        ("write ampl.", |r| r.ssd.as_ref()?.write_amplification),
-        ("erases", |r| r.flash.erases.map(|n| n as f64)),
-    ];
-    (table, figures)
-}
-
 /// Which policy does best at each size, by the most telling figure that the device gives.
-fn best(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
+fn best(screen: &mut Screen, results: &[RunResult], runs: &[Run]) -> io::Result<()> {
     let mut sizes: Vec<u64> = Vec::new();
     for r in results {
         if !sizes.contains(&r.cache_bytes) {
@@ -236,21 +168,20 @@ fn best(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
     if results.len() == sizes.len() {
         return Ok(());
     }
-    let (what, figure): (_, Figure) = match results[0].device.as_str() {
-        "ssd" => ("lowest mean response time", |r| response(r).map(|all| all.mean)),
-        "analytic" => ("highest throughput among block policies", throughput),
-        _ => ("highest hit ratio", hit_ratio),
+    let (what, figure) = match results[0].device.as_str() {
+        "ssd" => ("lowest mean response time", MEAN),
+        "analytic" => ("highest throughput among block policies", MODEL_THROUGHPUT),
+        _ => ("highest hit ratio", HIT_RATIO),
     };
     writeln!(screen, "\n{what}:")?;
     let mut table = Table::new([Column::key(""), Column::text("")]);
     for size in sizes {
-        let of_size = || results.iter().filter(|r| r.cache_bytes == size);
-        let found = of_size().filter_map(|r| Some((figure(r)?, r))).min_by(|(a, _), (b, _)| a.total_cmp(b));
-        let names = match found {
-            Some((lowest, _)) => {
-                let names: Vec<_> =
-                    of_size().filter(|r| figure(r).is_some_and(|f| f.total_cmp(&lowest).is_eq())).map(name).collect();
-                names.join(", ")
+        let of_size = results.iter().zip(runs).filter(|(r, run)| r.cache_bytes == size && is_comparable(&figure, run));
+        let scores: Vec<_> = of_size.filter_map(|(r, run)| Some((score(&figure, run)?, r))).collect();
+        let names = match scores.iter().map(|(score, _)| *score).min_by(f64::total_cmp) {
+            Some(lowest) => {
+                let best = scores.iter().filter(|(score, _)| score.total_cmp(&lowest).is_eq());
+                best.map(|(_, r)| name(r)).collect::<Vec<_>>().join(", ")
             }
             None => "no run has one".into(),
         };

@@ -12,6 +12,7 @@ mod markdown;
 mod output;
 mod progress;
 mod results;
+mod run_table;
 mod screen;
 mod signals;
 mod spark;

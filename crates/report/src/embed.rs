@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::Run;
-use crate::figure::figures;
+use crate::chart::charts;
 use crate::finding::fastest;
 use crate::group::Group;
 
@@ -90,7 +90,7 @@ pub(crate) fn view(runs: &[Run], groups: &[Group]) -> Value {
             "sizes": group.size_words(),
             "points": group.points.iter().map(|p| json!([p.run, p.label, p.size])).collect::<Value>(),
             "size": shown_size(group, runs),
-            "figures": figures(group.kind),
+            "figures": charts(group.kind),
         })
     };
     groups.iter().map(group).collect()

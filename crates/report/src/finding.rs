@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 use destage_scenario::quantity::{show_count, show_time};
 
 use crate::Run;
+use crate::figures::{
+    BUSIEST, COLLECTIONS, DELAYED_SHARE, ERASES, LIFETIME, MEAN, P99_9, P99_9_UNDELAYED, Show, THROUGHPUT, WORST_BLOCK,
+};
 use crate::group::{Group, Kind, Point};
 use crate::page::escaped;
-use crate::summary::{Show, delayed_share, most, shown};
+use crate::summary::shown;
 
 /// A question with its answer, which is HTML.
 #[derive(Clone, Debug)]
@@ -116,20 +119,19 @@ fn highest(
 
 /// The run with the lowest mean response time.
 pub(crate) fn fastest(group: &Group, runs: &[Run]) -> Option<Point> {
-    least(group, group.points.iter().copied(), |point| runs[point.run].number("response.all.mean"))
-        .map(|(best, _)| best)
+    least(group, group.points.iter().copied(), |point| MEAN.of(&runs[point.run])).map(|(best, _)| best)
 }
 
 /// The sentence on the fastest run, and on the smallest cache that comes close.
 fn speed(group: &Group, runs: &[Run], best: Point) -> String {
-    let mean = |point: Point| runs[point.run].number("response.all.mean");
+    let mean = |point: Point| MEAN.of(&runs[point.run]);
     let told = |point: Point| {
         let run = &runs[point.run];
         format!(
             "mean response {}, p99.9 {}, {} MB/s",
-            run.number("response.all.mean").map_or("–".to_owned(), show_time),
-            run.number("response.all.p99_9").map_or("–".to_owned(), show_time),
-            run.number("host_bytes_per_second").map_or("–".to_owned(), |rate| shown(rate, Show::Rate)),
+            MEAN.of(run).map_or("–".to_owned(), show_time),
+            P99_9.of(run).map_or("–".to_owned(), show_time),
+            THROUGHPUT.of(run).map_or("–".to_owned(), |rate| shown(rate, Show::Rate)),
         )
     };
     let mut answer = format!("{} answers fastest: {}.", strong(group, best), told(best));
@@ -175,7 +177,7 @@ fn ssd(group: &Group, runs: &[Run]) -> Vec<Finding> {
 
 fn wear(group: &Group, runs: &[Run], best: Point) -> String {
     let run = &runs[best.run];
-    let erases = |point: Point| runs[point.run].number("erases");
+    let erases = |point: Point| ERASES.of(&runs[point.run]);
     let count = |value: Option<f64>| value.map_or("–".to_owned(), |value| show_count(value as u64));
     let decimals = |path: &str| run.number(path).map_or("–".to_owned(), |value| shown(value, Show::Decimals));
     let mut answer = format!(
@@ -184,11 +186,11 @@ fn wear(group: &Group, runs: &[Run], best: Point) -> String {
         strong(group, best),
         count(erases(best)),
         decimals("ssd.erases_per_block_mean"),
-        count(run.number("ssd.erases_per_block_max")),
+        count(WORST_BLOCK.of(run)),
         decimals("ssd.write_amplification"),
         decimals("ssd.flash_writes_per_host_page"),
     );
-    if let Some(lifetime) = run.number("ssd.lifetime_host_bytes") {
+    if let Some(lifetime) = LIFETIME.of(run) {
         let _ = write!(answer, " At that rate the flash lasts for {} of host writes.", shown(lifetime, Show::Bytes));
     }
     match least(group, group.points.iter().copied(), erases) {
@@ -200,7 +202,7 @@ fn wear(group: &Group, runs: &[Run], best: Point) -> String {
                 strong(group, fewest),
                 count(Some(value)),
                 (1.0 - value / own) * 100.0,
-                runs[fewest.run].number("response.all.mean").map_or("no figure, being saturated".to_owned(), show_time),
+                MEAN.of(&runs[fewest.run]).map_or("no figure, being saturated".to_owned(), show_time),
             );
         }
         _ => answer += " No other run erases fewer.",
@@ -211,11 +213,11 @@ fn wear(group: &Group, runs: &[Run], best: Point) -> String {
 fn collection(group: &Group, runs: &[Run], best: Point) -> String {
     let describe = |point: Point| {
         let run = &runs[point.run];
-        if run.number("gc_invocations").unwrap_or(0.0) == 0.0 {
+        if COLLECTIONS.of(run).unwrap_or(0.0) == 0.0 {
             return format!("{} never collected: this trace did not use up the free blocks.", strong(group, point));
         }
-        let share = delayed_share(run).unwrap_or_default();
-        let (Some(all), others) = (run.number("response.all.p99_9"), run.number("response.gc_undelayed.p99_9")) else {
+        let share = DELAYED_SHARE.of(run).unwrap_or_default();
+        let (Some(all), others) = (P99_9.of(run), P99_9_UNDELAYED.of(run)) else {
             return format!("{} has no response times.", strong(group, point));
         };
         let delayed = run
@@ -239,8 +241,8 @@ fn collection(group: &Group, runs: &[Run], best: Point) -> String {
     let mut answer = describe(best);
     let raised = |point: Point| {
         let run = &runs[point.run];
-        let others = run.number("response.gc_undelayed.p99_9").filter(|others| *others > 0.0)?;
-        Some(-(run.number("response.all.p99_9")? / others))
+        let others = P99_9_UNDELAYED.of(run).filter(|others| *others > 0.0)?;
+        Some(-(P99_9.of(run)? / others))
     };
     if let Some((worst, factor)) = least(group, group.points.iter().copied(), raised)
         && worst.run != best.run
@@ -256,7 +258,7 @@ fn array(group: &Group, runs: &[Run]) -> Vec<Finding> {
     let Some(best) = fastest(group, runs) else { return nothing_was_timed(WHICH) };
     let run = &runs[best.run];
     let mut answer = speed(group, runs, best);
-    if let Some(share) = most(run, "busy_share") {
+    if let Some(share) = BUSIEST.of(run) {
         let _ = write!(answer, " Its busiest device is in service {:.0} % of the time.", share * 100.0);
     }
     let mut all = vec![Finding { question: WHICH, answer }];

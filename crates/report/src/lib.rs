@@ -10,11 +10,12 @@
 //! anything from outside. Whatever comes from the results reaches the page as escaped text or as data, never as code, and
 //! the page's policy lets only its own scripts run and nothing be loaded. [`Document`] is the same for pages of other content.
 
+mod chart;
 mod command;
 mod csv;
 mod embed;
 mod error;
-mod figure;
+pub mod figures;
 mod finding;
 mod group;
 mod input;

@@ -3,6 +3,9 @@
 use destage_cache::host_caches;
 use destage_policy::buffer;
 use destage_scenario::quantity::show_bytes;
+use destage_sim::array::ArrayResult;
+use destage_sim::buffer::RunResult;
+use serde::Serialize;
 use serde_json::Value;
 
 /// One run's result, checked.
@@ -15,6 +18,16 @@ pub struct Run {
 }
 
 impl Run {
+    /// The result of a buffer.
+    pub fn of_buffer(result: &RunResult) -> Self {
+        Self { result: json(result), is_array: false }
+    }
+
+    /// The result of caches over an array.
+    pub fn of_array(result: &ArrayResult) -> Self {
+        Self { result: json(result), is_array: true }
+    }
+
     /// The value at `path`, whose keys are parted by points.
     pub(crate) fn at(&self, path: &str) -> Option<&Value> {
         path.split('.').try_fold(&self.result, |value, key| value.get(key)).filter(|value| !value.is_null())
@@ -26,7 +39,7 @@ impl Run {
     }
 
     /// The text there; empty where there is none.
-    pub(crate) fn text(&self, path: &str) -> &str {
+    pub fn text(&self, path: &str) -> &str {
         self.at(path).and_then(Value::as_str).unwrap_or_default()
     }
 
@@ -41,7 +54,7 @@ impl Run {
     }
 
     /// Whether response times are no result.
-    pub(crate) fn is_saturated(&self) -> bool {
+    pub fn is_saturated(&self) -> bool {
         self.at("saturated").is_some()
     }
 
@@ -67,7 +80,7 @@ impl Run {
     }
 
     /// The size of the cache; none without one.
-    pub(crate) fn cache(&self) -> Option<u64> {
+    pub fn cache(&self) -> Option<u64> {
         self.at("cache_bytes")?.as_u64()
     }
 
@@ -75,4 +88,8 @@ impl Run {
     pub(crate) fn cache_words(&self) -> String {
         self.cache().map_or_else(|| "no cache".to_owned(), show_bytes)
     }
+}
+
+fn json<T: Serialize>(result: &T) -> Value {
+    serde_json::to_value(result).expect("results have text for keys")
 }

@@ -7,12 +7,13 @@ use std::fmt::Write as _;
 use destage_scenario::quantity::{show_count, show_time};
 
 use crate::Run;
+use crate::chart::{Chart, charts};
 use crate::command::commands;
 use crate::embed;
-use crate::figure::{Figure, figures};
+use crate::figures::{Better, Show};
 use crate::finding::findings;
 use crate::group::{Group, Kind, circumstances};
-use crate::summary::{Better, Show, cells, columns, shown};
+use crate::summary::{cells, columns, shown};
 
 pub use document::{Document, breakable, escaped};
 
@@ -70,7 +71,7 @@ fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs:
     table(html, number, group, runs);
     controls(html, number, group, runs);
     html.push_str("<div class=\"figures\">\n");
-    for figure in figures(group.kind).iter().filter(|figure| is_drawn(figure, group, runs)) {
+    for figure in charts(group.kind).iter().filter(|figure| is_drawn(figure, group, runs)) {
         chart(html, number, figure);
     }
     html.push_str("</div>\n");
@@ -79,8 +80,8 @@ fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs:
 }
 
 /// Whether any run has what a chart shows.
-fn is_drawn(figure: &Figure, group: &Group, runs: &[Run]) -> bool {
-    use crate::figure::Form;
+fn is_drawn(figure: &Chart, group: &Group, runs: &[Run]) -> bool {
+    use crate::chart::Form;
     let mut all = group.points.iter().map(|point| &runs[point.run]);
     match figure.form {
         Form::Sweep => all.any(|run| figure.paths.iter().any(|(_, path)| run.number(path).is_some())),
@@ -105,7 +106,8 @@ fn table(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
          <table class=\"runs\"><thead><tr><th scope=\"col\">policy</th><th scope=\"col\">cache</th>"
     );
     for column in &columns {
-        let _ = write!(html, "<th scope=\"col\" title=\"{}\">{}</th>", escaped(column.meaning), escaped(column.head));
+        let _ =
+            write!(html, "<th scope=\"col\" title=\"{}\">{}</th>", escaped(column.meaning), escaped(column.heading));
     }
     html.push_str("</tr></thead>\n<tbody>\n");
     for (point, row) in group.points.iter().zip(cells(group, runs)) {
@@ -135,7 +137,7 @@ fn table(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
             Better::More => " More is better.",
             Better::Neither => "",
         };
-        let _ = write!(html, "<dt>{}</dt><dd>{}.{better}</dd>", escaped(column.head), escaped(column.meaning));
+        let _ = write!(html, "<dt>{}</dt><dd>{}.{better}</dd>", escaped(column.heading), escaped(column.meaning));
     }
     html.push_str("</dl></details>\n");
 }
@@ -165,7 +167,7 @@ fn controls(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
     html.push_str("</form>\n");
 }
 
-fn chart(html: &mut String, number: usize, figure: &Figure) {
+fn chart(html: &mut String, number: usize, figure: &Chart) {
     let id = format!("{number}-{}", figure.id);
     let size = if figure.is_of_one_size() { "<span class=\"size\"></span>" } else { "" };
     let _ = write!(

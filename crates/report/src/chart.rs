@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::figures;
 use crate::group::Kind;
 
 /// How a chart is made of the results.
@@ -24,7 +25,7 @@ pub(crate) enum Form {
 
 /// A chart.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Figure {
+pub(crate) struct Chart {
     pub(crate) id: &'static str,
     pub(crate) form: Form,
     pub(crate) title: &'static str,
@@ -39,22 +40,27 @@ pub(crate) struct Figure {
     pub(crate) note: &'static str,
 }
 
-impl Figure {
+impl Chart {
     /// Whether it shows one cache size at a time.
     pub(crate) fn is_of_one_size(&self) -> bool {
         self.form != Form::Sweep
     }
 }
 
-const fn sweep(
-    id: &'static str,
-    title: &'static str,
-    axis: &'static str,
-    show: &'static str,
-    log: bool,
-    paths: &'static [(&'static str, &'static str)],
-) -> Figure {
-    Figure { id, form: Form::Sweep, title, axis, show, log, paths, note: "" }
+/// A figure of the catalogue against the cache size.
+macro_rules! sweep {
+    ($id:literal, $figure:expr, $log:literal) => {
+        Chart {
+            id: $id,
+            form: Form::Sweep,
+            title: $figure.chart[0],
+            axis: $figure.chart[1],
+            show: $figure.show.word(),
+            log: $log,
+            paths: &[("", $figure.path())],
+            note: "",
+        }
+    };
 }
 
 const fn over_time(
@@ -65,20 +71,17 @@ const fn over_time(
     log: bool,
     paths: &'static [(&'static str, &'static str)],
     note: &'static str,
-) -> Figure {
-    Figure { id, form: Form::Time, title, axis, show, log, paths, note }
+) -> Chart {
+    Chart { id, form: Form::Time, title, axis, show, log, paths, note }
 }
 
-const MEAN: Figure =
-    sweep("mean", "Mean response time", "mean response time", "time", true, &[("", "response.all.mean")]);
-const P99_9: Figure =
-    sweep("p99-9", "99.9th percentile of response times", "p99.9", "time", true, &[("", "response.all.p99_9")]);
-const HIT: Figure = sweep("hit", "Hit ratio", "hits, % of page accesses", "percent", false, &[("", "hit_ratio")]);
-const EVICTIONS: Figure = sweep("evictions", "Evictions", "victim units", "count", false, &[("", "evictions")]);
-const RATE: Figure =
-    sweep("rate", "Throughput", "host MB/s, read and written", "rate", false, &[("", "host_bytes_per_second")]);
-const ERASES: Figure = sweep("erases", "Erases", "blocks erased", "count", false, &[("", "erases")]);
-const CDF: Figure = Figure {
+const MEAN: Chart = sweep!("mean", figures::MEAN, true);
+const P99_9: Chart = sweep!("p99-9", figures::P99_9, true);
+const HIT: Chart = sweep!("hit", figures::HIT_RATIO, false);
+const EVICTIONS: Chart = sweep!("evictions", figures::EVICTIONS, false);
+const RATE: Chart = sweep!("rate", figures::THROUGHPUT, false);
+const ERASES: Chart = sweep!("erases", figures::ERASES, false);
+const CDF: Chart = Chart {
     id: "cdf",
     form: Form::Cdf,
     title: "Response times: share answered within",
@@ -88,7 +91,7 @@ const CDF: Figure = Figure {
     paths: &[],
     note: "",
 };
-const TAIL: Figure = Figure {
+const TAIL: Chart = Chart {
     id: "tail",
     form: Form::Tail,
     title: "Response times: the tail",
@@ -98,7 +101,7 @@ const TAIL: Figure = Figure {
     paths: &[],
     note: "Where a line crosses 0.1 % is its p99.9.",
 };
-const MEAN_TIME: Figure = over_time(
+const MEAN_TIME: Chart = over_time(
     "mean-time",
     "Mean response time over time",
     "mean response time",
@@ -107,7 +110,7 @@ const MEAN_TIME: Figure = over_time(
     &[("", "mean")],
     "Requests count when they arrive.",
 );
-const MAX_TIME: Figure = over_time(
+const MAX_TIME: Chart = over_time(
     "max-time",
     "Longest response time over time",
     "longest response time",
@@ -116,7 +119,7 @@ const MAX_TIME: Figure = over_time(
     &[("", "max")],
     "Requests count when they arrive.",
 );
-const QUEUE_TIME: Figure = over_time(
+const QUEUE_TIME: Chart = over_time(
     "queue-time",
     "Queue depth over time",
     "outstanding requests",
@@ -125,9 +128,9 @@ const QUEUE_TIME: Figure = over_time(
     &[("", "queue")],
     "Requests outstanding when another arrives, on average.",
 );
-const HIT_TIME: Figure =
+const HIT_TIME: Chart =
     over_time("hit-time", "Hit ratio over time", "hits, % of page accesses", "percent", false, &[("", "hits")], "");
-const EVICTIONS_TIME: Figure = over_time(
+const EVICTIONS_TIME: Chart = over_time(
     "evictions-time",
     "Evictions over time",
     "victim units per second",
@@ -136,7 +139,7 @@ const EVICTIONS_TIME: Figure = over_time(
     &[("", "evictions")],
     "",
 );
-const RATE_TIME: Figure = over_time(
+const RATE_TIME: Chart = over_time(
     "rate-time",
     "Throughput over time",
     "host MB/s that arrive, read and written",
@@ -145,7 +148,7 @@ const RATE_TIME: Figure = over_time(
     &[("", "rate")],
     "",
 );
-const WEAR: Figure = Figure {
+const WEAR: Chart = Chart {
     id: "wear",
     form: Form::Wear,
     title: "Wear: blocks by erases",
@@ -156,10 +159,10 @@ const WEAR: Figure = Figure {
     note: "Erases since the start of the run, warm-up included, ageing not.",
 };
 
-const SSD: &[Figure] = &[
+const SSD: &[Chart] = &[
     MEAN,
     P99_9,
-    Figure {
+    Chart {
         id: "gc-tail",
         form: Form::Parts,
         title: "What collection does to p99.9",
@@ -167,8 +170,8 @@ const SSD: &[Figure] = &[
         show: "time",
         log: true,
         paths: &[
-            ("all reads and writes", "response.all.p99_9"),
-            ("those that waited for no collection", "response.gc_undelayed.p99_9"),
+            ("all reads and writes", figures::P99_9.path()),
+            ("those that waited for no collection", figures::P99_9_UNDELAYED.path()),
         ],
         note: "A request waited for a collection if one ended on its element while its last page, or the eviction that made \
                room for it, stood in the queue.",
@@ -176,14 +179,7 @@ const SSD: &[Figure] = &[
     RATE,
     HIT,
     EVICTIONS,
-    sweep(
-        "wa",
-        "Write amplification",
-        "pages programmed per page of the host",
-        "decimal",
-        false,
-        &[("", "ssd.write_amplification")],
-    ),
+    sweep!("wa", figures::WRITE_AMPLIFICATION, false),
     ERASES,
     CDF,
     TAIL,
@@ -220,13 +216,13 @@ const SSD: &[Figure] = &[
     WEAR,
 ];
 
-const ARRAY: &[Figure] = &[
+const ARRAY: &[Chart] = &[
     MEAN,
     P99_9,
-    sweep("requests", "Requests answered", "requests per second", "decimal", false, &[("", "requests_per_second")]),
+    sweep!("requests", figures::REQUEST_RATE, false),
     RATE,
     HIT,
-    Figure {
+    Chart {
         id: "phases",
         form: Form::Parts,
         title: "What a failure does to p99.9",
@@ -250,17 +246,9 @@ const ARRAY: &[Figure] = &[
 ];
 
 /// The charts of a kind of group, in order.
-pub(crate) fn figures(kind: Kind) -> &'static [Figure] {
-    const PAGES: Figure =
-        sweep("pages", "Pages of a victim", "pages per eviction", "decimal", false, &[("", "pages_per_eviction")]);
-    const COST: Figure = sweep(
-        "rate",
-        "Throughput in the cost model",
-        "host MB/s written",
-        "rate",
-        false,
-        &[("", "analytic.throughput")],
-    );
+pub(crate) fn charts(kind: Kind) -> &'static [Chart] {
+    const PAGES: Chart = sweep!("pages", figures::PAGES_PER_EVICTION, false);
+    const COST: Chart = sweep!("rate", figures::MODEL_THROUGHPUT, false);
     match kind {
         Kind::Hits => &[HIT, EVICTIONS, PAGES, HIT_TIME, EVICTIONS_TIME],
         Kind::Analytic => &[COST, HIT, EVICTIONS, PAGES, ERASES, HIT_TIME, EVICTIONS_TIME],

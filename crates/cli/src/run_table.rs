@@ -1,0 +1,104 @@
+//! Tables of runs, whose columns are figures of the catalogue.
+
+use destage_report::Run;
+use destage_report::figures::{Better, Figure, Show};
+
+use crate::screen;
+use crate::table::{Cell, Column, Table};
+
+/// A figure as a table shows it.
+#[derive(Clone, Copy)]
+pub struct Shown {
+    figure: Figure,
+    heading: &'static str,
+    places: usize,
+    begins_group: bool,
+    is_ranked: bool,
+    is_optional: bool,
+}
+
+/// Shows a figure.
+pub const fn shown(figure: Figure) -> Shown {
+    let heading = figure.heading;
+    Shown { figure, heading, places: 2, begins_group: false, is_ranked: false, is_optional: false }
+}
+
+impl Shown {
+    /// The same under another heading.
+    pub const fn named(self, heading: &'static str) -> Self {
+        Self { heading, ..self }
+    }
+
+    /// The same with so many decimals.
+    pub const fn places(self, places: usize) -> Self {
+        Self { places, ..self }
+    }
+
+    /// The same, as the first column of a group.
+    pub const fn group(self) -> Self {
+        Self { begins_group: true, ..self }
+    }
+
+    /// The same with the best of all rows marked.
+    pub const fn ranked(self) -> Self {
+        Self { is_ranked: true, ..self }
+    }
+
+    /// The same, but left out where no run has it.
+    pub const fn optional(self) -> Self {
+        Self { is_optional: true, ..self }
+    }
+
+    fn column(&self) -> Column {
+        let column = Column::number(self.heading);
+        if self.begins_group { column.group() } else { column }
+    }
+
+    fn cell(&self, run: &Run) -> Cell {
+        self.figure.of(run).map_or_else(|| "-".into(), |value| self.figure.show.text(value, self.places).into())
+    }
+}
+
+/// What a run reached, less being better.
+pub fn score(figure: &Figure, run: &Run) -> Option<f64> {
+    let value = figure.of(run)?;
+    Some(if figure.better == Better::More { -value } else { value })
+}
+
+/// A row for each run: its keys, its figures, and texts of which heading and path are given.
+/// `competes` says in which group a run competes for the best of a figure, if it does. Returns
+/// whether any figure is marked.
+pub fn table(
+    keys: Vec<Column>,
+    rows: impl Iterator<Item = Vec<Cell>>,
+    runs: &[Run],
+    figures: &[Shown],
+    texts: &[(&str, &str)],
+    competes: impl Fn(&Figure, &Run) -> Option<u64>,
+) -> (Table, bool) {
+    let is_there = |shown: &&Shown| !shown.is_optional || runs.iter().any(|run| shown.figure.of(run).is_some());
+    let figures: Vec<_> = figures.iter().filter(is_there).collect();
+    let numbers = figures.iter().map(|shown| shown.column());
+    let words = texts.iter().map(|(heading, _)| Column::number(heading));
+    let mut table = Table::new(keys.into_iter().chain(numbers).chain(words));
+    for (mut row, run) in rows.zip(runs) {
+        // Where response times are no result, the first of them says so.
+        let doubtful = figures.iter().position(|shown| run.is_saturated() && shown.figure.show == Show::Time);
+        row.extend(figures.iter().enumerate().map(|(at, shown)| match doubtful {
+            Some(first) if first == at && shown.figure.of(run).is_none() => Cell::styled("saturated", screen::DOUBTFUL),
+            _ => shown.cell(run),
+        }));
+        row.extend(texts.iter().map(|(_, path)| Cell::from(run.text(path))));
+        table.add(row);
+    }
+    let mut marked = false;
+    for shown in figures.iter().filter(|shown| shown.is_ranked) {
+        let score = |run| match competes(&shown.figure, run) {
+            Some(group) => (group, score(&shown.figure, run)),
+            None => (0, None),
+        };
+        let scores: Vec<_> = runs.iter().map(score).collect();
+        marked |= table.mark_best(shown.heading, &scores);
+    }
+    (table, marked)
+}

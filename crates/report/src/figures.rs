@@ -1,0 +1,270 @@
+//! The catalogue of figures: what each is called, where results have it, how it is shown, and which
+//! value is better. Terminal, page and charts take all of that from here.
+
+use std::ops::Add;
+
+use destage_scenario::quantity::{show_count, show_time};
+
+use crate::Run;
+
+/// Which of two values is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// The smaller.
+    Less,
+    /// The larger.
+    More,
+    /// Neither of them.
+    Neither,
+}
+
+/// How a value is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// A whole number.
+    Count,
+    /// A time; the value is in ns.
+    Time,
+    /// A share, as a percentage.
+    Percent,
+    /// A number with decimals.
+    Decimals,
+    /// Bytes in decimal units.
+    Bytes,
+    /// Bytes per second, as MB/s.
+    Rate,
+}
+
+impl Show {
+    /// As the page's scripts know it.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Time => "time",
+            Self::Percent => "percent",
+            Self::Decimals => "decimal",
+            Self::Bytes => "bytes",
+            Self::Rate => "rate",
+        }
+    }
+
+    /// A value in words; `places` are the decimals of what is not a count, a time or a size.
+    pub fn text(self, value: f64, places: usize) -> String {
+        match self {
+            Self::Count => show_count(value as u64),
+            Self::Time => show_time(value),
+            Self::Percent => format!("{:.places$}", value * 100.0),
+            Self::Decimals => format!("{value:.places$}"),
+            Self::Rate => format!("{:.places$}", value / 1e6),
+            Self::Bytes => {
+                let units = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+                let fitting = units.iter().find(|(size, _)| value >= *size);
+                fitting.map_or_else(|| format!("{value:.0} B"), |(size, unit)| format!("{:.1} {unit}", value / size))
+            }
+        }
+    }
+}
+
+/// Where a result has a figure. The keys of a path are parted by points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At a path.
+    At(&'static str),
+    /// The sum of what is at these paths; what is not there counts nothing.
+    Sum(&'static [&'static str]),
+    /// What is at the first path, or else nothing, as a share of what is at the second.
+    Share(&'static str, &'static str),
+    /// The largest of a key of the records in a list.
+    Most(&'static str, &'static str),
+    /// The sum of a key of the records in a list.
+    Total(&'static str, &'static str),
+}
+
+/// A figure of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// Where results have it.
+    pub place: Place,
+    /// What stands above it.
+    pub heading: &'static str,
+    /// How it is shown.
+    pub show: Show,
+    /// Which value is better.
+    pub better: Better,
+    /// What it is, in a sentence.
+    pub meaning: &'static str,
+    /// The title of its chart, and what stands at the axis; empty if it has none.
+    pub chart: [&'static str; 2],
+}
+
+impl Figure {
+    /// What a run shows of it.
+    pub fn of(&self, run: &Run) -> Option<f64> {
+        let each = |list, key: &'static str| run.list(list).iter().filter_map(move |record| record.get(key)?.as_f64());
+        match self.place {
+            Place::At(path) => run.number(path),
+            Place::Sum(paths) => Some(paths.iter().filter_map(|path| run.number(path)).fold(0.0, f64::add)),
+            Place::Share(part, whole) => {
+                let whole = run.number(whole).filter(|whole| *whole > 0.0)?;
+                Some(run.number(part).unwrap_or(0.0) / whole)
+            }
+            Place::Most(list, key) => each(list, key).max_by(f64::total_cmp),
+            Place::Total(list, key) => Some(each(list, key).fold(0.0, f64::add)),
+        }
+    }
+
+    /// Its only path.
+    pub(crate) const fn path(&self) -> &'static str {
+        match self.place {
+            Place::At(path) => path,
+            _ => panic!("a figure that is made of others has no path"),
+        }
+    }
+}
+
+/// A row a figure: where it is, heading, format, what is better, meaning, and title and axis of its
+/// chart if it has one.
+macro_rules! catalogue {
+    ($(
+        $name:ident = $place:ident($($path:expr),+) $heading:literal $show:ident $better:ident $meaning:literal
+        $([$title:literal, $axis:literal])?;
+    )+) => {
+        $(
+            #[doc = $meaning]
+            pub const $name: Figure = Figure {
+                place: Place::$place($($path),+),
+                heading: $heading,
+                show: Show::$show,
+                better: Better::$better,
+                meaning: $meaning,
+                chart: chart!($($title, $axis)?),
+            };
+        )+
+        /// Every figure.
+        pub const ALL: &[Figure] = &[$($name),+];
+    };
+}
+
+macro_rules! chart {
+    () => {
+        [""; 2]
+    };
+    ($title:literal, $axis:literal) => {
+        [$title, $axis]
+    };
+}
+
+catalogue! {
+    HIT_RATIO = At("hit_ratio") "hit %" Percent More "page accesses that found their page in the buffer"
+        ["Hit ratio", "hits, % of page accesses"];
+    EVICTIONS = At("evictions") "evictions" Count Neither "victim units (pages or blocks) during the run"
+        ["Evictions", "victim units"];
+    PAGES_PER_EVICTION = At("pages_per_eviction") "pages/eviction" Decimals More "mean pages of a victim unit"
+        ["Pages of a victim", "pages per eviction"];
+    PAGES_FLUSHED = At("dirty_pages_flushed") "pages flushed" Count Less "dirty pages written because of evictions";
+    PAD_READS = At("pad_reads") "pad reads" Count Less "missing pages of victims, read so as to write whole blocks";
+    CLEAN_DROPS = At("clean_drops") "clean drops" Count Neither "clean pages dropped by evictions";
+    MODEL_THROUGHPUT = At("analytic.throughput") "MB/s" Rate More
+        "host bytes written per second of the cost model's time"
+        ["Throughput in the cost model", "host MB/s written"];
+    ERASES = At("erases") "erases" Count Less "blocks erased" ["Erases", "blocks erased"];
+    FLASH_READS = At("flash_reads") "pages read" Count Less "pages read for padding";
+    FLASH_WRITES = At("flash_writes") "pages written" Count Less "pages programmed";
+    COLLECTIONS = At("gc_invocations") "GC runs" Count Less "collections, of a log-block FTL reclaimed log blocks";
+    THROUGHPUT = At("host_bytes_per_second") "MB/s" Rate More "bytes read and written by the host per second"
+        ["Throughput", "host MB/s, read and written"];
+    REQUEST_RATE = At("requests_per_second") "requests/s" Decimals More "requests answered per second"
+        ["Requests answered", "requests per second"];
+    MEAN = At("response.all.mean") "mean" Time Less "mean response time of reads and writes"
+        ["Mean response time", "mean response time"];
+    P50 = At("response.all.p50") "p50" Time Less "half of the reads and writes were answered within";
+    P99 = At("response.all.p99") "p99" Time Less "99 % of reads and writes were answered within";
+    P99_9 = At("response.all.p99_9") "p99.9" Time Less "99.9 % of reads and writes were answered within"
+        ["99.9th percentile of response times", "p99.9"];
+    P99_9_UNDELAYED = At("response.gc_undelayed.p99_9") "p99.9 not delayed" Time Neither
+        "the same of those reads and writes that waited for no collection";
+    DELAYED_SHARE = Share("response.gc_delayed.count", "response.all.count") "delayed %" Percent Less
+        "reads and writes that waited for a collection, or for a frame that did";
+    MEAN_READ = At("response.read.mean") "mean read" Time Less "mean response time of reads";
+    MEAN_WRITE = At("response.write.mean") "mean write" Time Less "mean response time of writes";
+    WRITE_AMPLIFICATION = At("ssd.write_amplification") "write ampl." Decimals Less
+        "pages programmed for the host and moved by collection, per page programmed for the host"
+        ["Write amplification", "pages programmed per page of the host"];
+    WORST_BLOCK = At("ssd.erases_per_block_max") "worst block" Count Less
+        "erases of the most erased block since the start";
+    LIFETIME = At("ssd.lifetime_host_bytes") "lifetime" Bytes More
+        "bytes that the host can write until the mean block is worn out, at the measured rate";
+    SWITCH_MERGES = At("ssd.switch_merges") "switch merges" Count Neither
+        "log blocks that held a whole block in order and took its place";
+    PARTIAL_MERGES = At("ssd.partial_merges") "partial merges" Count Neither
+        "log blocks that took a block's place once its other pages were copied there";
+    FULL_MERGES = At("ssd.full_merges") "full merges" Count Less "blocks copied together into a clean one";
+    CACHE_HIT_RATIO = At("hit_ratio") "hit %" Percent More "pages that the cache had, of those that it was asked for"
+        ["Hit ratio", "hits, % of page accesses"];
+    MEMBER_READS = Sum(&["traffic.data_reads", "traffic.parity_reads"]) "pages read" Count Less
+        "data and parity pages read from members";
+    MEMBER_WRITES = Sum(&["traffic.data_writes", "traffic.parity_writes"]) "pages written" Count Less
+        "data and parity pages written to members";
+    BUSIEST = Most("devices", "busy_share") "busiest %" Percent Neither
+        "share of time that the busiest device was in service";
+    LONGEST_QUEUE = Most("devices", "mean_queue") "longest queue" Decimals Neither
+        "mean commands outstanding at the device with most of them";
+    DATA_READS = At("traffic.data_reads") "data read" Count Less "data pages read from members";
+    DATA_WRITES = At("traffic.data_writes") "data written" Count Less "data pages written to members";
+    PARITY_READS = At("traffic.parity_reads") "parity read" Count Less "parity pages read";
+    PARITY_WRITES = At("traffic.parity_writes") "parity written" Count Less "parity pages written";
+    FULL_WRITES = At("traffic.full_writes") "full" Count Neither "writes whose parity came from all data of their rows";
+    RMW_WRITES = At("traffic.rmw_writes") "rmw" Count Neither "read-modify-writes";
+    RCW_WRITES = At("traffic.rcw_writes") "rcw" Count Neither "reconstruct-writes";
+    FILLS = Sum(&["cache.read_fills", "cache.write_fills"]) "fills" Count Neither "pages that came into the cache";
+    MEMBER_FLUSHES = At("traffic.flushes") "flushes" Count Neither "flushes of the members";
+    INTENTS = At("steps.intent") "intents" Count Neither "intents set or cleared";
+    CLAIM_WAITS = Total("claims", "wait_time") "waited" Time Less "time that operations waited for others on their stripes";
+}
+
+#[cfg(test)]
+mod tests {
+    use destage_sim::array::ArrayResult;
+    use destage_sim::buffer::RunResult;
+    use destage_sim::measure::FieldDoc;
+
+    use super::*;
+
+    /// The field at a path of a result's description.
+    fn find<'a>(fields: &'a [FieldDoc], path: &str) -> Option<&'a FieldDoc> {
+        let (key, rest) = path.split_once('.').map_or((path, None), |(key, rest)| (key, Some(rest)));
+        let field = fields.iter().find(|field| field.name == key)?;
+        rest.map_or(Some(field), |rest| find(field.fields, rest))
+    }
+
+    #[test]
+    fn results_have_every_figure() {
+        let (buffers, arrays) = (RunResult::fields(), ArrayResult::fields());
+        let field = |path: &str| find(&buffers, path).or_else(|| find(&arrays, path));
+        for figure in ALL {
+            let paths = match figure.place {
+                Place::At(path) => vec![path.to_owned()],
+                Place::Sum(paths) => paths.iter().map(|&path| path.to_owned()).collect(),
+                Place::Share(part, whole) => vec![part.to_owned(), whole.to_owned()],
+                Place::Most(list, key) | Place::Total(list, key) => vec![format!("{list}.{key}")],
+            };
+            for path in paths {
+                let unit = field(&path).unwrap_or_else(|| panic!("no result has {path}")).unit;
+                let units: &[&str] = match (figure.place, figure.show) {
+                    (Place::Share(..), _) | (_, Show::Count | Show::Percent) => &["1"],
+                    (_, Show::Time) => &["ns"],
+                    (_, Show::Bytes) => &["B"],
+                    (_, Show::Rate) => &["B/s"],
+                    (_, Show::Decimals) => &["1", "1/s"],
+                };
+                assert!(units.contains(&unit), "{path} has the unit {unit}: {figure:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown_in_decimal_units() {
+        let shown = [999.0, 1500.0, 2.5e15].map(|bytes| Show::Bytes.text(bytes, 2));
+        assert_eq!(shown, ["999 B", "1.5 kB", "2.5 PB"]);
+    }
+}
