@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_plan::{Nanos, Op, PageGeometry, Request};
+use destage_policy::buffer::policies;
 use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig, RunResult};
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::{LbaOverflow, Ops, Speed, Volumes};
@@ -175,27 +176,15 @@ fn no_device(c: &mut Criterion) {
 
 /// What goes around what is in the registry; these are all policies, each layer, and `GCaR` around them.
 fn collecting(c: &mut Criterion) {
-    const BY_ADDRESS: [&str; 12] = [
-        "lru",
-        "clock",
-        "cflru",
-        "lru-wsr",
-        "ccf-lru",
-        "ref",
-        "fab",
-        "bplru:padding=never",
-        "bplru",
-        "clc",
-        "pud-lru",
-        "lb-clock",
-    ];
     const CHANNELS: [&str; 5] = ["gate+lru", "cave", "cawr", "cave+lb-clock", "cawr+lb-clock"];
     let requests = Arc::new(Rw80::new().collect::<Vec<_>>());
     let mut group = c.benchmark_group("collecting");
     group.throughput(Throughput::Elements(requests.len() as u64)).sample_size(10);
     group.measurement_time(Duration::from_secs(4)).warm_up_time(Duration::from_millis(500));
-    let by_address = BY_ADDRESS.map(|policy| (policy, Allocation::Static));
-    for (policy, allocation) in by_address.into_iter().chain(CHANNELS.map(|policy| (policy, Allocation::Channels))) {
+    let by_address = policies().iter().filter(|policy| policy.name != "none" && !policy.chooses_channels);
+    let by_address = by_address.map(|policy| policy.name).chain(["bplru:padding=never"]);
+    let by_address = by_address.map(|policy| (policy, Allocation::Static));
+    for (policy, allocation) in by_address.chain(CHANNELS.map(|policy| (policy, Allocation::Channels))) {
         let config = SsdConfig { allocation, ..SsdConfig::default() };
         for policy in [policy.to_owned(), format!("gcar+{policy}")] {
             let device = DeviceConfig::Ssd(config.clone(), StartState::Full);

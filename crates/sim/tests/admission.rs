@@ -7,6 +7,7 @@ mod mixed;
 use std::collections::{BTreeSet, VecDeque};
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
+use destage_policy::buffer::policies;
 use destage_sim::buffer::{Admission, DeviceConfig, Experiment, RunResult, SimError};
 use destage_sim::ssd::{SsdConfig, StartState};
 
@@ -233,22 +234,11 @@ fn requests_of_one_page_come_in_as_ever() {
             if below(&mut rng, 4) == 0 { read(i * 900, page, 1) } else { write(i * 900, page, 1) }
         })
         .collect();
-    for policy in [
-        "none",
-        "lru",
-        "clock",
-        "cflru",
-        "lru-wsr",
-        "ccf-lru",
-        "ref",
-        "fab",
-        "bplru",
-        "clc",
-        "pud-lru",
-        "lb-clock:insert_anchor=current_hand",
-        "gcar+lru",
-        "gcar+bplru",
-    ] {
+    let all = policies().iter().filter(|policy| !policy.chooses_channels).map(|policy| match policy.name {
+        "lb-clock" => "lb-clock:insert_anchor=current_hand",
+        name => name,
+    });
+    for policy in all.chain(["gcar+lru", "gcar+bplru"]) {
         let shown = ADMISSIONS.map(|admission| {
             let device = DeviceConfig::Ssd(config.clone(), StartState::Full);
             let r: RunResult = run_one(&over(device, policy, 32, 200, admission), &requests);

@@ -7,6 +7,7 @@ mod mixed;
 use std::fmt::Write as _;
 
 use destage_plan::{Nanos, PageGeometry, Request};
+use destage_policy::buffer::policies;
 use destage_sim::buffer::{AnalyticConfig, DeviceConfig};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
 
@@ -35,6 +36,15 @@ const AWARE_OF_CHANNELS: [&str; 9] = [
     "gcar+cawr",
 ];
 const CACHE_PAGES: [u64; 6] = [1, 16, 64, 256, 1024, 2048];
+
+#[test]
+fn every_policy_is_in_a_table() {
+    let of_channels = AWARE_OF_CHANNELS.iter().filter(|spec| !spec.contains('+'));
+    let listed: Vec<_> = POLICIES.iter().chain(&AWARE_BY_ADDRESS).chain(of_channels).collect();
+    for policy in policies() {
+        assert!(listed.contains(&&policy.name), "{}", policy.name);
+    }
+}
 
 /// 20,000 requests to 6,000 pages.
 fn trace() -> Vec<Request> {

@@ -9,6 +9,7 @@ mod mixed;
 use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
+use destage_policy::buffer::policies;
 use destage_sim::buffer::{DeviceConfig, Experiment, FlushMode, RunResult, SimError};
 use destage_sim::experiment::ExperimentError;
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Volumes, Warmup};
@@ -287,7 +288,7 @@ fn a_warm_up_takes_away_what_its_requests_count() {
     let config = SsdConfig { blocks_per_plane: 128, summary_page: true, ..config };
     let pages = SsdShape::new(config.clone(), geometry()).expect("a shape").host_pages;
     let requests = mixed(5, pages.into(), 3_000, Nanos(20_000_000));
-    for policy in ["none", "lru", "clock", "fab", "bplru", "clc", "pud-lru", "lb-clock"] {
+    for policy in policies().iter().filter(|policy| !policy.chooses_channels).map(|policy| policy.name) {
         let mut all = over(DeviceConfig::Ssd(config.clone(), start), policy, 40);
         all.run.flush = FlushMode::Drain;
         all.run.drain = false;

@@ -5,7 +5,7 @@ mod in_memory;
 mod mixed;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
-use destage_policy::buffer::{EvictionUnit, info};
+use destage_policy::buffer::{EvictionUnit, info, policies};
 use destage_sim::buffer::{AnalyticConfig, BufferCounters, DeviceConfig, Experiment, FlushMode, RunResult};
 use destage_sim::input::{HostModel, Subpage, TrimMode};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, SsdShape, StartState};
@@ -13,22 +13,15 @@ use destage_sim::ssd::{Allocation, Ftl, SsdConfig, SsdShape, StartState};
 use in_memory::{experiment, run};
 use mixed::{PAGE, mixed};
 
-const POLICIES: [&str; 17] = [
-    "none",
-    "lru",
+/// Beside the defaults of all policies.
+const VARIANTS: [&str; 9] = [
     "lru:reads=bypass",
-    "clock",
     "clock:reads=bypass",
-    "fab",
     "fab:reads=bypass:protect_current=true",
-    "bplru",
     "bplru:padding=never:compensation=off",
     "bplru:padding=0.5:seq_detect=last_page_full",
-    "clc",
     "clc:si_max=3:padding=0.5",
-    "pud-lru",
     "pud-lru:threshold=100:padding=always",
-    "lb-clock",
     "lb-clock:opt_preempt=false:opt_seq=false:candidate_rule=all_zero",
     "lb-clock:read_sets_bit=true:insert_anchor=current_hand",
 ];
@@ -37,6 +30,12 @@ const WRITE_BUFFERS: [&str; 6] = ["none", "bplru", "clc", "pud-lru", "lb-clock",
 const CACHES: [u64; 3] = [4 * PAGE, 100 * PAGE, 600 * PAGE];
 const PAGES_PER_BLOCK: u64 = 16;
 const REQUESTS: usize = 6_000;
+
+/// All that do not choose channels, which not all devices have.
+fn all_policies() -> Vec<&'static str> {
+    let all = policies().iter().filter(|policy| !policy.chooses_channels).map(|policy| policy.name);
+    all.chain(VARIANTS).collect()
+}
 
 fn geometry() -> PageGeometry {
     PageGeometry::new(PAGE, PAGES_PER_BLOCK).expect("a geometry")
@@ -239,7 +238,7 @@ fn nothing_is_lost_between_requests_and_flash() {
         let asked = asked(&requests);
         for start in [StartState::Full, StartState::Empty] {
             for host in [HostModel::Open, HostModel::Closed { depth: 3 }] {
-                let mut experiment = over(small_ssd(start), &POLICIES, ways);
+                let mut experiment = over(small_ssd(start), &all_policies(), ways);
                 experiment.run.host = host;
                 for r in run(&experiment, &requests).results {
                     let name = format!("{} with {} B, {ways:?}, {start:?}, {host:?}", r.policy, r.cache_bytes);
@@ -265,7 +264,7 @@ fn nothing_is_lost_in_channels() {
     for (seed, (ways, start)) in WAYS.into_iter().zip(starts.into_iter().cycle()).enumerate() {
         let requests = workload(30 + seed as u64);
         let asked = asked(&requests);
-        for r in run(&over(channels(start), &POLICIES, ways), &requests).results {
+        for r in run(&over(channels(start), &all_policies(), ways), &requests).results {
             let name = format!("{} with {} B, {ways:?}, {start:?}, channels", r.policy, r.cache_bytes);
             obeys_the_buffers_laws(&r, &asked, &name);
             obeys_the_devices_laws(&r, ways, &name);
@@ -291,7 +290,7 @@ fn nothing_is_lost_in_log_blocks() {
         for (ftl, log_blocks) in [(Ftl::Bast, None), (Ftl::Bast, Some(3)), (Ftl::Fast, None), (Ftl::Fast, Some(3))] {
             for allocation in [Allocation::Static, Allocation::Channels] {
                 let device = log_block_ssd(ftl, log_blocks, allocation, start);
-                for r in run(&over(device, &POLICIES, ways), &requests).results {
+                for r in run(&over(device, &all_policies(), ways), &requests).results {
                     let name = format!(
                         "{} with {} B, {ways:?}, {start:?}, {ftl:?}, {log_blocks:?}, {allocation:?}",
                         r.policy, r.cache_bytes
@@ -360,11 +359,11 @@ fn the_device_does_not_matter_to_the_buffer() {
     for (seed, ways) in WAYS.into_iter().enumerate() {
         let requests = workload(10 + seed as u64);
         let asked = asked(&requests);
-        let results = |device| run(&over(device, &POLICIES, ways), &requests).results;
+        let results = |device| run(&over(device, &all_policies(), ways), &requests).results;
         let none = results(DeviceConfig::None);
         let analytic = results(DeviceConfig::Analytic(AnalyticConfig::default()));
         let ssd = results(small_ssd(StartState::Full));
-        assert_eq!(none.len(), POLICIES.len() * CACHES.len());
+        assert_eq!(none.len(), all_policies().len() * CACHES.len());
         for ((none, analytic), ssd) in none.iter().zip(&analytic).zip(&ssd) {
             let name = format!("{} with {} B, {ways:?}", none.policy, none.cache_bytes);
             obeys_the_buffers_laws(none, &asked, &name);

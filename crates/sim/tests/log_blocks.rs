@@ -4,6 +4,7 @@ mod in_memory;
 mod mixed;
 
 use destage_plan::{Nanos, PageGeometry, PageNo, Request};
+use destage_policy::buffer::{EvictionUnit, policies};
 use destage_sim::buffer::{DeviceConfig, RunResult};
 use destage_sim::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdShape, StartState};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -263,7 +264,8 @@ fn block_level_layers_run_on_log_blocks_in_channels() {
         let DeviceConfig::Ssd(config, start) = bast(Allocation::Channels) else { unreachable!("an SSD was made") };
         let device = DeviceConfig::Ssd(SsdConfig { ftl, ..config }, start);
         for layer in ["cave", "cawr", "gcar+cave", "gcar+cawr"] {
-            for base in ["fab", "bplru", "bplru:padding=never", "clc", "pud-lru", "lb-clock"] {
+            let of_blocks = policies().iter().filter(|policy| policy.unit == EvictionUnit::Block);
+            for base in of_blocks.map(|policy| policy.name).chain(["bplru:padding=never"]) {
                 let policy = format!("{layer}+{base}");
                 let r = run_one(&experiment(&[&policy], &[96 * PAGE], geometry, device.clone()), &requests);
                 let ssd = r.ssd.as_ref().expect("an SSD");
