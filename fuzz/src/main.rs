@@ -1,5 +1,6 @@
-//! libFuzzer over one target of `destage-hostile`, which the environment variable `DESTAGE_FUZZ_TARGET` names. The rest
-//! of the command line is libFuzzer's. Called by `scripts/fuzz`.
+//! libFuzzer over one target of `destage-hostile`, which the environment variable
+//! `DESTAGE_FUZZ_TARGET` names. The rest of the command line is libFuzzer's. Called by
+//! `scripts/fuzz`.
 
 #![no_main]
 
@@ -25,7 +26,8 @@ fn names() -> String {
     targets().iter().map(|target| target.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Fails on purpose, on input that only a fuzzer that sees comparisons finds: one that does not find it finds nothing.
+/// Fails on purpose, on input that only a fuzzer that sees comparisons finds: one that does not
+/// find it finds nothing.
 fn canary(bytes: &[u8]) {
     let number = bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
     assert!(number != Some(0x6465_7374), "the canary was found");

@@ -1,5 +1,5 @@
-//! What the plan of a request costs: from the request to its acknowledgement over an executor that does nothing, claims, intents and
-//! flushes included.
+//! What the plan of a request costs: from the request to its acknowledgement over an executor that
+//! does nothing, claims, intents and flushes included.
 
 use std::hint::black_box;
 

@@ -1,6 +1,7 @@
 //! What caches that keep copies of pages count (specs §0.3).
 
-/// Pages by what the cache had of them. Counted when planned: what is planned anew since a device was lost counts again.
+/// Pages by what the cache had of them. Counted when planned: what is planned anew since a device
+/// was lost counts again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
     /// Read from the cache.

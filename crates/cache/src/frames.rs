@@ -1,4 +1,5 @@
-//! The frames of a cache device: set-associative, LRU within a set (specs §9.1). What they hold is known in memory only.
+//! The frames of a cache device: set-associative, LRU within a set (specs §9.1). What they hold is
+//! known in memory only.
 
 use std::num::NonZeroU32;
 
@@ -33,7 +34,8 @@ impl Frame {
 #[derive(Clone, Copy)]
 struct Slot {
     page: u64,
-    /// Neighbours in the set, towards the most recently used and away from it. The set's end is a slot of its own.
+    /// Neighbours in the set, towards the most recently used and away from it. The set's end is a
+    /// slot of its own.
     newer: u32,
     older: u32,
     /// Which life of the device the content belongs to.
@@ -54,11 +56,12 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// The frames of a device with so many pages, at most [`MAX_PAGES`], in sets of at most `ways`. All data pages of a parity row fall
-    /// into the same set.
+    /// The frames of a device with so many pages, at most [`MAX_PAGES`], in sets of at most `ways`.
+    /// All data pages of a parity row fall into the same set.
     pub(crate) fn new(dev: Dev, pages: u64, ways: NonZeroU32) -> Self {
         debug_assert!((1..=MAX_PAGES).contains(&pages), "the registry has checked the size");
-        // As many sets as it takes, of the same size: fewer pages are left over than there are sets.
+        // As many sets as it takes, of the same size: fewer pages are left over than there are
+        // sets.
         let sets = (pages as u32).div_ceil(ways.get());
         let ways = pages as u32 / sets;
         let frames = sets * ways;
@@ -106,7 +109,8 @@ impl Frames {
         self.touch(frame);
     }
 
-    /// A frame for a page of a row, to be written by an operation: the one that it has, else the least recently used that no operation uses.
+    /// A frame for a page of a row, to be written by an operation: the one that it has, else the
+    /// least recently used that no operation uses.
     pub(crate) fn fill(&mut self, page: u64, row: Row) -> Option<Frame> {
         if !self.enabled {
             return None;

@@ -1,5 +1,6 @@
-//! The caches of the host side, over a redundant array. Each is a pure state machine; simulator, real devices and crash harness run
-//! the same one. [`host_caches`] lists them; what each decides is a [`HostCache`], what they share is the [`Tier`].
+//! The caches of the host side, over a redundant array. Each is a pure state machine; simulator,
+//! real devices and crash harness run the same one. [`host_caches`] lists them; what each decides
+//! is a [`HostCache`], what they share is the [`Tier`].
 
 mod counts;
 mod frames;

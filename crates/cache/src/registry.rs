@@ -1,6 +1,8 @@
-//! The one list of host caches: simulator, executors, crash harness and command line take them from here.
+//! The one list of host caches: simulator, executors, crash harness and command line take them from
+//! here.
 //!
-//! To add one, write its file, with a `HostCache` and a `Registered`, and name both here and in `lib.rs`.
+//! To add one, write its file, with a `HostCache` and a `Registered`, and name both here and in
+//! `lib.rs`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -54,7 +56,8 @@ pub struct HostCacheInfo {
     pub params: &'static [ParamSpec],
     /// What it counts beside [`CacheCounts`].
     pub figures: &'static [CacheFigure],
-    /// The parameters under which a cache of so few pages does all that a large one does: for the crash harness, whose arrays are tiny.
+    /// The parameters under which a cache of so few pages does all that a large one does: for the
+    /// crash harness, whose arrays are tiny.
     pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
 }
 
@@ -91,7 +94,8 @@ pub trait Registered: HostCache + Sized {
     /// What there is to know about it.
     const INFO: HostCacheInfo;
 
-    /// A cache of so many pages for such an array. Its device, if it has one, comes after the members.
+    /// A cache of so many pages for such an array. Its device, if it has one, comes after the
+    /// members.
     fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError>;
 }
 
@@ -114,7 +118,8 @@ pub enum HostCacheError {
     Spec(#[from] SpecError),
 }
 
-/// A host cache as a user names it: `name` or `name:key=value`, known to exist and to have these parameters.
+/// A host cache as a user names it: `name` or `name:key=value`, known to exist and to have these
+/// parameters.
 #[derive(Clone)]
 pub struct HostCacheSpec {
     entry: &'static Entry,
@@ -169,7 +174,8 @@ impl HostCacheSpec {
         })?;
         let mut params = Params::resolve(&[(entry.info.name, entry.info.params)], spec)?;
         let resolved = Self { entry, params: params.remove(0) };
-        // Only a cache can say whether it takes the values; what else is against this array does not matter.
+        // Only a cache can say whether it takes the values; what else is against this array does
+        // not matter.
         match resolved.build(&smallest_array(), 1) {
             Err(HostCacheError::Spec(error)) => Err(error),
             _ => Ok(resolved),
@@ -192,7 +198,8 @@ impl HostCacheSpec {
         (self.entry.build)(&self.entry.info, pages, array, &self.params)
     }
 
-    /// Whether the array can be served with a cache of so many pages, without taking the memory for that.
+    /// Whether the array can be served with a cache of so many pages, without taking the memory for
+    /// that.
     pub fn check(&self, array: &ArrayConfig, pages: u64) -> Result<(), HostCacheError> {
         self.check_pages(pages)?;
         self.build(array, 1).map(drop)
@@ -207,7 +214,8 @@ impl HostCacheSpec {
     }
 }
 
-/// Serves an array with the cache of this name, written as a user writes it, with so many pages (of no meaning if it has no size).
+/// Serves an array with the cache of this name, written as a user writes it, with so many pages (of
+/// no meaning if it has no size).
 pub fn serve(cache: &str, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Served>, HostCacheError> {
     cache.parse::<HostCacheSpec>()?.build(array, pages)
 }

@@ -1,13 +1,14 @@
-//! A host cache over its array: the controller that every executor drives. What all caches share is written here once: which
-//! operations serve a fragment, what happens when steps of theirs fail, when a fragment is acknowledged.
+//! A host cache over its array: the controller that every executor drives. What all caches share is
+//! written here once: which operations serve a fragment, what happens when steps of theirs fail,
+//! when a fragment is acknowledged.
 
 use destage_plan::{Buf, Class, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out, Step, StepSet};
 use destage_raid::array::{Above, Array, Degraded, Duty, Lost, Seg};
 
 use crate::{CacheCounts, HostCacheInfo};
 
-/// What a host cache decides, over what every cache shares ([`Tier`]). What a method does unless a cache has it otherwise is what
-/// an array without a cache does.
+/// What a host cache decides, over what every cache shares ([`Tier`]). What a method does unless a
+/// cache has it otherwise is what an array without a cache does.
 pub trait HostCache: Send + 'static {
     /// What a part of a write is for.
     type Part: Copy + Send;
@@ -15,7 +16,8 @@ pub trait HostCache: Send + 'static {
     /// Pages that one operation of a read looks up at most: it has 64 steps.
     const READ_PAGES: u16 = u16::MAX;
 
-    /// Devices answer no more, at the start or from now on; members among them are the array's concern.
+    /// Devices answer no more, at the start or from now on; members among them are the array's
+    /// concern.
     fn lose(&mut self, devs: DevSet) {
         let _ = devs;
     }
@@ -25,8 +27,8 @@ pub trait HostCache: Send + 'static {
         let _ = dev;
     }
 
-    /// Plans the read of some pages of a fragment; the steps after which they are in `dst`. Plans nothing if it fails: the pages are
-    /// then read segment by segment.
+    /// Plans the read of some pages of a fragment; the steps after which they are in `dst`. Plans
+    /// nothing if it fails: the pages are then read segment by segment.
     fn read(
         &mut self,
         op: OpId,
@@ -38,8 +40,8 @@ pub trait HostCache: Send + 'static {
         array.plan_read(op, pages.first(), pages.count, pages.in_fragment(dst, pages.from), out)
     }
 
-    /// Plans the read of a segment of an array that has lost a member; the steps after which its pages are in `dst`, which is for the
-    /// fragment from its first page on.
+    /// Plans the read of a segment of an array that has lost a member; the steps after which its
+    /// pages are in `dst`, which is for the fragment from its first page on.
     fn read_segment(
         &mut self,
         op: OpId,
@@ -52,8 +54,9 @@ pub trait HostCache: Send + 'static {
         array.plan_read_seg(op, seg, frag.page, dst, out)
     }
 
-    /// The array's part of a write is planned: plans the cache's part, either in the same operation or in
-    /// [parts](Operations::open_part) of it; the steps after which the operation has done its own.
+    /// The array's part of a write is planned: plans the cache's part, either in the same operation
+    /// or in [parts](Operations::open_part) of it; the steps after which the operation has done its
+    /// own.
     fn write(
         &mut self,
         op: OpId,
@@ -66,7 +69,8 @@ pub trait HostCache: Send + 'static {
         write.after
     }
 
-    /// A write has failed: nothing is known of what the array holds of the segment beyond its being old or new sector by sector.
+    /// A write has failed: nothing is known of what the array holds of the segment beyond its being
+    /// old or new sector by sector.
     fn write_failed(&mut self, seg: Seg, array: &Array) {
         let _ = (seg, array);
     }
@@ -120,8 +124,8 @@ impl Pages<'_> {
         self.frag.page + self.from as u64
     }
 
-    /// Where a page of the fragment goes, if `dst` is for the fragment from its first page on. A fragment that is a part of a page has
-    /// only the one.
+    /// Where a page of the fragment goes, if `dst` is for the fragment from its first page on. A
+    /// fragment that is a part of a page has only the one.
     pub const fn in_fragment(&self, dst: Buf, page: u16) -> Buf {
         match dst {
             Buf::Host { frag, page: first } => Buf::Host { frag, page: first + page },
@@ -152,7 +156,8 @@ enum Work<T> {
     Read { frag: Frag, from: u16, pages: u16 },
     /// Reads a segment of a fragment.
     ReadSeg { frag: Frag, seg: Seg },
-    /// Writes a segment. `left` of its parts are not done: its own steps, and the operations that were opened for it.
+    /// Writes a segment. `left` of its parts are not done: its own steps, and the operations that
+    /// were opened for it.
     Write { frag: Frag, seg: Seg, left: u32, ok: bool },
     /// Pages that need nothing done.
     Skip { frag: Frag, pages: u16 },
@@ -166,8 +171,8 @@ pub struct Operations<T> {
 }
 
 impl<T: Copy> Operations<T> {
-    /// Opens an operation that does a part of a write, which is acknowledged no sooner than all its parts are done. It may use the
-    /// fragment's bytes.
+    /// Opens an operation that does a part of a write, which is acknowledged no sooner than all its
+    /// parts are done. It may use the fragment's bytes.
     pub fn open_part(&mut self, parent: OpId, part: T, out: &mut Out) -> OpId {
         let Some(Some(Work::Write { frag, left, .. })) = self.works.get_mut(parent.index()) else {
             unreachable!("only writes have parts")
@@ -287,7 +292,8 @@ impl<C: HostCache> Above for Upper<C> {
                 if let Work::Part { .. } = self.operations.get(op) {
                     out.abandon(op);
                 } else if !out.failed_read(op) {
-                    // The pages were read, and acknowledged; what failed would have filled the cache.
+                    // The pages were read, and acknowledged; what failed would have filled the
+                    // cache.
                     out.forgive(op);
                 } else {
                     out.restart(op);
@@ -417,7 +423,8 @@ impl<C: HostCache> Upper<C> {
     }
 }
 
-/// Where the pages of a read go: to the host, or where the sectors are taken from that it asked for.
+/// Where the pages of a read go: to the host, or where the sectors are taken from that it asked
+/// for.
 fn destination(op: OpId, frag: &Frag, out: &mut Out) -> Buf {
     if frag.sectors.is_some() { out.tmp(op, 1) } else { frag.host(0) }
 }

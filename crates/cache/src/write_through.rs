@@ -1,8 +1,9 @@
-//! Write-through: the cache holds copies only, so that its loss, at any moment, costs nothing but speed (WT, specs §9.1).
+//! Write-through: the cache holds copies only, so that its loss, at any moment, costs nothing but
+//! speed (WT, specs §9.1).
 //!
-//! Whether a page is a hit is decided when the operation's claim holds. A write goes to the array and to the cache at the
-//! same time and is acknowledged when both are done; a read that misses is acknowledged when it was read, and written to
-//! the cache afterwards.
+//! Whether a page is a hit is decided when the operation's claim holds. A write goes to the array
+//! and to the cache at the same time and is acknowledged when both are done; a read that misses is
+//! acknowledged when it was read, and written to the cache afterwards.
 
 use std::num::NonZeroU32;
 

@@ -1,5 +1,5 @@
-//! What requests cost in steps, counted over an executor that does nothing: the table of specs §2.1, degraded mode, and the columns
-//! "Nossd" and "WT" of the example of specs §9.1.
+//! What requests cost in steps, counted over an executor that does nothing: the table of specs
+//! §2.1, degraded mode, and the columns "Nossd" and "WT" of the example of specs §9.1.
 
 use destage_cache::{Served, serve};
 use destage_plan::{

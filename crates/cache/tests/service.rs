@@ -1,4 +1,5 @@
-//! Promises of the array that take more than one request to see, over an executor that does nothing.
+//! Promises of the array that take more than one request to see, over an executor that does
+//! nothing.
 
 use destage_cache::{Served, serve};
 use destage_plan::{
@@ -169,7 +170,8 @@ fn what_cannot_start_says_why_and_serves_nothing() {
     let hole = Start { missing: DevSet::one(Dev(0)), intents: &[Rows::new(Row(7), 2)], ..FRESH };
     let cells = [
         (Start { missing: DevSet::first(2), ..FRESH }, Refusal::MembersLost { lost: 2, tolerated: 1 }),
-        // Stripe 7 has its parity on another device than stripe 8; the lost device holds data of at least one of them.
+        // Stripe 7 has its parity on another device than stripe 8; the lost device holds data of at
+        // least one of them.
         (hole, Refusal::WriteHole { row: Row(7), rows: 2 }),
         (Start { nv: &[(slot, tag)], ..FRESH }, Refusal::Nvram),
         (Start { nv: &[(NvSlot { index: u16::MAX, generation: 1 }, tag)], ..FRESH }, Refusal::Nvram),

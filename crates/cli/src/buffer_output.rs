@@ -48,7 +48,8 @@ const SSD: &[Shown] = &[
     shown(FULL_MERGES).optional(),
 ];
 
-/// The results as a readable table, with what they have in common above it and the best per size below.
+/// The results as a readable table, with what they have in common above it and the best per size
+/// below.
 pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
     let Some(first) = results.first() else {
         return writeln!(screen, "no runs");

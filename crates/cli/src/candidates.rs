@@ -1,5 +1,5 @@
-//! What a shell can suggest as the value of a setting. A suggestion is one of many values that are right: a policy has
-//! parameters and layers, a workload can be a file; so nothing is refused here.
+//! What a shell can suggest as the value of a setting. A suggestion is one of many values that are
+//! right: a policy has parameters and layers, a workload can be a file; so nothing is refused here.
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;

@@ -7,7 +7,8 @@ use destage_sim::experiment::Input;
 use destage_sim::measure::TraceCharacteristics;
 use destage_trace::{Skipped, Source, TraceError, TraceStat};
 
-/// Entries of the set of pages at most, some 200 MB; a trace that needs more has its different pages not counted.
+/// Entries of the set of pages at most, some 200 MB; a trace that needs more has its different
+/// pages not counted.
 const PAGE_ENTRIES: usize = 1 << 21;
 
 struct Count {

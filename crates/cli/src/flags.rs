@@ -43,7 +43,8 @@ pub fn args(keys: &'static [Key]) -> Vec<Arg> {
     args
 }
 
-/// Puts together what the flags, `--set` and the scenario file give; the first of them that knows a key decides.
+/// Puts together what the flags, `--set` and the scenario file give; the first of them that knows a
+/// key decides.
 pub fn settings(keys: &'static [Key], matches: &ArgMatches) -> Result<Settings, ScenarioError> {
     let mut settings = Settings::new(keys);
     if let Some(file) = matches.get_one::<String>("scenario") {

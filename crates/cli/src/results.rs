@@ -34,7 +34,8 @@ pub fn json<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
     Ok(())
 }
 
-/// The scalar fields of the results as CSV: nested fields are named `outer.inner`; lists (`params` apart) are left out.
+/// The scalar fields of the results as CSV: nested fields are named `outer.inner`; lists (`params`
+/// apart) are left out.
 pub fn csv<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
     let mut columns = Vec::new();
     csv_columns(&mut columns, "", &R::fields());

@@ -1,8 +1,10 @@
-//! Where text for people goes: how wide it may be, which characters it may have, and whether it is coloured.
+//! Where text for people goes: how wide it may be, which characters it may have, and whether it is
+//! coloured.
 //!
-//! On a terminal lines fit its width, with at least [`WIDTH`] columns. Elsewhere (pipes, files) there are [`WIDTH`]
-//! columns, whatever the terminal, so that the same call gives the same bytes wherever the locale's characters are the
-//! same. Where those are not UTF-8, whatever is not ASCII is replaced.
+//! On a terminal lines fit its width, with at least [`WIDTH`] columns. Elsewhere (pipes, files)
+//! there are [`WIDTH`] columns, whatever the terminal, so that the same call gives the same bytes
+//! wherever the locale's characters are the same. Where those are not UTF-8, whatever is not ASCII
+//! is replaced.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -31,11 +33,11 @@ pub const HEADING: Style = Style::new().bold();
 /// What an explanation is written in.
 pub const NOTE: Style = AnsiColor::Cyan.on_default();
 
-/// Settles for the whole run whether there are colours: what `--color` asks for, else by `NO_COLOR`, `CLICOLOR_FORCE`,
-/// `TERM` and whether there is a terminal.
+/// Settles for the whole run whether there are colours: what `--color` asks for, else by
+/// `NO_COLOR`, `CLICOLOR_FORCE`, `TERM` and whether there is a terminal.
 ///
-/// The arguments are looked at before they are parsed, because the parser's own messages have colours too; it refuses
-/// what is neither of the values.
+/// The arguments are looked at before they are parsed, because the parser's own messages have
+/// colours too; it refuses what is neither of the values.
 pub fn settle_colours(arguments: impl Iterator<Item = OsString>) {
     let mut choice = ColorChoice::Auto;
     // What follows `--` belongs to another command.
@@ -61,7 +63,8 @@ pub fn settle_colours(arguments: impl Iterator<Item = OsString>) {
     choice.write_global();
 }
 
-/// Whether the locale's characters are UTF-8: as in C, the first of three variables that is set and not empty decides.
+/// Whether the locale's characters are UTF-8: as in C, the first of three variables that is set and
+/// not empty decides.
 pub fn utf8() -> bool {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_ascii_lowercase();
@@ -101,7 +104,8 @@ impl Page {
         Cow::Owned(shown)
     }
 
-    /// The lines of a text after a label, each beginning where the label ends; they do not end at no-break spaces.
+    /// The lines of a text after a label, each beginning where the label ends; they do not end at
+    /// no-break spaces.
     pub fn paragraph(&self, label: &str, text: &str) -> Vec<String> {
         let (label, text) = (self.text(label), self.text(text));
         let indent = label.width();
@@ -207,7 +211,8 @@ const fn ascii(c: char) -> &'static str {
     }
 }
 
-/// The lines of a text broken at blanks, each at most `width` columns wide, save where a word is wider.
+/// The lines of a text broken at blanks, each at most `width` columns wide, save where a word is
+/// wider.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();

@@ -1,4 +1,5 @@
-//! Signals that ask for an end: nothing half written is left, and the exit status tells the signal, as shells do.
+//! Signals that ask for an end: nothing half written is left, and the exit status tells the signal,
+//! as shells do.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,8 @@ use crate::output;
 /// What is told of a signal in place of an end.
 static TOLD: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
 
-/// Waits for SIGINT, SIGTERM and SIGHUP from now on. What whoever started us had ignored, as `nohup` does, stays ignored.
+/// Waits for SIGINT, SIGTERM and SIGHUP from now on. What whoever started us had ignored, as
+/// `nohup` does, stays ignored.
 ///
 /// # Errors
 /// Where the system gives no handler or no thread.

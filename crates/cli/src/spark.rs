@@ -27,7 +27,8 @@ pub struct Run {
     pub without: Option<&'static str>,
 }
 
-/// Prints the mean response times of runs over time, on one scale for all of them; nothing where no run has two.
+/// Prints the mean response times of runs over time, on one scale for all of them; nothing where no
+/// run has two.
 pub fn print(screen: &mut Screen, keys: Vec<Column>, runs: &[Run]) -> io::Result<()> {
     let mut table = Table::new(keys.clone());
     for run in runs {
@@ -75,8 +76,8 @@ impl Chart {
         }
         // Small differences are not to look large: the scale spans a factor of two at least.
         let least = least.min(most / 2.0);
-        // Square roots are the same on every machine, logarithms are not: the eighth root of the range is the step of
-        // eight heights.
+        // Square roots are the same on every machine, logarithms are not: the eighth root of the
+        // range is the step of eight heights.
         let factor = (most / least).sqrt().sqrt().sqrt();
         Some(Self { step, means, range: (least, most), factor })
     }
@@ -141,8 +142,8 @@ mod tests {
 
     #[test]
     fn heights_are_steps_of_a_common_factor() {
-        // Means from 1 to 256, each twice the one before: the scale's eighth root is 2, and a bound belongs to the
-        // height below it.
+        // Means from 1 to 256, each twice the one before: the scale's eighth root is 2, and a bound
+        // belongs to the height below it.
         let bins: Vec<_> = (0..9).map(|i| (1, 1 << i)).collect();
         assert_eq!(lines(&[run(1, &bins)], 80, true), ["▁▁▂▃▄▅▆▇█"]);
         assert_eq!(lines(&[run(1, &bins)], 80, false), ["..:-=+*#@"]);

@@ -1,8 +1,9 @@
 //! Tables that fit a width.
 //!
-//! A table that is too wide is set narrower in this order: names of policies go on to another line behind `+` or before
-//! `:`, texts wrap inside their columns, and columns that still find no room follow in another block, behind the names
-//! once more. Where even texts have no room, there is a line for each column of a row. Nothing is ever cut off.
+//! A table that is too wide is set narrower in this order: names of policies go on to another line
+//! behind `+` or before `:`, texts wrap inside their columns, and columns that still find no room
+//! follow in another block, behind the names once more. Where even texts have no room, there is a
+//! line for each column of a row. Nothing is ever cut off.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -143,13 +144,15 @@ impl Table {
         self.rows.push(Row::Cells(cells));
     }
 
-    /// Adds a line over the rows that follow: a name, and text after it that is wrapped behind the name.
+    /// Adds a line over the rows that follow: a name, and text after it that is wrapped behind the
+    /// name.
     pub fn add_heading(&mut self, name: impl Into<String>, text: impl Into<String>) {
         self.rows.push(Row::Heading(name.into(), text.into()));
     }
 
-    /// Marks the best figures of a column: `scores` has, for each row, the group in which it competes and what it has
-    /// reached there, less being better. Nothing is marked where all show the same; returns whether anything was.
+    /// Marks the best figures of a column: `scores` has, for each row, the group in which it
+    /// competes and what it has reached there, less being better. Nothing is marked where all show
+    /// the same; returns whether anything was.
     pub fn mark_best(&mut self, heading: &str, scores: &[(u64, Option<f64>)]) -> bool {
         let Some(column) = self.columns.iter().position(|column| column.heading == heading) else { return false };
         let shown: Vec<String> = self.cells().map(|cells| cells[column].text.clone()).collect();
@@ -246,7 +249,8 @@ impl Table {
         widths
     }
 
-    /// The widths with names parted wherever they can be, save those that then have a line of their own.
+    /// The widths with names parted wherever they can be, save those that then have a line of their
+    /// own.
     fn narrow_names(&self, natural: &[usize], page: Page) -> Vec<usize> {
         let most = page.width * 2 / 5;
         let mut widths = natural.to_vec();
@@ -307,8 +311,8 @@ impl Table {
         groups
     }
 
-    /// The widths with texts narrowed until the columns fit: the narrow ones keep theirs, the others share the rest, if
-    /// that is enough.
+    /// The widths with texts narrowed until the columns fit: the narrow ones keep theirs, the
+    /// others share the rest, if that is enough.
     fn narrow_texts(&self, columns: &[usize], widths: &[usize], page: Page) -> Option<Vec<usize>> {
         let mut widths = widths.to_vec();
         if self.width_of(columns, &widths) > page.width {
@@ -335,13 +339,14 @@ impl Table {
         (self.width_of(columns, &widths) <= page.width).then_some(widths)
     }
 
-    /// The columns in as few blocks as they need, with as few groups parted as can be, and as even as can be.
+    /// The columns in as few blocks as they need, with as few groups parted as can be, and as even
+    /// as can be.
     fn partition(&self, widths: &[usize], page: Page) -> Vec<Vec<usize>> {
         let keys: Vec<usize> = (0..self.columns.len()).filter(|&c| self.columns[c].key).collect();
         let values: Vec<usize> = (0..self.columns.len()).filter(|&c| !self.columns[c].key).collect();
         let block = |from: usize, to: usize| [&keys[..], &values[from..to]].concat();
-        // The best way to set the first columns: its costs (blocks, parted groups, unevenness), and where its last block
-        // begins.
+        // The best way to set the first columns: its costs (blocks, parted groups, unevenness), and
+        // where its last block begins.
         let mut best: Vec<((usize, usize, usize), usize)> = vec![((0, 0, 0), 0)];
         for to in 1..=values.len() {
             let ways = (0..to).filter_map(|from| {
@@ -479,8 +484,8 @@ fn parted(text: &str, width: usize) -> String {
     text.split(' ').map(|word| breakable(word, width)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word with blanks where it is parted if it is wider than a line: as a policy's name, else behind marks, else
-/// anywhere.
+/// A word with blanks where it is parted if it is wider than a line: as a policy's name, else
+/// behind marks, else anywhere.
 fn breakable(word: &str, width: usize) -> String {
     if word.width() <= width {
         return word.to_owned();

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use binary::{command, quietly, refused};
 
-/// A small trace of one volume in SPC format, from a fixed formula: reads and writes of 4 to 32 KiB in 32 MiB, 25 a
-/// second.
+/// A small trace of one volume in SPC format, from a fixed formula: reads and writes of 4 to 32 KiB
+/// in 32 MiB, 25 a second.
 fn small_trace(folder: &Path) -> PathBuf {
     let path = folder.join("small.spc");
     let mut text = String::new();
@@ -45,7 +45,8 @@ fn collect_schema(fields: &Value, prefix: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Names of all fields that a result has, those of lists once. `saturated` has no documented fields.
+/// Names of all fields that a result has, those of lists once. `saturated` has no documented
+/// fields.
 fn collect_result(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {

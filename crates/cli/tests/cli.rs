@@ -332,7 +332,8 @@ fn the_lists_are_complete() {
     }
 }
 
-/// The list says what goes around what; a simulation accepts and refuses the same, for the same reasons.
+/// The list says what goes around what; a simulation accepts and refuses the same, for the same
+/// reasons.
 #[test]
 fn layers_go_around_what_the_list_says() {
     let folder = temporary();
@@ -453,13 +454,14 @@ fn channels_are_an_allocation_of_the_ssd() {
     assert!(none.contains("'ssd.allocation' has no meaning for device = none"), "{none}");
 }
 
-/// Without a device, and on a compacted one, blocks are numbered by first touch; what follows a page is a matter of
-/// addresses nevertheless (specs §6.4).
+/// Without a device, and on a compacted one, blocks are numbered by first touch; what follows a
+/// page is a matter of addresses nevertheless (specs §6.4).
 #[test]
 fn cawr_goes_by_addresses_with_and_without_a_device() {
     let folder = temporary();
     let trace = folder.path().join("borders.spc");
-    // Blocks of 16 pages; the first of each touched in another order than that of addresses, then runs across their borders.
+    // Blocks of 16 pages; the first of each touched in another order than that of addresses, then
+    // runs across their borders.
     let trace_of = |blocks: u64, apart: u64| {
         let address = |page: u64| (page / 16 * apart * 16 + page % 16) * 8;
         let mut text = String::new();
@@ -512,7 +514,8 @@ fn log_blocks_are_a_layer_of_the_ssd() {
     };
     let count = |run: &Value, name: &str| run["ssd"][name].as_u64().unwrap_or_else(|| panic!("{name} in {run}"));
     let policies = ["--policy", "none,bplru,bplru:padding=never"];
-    // The trace overwrites the first of the device's blocks; log blocks enough for all of them would never be merged.
+    // The trace overwrites the first of the device's blocks; log blocks enough for all of them
+    // would never be merged.
     let few = ["--ssd.log-blocks", "4"];
     for ftl in ["bast", "fast"] {
         let runs = sim(&[policies.as_slice(), &few, &["--ssd.ftl", ftl]].concat());

@@ -21,7 +21,8 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have plain names")
 }
 
-/// A write, a flush, a read and a discard on two servers' disks, in the one format of text that names such.
+/// A write, a flush, a read and a discard on two servers' disks, in the one format of text that
+/// names such.
 const TRACE: &str = "fio version 3 iolog\n0 sda add\n0 sda write 0 4096\n5 sda sync 0 0\n7 sdb read 512 512\n\
                      9 sda trim 0 4096\n";
 

@@ -1,8 +1,8 @@
-//! Every dependency, on every platform, is as deny.toml allows: its licence, where it comes from, that
-//! it is not banned, and that nobody takes just any version of it.
+//! Every dependency, on every platform, is as deny.toml allows: its licence, where it comes from,
+//! that it is not banned, and that nobody takes just any version of it.
 //!
-//! cargo-deny checks the same from the same file, but is itself built from four hundred crates for longer than
-//! everything here; it is only asked for advisories.
+//! cargo-deny checks the same from the same file, but is itself built from four hundred crates for
+//! longer than everything here; it is only asked for advisories.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! What documents and comments refer to is there: each "specs §4.5" is a section of docs/specs and each "specs D6" an
-//! ambiguity resolved in it, and files that Markdown or a comment names exist.
+//! What documents and comments refer to is there: each "specs §4.5" is a section of docs/specs and
+//! each "specs D6" an ambiguity resolved in it, and files that Markdown or a comment names exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,8 @@ struct Document {
 }
 
 impl Document {
-    /// Its lines without what marks them as comments, with the number of each; of code only the comments if so asked.
+    /// Its lines without what marks them as comments, with the number of each; of code only the
+    /// comments if so asked.
     fn lines(&self, comments_only: bool) -> impl Iterator<Item = (usize, &str)> {
         let mark = if extension(&self.path) == "rs" { "//" } else { "#" };
         let markdown = extension(&self.path) == "md";
@@ -175,7 +176,8 @@ fn every_reference_to_the_specification_leads_somewhere() {
     assert!(count > 100, "only {count} references were found");
 }
 
-/// What of a word names a file or folder: without quotes and the end of a sentence, up to the first placeholder.
+/// What of a word names a file or folder: without quotes and the end of a sentence, up to the first
+/// placeholder.
 fn named(word: &str) -> &str {
     let word = word.trim_end_matches('.');
     let placeholder = |part: &str| {

@@ -1,5 +1,5 @@
-//! No file is lost: every output of every command names inputs, other outputs and what was there before; runs fail, disks
-//! fill up, and signals come.
+//! No file is lost: every output of every command names inputs, other outputs and what was there
+//! before; runs fail, disks fill up, and signals come.
 
 mod binary;
 mod loop_device;
@@ -28,7 +28,8 @@ fn failed(output: &Output, words: &[String]) -> String {
     message
 }
 
-/// Arguments of a command that take a value, as the help shows them, with the name of the value; and its own commands.
+/// Arguments of a command that take a value, as the help shows them, with the name of the value;
+/// and its own commands.
 fn arguments(command: &[&str]) -> (Vec<(String, String)>, Vec<String>) {
     let help = binary::quietly(&[command, &["--help"]].concat());
     let (mut arguments, mut commands, mut heading) = (Vec::new(), Vec::new(), "");
@@ -58,7 +59,8 @@ fn arguments(command: &[&str]) -> (Vec<(String, String)>, Vec<String>) {
     (arguments, commands)
 }
 
-/// Whoever adds an argument that names a file says in `outputs/rows.rs` whether it is read or written, and how it is tried.
+/// Whoever adds an argument that names a file says in `outputs/rows.rs` whether it is read or
+/// written, and how it is tried.
 #[test]
 fn every_argument_that_names_a_file_is_known() {
     const PATHS: [&str; 10] = ["FILE", "DIR", "FOLDER", "PATH", "FROM", "TO", "OUT", "OUTPUT", "DEVICE", "DEST"];
@@ -82,7 +84,8 @@ fn every_argument_that_names_a_file_is_known() {
     assert_eq!(found, known);
 }
 
-/// Other names of a file: from here, from the root, through a folder's link, and of its own. Those of its own are made.
+/// Other names of a file: from here, from the root, through a folder's link, and of its own. Those
+/// of its own are made.
 fn names(shop: &Workshop, file: &str) -> Vec<String> {
     let mut names = vec![file.to_owned()];
     if !file.starts_with('/') {
@@ -266,7 +269,8 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a process that another test begins may have our files open until it is another program.
+        // Lazily: a process that another test begins may have our files open until it is another
+        // program.
         let _ = tool("umount", &["--lazy", self.0.to_str().unwrap_or_default()]);
     }
 }
@@ -280,7 +284,8 @@ fn a_full_disk_leaves_what_was_there() {
         if !shop.has(row) {
             continue;
         }
-        // Without room for content; what runs for minutes finds not even room for a file, before it begins.
+        // Without room for content; what runs for minutes finds not even room for a file, before it
+        // begins.
         let slow = row.command == "validate";
         let Some(disk) = Disk::new(test, shop.path("disk"), "size=64k") else { return };
         shop.last_week(row, "disk/out");

@@ -1,4 +1,5 @@
-//! `destage trace record` from outside. What needs root, tracefs and loop devices is skipped without.
+//! `destage trace record` from outside. What needs root, tracefs and loop devices is skipped
+//! without.
 
 mod binary;
 mod loop_device;
@@ -182,7 +183,8 @@ fn a_commands_output_does_not_mix_with_ours() {
     assert_eq!(text, "chatter\n");
 }
 
-/// A recording of a command that goes on when the recording has ended, and what it says when told to stop so many times.
+/// A recording of a command that goes on when the recording has ended, and what it says when told
+/// to stop so many times.
 #[test]
 fn who_waits_for_a_command_can_be_stopped() {
     let Some(disk) = Loop::new("who_waits_for_a_command_can_be_stopped") else { return };

@@ -1,4 +1,5 @@
-//! Every policy over every real trace that lies in the folder `shared/traces` beside the checkout, if it does.
+//! Every policy over every real trace that lies in the folder `shared/traces` beside the checkout,
+//! if it does.
 
 use std::io::Write;
 use std::path::PathBuf;

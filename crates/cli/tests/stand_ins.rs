@@ -1,5 +1,6 @@
-//! What block policies come to on real pieces and on the stand-ins that are calibrated to their locality, never to these
-//! figures. If they are meant to change, the test prints the new table for `docs/workloads.md`.
+//! What block policies come to on real pieces and on the stand-ins that are calibrated to their
+//! locality, never to these figures. If they are meant to change, the test prints the new table for
+//! `docs/workloads.md`.
 
 mod binary;
 

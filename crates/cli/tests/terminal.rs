@@ -1,5 +1,5 @@
-//! What people see: widths, colours, characters, completions and manual pages, through the binary and, where it
-//! matters, on a terminal of the test's own.
+//! What people see: widths, colours, characters, completions and manual pages, through the binary
+//! and, where it matters, on a terminal of the test's own.
 
 mod binary;
 
@@ -25,7 +25,8 @@ fn skip(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
 }
 
-/// A folder with a small trace of writes and reads called `small.spc`, and a paper with a claim about it.
+/// A folder with a small trace of writes and reads called `small.spc`, and a paper with a claim
+/// about it.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut text = String::new();
@@ -77,8 +78,9 @@ fn printed(folder: &Path, locale: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("output is UTF-8")
 }
 
-/// What a call shows on a terminal of so many columns, its standard output and standard error together, with the lines'
-/// ends as in a file. None, and a word about it, where there are no terminals.
+/// What a call shows on a terminal of so many columns, its standard output and standard error
+/// together, with the lines' ends as in a file. None, and a word about it, where there are no
+/// terminals.
 fn shown(test: &str, call: &mut Command, columns: u16) -> Option<String> {
     let open = || -> std::io::Result<(OwnedFd, OwnedFd)> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
@@ -118,7 +120,8 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Every policy, and every layer around each policy that it goes around, as `destage policies` lists them.
+/// Every policy, and every layer around each policy that it goes around, as `destage policies`
+/// lists them.
 fn specs(place: &str) -> Vec<String> {
     let all: Value = serde_json::from_str(&quietly(&["policies", "--json"])).expect("JSON");
     let all = all.as_array().expect("a list");
@@ -200,7 +203,8 @@ fn names_of_policies_are_never_cut() {
     for spec in LONG.split(',') {
         let call = [&["sim", "--trace", "small.spc", "--policy", spec][..], &device].concat();
         let output = printed(folder.path(), "C.UTF-8", &call);
-        // Its pieces stand below each other, figures beside one of them; the parameters may come in another order.
+        // Its pieces stand below each other, figures beside one of them; the parameters may come in
+        // another order.
         let first: Vec<&str> = output.lines().filter_map(|line| line.split(' ').next()).collect();
         let name = first.concat();
         let pieces = spec.split_inclusive('+').flat_map(|part| part.split(':'));
@@ -221,7 +225,8 @@ fn a_terminal_decides_the_width_and_a_pipe_does_not() {
             let mut call = command(args);
             shown(TEST, call.current_dir(folder.path()).env("TERM", "dumb").env("COLUMNS", "33"), columns)
         };
-        // No terminal is taken to be narrower than 80 columns, nor one that does not know its width.
+        // No terminal is taken to be narrower than 80 columns, nor one that does not know its
+        // width.
         for columns in [80, 40, 0] {
             let Some(narrow) = on(columns) else { return };
             assert_eq!(narrow, piped, "{columns}");

@@ -93,7 +93,8 @@ fn kernels(work: Work) -> (u64, Work) {
 
 library_benchmark_group!(name = all, benchmarks = [buffers, ssd, ftl, sim, traces, statistics, plans, arrays, kernels]);
 
-/// Without a simulation of caches. Threads count from their beginning, so that the reader's work is in a simulation's figure.
+/// Without a simulation of caches. Threads count from their beginning, so that the reader's work is
+/// in a simulation's figure.
 fn config() -> LibraryBenchmarkConfig {
     let mut config = LibraryBenchmarkConfig::default();
     config.tool(Callgrind::with_args(["--cache-sim=no", "--toggle-collect=*thread_start*"]));

@@ -50,7 +50,8 @@ fn planned<C: Controller + 'static>(config: &ArrayConfig, controller: C, op: Hos
     })
 }
 
-/// Plans: `raid5-write`, `raid5-read`, `raid6-write`, or `cached-write` through the write-through cache.
+/// Plans: `raid5-write`, `raid5-read`, `raid6-write`, or `cached-write` through the write-through
+/// cache.
 ///
 /// # Panics
 /// If the name is another.
@@ -73,7 +74,8 @@ pub fn plan(name: &str) -> Work {
     }
 }
 
-/// Random writes of a page to RAID-5 in simulated time, members of constant latency, 32 outstanding.
+/// Random writes of a page to RAID-5 in simulated time, members of constant latency, 32
+/// outstanding.
 ///
 /// # Panics
 /// Never.
@@ -105,8 +107,8 @@ pub fn array() -> Work {
     })
 }
 
-/// XOR, P+Q and two factors over blocks of a page, by the kernels of this instruction set; the best ones that all processors in
-/// use have are `avx2`.
+/// XOR, P+Q and two factors over blocks of a page, by the kernels of this instruction set; the best
+/// ones that all processors in use have are `avx2`.
 ///
 /// # Panics
 /// If the processor lacks it.

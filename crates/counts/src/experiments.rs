@@ -56,7 +56,8 @@ fn small() -> SsdConfig {
     SsdConfig { blocks_per_plane: 16, ..SsdConfig::default() }
 }
 
-/// Uniform requests through this policy to an SSD that collects; those that choose channels choose among the SSD's.
+/// Uniform requests through this policy to an SSD that collects; those that choose channels choose
+/// among the SSD's.
 pub fn collecting(policy: &str) -> Work {
     let chooses = ["cawr", "cave", "gate"].iter().any(|name| policy.contains(name));
     let allocation = if chooses { Allocation::Channels } else { Allocation::Static };
@@ -77,7 +78,8 @@ pub fn log_blocks(name: &str) -> Work {
     over_ssd("none", config, requests(count, |random| random.below(SSD_PAGES)))
 }
 
-/// All that `destage sim` does without a device, from the bytes of a native trace to results, through this policy.
+/// All that `destage sim` does without a device, from the bytes of a native trace to results,
+/// through this policy.
 ///
 /// # Panics
 /// If there is no such policy.

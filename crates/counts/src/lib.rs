@@ -1,8 +1,10 @@
-//! Small fixed workloads whose instructions are counted, so that no change makes a hot path slower unnoticed.
+//! Small fixed workloads whose instructions are counted, so that no change makes a hot path slower
+//! unnoticed.
 //!
-//! Each is a function of a name that prepares a [`Work`]; what is prepared is not counted, what the work does is. Nothing here
-//! depends on the machine: numbers come from a generator of its own, input and output stay in memory, and kernels are chosen by name.
-//! `scripts/counts` counts them and compares with the figures in `figures/`.
+//! Each is a function of a name that prepares a [`Work`]; what is prepared is not counted, what the
+//! work does is. Nothing here depends on the machine: numbers come from a generator of its own,
+//! input and output stay in memory, and kernels are chosen by name. `scripts/counts` counts them
+//! and compares with the figures in `figures/`.
 
 mod arrays;
 mod buffers;

@@ -25,7 +25,8 @@ impl Random {
         ((u128::from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A page below `pages`, a power of two: two of three draws go to an eighth of the pages, which lie scattered.
+    /// A page below `pages`, a power of two: two of three draws go to an eighth of the pages, which
+    /// lie scattered.
     pub fn skewed(&mut self, pages: u64) -> u64 {
         let product = self.below(pages) * self.below(pages) / pages * self.below(pages) / pages;
         product * SCATTER % pages

@@ -1,4 +1,5 @@
-//! What is tried: a host cache over an array of some shape, small enough that everything happens soon.
+//! What is tried: a host cache over an array of some shape, small enough that everything happens
+//! soon.
 
 use destage_cache::{HostCacheInfo, HostCacheSpec, Served};
 use destage_plan::{Nanos, Shape};

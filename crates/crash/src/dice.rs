@@ -11,7 +11,8 @@ pub struct Dice {
     cut: Cut,
 }
 
-/// How much of what was not flushed survives a cut. Sectors drawn alone hardly ever lose or keep much; so there are the other ways too.
+/// How much of what was not flushed survives a cut. Sectors drawn alone hardly ever lose or keep
+/// much; so there are the other ways too.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     Nothing,
@@ -28,7 +29,8 @@ impl Dice {
         Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), cut: Cut::Nothing }
     }
 
-    /// The numbers of a part of what a seed decides, so that leaving another part out changes nothing in it.
+    /// The numbers of a part of what a seed decides, so that leaving another part out changes
+    /// nothing in it.
     pub fn part(seed: u64, part: u64) -> Self {
         Self::new(seed ^ part.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }

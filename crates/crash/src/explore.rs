@@ -18,8 +18,8 @@ pub fn history(cache: &'static HostCacheInfo, seed: u64, limits: &Limits) -> His
     History::draw(seed, limits, cache.devices(cell.cache_pages).len() as u8)
 }
 
-/// Runs the histories of a range of seeds on all processors; stops at the lowest seed that fails. Says on the standard error how far
-/// it has come.
+/// Runs the histories of a range of seeds on all processors; stops at the lowest seed that fails.
+/// Says on the standard error how far it has come.
 pub fn explore(
     cache: &'static HostCacheInfo,
     seeds: std::ops::Range<u64>,
@@ -32,7 +32,8 @@ pub fn explore(
     let count = seeds.end - seeds.start;
     let found = AtomicBool::new(false);
     let chunk = 256;
-    // The lowest failing seed is found however the chunks are scheduled: a later chunk is left out only after an earlier failure.
+    // The lowest failing seed is found however the chunks are scheduled: a later chunk is left out
+    // only after an earlier failure.
     let failure = (0..count.div_ceil(chunk)).into_par_iter().find_map_first(|index| {
         let from = seeds.start + index * chunk;
         let mut report = Report::default();
@@ -87,7 +88,8 @@ pub struct Exhausted {
     pub capped: u64,
 }
 
-/// A cut of which every choice is given: bit i of `pages` is whether the i-th page that is asked for survives.
+/// A cut of which every choice is given: bit i of `pages` is whether the i-th page that is asked
+/// for survives.
 struct Chosen {
     pages: u64,
     /// The page of which only these sectors survive, or of which they alone are lost.
@@ -128,9 +130,11 @@ impl CutChoice for Counted {
     }
 }
 
-/// Cuts a history of one to three requests, steps in the order of issue, after every step, with every subset of the pages that were
-/// written and not flushed or are being written (at most `cap` subsets at a moment, then random ones), with each page of them torn in
-/// every way that leaves a first or a last part while the others survive or do not, and with every number of NVRAM steps through.
+/// Cuts a history of one to three requests, steps in the order of issue, after every step, with
+/// every subset of the pages that were written and not flushed or are being written (at most `cap`
+/// subsets at a moment, then random ones), with each page of them torn in every way that leaves a
+/// first or a last part while the others survive or do not, and with every number of NVRAM steps
+/// through.
 pub fn exhaust(
     cache: &'static HostCacheInfo,
     seeds: std::ops::Range<u64>,

@@ -38,8 +38,9 @@ pub enum Action {
     Steps(u64),
     /// Everything under way ends.
     Drain,
-    /// A device fails; the controller hears of it at once, or when a step fails. Nothing happens if it has failed already or, of a member,
-    /// more would be lost than the level can do without, unless `beyond`.
+    /// A device fails; the controller hears of it at once, or when a step fails. Nothing happens if
+    /// it has failed already or, of a member, more would be lost than the level can do without,
+    /// unless `beyond`.
     Lose {
         /// Which.
         dev: u8,
@@ -179,7 +180,8 @@ impl History {
         }
     }
 
-    /// A history of so many requests, with steps in the order of issue and nothing going wrong: to be cut everywhere.
+    /// A history of so many requests, with steps in the order of issue and nothing going wrong: to
+    /// be cut everywhere.
     pub fn short(seed: u64, limits: &Limits, requests: usize) -> Self {
         let mut history = Self::draw(seed, limits, 0);
         let mut dice = Dice::part(seed, 1);

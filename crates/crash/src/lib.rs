@@ -1,10 +1,12 @@
-//! Breaks arrays on purpose: random histories of requests with cuts of the power and lost devices at any step, checked against a model of
-//! what a host may see, and against the rows' parity after every write.
+//! Breaks arrays on purpose: random histories of requests with cuts of the power and lost devices
+//! at any step, checked against a model of what a host may see, and against the rows' parity after
+//! every write.
 //!
-//! One number, the seed, decides everything. A run first lets things go wrong (*safety*): no answer may be wrong, no row
-//! inconsistent without an intent, no start refused outside the documented window. Then nothing more goes wrong (*liveness*):
-//! what was lost is replaced, and recovery, rebuild and a clean stop must be reached within bounds. What is promised, and what is
-//! not, is written in docs/assumptions.md.
+//! One number, the seed, decides everything. A run first lets things go wrong (*safety*): no answer
+//! may be wrong, no row inconsistent without an intent, no start refused outside the documented
+//! window. Then nothing more goes wrong (*liveness*): what was lost is replaced, and recovery,
+//! rebuild and a clean stop must be reached within bounds. What is promised, and what is not, is
+//! written in docs/assumptions.md.
 
 mod caught;
 mod cell;

@@ -1,12 +1,15 @@
 //! What a host may see: per sector, the versions that it could be.
 //!
-//! * Requests that conflict take effect in the order of submission: claims are first come, first served. So a read sees the last
-//!   write submitted before it, or one submitted while it was under way.
-//! * A version is *covered* once a flush that was submitted after it was acknowledged is acknowledged itself, or by its own
-//!   acknowledgement if it was written with FUA (or the regime is every-write). A cut may leave any version that no covered
-//!   one follows.
-//! * After a cut a sector is whichever of these versions a read finds first; from then on it is that one, whatever happens.
-//! * A discard makes each page that it covers wholly zeros, or leaves it; the first read afterwards tells which.
+//! * Requests that conflict take effect in the order of submission: claims are first come, first
+//!   served. So a read sees the last write submitted before it, or one submitted while it was under
+//!   way.
+//! * A version is *covered* once a flush that was submitted after it was acknowledged is
+//!   acknowledged itself, or by its own acknowledgement if it was written with FUA (or the regime
+//!   is every-write). A cut may leave any version that no covered one follows.
+//! * After a cut a sector is whichever of these versions a read finds first; from then on it is
+//!   that one, whatever happens.
+//! * A discard makes each page that it covers wholly zeros, or leaves it; the first read afterwards
+//!   tells which.
 
 use std::fmt;
 
@@ -16,7 +19,8 @@ pub type Value = u64;
 /// Bytes in a sector of the harness.
 pub const SECTOR: usize = 16;
 
-/// The bytes of a sector with this content at this place; no two differ in fewer than eight bytes by accident.
+/// The bytes of a sector with this content at this place; no two differ in fewer than eight bytes
+/// by accident.
 pub fn sector_bytes(value: Value, sector: u64) -> [u8; SECTOR] {
     let mut bytes = [0; SECTOR];
     if value != 0 {
@@ -122,7 +126,8 @@ pub struct Model {
     every_write: bool,
     /// Reads under way.
     reads: u32,
-    /// More is lost than the level can do without: parts of a request that is under way may have failed already.
+    /// More is lost than the level can do without: parts of a request that is under way may have
+    /// failed already.
     may_fail: bool,
 }
 
@@ -292,7 +297,8 @@ impl Model {
         let hidden = |versions: &[Version], version: &Version| {
             versions.iter().any(|j| j.submitted < submitted && j.acked != NEVER && version.precedes(j))
         };
-        // What a cut left is durable, whichever it is; the others are no more. A discard that failed may still be undone by a cut.
+        // What a cut left is durable, whichever it is; the others are no more. A discard that
+        // failed may still be undone by a cut.
         let copy = versions.clone();
         let left_by_cut = |version: &Version| version.covered && version.effect == Effect::Sure;
         if copy.iter().all(|version| hidden(&copy, version) || left_by_cut(version)) {
@@ -325,7 +331,8 @@ impl Model {
         }
     }
 
-    /// The power failed. Each sector is one of the versions that no covered one follows; nobody knows which.
+    /// The power failed. Each sector is one of the versions that no covered one follows; nobody
+    /// knows which.
     pub fn cut(&mut self, number: u64) {
         let now = self.tick();
         self.reads = 0;

@@ -1,4 +1,5 @@
-//! Faults planted in the executor, to see that the harness finds them: what a controller that does its work badly would leave undone.
+//! Faults planted in the executor, to see that the harness finds them: what a controller that does
+//! its work badly would leave undone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,8 @@ pub enum Mutant {
     SkipIntent,
     /// An intent is cleared when the operation's last write is done, not flushed.
     EarlyClear,
-    /// One read of an operation that computes something from what it reads is reported as done, and brings nothing.
+    /// One read of an operation that computes something from what it reads is reported as done, and
+    /// brings nothing.
     UnreadMember,
     /// Writes are reported as done when they are issued.
     AckBeforeWrite,
@@ -40,7 +42,8 @@ impl Mutant {
 /// A fault in a run.
 pub(crate) struct Planted {
     mutant: Mutant,
-    /// Of faults that happen once: how many steps of their kind go well before. Shared by all lives of a run.
+    /// Of faults that happen once: how many steps of their kind go well before. Shared by all lives
+    /// of a run.
     left: Arc<AtomicU64>,
 }
 

@@ -17,8 +17,8 @@ use crate::model::{Change, Model, SECTOR, sector_bytes};
 use crate::mutant::{Mutant, Planted};
 use crate::parity::Parity;
 
-/// Steps within which what was begun must end when nothing more goes wrong: requests, recovery, a rebuild. A hundred times what any
-/// of them needs in arrays as small as these.
+/// Steps within which what was begun must end when nothing more goes wrong: requests, recovery, a
+/// rebuild. A hundred times what any of them needs in arrays as small as these.
 const PATIENCE: u64 = 200_000;
 
 /// How a history is run.
@@ -39,7 +39,8 @@ pub struct Report {
     pub runs: u64,
     /// Requests answered.
     pub requests: u64,
-    /// Of these, answered that they could not be served, while more was lost than the level can do without.
+    /// Of these, answered that they could not be served, while more was lost than the level can do
+    /// without.
     pub unserved: u64,
     /// Steps carried out.
     pub steps: u64,
@@ -155,7 +156,8 @@ struct Run<'a> {
     broken: bool,
     /// Members that were lost when this life began, as far as the harness knows.
     lost_before: DevSet,
-    /// Members whose loss is not noted, or what was in flight then not flushed: the double-fault window of docs/assumptions.md.
+    /// Members whose loss is not noted, or what was in flight then not flushed: the double-fault
+    /// window of docs/assumptions.md.
     window: DevSet,
     /// Of these, members that the array knows to be lost, or knew and has filled since.
     known: DevSet,
@@ -541,8 +543,8 @@ impl<'a> Run<'a> {
         if !self.window.is_empty() {
             self.hole.add(&remains.nvram.intents);
         }
-        // Another device stands there and nobody has noted it: whoever starts the array knows its members, and misses one, this time and
-        // the next until it is noted.
+        // Another device stands there and nobody has noted it: whoever starts the array knows its
+        // members, and misses one, this time and the next until it is noted.
         let strangers = self.swapped & self.window & self.members();
         for (dev, disk) in (0..).map(Dev).zip(&mut remains.disks) {
             disk.answers |= back.contains(dev);
@@ -574,7 +576,8 @@ impl<'a> Run<'a> {
         let down = down & self.members();
         let memory = Self::prepare(self.cache, self.history, remains, self.log.clone(), self.planted.as_ref());
         self.memory = memory;
-        // Until the controller has noted them, members that it found missing may be lost with what is open.
+        // Until the controller has noted them, members that it found missing may be lost with what
+        // is open.
         self.window = down;
         (self.unread, self.clean) = (true, false);
         self.memory.begin();
@@ -645,7 +648,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Nothing more goes wrong: what was lost is replaced, and then everything must become whole within bounds.
+    /// Nothing more goes wrong: what was lost is replaced, and then everything must become whole
+    /// within bounds.
     fn heal(&mut self) -> Result<(), String> {
         self.become_ready()?;
         if self.refused {
@@ -683,7 +687,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Everything that must hold after a cut: the array starts, and every page reads as one that could be, twice.
+/// Everything that must hold after a cut: the array starts, and every page reads as one that could
+/// be, twice.
 pub(crate) fn recovers(
     cache: &'static HostCacheInfo,
     history: &History,
@@ -745,7 +750,8 @@ impl destage_exec::CutChoice for Nothing {
     }
 }
 
-/// Runs a short history without misfortunes and shows the machine after every step, first when everything is submitted.
+/// Runs a short history without misfortunes and shows the machine after every step, first when
+/// everything is submitted.
 pub(crate) fn watch(
     cache: &'static HostCacheInfo,
     history: &History,

@@ -7,8 +7,9 @@ use crate::cell::PAGE_SECTORS;
 use crate::history::{Action, History, Numbered, Order};
 use crate::run::{Failure, Options, run};
 
-/// The smallest history found that still fails in the same way, with its steps. Actions are left out as long as it fails without them, then
-/// simplified one by one; `tries` bounds how many histories are run.
+/// The smallest history found that still fails in the same way, with its steps. Actions are left
+/// out as long as it fails without them, then simplified one by one; `tries` bounds how many
+/// histories are run.
 pub fn shrink(cache: &'static HostCacheInfo, failure: &Failure, options: Options, tries: usize) -> Failure {
     let mut shrinker = Shrinker { cache, options, best: failure.clone(), left: tries };
     loop {

@@ -1,4 +1,5 @@
-//! Faults planted in the executor are found within so many seeds. The bounds are about ten times what was measured.
+//! Faults planted in the executor are found within so many seeds. The bounds are about ten times
+//! what was measured.
 
 use destage_cache::{HostCacheInfo, host_caches};
 use destage_crash::{Limits, Mutant, Options, first_failure};
@@ -8,7 +9,8 @@ fn cache() -> &'static HostCacheInfo {
     host_caches().find(|info| info.name == "none").expect("a cache of this name")
 }
 
-/// Seeds until the fault is found in RAID-5 and RAID-6: by all checks, and by what a host sees alone.
+/// Seeds until the fault is found in RAID-5 and RAID-6: by all checks, and by what a host sees
+/// alone.
 fn found_within(mutant: Mutant, bound: u64, blind_bound: u64) {
     for level in [Level::Raid5, Level::Raid6] {
         for (blind, bound) in [(false, bound), (true, blind_bound)] {

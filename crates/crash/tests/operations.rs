@@ -1,5 +1,5 @@
-//! Long histories without cuts: every row is checked after every write of a member, whole and with members lost at random moments. And many
-//! writes at once to a few rows.
+//! Long histories without cuts: every row is checked after every write of a member, whole and with
+//! members lost at random moments. And many writes at once to a few rows.
 
 use destage_cache::{HostCacheInfo, host_caches, serve};
 use destage_crash::{Limits, Options, PAGE, Parity, SECTOR, explore, shrink};
@@ -47,7 +47,8 @@ fn rows_stay_consistent_while_members_are_lost_and_filled() {
     }
 }
 
-/// What the steps of one small write take one after the other: an intent, a read, computing, a write; twice, to be sure.
+/// What the steps of one small write take one after the other: an intent, a read, computing, a
+/// write; twice, to be sure.
 const ONE_WRITE: u64 = 2 * (1_000 + 62_000 + 3_000 + 22_000);
 
 #[test]

@@ -7,12 +7,14 @@ use hashbrown::HashMap;
 
 use crate::nvram::{Nvram, Page};
 
-/// The bytes of all buffers. A buffer of an operation is known by the operation's place and its number; it grows to what was
-/// asked for and is used again by the next operation in that place, so that nothing is allocated per request after a while.
+/// The bytes of all buffers. A buffer of an operation is known by the operation's place and its
+/// number; it grows to what was asked for and is used again by the next operation in that place, so
+/// that nothing is allocated per request after a while.
 ///
-/// Executors that hand steps to threads copy: [`source`](Self::source) into a buffer of [`lend`](Self::lend), which leaves with
-/// the step; what a read brought goes to [`target`](Self::target), the buffer to [`give_back`](Self::give_back). Copying a
-/// page costs far less than moving it to a device, and no thread ever holds what another step needs.
+/// Executors that hand steps to threads copy: [`source`](Self::source) into a buffer of
+/// [`lend`](Self::lend), which leaves with the step; what a read brought goes to
+/// [`target`](Self::target), the buffer to [`give_back`](Self::give_back). Copying a page costs far
+/// less than moving it to a device, and no thread ever holds what another step needs.
 #[derive(Default)]
 pub struct Bytes {
     /// Bytes of a page.
@@ -59,7 +61,8 @@ impl Bytes {
         Self { page: page_bytes as usize, sector: sector_bytes as usize, nvram, ..Self::default() }
     }
 
-    /// Keeps the bytes of a request until [`release`](Self::release): what is to be written, or room for what is read.
+    /// Keeps the bytes of a request until [`release`](Self::release): what is to be written, or
+    /// room for what is read.
     pub fn host(&mut self, tag: u64, data: &[u8]) {
         let mut bytes = self.lend();
         bytes.extend_from_slice(data);
@@ -130,7 +133,8 @@ impl Bytes {
     /// # Panics
     /// If it is another step, or puts into a slot that is in use, or frees one that is not.
     pub fn change_nvram<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) {
-        // Out of the way, so that the buffers can be read; a page that moves from slot to slot is copied before.
+        // Out of the way, so that the buffers can be read; a page that moves from slot to slot is
+        // copied before.
         let moved = match *engine.step(issue) {
             Step::NvPut { src: Buf::Nv(from), .. } => Some(self.nvram.page(from).to_vec()),
             _ => None,
@@ -170,10 +174,12 @@ impl Bytes {
         }
     }
 
-    /// Does a step if it is one that computes; whether it is. Where the result goes may also be a source, then whole: in place.
+    /// Does a step if it is one that computes; whether it is. Where the result goes may also be a
+    /// source, then whole: in place.
     ///
     /// # Panics
-    /// If the result's place overlaps a source's in part, is no place to write to, or a buffer is shorter than the step says.
+    /// If the result's place overlaps a source's in part, is no place to write to, or a buffer is
+    /// shorter than the step says.
     pub fn compute<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) -> bool {
         let op = issue.op;
         let page = self.page;

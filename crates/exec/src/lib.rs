@@ -1,9 +1,11 @@
-//! Executors that move real bytes: what a [`Controller`](destage_plan::Controller) decides is carried out here.
+//! Executors that move real bytes: what a [`Controller`](destage_plan::Controller) decides is
+//! carried out here.
 //!
-//! [`Bytes`] keeps the bytes behind [`Buf`](destage_plan::Buf) and evaluates the computing steps; every such executor uses it.
-//! [`Memory`] carries everything out in memory, in virtual time and in any order, and can lose power and devices: it is the
-//! machine that the crash harness breaks. What it takes for granted of hardware is written in docs/assumptions.md.
-//! [`Files`] carries everything out on real files, in real time, with a thread for each device.
+//! [`Bytes`] keeps the bytes behind [`Buf`](destage_plan::Buf) and evaluates the computing steps;
+//! every such executor uses it. [`Memory`] carries everything out in memory, in virtual time and in
+//! any order, and can lose power and devices: it is the machine that the crash harness breaks. What
+//! it takes for granted of hardware is written in docs/assumptions.md. [`Files`] carries everything
+//! out on real files, in real time, with a thread for each device.
 
 mod bytes;
 mod device;

@@ -1,4 +1,5 @@
-//! What survives a power failure beside the devices: slots with a tag and a page, and the rows with an open intent.
+//! What survives a power failure beside the devices: slots with a tag and a page, and the rows with
+//! an open intent.
 
 use destage_plan::{NvSlot, Row, Rows, Tag};
 

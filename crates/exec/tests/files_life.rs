@@ -15,7 +15,8 @@ use destage_exec::{Existing, Files, FilesError};
 use destage_plan::{Controller, Dev, DevSet, HostOp, HostRequest, Refusal, Status};
 use destage_raid::Level;
 
-/// What an array may hold after a crash: sectors that were being written are what they were or what they were to be.
+/// What an array may hold after a crash: sectors that were being written are what they were or what
+/// they were to be.
 struct Crashed {
     content: Content,
     /// Requests that were not answered.
@@ -188,8 +189,8 @@ fn a_member_that_fails_at_work_is_done_without_and_filled_again() {
                 work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 1);
             }
             work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 100);
-            // Degraded writes keep what they compute in the NVRAM; it is found after a crash, and the member stays lost
-            // though its file answers again.
+            // Degraded writes keep what they compute in the NVRAM; it is found after a crash, and
+            // the member stays lost though its file answers again.
             drop(files);
             if round % 2 == 0 {
                 fs::remove_file(&path).expect("the file is there");
@@ -202,7 +203,8 @@ fn a_member_that_fails_at_work_is_done_without_and_filled_again() {
             work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 20);
             files.settle().expect("the member is filled");
             assert_eq!(files.engine().controller().array().degraded(), DevSet::EMPTY);
-            // A member that breaks while rows are recovered costs data, which is not the question here.
+            // A member that breaks while rows are recovered costs data, which is not the question
+            // here.
             assert_eq!(files.stop_clean().expect("the array stops"), []);
         }
         let mut files = array.open(folder.path());

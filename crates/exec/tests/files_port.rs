@@ -1,5 +1,6 @@
-//! Every interleaving of the main loop and the threads over the ports, as far as they are bounded here. The very file
-//! of the executor is compiled with the model checker's locks in place of the real ones.
+//! Every interleaving of the main loop and the threads over the ports, as far as they are bounded
+//! here. The very file of the executor is compiled with the model checker's locks in place of the
+//! real ones.
 
 use std::collections::VecDeque;
 
@@ -17,7 +18,8 @@ mod sync {
 #[path = "../src/files/port.rs"]
 mod port;
 
-/// A thread as the executor's are: it answers each command with twice its number, up to `most` at a time.
+/// A thread as the executor's are: it answers each command with twice its number, up to `most` at a
+/// time.
 fn serve(port: &Port<u32, u32>, most: usize) {
     let mut taken = VecDeque::new();
     loop {
@@ -35,7 +37,8 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// How thoroughly the larger models are checked: all interleavings with so many preemptions, or with more in a soak.
+/// How thoroughly the larger models are checked: all interleavings with so many preemptions, or
+/// with more in a soak.
 fn bound() -> usize {
     if std::env::var_os("DESTAGE_SOAK").is_some() { 4 } else { 2 }
 }

@@ -1,5 +1,5 @@
-//! The NVRAM and the intents in their files: what was made durable is found again, torn writes are told from damage,
-//! and damage is an error that names file and field.
+//! The NVRAM and the intents in their files: what was made durable is found again, torn writes are
+//! told from damage, and damage is an error that names file and field.
 
 mod common;
 mod scribe;
@@ -99,8 +99,8 @@ fn steps_take_effect_in_the_order_of_issue_at_every_depth() {
     for depth in 1..=3 {
         let folder = folder();
         let config = FilesConfig { depth, ..scribe::config(folder.path()) };
-        // As many puts as the thread is given at a time; intents, which wait; and what clears them again: issued when the
-        // first put is done and there is room, but after those that wait.
+        // As many puts as the thread is given at a time; intents, which wait; and what clears them
+        // again: issued when the first put is done and there is room, but after those that wait.
         let script = Script(move |frag: Frag, op, out: &mut Out| {
             let put = |index: usize| Step::NvPut {
                 slot: NvSlot { index: index as u16, generation: 1 },

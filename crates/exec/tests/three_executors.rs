@@ -1,5 +1,6 @@
-//! The same history through the executors: files in real time, memory in virtual time, and device models without bytes.
-//! What a host sees and what the members hold is the same, and so is how many steps of each kind it took.
+//! The same history through the executors: files in real time, memory in virtual time, and device
+//! models without bytes. What a host sees and what the members hold is the same, and so is how many
+//! steps of each kind it took.
 
 #[path = "common/arrays.rs"]
 mod arrays;
@@ -20,7 +21,8 @@ type Answers = BTreeMap<u64, (bool, Vec<u8>)>;
 
 /// Carries requests out.
 trait Executor {
-    /// Serves requests that are under way together until nothing is; whether each was served, and what it read.
+    /// Serves requests that are under way together until nothing is; whether each was served, and
+    /// what it read.
     fn serve(&mut self, requests: &[(HostRequest, Vec<u8>)]) -> Answers;
     /// Steps issued, by kind.
     fn counts(&self) -> [u64; StepKind::ALL.len()];
@@ -141,7 +143,8 @@ fn batch(dice: &mut Dice, array: &Array, size: u64, tag: &mut u64) -> Vec<(HostR
     for _ in 0..size {
         let request = draw(dice, &sizes, *tag);
         let end = |request: &HostRequest| request.offset + request.len;
-        // A discard changes whole pages or nothing; nothing else of these pages may be under way, nor is.
+        // A discard changes whole pages or nothing; nothing else of these pages may be under way,
+        // nor is.
         if batch.iter().all(|(other, _)| request.offset >= end(other) || other.offset >= end(&request)) {
             *tag += 1;
             batch.push((request, data(&request, sizes.sector)));
@@ -150,8 +153,8 @@ fn batch(dice: &mut Dice, array: &Array, size: u64, tag: &mut u64) -> Vec<(HostR
     batch
 }
 
-/// Checks what a batch read, and lets it change what the array must hold. Returns the reads that tell what its discards
-/// did.
+/// Checks what a batch read, and lets it change what the array must hold. Returns the reads that
+/// tell what its discards did.
 fn check(content: &mut Content, batch: &[(HostRequest, Vec<u8>)], answers: &Answers) {
     assert_eq!(answers.len(), batch.len(), "each request is answered once");
     for (request, data) in batch {

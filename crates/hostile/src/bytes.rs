@@ -28,7 +28,8 @@ impl<'a> Bytes<'a> {
         self.number(2) as u16
     }
 
-    /// A number of any size: the small ones and those near the ends are as frequent as all others together.
+    /// A number of any size: the small ones and those near the ends are as frequent as all others
+    /// together.
     pub(crate) fn any(&mut self) -> u64 {
         match self.u8() {
             shift @ 0..128 => self.number(8) >> (shift % 64),
@@ -42,8 +43,9 @@ impl<'a> Bytes<'a> {
         choices[usize::from(self.u8()) % choices.len()]
     }
 
-    /// The next request; `before` is the time of the one before it. Most are small, aligned and near the beginning of a
-    /// volume; some are anything that a [`Request`] can hold, which is more than a trace can.
+    /// The next request; `before` is the time of the one before it. Most are small, aligned and
+    /// near the beginning of a volume; some are anything that a [`Request`] can hold, which is more
+    /// than a trace can.
     pub(crate) fn request(&mut self, before: Nanos) -> Request {
         let form = self.u8();
         let op = Op::ALL[usize::from(form & 3)];

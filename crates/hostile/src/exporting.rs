@@ -1,6 +1,7 @@
 //! Any requests at all, through the exports to other formats.
 //!
-//! What a format cannot hold is refused or counted, and what was written can be read again as that format.
+//! What a format cannot hold is refused or counted, and what was written can be read again as that
+//! format.
 
 use destage_plan::Request;
 use destage_trace::{ExportSpec, Exporter, FormatId, FormatSpec, OpenOptions, Source, open_stream};
@@ -9,8 +10,8 @@ use crate::bytes::Bytes;
 
 /// Requests of an input at most.
 const MOST: usize = 128;
-/// Bytes of a request at most, unless it has so many that any format refuses it or holds it in one record: each page may
-/// become a record.
+/// Bytes of a request at most, unless it has so many that any format refuses it or holds it in one
+/// record: each page may become a record.
 const MOST_BYTES: u64 = 256 << 10;
 const REFUSED_BYTES: u64 = 1 << 43;
 /// Volumes at most.
@@ -37,7 +38,8 @@ pub(crate) fn check(bytes: &[u8]) {
             request.len = request.len.min(MOST_BYTES);
         }
         request.volume %= MOST_VOLUMES;
-        // fio's log begins a microsecond late; what comes at the end of time itself cannot be read from it.
+        // fio's log begins a microsecond late; what comes at the end of time itself cannot be read
+        // from it.
         request.time.0 /= 2;
     }
     let mut exporter = Exporter::new(&spec, Vec::new(), &std::env::temp_dir()).expect("a place for temporary files");
@@ -58,7 +60,8 @@ pub(crate) fn check(bytes: &[u8]) {
 /// Reads what was written.
 fn read(id: FormatId, written: &[u8]) -> Vec<Request> {
     let format: FormatSpec = match id {
-        // Objects of volumes that are kept apart have addresses beyond 2^64 bytes, if they are taken for pages.
+        // Objects of volumes that are kept apart have addresses beyond 2^64 bytes, if they are
+        // taken for pages.
         FormatId::OracleGeneral => "oracle-general:op=R,unit=1".parse(),
         _ => id.name().parse(),
     }

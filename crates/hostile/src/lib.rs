@@ -1,8 +1,9 @@
 //! What must hold of every input from outside, however hostile: one [`Target`] for each way in.
 //!
-//! A target takes bytes, hands them to a reader, a parser or a simulation, and panics where a promise is broken. The
-//! fuzzer (`fuzz/`, outside the workspace) looks for bytes that break one; the test `replay` of this crate tries the
-//! seeds that are kept in `fuzz/seeds`, among them every input that ever broke one. Nothing but tests uses this crate.
+//! A target takes bytes, hands them to a reader, a parser or a simulation, and panics where a
+//! promise is broken. The fuzzer (`fuzz/`, outside the workspace) looks for bytes that break one;
+//! the test `replay` of this crate tries the seeds that are kept in `fuzz/seeds`, among them every
+//! input that ever broke one. Nothing but tests uses this crate.
 
 mod bytes;
 mod exporting;
@@ -29,7 +30,8 @@ pub struct Target {
     pub what: &'static str,
     /// Bytes of an input that the fuzzer makes at most.
     pub max_bytes: usize,
-    /// What an input costs, roughly, in units of reading a small trace: the replay tries so many times fewer mutations.
+    /// What an input costs, roughly, in units of reading a small trace: the replay tries so many
+    /// times fewer mutations.
     pub cost: u32,
     subject: Subject,
 }

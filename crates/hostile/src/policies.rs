@@ -1,8 +1,9 @@
 //! Any requests at all, through the page space into every buffer.
 //!
-//! The page space gives runs below the number of pages that it names, in the order of time. A buffer's answers agree with
-//! the set of pages that they imply: a hit is a page that is held, what leaves was held, what is flushed was dirty, what
-//! is read for padding was not held, and never is more held than fits.
+//! The page space gives runs below the number of pages that it names, in the order of time. A
+//! buffer's answers agree with the set of pages that they imply: a hit is a page that is held, what
+//! leaves was held, what is flushed was dirty, what is read for padding was not held, and never is
+//! more held than fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,8 @@ use crate::bytes::Bytes;
 
 /// Requests of an input at most.
 const MOST: usize = 256;
-/// Pages of a request at most, unless it has so many that it is refused; and page accesses of all of them.
+/// Pages of a request at most, unless it has so many that it is refused; and page accesses of all
+/// of them.
 const MOST_REQUEST_PAGES: u64 = 256;
 const REFUSED_PAGES: u64 = (1 << 22) + 1;
 const MOST_ACCESSES: u32 = 2048;

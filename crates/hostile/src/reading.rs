@@ -2,11 +2,13 @@
 //!
 //! - It ends, and after its end or an error there are no further requests.
 //! - A batch is not larger than [`BATCH_REQUESTS`] and one.
-//! - Of a foreign format every range ends below 2^64, a flush has none, only a write is FUA, every volume has a name,
-//!   or is the only one, and the times of the first batch begin at zero.
+//! - Of a foreign format every range ends below 2^64, a flush has none, only a write is FUA, every
+//!   volume has a name, or is the only one, and the times of the first batch begin at zero.
 //! - How the bytes arrive, all at once or a few at a time, makes no difference.
-//! - A lenient reader differs from a strict one only where the strict one fails, and names that failure first.
-//! - A sample of a format with one line replaced, by whatever, is never found to be of another format.
+//! - A lenient reader differs from a strict one only where the strict one fails, and names that
+//!   failure first.
+//! - A sample of a format with one line replaced, by whatever, is never found to be of another
+//!   format.
 
 use std::io::{Cursor, Read};
 use std::sync::Arc;
@@ -17,8 +19,8 @@ use destage_trace::{
     open_stream,
 };
 
-/// Checks all promises over `bytes`, as a trace in this format; without one it is found. Of several options the length of
-/// the bytes decides, so that a seed is a trace as it comes.
+/// Checks all promises over `bytes`, as a trace in this format; without one it is found. Of several
+/// options the length of the bytes decides, so that a seed is a trace as it comes.
 pub(crate) fn check(format: Option<FormatId>, bytes: &[u8]) {
     let spec = format.map(|id| {
         let examples = id.examples();
@@ -39,16 +41,16 @@ pub(crate) fn described(bytes: &[u8]) {
 /// Lines of the samples that [`damaged`] damages.
 const SAMPLE_LINES: u64 = 40;
 
-/// The samples of all formats of text that content can tell, with their names. Of the three that can be taken for one another there are samples
-/// that tell which they are and samples that do not.
+/// The samples of all formats of text that content can tell, with their names. Of the three that
+/// can be taken for one another there are samples that tell which they are and samples that do not.
 fn samples() -> Vec<(FormatId, String, &'static Sample)> {
     let all = FORMATS.iter().flat_map(|&id| id.samples().map(move |(name, sample)| (id, name, sample)));
     let told = |id: FormatId| id.info().finding != Finding::Never;
     all.filter(|(id, _, sample)| told(*id) && matches!(sample.content, Content::Lines { .. })).collect()
 }
 
-/// A sample's name, the end of the line, which of its lines, and what stands there instead: no format but the sample's own
-/// is found. What is no name chooses a sample too.
+/// A sample's name, the end of the line, which of its lines, and what stands there instead: no
+/// format but the sample's own is found. What is no name chooses a sample too.
 pub(crate) fn damaged(bytes: &[u8]) {
     let end = bytes.iter().position(|&b| b == b'\n').unwrap_or(bytes.len());
     let (chosen, rest) = bytes.split_at(end);

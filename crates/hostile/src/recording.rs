@@ -1,5 +1,5 @@
-//! What the kernel gives a recorder: pages of its ring buffers and descriptions of their events. The kernel is trusted,
-//! but its layouts change, and a page may be cut or overwritten.
+//! What the kernel gives a recorder: pages of its ring buffers and descriptions of their events.
+//! The kernel is trusted, but its layouts change, and a page may be cut or overwritten.
 
 use destage_plan::{Nanos, Op};
 use destage_record::{

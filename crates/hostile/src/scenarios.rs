@@ -17,7 +17,8 @@ use destage_trace::{Source, Synth};
 
 use crate::simulating;
 
-/// What is run of a scenario: at most so many policies times sizes, pages of a device, and bytes of a logical block.
+/// What is run of a scenario: at most so many policies times sizes, pages of a device, and bytes of
+/// a logical block.
 const MOST_RUNS: usize = 4;
 const MOST_PAGES: u64 = 1 << 14;
 const MOST_BLOCK_BYTES: u64 = 1 << 20;
@@ -85,7 +86,8 @@ pub(crate) fn sim(bytes: &[u8]) {
     }
 }
 
-/// Runs an experiment over an array over a few requests if it is small: settings that were accepted can be run.
+/// Runs an experiment over an array over a few requests if it is small: settings that were accepted
+/// can be run.
 fn array(experiment: &ArrayExperiment) {
     let (runs, memory) = experiment.weight().expect("the settings were accepted");
     let bytes = experiment.check().expect("the settings were accepted");

@@ -1,5 +1,5 @@
-//! Native traces whose checksums and counts are put right first, so that what lies behind them is reached
-//! (docs/trace-format.md).
+//! Native traces whose checksums and counts are put right first, so that what lies behind them is
+//! reached (docs/trace-format.md).
 
 use destage_plan::{Nanos, Request};
 use destage_trace::{FormatId, LATENCY_UNKNOWN, NativeReader, NativeWriter, Source};
@@ -20,8 +20,8 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// Puts the checksums of the file header and of the records right, how the records are chained, and what the end record
-/// counts.
+/// Puts the checksums of the file header and of the records right, how the records are chained, and
+/// what the end record counts.
 fn seal(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if bytes.len() < FILE_HEADER_BYTES {

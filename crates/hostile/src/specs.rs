@@ -18,7 +18,8 @@ pub(crate) fn format(bytes: &[u8]) {
     }
 }
 
-/// A policy that is understood comes back from what is shown of it; with its parameters it is built or refused.
+/// A policy that is understood comes back from what is shown of it; with its parameters it is built
+/// or refused.
 pub(crate) fn policy(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     match text.parse::<PolicySpec>() {

@@ -1,5 +1,5 @@
-//! Every seed in `fuzz/seeds`, and a few mutations of each, through its target. The fuzzer finds what is new; this keeps
-//! what was found, and notices what a change breaks.
+//! Every seed in `fuzz/seeds`, and a few mutations of each, through its target. The fuzzer finds
+//! what is new; this keeps what was found, and notices what a change breaks.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,8 @@ fn seeds_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds")
 }
 
-/// The seeds of a target, by name: what is in its folder, if there is one, and the sample that it has of itself.
+/// The seeds of a target, by name: what is in its folder, if there is one, and the sample that it
+/// has of itself.
 fn seeds(target: &Target) -> Vec<(String, Vec<u8>)> {
     let folder = seeds_folder().join(target.name);
     let files = folder.is_dir().then(|| fs::read_dir(&folder).expect("a folder that can be read"));

@@ -1,11 +1,13 @@
-//! Where a step takes bytes from and where it puts them. Policies see names of buffers, never bytes.
+//! Where a step takes bytes from and where it puts them. Policies see names of buffers, never
+//! bytes.
 
 use crate::FragId;
 
 /// Bytes of one or more consecutive pages, by name; how many is said by the step that uses it.
 ///
-/// `Host` bytes stay where they are until the fragment is acknowledged and all its operations are done. `Tmp` buffers
-/// belong to their operation and end with it. `Nv` bytes belong to the executor, the choice of slots to the controller.
+/// `Host` bytes stay where they are until the fragment is acknowledged and all its operations are
+/// done. `Tmp` buffers belong to their operation and end with it. `Nv` bytes belong to the
+/// executor, the choice of slots to the controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Buf {
     /// Nowhere: a parity page that is not wanted.
@@ -13,7 +15,8 @@ pub enum Buf {
     None,
     /// Pages of zeros; only to be read.
     Zero,
-    /// The host's bytes of a fragment from this page of the fragment on. Of a fragment smaller than a page, its sectors.
+    /// The host's bytes of a fragment from this page of the fragment on. Of a fragment smaller than
+    /// a page, its sectors.
     Host {
         /// Whose bytes.
         frag: FragId,
@@ -31,8 +34,8 @@ pub enum Buf {
     Nv(NvSlot),
 }
 
-/// A page-sized slot of the NVRAM, together with how often it had been put when it was taken: a slot number alone could name
-/// what another use of the slot put there since.
+/// A page-sized slot of the NVRAM, together with how often it had been put when it was taken: a
+/// slot number alone could name what another use of the slot put there since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NvSlot {
     /// Place in the NVRAM.
@@ -41,7 +44,8 @@ pub struct NvSlot {
     pub generation: u32,
 }
 
-/// What a slot of the NVRAM says of its page; durable in one piece with it. Its content is the controller's.
+/// What a slot of the NVRAM says of its page; durable in one piece with it. Its content is the
+/// controller's.
 pub type Tag = [u8; 24];
 
 /// Sectors of a page: a range, since a request covers a page from somewhere to somewhere.
@@ -53,7 +57,8 @@ pub struct Sectors {
     pub count: u8,
 }
 
-/// A list of buffers kept with the operation whose step names it, in the order in which the step wants them.
+/// A list of buffers kept with the operation whose step names it, in the order in which the step
+/// wants them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct List {
     pub(crate) start: u16,

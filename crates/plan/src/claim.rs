@@ -21,7 +21,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether the two may not be held together: their rows overlap, and one writes what the other reads or writes.
+    /// Whether the two may not be held together: their rows overlap, and one writes what the other
+    /// reads or writes.
     #[inline]
     pub const fn conflicts(&self, other: &Self) -> bool {
         self.stripe.0 == other.stripe.0
@@ -85,8 +86,9 @@ struct Entry {
     blockers: u32,
 }
 
-/// The claims of all operations. FIFO per stripe: an operation waits for exactly those that came before it and conflict with it,
-/// whether they hold or wait themselves. Every operation has at most one claim, hence none waits for itself in a circle.
+/// The claims of all operations. FIFO per stripe: an operation waits for exactly those that came
+/// before it and conflict with it, whether they hold or wait themselves. Every operation has at
+/// most one claim, hence none waits for itself in a circle.
 #[derive(Default)]
 pub struct ClaimTable {
     stripes: HashMap<Stripe, Vec<Entry>, FixedState>,
@@ -107,7 +109,8 @@ impl ClaimTable {
         blockers == 0
     }
 
-    /// Gives a claim back, held or not; `granted` is told of each operation whose claim holds from now on, in the order of the queue.
+    /// Gives a claim back, held or not; `granted` is told of each operation whose claim holds from
+    /// now on, in the order of the queue.
     pub fn release(&mut self, now: Nanos, op: OpId, stripe: Stripe, mut granted: impl FnMut(OpId)) {
         let queue = self.stripes.get_mut(&stripe).expect("a claim is in its stripe's queue");
         let at = queue.iter().position(|entry| entry.op == op).expect("the operation has a claim");

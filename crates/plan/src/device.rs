@@ -20,7 +20,8 @@ impl fmt::Display for Dev {
     }
 }
 
-/// Consecutive pages on one device, in 8 bytes: at most 2^40 pages on a device, 2^16 − 1 of them in one extent.
+/// Consecutive pages on one device, in 8 bytes: at most 2^40 pages on a device, 2^16 − 1 of them in
+/// one extent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ext(u64);
 
@@ -134,6 +135,7 @@ impl Rows {
 pub enum DeviceChange {
     /// It answers no more. Its content must not be trusted even if it answers again.
     Failed,
-    /// A device stands in its place: another one, or the same one again. Nothing is known of what it holds.
+    /// A device stands in its place: another one, or the same one again. Nothing is known of what
+    /// it holds.
     Replaced,
 }

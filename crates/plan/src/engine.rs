@@ -1,5 +1,5 @@
-//! Drives a controller: requests become fragments, events reach the controller in order, steps that may begin come out.
-//! No clock, no I/O, no bytes: what carries the steps out is an executor's.
+//! Drives a controller: requests become fragments, events reach the controller in order, steps that
+//! may begin come out. No clock, no I/O, no bytes: what carries the steps out is an executor's.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,8 @@ use crate::{
     RangeError, RowList, Rows, Shape, Start, Status, Step, StepOutcome,
 };
 
-/// A policy of the host side: a pure state machine. Everything it does follows from the events it was given.
+/// A policy of the host side: a pure state machine. Everything it does follows from the events it
+/// was given.
 pub trait Controller {
     /// Handles one event. Decisions go into `out`.
     fn handle(&mut self, event: Event<'_>, out: &mut Out);
@@ -44,7 +45,8 @@ pub enum HostNotice {
     Acked {
         /// Which.
         tag: u64,
-        /// Whether it was served; if not, nothing is known of the range's content beyond its being old or new sector by sector.
+        /// Whether it was served; if not, nothing is known of the range's content beyond its being
+        /// old or new sector by sector.
         ok: bool,
     },
     /// Nothing uses its bytes any more.
@@ -93,7 +95,8 @@ pub struct Engine<C> {
 }
 
 impl<C: Controller> Engine<C> {
-    /// A controller that is given at most `depth` fragments at a time. Nothing happens before [`start`](Self::start).
+    /// A controller that is given at most `depth` fragments at a time. Nothing happens before
+    /// [`start`](Self::start).
     pub fn new(controller: C, shape: Shape, depth: usize) -> Self {
         Self {
             controller,
@@ -116,8 +119,8 @@ impl<C: Controller> Engine<C> {
         self.pump();
     }
 
-    /// Takes a request of the host. It may be submitted before the controller is ready, and waits then; if the controller does not start,
-    /// it fails. The range of a flush means nothing.
+    /// Takes a request of the host. It may be submitted before the controller is ready, and waits
+    /// then; if the controller does not start, it fails. The range of a flush means nothing.
     pub fn submit(&mut self, now: Nanos, asked: HostRequest) -> Result<(), RangeError> {
         let flush = asked.op == HostOp::Flush;
         if !flush {
@@ -150,8 +153,8 @@ impl<C: Controller> Engine<C> {
         self.pump();
     }
 
-    /// Tells what happened to a device. Steps on it that are in flight still have to be completed; those in flight on a device that
-    /// failed, before its replacement is told.
+    /// Tells what happened to a device. Steps on it that are in flight still have to be completed;
+    /// those in flight on a device that failed, before its replacement is told.
     pub fn device(&mut self, now: Nanos, dev: Dev, change: DeviceChange) {
         self.out.now = now;
         if change == DeviceChange::Replaced {

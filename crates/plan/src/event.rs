@@ -11,7 +11,8 @@ pub enum HostOp {
     Write,
     /// Make a range read as zeros.
     WriteZeroes,
-    /// The range's content is no longer needed: each page of it keeps its content or reads as zeros.
+    /// The range's content is no longer needed: each page of it keeps its content or reads as
+    /// zeros.
     Discard,
     /// Make everything acknowledged so far durable.
     Flush,
@@ -69,19 +70,22 @@ pub struct Start<'a> {
 /// What may be ordered from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Write everything back and leave no intent open, so that the next start is a clean one. Ends with [`Out::clean`](crate::Out::clean).
+    /// Write everything back and leave no intent open, so that the next start is a clean one. Ends
+    /// with [`Out::clean`](crate::Out::clean).
     Clean,
 }
 
 /// What a controller is told.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// The first event of a life. The controller recovers, then says [`Out::ready`](crate::Out::ready) or
-    /// [`Out::refuse`](crate::Out::refuse); fragments come only after that.
+    /// The first event of a life. The controller recovers, then says
+    /// [`Out::ready`](crate::Out::ready) or [`Out::refuse`](crate::Out::refuse); fragments come
+    /// only after that.
     Start(Start<'a>),
     /// A fragment of a host request.
     Submit(Frag),
-    /// The operation's claim holds, or the controller asked for this event [again](crate::Out::again).
+    /// The operation's claim holds, or the controller asked for this event
+    /// [again](crate::Out::again).
     Granted(OpId),
     /// A step that was to be told of is done.
     StepDone {
@@ -90,8 +94,9 @@ pub enum Event<'a> {
         /// Which.
         step: StepNo,
     },
-    /// Steps of the operation failed, those after them are frozen, and nothing of it is in flight any more. The controller makes a new
-    /// plan after [`Out::restart`](crate::Out::restart), takes the steps for done with [`Out::forgive`](crate::Out::forgive), or gives up with
+    /// Steps of the operation failed, those after them are frozen, and nothing of it is in flight
+    /// any more. The controller makes a new plan after [`Out::restart`](crate::Out::restart), takes
+    /// the steps for done with [`Out::forgive`](crate::Out::forgive), or gives up with
     /// [`Out::abandon`](crate::Out::abandon).
     OpStuck {
         /// Which operation.
@@ -101,7 +106,8 @@ pub enum Event<'a> {
         /// The devices that did not do them.
         devs: DevSet,
     },
-    /// The operation is closed and all its steps are done. Its claim is given back after this event.
+    /// The operation is closed and all its steps are done. Its claim is given back after this
+    /// event.
     OpDone(OpId),
     /// A timer is due.
     Timer(u64),

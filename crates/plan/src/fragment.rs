@@ -48,8 +48,8 @@ impl fmt::Display for ShapeError {
 impl std::error::Error for ShapeError {}
 
 impl Shape {
-    /// Pages of `page_bytes` with sectors of `sector_bytes`; fragments do not cross stripes of `stripe_pages` and have at most
-    /// `max_pages` (and never more than 32,768).
+    /// Pages of `page_bytes` with sectors of `sector_bytes`; fragments do not cross stripes of
+    /// `stripe_pages` and have at most `max_pages` (and never more than 32,768).
     pub fn new(
         page_bytes: u64,
         sector_bytes: u64,
@@ -102,8 +102,8 @@ impl Shape {
         Ok(())
     }
 
-    /// The first fragment of a range of whole sectors that is not empty. A discard leaves out pages that it covers in part:
-    /// these pieces are marked as not to be served.
+    /// The first fragment of a range of whole sectors that is not empty. A discard leaves out pages
+    /// that it covers in part: these pieces are marked as not to be served.
     pub fn piece(&self, op: HostOp, offset: u64, len: u64) -> Piece {
         let page_bytes = self.page_bytes();
         let page = offset >> self.page_shift;

@@ -1,7 +1,9 @@
-//! Which rows may be inconsistent: the bookkeeping behind [`Step::Intent`](crate::Step::Intent), one for every controller.
+//! Which rows may be inconsistent: the bookkeeping behind [`Step::Intent`](crate::Step::Intent),
+//! one for every controller.
 //!
-//! A row's intent is set, durably, before an operation changes it. It may be cleared when no operation is at work on the row and
-//! a flush of all members *began* after the last one had ended: before that, a cut may still take away any part of what was written.
+//! A row's intent is set, durably, before an operation changes it. It may be cleared when no
+//! operation is at work on the row and a flush of all members *began* after the last one had ended:
+//! before that, a cut may still take away any part of what was written.
 
 use std::collections::VecDeque;
 
@@ -22,14 +24,16 @@ struct State {
 #[derive(Default)]
 pub struct Intents {
     rows: HashMap<Row, State, FixedState>,
-    /// Rows in the order in which operations on them ended, with the generation. An entry is stale if the row changed since.
+    /// Rows in the order in which operations on them ended, with the generation. An entry is stale
+    /// if the row changed since.
     ended: VecDeque<(Row, u64)>,
     /// Flushes begun.
     generation: u64,
 }
 
 impl Intents {
-    /// An operation is about to change `rows`. The caller issues the intent in every case: an earlier one may be about to be cleared.
+    /// An operation is about to change `rows`. The caller issues the intent in every case: an
+    /// earlier one may be about to be cleared.
     pub fn begin(&mut self, rows: Rows) {
         for row in rows.iter() {
             self.rows.entry(row).or_default().active += 1;
@@ -54,8 +58,9 @@ impl Intents {
         self.generation
     }
 
-    /// The flush of `generation` is done: appends the rows that are consistent on stable storage now, ascending where they were
-    /// written so, and forgets them. The caller clears their intents.
+    /// The flush of `generation` is done: appends the rows that are consistent on stable storage
+    /// now, ascending where they were written so, and forgets them. The caller clears their
+    /// intents.
     pub fn flushed(&mut self, generation: u64, rows: &mut Vec<Rows>) {
         while let Some(&(row, ended)) = self.ended.front().filter(|entry| entry.1 < generation) {
             self.ended.pop_front();

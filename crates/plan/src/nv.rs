@@ -2,8 +2,8 @@
 
 use crate::NvSlot;
 
-/// The slots of the NVRAM. A slot is never put twice without having been freed: what it held must stay until what replaces it is
-/// durable elsewhere.
+/// The slots of the NVRAM. A slot is never put twice without having been freed: what it held must
+/// stay until what replaces it is durable elsewhere.
 #[derive(Debug)]
 pub struct NvSlots {
     free: Vec<u16>,
@@ -21,7 +21,8 @@ impl NvSlots {
         }
     }
 
-    /// Notes that a slot was in use when this life began; whether there is such a slot and it was free.
+    /// Notes that a slot was in use when this life began; whether there is such a slot and it was
+    /// free.
     pub fn occupy(&mut self, slot: NvSlot) -> bool {
         let index = usize::from(slot.index);
         if self.used.get(index) != Some(&false) {

@@ -7,7 +7,8 @@ use crate::{
     StepNo, StepOutcome, StepSet,
 };
 
-/// An operation's place in the table. Places are used again after [`Event::OpDone`](crate::Event::OpDone).
+/// An operation's place in the table. Places are used again after
+/// [`Event::OpDone`](crate::Event::OpDone).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub u32);
 
@@ -31,7 +32,8 @@ pub struct Issue {
 /// Why a controller does not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Rows were being written when the power failed, and a member that holds data of theirs is lost, so that this data cannot be computed.
+    /// Rows were being written when the power failed, and a member that holds data of theirs is
+    /// lost, so that this data cannot be computed.
     WriteHole {
         /// The first such row.
         row: Row,
@@ -116,8 +118,9 @@ impl Op {
     }
 }
 
-/// The table of operations and the claims they hold: what a controller writes its decisions into, and what an
-/// [`Engine`](crate::Engine) takes the next steps from. Reused throughout, so that plans cost no allocation.
+/// The table of operations and the claims they hold: what a controller writes its decisions into,
+/// and what an [`Engine`](crate::Engine) takes the next steps from. Reused throughout, so that
+/// plans cost no allocation.
 #[derive(Default)]
 pub struct Out {
     pub(crate) now: Nanos,
@@ -142,8 +145,8 @@ impl Out {
         self.now
     }
 
-    /// Begins an operation. It hears [`Granted`](crate::Event::Granted) when its claim holds; without a claim at once. `frag` is the
-    /// fragment whose bytes it may use.
+    /// Begins an operation. It hears [`Granted`](crate::Event::Granted) when its claim holds;
+    /// without a claim at once. `frag` is the fragment whose bytes it may use.
     pub fn open(&mut self, class: Class, claim: Option<Claim>, frag: Option<FragId>) -> OpId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.ops.push(Op::default());
@@ -159,7 +162,8 @@ impl Out {
         id
     }
 
-    /// Appends a step that begins when all steps in `after` are done; the set of this one, for the sets of others.
+    /// Appends a step that begins when all steps in `after` are done; the set of this one, for the
+    /// sets of others.
     ///
     /// # Panics
     /// If the operation has 64 steps already.
@@ -178,7 +182,8 @@ impl Out {
         StepSet::one(number)
     }
 
-    /// As [`step`](Self::step); the controller hears [`StepDone`](crate::Event::StepDone) when it is done.
+    /// As [`step`](Self::step); the controller hears [`StepDone`](crate::Event::StepDone) when it
+    /// is done.
     pub fn step_notify(&mut self, op: OpId, step: Step, after: StepSet) -> StepSet {
         let slot = &mut self.ops[op.index()];
         slot.notify.insert(StepNo(slot.steps.len() as u8));
@@ -225,7 +230,8 @@ impl Out {
         slot.clear_plan();
     }
 
-    /// Takes the operation's failed steps for done: what they would have written is on a device that is lost. Those after them begin.
+    /// Takes the operation's failed steps for done: what they would have written is on a device
+    /// that is lost. Those after them begin.
     pub fn forgive(&mut self, op: OpId) {
         let slot = &mut self.ops[op.index()];
         let failed = std::mem::take(&mut slot.failed);
@@ -245,7 +251,8 @@ impl Out {
         self.close(op);
     }
 
-    /// Asks for another [`Granted`](crate::Event::Granted) of an operation whose claim holds: it waited for something else.
+    /// Asks for another [`Granted`](crate::Event::Granted) of an operation whose claim holds: it
+    /// waited for something else.
     pub fn again(&mut self, op: OpId) {
         self.queue.push_back(Pending::Granted(op));
     }
@@ -270,7 +277,8 @@ impl Out {
         self.clean = true;
     }
 
-    /// Asks for [`Timer`](crate::Event::Timer) at a time. An earlier timer of this number is forgotten.
+    /// Asks for [`Timer`](crate::Event::Timer) at a time. An earlier timer of this number is
+    /// forgotten.
     pub fn timer(&mut self, id: u64, at: Nanos) {
         self.cancel(id);
         self.timers.push((at, id));
@@ -371,8 +379,8 @@ impl Out {
         }
     }
 
-    /// Steps that failed on a device before another took its place say nothing of that one, even where their operation tells only later
-    /// that it is stuck.
+    /// Steps that failed on a device before another took its place say nothing of that one, even
+    /// where their operation tells only later that it is stuck.
     pub(crate) fn replaced(&mut self, dev: Dev) {
         for op in &mut self.ops {
             op.failed_devs.remove(dev);
@@ -411,7 +419,8 @@ impl Out {
     }
 }
 
-/// The operations that are open, with their claims and how far each step is: for the printout of a harness.
+/// The operations that are open, with their claims and how far each step is: for the printout of a
+/// harness.
 impl std::fmt::Debug for Out {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (id, op) in self.ops.iter().enumerate().filter(|(_, op)| op.live) {

@@ -1,9 +1,10 @@
-//! Sizes, times, shares and factors as people write them, in settings, specifications and scenarios alike. Everything is exact: a value that is no whole number of the
-//! smallest unit is refused.
+//! Sizes, times, shares and factors as people write them, in settings, specifications and scenarios
+//! alike. Everything is exact: a value that is no whole number of the smallest unit is refused.
 
 use crate::Nanos;
 
-/// Splits `12.5MiB` into (125, 1, "MiB"): digits without the point, how many stood behind it, and the unit.
+/// Splits `12.5MiB` into (125, 1, "MiB"): digits without the point, how many stood behind it, and
+/// the unit.
 fn split(text: &str) -> Option<(u64, u32, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());

@@ -51,11 +51,12 @@ impl fmt::Display for Op {
     }
 }
 
-/// One request of a trace, exactly as recorded: byte ranges may be empty or misaligned. Times begin at zero (a trace that
-/// starts at an absolute time is shifted by its reader).
+/// One request of a trace, exactly as recorded: byte ranges may be empty or misaligned. Times begin
+/// at zero (a trace that starts at an absolute time is shifted by its reader).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// Arrival, nanoseconds after the beginning of the trace. Not necessarily ascending: recorders reorder.
+    /// Arrival, nanoseconds after the beginning of the trace. Not necessarily ascending: recorders
+    /// reorder.
     pub time: Nanos,
     /// First byte on the volume.
     pub offset: u64,

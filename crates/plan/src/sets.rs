@@ -1,5 +1,5 @@
-//! Small sets in one machine word. Each kind of member has a kind of set of its own, so that a set of devices cannot be taken for a
-//! set of columns or of steps.
+//! Small sets in one machine word. Each kind of member has a kind of set of its own, so that a set
+//! of devices cannot be taken for a set of columns or of steps.
 
 use crate::{Column, Dev, StepNo};
 
@@ -24,7 +24,8 @@ macro_rules! word_set {
                 Self(if count == 0 { 0 } else { u64::MAX >> (64 - count) })
             }
 
-            /// The members from number `first` to number `last`, both below 64; none if there are none between.
+            /// The members from number `first` to number `last`, both below 64; none if there are
+            /// none between.
             #[inline]
             pub const fn between(first: u32, last: u32) -> Self {
                 debug_assert!(first < 64 && last < 64);

@@ -7,7 +7,8 @@ use std::fmt;
 pub struct PageGeometry {
     page_shift: u32,
     pages_per_block: u32,
-    /// log2 of the pages per block where they are a power of two: dividing by it is on the path of every request.
+    /// log2 of the pages per block where they are a power of two: dividing by it is on the path of
+    /// every request.
     block_shift: Option<u32>,
 }
 
@@ -69,8 +70,8 @@ impl PageGeometry {
         }
     }
 
-    /// The page that holds all of the `len` bytes at `offset`, if one does: what [`Self::split`] says of most requests of
-    /// most traces, said faster.
+    /// The page that holds all of the `len` bytes at `offset`, if one does: what [`Self::split`]
+    /// says of most requests of most traces, said faster.
     #[inline]
     pub const fn only_page(self, offset: u64, len: u64) -> Option<u64> {
         let in_page = offset & (self.page_bytes() - 1);
@@ -78,8 +79,8 @@ impl PageGeometry {
         if len != 0 && len <= self.page_bytes() - in_page { Some(offset >> self.page_shift) } else { None }
     }
 
-    /// The pages that `len` bytes at `offset` touch, and whether the first and the last are touched only in part.
-    /// An empty range touches none.
+    /// The pages that `len` bytes at `offset` touch, and whether the first and the last are touched
+    /// only in part. An empty range touches none.
     #[inline]
     pub const fn split(self, offset: u64, len: u64) -> Split {
         if len == 0 {

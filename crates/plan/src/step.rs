@@ -46,12 +46,14 @@ pub enum Step {
         /// The device.
         dev: Dev,
     },
-    /// Tells the device that the extent's content is no longer needed; it reads as zeros from then on. Durable as a write is.
+    /// Tells the device that the extent's content is no longer needed; it reads as zeros from then
+    /// on. Durable as a write is.
     Trim {
         /// Which pages.
         ext: Ext,
     },
-    /// `dst` = page `old` with `sectors` of it replaced by the bytes of `new`, which holds these sectors only.
+    /// `dst` = page `old` with `sectors` of it replaced by the bytes of `new`, which holds these
+    /// sectors only.
     Merge {
         /// The page as it was.
         old: Buf,
@@ -91,7 +93,8 @@ pub enum Step {
         /// Where Q goes.
         q: Buf,
     },
-    /// `dst` = `a`·`x` ⊕ `b`·`y` over GF(2⁸): what the recovery of data from Q, and the change of Q by a delta, consist of.
+    /// `dst` = `a`·`x` ⊕ `b`·`y` over GF(2⁸): what the recovery of data from Q, and the change of Q
+    /// by a delta, consist of.
     Gf {
         /// Coefficient of `x`.
         a: u8,
@@ -106,8 +109,8 @@ pub enum Step {
         /// The result.
         dst: Buf,
     },
-    /// Puts a tag, and a page if `src` is not [`Buf::None`], into a free slot of the NVRAM: both or none, durable when done. NVRAM
-    /// steps take effect in the order in which they were issued.
+    /// Puts a tag, and a page if `src` is not [`Buf::None`], into a free slot of the NVRAM: both or
+    /// none, durable when done. NVRAM steps take effect in the order in which they were issued.
     NvPut {
         /// Which slot.
         slot: NvSlot,
@@ -121,8 +124,8 @@ pub enum Step {
         /// Which.
         slots: List,
     },
-    /// Notes in the NVRAM that rows may be inconsistent, or that they are consistent again. Durable when done, in the order in which
-    /// they were issued.
+    /// Notes in the NVRAM that rows may be inconsistent, or that they are consistent again. Durable
+    /// when done, in the order in which they were issued.
     Intent {
         /// Which rows.
         rows: RowList,
@@ -131,7 +134,8 @@ pub enum Step {
     },
     /// Nothing: done when the steps before it are. The engine does this itself.
     Join,
-    /// Tells the host that pages of a fragment are done. The engine counts them and does this itself; executors never see it.
+    /// Tells the host that pages of a fragment are done. The engine counts them and does this
+    /// itself; executors never see it.
     Ack {
         /// Whose.
         frag: FragId,

@@ -56,8 +56,8 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// A logical page of the cache's dense page space: small integers without large gaps, so that per-page state is a
-/// flat array. `PageNo / pages_per_block` is the page's [`BlockNo`].
+/// A logical page of the cache's dense page space: small integers without large gaps, so that
+/// per-page state is a flat array. `PageNo / pages_per_block` is the page's [`BlockNo`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageNo(pub u32);
 

@@ -1,4 +1,5 @@
-//! Pages that are located and given a device in a second, on one core: what each page of a request costs.
+//! Pages that are located and given a device in a second, on one core: what each page of a request
+//! costs.
 //!
 //! Pages are drawn by xorshift64, so no two neighbours share a stripe.
 //!

@@ -1,6 +1,7 @@
 //! Bytes of sources that each kernel of each instruction set handles in a second, on one core.
 //!
-//! Every call takes the next stripe of a working set: 640 KiB, which the caches hold, or 256 MiB, which they do not.
+//! Every call takes the next stripe of a working set: 640 KiB, which the caches hold, or 256 MiB,
+//! which they do not.
 //!
 //! `cargo bench -p destage-raid --bench kernels [-- FILTER]`
 
@@ -46,7 +47,8 @@ impl Stripes {
         Self { memory, first, block, width, count, next: 0 }
     }
 
-    /// The next stripe: its first `DESTINATIONS` blocks, and its other blocks in `sources`, whose number is returned.
+    /// The next stripe: its first `DESTINATIONS` blocks, and its other blocks in `sources`, whose
+    /// number is returned.
     fn next<'a, const DESTINATIONS: usize>(
         &'a mut self,
         sources: &mut [&'a [u8]; 8],

@@ -1,8 +1,11 @@
 //! Where the pages of an array lie (specs §2), as Linux md places them (`drivers/md/raid5.c`).
 //!
-//! * A *row* is a page number on the members; all members' pages of that number belong to it. A *stripe* is `chunk` rows.
-//! * A *column* is a part that a device plays in a stripe: `0..k` hold data, `k..n` parity (P, then Q).
-//! * Which device plays which part repeats after at most `n` stripes, so it is looked up, not computed.
+//! * A *row* is a page number on the members; all members' pages of that number belong to it. A
+//!   *stripe* is `chunk` rows.
+//! * A *column* is a part that a device plays in a stripe: `0..k` hold data, `k..n` parity (P, then
+//!   Q).
+//! * Which device plays which part repeats after at most `n` stripes, so it is looked up, not
+//!   computed.
 
 use destage_plan::{Column, ColumnSet, Dev, DevSet, Row, Stripe};
 
@@ -122,9 +125,10 @@ pub struct Geometry {
 impl Geometry {
     /// An array of `level` over `devices` members.
     ///
-    /// Without a `layout` it is md's default of the level. What remains of `member_pages` after the last whole chunk is not used, as
-    /// with md. RAID-1 has no chunks and uses every page; its chunk here, which only says how many pages are handled together, is the
-    /// largest common divisor of `chunk_pages` and `member_pages`.
+    /// Without a `layout` it is md's default of the level. What remains of `member_pages` after the
+    /// last whole chunk is not used, as with md. RAID-1 has no chunks and uses every page; its
+    /// chunk here, which only says how many pages are handled together, is the largest common
+    /// divisor of `chunk_pages` and `member_pages`.
     pub fn new(
         level: Level,
         layout: Option<Layout>,
@@ -201,7 +205,8 @@ impl Geometry {
         self.data
     }
 
-    /// Columns beside the data, n − k: P, Q, or the further copies of RAID-1. As many devices can be lost.
+    /// Columns beside the data, n − k: P, Q, or the further copies of RAID-1. As many devices can
+    /// be lost.
     #[inline]
     pub const fn parity_columns(&self) -> u8 {
         self.devices - self.data
@@ -261,8 +266,8 @@ impl Geometry {
         Column(self.data + 1)
     }
 
-    /// Slots of the Q syndrome: the exponents are below it. k, but n with the DDF layouts, which count P and Q as gaps; 0
-    /// without Q.
+    /// Slots of the Q syndrome: the exponents are below it. k, but n with the DDF layouts, which
+    /// count P and Q as gaps; 0 without Q.
     #[inline]
     pub const fn slots(&self) -> u8 {
         self.slots
@@ -307,7 +312,8 @@ impl Geometry {
         &self.maps[(stripe.0 % self.maps.len() as u64) as usize]
     }
 
-    /// The device of each column of `stripe`: data, then parity (P, then Q), with RAID-1 the copies.
+    /// The device of each column of `stripe`: data, then parity (P, then Q), with RAID-1 the
+    /// copies.
     #[inline]
     pub fn devices(&self, stripe: Stripe) -> &[Dev] {
         self.map(stripe).devices()
@@ -419,7 +425,8 @@ impl Rule {
             Layout::ParityFirst => Self { p: P::At(0), ..rotating },
             Layout::ParityLast => Self { p: P::At(devices - 1 - u8::from(with_q)), ..rotating },
             Layout::DdfZeroRestart => Self { p: P::Up, ddf: true, ..rotating },
-            // Stripe 0 has P and Q on the last two devices, where left-asymmetric has them in stripe 1.
+            // Stripe 0 has P and Q on the last two devices, where left-asymmetric has them in
+            // stripe 1.
             Layout::DdfNRestart => Self { shift: 1, ddf: true, ..rotating },
             Layout::DdfNContinue => Self { q: Q::BeforeP, data_follows_p: true, ddf: true, ..rotating },
             Layout::LeftAsymmetric6 => five,
@@ -464,7 +471,8 @@ impl Rule {
         }
 
         if let Some(q) = q {
-            // md's syndrome takes the data devices in ascending order from the one after Q, around; DDF's all devices in order.
+            // md's syndrome takes the data devices in ascending order from the one after Q, around;
+            // DDF's all devices in order.
             let first = if self.ddf { 0 } else { q + 1 };
             let around = (0..n).map(|i| (first + i) % n);
             for (exponent, device) in (0_u8..).zip(around.filter(|device| self.ddf || holds_data(device))) {

@@ -95,9 +95,9 @@ impl FromStr for Level {
 
 /// How parity moves from stripe to stripe, and in which order data follows.
 ///
-/// *Left*: parity begins on the last device and moves down; *right*: it begins on the first and moves up. *Symmetric*: data
-/// begins after the parity and goes around; *asymmetric*: data begins on the first device that holds no parity. With RAID-6,
-/// Q follows P around unless said otherwise.
+/// *Left*: parity begins on the last device and moves down; *right*: it begins on the first and
+/// moves up. *Symmetric*: data begins after the parity and goes around; *asymmetric*: data begins
+/// on the first device that holds no parity. With RAID-6, Q follows P around unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layout {
     /// Parity moves down, data begins on the first device.
@@ -113,9 +113,11 @@ pub enum Layout {
     ParityFirst,
     /// Parity stays on the last device (RAID-6: the last two).
     ParityLast,
-    /// DDF "rotating zero restart": as right-asymmetric, but P and Q count as gaps in the Q syndrome.
+    /// DDF "rotating zero restart": as right-asymmetric, but P and Q count as gaps in the Q
+    /// syndrome.
     DdfZeroRestart,
-    /// DDF "rotating N restart": as left-asymmetric with Q last in the first stripe; P and Q count as gaps.
+    /// DDF "rotating N restart": as left-asymmetric with Q last in the first stripe; P and Q count
+    /// as gaps.
     DdfNRestart,
     /// DDF "rotating N continue": as left-symmetric, but Q is before P; both count as gaps.
     DdfNContinue,
@@ -170,8 +172,8 @@ impl Layout {
         }
     }
 
-    /// The layout that this one is on `level`: without Q the three of DDF are three of the others, and mdadm takes them as
-    /// names for those.
+    /// The layout that this one is on `level`: without Q the three of DDF are three of the others,
+    /// and mdadm takes them as names for those.
     #[must_use]
     pub const fn on(self, level: Level) -> Self {
         match (level, self) {

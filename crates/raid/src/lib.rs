@@ -1,8 +1,9 @@
 //! Redundant arrays: where a page and its parity lie, and how parity is computed.
 //!
-//! [`Geometry`] maps pages to devices, byte for byte as Linux md does for RAID-0, 1, 4, 5 and 6 in every layout that
-//! mdadm knows. [`kernels`] computes XOR and P+Q parity with the widest vectors that the processor has, and [`field`]
-//! gives the coefficients that bring lost pages back (specs §2).
+//! [`Geometry`] maps pages to devices, byte for byte as Linux md does for RAID-0, 1, 4, 5 and 6 in
+//! every layout that mdadm knows. [`kernels`] computes XOR and P+Q parity with the widest vectors
+//! that the processor has, and [`field`] gives the coefficients that bring lost pages back (specs
+//! §2).
 
 pub mod array;
 mod geometry;

@@ -3,7 +3,8 @@
 use destage_plan::{Column, Dev, Row, Stripe};
 use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES, Place};
 
-/// The stripes of an array, a line each, drawn as specs §2 draws them: what each device holds, data numbered by page.
+/// The stripes of an array, a line each, drawn as specs §2 draws them: what each device holds, data
+/// numbered by page.
 fn drawn(level: Level, layout: Layout, devices: u32, stripes: u64) -> Vec<String> {
     let geometry = Geometry::new(level, Some(layout), devices, 1, stripes).expect("a possible shape");
     let k = geometry.data_columns();
@@ -28,8 +29,8 @@ fn raid6_left_symmetric_is_the_table_of_the_specification() {
     assert_eq!(drawn(Level::Raid6, Layout::LeftSymmetric, 5, 5), table);
 }
 
-/// From the comments of raid5.c: `Q D D D P` for left-asymmetric, `D D D P Q` for DDF's rotating N restart in stripe 0, and
-/// `P D D D Q` and `D D Q P D` for rotating N continue.
+/// From the comments of raid5.c: `Q D D D P` for left-asymmetric, `D D D P Q` for DDF's rotating N
+/// restart in stripe 0, and `P D D D Q` and `D D Q P D` for rotating N continue.
 #[test]
 fn ddf_begins_as_md_says() {
     assert_eq!(drawn(Level::Raid6, Layout::LeftAsymmetric, 5, 2), ["Q D0 D1 D2 P", "D3 D4 D5 P Q"]);

@@ -1,5 +1,5 @@
-//! Every implementation that this machine can run against the reference; the reference against arithmetic by hand;
-//! recovery of every pair of lost devices.
+//! Every implementation that this machine can run against the reference; the reference against
+//! arithmetic by hand; recovery of every pair of lost devices.
 
 use destage_plan::{Column, Stripe};
 use destage_raid::kernels::{self, Kernels, field, reference};
@@ -110,8 +110,8 @@ fn pages(count: usize, offset: usize, len: usize, seed: u64) -> Vec<Vec<u8>> {
     (0..count as u64).map(|i| noise(offset + len, seed ^ (i << 40))).collect()
 }
 
-/// Runs every kernel of every implementation over `len` bytes, and compares with the reference. The bytes before and after
-/// the destination must stay as they were.
+/// Runs every kernel of every implementation over `len` bytes, and compares with the reference. The
+/// bytes before and after the destination must stay as they were.
 fn compare(len: usize, count: usize, offset: usize, holes: u32, (a, b): (u8, u8), seed: u64) {
     let pages = pages(count, offset, len, seed);
     let srcs: Vec<&[u8]> = pages.iter().map(|page| &page[offset..]).collect();
@@ -203,7 +203,8 @@ proptest! {
         compare(len, count, offset, holes, constants, seed);
     }
 
-    /// Whatever one or two devices are lost, the stripe comes back, by the exponents that the geometry gives.
+    /// Whatever one or two devices are lost, the stripe comes back, by the exponents that the
+    /// geometry gives.
     #[test]
     fn any_two_devices_come_back(
         layout in 0..Layout::ALL.len(),
@@ -252,7 +253,8 @@ proptest! {
         }
     }
 
-    /// A small write: the change times gⁱ is what Q changes by, and the change itself is what P changes by.
+    /// A small write: the change times gⁱ is what Q changes by, and the change itself is what P
+    /// changes by.
     #[test]
     fn parity_follows_a_small_write(
         mut data in (1..300_usize, 1..32_usize).prop_flat_map(|(len, count)| vec(vec(any::<u8>(), len), count)),

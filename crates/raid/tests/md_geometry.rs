@@ -1,8 +1,8 @@
 //! Every level and layout against Linux md.
 //!
-//! `md` below restates what `raid5_compute_sector`, `raid6_d0` and `raid6_idx_to_slot` of `drivers/md/raid5.c` compute, in
-//! sectors and with md's closed formulas, layout by layout. It shares nothing with the crate, which makes tables of a few
-//! rules instead.
+//! `md` below restates what `raid5_compute_sector`, `raid6_d0` and `raid6_idx_to_slot` of
+//! `drivers/md/raid5.c` compute, in sectors and with md's closed formulas, layout by layout. It
+//! shares nothing with the crate, which makes tables of a few rules instead.
 //!
 //! 10⁵ stripes of each shape are compared, up to 16 devices, and up to 32 with `DESTAGE_SOAK`.
 
@@ -107,8 +107,8 @@ fn md(level: Level, layout: Layout, disks: u64, chunk_sectors: u64, logical: u64
 
 const STRIPES: u64 = 100_000;
 
-/// Compares all stripes: the device of every column, a page of every chunk, the inverses, and that every device
-/// is used exactly once.
+/// Compares all stripes: the device of every column, a page of every chunk, the inverses, and that
+/// every device is used exactly once.
 fn compare(level: Level, layout: Option<Layout>, devices: u32, chunk: u32) {
     let shape = format!("{level} {layout:?} {devices} devices, chunks of {chunk}");
     let geometry = Geometry::new(level, layout, devices, chunk, STRIPES * u64::from(chunk)).expect(&shape);

@@ -146,15 +146,17 @@ impl Device {
         }
     }
 
-    /// The numbers that events of what is issued to the disk carry, and those of what it and its parts are asked.
+    /// The numbers that events of what is issued to the disk carry, and those of what it and its
+    /// parts are asked.
     pub(crate) fn event_devs(&self) -> (Vec<u32>, Vec<u32>) {
         let asked = if self.is_partition { vec![self.disk, self.dev] } else { vec![self.disk] };
         let partitions = if self.is_partition { &[][..] } else { &self.partitions };
         (vec![self.disk], [&asked[..], partitions].concat())
     }
 
-    /// Whether what is written to `file` (which exists) ends up on this device, by the file system's device, its
-    /// partition's disk, the disks below it, and the files behind loop devices.
+    /// Whether what is written to `file` (which exists) ends up on this device, by the file
+    /// system's device, its partition's disk, the disks below it, and the files behind loop
+    /// devices.
     pub fn holds(&self, file: &Path) -> Result<bool, RecordError> {
         let metadata = fs::metadata(file).map_err(|cause| RecordError::NoDevice { path: file.to_owned(), cause })?;
         Ok(self.holds_open(&metadata))
@@ -185,8 +187,8 @@ impl Device {
     }
 }
 
-/// The block device of a file system by the number that its files have: file systems with several devices (btrfs) have
-/// numbers of their own, and the mount table tells the device.
+/// The block device of a file system by the number that its files have: file systems with several
+/// devices (btrfs) have numbers of their own, and the mount table tells the device.
 fn device_of(dev: u32) -> Option<u32> {
     if dev >> 20 != 0 {
         return Some(dev);

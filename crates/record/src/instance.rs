@@ -81,8 +81,8 @@ fn read(path: &Path) -> Result<String, RecordError> {
     read_whole(path).map_err(|error| failed("reading", path, error))
 }
 
-/// Reads a file of tracefs. Not `fs::read_to_string`, which begins with a small piece: some of these files give all
-/// they hold to the first read, or lose the rest.
+/// Reads a file of tracefs. Not `fs::read_to_string`, which begins with a small piece: some of
+/// these files give all they hold to the first read, or lose the rest.
 fn read_whole(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let (mut bytes, mut piece) = (vec![], vec![0; 1 << 16]);
@@ -114,8 +114,8 @@ fn start_of(pid: &str) -> Option<String> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
 }
 
-/// Removes instances of ours whose process is gone. One that is still read cannot be removed, so nothing of a process
-/// that is not seen from here (in another container) is lost.
+/// Removes instances of ours whose process is gone. One that is still read cannot be removed, so
+/// nothing of a process that is not seen from here (in another container) is lost.
 fn remove_stale(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -153,8 +153,8 @@ impl Instance {
         let mut instance = Self { tracefs, folder, cpus: vec![], pipes: vec![], stats: vec![], page_bytes: 0 };
         instance.set("tracing_on", "0")?;
         instance.set("trace_clock", CLOCK.0)?;
-        // A full buffer keeps what it has: what was recorded until then has no holes, and nothing is torn from under
-        // the reader.
+        // A full buffer keeps what it has: what was recorded until then has no holes, and nothing
+        // is torn from under the reader.
         instance.set("options/overwrite", "0")?;
         instance.set("buffer_size_kb", &buffer_bytes.div_ceil(1024).max(1).to_string()).map_err(
             |error| match error {
@@ -197,7 +197,8 @@ impl Instance {
         read(&self.tracefs.join("events/header_page"))
     }
 
-    /// Makes pages of at least this size fit; newer kernels can have larger ones than the header says.
+    /// Makes pages of at least this size fit; newer kernels can have larger ones than the header
+    /// says.
     pub(crate) fn expect_pages(&mut self, bytes: usize) {
         let larger = fs::read_to_string(self.folder.join("buffer_subbuf_size_kb")).ok();
         let larger = larger.and_then(|text| text.trim().parse::<usize>().ok()).unwrap_or(0);
@@ -214,7 +215,8 @@ impl Instance {
         }
     }
 
-    /// Switches a block event on for these devices alone, and where the condition holds, if there is one.
+    /// Switches a block event on for these devices alone, and where the condition holds, if there
+    /// is one.
     pub(crate) fn enable(&self, event: &str, devs: &[u32], condition: Option<&str>) -> Result<(), RecordError> {
         let devs: Vec<String> = devs.iter().map(|dev| format!("dev == {dev}")).collect();
         let devs = devs.join(" || ");

@@ -1,11 +1,13 @@
 //! Records the requests of a live block device through the kernel's block tracepoints.
 //!
-//! A [`Recorder`] has a tracing instance of its own, so that neither other tracers nor it disturb each other; the
-//! kernel's filter passes events of the recorded [`Device`] alone. It reads the raw pages of the per-CPU ring buffers
-//! ([`PageParser`]: times in nanoseconds, no text), puts the CPUs' events in order of time ([`Merge`]), and pairs
-//! beginnings with completions ([`Pairing`]). None of these grows with the length of a recording.
+//! A [`Recorder`] has a tracing instance of its own, so that neither other tracers nor it disturb
+//! each other; the kernel's filter passes events of the recorded [`Device`] alone. It reads the raw
+//! pages of the per-CPU ring buffers ([`PageParser`]: times in nanoseconds, no text), puts the
+//! CPUs' events in order of time ([`Merge`]), and pairs beginnings with completions ([`Pairing`]).
+//! None of these grows with the length of a recording.
 //!
-//! [`PageParser`], [`EventLayout`], [`Merge`] and [`Pairing`] do no input or output and take any bytes.
+//! [`PageParser`], [`EventLayout`], [`Merge`] and [`Pairing`] do no input or output and take any
+//! bytes.
 
 mod device;
 mod error;

@@ -6,8 +6,8 @@ use crate::event::{BlockEvent, EventLayouts};
 use crate::page::PageParser;
 use crate::{PageFault, RecordError};
 
-/// How long after its time an event may become visible, nanoseconds: an interrupt can come between its writer's look at
-/// the clock and the end of writing.
+/// How long after its time an event may become visible, nanoseconds: an interrupt can come between
+/// its writer's look at the clock and the end of writing.
 const SETTLE_NS: u64 = 2_000_000;
 
 /// The per-CPU ring buffers and their clock; the kernel's, or a test's.
@@ -34,8 +34,9 @@ struct Cpu {
 
 /// Merges the events of all CPUs; holds a page of each.
 ///
-/// An event is given only when no older one can come any more: when every CPU has a younger event waiting, or was seen
-/// empty well after it. Should one come nevertheless, it is given late, and counted.
+/// An event is given only when no older one can come any more: when every CPU has a younger event
+/// waiting, or was seen empty well after it. Should one come nevertheless, it is given late, and
+/// counted.
 pub struct Merge {
     parser: PageParser,
     layouts: EventLayouts,
@@ -58,15 +59,16 @@ impl Merge {
         Self { parser, layouts, cpus, page: vec![], last: 0, late: 0, strange: 0, gaps: 0 }
     }
 
-    /// Gives all events that are old enough to `take`, in order of time; with `all` those younger too: nothing can come
-    /// any more.
+    /// Gives all events that are old enough to `take`, in order of time; with `all` those younger
+    /// too: nothing can come any more.
     pub fn drain(
         &mut self,
         rings: &mut dyn Rings,
         all: bool,
         take: &mut dyn FnMut(BlockEvent) -> Result<(), RecordError>,
     ) -> Result<(), RecordError> {
-        // Without this bound events that come as fast as they are taken would keep a single CPU's recorder here.
+        // Without this bound events that come as fast as they are taken would keep a single CPU's
+        // recorder here.
         let bound = if all { u64::MAX } else { rings.now() };
         self.drain_until(rings, all, bound, take)
     }
@@ -83,7 +85,8 @@ impl Merge {
             cpu.empty = false;
         }
         loop {
-            // The CPU with the oldest event, and up to when its events can be taken without a look at the other CPUs.
+            // The CPU with the oldest event, and up to when its events can be taken without a look
+            // at the other CPUs.
             let mut oldest: Option<(u64, usize)> = None;
             let mut limit = bound;
             for index in 0..self.cpus.len() {

@@ -1,8 +1,9 @@
-//! A page of the kernel's trace ring buffer, as `trace_pipe_raw` gives it (`kernel/trace/ring_buffer.c`; the layout of
-//! a page's head is in tracefs' `events/header_page`, that of an event's head in `events/header_event`).
+//! A page of the kernel's trace ring buffer, as `trace_pipe_raw` gives it
+//! (`kernel/trace/ring_buffer.c`; the layout of a page's head is in tracefs' `events/header_page`,
+//! that of an event's head in `events/header_event`).
 //!
-//! An event's head is 32 bits: the lower five say its length or kind, the upper 27 the nanoseconds since the event
-//! before it:
+//! An event's head is 32 bits: the lower five say its length or kind, the upper 27 the nanoseconds
+//! since the event before it:
 //!
 //! | lower bits | meaning |
 //! |---|---|
@@ -77,7 +78,8 @@ pub struct PageParser {
 pub struct Page<'a> {
     /// Nanoseconds of the trace clock from which the first event counts.
     pub time: u64,
-    /// Events that were overwritten before this page: `Some(0)` if the kernel does not say how many.
+    /// Events that were overwritten before this page: `Some(0)` if the kernel does not say how
+    /// many.
     pub lost: Option<u64>,
     data: &'a [u8],
     head: usize,
@@ -88,7 +90,8 @@ pub struct Page<'a> {
 pub struct PageEvent<'a> {
     /// Nanoseconds of the trace clock.
     pub time: u64,
-    /// The event's fields, [`EventLayout`](crate::EventLayout) says where. May be longer than the fields by up to 3 bytes.
+    /// The event's fields, [`EventLayout`](crate::EventLayout) says where. May be longer than the
+    /// fields by up to 3 bytes.
     pub data: &'a [u8],
 }
 
@@ -105,7 +108,8 @@ impl PageParser {
         self.layout
     }
 
-    /// Reads the head of `page`, which may be longer than what its head counts. Numbers are little-endian.
+    /// Reads the head of `page`, which may be longer than what its head counts. Numbers are
+    /// little-endian.
     pub fn page<'a>(&self, page: &'a [u8]) -> Result<Page<'a>, PageFault> {
         let PageLayout { time, commit: (commit, commit_bytes), data, .. } = self.layout;
         let short = PageFault { at: page.len(), reason: "it ends inside its head" };
@@ -142,7 +146,8 @@ pub struct PageEvents<'a> {
 }
 
 impl<'a> PageEvents<'a> {
-    /// The next event's data, or `None` at the end of the page. Every step takes at least four bytes.
+    /// The next event's data, or `None` at the end of the page. Every step takes at least four
+    /// bytes.
     fn step(&mut self) -> Result<Option<&'a [u8]>, PageFault> {
         while self.at < self.data.len() {
             let start = self.at;

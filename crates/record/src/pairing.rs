@@ -7,17 +7,19 @@ use destage_plan::{Nanos, Op, Request, SECTOR_BYTES};
 use crate::event::{BlockEvent, Step};
 use crate::rwbs::Kind;
 
-/// Requests that may wait for a completion, their own or that of a request before them: beyond that the oldest is given
-/// without a latency. No device has as many in flight.
+/// Requests that may wait for a completion, their own or that of a request before them: beyond that
+/// the oldest is given without a latency. No device has as many in flight.
 pub const MAX_WAITING: usize = 1 << 16;
 
 /// Which of a request's two moments are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum At {
-    /// What the device was asked: requests after merging and splitting, when they were issued to it.
+    /// What the device was asked: requests after merging and splitting, when they were issued to
+    /// it.
     #[default]
     Issue,
-    /// What the block layer was asked: before merging, splitting and waiting in a scheduler's queue.
+    /// What the block layer was asked: before merging, splitting and waiting in a scheduler's
+    /// queue.
     Queue,
 }
 
@@ -26,10 +28,11 @@ pub enum At {
 pub struct View {
     /// Which moments.
     pub at: At,
-    /// The part of the disk that is recorded, in sectors, if it is not the whole: a partition. Offsets count from it.
+    /// The part of the disk that is recorded, in sectors, if it is not the whole: a partition.
+    /// Offsets count from it.
     pub part: Option<std::ops::Range<u64>>,
-    /// Whether the block layer flushes before and after writes itself because the device has a volatile cache; what it
-    /// does so for completes by an event without sectors.
+    /// Whether the block layer flushes before and after writes itself because the device has a
+    /// volatile cache; what it does so for completes by an event without sectors.
     pub flushes: bool,
     /// Whether the device knows FUA itself.
     pub fua: bool,
@@ -59,18 +62,19 @@ pub struct Counts {
     pub secure_erases: u64,
     /// Of those, requests whose completion was not seen.
     pub without_completion: u64,
-    /// Completions of requests that had begun before the recording. They are counted as long as it is known that no
-    /// other beginning was missed: until events were lost, or a request was given up, or beginnings were not seen any more.
+    /// Completions of requests that had begun before the recording. They are counted as long as it
+    /// is known that no other beginning was missed: until events were lost, or a request was given
+    /// up, or beginnings were not seen any more.
     pub without_beginning: u64,
-    /// Requests that were not to wait (`REQ_NOWAIT`) and would have had to: whoever asked was told to ask again, so that
-    /// they are not recorded; the repetition is.
+    /// Requests that were not to wait (`REQ_NOWAIT`) and would have had to: whoever asked was told
+    /// to ask again, so that they are not recorded; the repetition is.
     pub retracted: u64,
     /// Times that the device did not take one of those at once.
     pub requeued: u64,
     /// Of those, requests that completed with an error.
     pub failed: u64,
-    /// Commands passed through to the device (SCSI, `NVMe`, ...): not recorded. They have no sectors, so that those of the
-    /// whole disk are counted for a partition too.
+    /// Commands passed through to the device (SCSI, `NVMe`, ...): not recorded. They have no
+    /// sectors, so that those of the whole disk are counted for a partition too.
     pub passed_through: u64,
     /// Zone commands: not recorded.
     pub zone_commands: u64,
@@ -135,8 +139,8 @@ pub struct Pairing {
     outstanding: usize,
     /// Requests to record.
     most: u64,
-    /// Requests recorded, and those in `waiting` that are not retracted. More than wanted are taken, up to
-    /// [`MAX_WAITING`], because some may be retracted.
+    /// Requests recorded, and those in `waiting` that are not retracted. More than wanted are
+    /// taken, up to [`MAX_WAITING`], because some may be retracted.
     taken: u64,
     /// Up to when every beginning since the recording's was seen.
     known_until: u64,
@@ -204,7 +208,8 @@ impl Pairing {
         }
     }
 
-    /// Takes an event; puts requests that are complete, and not preceded by one that is not, into `out`.
+    /// Takes an event; puts requests that are complete, and not preceded by one that is not, into
+    /// `out`.
     pub fn take(&mut self, event: &BlockEvent, out: &mut Vec<Recorded>) {
         if self.unsure_until > 0 && event.time > self.unsure_until {
             self.unsure_until = 0;
@@ -233,9 +238,9 @@ impl Pairing {
         self.put(out);
     }
 
-    /// Says that events up to `time` have been lost, some of which may be younger than the last one taken. A completion
-    /// may then be that of another request for the same sectors than the one which is known. So what is under way gets no
-    /// latency, nor does what begins up to `time`.
+    /// Says that events up to `time` have been lost, some of which may be younger than the last one
+    /// taken. A completion may then be that of another request for the same sectors than the one
+    /// which is known. So what is under way gets no latency, nor does what begins up to `time`.
     pub fn lost(&mut self, time: u64, out: &mut Vec<Recorded>) {
         self.give_up_all(out);
         self.known_until = 0;
@@ -279,7 +284,8 @@ impl Pairing {
                 self.counts.zone_commands += zone;
                 return;
             }
-            // Write zeroes: its range reads as zeroes afterwards, and that has to be kept. A write, though without data.
+            // Write zeroes: its range reads as zeroes afterwards, and that has to be kept. A write,
+            // though without data.
             Kind::Write | Kind::Other => (Op::Write, asked.fua),
         };
         let flush = Waiting {
@@ -388,7 +394,8 @@ impl Pairing {
         }
     }
 
-    /// Numbers of the incomplete requests of this kind that share a sector with these, the oldest first.
+    /// Numbers of the incomplete requests of this kind that share a sector with these, the oldest
+    /// first.
     fn overlapping(&self, kind: Kind, start: u64, end: u64) -> Vec<u64> {
         let from = (kind, start.saturating_sub(self.longest), 0);
         let to = (kind, end, 0);
@@ -409,7 +416,8 @@ impl Pairing {
             return;
         }
         if asked.kind == Kind::Flush {
-            // The block layer's own flush; whoever asked for it is told by an event without sectors.
+            // The block layer's own flush; whoever asked for it is told by an event without
+            // sectors.
             if self.view.at == At::Issue {
                 self.complete_flush(event);
             }
@@ -423,8 +431,8 @@ impl Pairing {
         }
         let (start, end) = (event.sector, event.sector.saturating_add(u64::from(event.sectors)));
         let mut left = end - start;
-        // Several at once if they were merged, a piece of one if it was split; of several requests for the same sectors
-        // the oldest.
+        // Several at once if they were merged, a piece of one if it was split; of several requests
+        // for the same sectors the oldest.
         for number in self.overlapping(asked.kind, start, end) {
             let Some(waiting) = self.at(number) else { continue };
             let shared = waiting.end.min(end) - waiting.start.max(start).min(end);
@@ -472,8 +480,9 @@ impl Pairing {
         }
     }
 
-    /// Takes a request back of which whoever asked was told to ask again: the youngest one like this of which nothing is
-    /// complete. Between its beginning and this event hardly anything happens.
+    /// Takes a request back of which whoever asked was told to ask again: the youngest one like
+    /// this of which nothing is complete. Between its beginning and this event hardly anything
+    /// happens.
     fn retract(&mut self, event: &BlockEvent) {
         let Some(asked) = event.asked else { return };
         let sectors = u64::from(event.sectors);

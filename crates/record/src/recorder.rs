@@ -19,7 +19,8 @@ const POLL: Duration = Duration::from_millis(20);
 const QUICK_POLL: Duration = Duration::from_millis(2);
 /// What an event takes in the kernel's buffer, about.
 const EVENT_BYTES: u64 = 64;
-/// Which completions tell whoever asked to ask again (`EAGAIN`), without the device having been asked.
+/// Which completions tell whoever asked to ask again (`EAGAIN`), without the device having been
+/// asked.
 const RETRACTED: &str = "error == -11";
 /// Requests that are handed over at a time.
 const BATCH: usize = 4096;
@@ -115,7 +116,8 @@ impl Recorder {
         let layout = PageLayout::parse(&instance.page_header()?)?;
         instance.expect_pages(layout.page_bytes);
         let (issued, asked) = device.event_devs();
-        // What completes first: a request that begins before its completion can be seen would stay incomplete.
+        // What completes first: a request that begins before its completion can be seen would stay
+        // incomplete.
         let events: &[(&'static str, Step, &[u32])] = match (options.at, device.has_requests()) {
             (At::Issue, _) => &[
                 ("block_rq_complete", Step::Complete, &issued),
@@ -157,13 +159,13 @@ impl Recorder {
         })
     }
 
-    /// Records until `go_on`, which is asked many times a second, says no, or enough requests are recorded; then waits
-    /// for what is not complete. `sink` gets the requests in the order of their beginnings, with times from the first
-    /// one on.
+    /// Records until `go_on`, which is asked many times a second, says no, or enough requests are
+    /// recorded; then waits for what is not complete. `sink` gets the requests in the order of
+    /// their beginnings, with times from the first one on.
     ///
     /// # Errors
-    /// Whatever `sink` says, and what goes wrong with the kernel's buffers. What was recorded before has been handed
-    /// over then.
+    /// Whatever `sink` says, and what goes wrong with the kernel's buffers. What was recorded
+    /// before has been handed over then.
     pub fn run(
         mut self,
         go_on: &mut dyn FnMut(&Progress) -> bool,
@@ -216,7 +218,8 @@ impl Recorder {
     }
 
     fn poll(&mut self, all: bool, sink: &mut dyn FnMut(&[Recorded]) -> io::Result<()>) -> Result<(), RecordError> {
-        // Events are taken up to a moment before losses were looked at, so that a loss is known before they are paired.
+        // Events are taken up to a moment before losses were looked at, so that a loss is known
+        // before they are paired.
         let bound = if all { u64::MAX } else { self.instance.now() };
         let losses = self.instance.losses()?;
         if losses != self.losses {

@@ -1,5 +1,5 @@
-//! The letters by which the kernel's block events say what is asked (`blk_fill_rwbs` in `block/blk-core.c` and
-//! `kernel/trace/blktrace.c`).
+//! The letters by which the kernel's block events say what is asked (`blk_fill_rwbs` in
+//! `block/blk-core.c` and `kernel/trace/blktrace.c`).
 
 /// What a request does, as far as the letters tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,7 +12,8 @@ pub enum Kind {
     Discard,
     /// `F` as the operation: the flush that the block layer makes for whoever asked
     Flush,
-    /// `N`: write zeroes (which has no letter), or without sectors a command passed through to the device
+    /// `N`: write zeroes (which has no letter), or without sectors a command passed through to the
+    /// device
     Other,
     /// `Z` and another letter: zone append, reset, open, close, finish
     Zone,
@@ -32,9 +33,9 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Understands the letters (up to the first zero byte); `None` if they are not of the kernel's alphabet. Flags that
-    /// make no difference here (read-ahead, synchronous, metadata, atomic, ...) are passed over whatever they are: new
-    /// kernels add some.
+    /// Understands the letters (up to the first zero byte); `None` if they are not of the kernel's
+    /// alphabet. Flags that make no difference here (read-ahead, synchronous, metadata, atomic,
+    /// ...) are passed over whatever they are: new kernels add some.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = text.split(|&byte| byte == 0).next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What fio says that it did (`write_iolog`) is what is recorded: count, sizes, offsets, kinds and flushes. Needs root,
-//! tracefs, loop devices and fio.
+//! What fio says that it did (`write_iolog`) is what is recorded: count, sizes, offsets, kinds and
+//! flushes. Needs root, tracefs, loop devices and fio.
 
 mod machine;
 
@@ -98,7 +98,8 @@ fn a_synchronous_job_is_recorded_in_its_order() {
     for at in [At::Issue, At::Queue] {
         let test = "a_synchronous_job_is_recorded_in_its_order";
         let _alone = alone();
-        // Sequential writes with a flush after every fourth, then a mix of sizes and kinds at random.
+        // Sequential writes with a flush after every fourth, then a mix of sizes and kinds at
+        // random.
         let sequential = &["--ioengine=psync", "--rw=write", "--bs=4k", "--size=4m", "--fsync=4"][..];
         let mix = &[
             "--stonewall",
@@ -141,7 +142,8 @@ fn deep_queues_are_recorded_without_loss() {
             continue;
         }
         let Some((mut all, mut logs)) = fio(test, at, &[job]) else { return };
-        // Requests that are under way together may pass each other between fio's log and the device.
+        // Requests that are under way together may pass each other between fio's log and the
+        // device.
         all.sort_unstable();
         logs[0].sort_unstable();
         assert_eq!(all.len(), logs[0].len(), "{engine}, {at:?}");
@@ -175,8 +177,8 @@ fn several_jobs_with_discards_and_flushes_are_recorded() {
     assert!(all == logs);
 }
 
-/// `io_uring` first asks without waiting. Where the device has no free tag, or the request would be split, it is told to
-/// ask again, and does so: that is one request.
+/// `io_uring` first asks without waiting. Where the device has no free tag, or the request would be
+/// split, it is told to ask again, and does so: that is one request.
 #[test]
 fn what_is_asked_again_is_recorded_once() {
     let test = "what_is_asked_again_is_recorded_once";

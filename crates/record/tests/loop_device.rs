@@ -130,7 +130,8 @@ fn what_is_asked_is_recorded_before_it_is_split() {
     assert_eq!(summary.counts.fua, 1);
     assert_eq!(summary.counts.without_beginning, 0);
 
-    // The same as the device saw it: pieces, and a flush behind the write instead of FUA, which loop devices lack.
+    // The same as the device saw it: pieces, and a flush behind the write instead of FUA, which
+    // loop devices lack.
     let (all, _) = record(&disk.path, &Options::default(), || work(&mut vec![])).unwrap();
     let issued = shapes(&all);
     is_plausible(&all);
@@ -271,7 +272,8 @@ fn losses_are_counted_and_nothing_is_guessed() {
     assert!(summary.losses.dropped > written && summary.losses.overrun == 0, "{summary:?}");
     assert_eq!(all.len() as u64, c.total());
     assert!(!all.is_empty() && c.total() < written / 2);
-    // What is there is what was written, in its order; each CPU's buffer has its own beginning of it.
+    // What is there is what was written, in its order; each CPU's buffer has its own beginning of
+    // it.
     let offsets: Vec<u64> = all.iter().map(|r| r.request.offset).collect();
     assert_eq!(offsets[0], 0);
     assert!(offsets.is_sorted_by(|a, b| a < b), "{offsets:?}");
@@ -279,8 +281,8 @@ fn losses_are_counted_and_nothing_is_guessed() {
     assert_eq!(all.iter().filter(|r| r.latency.is_none()).count() as u64, c.without_completion);
 }
 
-/// The same few sectors are written again and again, so that a completion that was lost is followed by one that would
-/// fit. No latency may be longer than the longest that the writer saw.
+/// The same few sectors are written again and again, so that a completion that was lost is followed
+/// by one that would fit. No latency may be longer than the longest that the writer saw.
 #[test]
 fn no_latency_is_made_up_after_a_loss() {
     let test = "no_latency_is_made_up_after_a_loss";

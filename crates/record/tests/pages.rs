@@ -1,5 +1,6 @@
-//! Raw pages of the kernel's trace buffer, from the page to requests. `data/` holds what Linux 6.18 gave for known
-//! requests to a loop device: the pages of both CPUs, the descriptions, and its own text of the same events.
+//! Raw pages of the kernel's trace buffer, from the page to requests. `data/` holds what Linux 6.18
+//! gave for known requests to a loop device: the pages of both CPUs, the descriptions, and its own
+//! text of the same events.
 
 use std::collections::VecDeque;
 
@@ -225,7 +226,8 @@ proptest! {
         }
     }
 
-    /// Events of several CPUs, seen in pieces while they come, leave in order of time and all of them.
+    /// Events of several CPUs, seen in pieces while they come, leave in order of time and all of
+    /// them.
     #[test]
     fn merging_is_sorting(times in prop::collection::vec(prop::collection::vec(1_u64..40_000_000, 0..60), 1..5)) {
         let page = |times: &[u64]| {

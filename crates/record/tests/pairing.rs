@@ -184,7 +184,8 @@ fn what_is_asked_again_is_one_request() {
     let mut story = Story::new(QUEUED);
     story.begin("WS", 0, 8).then(Step::Retract, "WS", 0, 8).begin("WS", 0, 8).complete("WS", 0, 8);
     assert_eq!(story.told(), [(Op::Write, 0, Some(10))]);
-    // Of two the younger: the device has the older. One of which a part is complete, or of another length, is another.
+    // Of two the younger: the device has the older. One of which a part is complete, or of another
+    // length, is another.
     story.begin("R", 8, 8).begin("R", 8, 8).then(Step::Retract, "R", 8, 8).complete("R", 8, 8);
     assert_eq!(story.told()[1..], [(Op::Read, 8, Some(30))]);
     story.begin("R", 8, 8).complete("R", 8, 4).then(Step::Retract, "R", 8, 8).then(Step::Retract, "R", 8, 4);
@@ -280,8 +281,8 @@ fn what_reaches_beyond_any_device_is_counted() {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-    /// Requests for sectors of their own, complete in any order and in pieces: each leaves once, in order, with the
-    /// latency of its last piece.
+    /// Requests for sectors of their own, complete in any order and in pieces: each leaves once, in
+    /// order, with the latency of its last piece.
     #[test]
     fn pieces_in_any_order_give_the_latency_of_the_last(
         story in prop::collection::vec((0..4_usize, prop::collection::vec(1_u32..9, 1..4)), 1..60),

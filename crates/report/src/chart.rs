@@ -34,7 +34,8 @@ pub(crate) struct Chart {
     /// How values are shown: time, count, percent, decimal, or rate (bytes per second as MB/s).
     pub(crate) show: &'static str,
     pub(crate) log: bool,
-    /// Where a sweep's or a part's figures are in a result; of a series the name of what charts.js works out.
+    /// Where a sweep's or a part's figures are in a result; of a series the name of what charts.js
+    /// works out.
     pub(crate) paths: &'static [(&'static str, &'static str)],
     /// What the reader should know of it.
     pub(crate) note: &'static str,

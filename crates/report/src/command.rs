@@ -1,5 +1,6 @@
-//! The commands that simulate a group's runs again. They are put together from what the results say, so that they are
-//! the same whether the report was written by `destage sim` or by `destage report`.
+//! The commands that simulate a group's runs again. They are put together from what the results
+//! say, so that they are the same whether the report was written by `destage sim` or by
+//! `destage report`.
 
 use destage_scenario::sim::SIM;
 use destage_trace::FormatSpec;
@@ -37,12 +38,14 @@ fn quoted(word: &str) -> String {
 /// Keys and values.
 type Settings = Vec<(String, String)>;
 
-/// One command for all runs of a group that differ in no more than policy, cache and order of service.
+/// One command for all runs of a group that differ in no more than policy, cache and order of
+/// service.
 pub(crate) fn commands(group: &Group, runs: &[Run]) -> Vec<Command> {
     let mut sets: Vec<(Settings, Vec<&Run>)> = Vec::new();
     for point in &group.points {
         let run = &runs[point.run];
-        // Over disks only the runs with a cache tell of the cache device, and what it holds at the start.
+        // Over disks only the runs with a cache tell of the cache device, and what it holds at the
+        // start.
         let tells = |(key, _): &(String, String)| !(run.is_array && (key == "cache-device" || key == "start"));
         let key: Vec<_> = circumstances(run).into_iter().filter(tells).collect();
         match sets.iter_mut().find(|(known, _)| *known == key) {

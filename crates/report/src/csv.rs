@@ -24,7 +24,8 @@ fn line(cells: impl Iterator<Item = String>) -> String {
     line
 }
 
-/// Text is quoted where it must be, and where it is empty, so that it differs from what is not there.
+/// Text is quoted where it must be, and where it is empty, so that it differs from what is not
+/// there.
 fn quoted(text: &str) -> String {
     if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

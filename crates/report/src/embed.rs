@@ -1,5 +1,5 @@
-//! The results as they lie in the page: lists of like records are turned into columns, which are a third as long, and
-//! series are made coarser where there are very many runs.
+//! The results as they lie in the page: lists of like records are turned into columns, which are a
+//! third as long, and series are made coarser where there are very many runs.
 
 use serde_json::{Map, Value, json};
 
@@ -8,8 +8,8 @@ use crate::chart::charts;
 use crate::finding::fastest;
 use crate::group::Group;
 
-/// Bins of all runs' series in a page; with more, neighbours are merged, so that the page of a hundred runs stays below
-/// 3 MB. Results and tables beside the page have them all.
+/// Bins of all runs' series in a page; with more, neighbours are merged, so that the page of a
+/// hundred runs stays below 3 MB. Results and tables beside the page have them all.
 pub(crate) const BINS: usize = 8192;
 /// A series keeps at least so many.
 const LEAST_BINS: usize = 16;
@@ -96,7 +96,8 @@ pub(crate) fn view(runs: &[Run], groups: &[Group]) -> Value {
     groups.iter().map(group).collect()
 }
 
-/// The cache size that figures of one size begin with: that of the fastest run, or else the largest.
+/// The cache size that figures of one size begin with: that of the fastest run, or else the
+/// largest.
 pub(crate) fn shown_size(group: &Group, runs: &[Run]) -> usize {
     fastest(group, runs).map_or(group.sizes.len().saturating_sub(1), |best| best.size)
 }

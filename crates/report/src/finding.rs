@@ -19,7 +19,8 @@ pub(crate) struct Finding {
     pub(crate) answer: String,
 }
 
-/// A mean response time this much above the best is as good for most purposes; a hit ratio or throughput this much below.
+/// A mean response time this much above the best is as good for most purposes; a hit ratio or
+/// throughput this much below.
 const CLOSE: f64 = 0.1;
 
 /// What the group's figures say.

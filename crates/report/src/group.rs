@@ -1,5 +1,5 @@
-//! Runs that can be compared: those of one kind of device over one trace. Within a group each run has a label, which is
-//! its policy and whatever else is not the same for all, and a cache size.
+//! Runs that can be compared: those of one kind of device over one trace. Within a group each run
+//! has a label, which is its policy and whatever else is not the same for all, and a cache size.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,8 @@ fn kind(run: &Run) -> Kind {
     }
 }
 
-/// What, beside policy and cache size, can tell a run from others, as keys and values of the command line.
+/// What, beside policy and cache size, can tell a run from others, as keys and values of the
+/// command line.
 pub(crate) fn circumstances(run: &Run) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut give = |key: &str, value: String| {
@@ -137,7 +138,8 @@ fn group(kind: Kind, trace: &str, members: &[usize], runs: &[Run]) -> Group {
             label = format!("{label} ({})", told.join(", "));
         }
         let size = group.sizes.iter().position(|size| *size == runs[run].cache()).unwrap_or_default();
-        // Nothing that is recorded tells them apart, and still the figures differ: another workload of the same name.
+        // Nothing that is recorded tells them apart, and still the figures differ: another workload
+        // of the same name.
         let base = label.clone();
         let mut again = 1;
         while group.points.iter().any(|point| group.labels[point.label] == label && point.size == size) {

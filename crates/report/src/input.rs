@@ -10,7 +10,8 @@ use crate::{ReportError, Run};
 /// Reads the results that `destage sim --json` wrote; `file` names them in errors.
 ///
 /// # Errors
-/// Where they are no JSON, no list of runs, of another version, or lack a key or have something of another kind there.
+/// Where they are no JSON, no list of runs, of another version, or lack a key or have something of
+/// another kind there.
 pub fn read(file: &str, text: &[u8]) -> Result<Vec<Run>, ReportError> {
     let syntax = |error: serde_json::Error| ReportError::Syntax { file: file.to_owned(), why: error.to_string() };
     let document = |what| ReportError::Document { file: file.to_owned(), what };
@@ -57,7 +58,8 @@ fn shown(value: &Value) -> String {
     text.escape_debug().to_string()
 }
 
-/// Whether a structure has every field, each of its kind. What is null says that there is nothing to tell.
+/// Whether a structure has every field, each of its kind. What is null says that there is nothing
+/// to tell.
 fn check(prefix: &str, value: &Value, fields: &[FieldDoc]) -> Result<(), Wrong> {
     let Value::Object(object) = value else {
         return Err((

@@ -1,14 +1,16 @@
 //! The results of `destage sim` as a page that answers, and as tables for other tools.
 //!
-//! [`read`] takes results as `destage sim --json` writes them, [`Report`] puts those of one or several files together,
-//! and [`Report::files`] is everything that goes into the report's folder: one HTML page that needs nothing else, neither a
-//! file beside it nor a network; the results again, so that reports can be merged; and the tables `runs`, `series`,
-//! `cdf` and `wear` as CSV and as Parquet. The same results give the same bytes.
+//! [`read`] takes results as `destage sim --json` writes them, [`Report`] puts those of one or
+//! several files together, and [`Report::files`] is everything that goes into the report's folder:
+//! one HTML page that needs nothing else, neither a file beside it nor a network; the results
+//! again, so that reports can be merged; and the tables `runs`, `series`, `cdf` and `wear` as CSV
+//! and as Parquet. The same results give the same bytes.
 //!
-//! The charts are drawn in the browser by Apache `ECharts`, of which `vendor/` holds what is needed in one file
-//! (scripts/build-charts makes it): it draws SVG, which prints crisply, it is kept well, and it needs neither `eval` nor
-//! anything from outside. Whatever comes from the results reaches the page as escaped text or as data, never as code, and
-//! the page's policy lets only its own scripts run and nothing be loaded. [`Document`] is the same for pages of other content.
+//! The charts are drawn in the browser by Apache `ECharts`, of which `vendor/` holds what is needed
+//! in one file (scripts/build-charts makes it): it draws SVG, which prints crisply, it is kept
+//! well, and it needs neither `eval` nor anything from outside. Whatever comes from the results
+//! reaches the page as escaped text or as data, never as code, and the page's policy lets only its
+//! own scripts run and nothing be loaded. [`Document`] is the same for pages of other content.
 
 mod chart;
 mod command;
@@ -57,7 +59,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report of these runs, in this order; a run that is there twice with the same figures is shown once.
+    /// A report of these runs, in this order; a run that is there twice with the same figures is
+    /// shown once.
     pub fn new(all: Vec<Run>) -> Self {
         let mut runs: Vec<Run> = Vec::with_capacity(all.len());
         for run in all {
@@ -69,8 +72,8 @@ impl Report {
         Self { runs, groups }
     }
 
-    /// The tables `runs` (a row per run), `series` (a row per span of time), `cdf` (a row per class of response times)
-    /// and `wear` (a row per class of erases).
+    /// The tables `runs` (a row per run), `series` (a row per span of time), `cdf` (a row per class
+    /// of response times) and `wear` (a row per class of erases).
     pub fn tables(&self) -> Vec<Table> {
         table::tables(&self.runs, &self.groups)
     }

@@ -1,5 +1,5 @@
-//! Tables as Parquet, through the writer of the `parquet` crate alone: Arrow would bring twice the dependencies and
-//! nothing that a table of numbers and text needs.
+//! Tables as Parquet, through the writer of the `parquet` crate alone: Arrow would bring twice the
+//! dependencies and nothing that a table of numbers and text needs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ impl From<ParquetError> for ReportError {
     }
 }
 
-/// The table as one row group: whole numbers are unsigned 64-bit, others double, text UTF-8, and everything optional.
+/// The table as one row group: whole numbers are unsigned 64-bit, others double, text UTF-8, and
+/// everything optional.
 pub(crate) fn write(table: &Table) -> Result<Vec<u8>, ReportError> {
     let fields = table.columns.iter().map(|column| field(column).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
     let schema = Type::group_type_builder(table.name).with_fields(fields).build()?;

@@ -58,8 +58,8 @@ impl Run {
         self.at("saturated").is_some()
     }
 
-    /// What stands under the page's first column: the policy with its layers, and the parameters that are not at their
-    /// defaults; a policy spec, as the command line takes it.
+    /// What stands under the page's first column: the policy with its layers, and the parameters
+    /// that are not at their defaults; a policy spec, as the command line takes it.
     pub(crate) fn policy(&self) -> String {
         let name = self.text("policy");
         let mut declared = Vec::new();

@@ -93,7 +93,8 @@ impl Rows {
     }
 }
 
-/// Makes all cells of one kind: numbers that are not all whole become floats, and what stands beside text becomes text.
+/// Makes all cells of one kind: numbers that are not all whole become floats, and what stands
+/// beside text becomes text.
 fn unify(cells: &mut [Cell]) {
     let text = cells.iter().any(|cell| matches!(cell, Cell::Text(_)));
     let float = cells.iter().any(|cell| matches!(cell, Cell::Float(_)));

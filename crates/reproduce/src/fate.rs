@@ -58,8 +58,8 @@ impl Fate {
     }
 }
 
-/// The reasons why claims do not hold as stated: the numbers of those that each explains, and its text as Markdown; at the end
-/// those for which the paper's file has none.
+/// The reasons why claims do not hold as stated: the numbers of those that each explains, and its
+/// text as Markdown; at the end those for which the paper's file has none.
 pub fn reasons<'a>(reproduction: &Reproduction<'a>) -> Vec<(String, &'a str)> {
     let nearest = reproduction.nearest();
     let short: Vec<_> = nearest.into_iter().filter(|finding| !Fate::of(finding).is_good()).map(|f| f.claim).collect();

@@ -29,7 +29,8 @@ pub struct Figure {
     /// What lies along the axis, where that is variants.
     #[serde(default)]
     pub variants: Vec<Step>,
-    /// The lines, or the bars of each group; or, where policies lie along the axis, what lies there.
+    /// The lines, or the bars of each group; or, where policies lie along the axis, what lies
+    /// there.
     pub lines: Vec<Line>,
     /// Each value is divided by that of this run of the same workload and seed.
     pub relative_to: Option<Reference>,
@@ -220,8 +221,8 @@ pub struct Panel<'a> {
     pub workload: Option<(&'a str, Provenance)>,
     /// The points along the axis.
     pub steps: Vec<String>,
-    /// The lines: name and values, each with its interval, in the metric's unit or relative; none where a run is saturated
-    /// or does not show the metric.
+    /// The lines: name and values, each with its interval, in the metric's unit or relative; none
+    /// where a run is saturated or does not show the metric.
     pub lines: Vec<(String, Vec<Option<Estimate>>)>,
 }
 

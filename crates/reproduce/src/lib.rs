@@ -1,5 +1,5 @@
-//! Evidence: destage against theory and conservation laws ([`validate`]), and against what papers claim
-//! ([`mod@reproduce`]; the claims are data, see [`paper`]).
+//! Evidence: destage against theory and conservation laws ([`validate`]), and against what papers
+//! claim ([`mod@reproduce`]; the claims are data, see [`paper`]).
 
 pub mod fate;
 pub mod figure;

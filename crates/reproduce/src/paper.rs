@@ -1,5 +1,5 @@
-//! A paper as data: the runs that its evaluation made, and what it claims of them. One TOML file per paper in
-//! `scenarios/papers`.
+//! A paper as data: the runs that its evaluation made, and what it claims of them. One TOML file
+//! per paper in `scenarios/papers`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -137,7 +137,8 @@ pub struct Variant {
     /// Policies in whose place another runs, such as the same with another parameter.
     #[serde(default)]
     pub run_as: BTreeMap<String, String>,
-    /// Policies that are run for the figures at the paper's own buffer sizes, beside those of the claims.
+    /// Policies that are run for the figures at the paper's own buffer sizes, beside those of the
+    /// claims.
     #[serde(default)]
     pub policies: Vec<String>,
 }
@@ -150,7 +151,8 @@ pub enum Metric {
     Evictions,
     /// Throughput of the analytic model: `new / other - 1`.
     Throughput,
-    /// Mean response time; less is better: `(other - new) / other` (specs §0.4), as for all that follow but the hit ratio.
+    /// Mean response time; less is better: `(other - new) / other` (specs §0.4), as for all that
+    /// follow but the hit ratio.
     Response,
     /// 99th percentile of the response time.
     P99,
@@ -267,7 +269,8 @@ impl Several {
     }
 }
 
-/// What becomes of the improvements at several buffer sizes (and on several workloads, of several pairs of policies).
+/// What becomes of the improvements at several buffer sizes (and on several workloads, of several
+/// pairs of policies).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
@@ -280,7 +283,8 @@ pub enum Over {
     Best,
 }
 
-/// A claim: by how much `new` is better than `than`, over a range of buffer sizes; in percent, hit ratios in points.
+/// A claim: by how much `new` is better than `than`, over a range of buffer sizes; in percent, hit
+/// ratios in points.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Claim {
@@ -307,8 +311,8 @@ pub struct Claim {
     pub also_at: Vec<String>,
     /// Buffer sizes under those, where they are fewer.
     pub also_caches: Option<Vec<String>>,
-    /// Values are taken relative to those of the same policy and size under this variant: what is compared is how much they
-    /// grow.
+    /// Values are taken relative to those of the same policy and size under this variant: what is
+    /// compared is how much they grow.
     pub relative_to: Option<String>,
     /// Buffer sizes.
     pub caches: Vec<String>,
@@ -415,7 +419,8 @@ impl WorkloadEntry {
 }
 
 impl Paper {
-    /// The files that may be read to reproduce it with traces from these folders, whether or not they are there.
+    /// The files that may be read to reproduce it with traces from these folders, whether or not
+    /// they are there.
     pub fn reads(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
         let described = self.workload.iter().filter_map(|workload| workload.synthetic.as_deref());
         let described = described.filter(|name| workload::is_file(name)).map(PathBuf::from);

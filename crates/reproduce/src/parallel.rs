@@ -3,10 +3,12 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What `work` makes of each item, in their order; as many at a time as the current rayon pool has threads.
+/// What `work` makes of each item, in their order; as many at a time as the current rayon pool has
+/// threads.
 ///
-/// Threads of their own, because a simulation waits for a pool of its own: a rayon worker that waits begins the next item
-/// meanwhile, inside the one that waits, and all their devices would be in memory at once.
+/// Threads of their own, because a simulation waits for a pool of its own: a rayon worker that
+/// waits begins the next item meanwhile, inside the one that waits, and all their devices would be
+/// in memory at once.
 ///
 /// # Errors
 /// That of the first item in order that fails; items after it may not have been tried.

@@ -1,4 +1,5 @@
-//! Other simulators on the common trace `rw80`: what they reached, what destage reaches, and why they differ.
+//! Other simulators on the common trace `rw80`: what they reached, what destage reaches, and why
+//! they differ.
 
 use std::fmt::Write;
 
@@ -9,13 +10,15 @@ use destage_trace::{Rw80, Source, TraceError};
 use crate::run::{EvidenceError, run};
 use crate::validate::{PAGE, Step, pair, percent};
 
-/// What another simulator reached on `rw80`, and what destage reaches in the setting that is nearest to it.
+/// What another simulator reached on `rw80`, and what destage reaches in the setting that is
+/// nearest to it.
 struct Peer {
     name: &'static str,
     start: &'static str,
     /// Its write amplification.
     theirs: f64,
-    /// Pages that it moved or wrote beside the host's, as it printed them or as they follow from what it printed.
+    /// Pages that it moved or wrote beside the host's, as it printed them or as they follow from
+    /// what it printed.
     from: &'static str,
     /// destage's settings beside LAWC's geometry.
     settings: &'static [(&'static str, &'static str)],
@@ -156,7 +159,8 @@ fn rw80(settings: &[(&str, &str)]) -> Result<RunResult, EvidenceError> {
 /// `DiskSim`'s mean response time on `rw80`, in ms.
 const DISKSIM_MEAN: f64 = 9.670_23;
 
-/// Response times beside `DiskSim`'s, with as many commands on the device as it takes and without a limit.
+/// Response times beside `DiskSim`'s, with as many commands on the device as it takes and without a
+/// limit.
 fn responses() -> Result<String, EvidenceError> {
     let mut out = format!(
         "\nDiskSim's mean response time is {DISKSIM_MEAN} ms. Its device takes 20 commands at a time (`Max queue length` of the MSR \

@@ -211,8 +211,8 @@ pub fn markdown(reproduction: &Reproduction) -> String {
     out
 }
 
-/// Claims that were tried under further variants, if any were: headings and rows of what is measured under each, with an
-/// asterisk where the claim holds in sign, two where in size too.
+/// Claims that were tried under further variants, if any were: headings and rows of what is
+/// measured under each, with an asterisk where the claim holds in sign, two where in size too.
 pub(crate) fn other_assumptions<'a>(reproduction: &Reproduction<'a>) -> Option<(Vec<&'a str>, Vec<Vec<String>>)> {
     let names = reproduction.paper.variant.iter().map(|variant| variant.name.as_str());
     let tried = |name: &str| reproduction.also.iter().flatten().any(|finding| finding.at == name);

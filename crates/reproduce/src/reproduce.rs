@@ -18,7 +18,8 @@ use crate::parallel;
 use crate::run::{EvidenceError, run};
 use crate::stats::Estimate;
 
-/// Buffer sizes simulated over one reading of the workload: the policies' tables of pages decide about the memory.
+/// Buffer sizes simulated over one reading of the workload: the policies' tables of pages decide
+/// about the memory.
 const CACHES_AT_A_TIME: usize = 3;
 /// Percentage points within which two policies are alike.
 pub(crate) const ALIKE: f64 = 2.0;
@@ -30,22 +31,25 @@ const NOTHING: f64 = 0.05;
 pub struct Finding<'a> {
     /// The claim.
     pub claim: &'a Claim,
-    /// The variant under which it was tried: the claim's own, or one that it is tried under as well.
+    /// The variant under which it was tried: the claim's own, or one that it is tried under as
+    /// well.
     pub at: &'a str,
     /// The workloads it was tried on, one for each that the claim names.
     pub on: Vec<&'a WorkloadEntry>,
     /// Whether they are here.
     pub run: bool,
-    /// Improvement in percent (hit ratios: in points) for each buffer size in bytes at which either policy evicts anything;
-    /// or, where the claim is about their mean or the best, that alone.
+    /// Improvement in percent (hit ratios: in points) for each buffer size in bytes at which either
+    /// policy evicts anything; or, where the claim is about their mean or the best, that alone.
     pub measured: Vec<(u64, Estimate)>,
     /// Buffer sizes at which neither policy evicts: nothing to compare.
     pub without_evictions: usize,
     /// Buffer sizes at which a run is saturated, so that it has no response times.
     pub saturated: usize,
-    /// Buffer sizes at which one of the policies does something (moves pages, say) that the other never does: no percentage.
+    /// Buffer sizes at which one of the policies does something (moves pages, say) that the other
+    /// never does: no percentage.
     pub without_base: usize,
-    /// At how many of the sizes the sign is as claimed: with several seeds, only where the interval excludes zero.
+    /// At how many of the sizes the sign is as claimed: with several seeds, only where the interval
+    /// excludes zero.
     pub signs: usize,
     /// Whether the improvement has the claimed size at every buffer size.
     pub in_size: bool,
@@ -125,7 +129,8 @@ pub struct Reproduction<'a> {
     pub paper: &'a Paper,
     /// Each claim on each workload that stands for its own.
     pub findings: Vec<Finding<'a>>,
-    /// The same under other assumptions: for each finding in turn, one for each variant that its claim is also tried under.
+    /// The same under other assumptions: for each finding in turn, one for each variant that its
+    /// claim is also tried under.
     pub also: Vec<Vec<Finding<'a>>>,
     /// The examples.
     pub examples: Vec<ExampleFinding<'a>>,
@@ -134,8 +139,8 @@ pub struct Reproduction<'a> {
 }
 
 impl<'a> Reproduction<'a> {
-    /// For each claim the finding on the workload that is nearest to the paper's among those that have anything to compare;
-    /// or, if none has, on the nearest that is here, or that is not.
+    /// For each claim the finding on the workload that is nearest to the paper's among those that
+    /// have anything to compare; or, if none has, on the nearest that is here, or that is not.
     pub fn nearest(&self) -> Vec<&Finding<'a>> {
         let rank = |finding: &Finding<'_>| {
             let state = match finding.holds() {
@@ -179,7 +184,8 @@ impl Task<'_> {
     }
 }
 
-/// The policies and buffer sizes that are needed of a workload under a variant; each with each is run.
+/// The policies and buffer sizes that are needed of a workload under a variant; each with each is
+/// run.
 fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) -> (Vec<String>, Vec<u64>) {
     let name = variant.map_or("", |variant| variant.name.as_str());
     let (mut policies, mut caches) = (BTreeSet::new(), BTreeSet::new());
@@ -225,8 +231,8 @@ fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) ->
     (wanted.cloned().collect(), caches.into_iter().collect())
 }
 
-/// Runs everything, as many at a time as the current rayon pool has threads. Traces are looked for in `folders`, in order. `step` hears how many runs
-/// are done, of how many.
+/// Runs everything, as many at a time as the current rayon pool has threads. Traces are looked for
+/// in `folders`, in order. `step` hears how many runs are done, of how many.
 pub fn reproduce<'a>(
     paper: &'a Paper,
     folders: &[PathBuf],
@@ -378,7 +384,8 @@ pub fn value_of(metric: Metric, result: &RunResult) -> Option<f64> {
     }
 }
 
-/// By how many percent (hit ratios: points) `new` is better (specs §0.4); two that do nothing at all are alike.
+/// By how many percent (hit ratios: points) `new` is better (specs §0.4); two that do nothing at
+/// all are alike.
 pub fn improvement(metric: Metric, new: f64, than: f64) -> f64 {
     if (new - than).abs() < f64::EPSILON {
         return 0.0;
@@ -391,8 +398,8 @@ pub fn improvement(metric: Metric, new: f64, than: f64) -> f64 {
     }
 }
 
-/// The workloads on which a claim is tried together: each that stands for its only one; or, if it names several, one for
-/// each, all of the same kind.
+/// The workloads on which a claim is tried together: each that stands for its only one; or, if it
+/// names several, one for each, all of the same kind.
 fn groups(paper: &Paper, claim: &Claim) -> Vec<Vec<usize>> {
     let stand_for = |name: &String| {
         let all = paper.workload.iter().enumerate();
@@ -525,8 +532,8 @@ fn has_sign(claimed: i8, measured: &Estimate) -> bool {
     }
 }
 
-/// Whether an improvement lies in the claimed range, each end of it moved outwards by a quarter of itself and half a
-/// point; two that are claimed to be alike have no other size than that.
+/// Whether an improvement lies in the claimed range, each end of it moved outwards by a quarter of
+/// itself and half a point; two that are claimed to be alike have no other size than that.
 fn has_size(claimed: [f64; 2], measured: f64) -> bool {
     let (low, high) = (claimed[0].min(claimed[1]), claimed[0].max(claimed[1]));
     let slack = |end: f64| end.abs() / 4.0 + 0.5;

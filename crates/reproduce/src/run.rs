@@ -22,8 +22,8 @@ pub enum EvidenceError {
     },
 }
 
-/// Runs what `pairs` of keys and values of `destage sim` describe over the requests that `open` gives anew each time, on
-/// one thread; `workload` names them.
+/// Runs what `pairs` of keys and values of `destage sim` describe over the requests that `open`
+/// gives anew each time, on one thread; `workload` names them.
 pub fn run(
     workload: &str,
     pairs: &[(&str, String)],

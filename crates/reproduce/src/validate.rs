@@ -1,7 +1,8 @@
-//! `destage validate`: the simulator against theory, against conservation laws, and beside other simulators.
+//! `destage validate`: the simulator against theory, against conservation laws, and beside other
+//! simulators.
 //!
-//! Everything is simulated anew, from fixed seeds, so the text is the same bytes every time and on every machine. It
-//! holds no speeds.
+//! Everything is simulated anew, from fixed seeds, so the text is the same bytes every time and on
+//! every machine. It holds no speeds.
 
 use std::fmt::Write;
 
@@ -23,7 +24,8 @@ use crate::theory::{greedy_write_amplification, greedy_write_amplification_of_la
 pub struct Effort {
     /// Erase blocks of the device whose write amplification is measured.
     pub blocks: u32,
-    /// How many times that device is overwritten while it is measured; as many times it is aged before.
+    /// How many times that device is overwritten while it is measured; as many times it is aged
+    /// before.
     pub overwrites: u64,
     /// Independent runs per figure.
     pub seeds: u64,
@@ -52,7 +54,8 @@ pub(crate) const PAGE: u64 = 4096;
 
 pub(crate) type Step<'a> = &'a (dyn Fn(&str) + Sync);
 
-/// Checks everything; `step` hears what is being done. As many runs at a time as the current rayon pool has threads.
+/// Checks everything; `step` hears what is being done. As many runs at a time as the current rayon
+/// pool has threads.
 pub fn validate(effort: Effort, step: Step) -> Result<Validation, EvidenceError> {
     let mut failures = Vec::new();
     let mut out = String::new();
@@ -116,12 +119,14 @@ struct Amplification {
     measured: Estimate,
 }
 
-/// Blocks at or below which the device of [`write_amplification`] collects, in hundredths of a percent.
+/// Blocks at or below which the device of [`write_amplification`] collects, in hundredths of a
+/// percent.
 const MIN_FREE_BP: u32 = 50;
 
 fn amplification(effort: Effort, pages: u32, nominal: f64) -> Result<Amplification, EvidenceError> {
     let blocks = f64::from(effort.blocks);
-    // Between one and two blocks beyond the threshold are free on average; the exact figure is measured.
+    // Between one and two blocks beyond the threshold are free on average; the exact figure is
+    // measured.
     let free = (blocks * f64::from(MIN_FREE_BP) / 1e4).floor() + 1.5;
     let reserved = (blocks - nominal * (blocks - free)).round();
     let reserve_bp = (reserved * 1e4 / blocks).ceil();

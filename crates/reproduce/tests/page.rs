@@ -202,7 +202,8 @@ fn the_page_says_all_of_it_and_only_as_text() {
     assert!(!page.contains("<script>alert"), "text of a paper's file became a script");
     let claims = String::from_utf8(files[1].1.clone()).expect("UTF-8");
     let figures = String::from_utf8(files[3].1.clone()).expect("UTF-8");
-    // Three claims on two workloads; two lines at two sizes, three bars, a line at two variants, two bars at two policies.
+    // Three claims on two workloads; two lines at two sizes, three bars, a line at two variants,
+    // two bars at two policies.
     assert_eq!((claims.lines().count(), figures.lines().count()), (1 + 6, 1 + 4 + 3 + 2 + 4));
     assert!(figures.contains("small,Fig. 4,mean ms,random & made,fab,4 MiB,,,"), "{figures}");
 

@@ -228,7 +228,8 @@ fn claims_about_means_variants_growth_and_sizes() {
     // Of originals there is only one of the two: no mean over them.
     assert_eq!(mean.len(), 1);
     assert_eq!((mean[0].on.len(), mean[0].measured.len()), (2, 1));
-    // The mean of one pair on one workload at one size lies between the others', and the best is the best of them.
+    // The mean of one pair on one workload at one size lies between the others', and the best is
+    // the best of them.
     let value = |policy: &str, cache: u64, results: usize| {
         let all = found.results[results].of("", policy, cache).iter();
         all.map(|r| r.response.as_ref().unwrap().all.as_ref().unwrap().mean).collect::<Vec<_>>()
@@ -271,7 +272,8 @@ fn claims_about_means_variants_growth_and_sizes() {
     }
 }
 
-/// A claim that is tried under further variants, workloads of other lengths and settings, and a policy in another's place.
+/// A claim that is tried under further variants, workloads of other lengths and settings, and a
+/// policy in another's place.
 #[test]
 fn claims_tried_under_other_assumptions() {
     let text = claim(

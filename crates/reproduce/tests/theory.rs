@@ -1,10 +1,11 @@
-//! The formulas against other ways to the same numbers, and the simulator against the formulas on small devices.
-//! `destage validate` does the latter at full size.
+//! The formulas against other ways to the same numbers, and the simulator against the formulas on
+//! small devices. `destage validate` does the latter at full size.
 
 use destage_reproduce::theory::{greedy_write_amplification, greedy_write_amplification_of_large_blocks, md1_wait};
 
-/// Van Houdt's mean-field model of the d-choices algorithm, integrated until it stands still: `share[i]` of the blocks
-/// have `i` valid pages; d of them are drawn, the one with the fewest is cleaned and filled up again.
+/// Van Houdt's mean-field model of the d-choices algorithm, integrated until it stands still:
+/// `share[i]` of the blocks have `i` valid pages; d of them are drawn, the one with the fewest is
+/// cleaned and filled up again.
 fn d_choices(pages: usize, rho: f64, d: f64) -> f64 {
     let b = pages as f64;
     let mut share = vec![0.0; pages + 1];
@@ -25,7 +26,8 @@ fn d_choices(pages: usize, rho: f64, d: f64) -> f64 {
             valid += i as f64 * victim[i];
         }
         amplification = b / (b - valid);
-        // One step is dt cleanings per block; each is followed by b - valid page writes, which invalidate at random.
+        // One step is dt cleanings per block; each is followed by b - valid page writes, which
+        // invalidate at random.
         let dt = 0.2 / b / d.sqrt();
         let rate = (b - valid) / (rho * b);
         let old = share.clone();
@@ -72,8 +74,8 @@ fn large_blocks_come_to_their_limit() {
 fn blocks_of_one_and_two_pages_by_hand() {
     // One page: a block is valid or not, and there is always one that is not.
     assert!((greedy_write_amplification(1, 0.9) - 1.0).abs() < 1e-12);
-    // Two pages, ρ = 3/4: shares φ/2 with two, x with one; φ/2 + x = 1 and φ + x = 3/2, so φ = 1, x = 1/2; half of the
-    // victims are empty and half have one page: 2 / (2 - 1/2).
+    // Two pages, ρ = 3/4: shares φ/2 with two, x with one; φ/2 + x = 1 and φ + x = 3/2, so φ = 1, x
+    // = 1/2; half of the victims are empty and half have one page: 2 / (2 - 1/2).
     assert!((greedy_write_amplification(2, 0.75) - 4.0 / 3.0).abs() < 1e-12);
     assert!((md1_wait(1.0, 0.5) - 0.5).abs() < 1e-12);
 }

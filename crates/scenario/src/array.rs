@@ -18,7 +18,8 @@ use crate::{ScenarioError, Settings};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
-/// The longest step of a device, of the NVRAM or of the processor: a second, so that sums of them stay in range.
+/// The longest step of a device, of the NVRAM or of the processor: a second, so that sums of them
+/// stay in range.
 const LONGEST_STEP: Nanos = Nanos(1_000_000_000);
 /// The same of what is counted per page.
 const LONGEST_PAGE: Nanos = Nanos(10_000_000);
@@ -187,7 +188,8 @@ fn injections(settings: &Settings, members: u32) -> Result<Vec<Injection>> {
                 found => found,
             };
             for (device, at) in settings.all(key, member)? {
-                // The cache device comes after the members. An array has fewer members than 63 anyway, which is told elsewhere.
+                // The cache device comes after the members. An array has fewer members than 63
+                // anyway, which is told elsewhere.
                 let dev = Dev(device.unwrap_or(members.min(63) as u8));
                 all.push(Injection { at, dev, kind });
             }
@@ -216,7 +218,8 @@ fn check_keys(settings: &Settings, kinds: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The settings that say what was simulated, but for those that results carry under a name of their own.
+/// The settings that say what was simulated, but for those that results carry under a name of their
+/// own.
 fn settings_for_results(settings: &Settings, kinds: &[&str]) -> Vec<(String, String)> {
     const ELSEWHERE: &[&str] = &[
         "trace",

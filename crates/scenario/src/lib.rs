@@ -1,8 +1,8 @@
-//! Scenarios: every setting once, by one name, from a command line, from `KEY=VALUE` or from a TOML file, and the
-//! experiments and workloads that they describe.
+//! Scenarios: every setting once, by one name, from a command line, from `KEY=VALUE` or from a TOML
+//! file, and the experiments and workloads that they describe.
 //!
-//! [`Settings`] holds what was given and remembers where, so that an error names the flag or the file and line;
-//! [`sim`], [`synth`] and [`workload`] say which keys there are and what they mean.
+//! [`Settings`] holds what was given and remembers where, so that an error names the flag or the
+//! file and line; [`sim`], [`synth`] and [`workload`] say which keys there are and what they mean.
 
 mod array;
 mod error;

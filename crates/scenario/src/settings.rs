@@ -1,4 +1,5 @@
-//! Settings that a command line flag, `--set key=value` or a scenario file can give, under one name each.
+//! Settings that a command line flag, `--set key=value` or a scenario file can give, under one name
+//! each.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +16,8 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// A setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name: `--NAME`, and in a scenario file a key (`ssd.planes` is `planes` in the table `[ssd]`).
+    /// Its name: `--NAME`, and in a scenario file a key (`ssd.planes` is `planes` in the table
+    /// `[ssd]`).
     pub name: &'static str,
     /// What stands for its value in the help.
     pub value: &'static str,
@@ -138,8 +140,8 @@ impl Settings {
         self.read_text(file, &read(file)?)
     }
 
-    /// Takes the settings of a TOML file that was read already; `file` names it in errors, and file names in it are
-    /// relative to it.
+    /// Takes the settings of a TOML file that was read already; `file` names it in errors, and file
+    /// names in it are relative to it.
     pub fn read_text(&mut self, file: &Path, text: &str) -> Result<(), ScenarioError> {
         let table = DeTable::parse(text).map_err(|error| {
             let line = line_of(text, error.span().map_or(0, |span| span.start));
@@ -148,7 +150,8 @@ impl Settings {
         self.read_table(file, text, "", table.get_ref())
     }
 
-    /// Takes a table of a TOML file as settings: `text` is the whole file, `prefix` precedes the names of its keys.
+    /// Takes a table of a TOML file as settings: `text` is the whole file, `prefix` precedes the
+    /// names of its keys.
     pub fn read_table(
         &mut self,
         file: &Path,
@@ -301,7 +304,8 @@ impl fmt::Display for Origin {
 fn scalar(value: &Spanned<DeValue<'_>>) -> Option<String> {
     match value.get_ref() {
         DeValue::String(text) => Some(text.to_string()),
-        // In TOML's other number bases a value stays as it is written, and is then refused as a quantity.
+        // In TOML's other number bases a value stays as it is written, and is then refused as a
+        // quantity.
         DeValue::Integer(number) => Some(number.to_string()),
         DeValue::Float(number) => Some(number.to_string()),
         DeValue::Boolean(switch) => Some(switch.to_string()),

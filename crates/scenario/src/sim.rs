@@ -213,7 +213,8 @@ pub const SIM: &[Key] = &[
 
 /// Requests that a closed-loop host may have outstanding: more than any device queue holds.
 const MAX_DEPTH: u32 = 65_536;
-/// Random overwrites, in hundredths, with which a device may be aged: many times what a steady state needs.
+/// Random overwrites, in hundredths, with which a device may be aged: many times what a steady
+/// state needs.
 const MAX_OVERWRITES_PCT: u32 = 100_000;
 /// Copying a page between host and buffer takes at most this.
 const MAX_BUFFER_LATENCY: Nanos = Nanos(1_000_000_000);
@@ -487,8 +488,8 @@ fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
 /// Settings that decide only how a simulation is done or shown.
 pub(crate) const WITHOUT_INFLUENCE: &[&str] = &["json", "csv", "report", "timing", "progress", "threads", "memory"];
 
-/// The settings that say what was simulated: not those that results carry under a name of their own, and not those that
-/// decide only how it is done or shown.
+/// The settings that say what was simulated: not those that results carry under a name of their
+/// own, and not those that decide only how it is done or shown.
 fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, String)> {
     const ELSEWHERE: &[&str] =
         &["trace", "workload", "format", "policy", "cache", "page", "pages-per-block", "device", "start"];
@@ -598,8 +599,8 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
                 Ok(time) if time > MAX_BUFFER_LATENCY => Err("at most 1s".into()),
                 time => time,
             })?,
-            // A buffer that is warm at the start is left so at the end: draining it would charge the measured part
-            // with writes that it did not bring.
+            // A buffer that is warm at the start is left so at the end: draining it would charge
+            // the measured part with writes that it did not bring.
             drain: settings.optional("drain", q::switch)?.unwrap_or(warmup == Warmup::None),
             capacity_pages: 0,
             pages_per_block: 0,

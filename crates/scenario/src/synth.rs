@@ -89,7 +89,8 @@ pub(crate) fn stream(settings: &Settings, length: Length, seed: u64) -> Result<S
     })
 }
 
-/// The workload that the settings name, if they name one: settings of a stream that are given as well change it.
+/// The workload that the settings name, if they name one: settings of a stream that are given as
+/// well change it.
 pub fn workload(settings: &Settings) -> Result<Option<Workload>, ScenarioError> {
     let Some(mut workload) = Workload::of(settings)? else {
         return Ok(None);

@@ -1,7 +1,9 @@
-//! Workloads: synthetic traces of several parts, described by TOML files. Those of the papers are built in.
+//! Workloads: synthetic traces of several parts, described by TOML files. Those of the papers are
+//! built in.
 //!
-//! A workload file has the keys of `WORKLOAD` at its top and one table `[[part]]` for each stream, with the keys of
-//! `PART`. `docs/workloads.md` explains them and says what the built-in ones are calibrated to.
+//! A workload file has the keys of `WORKLOAD` at its top and one table `[[part]]` for each stream,
+//! with the keys of `PART`. `docs/workloads.md` explains them and says what the built-in ones are
+//! calibrated to.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -112,7 +114,8 @@ pub fn is_file(name: &str) -> bool {
 }
 
 impl Workload {
-    /// The built-in workload of this name, or the one in this file: a file's name has a `/` in it or ends in `.toml`.
+    /// The built-in workload of this name, or the one in this file: a file's name has a `/` in it
+    /// or ends in `.toml`.
     pub fn named(name: &str) -> Result<Self, ScenarioError> {
         if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
             return Self::built_in(name, text);
@@ -157,8 +160,8 @@ impl Workload {
     /// Reads the text of a workload file; `file` names it in errors.
     ///
     /// # Errors
-    /// File, line and key of what is wrong, and what would be right. How the values go together is checked by
-    /// [`Self::open`].
+    /// File, line and key of what is wrong, and what would be right. How the values go together is
+    /// checked by [`Self::open`].
     pub fn parse(name: &str, file: &Path, text: &str) -> Result<Self, ScenarioError> {
         let at = |offset: usize, message: &str| {
             ScenarioError::new(message).at(format_args!("{}, line {}", file.display(), line_of(text, offset)))
@@ -235,8 +238,8 @@ impl Workload {
         self.parts.len()
     }
 
-    /// Changes a setting: `length=VALUE`, `seed=VALUE`, `part.N.KEY=VALUE` with parts from 0, and where there is only one
-    /// part also `KEY=VALUE`.
+    /// Changes a setting: `length=VALUE`, `seed=VALUE`, `part.N.KEY=VALUE` with parts from 0, and
+    /// where there is only one part also `KEY=VALUE`.
     pub fn set(&mut self, pair: &str) -> Result<(), ScenarioError> {
         let wrong = |message: String| Err(ScenarioError::new(message).at(format_args!("{}: {pair}", self.name)));
         let Some((key, value)) = pair.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
@@ -289,7 +292,8 @@ impl Workload {
     /// Begins to generate its requests.
     ///
     /// # Errors
-    /// File and line of the part and key of a value that cannot be used, or that does not go with another.
+    /// File and line of the part and key of a value that cannot be used, or that does not go with
+    /// another.
     pub fn open(&self) -> Result<Mix, ScenarioError> {
         let changed = |error: ScenarioError| match &self.changes[..] {
             [] => error,

@@ -1,7 +1,9 @@
-//! How near stand-ins come to real pieces in how writes come back to pages and blocks, and how they fill blocks.
+//! How near stand-ins come to real pieces in how writes come back to pages and blocks, and how they
+//! fill blocks.
 //!
-//! The figures of the pieces are kept as numbers, since not all pieces may be kept here; where a piece is at hand its
-//! figures are computed anew. If figures are meant to change, the test prints the new table for `docs/workloads.md`.
+//! The figures of the pieces are kept as numbers, since not all pieces may be kept here; where a
+//! piece is at hand its figures are computed anew. If figures are meant to change, the test prints
+//! the new table for `docs/workloads.md`.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -13,13 +15,15 @@ use destage_trace::{Locality, LocalityOf, LocalitySummary, Op, OpenOptions, Requ
 
 const DOCS: &str = include_str!("../../../docs/workloads.md");
 
-/// Writes among the first 10,000 requests of the trace Financial1: the stand-in is looked at in pieces of as many.
+/// Writes among the first 10,000 requests of the trace Financial1: the stand-in is looked at in
+/// pieces of as many.
 const PREFIX_WRITES: usize = 5923;
 /// How many such pieces.
 const PIECES: usize = 20;
 
-/// What is compared, in pages of 2 KiB and blocks of 128 KiB, and how it is got from the locality of the writes. LRU
-/// lists of `2^k` pages or blocks; lists of 4, 16 and 64 blocks are the first three of the fills.
+/// What is compared, in pages of 2 KiB and blocks of 128 KiB, and how it is got from the locality
+/// of the writes. LRU lists of `2^k` pages or blocks; lists of 4, 16 and 64 blocks are the first
+/// three of the fills.
 type Of = fn(&LocalitySummary) -> f64;
 const FIGURES: [(&str, Of); 15] = [
     ("% of page writes in a list of 8 pages", |s| s.pages.hit_percent(3)),
@@ -84,7 +88,8 @@ const PAIRS: [Pair; 4] = [
     },
 ];
 
-/// Block writes, which say how large requests are: those of Windows XP end at 64 KiB, those of Linux do not.
+/// Block writes, which say how large requests are: those of Windows XP end at 64 KiB, those of
+/// Linux do not.
 const BY_REQUESTS: std::ops::Range<usize> = 5..9;
 
 fn locality() -> Locality {

@@ -1,7 +1,8 @@
-//! The built-in workloads: the same everywhere, and as near to what the papers publish as `docs/workloads.md` says.
+//! The built-in workloads: the same everywhere, and as near to what the papers publish as
+//! `docs/workloads.md` says.
 //!
-//! If requests or figures are meant to change, the tests print the new tables for `golden/workloads.tsv` and
-//! `docs/workloads.md`.
+//! If requests or figures are meant to change, the tests print the new tables for
+//! `golden/workloads.tsv` and `docs/workloads.md`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -148,7 +149,8 @@ fn cawr(writes: f64, interval_s: f64, sizes: [f64; 3]) -> Vec<Figure> {
     ]
 }
 
-/// Statistics of the first million requests of an MSR trace. Overwritten: the share of written pages written before.
+/// Statistics of the first million requests of an MSR trace. Overwritten: the share of written
+/// pages written before.
 fn first_million(reads: f64, read_sectors: f64, write_sectors: f64, interval_ms: f64, overwritten: f64) -> Vec<Figure> {
     vec![
         figure("% reads", reads, 1.0, 2, TraceSummary::read_percent),
@@ -243,7 +245,8 @@ fn stand_ins_have_the_published_figures() {
 
 #[test]
 fn multi_streams_are_their_streams() {
-    // The first part of a mix has its seed, so the first stream of each is there request by request.
+    // The first part of a mix has its seed, so the first stream of each is there request by
+    // request.
     let exchange = first(&Workload::named("exchange").unwrap(), 5000);
     for name in ["ms-ec", "ms-ecft"] {
         let mixed = first(&Workload::named(name).unwrap(), 8000);
@@ -260,13 +263,15 @@ fn half_of_the_skewed_requests_go_to_one_ssd() {
     };
     // Half, and an eighth of the other half.
     let on_raid0 = share("skewed", &|strip| strip % 8 == 0);
-    // Of a RAID-5 of nine the n-th strip of a row lies on the n-th SSD after that with the parity, which moves down.
+    // Of a RAID-5 of nine the n-th strip of a row lies on the n-th SSD after that with the parity,
+    // which moves down.
     let on_raid5 = share("skewed-raid5", &|strip| {
         let (row, place) = (strip / 8, strip % 8);
         (8 - row % 9 + 1 + place) % 9 == 0
     });
     for count in [on_raid0, on_raid5] {
-        // A random request hits the SSD with a probability of 1/8 on the RAID-0 and of 1/9 on the RAID-5, in 5 deviations.
+        // A random request hits the SSD with a probability of 1/8 on the RAID-0 and of 1/9 on the
+        // RAID-5, in 5 deviations.
         assert!((54_700..57_100).contains(&count), "{count} of 100000");
     }
 }

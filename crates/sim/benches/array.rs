@@ -1,7 +1,9 @@
-//! The simulated executor: requests of 4 KiB to RAID-5 over five members, closed loop, 32 outstanding, no cache.
+//! The simulated executor: requests of 4 KiB to RAID-5 over five members, closed loop, 32
+//! outstanding, no cache.
 //!
-//! `write/fixed`, `read/fixed`: members of constant latency, so that what is left is planning, claims and events.
-//! `write/disk`: disks of 1 TB with C-LOOK. `stripe/fixed`: writes of whole stripes of 64 pages.
+//! `write/fixed`, `read/fixed`: members of constant latency, so that what is left is planning,
+//! claims and events. `write/disk`: disks of 1 TB with C-LOOK. `stripe/fixed`: writes of whole
+//! stripes of 64 pages.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_cache::{Served, serve};

@@ -1,6 +1,8 @@
-//! The disk alone: commands per second on the 1 TB profile, random reads and writes of 4 KiB all over the disk.
+//! The disk alone: commands per second on the 1 TB profile, random reads and writes of 4 KiB all
+//! over the disk.
 //!
-//! `fcfs/1`: one command at a time. `*/32`: always 32 commands outstanding, by each order of service.
+//! `fcfs/1`: one command at a time. `*/32`: always 32 commands outstanding, by each order of
+//! service.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_plan::Nanos;

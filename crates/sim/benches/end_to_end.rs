@@ -1,15 +1,16 @@
 //! Requests per second from requests in memory to results, one run at a time.
 //!
-//! The reader works in a thread beside the simulation, so the figure for one core needs the process on one:
-//! `taskset -c 0 cargo bench -p destage-sim --bench end_to_end`.
+//! The reader works in a thread beside the simulation, so the figure for one core needs the process
+//! on one: `taskset -c 0 cargo bench -p destage-sim --bench end_to_end`.
 //!
-//! `rw80/…`: a million random writes and 250,000 reads of 4 KiB over 99 % of LAWC's SSD, full at the start, response
-//! times with percentiles; the aim is 6 M requests/s with a write amplification of at least 4.
-//! `collecting/…`: the same requests through 16 MiB of every policy and layer over the same SSD (those that choose channels
-//! over channels), `GCaR` around each; the aim is 2 M requests/s of the slowest. Padding is left out there, since random
-//! pages make it program 64 for one, and measured on its own.
-//! `80gb/…`: the same requests spread over 80 GB of flash, with and without the time that it takes to fill it.
-//! `zipf/…`: no device; 20 million writes of 4 KiB, Zipf with exponent 1 over a million pages, through LRU.
+//! `rw80/…`: a million random writes and 250,000 reads of 4 KiB over 99 % of LAWC's SSD, full at
+//! the start, response times with percentiles; the aim is 6 M requests/s with a write amplification
+//! of at least 4. `collecting/…`: the same requests through 16 MiB of every policy and layer over
+//! the same SSD (those that choose channels over channels), `GCaR` around each; the aim is 2 M
+//! requests/s of the slowest. Padding is left out there, since random pages make it program 64 for
+//! one, and measured on its own. `80gb/…`: the same requests spread over 80 GB of flash, with and
+//! without the time that it takes to fill it. `zipf/…`: no device; 20 million writes of 4 KiB, Zipf
+//! with exponent 1 over a million pages, through LRU.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -174,7 +175,8 @@ fn no_device(c: &mut Criterion) {
     group.finish();
 }
 
-/// What goes around what is in the registry; these are all policies, each layer, and `GCaR` around them.
+/// What goes around what is in the registry; these are all policies, each layer, and `GCaR` around
+/// them.
 fn collecting(c: &mut Criterion) {
     const CHANNELS: [&str; 5] = ["gate+lru", "cave", "cawr", "cave+lb-clock", "cawr+lb-clock"];
     let requests = Arc::new(Rw80::new().collect::<Vec<_>>());

@@ -1,10 +1,12 @@
-//! The SSD alone: page programs and reads per second, collection included, on LAWC's geometry, full at the start.
+//! The SSD alone: page programs and reads per second, collection included, on LAWC's geometry, full
+//! at the start.
 //!
-//! `program/uniform`: random writes over 99 % of the exported pages, aged until the write amplification is steady (about
-//! 4.6; each host program stands for as many flash programs). `program/hot`: nine of ten writes to a tenth of the pages.
-//! `program/copy-back`: as uniform, with a write point per plane. `read`: random reads. `bast`, `fast`: the same random
-//! writes with the whole reserve as log blocks, most of which reclaim one (BAST); `.../blocks`: whole blocks in order, which
-//! switch.
+//! `program/uniform`: random writes over 99 % of the exported pages, aged until the write
+//! amplification is steady (about 4.6; each host program stands for as many flash programs).
+//! `program/hot`: nine of ten writes to a tenth of the pages. `program/copy-back`: as uniform, with
+//! a write point per plane. `read`: random reads. `bast`, `fast`: the same random writes with the
+//! whole reserve as log blocks, most of which reclaim one (BAST); `.../blocks`: whole blocks in
+//! order, which switch.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_plan::{Nanos, PageGeometry, PageNo};

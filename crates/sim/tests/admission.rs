@@ -1,5 +1,5 @@
-//! Requests that come in page by page, and requests for which room is made at once (`admission`): by hand, against models
-//! that look at every page and block, and where both must be the same.
+//! Requests that come in page by page, and requests for which room is made at once (`admission`):
+//! by hand, against models that look at every page and block, and where both must be the same.
 
 mod in_memory;
 mod mixed;
@@ -51,7 +51,8 @@ fn fab_gives_up_the_block_that_a_request_fills_only_page_by_page() {
 
 #[test]
 fn what_the_request_would_have_hit_may_leave_for_it() {
-    // The least recently used block is that of the request: two of its pages leave, and need room again.
+    // The least recently used block is that of the request: two of its pages leave, and need room
+    // again.
     let requests = [write(0, 0, 2), write(1, 4, 2), write(2, 0, 4)];
     assert_eq!(counted("bplru:compensation=off", 4, &requests), [(2, 1, 2), (0, 2, 4)]);
     // Page 0 is behind page 5 in both, and leaves for page 1 though it is asked for first.
@@ -216,7 +217,8 @@ fn policies_of_blocks_agree_with_models() {
     assert!(apart > 60, "in {apart} of 90 cases only it matters when room is made");
 }
 
-/// Of a request of one page nothing can push out anything: every policy does the same, at the same times.
+/// Of a request of one page nothing can push out anything: every policy does the same, at the same
+/// times.
 #[test]
 fn requests_of_one_page_come_in_as_ever() {
     let config = SsdConfig {

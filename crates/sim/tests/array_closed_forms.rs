@@ -108,7 +108,8 @@ fn a_small_write_takes_the_slower_read_and_a_rotation_more() {
         let mut array = of_disks(&geometry, Scheduler::CLook, StepTimes::default());
         submit_at(&mut array, at, host(0, HostOp::Write, page, 1));
         let done = answered(&mut array, 0);
-        // Both disks are alike and idle: they read the row at the same time, and write it when it comes round again.
+        // Both disks are alike and idle: they read the row at the same time, and write it when it
+        // comes round again.
         assert_eq!(done, alone(DiskOp::Read, at, row, 1) + rotation);
         let stats = array.controller().array().stats();
         assert_eq!((stats.data_reads, stats.parity_reads, stats.data_writes, stats.parity_writes), (1, 1, 1, 1));
@@ -118,8 +119,9 @@ fn a_small_write_takes_the_slower_read_and_a_rotation_more() {
 
 #[test]
 fn a_small_write_a_third_of_the_stroke_away() {
-    // Specs §3: 12.8 ms for the reads and a rotation for the writes, with a seek of 8.5 ms; over a third of the stroke
-    // the curve takes 8.98 ms. The rotational waits are averaged over all angles.
+    // Specs §3: 12.8 ms for the reads and a rotation for the writes, with a seek of 8.5 ms; over a
+    // third of the stroke the curve takes 8.98 ms. The rotational waits are averaged over all
+    // angles.
     let (geometry, profile) = (geometry(Level::Raid5, 5, CHUNK, DISK_PAGES), DiskProfile::tb1_7200());
     let places = disk(Scheduler::CLook).geometry().clone();
     let third = (0..DISK_PAGES)

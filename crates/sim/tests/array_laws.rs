@@ -281,7 +281,8 @@ fn ssds_tell_of_pages_that_they_do_not_hold() {
 
 #[test]
 fn a_warm_up_until_a_time_goes_by_the_clock_of_the_simulation() {
-    // Whatever the trace says: a read takes 102 µs, and the eleventh is the first that is issued after a millisecond.
+    // Whatever the trace says: a read takes 102 µs, and the eleventh is the first that is issued
+    // after a millisecond.
     for gap in [0, 1, 1_000_000] {
         let requests: Vec<_> = (0..30).map(|i| read(i * gap, i, 1)).collect();
         let mut experiment = experiment(Level::Raid0, 1, &["none"]);
@@ -297,7 +298,8 @@ fn a_warm_up_until_a_time_goes_by_the_clock_of_the_simulation() {
 
 #[test]
 fn arrivals_come_after_all_completions_of_their_time() {
-    // Members 0 and 1 complete at the same time; what follows for member 1 must not find its first command there.
+    // Members 0 and 1 complete at the same time; what follows for member 1 must not find its first
+    // command there.
     let requests = [read(0, 0, 1), read(0, 4, 1), read(0, 5, 1), read(0, 1, 1)];
     let mut closed = experiment(Level::Raid0, 2, &["none"]);
     closed.host.host = HostModel::Closed { depth: 2 };

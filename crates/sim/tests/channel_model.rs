@@ -1,6 +1,7 @@
-//! The SSD with channels against a model of it that was written from the specification (specs §1.3) and shares no code
-//! with it: a channel is a list of blocks, a block a list of slots, and where a page is, is found by looking at all of
-//! them. After every operation all that can be seen of the SSD is compared. Then what holds of channels in particular.
+//! The SSD with channels against a model of it that was written from the specification (specs §1.3)
+//! and shares no code with it: a channel is a list of blocks, a block a list of slots, and where a
+//! page is, is found by looking at all of them. After every operation all that can be seen of the
+//! SSD is compared. Then what holds of channels in particular.
 
 use destage_plan::{Nanos, PageGeometry, PageNo};
 use destage_policy::buffer::DeviceView;
@@ -273,7 +274,8 @@ fn compare(ssd: &mut Ssd, model: &Model, now: u64, page: u32, what: &str) {
     }
 }
 
-/// Random operations; the channel of a write is nobody's choice (`bias` 0), anybody's, or mostly the first (`bias` of ten).
+/// Random operations; the channel of a write is nobody's choice (`bias` 0), anybody's, or mostly
+/// the first (`bias` of ten).
 fn driven(config: &SsdConfig, pages_per_block: u64, start: StartState, bias: u32, operations: u32, seed: u64) -> Ssd {
     let geometry = PageGeometry::new(4096, pages_per_block).expect("a geometry");
     let shape = SsdShape::new(config.clone(), geometry).unwrap_or_else(|error| panic!("{config:?}: {error}"));
@@ -360,7 +362,8 @@ fn the_ssd_agrees_with_the_model() {
     driven(&channels(1), 4, StartState::Full, 1, OPERATIONS * soak(), 9);
 }
 
-/// Whoever writes to one channel only fills it; what does not fit goes to the others, and everything goes on.
+/// Whoever writes to one channel only fills it; what does not fit goes to the others, and
+/// everything goes on.
 #[test]
 fn a_channel_that_is_full_passes_pages_on() {
     let ssd = driven(&channels(3), 6, StartState::Full, 10, OPERATIONS * soak(), 5);

@@ -1,4 +1,5 @@
-//! The same experiment gives the same bytes, however many threads carry it out and however often the trace is read.
+//! The same experiment gives the same bytes, however many threads carry it out and however often
+//! the trace is read.
 
 mod in_memory;
 mod mixed;
@@ -42,7 +43,8 @@ fn threads_and_memory_leave_the_results_alone() {
             StartState::Aged { overwrites_pct: 150, seed: 3 },
         ),
     ];
-    // More than one feed, so that runs wait for each other; beyond the device, so that there are warnings.
+    // More than one feed, so that runs wait for each other; beyond the device, so that there are
+    // warnings.
     let requests = Arc::new(mixed(77, 4_000, 15_000, Nanos(30_000_000)));
     for device in devices {
         let experiment = over(device);
@@ -62,7 +64,8 @@ fn threads_and_memory_leave_the_results_alone() {
         let geometry = PageGeometry::new(PAGE, 16).expect("a geometry");
         let device_bytes = SsdShape::new(config.clone(), geometry).expect("a shape").memory_bytes();
         let has_flash = matches!(experiment.device, DeviceConfig::Ssd(..));
-        // Without flash memory is for page tables, and too little of it is an error, not a further pass.
+        // Without flash memory is for page tables, and too little of it is an error, not a further
+        // pass.
         let unit = if has_flash { device_bytes } else { 1 << 24 };
         for memory_bytes in [unit, 4 * unit, 8 * unit] {
             let (again, warnings_again, read) = text(2, memory_bytes);

@@ -1,6 +1,7 @@
-//! The disk against what is known of disks without simulating them: the figures of specs §3, closed forms for seeks,
-//! rotation, sequential transfer and waiting, and what the order of service promises. All seeds are fixed; intervals
-//! are such that a right disk leaves them once in a thousand seeds or less.
+//! The disk against what is known of disks without simulating them: the figures of specs §3, closed
+//! forms for seeks, rotation, sequential transfer and waiting, and what the order of service
+//! promises. All seeds are fixed; intervals are such that a right disk leaves them once in a
+//! thousand seeds or less.
 
 use destage_plan::Nanos;
 use destage_sim::disk::{Command, Disk, DiskOp, DiskProfile, DiskStats, Scheduler, SeekCurve, Zone};
@@ -25,7 +26,8 @@ impl Random {
         ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Exponentially distributed. The platform's logarithm may differ in the last bit, which no interval here notices.
+    /// Exponentially distributed. The platform's logarithm may differ in the last bit, which no
+    /// interval here notices.
     fn exponential(&mut self, mean: f64) -> f64 {
         let uniform = (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         -mean * (1.0 - uniform).ln()
@@ -36,7 +38,8 @@ fn disk(profile: &DiskProfile, scheduler: Scheduler) -> Disk {
     Disk::new(profile, scheduler).expect("a disk")
 }
 
-/// One zone of as many cylinders as the 1 TB disk, so that a uniformly chosen sector has a uniformly chosen cylinder.
+/// One zone of as many cylinders as the 1 TB disk, so that a uniformly chosen sector has a
+/// uniformly chosen cylinder.
 fn one_zone() -> DiskProfile {
     DiskProfile { zones: vec![Zone { cylinders: 50_000, sectors_per_track: 1_831 }], ..DiskProfile::tb1_7200() }
 }
@@ -142,7 +145,8 @@ fn the_specifications_example() {
     let (read, _) = alone(&mut disk(&profile, Scheduler::Fcfs), Nanos::ZERO, command(DiskOp::Read, 1_000_000_000, 8));
     assert!((read.0 as f64 / MS - 12.8).abs() < 0.02, "{read}");
 
-    // The same, with the angle as it is: the write waits until the sectors come round again, whatever the overhead.
+    // The same, with the angle as it is: the write waits until the sectors come round again,
+    // whatever the overhead.
     let profile = DiskProfile { average_rotation: false, ..profile };
     let mut disk = disk(&profile, Scheduler::Fcfs);
     let (read, first) = alone(&mut disk, Nanos::ZERO, command(DiskOp::Read, 1_000_000_000, 8));
@@ -224,7 +228,8 @@ fn interval(samples: &[f64]) -> (f64, f64) {
 
 #[test]
 fn random_seeks_take_what_their_distances_take() {
-    // With one zone the distances have a triangular distribution, of which the mean is a sum over distances.
+    // With one zone the distances have a triangular distribution, of which the mean is a sum over
+    // distances.
     let profile = one_zone();
     let c = 50_000_u64;
     let (a, b) = profile.seek.coefficients(50_000).expect("a three-point curve");
@@ -249,7 +254,8 @@ fn random_seeks_take_what_their_distances_take() {
                 now = alone(&mut disk, now, command(DiskOp::Read, from, 1)).0;
                 let (done, took) = alone(&mut disk, now, command(DiskOp::Read, to, 1));
                 now = done;
-                // A seek of 1.0 ms hides a head switch of 0.8 ms; other heads on the same cylinder do not count.
+                // A seek of 1.0 ms hides a head switch of 0.8 ms; other heads on the same cylinder
+                // do not count.
                 took.seek.0 as f64
             })
             .collect();
@@ -260,8 +266,8 @@ fn random_seeks_take_what_their_distances_take() {
     }
 }
 
-/// The wait after a seek is uniform over the rotation: its mean is half a rotation, and in 64 equal bins the counts
-/// pass a χ² test.
+/// The wait after a seek is uniform over the rotation: its mean is half a rotation, and in 64 equal
+/// bins the counts pass a χ² test.
 #[test]
 fn rotational_waits_are_uniform() {
     const BINS: usize = 64;
@@ -290,8 +296,8 @@ fn rotational_waits_are_uniform() {
     assert!(chi_squared < 103.44, "{chi_squared}");
 }
 
-/// A transfer of whole cylinders of a zone: what it takes beyond the seek and the wait for the first sector, as whole
-/// rotations, and as what was lost between tracks.
+/// A transfer of whole cylinders of a zone: what it takes beyond the seek and the wait for the
+/// first sector, as whole rotations, and as what was lost between tracks.
 fn sequential(disk: &Disk, zone: usize, cylinders: u32, op: DiskOp, rotation: Nanos) -> (u64, u64) {
     let heads = 22;
     let per_track = disk.geometry().sectors_per_track(zone).expect("a zone");
@@ -316,7 +322,8 @@ fn long_transfers_lose_the_skew_and_nothing_else() {
             let rate = per_track * 512.0 / rotation * 1e3;
             let wanted = 150.0 - 75.0 / 9.0 * zone as f64;
             assert!((rate - wanted).abs() < 0.05, "zone {zone}: {rate} MB/s");
-            // Whole sectors that last as long as a switch (or a step to the next cylinder) and a write's settling.
+            // Whole sectors that last as long as a switch (or a step to the next cylinder) and a
+            // write's settling.
             let slots = |time: f64| (time * per_track / rotation).ceil() * rotation / per_track;
             let (track, cylinder) = (slots(1_300_000.0), slots(1_500_000.0));
             let gaps = f64::from((heads - 1) * cylinders) * track + f64::from(cylinders - 1) * cylinder;
@@ -363,7 +370,8 @@ fn a_transfer_into_the_next_zone_loses_no_more_than_a_switch() {
     }
 }
 
-/// An open queue of single sectors, Poisson arrivals: per command the wait before service, and the service.
+/// An open queue of single sectors, Poisson arrivals: per command the wait before service, and the
+/// service.
 fn poisson(disk: &mut Disk, mean_gap: f64, commands: u64, seed: u64) -> (Vec<f64>, Vec<f64>) {
     let mut random = Random::new(seed);
     let (mut clock, mut waits, mut services) = (0.0, Vec::new(), Vec::new());
@@ -396,7 +404,8 @@ fn batched(samples: &[f64]) -> (f64, f64) {
     interval(&means)
 }
 
-/// Constant service, Poisson arrivals: M/D/1, where the mean wait is half a service time at half load.
+/// Constant service, Poisson arrivals: M/D/1, where the mean wait is half a service time at half
+/// load.
 #[test]
 fn constant_service_waits_like_m_d_1() {
     let profile = DiskProfile {
@@ -415,8 +424,9 @@ fn constant_service_waits_like_m_d_1() {
     assert!(half / mean < 0.03, "an interval of {half} says nothing");
 }
 
-/// Independent services of two lengths, as good as M/G/1: half a rotation at the arm's cylinder, a constant seek more
-/// elsewhere. With four cylinders a quarter of the commands need no seek, whatever came before.
+/// Independent services of two lengths, as good as M/G/1: half a rotation at the arm's cylinder, a
+/// constant seek more elsewhere. With four cylinders a quarter of the commands need no seek,
+/// whatever came before.
 #[test]
 fn independent_services_wait_like_m_g_1() {
     let profile = DiskProfile {
@@ -438,9 +448,9 @@ fn independent_services_wait_like_m_g_1() {
     assert!(half / mean < 0.03, "an interval of {half} says nothing");
 }
 
-/// The 1 TB disk at half load. A seek shares an end with the one before it and the angle goes on from command to
-/// command, so that services are not independent, and Pollaczek and Khinchine's formula with the measured moments
-/// holds to a few percent only.
+/// The 1 TB disk at half load. A seek shares an end with the one before it and the angle goes on
+/// from command to command, so that services are not independent, and Pollaczek and Khinchine's
+/// formula with the measured moments holds to a few percent only.
 #[test]
 fn random_reads_wait_much_like_m_g_1() {
     let profile = DiskProfile::tb1_7200();
@@ -462,8 +472,8 @@ fn random_reads_wait_much_like_m_g_1() {
     assert!((mean / expected - 1.0).abs() < 0.05, "{mean} ± {half}, not {expected}");
 }
 
-/// Random commands, always 32 of them outstanding. Calls back with those that waited, the one that completed and the
-/// one that was begun next.
+/// Random commands, always 32 of them outstanding. Calls back with those that waited, the one that
+/// completed and the one that was begun next.
 fn saturated(disk: &mut Disk, commands: u64, seed: u64, mut begun: impl FnMut(&[Command], &Command, &Command)) {
     let mut random = Random::new(seed);
     let mut outstanding: Vec<Command> = Vec::new();
@@ -516,7 +526,8 @@ fn every_order_of_service_keeps_its_promise() {
             match scheduler {
                 Scheduler::Fcfs => assert_eq!(next.tag, outstanding[0].tag),
                 Scheduler::CLook => {
-                    // A sweep goes on while there is something ahead, and then begins at the lowest.
+                    // A sweep goes on while there is something ahead, and then begins at the
+                    // lowest.
                     let ahead = outstanding.iter().filter(|command| command.lbn >= served.lbn + 8);
                     let lowest = ahead.min_by_key(|command| command.lbn);
                     let lowest = lowest.or(outstanding.iter().min_by_key(|command| command.lbn));
@@ -549,7 +560,8 @@ fn better_orders_serve_faster() {
 
 #[test]
 fn the_drive_chooses_from_what_it_holds_only() {
-    // Five commands, the nearest last: with a queue of four the drive does not see it when the first one completes.
+    // Five commands, the nearest last: with a queue of four the drive does not see it when the
+    // first one completes.
     let order = |queue_depth| {
         let profile = DiskProfile { queue_depth, ..DiskProfile::tb1_7200() };
         let mut disk = disk(&profile, Scheduler::Sstf);

@@ -1,6 +1,7 @@
-//! The disk against a model of it that was written from the specification (specs §3) and shares no code with it: the
-//! tracks are a list, every sector is waited for on its own, and everything is computed anew for every command. After
-//! every event all that can be seen of the disk is compared. Then what is refused.
+//! The disk against a model of it that was written from the specification (specs §3) and shares no
+//! code with it: the tracks are a list, every sector is waited for on its own, and everything is
+//! computed anew for every command. After every event all that can be seen of the disk is compared.
+//! Then what is refused.
 
 use destage_plan::Nanos;
 use destage_sim::disk::{Command, Disk, DiskError, DiskOp, DiskProfile, DiskStats, Scheduler, SeekCurve, Zone};
@@ -66,7 +67,8 @@ impl Model {
                         None => 0,
                         Some(last) if head > 0 => last.first_slot + slots_for(track_skew, sectors, rotation),
                         Some(last) if in_zone > 0 => last.first_slot + slots_for(cylinder_skew, sectors, rotation),
-                        // The sectors have another size here: what counts is the time at which the last track ended.
+                        // The sectors have another size here: what counts is the time at which the
+                        // last track ended.
                         Some(last) => {
                             slots_for(last.first_slot * rotation / last.sectors + cylinder_skew, sectors, rotation)
                         }
@@ -114,8 +116,8 @@ impl Model {
         self.tracks.iter().find(|track| lbn < track.first_lbn + track.sectors).expect("on the disk")
     }
 
-    /// Serves a command; returns where the arm is then, when the first sector begins, when the last one ends, and what
-    /// the disk will have done by then.
+    /// Serves a command; returns where the arm is then, when the first sector begins, when the last
+    /// one ends, and what the disk will have done by then.
     fn serve(&self, now: u64, held: &Held) -> ((u64, u64), u64, u64, DiskStats) {
         let p = &self.profile;
         let rotation = p.rotation.0;
@@ -283,8 +285,8 @@ prop_compose! {
     }
 }
 
-/// A command, with its place and length as shares of the disk, the time since the one before, and whether a completion
-/// at that same time comes first.
+/// A command, with its place and length as shares of the disk, the time since the one before, and
+/// whether a completion at that same time comes first.
 #[derive(Clone, Debug)]
 struct Step {
     op: DiskOp,

@@ -1,11 +1,13 @@
 //! The SSD against `DiskSim` 4.0 with the MSR extension, on the trace `rw80` and LAWC's geometry.
 //!
-//! `DiskSim` moves 3,467,484 pages. It counts the block of the first write point among the free ones for good (where that
-//! block is taken at the start, the number of free blocks is not reduced), so what it calls 102 free blocks are 101.
-//! With the threshold at 101 the two agree to within the noise of the first victims; at 102 proper, one block less to
-//! write to costs half a percent of the moves.
+//! `DiskSim` moves 3,467,484 pages. It counts the block of the first write point among the free
+//! ones for good (where that block is taken at the start, the number of free blocks is not
+//! reduced), so what it calls 102 free blocks are 101. With the threshold at 101 the two agree to
+//! within the noise of the first victims; at 102 proper, one block less to write to costs half a
+//! percent of the moves.
 //!
-//! Its mean response is 9.67023 ms. Its device takes 20 commands at a time, and the rest waits in the driver, in order.
+//! Its mean response is 9.67023 ms. Its device takes 20 commands at a time, and the rest waits in
+//! the driver, in order.
 
 mod in_memory;
 

@@ -1,5 +1,5 @@
-//! Golden table: every policy over the SSD and in the cost model on one fixed trace at six sizes. If the numbers are
-//! meant to change, the test prints the new table for `golden/counters.tsv`.
+//! Golden table: every policy over the SSD and in the cost model on one fixed trace at six sizes.
+//! If the numbers are meant to change, the test prints the new table for `golden/counters.tsv`.
 
 mod in_memory;
 mod mixed;

@@ -1,7 +1,8 @@
-//! Hosts, queues and what comes between the trace and the device, against response times worked out by hand.
+//! Hosts, queues and what comes between the trace and the device, against response times worked out
+//! by hand.
 //!
-//! Unless said otherwise the SSD has one element, programs a page in 200 µs, reads one in 25 µs, moves pages in no time
-//! and is empty, and the buffer takes no time either.
+//! Unless said otherwise the SSD has one element, programs a page in 200 µs, reads one in 25 µs,
+//! moves pages in no time and is empty, and the buffer takes no time either.
 
 mod in_memory;
 mod mixed;
@@ -59,7 +60,8 @@ fn response_sum(r: &RunResult) -> u64 {
     r.series.bins.iter().map(|bin| bin.read_response_sum + bin.write_response_sum).sum()
 }
 
-/// The response time of each request in microseconds: what the sum grows by when one request more takes part.
+/// The response time of each request in microseconds: what the sum grows by when one request more
+/// takes part.
 fn responses(experiment: &Experiment, requests: &[Request]) -> Vec<u64> {
     let mut sum = 0;
     (1..=requests.len())
@@ -125,7 +127,8 @@ fn an_insertion_waits_for_the_program_of_its_own_eviction() {
     // The copy into the frame comes after the wait.
     lru.run.buffer_latency = Nanos(US);
     assert_eq!(responses(&lru, &requests), [1, 201, 391, 1, 201]);
-    // A frame that held a clean page is free at once, but the page read into it is not there before it was read.
+    // A frame that held a clean page is free at once, but the page read into it is not there before
+    // it was read.
     let requests = [write(0, 0, 1), write(1_000, 1, 1), read(2_000, 0, 1), read(3_000, 1, 1), write(4_000, 5, 1)];
     lru.run.buffer_latency = Nanos::ZERO;
     assert_eq!(responses(&lru, &requests), [0, 200, 225, 25, 0]);
@@ -133,8 +136,9 @@ fn an_insertion_waits_for_the_program_of_its_own_eviction() {
 
 #[test]
 fn a_frame_is_used_by_one_page_after_the_other() {
-    // Page 1 waits until 210 for the frame of page 0, and so does a hit on it. Page 2 waits until page 1, in its frame
-    // from 210 on, is programmed at 410; page 3 drops page 2, which is clean, and gets the frame no sooner than that.
+    // Page 1 waits until 210 for the frame of page 0, and so does a hit on it. Page 2 waits until
+    // page 1, in its frame from 210 on, is programmed at 410; page 3 drops page 2, which is clean,
+    // and gets the frame no sooner than that.
     let requests = [write(0, 0, 1), write(10, 1, 1), write(20, 1, 1), read(30, 2, 1), write(40, 3, 1)];
     let lru = one_element("lru", 1);
     assert_eq!(responses(&lru, &requests), [0, 200, 190, 380, 370]);
@@ -315,7 +319,8 @@ fn a_warm_up_takes_away_what_its_requests_count() {
 
 #[test]
 fn background_collection_does_not_wait_for_the_next_operation() {
-    // 16 blocks of 4 pages, 6 reserved, collection at 2 free: a full device collects when four more blocks are written.
+    // 16 blocks of 4 pages, 6 reserved, collection at 2 free: a full device collects when four more
+    // blocks are written.
     let full = |background| {
         let config = SsdConfig {
             elements: 1,
@@ -331,8 +336,8 @@ fn background_collection_does_not_wait_for_the_next_operation() {
         };
         over(DeviceConfig::Ssd(config, StartState::Full), "none", 1)
     };
-    // The 13th write takes the fourth free block. In the foreground the 14th waits for the collection of two blocks
-    // without a valid page; in the background it was done long ago.
+    // The 13th write takes the fourth free block. In the foreground the 14th waits for the
+    // collection of two blocks without a valid page; in the background it was done long ago.
     let requests: Vec<_> = (0..14).map(|i| write(i * 10_000, i % 12, 1)).collect();
     let foreground = responses(&full(false), &requests);
     assert_eq!((foreground[12], foreground[13]), (200, 3_200));
@@ -388,7 +393,8 @@ fn an_overload_during_the_warm_up_is_not_saturation() {
 
 #[test]
 fn a_backlog_that_grows_to_the_end_is_saturation() {
-    // One request in twenty does not get done in time: 2,000 are left over in the end, a fifth of the limit.
+    // One request in twenty does not get done in time: 2,000 are left over in the end, a fifth of
+    // the limit.
     let requests: Vec<_> = stream(0, 190, 40_000).collect();
     let r = run_one(&one_element("none", 1), &requests);
     assert!(matches!(r.saturated, Some(Saturation::Growing { .. })), "{:?}", r.saturated);

@@ -1,5 +1,5 @@
-//! Laws that every run obeys, whatever the policy and the device: nothing is lost and nothing is counted twice between
-//! the requests and the flash (specs §0.3, §12.3–12.4).
+//! Laws that every run obeys, whatever the policy and the device: nothing is lost and nothing is
+//! counted twice between the requests and the flash (specs §0.3, §12.3–12.4).
 
 mod in_memory;
 mod mixed;
@@ -319,7 +319,8 @@ fn obeys_the_laws_of_merges(r: &RunResult, ftl: Ftl, name: &str) {
     } else {
         assert!((reclaimed + full..=reclaimed + full + partial).contains(&erases), "{name}: erases");
     }
-    // A full merge copies at least the page for which it is made, a partial one may find nothing to copy.
+    // A full merge copies at least the page for which it is made, a partial one may find nothing to
+    // copy.
     let moved = r.flash.gc_pages_moved.expect("an SSD");
     assert!((full..=(partial + full) * PAGES_PER_BLOCK).contains(&moved), "{name}: {moved} pages moved");
     assert_eq!(ssd.summary_programs, 0, "{name}");
@@ -331,11 +332,13 @@ fn log_block_ssd(ftl: Ftl, log_blocks: Option<u32>, allocation: Allocation, star
     DeviceConfig::Ssd(SsdConfig { ftl, log_blocks, allocation, stride, summary_page: false, ..config }, start)
 }
 
-/// Pages in turn: host programs differ by one at most, and the coefficients of variation are those of the counters.
+/// Pages in turn: host programs differ by one at most, and the coefficients of variation are those
+/// of the counters.
 fn balances_the_channels(r: &RunResult, name: &str) {
     let ssd = r.ssd.as_ref().expect("an SSD");
     let host = |e: &destage_sim::buffer::ElementResult| e.flash_writes - e.gc_pages_moved;
-    // Blocks of both channels fill up at the same rate, and so do their summaries; moved pages add a few.
+    // Blocks of both channels fill up at the same rate, and so do their summaries; moved pages add
+    // a few.
     let (least, most) = (ssd.elements.iter().map(host).min(), ssd.elements.iter().map(host).max());
     let (least, most) = (least.expect("elements") as f64, most.expect("elements") as f64);
     assert!(most <= least * 1.02 + 10.0, "{name}: {least} and {most} programs");
@@ -352,8 +355,9 @@ fn balances_the_channels(r: &RunResult, name: &str) {
     assert!(agrees(ssd.cv_erases, variation(|e| e.erases)), "{name}");
 }
 
-/// What a policy decides does not depend on the device as long as it does not look at it, so everything that the buffer
-/// counts is the same without a device, in the cost model and over the SSD; the cost model pads on its own account.
+/// What a policy decides does not depend on the device as long as it does not look at it, so
+/// everything that the buffer counts is the same without a device, in the cost model and over the
+/// SSD; the cost model pads on its own account.
 #[test]
 fn the_device_does_not_matter_to_the_buffer() {
     for (seed, ways) in WAYS.into_iter().enumerate() {
@@ -562,7 +566,8 @@ fn lru_agrees_with_a_list_in_every_counter() {
     }
 }
 
-/// Without a buffer each write of a part of a page reads the old page first; on an empty device there is none.
+/// Without a buffer each write of a part of a page reads the old page first; on an empty device
+/// there is none.
 #[test]
 fn a_partial_write_reads_the_old_page_before_it_writes_the_new_one() {
     let partial = |micros, page: u64| Request { len: 512, ..in_memory::write(micros, page, 1) };

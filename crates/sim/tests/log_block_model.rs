@@ -1,6 +1,7 @@
-//! BAST and FAST against a model of them that was written from the rules (specs §1.4 and the layers' own descriptions) and
-//! shares no code with them: an element is a list of blocks with a use, a block a list of slots, and everything is found by
-//! looking at all of them. After every operation all that can be seen of the SSD is compared.
+//! BAST and FAST against a model of them that was written from the rules (specs §1.4 and the
+//! layers' own descriptions) and shares no code with them: an element is a list of blocks with a
+//! use, a block a list of slots, and everything is found by looking at all of them. After every
+//! operation all that can be seen of the SSD is compared.
 
 use std::collections::BTreeMap;
 
@@ -77,8 +78,8 @@ impl Element {
         logs
     }
 
-    /// Takes note, at this time, of a collection from `start` until the element is idle. An SSD keeps only so many in mind that
-    /// have not ended; what comes beyond that belongs to the last.
+    /// Takes note, at this time, of a collection from `start` until the element is idle. An SSD
+    /// keeps only so many in mind that have not ended; what comes beyond that belongs to the last.
     fn collects(&mut self, now: u64, start: u64) {
         self.collections.retain(|&(_, end)| end > now);
         let is_full = self.collections.len() == COLLECTIONS_AHEAD;
@@ -579,7 +580,8 @@ const STARTS: [StartState; 4] = [
     StartState::Aged { overwrites_pct: 150, seed: 4 },
 ];
 
-/// Every combination of layer, number of log blocks, start state and transfer time, all of which merge in every way.
+/// Every combination of layer, number of log blocks, start state and transfer time, all of which
+/// merge in every way.
 fn every_combination(allocation: Allocation, operations: u32) {
     let mut seed = 0;
     for ftl in [Ftl::Bast, Ftl::Fast] {
@@ -607,7 +609,8 @@ fn in_channels() {
     every_combination(Allocation::Channels, 20_000);
 }
 
-/// One page per block, blocks larger than a word, one element, many, strides of several blocks, and the fewest log blocks.
+/// One page per block, blocks larger than a word, one element, many, strides of several blocks, and
+/// the fewest log blocks.
 #[test]
 fn odd_sizes() {
     for (ftl, fewest) in [(Ftl::Bast, 1), (Ftl::Fast, 2)] {

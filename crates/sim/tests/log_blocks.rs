@@ -1,4 +1,5 @@
-//! Worked examples of BAST and FAST, what they cost against the page map, and what padding a buffer's blocks gains them.
+//! Worked examples of BAST and FAST, what they cost against the page map, and what padding a
+//! buffer's blocks gains them.
 
 mod in_memory;
 mod mixed;
@@ -79,11 +80,13 @@ fn the_worked_examples_of_bast() {
             // The block's own log block is full.
             (&[8, 9, 10, 11, 8], [1, 0, 0, 0, 1]),
             (&[8, 8, 8, 8, 8], [0, 0, 1, 4, 2]),
-            // Pages that were trimmed are not copied; a log block of which nothing is valid is only erased.
+            // Pages that were trimmed are not copied; a log block of which nothing is valid is only
+            // erased.
             (&[8, 9, -11, 12], [0, 1, 0, 1, 1]),
             (&[9, 8, -8, 12], [0, 0, 1, 3, 2]),
             (&[9, 8, -9, -8, 12], [0, 0, 0, 0, 1]),
-            // Page 11 was trimmed before the merge, so that its place is still erased and takes it without a log block.
+            // Page 11 was trimmed before the merge, so that its place is still erased and takes it
+            // without a log block.
             (&[-11, 8, 9, 10, 12, 11], [0, 1, 0, 0, 1]),
         ],
     );
@@ -111,9 +114,11 @@ fn worked_examples_of_fast() {
             (&[9, 13, 17, 21, 10], [0, 0, 4, 16, 5]),
             (&[9, 9, 9, 9, 10], [0, 0, 1, 4, 2]),
             (&[9, 10, 13, 14, 17], [0, 0, 2, 8, 3]),
-            // Block 2 owns the sequential log block, which is completed: 9 from the random one, 10 and 11.
+            // Block 2 owns the sequential log block, which is completed: 9 from the random one, 10
+            // and 11.
             (&[9, 13, 8, 17, 21, 25], [0, 1, 3, 15, 5]),
-            // 9 went along when 12 had block 2 merged, and 13 follows 12: three blocks are left in the random log block.
+            // 9 went along when 12 had block 2 merged, and 13 follows 12: three blocks are left in
+            // the random log block.
             (&[9, 8, 12, 13, 17, 21, 25, 26], [0, 1, 3, 15, 5]),
             // Nothing is valid in the random log block, or in the sequential one.
             (&[9, 13, 17, 21, -9, -13, -17, -21, 10], [0, 0, 0, 0, 1]),
@@ -165,15 +170,18 @@ fn a_block_moves_to_the_channel_of_its_log_block() {
     let shape = SsdShape::new(config, PageGeometry::new(4096, 4).expect("a geometry")).expect("a shape");
     let mut ssd = Ssd::new(shape, StartState::Full);
     assert_eq!([0, 4, 8].map(|page| ssd.unit_of(PageNo(page))), [0, 1, 0]);
-    // Blocks 0 and 2 lie in channel 0; pages of block 0 go through channel 1, whatever is chosen for the second.
+    // Blocks 0 and 2 lie in channel 0; pages of block 0 go through channel 1, whatever is chosen
+    // for the second.
     ssd.program_through(Nanos::ZERO, PageNo(1), 1);
     assert_eq!(ssd.redirected(), 0);
     ssd.program_through(Nanos::ZERO, PageNo(0), 0);
     assert_eq!((ssd.redirected(), ssd.unit_of(PageNo(0)), ssd.unit_of(PageNo(2))), (1, 1, 0));
-    // Channel 1's only log block is needed: pages 2 and 3 are read in channel 0, which then erases the old block.
+    // Channel 1's only log block is needed: pages 2 and 3 are read in channel 0, which then erases
+    // the old block.
     let done = ssd.program_through(Nanos::ZERO, PageNo(8), 1);
     let programs = 400_000;
-    // Reads until 50 µs, while channel 1 is still programming; 2 copies inside, 2 programs, an erase, and page 8.
+    // Reads until 50 µs, while channel 1 is still programming; 2 copies inside, 2 programs, an
+    // erase, and page 8.
     let merged = programs + 2 * 225_000 + 2 * 200_000 + 1_500_000;
     assert_eq!((done, ssd.busy_until(0)), (Nanos(merged + 200_000), Nanos(2 * 25_000 + 1_500_000)));
     assert_eq!([0, 1, 2, 3].map(|page| ssd.unit_of(PageNo(page))), [1; 4]);
@@ -183,8 +191,8 @@ fn a_block_moves_to_the_channel_of_its_log_block() {
     ssd.check().expect("the laws hold");
 }
 
-/// The acceptance of the log-block layers: for uniform single-page writes BAST erases more than FAST, and FAST more than
-/// the page map.
+/// The acceptance of the log-block layers: for uniform single-page writes BAST erases more than
+/// FAST, and FAST more than the page map.
 #[test]
 fn uniform_writes_erase_most_under_bast_and_least_under_the_page_map() {
     for (log_blocks, seed) in [(None, 1), (Some(8), 2), (Some(16), 3)] {
@@ -234,7 +242,8 @@ fn merges(r: &RunResult) -> [u64; 3] {
     [ssd.switch_merges, ssd.partial_merges, ssd.full_merges].map(|count| count.expect("log blocks"))
 }
 
-/// What BPLRU's padding is for: over BAST every merge is a switch, while the same buffer without it leaves full ones.
+/// What BPLRU's padding is for: over BAST every merge is a switch, while the same buffer without it
+/// leaves full ones.
 #[test]
 fn padding_turns_full_merges_into_switches() {
     let geometry = PageGeometry::new(PAGE, 16).expect("a geometry");
@@ -253,7 +262,8 @@ fn padding_turns_full_merges_into_switches() {
     assert_eq!(plain.flash.erases, Some(without[1] + 2 * without[2]));
 }
 
-/// Layers that choose channels around block-level policies: all that CAWR sends through one channel stays together.
+/// Layers that choose channels around block-level policies: all that CAWR sends through one channel
+/// stays together.
 #[test]
 fn block_level_layers_run_on_log_blocks_in_channels() {
     let geometry = PageGeometry::new(PAGE, 16).expect("a geometry");
@@ -288,7 +298,8 @@ fn block_level_layers_run_on_log_blocks_in_channels() {
     }
 }
 
-/// Merges are what `GCaR` avoids: it passes over blocks of an element that merges, and writes them afterwards.
+/// Merges are what `GCaR` avoids: it passes over blocks of an element that merges, and writes them
+/// afterwards.
 #[test]
 fn gcar_avoids_elements_that_merge() {
     let geometry = PageGeometry::new(PAGE, 16).expect("a geometry");

@@ -10,7 +10,8 @@ use destage_sim::ssd::{SsdConfig, StartState};
 
 use endless::{Endless, peak_memory};
 
-/// Three million writes of a page each, a microsecond apart, to a device that takes hundreds of times as long.
+/// Three million writes of a page each, a microsecond apart, to a device that takes hundreds of
+/// times as long.
 #[test]
 fn memory_does_not_grow_with_the_backlog() {
     // Small blocks: a collection every few writes.

@@ -1,5 +1,5 @@
-//! A device that takes so many commands at a time (`ssd.queue-depth`), against times worked out by hand and against a model
-//! that looks for free places among all earlier requests.
+//! A device that takes so many commands at a time (`ssd.queue-depth`), against times worked out by
+//! hand and against a model that looks for free places among all earlier requests.
 
 mod in_memory;
 mod mixed;
@@ -62,7 +62,8 @@ fn an_idle_element_waits_for_a_place() {
     let requests = [write(0, 0, 1), write(0, 2, 1), write(0, 1, 1), write(250, 3, 1), write(10_000, 1, 1)];
     let at_depth = |depth| responses(&over(config(2, depth), "none", 1), &requests);
     assert_eq!(at_depth(None), [200, 400, 200, 200, 200]);
-    // The third waits for the first; the fourth finds the element idle since 400 and a place since then.
+    // The third waits for the first; the fourth finds the element idle since 400 and a place since
+    // then.
     assert_eq!(at_depth(Some(2)), [200, 400, 400, 350, 200]);
     assert_eq!(at_depth(Some(1)), [200, 400, 600, 550, 200]);
     assert_eq!(at_depth(Some(3)), at_depth(None));
@@ -83,7 +84,8 @@ fn a_buffered_write_keeps_its_place_until_it_is_answered() {
     let mut lru = over(config(1, Some(1)), "lru", 2);
     assert_eq!(responses(&lru, &requests[..4]), [0, 0, 200, 390]);
     lru.run.flush = FlushMode::Drain;
-    // Written by the flush: two pages from 400 on, until 800. The read is a hit, and waits for the flush.
+    // Written by the flush: two pages from 400 on, until 800. The read is a hit, and waits for the
+    // flush.
     assert_eq!(responses(&lru, &requests), [0, 0, 200, 390, 0, 770]);
 }
 
@@ -91,7 +93,8 @@ fn a_buffered_write_keeps_its_place_until_it_is_answered() {
 fn a_closed_loop_keeps_its_own_requests_outstanding() {
     let mut none = over(config(2, Some(1)), "none", 1);
     none.run.host = HostModel::Closed { depth: 2 };
-    // Two are outstanding and one at a time is on the device: each but the first waits for the one before it.
+    // Two are outstanding and one at a time is on the device: each but the first waits for the one
+    // before it.
     let requests = [write(0, 0, 1), write(0, 1, 1), write(0, 2, 1), write(0, 3, 1)];
     assert_eq!(responses(&none, &requests), [200, 400, 400, 400]);
 }

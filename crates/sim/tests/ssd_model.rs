@@ -1,6 +1,7 @@
-//! The SSD against a model of it that was written from the specification (specs §1.2) and shares no code with it: blocks
-//! are lists of slots, everything is found by looking at all of them, and after every operation all that can be seen of
-//! the SSD is compared. Then shapes at the limit of what is allowed, and the specification's worked example.
+//! The SSD against a model of it that was written from the specification (specs §1.2) and shares no
+//! code with it: blocks are lists of slots, everything is found by looking at all of them, and
+//! after every operation all that can be seen of the SSD is compared. Then shapes at the limit of
+//! what is allowed, and the specification's worked example.
 
 use destage_plan::{Nanos, PageGeometry, PageNo};
 use destage_policy::buffer::DeviceView;
@@ -55,7 +56,8 @@ impl Allocation {
         self.blocks.iter().filter(|block| block.is_clean()).count() as u32
     }
 
-    /// The slot that the next page goes to: in the block of the write point, or in the next clean one (next fit).
+    /// The slot that the next page goes to: in the block of the write point, or in the next clean
+    /// one (next fit).
     fn next_slot(&mut self, summary: bool) -> Option<(usize, usize)> {
         let data = self.blocks[0].slots.len() - usize::from(summary);
         if let Some(block) = self.write_point
@@ -70,7 +72,8 @@ impl Allocation {
         Some((block, 0))
     }
 
-    /// Writes the page; says into which block, and whether that has its summary now or would have one.
+    /// Writes the page; says into which block, and whether that has its summary now or would have
+    /// one.
     fn append(&mut self, lpn: u32, summary: bool) -> (usize, bool) {
         let (block, slot) = self.next_slot(summary).expect("room for the page");
         let slots = &mut self.blocks[block].slots;
@@ -85,7 +88,8 @@ impl Allocation {
         (block, last)
     }
 
-    /// Of the full blocks that hold outdated pages the one with the fewest valid ones, of several the first.
+    /// Of the full blocks that hold outdated pages the one with the fewest valid ones, of several
+    /// the first.
     fn victim(&self) -> Option<usize> {
         let candidate = |block: &Block| block.slots.contains(&Slot::Stale) && block.is_sealed();
         let candidates = (0..self.blocks.len()).filter(|&block| candidate(&self.blocks[block]));
@@ -268,7 +272,8 @@ impl Model {
                 let own: Vec<usize> = (0..planes).filter(|plane| plane % units == unit).collect();
                 let first = if pool % units == unit { pool } else { self.elements[element].turns[unit] };
                 let at = own.iter().position(|plane| *plane == first).expect("a plane of this unit");
-                // One block of one plane that is due; the pointer stands behind that plane afterwards.
+                // One block of one plane that is due; the pointer stands behind that plane
+                // afterwards.
                 for i in 0..own.len() {
                     let plane = own[(at + i) % own.len()];
                     self.elements[element].turns[unit] = own[(at + i + 1) % own.len()];
@@ -470,7 +475,8 @@ fn aged() {
     driven(&copying_back(2, 1), 6, StartState::Aged { overwrites_pct: 0, seed: 7 }, 20_000, 98);
 }
 
-/// 55 blocks with 15 pages of data hold 825 pages, of which hosts can address the 51 logical blocks of 16 that are whole.
+/// 55 blocks with 15 pages of data hold 825 pages, of which hosts can address the 51 logical blocks
+/// of 16 that are whole.
 #[test]
 fn a_full_device_maps_what_hosts_can_address() {
     let full = |elements, stride, copy_back| {
@@ -662,7 +668,8 @@ fn a_page_count_that_overflows_is_too_large() {
     assert!(error.to_string().contains("raw pages are more than 2^32 - 2"), "{error}");
 }
 
-/// The example of specs §1.2: blocks with 10 and 12 valid pages, no transfer: one collection of 7.95 ms.
+/// The example of specs §1.2: blocks with 10 and 12 valid pages, no transfer: one collection of
+/// 7.95 ms.
 #[test]
 fn worked_example() {
     let config = SsdConfig {
@@ -678,8 +685,8 @@ fn worked_example() {
     assert_eq!((shape.pool_low, shape.element_pages), (1, 14 * 63));
     let mut ssd = Ssd::new(shape, StartState::Empty);
     let mut now = Nanos::ZERO;
-    // 14 blocks of 63 data pages in order; 10 pages of the first stay, and 12 of the second; then a few of each of the
-    // others, until the 19th block has taken a page and one block is free.
+    // 14 blocks of 63 data pages in order; 10 pages of the first stay, and 12 of the second; then a
+    // few of each of the others, until the 19th block has taken a page and one block is free.
     let others = (2..14).flat_map(|block| (0..13).map(move |page| block * 63 + page));
     let writes = (0..14 * 63).chain(10..63).chain(63 + 12..2 * 63).chain(others).take(18 * 63 + 1);
     for page in writes {

@@ -1,5 +1,5 @@
-//! How fast the text readers are, on one core and from memory: lines per second, everything included (finding line
-//! ends, parsing, volumes, batches).
+//! How fast the text readers are, on one core and from memory: lines per second, everything
+//! included (finding line ends, parsing, volumes, batches).
 //!
 //! `cargo bench -p destage-trace --bench readers`
 

@@ -1,8 +1,8 @@
 //! The bytes of a trace: a file or standard input, with its compression undone.
 //!
-//! Compression is known by its magic bytes, never by the file's name: gzip (several members follow one another),
-//! Zstandard (several frames), xz (several streams) and bzip2 (several streams). Data cut short and anything else that
-//! follows the last member are errors.
+//! Compression is known by its magic bytes, never by the file's name: gzip (several members follow
+//! one another), Zstandard (several frames), xz (several streams) and bzip2 (several streams). Data
+//! cut short and anything else that follows the last member are errors.
 
 use std::fmt;
 use std::fs::File;
@@ -15,7 +15,8 @@ use crate::error::{Place, TraceError};
 
 /// Compressed bytes read at once.
 const COMPRESSED_CHUNK: usize = 128 * 1024;
-/// Memory that an xz file may ask for, in KiB: dictionaries up to 128 MiB, as Zstandard's own limit.
+/// Memory that an xz file may ask for, in KiB: dictionaries up to 128 MiB, as Zstandard's own
+/// limit.
 const XZ_MEMORY_KIB: u32 = 192 * 1024;
 /// Longest magic below.
 const MAGIC_BYTES: usize = 10;
@@ -67,7 +68,8 @@ impl fmt::Display for Compression {
     }
 }
 
-/// How much of the file has been taken, shared between the reader at the bottom and whoever shows progress.
+/// How much of the file has been taken, shared between the reader at the bottom and whoever shows
+/// progress.
 #[derive(Debug)]
 pub(crate) struct Meter {
     /// Of each file.
@@ -138,7 +140,8 @@ impl Input {
         Self::new(path, Box::new(file), size)
     }
 
-    /// Undoes the compression of `raw`, which is called `file` in messages and has `size` bytes if that is known.
+    /// Undoes the compression of `raw`, which is called `file` in messages and has `size` bytes if
+    /// that is known.
     pub(crate) fn new(file: &Path, raw: Box<dyn Read + Send>, size: Option<u64>) -> Result<(Self, Meter), TraceError> {
         let taken = Arc::new(AtomicU64::new(0));
         let mut raw = Metered { inner: raw, taken: Arc::clone(&taken) };
@@ -173,7 +176,8 @@ impl Input {
         self.compression
     }
 
-    /// The first `bytes` bytes, or all there are; they will still be read. Call it before the first read.
+    /// The first `bytes` bytes, or all there are; they will still be read. Call it before the first
+    /// read.
     pub(crate) fn look_ahead(&mut self, bytes: usize) -> Result<&[u8], TraceError> {
         let mut head = std::mem::take(&mut self.head);
         let mut filled = head.len();

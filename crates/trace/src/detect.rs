@@ -1,8 +1,9 @@
-//! Which format a file has, by its content. What does not decide is never guessed: the user is asked.
+//! Which format a file has, by its content. What does not decide is never guessed: the user is
+//! asked.
 //!
-//! A file may hold a damaged line, or one of another format, and a foreign mark at its beginning. So no format is taken
-//! because it was the first to fit: text is weighed by what all formats say about it, and a mark counts only as far as
-//! the records behind it bear it out.
+//! A file may hold a damaged line, or one of another format, and a foreign mark at its beginning.
+//! So no format is taken because it was the first to fit: text is weighed by what all formats say
+//! about it, and a mark counts only as far as the records behind it bear it out.
 
 mod weigh;
 
@@ -54,7 +55,8 @@ fn marked(head: &[u8], whole: bool) -> Option<(FormatSpec, Held)> {
     })
 }
 
-/// A file with a mark is of that format, unless the mark is all that there is of it or the rest fits another one.
+/// A file with a mark is of that format, unless the mark is all that there is of it or the rest
+/// fits another one.
 fn behind_mark(head: &[u8], whole: bool, format: FormatSpec, Held { bytes, proven }: Held) -> Found {
     let rest = &head[bytes..];
     if rest.is_empty() {

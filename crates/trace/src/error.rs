@@ -14,7 +14,8 @@ pub enum Place {
     File,
 }
 
-/// An error in a trace or in how it was asked for: file, place, and reason (which says what would be right).
+/// An error in a trace or in how it was asked for: file, place, and reason (which says what would
+/// be right).
 #[derive(Debug)]
 pub struct TraceError {
     /// The file as the user named it.

@@ -1,4 +1,5 @@
-//! Fields out of one line of text, parsed by hand, and what to say about a line that cannot be read.
+//! Fields out of one line of text, parsed by hand, and what to say about a line that cannot be
+//! read.
 
 use std::borrow::Cow;
 
@@ -7,7 +8,8 @@ use destage_plan::SECTOR_BYTES;
 /// How much of a malformed field a message shows.
 const SHOWN: usize = 40;
 
-/// Why a line or record cannot be read. One pointer wide, so that the success path returns in registers.
+/// Why a line or record cannot be read. One pointer wide, so that the success path returns in
+/// registers.
 #[derive(Debug)]
 pub(crate) struct Fault(Box<Reason>);
 
@@ -101,7 +103,8 @@ impl TimeUnit {
 
 const POW10: [u64; 10] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
-/// A cursor over the fields of a line. `SEP` separates them; a space stands for any run of spaces and tabs.
+/// A cursor over the fields of a line. `SEP` separates them; a space stands for any run of spaces
+/// and tabs.
 pub(crate) struct Fields<'a, const SEP: u8> {
     line: &'a [u8],
     /// Where the next field starts; beyond the line's length when there is none.
@@ -158,8 +161,8 @@ impl<'a, const SEP: u8> Fields<'a, SEP> {
         i
     }
 
-    /// The next field without the blanks around it, or `None` at the end of the line. May be empty only where the
-    /// separator is not a blank.
+    /// The next field without the blanks around it, or `None` at the end of the line. May be empty
+    /// only where the separator is not a blank.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<&'a [u8]> {
         let start = self.begin();

@@ -1,5 +1,5 @@
-//! What a format says about itself: all that the rest of the program knows of it. Each format is a file in `formats/`
-//! that says it, and a line of the list there.
+//! What a format says about itself: all that the rest of the program knows of it. Each format is a
+//! file in `formats/` that says it, and a line of the list there.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,8 @@ pub struct FormatInfo {
     pub options: &'static [&'static str],
     /// Whether a file's content tells it.
     pub finding: Finding,
-    /// Texts of `--format` that mean it with options. The first means the samples too, if the name alone means nothing.
+    /// Texts of `--format` that mean it with options. The first means the samples too, if the name
+    /// alone means nothing.
     pub examples: &'static [&'static str],
     /// What files of it look like, at least one: for tests and fuzzing.
     pub samples: &'static [Sample],
@@ -119,8 +120,8 @@ pub(crate) const fn scattered(n: u64) -> u64 {
     n * 7919 % 99_991
 }
 
-/// How the beginning of a file, at most [`HEAD`] bytes, tells that it is of a format. `whole` says that it is all of the
-/// file.
+/// How the beginning of a file, at most [`HEAD`] bytes, tells that it is of a format. `whole` says
+/// that it is all of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sign {
     /// Not at all.
@@ -214,17 +215,20 @@ pub(crate) trait Format: Clone + fmt::Debug + PartialEq + Eq + Sized {
     /// A source of the requests, from the beginning.
     fn open(&self, opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError>;
 
-    /// How well it reads whole lines (see [`probe`]); `None` for formats that are not found by their lines.
+    /// How well it reads whole lines (see [`probe`]); `None` for formats that are not found by
+    /// their lines.
     fn probe(&self, _text: &[u8], _patient: bool) -> Option<Probe> {
         None
     }
 
-    /// The files of a recording in this format that `path`, which is no file, stands for; none if it does not.
+    /// The files of a recording in this format that `path`, which is no file, stands for; none if
+    /// it does not.
     fn files(_path: &Path) -> Result<Vec<PathBuf>, TraceError> {
         Ok(Vec::new())
     }
 
-    /// Why what `path` stands for, if `recording` those files and else a file, must not be read with these options.
+    /// Why what `path` stands for, if `recording` those files and else a file, must not be read
+    /// with these options.
     fn refuse(&self, _path: &Path, _recording: Option<&[PathBuf]>) -> Option<String> {
         None
     }

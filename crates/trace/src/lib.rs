@@ -1,8 +1,8 @@
-//! Block traces: streaming readers for the formats in use, the compact native format, export to formats that other
-//! tools read, synthesis and statistics.
+//! Block traces: streaming readers for the formats in use, the compact native format, export to
+//! formats that other tools read, synthesis and statistics.
 //!
-//! [`open`] looks at a file's first bytes, undoes its compression, finds its format and returns a [`Trace`] that
-//! yields [`Request`]s in batches. Nothing here grows with the length of a trace.
+//! [`open`] looks at a file's first bytes, undoes its compression, finds its format and returns a
+//! [`Trace`] that yields [`Request`]s in batches. Nothing here grows with the length of a trace.
 
 mod compress;
 mod detect;

@@ -33,13 +33,14 @@ pub(crate) trait LineFormat: Send {
         0
     }
 
-    /// Whether the first line that is not blank is a header. A format that must have one fails without it.
+    /// Whether the first line that is not blank is a header. A format that must have one fails
+    /// without it.
     fn header(&mut self, _line: &[u8]) -> Parsed<bool> {
         Ok(false)
     }
 
-    /// Parses a line (without its end, not blank) and pushes its requests. Volumes are looked up after everything
-    /// else has been parsed, so that a malformed line names none.
+    /// Parses a line (without its end, not blank) and pushes its requests. Volumes are looked up
+    /// after everything else has been parsed, so that a malformed line names none.
     fn parse_line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Parsed<Line>;
 
     /// Why a trace without any request has none, where the format knows.
@@ -295,7 +296,8 @@ pub(crate) struct Probe {
     pub(crate) bad: u64,
     /// The first of the latter, with their numbers and reasons.
     pub(crate) faults: Vec<(u64, String)>,
-    /// Requests among the former: the first, the last, and the times of all, nanoseconds as recorded.
+    /// Requests among the former: the first, the last, and the times of all, nanoseconds as
+    /// recorded.
     pub(crate) first: Option<Request>,
     pub(crate) last: Option<Request>,
     pub(crate) times: Vec<u64>,
@@ -303,7 +305,8 @@ pub(crate) struct Probe {
     pub(crate) volume: Option<String>,
     /// Reads and writes.
     pub(crate) accesses: u64,
-    /// Of these, how many no device would be asked for: of [`ABSURD_LEN`] or beyond [`ABSURD_OFFSET`].
+    /// Of these, how many no device would be asked for: of [`ABSURD_LEN`] or beyond
+    /// [`ABSURD_OFFSET`].
     pub(crate) absurd: u64,
     /// Of these, how many are not of whole sectors.
     pub(crate) broken_sectors: u64,
@@ -331,7 +334,8 @@ impl Probe {
     }
 }
 
-/// Reads whole lines as a format, all of them if `patient`, else until it is clear that they are not of it.
+/// Reads whole lines as a format, all of them if `patient`, else until it is clear that they are
+/// not of it.
 pub(crate) fn probe<F: LineFormat>(format: &mut F, text: &[u8], patient: bool) -> Probe {
     let mut probe = Probe::default();
     let mut progress = Progress::default();

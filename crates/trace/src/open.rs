@@ -17,16 +17,16 @@ use crate::source::{Skipped, Source};
 pub struct OpenOptions {
     /// The file's format; found from its content if `None`.
     pub format: Option<FormatSpec>,
-    /// Leave out lines and records that cannot be read, and count them, instead of stopping there. The native format
-    /// has nothing to leave out: its checksums hold or they do not.
+    /// Leave out lines and records that cannot be read, and count them, instead of stopping there.
+    /// The native format has nothing to leave out: its checksums hold or they do not.
     pub lenient: bool,
 }
 
 /// An open trace.
 ///
-/// Times are nanoseconds after the earliest request of the first batch; a later one that its recorder dated before it
-/// counts as simultaneous with it. The order is the file's. A batch that ends in an error is empty, and after
-/// it there are no further requests.
+/// Times are nanoseconds after the earliest request of the first batch; a later one that its
+/// recorder dated before it counts as simultaneous with it. The order is the file's. A batch that
+/// ends in an error is empty, and after it there are no further requests.
 pub struct Trace {
     source: Box<dyn Source>,
     file: PathBuf,
@@ -101,13 +101,15 @@ impl Source for Trace {
     }
 }
 
-/// Opens a trace file, or standard input for `-`: undoes its compression and finds its format. A recording of blktrace is
-/// named without the ending of its files, `NAME` for `NAME.blktrace.0` and so on, and all of them are read.
+/// Opens a trace file, or standard input for `-`: undoes its compression and finds its format. A
+/// recording of blktrace is named without the ending of its files, `NAME` for `NAME.blktrace.0` and
+/// so on, and all of them are read.
 ///
 /// # Errors
 ///
-/// If the file cannot be opened, is empty, or its format was not given and its content fits none or more than one: the
-/// error then says what would be right. Malformed content further on is an error of [`Source::next_batch`].
+/// If the file cannot be opened, is empty, or its format was not given and its content fits none or
+/// more than one: the error then says what would be right. Malformed content further on is an error
+/// of [`Source::next_batch`].
 pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Trace, TraceError> {
     let path = path.as_ref();
     if let Some(recording) = Recording::named(path)? {
@@ -122,8 +124,8 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Trace, Trac
     }
 }
 
-/// The files that [`open`] would read of this name: the one of that name (`-` is the standard input), or those of a
-/// recording by blktrace.
+/// The files that [`open`] would read of this name: the one of that name (`-` is the standard
+/// input), or those of a recording by blktrace.
 pub fn files(path: impl AsRef<Path>) -> Vec<PathBuf> {
     let path = path.as_ref();
     match Recording::named(path) {
@@ -182,7 +184,8 @@ fn open_recording(path: &Path, recording: Recording, options: &OpenOptions) -> R
     Ok(Trace { source, file: path.to_owned(), files, format, compression, meter: Meter::sum(meters) })
 }
 
-/// Like [`open`], from a stream of bytes that is called `name` in messages and has `size` bytes if that is known.
+/// Like [`open`], from a stream of bytes that is called `name` in messages and has `size` bytes if
+/// that is known.
 pub fn open_stream(
     name: impl AsRef<Path>,
     stream: Box<dyn Read + Send>,

@@ -1,4 +1,5 @@
-//! The options behind a format's name on the command line, `NAME:key=value,...`, whether it is read or written.
+//! The options behind a format's name on the command line, `NAME:key=value,...`, whether it is read
+//! or written.
 
 use std::fmt;
 

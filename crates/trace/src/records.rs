@@ -23,8 +23,8 @@ pub(crate) trait RecordFormat: Send {
         Ok(())
     }
 
-    /// The length of the record that begins with `prefix` ([`Self::PREFIX`] bytes), at least that many. A fault
-    /// here is always fatal: the next record cannot be found.
+    /// The length of the record that begins with `prefix` ([`Self::PREFIX`] bytes), at least that
+    /// many. A fault here is always fatal: the next record cannot be found.
     fn length(&self, prefix: &[u8]) -> Parsed<usize>;
 
     /// Parses a record and pushes its requests.

@@ -1,9 +1,10 @@
-//! The trace `rw80`, on which destage and other simulators were measured side by side: a million writes and 250,000 reads
-//! of 4 KiB, uniform over 435,200 pages (1,700 MiB), with Poisson arrivals 2 ms apart on average.
+//! The trace `rw80`, on which destage and other simulators were measured side by side: a million
+//! writes and 250,000 reads of 4 KiB, uniform over 435,200 pages (1,700 MiB), with Poisson arrivals
+//! 2 ms apart on average.
 //!
-//! Its generator is repeated here (xorshift64*, times cut to microseconds), so that the requests are those that the
-//! others were given, but for one arrival that is a microsecond later: the logarithm is `libm`'s, which gives the same on
-//! every machine, and not that of one platform.
+//! Its generator is repeated here (xorshift64*, times cut to microseconds), so that the requests
+//! are those that the others were given, but for one arrival that is a microsecond later: the
+//! logarithm is `libm`'s, which gives the same on every machine, and not that of one platform.
 
 use destage_plan::{Nanos, Op, Request};
 
@@ -94,8 +95,8 @@ mod tests {
 
     use super::*;
 
-    /// The request that arrives later than in the file `rw80.csv` that the others' inputs were made from, and the
-    /// file's own CRC-32C.
+    /// The request that arrives later than in the file `rw80.csv` that the others' inputs were made
+    /// from, and the file's own CRC-32C.
     const LATER: usize = 845_051 - 1;
     const FILE_CRC32C: u32 = 0x25bd_4f4d;
 

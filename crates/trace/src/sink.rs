@@ -10,8 +10,8 @@ use crate::fields::{Fault, Parsed, shown};
 const MAX_VOLUMES: usize = 65_536;
 /// Bytes of a volume's name (as long as a path may be).
 const MAX_NAME: usize = 4096;
-/// Bytes of all volumes' names together: 256 for each volume that a trace may have. They are kept twice, as names and
-/// to find them by.
+/// Bytes of all volumes' names together: 256 for each volume that a trace may have. They are kept
+/// twice, as names and to find them by.
 const MAX_NAMES_BYTES: usize = 16 << 20;
 
 /// The volumes of a trace in order of first appearance.
@@ -132,7 +132,8 @@ impl Volumes {
 /// What a reader keeps from one batch to the next.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// The trace's zero of time: the earliest absolute time in its first batch. Recorders reorder, but not far.
+    /// The trace's zero of time: the earliest absolute time in its first batch. Recorders reorder,
+    /// but not far.
     zero: Option<u64>,
     /// Requests yielded so far.
     pub(crate) requests: u64,
@@ -165,8 +166,8 @@ impl<'a> Sink<'a> {
         Self { out, zero: progress.zero.unwrap_or(0), volumes: &mut progress.volumes }
     }
 
-    /// Adds a request; `time` is absolute and becomes relative to the earliest of the first batch. A later batch's time
-    /// before that counts as equal to it.
+    /// Adds a request; `time` is absolute and becomes relative to the earliest of the first batch.
+    /// A later batch's time before that counts as equal to it.
     #[inline]
     pub(crate) fn push(&mut self, time: u64, volume: u32, op: Op, fua: bool, offset: u64, len: u64) -> Parsed<()> {
         if offset.checked_add(len).is_none() {

@@ -21,14 +21,16 @@ pub struct Skipped {
 
 /// A stream of requests in the order of the trace.
 pub trait Source: Send {
-    /// Replaces the content of `out` by the next requests, at most [`BATCH_REQUESTS`] (a line that yields two requests
-    /// may exceed it by one). `out` is empty afterwards only at the end of the trace.
-    /// After an error there are no further requests: later calls leave `out` empty or return an error again.
+    /// Replaces the content of `out` by the next requests, at most [`BATCH_REQUESTS`] (a line that
+    /// yields two requests may exceed it by one). `out` is empty afterwards only at the end of the
+    /// trace. After an error there are no further requests: later calls leave `out` empty or return
+    /// an error again.
     fn next_batch(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError>;
 
-    /// Replaces the content of `out` by the latencies of the last batch, one for each of its requests: nanoseconds from
-    /// arrival to completion, [`LATENCY_UNKNOWN`] where that is not known. `false`, and an empty `out`, if the batch has
-    /// none. They are decoded here and not before: a reader that does not ask does not pay.
+    /// Replaces the content of `out` by the latencies of the last batch, one for each of its
+    /// requests: nanoseconds from arrival to completion, [`LATENCY_UNKNOWN`] where that is not
+    /// known. `false`, and an empty `out`, if the batch has none. They are decoded here and not
+    /// before: a reader that does not ask does not pay.
     ///
     /// # Errors
     /// If the batch has latencies and they are malformed.
@@ -37,8 +39,8 @@ pub trait Source: Send {
         Ok(false)
     }
 
-    /// The trace's own names for its volumes seen so far; [`Request::volume`] is the index. May be shorter than the
-    /// number of volumes where a format has none to give.
+    /// The trace's own names for its volumes seen so far; [`Request::volume`] is the index. May be
+    /// shorter than the number of volumes where a format has none to give.
     fn volume_names(&self) -> &[String] {
         &[]
     }

@@ -1,9 +1,10 @@
-//! blktrace's records: a real recording of a loop device equals what blkparse made of it as text; made-up records equal
-//! what an installed blkparse makes of them; files of several CPUs, both byte orders, both versions; and what goes wrong.
+//! blktrace's records: a real recording of a loop device equals what blkparse made of it as text;
+//! made-up records equal what an installed blkparse makes of them; files of several CPUs, both byte
+//! orders, both versions; and what goes wrong.
 //!
-//! `loop.blktrace` was recorded by the kernel's `blk` tracer with the option `bin`, which yields the records of
-//! blktrace, while direct, synchronous and buffered writes, reads, a discard and a zeroing ran on both CPUs.
-//! `loop.blkparse.txt` is what blkparse 1.2.0 makes of it.
+//! `loop.blktrace` was recorded by the kernel's `blk` tracer with the option `bin`, which yields
+//! the records of blktrace, while direct, synchronous and buffered writes, reads, a discard and a
+//! zeroing ran on both CPUs. `loop.blkparse.txt` is what blkparse 1.2.0 makes of it.
 
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
@@ -135,7 +136,8 @@ fn a_recording_equals_its_text() {
     assert_eq!(trace.format(), FormatId::Blktrace);
     let (requests, _) = drain(trace).unwrap();
     assert_eq!(requests, file(&sample("loop.blktrace"), "blktrace").unwrap().0);
-    // What was done: six direct writes with two flushes behind them, one write with a flush, five pages in one write.
+    // What was done: six direct writes with two flushes behind them, one write with a flush, five
+    // pages in one write.
     let lengths: Vec<u64> = requests.iter().filter(|r| r.op == Op::Write).map(|r| r.len).collect();
     assert_eq!(lengths, [4096, 8192, 12288, 16384, 20480, 24576, 16384, 20480, 8192]);
     let count = |op| requests.iter().filter(|r| r.op == op).count();
@@ -214,7 +216,8 @@ fn made_up(cpus: u32) -> impl Strategy<Value = Vec<Record>> {
             // blkparse passes over records without any category: a read has its own.
             let free = if free & 1 << 1 == 0 { free | 1 } else { free };
             let categories = match kind {
-                // Discards; commands passed through, which blkparse prints otherwise for Q, G and M.
+                // Discards; commands passed through, which blkparse prints otherwise for Q, G and
+                // M.
                 0 | 1 => free | 1 << 13 | 1 << 1,
                 2 if matches!(act, 7 | 8 | 12) => (free & !(1 << 2)) | 1 << 9,
                 _ => free,
@@ -237,7 +240,8 @@ fn made_up(cpus: u32) -> impl Strategy<Value = Vec<Record>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// blkparse's text of made-up records, read as such, equals the records, of every kind of event.
+    /// blkparse's text of made-up records, read as such, equals the records, of every kind of
+    /// event.
     #[test]
     fn made_up_records_equal_what_blkparse_makes_of_them(records in made_up(3)) {
         if Command::new("blkparse").arg("-V").output().is_err() {

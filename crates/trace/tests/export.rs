@@ -1,5 +1,6 @@
-//! Exports, read back: what arrives equals what the format can hold of what was sent, which the tests work out on their
-//! own; what it cannot hold is refused; the bytes are those of the peers' documentation; and fio replays its log.
+//! Exports, read back: what arrives equals what the format can hold of what was sent, which the
+//! tests work out on their own; what it cannot hold is refused; the bytes are those of the peers'
+//! documentation; and fio replays its log.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Write as _};
@@ -359,7 +360,8 @@ fn volumes_of_oracle_general_merge_or_stay_apart() {
     assert!(far.contains("has room for 2^40 pages"), "{far}");
 }
 
-/// More records than one piece of the second pass, and a request of more pages than are written at once.
+/// More records than one piece of the second pass, and a request of more pages than are written at
+/// once.
 #[test]
 fn long_exports_are_complete() {
     let mut requests = vec![request(0, W, 0, 20_000 * 4096 - 1, 0)];
@@ -428,7 +430,8 @@ fn fio_replays_an_exported_log() {
         assert_eq!(figure(&json, section, "io_bytes"), ours.iter().map(|r| r.len).sum::<u64>(), "{section}");
     }
     assert_eq!(figure(&json, "sync", "total_ios"), 10);
-    // The last request comes 0.98 s after the first. fio counts a little more, and nothing if times were lost.
+    // The last request comes 0.98 s after the first. fio counts a little more, and nothing if times
+    // were lost.
     let runtime = figure(&json, "write", "runtime");
     assert!((900..10_000).contains(&runtime), "{runtime} ms");
 }

@@ -1,5 +1,6 @@
-//! Hostile files, made up while they are read: none makes memory grow, and each ends in an error that says why, or is
-//! read to its end. Memory is the process's own peak, where the system tells it.
+//! Hostile files, made up while they are read: none makes memory grow, and each ends in an error
+//! that says why, or is read to its end. Memory is the process's own peak, where the system tells
+//! it.
 
 use std::io::{Read, Write as _};
 
@@ -96,7 +97,8 @@ fn no_file_makes_memory_grow() {
     };
     for format in ["msr", "spc", "disksim", "blkparse", "wiscsee", "columns:off=bytes,len=bytes,op=W,sep=comma"] {
         for what in [&b"1,"[..], b"1 ", b"9", b"\0", b"8,0 "] {
-            // Where a number is wanted and the rest of the line does not matter, such a line is a request.
+            // Where a number is wanted and the rest of the line does not matter, such a line is a
+            // request.
             match read(fields(what), format, true) {
                 Ok(requests) => assert_eq!(requests, (100, 0), "{format}"),
                 Err(error) => assert!(error.len() < 1000, "{error}"),
@@ -205,7 +207,8 @@ fn compressed_bombs_stream() {
 
 #[test]
 fn windows_beyond_128_mib_are_refused() {
-    // Frame header: magic, no single segment, window of 2^28 B (exponent 18, over 2^10); then one raw block.
+    // Frame header: magic, no single segment, window of 2^28 B (exponent 18, over 2^10); then one
+    // raw block.
     let zstd = |exponent: u8| {
         let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3];
         frame.extend([8 << 3 | 1, 0, 0]);
@@ -217,7 +220,8 @@ fn windows_beyond_128_mib_are_refused() {
     assert!(error.contains("the zstd data is") && error.contains("more than 128 MiB"), "{error}");
 }
 
-/// A request over nearly all addresses is counted as one range: no loop over its pages, and no memory.
+/// A request over nearly all addresses is counted as one range: no loop over its pages, and no
+/// memory.
 #[test]
 fn huge_requests_cost_no_time() {
     let huge = pieces(100_000, |n, piece| writeln!(piece, "{n},d,0,Write,{n},{},0", u64::MAX / 2).unwrap());

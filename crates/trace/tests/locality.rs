@@ -1,4 +1,5 @@
-//! Reuse distances and fills of blocks against a naive model that keeps its LRU lists as lists, and a worked example.
+//! Reuse distances and fills of blocks against a naive model that keeps its LRU lists as lists, and
+//! a worked example.
 
 use std::collections::BTreeSet;
 
@@ -111,7 +112,8 @@ proptest! {
     }
 }
 
-/// Twenty thousand touches: moments are numbered anew many times, while there are few pages and while they grow.
+/// Twenty thousand touches: moments are numbered anew many times, while there are few pages and
+/// while they grow.
 #[test]
 fn a_long_trace_is_that_of_the_model() {
     let mut x = 1_u64;

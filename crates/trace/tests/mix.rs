@@ -191,7 +191,8 @@ fn streams_append_to_their_extents() {
         p.spec.space = 100 * (96 << 10);
     };
     let requests = generate("2000", vec![part(spec)]);
-    // Requests of an extent follow each other without a gap, and at most three extents grow at a time.
+    // Requests of an extent follow each other without a gap, and at most three extents grow at a
+    // time.
     let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
     let mut opened = 0;
     for r in requests.iter().take_while(|r| r.offset + r.len < 99 * (96 << 10)) {
@@ -243,7 +244,8 @@ fn tables_fill_piece_by_piece() {
 
 #[test]
 fn tables_fill_at_paces_of_their_own() {
-    // The k-th of four streams goes on every k seconds and gets 1/k of the writes: 12 parts of 25, then 6, 4 and 3.
+    // The k-th of four streams goes on every k seconds and gets 1/k of the writes: 12 parts of 25,
+    // then 6, 4 and 3.
     let requests = footprint("filling:4,128KiB,8KiB,1s,1", GIB, "400000");
     let seconds = requests.last().unwrap().time.0 / 1_000_000_000;
     let mut lives: BTreeMap<u64, (u64, u64, u64)> = BTreeMap::new();
@@ -254,7 +256,8 @@ fn tables_fill_at_paces_of_their_own() {
     // As many moves as there are pieces, but for the few extents that come again.
     let moves = seconds + seconds / 2 + seconds / 3 + seconds / 4;
     assert!((moves * 97 / 100..=moves + 8).contains(&(lives.len() as u64)), "{} pieces, {moves} moves", lives.len());
-    // All pieces get as many requests, about 1000 in a second for 12/25 of them; slow ones take longer over it.
+    // All pieces get as many requests, about 1000 in a second for 12/25 of them; slow ones take
+    // longer over it.
     let whole: Vec<_> = lives.values().filter(|life| (400..560).contains(&life.2)).collect();
     assert!(whole.len() * 100 > lives.len() * 95, "{} of {}", whole.len(), lives.len());
     for k in 1..=4_u64 {

@@ -1,4 +1,5 @@
-//! The native format through its public interface: everything comes back, and nothing damaged is believed.
+//! The native format through its public interface: everything comes back, and nothing damaged is
+//! believed.
 
 use std::io::{Cursor, Read};
 use std::path::Path;
@@ -482,7 +483,8 @@ fn what_is_not_optional_is_refused() {
     }
 }
 
-/// Checksums keep out accidents, not malice: whatever a block says, reading ends in requests or an error.
+/// Checksums keep out accidents, not malice: whatever a block says, reading ends in requests or an
+/// error.
 #[test]
 fn damage_behind_right_checksums_never_panics() {
     let good = write(&requests(700), &[]);

@@ -1,7 +1,8 @@
-//! The shared real traces: their statistics against the table in their README, and their way through the native format.
+//! The shared real traces: their statistics against the table in their README, and their way
+//! through the native format.
 //!
-//! The README is the oracle: it is parsed here, row by row, and every number in it is compared with ours to the last
-//! digit that it prints.
+//! The README is the oracle: it is parsed here, row by row, and every number in it is compared with
+//! ours to the last digit that it prints.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -30,8 +31,8 @@ struct Row {
     cells: Vec<String>,
 }
 
-/// The rows of every table with a column of requests. A row for several files has their names separated by commas and
-/// their values by semicolons.
+/// The rows of every table with a column of requests. A row for several files has their names
+/// separated by commas and their values by semicolons.
 fn rows(folder: &Path) -> Vec<Row> {
     let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
     let mut rows = vec![];
@@ -69,7 +70,8 @@ fn format_of(file: &str) -> Option<FormatSpec> {
     Some(name.parse().unwrap())
 }
 
-/// Cells of the table that another definition or rounding made: file, column, the cell as ours would be, and why.
+/// Cells of the table that another definition or rounding made: file, column, the cell as ours
+/// would be, and why.
 const EXCEPTIONS: [(&str, &str, &str, &str); 3] = [
     (
         "msr.cut.per_10k.rw_20_80.105.trace",

@@ -1,6 +1,8 @@
-//! Synthetic traces: the same everywhere, distributed as asked for, and refused where they cannot be.
+//! Synthetic traces: the same everywhere, distributed as asked for, and refused where they cannot
+//! be.
 //!
-//! Distributions are checked with fixed seeds against bounds of 4.5 standard deviations of the exact distribution.
+//! Distributions are checked with fixed seeds against bounds of 4.5 standard deviations of the
+//! exact distribution.
 
 mod generated;
 
@@ -160,13 +162,14 @@ fn arrivals_have_their_intervals() {
     let n = poisson.len();
     let mean = poisson.iter().sum::<u64>() as f64 / n as f64;
     assert_mean(mean, 100_000.0, 100_000.0, n);
-    // Quantiles of the exponential distribution: shares e^-1, e^-2 and e^-3 exceed 1, 2 and 3 means.
+    // Quantiles of the exponential distribution: shares e^-1, e^-2 and e^-3 exceed 1, 2 and 3
+    // means.
     for (multiple, share) in [(1, 0.367_879), (2, 0.135_335), (3, 0.049_787)] {
         assert_share(poisson.iter().filter(|&&t| t > multiple * 100_000).count(), n, share);
     }
 
-    // On half a millisecond in five: a tenth of the time at 10 us. Cycles are independent; of `cycles` of them the number
-    // of requests has a relative deviation of about sqrt(2 / cycles).
+    // On half a millisecond in five: a tenth of the time at 10 us. Cycles are independent; of
+    // `cycles` of them the number of requests has a relative deviation of about sqrt(2 / cycles).
     let bursts = times("on-off:10us,0.5ms,4.5ms");
     let total = bursts.iter().sum::<u64>() as f64;
     let cycles = total / 5e6;

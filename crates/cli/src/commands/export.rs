@@ -33,7 +33,8 @@ fn scratch(to: &Path) -> PathBuf {
     if file { output::folder(to).to_owned() } else { std::env::temp_dir() }
 }
 
-/// Writes all of `source`, which messages call `from`, to `to`, which stays as it was if that cannot be done.
+/// Writes all of `source`, which messages call `from`, to `to`, which stays as it was if that
+/// cannot be done.
 pub fn write(source: &mut dyn Source, from: &str, spec: &ExportSpec, outputs: &mut Outputs, to: &Path) -> Result<()> {
     let scratch = scratch(to);
     let exporter = Exporter::new(spec, outputs.file(to)?, &scratch).map_err(failed(from, to))?;

@@ -1,4 +1,5 @@
-//! `destage policies`: what there is, from which paper, with which parameters, and what goes around what.
+//! `destage policies`: what there is, from which paper, with which parameters, and what goes around
+//! what.
 
 use std::io::Write;
 
@@ -114,8 +115,8 @@ fn refusal(layer: &LayerInfo, policy: &PolicyInfo) -> Option<String> {
     refused(format!("{}+{}", layer.name, policy.name))
 }
 
-/// Why the layer cannot be put around another one, whatever policy is inside that: of the reasons, the one that is left
-/// once the policy suits both.
+/// Why the layer cannot be put around another one, whatever policy is inside that: of the reasons,
+/// the one that is left once the policy suits both.
 fn refusal_of_layers(outer: &LayerInfo, inner: &LayerInfo) -> Option<String> {
     let suits = |policy: &&PolicyInfo| refusal(outer, policy).is_none() && refusal(inner, policy).is_none();
     let policy = policies().iter().find(suits).or_else(|| policies().iter().find(|p| refusal(inner, p).is_none()))?;

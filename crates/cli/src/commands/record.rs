@@ -22,7 +22,8 @@ use crate::progress::Line;
 use crate::screen::{self, Screen};
 use crate::signals;
 
-/// The least and the most that a CPU's buffer may have: a few pages, and what fits the kernel's counters.
+/// The least and the most that a CPU's buffer may have: a few pages, and what fits the kernel's
+/// counters.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 32;
 
 /// The command.
@@ -118,7 +119,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
 
     let device = Device::open(Path::new(argument("device").unwrap_or_default()))?;
     check_output(&device, &to, matches.get_flag("own-writes"))?;
-    // Before anything is begun: whoever has run a long command does not want to learn that its recording has no place.
+    // Before anything is begun: whoever has run a long command does not want to learn that its
+    // recording has no place.
     let mut outputs = Outputs::apart_from(argument("device"))?;
     let file = outputs.file(&to)?;
     let replaces = file.replaces();
@@ -177,8 +179,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         },
     );
     line.finish();
-    // Whatever happened in the kernel, what was recorded so far becomes a whole trace, unless an older one would have to give
-    // way to it; what could not be written is none.
+    // Whatever happened in the kernel, what was recorded so far becomes a whole trace, unless an
+    // older one would have to give way to it; what could not be written is none.
     let finished = match &result {
         Err(RecordError::Sink(_)) => Ok(()),
         Err(_) if replaces => Ok(()),
@@ -235,7 +237,8 @@ fn check_output(device: &Device, to: &Path, allowed: bool) -> Result<()> {
     if std::fs::metadata(to).is_ok_and(|metadata| is_disk(&metadata)) {
         bail!("{} is a block device; name a file for the trace", to.display());
     }
-    // The folder in which the file will be made, and the file that it will replace, which may be mounted there.
+    // The folder in which the file will be made, and the file that it will replace, which may be
+    // mounted there.
     let target = followed(to).with_context(|| format!("cannot create {}", to.display()))?;
     let folder = folder(&target);
     if !folder.exists() {
@@ -267,7 +270,8 @@ enum Ended {
 }
 
 impl Job {
-    /// Starts it; with `aside` what it writes to the standard output goes to the standard error, because ours is taken.
+    /// Starts it; with `aside` what it writes to the standard output goes to the standard error,
+    /// because ours is taken.
     fn start<'a>(mut words: impl Iterator<Item = &'a std::ffi::OsString>, aside: bool) -> Result<Self> {
         let name = words.next().context("a command is missing after --")?;
         let mut command = std::process::Command::new(name);
@@ -283,8 +287,8 @@ impl Job {
         self.ended.is_some()
     }
 
-    /// Waits for its end. It is asked for that if it is `unwanted`, or once the user wants to `stop`; who wants that again
-    /// does not want to wait any more.
+    /// Waits for its end. It is asked for that if it is `unwanted`, or once the user wants to
+    /// `stop`; who wants that again does not want to wait any more.
     fn finish(mut self, unwanted: bool, stop: &AtomicBool) -> Result<Ended> {
         let (mut wishes, mut asked) = (u32::from(unwanted), false);
         loop {

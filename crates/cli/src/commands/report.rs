@@ -70,12 +70,14 @@ impl Folder {
     /// The folder, which is created if it does not exist, with the files of these names.
     ///
     /// # Errors
-    /// Where it cannot be made, nothing can be written there, or one of its files is an input or another output.
+    /// Where it cannot be made, nothing can be written there, or one of its files is an input or
+    /// another output.
     pub fn begin(outputs: &mut Outputs, path: &Path, names: &[&'static str]) -> Result<Self> {
         Ok(Self { files: outputs.folder(path, names)? })
     }
 
-    /// Writes the content of each file; returns them in the order in which they are to be committed, the page last.
+    /// Writes the content of each file; returns them in the order in which they are to be
+    /// committed, the page last.
     pub fn write(mut self, content: Vec<(String, Vec<u8>)>) -> Result<Vec<NewFile>> {
         assert_eq!(content.len(), self.files.len(), "a report has the files that were announced");
         for (name, content) in content {

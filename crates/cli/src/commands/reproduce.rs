@@ -131,7 +131,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// The rows of [`report::rows`] with each claim as a heading over the workloads that it was tried on.
+/// The rows of [`report::rows`] with each claim as a heading over the workloads that it was tried
+/// on.
 fn table(rows: &[[String; 6]]) -> Table {
     let mut table =
         Table::new([Column::text("claim, and where it was tried"), Column::text("measured"), Column::text("holds")]);

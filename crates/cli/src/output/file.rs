@@ -14,10 +14,11 @@ use super::shown;
 
 /// A file being written that takes its name only when it is complete.
 ///
-/// Until [`Outputs::commit`](super::Outputs::commit) the content lies under a temporary name in the same folder, so that
-/// whatever had the name before stays as it was should the work fail; a `NewFile` that is dropped uncommitted leaves
-/// nothing behind. A symbolic link is followed: the file that it names is replaced, or made, and the link stays. A replaced
-/// file's permissions (and its owner, where that is allowed) pass to the new one. The standard output (`-`), devices and
+/// Until [`Outputs::commit`](super::Outputs::commit) the content lies under a temporary name in the
+/// same folder, so that whatever had the name before stays as it was should the work fail; a
+/// `NewFile` that is dropped uncommitted leaves nothing behind. A symbolic link is followed: the
+/// file that it names is replaced, or made, and the link stays. A replaced file's permissions (and
+/// its owner, where that is allowed) pass to the new one. The standard output (`-`), devices and
 /// pipes are written directly. Errors of writing name the file.
 #[derive(Debug)]
 pub struct NewFile {
@@ -78,7 +79,8 @@ impl NewFile {
     pub(super) fn complete(mut self) -> io::Result<Option<Complete>> {
         self.flush()?;
         if self.rename.is_some() {
-            // Before it takes another's place: a name that is on disk before the content would be worth nothing.
+            // Before it takes another's place: a name that is on disk before the content would be
+            // worth nothing.
             self.out.get_ref().sync_all().map_err(|error| self.named(&error))?;
         }
         Ok(self.rename.take().map(|(temporary, target)| Complete { temporary, target, name: self.name }))
@@ -100,7 +102,8 @@ impl Write for NewFile {
     }
 }
 
-/// An error of who writes a [`NewFile`] called `path`, with its name where it is not of the file itself.
+/// An error of who writes a [`NewFile`] called `path`, with its name where it is not of the file
+/// itself.
 pub fn refused(path: &Path) -> impl Fn(io::Error) -> anyhow::Error {
     move |error| {
         let by_writer = error.kind() == ErrorKind::InvalidInput;

@@ -1,5 +1,5 @@
-//! What must not be left behind: temporary files and the folders made for them. Whoever drops them removes them; so does a
-//! signal, by [`clean_up`].
+//! What must not be left behind: temporary files and the folders made for them. Whoever drops them
+//! removes them; so does a signal, by [`clean_up`].
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 
-/// All that there is of the process. Nothing is made or renamed without the lock, so that a signal finds all of it.
+/// All that there is of the process. Nothing is made or renamed without the lock, so that a signal
+/// finds all of it.
 static MADE: Mutex<Made> = Mutex::new(Made { files: Vec::new(), folders: Vec::new() });
 
 /// What is removed at an end that comes too early.
@@ -44,7 +45,8 @@ pub fn clean_up() -> MutexGuard<'static, Made> {
     made
 }
 
-/// A file under a name that no other has. It is removed when it is dropped, unless it was given another name.
+/// A file under a name that no other has. It is removed when it is dropped, unless it was given
+/// another name.
 #[derive(Debug)]
 pub struct Temporary {
     path: PathBuf,

@@ -1,8 +1,9 @@
 //! Files that are written: apart from what is read and from each other, whole or not at all.
 //!
-//! A command says what it reads ([`Outputs::apart_from`]) before it gets anything to write to, and there is no other way to
-//! a file: `clippy.toml` forbids those of the standard library everywhere but here. Until [`Outputs::commit`], which takes
-//! all files of a command at once, nothing that was there before is changed.
+//! A command says what it reads ([`Outputs::apart_from`]) before it gets anything to write to, and
+//! there is no other way to a file: `clippy.toml` forbids those of the standard library everywhere
+//! but here. Until [`Outputs::commit`], which takes all files of a command at once, nothing that
+//! was there before is changed.
 
 #![allow(clippy::disallowed_methods, reason = "the one place where files are made")]
 
@@ -53,8 +54,9 @@ impl Outputs {
     /// Begins the file called `path`; `-` is the standard output.
     ///
     /// # Errors
-    /// Where it is an input or another output, and where no file of that name can be written: no such folder, a folder
-    /// that may not be written to, a file that may not be written, a directory.
+    /// Where it is an input or another output, and where no file of that name can be written: no
+    /// such folder, a folder that may not be written to, a file that may not be written, a
+    /// directory.
     pub fn file(&mut self, path: &Path) -> Result<NewFile> {
         let place = Place::of(path).with_context(|| format!("cannot create {}", shown(path)))?;
         if !matches!(place, Place::Stdout) {
@@ -79,8 +81,8 @@ impl Outputs {
     /// Gives complete files their names: all of them, or none if one cannot be completed.
     ///
     /// # Errors
-    /// Where the rest cannot be written, or a file cannot be renamed. In the latter case, which the checks at the beginning
-    /// make unlikely, those before it have their names.
+    /// Where the rest cannot be written, or a file cannot be renamed. In the latter case, which the
+    /// checks at the beginning make unlikely, those before it have their names.
     #[allow(clippy::unused_self, reason = "whoever commits has declared what it reads")]
     pub fn commit(&mut self, files: impl IntoIterator<Item = NewFile>) -> Result<()> {
         let mut complete = Vec::new();

@@ -66,8 +66,8 @@ impl Place {
         Ok(if metadata.is_file() { Self::Existing(target, metadata) } else { Self::Direct(metadata) })
     }
 
-    /// What it is, to be compared with inputs and other outputs; `None` for what cannot be spoilt, such
-    /// as a terminal or `/dev/null`.
+    /// What it is, to be compared with inputs and other outputs; `None` for what cannot be spoilt,
+    /// such as a terminal or `/dev/null`.
     pub fn identity(&self) -> Option<Identity> {
         match self {
             Self::Stdout => Identity::of_stdout(),
@@ -93,8 +93,8 @@ pub enum Identity {
 }
 
 impl Identity {
-    /// That of what `metadata` describes; `None` for what is not spoilt by being written twice, or read
-    /// and written.
+    /// That of what `metadata` describes; `None` for what is not spoilt by being written twice, or
+    /// read and written.
     pub fn of(metadata: &Metadata) -> Option<Self> {
         match metadata.file_type() {
             kind if kind.is_block_device() => Some(Self::Device(metadata.rdev())),

@@ -75,8 +75,8 @@ fn texts_share_what_the_others_leave() {
 }
 
 proptest! {
-    /// Whatever the columns: no line is too wide, and every cell's characters are all there (those of
-    /// headings and names more than once, since each block of columns has them).
+    /// Whatever the columns: no line is too wide, and every cell's characters are all there (those
+    /// of headings and names more than once, since each block of columns has them).
     #[test]
     fn everything_is_shown_and_fits(
         kinds in vec(0..3_u8, 0..20),

@@ -18,7 +18,8 @@ pub fn command(args: &[&str]) -> Command {
     command
 }
 
-/// A call that signals reach, even if those who started the test ignore them, as shells do for jobs in the background.
+/// A call that signals reach, even if those who started the test ignore them, as shells do for jobs
+/// in the background.
 pub fn signalled(args: &[&str]) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_destage")]).args(args);

@@ -9,7 +9,8 @@ pub fn all<'a>(html: &'a Html, selector: &str) -> Vec<ElementRef<'a>> {
     html.select(&Selector::parse(selector).unwrap()).collect()
 }
 
-/// The page is small, well-formed, loads nothing from anywhere, and runs its own three scripts only.
+/// The page is small, well-formed, loads nothing from anywhere, and runs its own three scripts
+/// only.
 pub fn inert(page: &str) {
     assert!(page.len() < 3_000_000, "{} bytes", page.len());
     let html = Html::parse_document(page);

@@ -21,7 +21,8 @@ pub struct Row {
     /// The argument as it is given: `{}` is the output.
     pub option: &'static str,
     pub kind: Kind,
-    /// Calls without the output that succeed, and which of the words in braces are inputs of theirs.
+    /// Calls without the output that succeed, and which of the words in braces are inputs of
+    /// theirs.
     pub calls: &'static [(&'static str, &'static [&'static str])],
     /// Calls without the output that fail.
     pub failing: &'static [&'static str],

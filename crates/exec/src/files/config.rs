@@ -11,12 +11,13 @@ use super::nvram::Layout;
 /// An array in files, and how it is served.
 #[derive(Clone, Debug)]
 pub struct FilesConfig {
-    /// A number that tells the caller's arrays apart. The NVRAM and the intents say it, so that those of another array
-    /// are not taken for it.
+    /// A number that tells the caller's arrays apart. The NVRAM and the intents say it, so that
+    /// those of another array are not taken for it.
     pub array: u64,
     /// How requests are split.
     pub shape: Shape,
-    /// Fragments that the controller is given at a time, and commands that each thread is given at a time.
+    /// Fragments that the controller is given at a time, and commands that each thread is given at
+    /// a time.
     pub depth: usize,
     /// The members of the array from 0, then the cache devices.
     pub devices: Vec<DeviceConfig>,
@@ -46,7 +47,8 @@ pub struct DeviceConfig {
 pub struct DeviceOptions {
     /// Time by which each of its steps begins later: a slow device, for tests.
     pub delay: Duration,
-    /// Steps after which it answers with errors only: a device that breaks, for tests. What replaces it does not break.
+    /// Steps after which it answers with errors only: a device that breaks, for tests. What
+    /// replaces it does not break.
     pub breaks_after: Option<u64>,
 }
 

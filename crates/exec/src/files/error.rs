@@ -118,7 +118,8 @@ pub enum FilesError {
         /// How many there are.
         limit: u64,
     },
-    /// Nothing is in flight and no timer is set, but requests are not answered: a fault of the controller.
+    /// Nothing is in flight and no timer is set, but requests are not answered: a fault of the
+    /// controller.
     #[error("nothing is in flight and no timer is set, but work is under way:\n{0}")]
     Stalled(String),
     /// An earlier error ended this life.

@@ -1,11 +1,12 @@
 //! The rows with an open intent, in a file.
 //!
-//! A bit for each row, in sectors with a checksum each ([`sectors`]); a change rewrites the sectors in
-//! which bits change, and is durable after one fdatasync. A bitmap rather than a log: a row that is written again while
-//! its intent is open costs nothing, the file never grows, and nothing must be told from a torn tail. A change of
-//! several sectors may be torn between them, which leaves some of its rows as they were: nobody was told yet that it is
-//! done, and rows do not depend on each other. A sector that does not match its checksum is damaged, and an error: rows
-//! that should be made consistent might be among its own.
+//! A bit for each row, in sectors with a checksum each ([`sectors`]); a change rewrites the sectors
+//! in which bits change, and is durable after one fdatasync. A bitmap rather than a log: a row that
+//! is written again while its intent is open costs nothing, the file never grows, and nothing must
+//! be told from a torn tail. A change of several sectors may be torn between them, which leaves
+//! some of its rows as they were: nobody was told yet that it is done, and rows do not depend on
+//! each other. A sector that does not match its checksum is damaged, and an error: rows that should
+//! be made consistent might be among its own.
 //!
 //! ```text
 //! sector 0                                  sector 1 + i

@@ -1,7 +1,7 @@
 //! A thread and what it shares with the main loop.
 //!
-//! A thread that panics takes the main loop with it ([`Lane::results`]): else that would wait for ever for results that
-//! nobody will bring.
+//! A thread that panics takes the main loop with it ([`Lane::results`]): else that would wait for
+//! ever for results that nobody will bring.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,8 +11,8 @@ use std::thread::{Builder, JoinHandle};
 
 use super::port::{Bell, Port};
 
-/// A thread that serves a port. It ends when the lane is dropped: what it is at work on is finished, what it has not
-/// begun never is.
+/// A thread that serves a port. It ends when the lane is dropped: what it is at work on is
+/// finished, what it has not begun never is.
 pub(super) struct Lane<T, R> {
     port: Arc<Port<T, R>>,
     thread: Option<JoinHandle<()>>,
@@ -94,7 +94,8 @@ impl<T, R> Drop for Lane<T, R> {
     fn drop(&mut self) {
         self.close();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so, and what is dropped may be dropped by that very panic.
+            // A thread that panicked has said so, and what is dropped may be dropped by that very
+            // panic.
             drop(thread.join());
         }
     }

@@ -1,19 +1,25 @@
-//! Real files, real time: a thread for each device that reads, writes and flushes its file, one more for the NVRAM and
-//! the intents, and a main loop, the caller's own thread, that owns the controller and all bytes.
+//! Real files, real time: a thread for each device that reads, writes and flushes its file, one
+//! more for the NVRAM and the intents, and a main loop, the caller's own thread, that owns the
+//! controller and all bytes.
 //!
-//! * Bytes of a step are copied into a buffer that leaves with the command and comes back with the result ([`Bytes`]).
-//! * A thread has at most [`FilesConfig::depth`] commands at a time, and does them in order; further steps wait in the
-//!   main loop, without bytes. Steps on different devices end in any order.
-//! * A device whose file is not there, or that answers with an error, has failed: its steps fail from then on, and the
-//!   controller is told. [`Files::errors`] says why; [`Files::replace`] puts a file in its place.
-//! * The NVRAM does not fail as far as controllers know. If its file does, the executor stops: nothing is acknowledged
-//!   any more, and every later call is an error.
-//! * A thread that panics is no device that fails: its panic is the caller's, in the call that notices it.
-//! * Dropping the executor is a crash of the process: what threads are at work on is finished, what they have not begun
-//!   never happens. A loss of power leaves what the operating system was told to make durable.
+//! * Bytes of a step are copied into a buffer that leaves with the command and comes back with the
+//!   result ([`Bytes`]).
+//! * A thread has at most [`FilesConfig::depth`] commands at a time, and does them in order;
+//!   further steps wait in the main loop, without bytes. Steps on different devices end in any
+//!   order.
+//! * A device whose file is not there, or that answers with an error, has failed: its steps fail
+//!   from then on, and the controller is told. [`Files::errors`] says why; [`Files::replace`] puts
+//!   a file in its place.
+//! * The NVRAM does not fail as far as controllers know. If its file does, the executor stops:
+//!   nothing is acknowledged any more, and every later call is an error.
+//! * A thread that panics is no device that fails: its panic is the caller's, in the call that
+//!   notices it.
+//! * Dropping the executor is a crash of the process: what threads are at work on is finished, what
+//!   they have not begun never happens. A loss of power leaves what the operating system was told
+//!   to make durable.
 //!
-//! A member's file holds its pages from byte 0 on, as md places them, and nothing else. The formats of the other two
-//! files are described byte by byte in `nvram.rs` and `intents.rs`.
+//! A member's file holds its pages from byte 0 on, as md places them, and nothing else. The formats
+//! of the other two files are described byte by byte in `nvram.rs` and `intents.rs`.
 
 mod config;
 mod device;
@@ -57,11 +63,11 @@ pub use error::FilesError;
 pub struct Completion {
     /// The request's tag.
     pub tag: u64,
-    /// Whether it was served; if not, nothing is known of the range's content beyond its being old or new sector by
-    /// sector.
+    /// Whether it was served; if not, nothing is known of the range's content beyond its being old
+    /// or new sector by sector.
     pub ok: bool,
-    /// Of a read that was served: what it read. Else empty. It is the buffer that came with the request, to be used
-    /// again.
+    /// Of a read that was served: what it read. Else empty. It is the buffer that came with the
+    /// request, to be used again.
     pub bytes: Vec<u8>,
 }
 
@@ -106,7 +112,8 @@ pub struct Files<C> {
     device_results: VecDeque<device::Done>,
     store_results: VecDeque<store::Done>,
     spare_lists: Vec<Lists>,
-    /// Held until every thread has ended, hence the last: nobody else may open the array while something is still written.
+    /// Held until every thread has ended, hence the last: nobody else may open the array while
+    /// something is still written.
     _lock: File,
 }
 
@@ -114,20 +121,20 @@ impl<C: Controller> Files<C> {
     /// Makes the files of a new array, of zeros, and serves it. Their folders must exist.
     ///
     /// # Errors
-    /// If a file exists and must not be overwritten, is in use, or cannot be made. If none was to be overwritten, none
-    /// is left.
+    /// If a file exists and must not be overwritten, is in use, or cannot be made. If none was to
+    /// be overwritten, none is left.
     pub fn create(controller: C, config: FilesConfig, existing: Existing) -> Result<Self, FilesError> {
         config.check()?;
         let opened = opening::create(&config, existing)?;
         Self::start(controller, config, opened)
     }
 
-    /// Serves an array that was made before, with what its last life left. A device whose file is not there is told to
-    /// the controller as missing.
+    /// Serves an array that was made before, with what its last life left. A device whose file is
+    /// not there is told to the controller as missing.
     ///
     /// # Errors
-    /// If the NVRAM or the intents are not there, not this array's, or damaged; if a file has another size, is in use,
-    /// or cannot be opened though it is there.
+    /// If the NVRAM or the intents are not there, not this array's, or damaged; if a file has
+    /// another size, is in use, or cannot be opened though it is there.
     pub fn open(controller: C, config: FilesConfig) -> Result<Self, FilesError> {
         config.check()?;
         let opened = opening::open(&config)?;
@@ -181,8 +188,9 @@ impl<C: Controller> Files<C> {
         Ok(files)
     }
 
-    /// Takes a request; it waits if the array is still being recovered. `data` is what a write writes; of a read its
-    /// content does not matter, and what was read comes back in it. Requests may have the same tag.
+    /// Takes a request; it waits if the array is still being recovered. `data` is what a write
+    /// writes; of a read its content does not matter, and what was read comes back in it. Requests
+    /// may have the same tag.
     ///
     /// # Errors
     /// If the request cannot be served, in which case nothing happens, or the executor has stopped.
@@ -248,8 +256,8 @@ impl<C: Controller> Files<C> {
         Ok(())
     }
 
-    /// Waits until nothing is under way: no request, and nothing that the controller does on its own, such as filling a
-    /// member. Timers are not waited for.
+    /// Waits until nothing is under way: no request, and nothing that the controller does on its
+    /// own, such as filling a member. Timers are not waited for.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -262,8 +270,8 @@ impl<C: Controller> Files<C> {
         Ok(())
     }
 
-    /// Answers all requests, lets the controller leave nothing to be recovered, and ends. The requests that were
-    /// answered and not fetched are handed out.
+    /// Answers all requests, lets the controller leave nothing to be recovered, and ends. The
+    /// requests that were answered and not fetched are handed out.
     ///
     /// # Errors
     /// As [`wait`](Self::wait); the next start is an unclean one then.
@@ -283,13 +291,14 @@ impl<C: Controller> Files<C> {
         Ok(std::mem::take(&mut self.completions).into())
     }
 
-    /// Puts a file in the place of a device, which counts as failed from now on if it did not before: one that is
-    /// there, of the right size and with whatever content, or else a new one. The next [`open`](Self::open) must be
-    /// given the path. Waits for what the device's thread is at work on.
+    /// Puts a file in the place of a device, which counts as failed from now on if it did not
+    /// before: one that is there, of the right size and with whatever content, or else a new one.
+    /// The next [`open`](Self::open) must be given the path. Waits for what the device's thread is
+    /// at work on.
     ///
     /// # Errors
-    /// If the file cannot be opened or made, or is another of the array's; the device stays as it is then. If the
-    /// executor has stopped, or does now.
+    /// If the file cannot be opened or made, or is another of the array's; the device stays as it
+    /// is then. If the executor has stopped, or does now.
     pub fn replace(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
         self.advance()?;
         let Some(device) = self.devices.get(dev.index()) else { return Err(FilesError::NoDevice(dev)) };

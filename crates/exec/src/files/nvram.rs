@@ -1,10 +1,11 @@
 //! The NVRAM in a file: slots with a tag and a page.
 //!
-//! A slot is put with one write of its header and page and one fdatasync; the page's checksum is in the header, so a
-//! torn put is found. Slots are freed by writing their headers. Every step carries the next sequence number and is
-//! durable before the next one begins, so at most the newest step can be torn: a page that does not match is a torn
-//! put, and its slot free, if the slot is the newest; else it is damaged, and an error. A header is a sector
-//! ([`sectors`]), is never torn, and is damaged if it does not match its checksum.
+//! A slot is put with one write of its header and page and one fdatasync; the page's checksum is in
+//! the header, so a torn put is found. Slots are freed by writing their headers. Every step carries
+//! the next sequence number and is durable before the next one begins, so at most the newest step
+//! can be torn: a page that does not match is a torn put, and its slot free, if the slot is the
+//! newest; else it is damaged, and an error. A header is a sector ([`sectors`]), is never torn, and
+//! is damaged if it does not match its checksum.
 //!
 //! ```text
 //! sector 0                                  slot s, at 512 + s · (512 + page rounded up to sectors)
@@ -142,7 +143,8 @@ impl NvramFile {
         Ok(Self { file, layout, sequence: 0, image: Vec::new() })
     }
 
-    /// Reads a file that is so long, and what is in its slots. A put that was torn is made undone, durably.
+    /// Reads a file that is so long, and what is in its slots. A put that was torn is made undone,
+    /// durably.
     pub(super) fn open(file: File, path: &Path, length: u64, layout: Layout) -> Result<(Self, Nvram), FilesError> {
         // Before the size is looked at: the header knows which setting is another.
         if let Some(sector) = sectors::first(&file, path, length)? {

@@ -33,8 +33,8 @@ pub(super) struct Opened {
     pub(super) lock: File,
 }
 
-/// Makes the files of a new array and makes them durable: devices of zeros, then the intents, then the NVRAM, without
-/// which nothing is opened.
+/// Makes the files of a new array and makes them durable: devices of zeros, then the intents, then
+/// the NVRAM, without which nothing is opened.
 pub(super) fn create(config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
     let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
     if existing == Existing::Refuse {
@@ -109,7 +109,8 @@ pub(super) fn open(config: &FilesConfig) -> Result<Opened, FilesError> {
     let nvram_length = length(&nvram_file, &config.nvram)?;
     let nvram_identity = files.add(&nvram_file, &config.nvram)?;
     let guard = nvram_file.try_clone().map_err(FilesError::io(&config.nvram, "keep its lock"))?;
-    // What is read from here on may be what an earlier process wrote and did not make durable; it is relied on, so it must be.
+    // What is read from here on may be what an earlier process wrote and did not make durable; it
+    // is relied on, so it must be.
     settle(&nvram_file, &config.nvram)?;
     let (nvram, mut found) = NvramFile::open(nvram_file, &config.nvram, nvram_length, config.layout())?;
     let intents_file = present(&config.intents)?;
@@ -135,7 +136,8 @@ pub(super) fn open(config: &FilesConfig) -> Result<Opened, FilesError> {
     Ok(Opened { devices, store: Store { nvram, intents }, state, nvram: found, lock: guard })
 }
 
-/// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a new one. It is not locked yet.
+/// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a
+/// new one. It is not locked yet.
 pub(super) fn open_replacement(config: &FilesConfig, dev: usize, path: &Path) -> Result<File, FilesError> {
     match open_file(path)? {
         Ok(file) => {
@@ -167,8 +169,8 @@ fn make_file(path: &Path, existing: Existing) -> Result<File, FilesError> {
     }
 }
 
-/// Opens a file; the inner error if it is not there or its device does not answer. Whatever else goes wrong is for the
-/// caller to put right: an array must not lose a member over a permission.
+/// Opens a file; the inner error if it is not there or its device does not answer. Whatever else
+/// goes wrong is for the caller to put right: an array must not lose a member over a permission.
 fn open_file(path: &Path) -> Result<io::Result<File>, FilesError> {
     match File::options().read(true).write(true).open(path) {
         Ok(file) => Ok(Ok(file)),

@@ -1,15 +1,17 @@
-//! What the main loop and a thread share: commands one way, results the other, and the bell that wakes the main loop.
+//! What the main loop and a thread share: commands one way, results the other, and the bell that
+//! wakes the main loop.
 //!
-//! There is a port for each thread and one bell for all ports. No lock is held while another is taken, nor while
-//! anything blocks. All interleavings are tried in `tests/files_port.rs`, which compiles this very file.
+//! There is a port for each thread and one bell for all ports. No lock is held while another is
+//! taken, nor while anything blocks. All interleavings are tried in `tests/files_port.rs`, which
+//! compiles this very file.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Wakes the main loop. It stays rung until it is heard, so that no ring is lost between a look at the ports and the
-/// wait.
+/// Wakes the main loop. It stays rung until it is heard, so that no ring is lost between a look at
+/// the ports and the wait.
 #[derive(Default)]
 pub struct Bell {
     rung: Mutex<bool>,
@@ -23,14 +25,16 @@ impl Bell {
         self.heard.notify_one();
     }
 
-    /// Waits until it rings, or rang since the last wait; at most as long as `limit`, if there is one.
+    /// Waits until it rings, or rang since the last wait; at most as long as `limit`, if there is
+    /// one.
     pub fn wait(&self, limit: Option<Duration>) {
         let mut rung = lock(&self.rung);
         while !*rung {
             rung = match limit {
                 None => self.heard.wait(rung).unwrap_or_else(PoisonError::into_inner),
                 Some(limit) => {
-                    // Woken for nothing, it returns early; the caller looks at the ports and waits again.
+                    // Woken for nothing, it returns early; the caller looks at the ports and waits
+                    // again.
                     let woken = self.heard.wait_timeout(rung, limit);
                     rung = woken.unwrap_or_else(PoisonError::into_inner).0;
                     break;
@@ -56,7 +60,8 @@ pub struct Port<T, R> {
 }
 
 impl<T, R> Port<T, R> {
-    /// A port with room for `depth` commands and as many results. Its owner has no more than that under way at a time.
+    /// A port with room for `depth` commands and as many results. Its owner has no more than that
+    /// under way at a time.
     pub fn new(depth: usize, bell: Arc<Bell>) -> Self {
         let (commands, results) = (VecDeque::with_capacity(depth), VecDeque::with_capacity(depth));
         let state = State { commands, results, closed: false, ended: false };
@@ -76,8 +81,8 @@ impl<T, R> Port<T, R> {
         state.ended
     }
 
-    /// Tells the thread to end, and takes back the commands that it has not taken. What it is at work on comes to an
-    /// end, and its results can still be fetched.
+    /// Tells the thread to end, and takes back the commands that it has not taken. What it is at
+    /// work on comes to an end, and its results can still be fetched.
     pub fn close(&self) -> VecDeque<T> {
         let mut state = lock(&self.state);
         state.closed = true;
@@ -87,7 +92,8 @@ impl<T, R> Port<T, R> {
         left
     }
 
-    /// For the thread: waits for commands and takes up to `most` of them; none when the port is closed.
+    /// For the thread: waits for commands and takes up to `most` of them; none when the port is
+    /// closed.
     pub fn take(&self, most: usize, into: &mut VecDeque<T>) {
         let mut state = lock(&self.state);
         while state.commands.is_empty() && !state.closed {
@@ -110,7 +116,8 @@ impl<T, R> Port<T, R> {
     }
 }
 
-/// No code panics while it holds one of these locks, so what they guard is whole even if a thread did.
+/// No code panics while it holds one of these locks, so what they guard is whole even if a thread
+/// did.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,9 @@
-//! Sectors with a checksum, of which the NVRAM and the intents are made: the last four bytes are the CRC-32C of the
-//! others.
+//! Sectors with a checksum, of which the NVRAM and the intents are made: the last four bytes are
+//! the CRC-32C of the others.
 //!
 //! A sector of 512 bytes is taken to be written whole or not at all, as the crash harness takes it
-//! (docs/assumptions.md). So one that does not match its checksum was not torn but damaged, and is an error. All
-//! numbers are little-endian.
+//! (docs/assumptions.md). So one that does not match its checksum was not torn but damaged, and is
+//! an error. All numbers are little-endian.
 
 use std::fmt::{Debug, Display};
 use std::fs::File;
@@ -119,7 +119,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads the sector at the beginning of a file that is so long; none if the file is shorter than that.
+/// Reads the sector at the beginning of a file that is so long; none if the file is shorter than
+/// that.
 pub(super) fn first(file: &File, path: &Path, length: u64) -> Result<Option<Sector>, FilesError> {
     if length < SECTOR as u64 {
         return Ok(None);

@@ -1,7 +1,8 @@
 //! The thread that keeps the NVRAM and the intents.
 //!
-//! Steps take effect in the order of issue: each is durable before the next begins. Intents that follow each other are
-//! made durable together: rows do not depend on each other, and the changes of one row are in order.
+//! Steps take effect in the order of issue: each is durable before the next begins. Intents that
+//! follow each other are made durable together: rows do not depend on each other, and the changes
+//! of one row are in order.
 
 use std::collections::VecDeque;
 use std::io;
@@ -49,8 +50,8 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Serves a port until it is closed. After an error nothing more is done: a later step must not be durable without
-    /// the earlier one.
+    /// Serves a port until it is closed. After an error nothing more is done: a later step must not
+    /// be durable without the earlier one.
     pub(super) fn serve(mut self, port: &Port<Command, Done>) {
         let mut batch = VecDeque::new();
         let mut waiting: Vec<Command> = Vec::new();

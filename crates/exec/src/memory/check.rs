@@ -82,7 +82,8 @@ impl<C: Controller> Memory<C> {
         Ok(())
     }
 
-    /// Rows without an intent are consistent on stable storage: nothing in a volatile cache or in flight would change them.
+    /// Rows without an intent are consistent on stable storage: nothing in a volatile cache or in
+    /// flight would change them.
     pub(super) fn check_cleared<R: RowCheck<C>>(&self, check: &R, rows: Rows) -> Result<(), Violation> {
         let page_bytes = self.engine.shape().page_bytes() as usize;
         let changing = |dev: Dev, row: Row| {

@@ -1,5 +1,5 @@
-//! What goes wrong in memory because the caller wants it to: devices that fail and are replaced, the power that is cut, an executor
-//! that lies.
+//! What goes wrong in memory because the caller wants it to: devices that fail and are replaced,
+//! the power that is cut, an executor that lies.
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, Issue, Step, StepOutcome};
 
@@ -7,8 +7,8 @@ use super::{Memory, Remains};
 use crate::Nvram;
 use crate::device::{Content, CutChoice, Disk};
 
-/// Whether the executor does what it is told. All but [`Honest`](Self::Honest) are faults that a harness plants in order to see
-/// whether it finds them.
+/// Whether the executor does what it is told. All but [`Honest`](Self::Honest) are faults that a
+/// harness plants in order to see whether it finds them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Conduct {
     /// It does.
@@ -36,8 +36,9 @@ impl<C: Controller> Memory<C> {
         self.bytes.nvram_mut()
     }
 
-    /// A device answers no more. What it had not flushed is lost or not, as `choice` says. The controller is told by
-    /// [`announce`](Self::announce), or when a step on it fails first, or when nothing else is left to do.
+    /// A device answers no more. What it had not flushed is lost or not, as `choice` says. The
+    /// controller is told by [`announce`](Self::announce), or when a step on it fails first, or
+    /// when nothing else is left to do.
     pub fn fail(&mut self, dev: Dev, choice: &mut impl CutChoice) {
         if !self.devices[dev.index()].answers() {
             return;
@@ -68,8 +69,9 @@ impl<C: Controller> Memory<C> {
         }
     }
 
-    /// Something stands in the place of a device that failed, or of one that the controller holds for lost; the controller is told, as soon
-    /// as every step that was meant for the earlier device has failed: it could not tell whose failure it hears of.
+    /// Something stands in the place of a device that failed, or of one that the controller holds
+    /// for lost; the controller is told, as soon as every step that was meant for the earlier
+    /// device has failed: it could not tell whose failure it hears of.
     pub fn replace(&mut self, dev: Dev, content: Content) {
         self.announce(dev);
         while let Some(at) = self.in_flight.iter().position(|entry| entry.step.dev() == Some(dev)) {
@@ -114,8 +116,9 @@ impl<C: Controller> Memory<C> {
         self.devices[dev.index()].cut(dev.index(), writes, choice)
     }
 
-    /// What a loss of power at this moment would leave: any part of what was not flushed, or is being written, as `choice` says;
-    /// and the NVRAM, to which the first steps in flight may or may not have come.
+    /// What a loss of power at this moment would leave: any part of what was not flushed, or is
+    /// being written, as `choice` says; and the NVRAM, to which the first steps in flight may or
+    /// may not have come.
     pub fn cut(&self, choice: &mut impl CutChoice) -> Remains {
         let disks = self.devices.iter().enumerate().map(|(dev, device)| {
             let image = self.cut_device(Dev(dev as u8), choice);

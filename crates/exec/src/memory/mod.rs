@@ -116,9 +116,9 @@ pub type Log = Arc<Mutex<Vec<String>>>;
 
 /// Carries a controller's steps out in memory.
 ///
-/// Steps on devices and computing steps that were issued end one at a time, in any order that the caller likes; those of the
-/// NVRAM in the order of issue. A device keeps what was written but not flushed apart, so that [`cut`](Self::cut) can
-/// leave any part of it.
+/// Steps on devices and computing steps that were issued end one at a time, in any order that the
+/// caller likes; those of the NVRAM in the order of issue. A device keeps what was written but not
+/// flushed apart, so that [`cut`](Self::cut) can leave any part of it.
 pub struct Memory<C> {
     engine: Engine<C>,
     bytes: Bytes,
@@ -145,7 +145,8 @@ impl<C: Controller> Memory<C> {
         memory
     }
 
-    /// As [`start`](Self::start), but the controller hears of nothing before [`begin`](Self::begin), so that settings can be made.
+    /// As [`start`](Self::start), but the controller hears of nothing before
+    /// [`begin`](Self::begin), so that settings can be made.
     pub fn prepare(controller: C, remains: Remains, shape: Shape, depth: usize) -> Self {
         let page_bytes = shape.page_bytes();
         let sectors = (page_bytes / shape.sector_bytes()) as u32;
@@ -183,7 +184,8 @@ impl<C: Controller> Memory<C> {
         self.latency = latency;
     }
 
-    /// Whether computing steps are done as soon as they are issued, as they are unless told otherwise, or end in any order like others.
+    /// Whether computing steps are done as soon as they are issued, as they are unless told
+    /// otherwise, or end in any order like others.
     pub fn set_compute_at_once(&mut self, at_once: bool) {
         self.compute_at_once = at_once;
     }
@@ -220,7 +222,8 @@ impl<C: Controller> Memory<C> {
         self.take_issues();
     }
 
-    /// The next thing that became of a request. A request's bytes are there until the call after the one that says `Released`.
+    /// The next thing that became of a request. A request's bytes are there until the call after
+    /// the one that says `Released`.
     pub fn next_notice(&mut self) -> Option<HostNotice> {
         if let Some(tag) = self.released.take() {
             self.bytes.release(tag);
@@ -255,7 +258,8 @@ impl<C: Controller> Memory<C> {
         all.filter(|entry| entry.issue.op == op && entry.step.kind() == kind).count()
     }
 
-    /// Lets one step end; if none is in flight, the next timer go off; none if there is neither and nothing is under way.
+    /// Lets one step end; if none is in flight, the next timer go off; none if there is neither and
+    /// nothing is under way.
     pub fn run<R: RowCheck<C>>(&mut self, pick: Pick, check: &R) -> Result<Option<Ran>, Violation> {
         if self.runnable() == 0 {
             // A controller that is not told cannot wait for anything else.

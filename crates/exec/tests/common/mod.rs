@@ -55,8 +55,8 @@ impl Dice {
     }
 }
 
-/// A request: reads, writes, parts of pages, whole stripes, FUA, flushes, discards, zeroes; most of them near each
-/// other.
+/// A request: reads, writes, parts of pages, whole stripes, FUA, flushes, discards, zeroes; most of
+/// them near each other.
 pub fn draw(dice: &mut Dice, sizes: &Sizes, tag: u64) -> HostRequest {
     let op = match dice.below(40) {
         0..=20 => HostOp::Write,
@@ -135,8 +135,8 @@ impl Content {
         }
     }
 
-    /// What the range of a discard that was served reads as: each page that it covers wholly is what it was or zeros,
-    /// all else is what it was.
+    /// What the range of a discard that was served reads as: each page that it covers wholly is
+    /// what it was or zeros, all else is what it was.
     pub fn discarded(&mut self, request: &HostRequest, found: &[u8]) {
         let page = self.sizes.page;
         let mut at = request.offset;
@@ -154,7 +154,8 @@ impl Content {
     }
 }
 
-/// A folder for an array's files; in memory if this machine can, since what is durable is not what most tests ask.
+/// A folder for an array's files; in memory if this machine can, since what is durable is not what
+/// most tests ask.
 pub fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder")
 }

@@ -1,4 +1,5 @@
-//! A small controller to test executors with: every member holds the same, with intents and their recovery; no loss of members.
+//! A small controller to test executors with: every member holds the same, with intents and their
+//! recovery; no loss of members.
 
 use destage_exec::{RowCheck, View};
 use destage_plan::{

@@ -1,5 +1,5 @@
-//! Controllers to test the file executor with: one does to the NVRAM what the host says, and tells what it found there;
-//! one does what the test says.
+//! Controllers to test the file executor with: one does to the NVRAM what the host says, and tells
+//! what it found there; one does what the test says.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -28,8 +28,9 @@ pub struct Found {
     pub intents: Vec<Rows>,
 }
 
-/// A write puts a slot with the page, one with FUA a slot without; a discard frees it. Zeroes set the intents of the
-/// page's rows, zeroes of a part of it clear them. A read gives the page in the slot.
+/// A write puts a slot with the page, one with FUA a slot without; a discard frees it. Zeroes set
+/// the intents of the page's rows, zeroes of a part of it clear them. A read gives the page in the
+/// slot.
 pub struct Scribe {
     found: Arc<Mutex<Found>>,
     slots: BTreeMap<u64, NvSlot>,
@@ -103,7 +104,8 @@ impl Controller for Scribe {
     }
 }
 
-/// Gives each fragment an operation with the steps that a test says, and does nothing about how they end.
+/// Gives each fragment an operation with the steps that a test says, and does nothing about how
+/// they end.
 pub struct Script<F>(pub F);
 
 impl<F: FnMut(Frag, OpId, &mut Out)> Controller for Script<F> {

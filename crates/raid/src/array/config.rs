@@ -6,10 +6,12 @@ use destage_plan::Nanos;
 
 use crate::{Geometry, Level};
 
-/// Members that an array with parity can have: an operation has 64 steps, and a write may have to read and write every column.
+/// Members that an array with parity can have: an operation has 64 steps, and a write may have to
+/// read and write every column.
 pub const MAX_PARITY_MEMBERS: u8 = 24;
 
-/// Members that an array without parity can have: a discard trims and flushes each in one operation.
+/// Members that an array without parity can have: a discard trims and flushes each in one
+/// operation.
 pub const MAX_MEMBERS: u8 = 28;
 
 /// What is promised of acknowledged writes.
@@ -45,21 +47,25 @@ pub struct ArrayConfig {
     pub regime: Regime,
     /// How parity is updated.
     pub parity: ParityMethod,
-    /// Rows whose intents may be open before the array flushes on its own: what an unclean start has to read again.
+    /// Rows whose intents may be open before the array flushes on its own: what an unclean start
+    /// has to read again.
     pub max_open_rows: usize,
-    /// Slots of the NVRAM, at least [`ArrayConfig::MIN_NV_SLOTS`]. Each row that is written while a member is lost takes one or two until
-    /// the next flush.
+    /// Slots of the NVRAM, at least [`ArrayConfig::MIN_NV_SLOTS`]. Each row that is written while a
+    /// member is lost takes one or two until the next flush.
     pub nv_slots: u16,
-    /// Whether trimmed pages of the members read as zeros, so that discards of whole rows can be passed on.
+    /// Whether trimmed pages of the members read as zeros, so that discards of whole rows can be
+    /// passed on.
     pub trims: bool,
-    /// The array flushes on its own no later than this after a write, so that an idle array is clean.
+    /// The array flushes on its own no later than this after a write, so that an idle array is
+    /// clean.
     pub idle_flush: Nanos,
     /// Stripes that a rebuild fills between two notes of how far it has come.
     pub rebuild_window: u32,
 }
 
 impl ArrayConfig {
-    /// The least number of slots: three for the note of the members' states, and some for rows that are written with two members lost.
+    /// The least number of slots: three for the note of the members' states, and some for rows that
+    /// are written with two members lost.
     pub const MIN_NV_SLOTS: u16 = 16;
 
     /// An array served as md would: flush regime, 16,384 open rows, discards passed on.

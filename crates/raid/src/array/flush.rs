@@ -1,4 +1,5 @@
-//! Making writes durable, and clearing the intents of rows that have become consistent on stable storage.
+//! Making writes durable, and clearing the intents of rows that have become consistent on stable
+//! storage.
 
 use destage_plan::{Buf, Class, DevSet, FragId, NvSlot, OpId, Out, Rows, Step, StepSet};
 
@@ -18,15 +19,17 @@ impl FlushTask {
 }
 
 impl Array {
-    /// Flushes, unless a flush is under way already; what that leaves comes to the same question when it is done.
+    /// Flushes, unless a flush is under way already; what that leaves comes to the same question
+    /// when it is done.
     pub(super) fn own_flush(&mut self, out: &mut Out) {
         if self.intents.ended() > 0 && self.flushing.is_empty() && self.flushes_opened == 0 {
             self.open_flush(None, out);
         }
     }
 
-    /// A write has ended. Those that wait for slots or for fewer open intents go on after a flush, all together, rather than being asked
-    /// after every write; at once only if there is nothing to flush.
+    /// A write has ended. Those that wait for slots or for fewer open intents go on after a flush,
+    /// all together, rather than being asked after every write; at once only if there is nothing to
+    /// flush.
     pub(super) fn let_waiting_go_on(&mut self, out: &mut Out) {
         if self.waiting.is_empty() {
             return;
@@ -56,7 +59,8 @@ impl Array {
             }
             return out.close(op);
         }
-        // What a flush in flight was to make durable is not durable yet, and this one may be done before it.
+        // What a flush in flight was to make durable is not durable yet, and this one may be done
+        // before it.
         let devs = self.flushing.iter().fold(self.dirty, |devs, flushing| devs | flushing.1) - self.members.lost();
         self.dirty = DevSet::EMPTY;
         self.flushes_opened -= 1;
@@ -91,7 +95,8 @@ impl Array {
     pub(super) fn plan_clear(&mut self, op: OpId, out: &mut Out) {
         let Some(Task::Clear { rows, .. }) = self.task(op) else { unreachable!("the operation clears intents") };
         let rows = std::mem::take(rows);
-        // Rows that were begun again meanwhile have issued their intent already, and this would take it away.
+        // Rows that were begun again meanwhile have issued their intent already, and this would
+        // take it away.
         let rows = self.still_closed(rows);
         let list = out.rows(op, &rows);
         let clear = out.step(op, Step::Intent { rows: list, set: false }, StepSet::EMPTY);
@@ -139,9 +144,11 @@ impl Array {
         self.try_clean(out);
     }
 
-    /// Drops what is no longer exposed: rows whose intent is cleared, and rows of which nothing is lost that is not logged.
+    /// Drops what is no longer exposed: rows whose intent is cleared, and rows of which nothing is
+    /// lost that is not logged.
     pub(super) fn forget_exposed(&mut self) {
-        // An intent that is being cleared is still open in the NVRAM, and what a row at work logs may not be there yet.
+        // An intent that is being cleared is still open in the NVRAM, and what a row at work logs
+        // may not be there yet.
         if self.clearing == 0 && !self.exposed.is_empty() {
             let mut exposed = std::mem::take(&mut self.exposed);
             exposed.retain(|row| self.intents.is_active(*row) || self.intents.contains(*row) && self.has_hole(*row));

@@ -1,5 +1,6 @@
-//! Lost data pages of rows that are being written, kept in the NVRAM until the rows are consistent on stable storage: with them a torn row
-//! is made consistent by computing its parity anew, and the lost page stays what it was.
+//! Lost data pages of rows that are being written, kept in the NVRAM until the rows are consistent
+//! on stable storage: with them a torn row is made consistent by computing its parity anew, and the
+//! lost page stays what it was.
 
 use destage_plan::{Buf, Class, Dev, NvSlot, OpId, Out, Row, Rows, Step, StepSet, Tag};
 use foldhash::fast::FixedState;
@@ -89,8 +90,9 @@ impl Array {
         matches!(self.config.geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6)
     }
 
-    /// Frees the log of pages whose member holds them again. Rows at work keep theirs: it may not have been put yet. This must precede the
-    /// next write of such a row, which does not log: its log would then tell what the page was, not what it is.
+    /// Frees the log of pages whose member holds them again. Rows at work keep theirs: it may not
+    /// have been put yet. This must precede the next write of such a row, which does not log: its
+    /// log would then tell what the page was, not what it is.
     pub(super) fn free_needless_logs(&mut self, out: &mut Out) {
         if self.log.is_empty() {
             return;

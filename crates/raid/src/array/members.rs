@@ -1,7 +1,7 @@
 //! Which members can be trusted, and the note of it in the NVRAM.
 //!
-//! A change for the worse counts at once in what is read, but no write is planned before it is noted. A change for the better (rows
-//! filled in) counts only when it is noted.
+//! A change for the worse counts at once in what is read, but no write is planned before it is
+//! noted. A change for the better (rows filled in) counts only when it is noted.
 
 use destage_plan::{Buf, Class, Dev, DevSet, NvSlot, OpId, Out, Row, Rows, Step, StepSet, Tag};
 
@@ -157,7 +157,8 @@ impl Members {
         tag
     }
 
-    /// Takes over what a note says, if it is newer than what is known; the slot that is of no use any more.
+    /// Takes over what a note says, if it is newer than what is known; the slot that is of no use
+    /// any more.
     pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag) -> Result<Option<NvSlot>, Unknown> {
         let u32_at = |at: usize| u32::from_le_bytes([tag[at], tag[at + 1], tag[at + 2], tag[at + 3]]);
         let lost = DevSet::from_bits(u32_at(2).into());
@@ -268,7 +269,8 @@ impl Array {
         self.rebuild_more(out);
     }
 
-    /// Another device, or the same one again, stands in a member's place. Whatever it holds, it is filled anew.
+    /// Another device, or the same one again, stands in a member's place. Whatever it holds, it is
+    /// filled anew.
     pub(super) fn replaced(&mut self, dev: Dev, out: &mut Out) {
         self.lose(dev, out);
         self.rebuild.wants(dev);

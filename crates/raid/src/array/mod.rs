@@ -1,14 +1,19 @@
-//! The RAID layer that every controller of the host side is built on: which steps read and write pages of an array, keep its parity
-//! true, close the write hole, serve without a lost member and fill its replacement (specs §2).
+//! The RAID layer that every controller of the host side is built on: which steps read and write
+//! pages of an array, keep its parity true, close the write hole, serve without a lost member and
+//! fill its replacement (specs §2).
 //!
 //! # Invariants
 //!
-//! * A row is consistent, or its intent is set, durably, since before the first write that could make it otherwise.
-//! * A row whose intent is open and of which a *data* page is lost has that page in the NVRAM (`log`), unless the page was lost less than a
-//!   flush ago (the loss flushes at once). Without it a torn row would not tell what the page was.
-//! * A member counts as lost, or as filled up to a row, for what is written no sooner than the NVRAM says so.
-//! * Within a row no write is issued before every read of the operation is done. So an operation whose read fails has
-//!   changed nothing and can be planned anew, and one whose write fails goes on as planned: nothing is read from the lost member again.
+//! * A row is consistent, or its intent is set, durably, since before the first write that could
+//!   make it otherwise.
+//! * A row whose intent is open and of which a *data* page is lost has that page in the NVRAM
+//!   (`log`), unless the page was lost less than a flush ago (the loss flushes at once). Without it
+//!   a torn row would not tell what the page was.
+//! * A member counts as lost, or as filled up to a row, for what is written no sooner than the
+//!   NVRAM says so.
+//! * Within a row no write is issued before every read of the operation is done. So an operation
+//!   whose read fails has changed nothing and can be planned anew, and one whose write fails goes
+//!   on as planned: nothing is read from the lost member again.
 
 mod config;
 mod flush;
@@ -37,7 +42,8 @@ use write::WriteTask;
 pub use config::{ArrayConfig, ArrayError, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod, Regime};
 pub use read::{Degraded, Lost};
 
-/// Rows of one stripe of which the same columns are meant: the unit in which parity is planned. A fragment has at most three.
+/// Rows of one stripe of which the same columns are meant: the unit in which parity is planned. A
+/// fragment has at most three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seg {
     /// The stripe.
@@ -60,18 +66,19 @@ impl Seg {
 /// What has to be done about a write that the array plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
-    /// The last steps of a write are planned. Whatever else is wanted is appended, then the write is acknowledged after the steps in
-    /// `after` and the operation closed.
+    /// The last steps of a write are planned. Whatever else is wanted is appended, then the write
+    /// is acknowledged after the steps in `after` and the operation closed.
     Finish {
         /// The operation.
         op: OpId,
         /// When these are done, so is the write.
         after: StepSet,
-        /// Of a write smaller than a page: the page as it will be, when the steps in `after` are done.
+        /// Of a write smaller than a page: the page as it will be, when the steps in `after` are
+        /// done.
         merged: Buf,
     },
-    /// A write cannot be done: more is lost than the level can do without. The operation has no steps; it is acknowledged as
-    /// failed, and closed.
+    /// A write cannot be done: more is lost than the level can do without. The operation has no
+    /// steps; it is acknowledged as failed, and closed.
     Fail {
         /// The operation.
         op: OpId,
@@ -91,7 +98,8 @@ pub trait Above {
     fn duty(&mut self, duty: Duty, array: &mut Array, out: &mut Out);
 }
 
-/// Pages that the array moved, for specs §0.3. Counted when planned: what is planned anew since a member was lost counts again.
+/// Pages that the array moved, for specs §0.3. Counted when planned: what is planned anew since a
+/// member was lost counts again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayStats {
     /// Data pages read from members, for whatever reason.
@@ -164,7 +172,8 @@ pub struct Array {
     reserved: usize,
     /// Rows of which data was lost while their intent was open and the data is in no log.
     exposed: Vec<Row>,
-    /// Operations that hold their claim and wait for a note of the members' states, for log slots or for fewer open intents.
+    /// Operations that hold their claim and wait for a note of the members' states, for log slots
+    /// or for fewer open intents.
     waiting: Vec<OpId>,
     tasks: Vec<Option<Task>>,
     recovery: Recovery,
@@ -231,7 +240,8 @@ impl Array {
         self.members.not_live()
     }
 
-    /// Whether a cut of the power now could cost data, since a member was lost less than a flush ago.
+    /// Whether a cut of the power now could cost data, since a member was lost less than a flush
+    /// ago.
     pub fn is_exposed(&self) -> bool {
         !self.exposed.is_empty() || !self.members.persisted()
     }
@@ -289,12 +299,14 @@ impl Array {
 
     /// The claim of an operation that writes the segment and keeps its parity true.
     pub fn claim_write(&self, seg: Seg) -> Claim {
-        // With parity every write of a row conflicts with every other already; reading all columns costs nothing more.
+        // With parity every write of a row conflicts with every other already; reading all columns
+        // costs nothing more.
         let r = if self.parity().is_empty() { seg.columns } else { self.data };
         Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r, w: seg.columns | self.parity() }
     }
 
-    /// Opens the operation that writes a segment of a fragment; a discard only if it [can be passed on](Self::can_trim).
+    /// Opens the operation that writes a segment of a fragment; a discard only if it
+    /// [can be passed on](Self::can_trim).
     pub fn open_write(&mut self, frag: &Frag, seg: Seg, out: &mut Out) -> OpId {
         let op = out.open(destage_plan::Class::Write, Some(self.claim_write(seg)), Some(frag.id));
         let task = WriteTask::new(&self.config.geometry, frag, seg);
@@ -302,12 +314,14 @@ impl Array {
         op
     }
 
-    /// Whether a discard of the segment can be passed on to the members: parity of zeros is zeros, so it must cover its rows.
+    /// Whether a discard of the segment can be passed on to the members: parity of zeros is zeros,
+    /// so it must cover its rows.
     pub fn can_trim(&self, seg: Seg) -> bool {
         self.config.trims && seg.columns == self.data
     }
 
-    /// Opens the operation that makes everything acknowledged so far durable and then acknowledges the fragment.
+    /// Opens the operation that makes everything acknowledged so far durable and then acknowledges
+    /// the fragment.
     pub fn open_flush(&mut self, frag: Option<&Frag>, out: &mut Out) -> OpId {
         let op = out.open(destage_plan::Class::Internal, None, frag.map(|frag| frag.id));
         self.set_task(op, Task::Flush(FlushTask::new(frag.map(|frag| frag.id))));
@@ -315,8 +329,8 @@ impl Array {
         op
     }
 
-    /// Handles an event: the array's own here, another above. What has to be done about writes in consequence is done above before
-    /// this returns.
+    /// Handles an event: the array's own here, another above. What has to be done about writes in
+    /// consequence is done above before this returns.
     pub fn handle(&mut self, event: Event<'_>, above: &mut impl Above, out: &mut Out) {
         if !self.handle_own(event, out) {
             above.event(event, self, out);

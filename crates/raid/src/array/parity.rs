@@ -1,4 +1,5 @@
-//! What is computed of a row: parity of its data, new parity from the old, lost data from the rest (specs §2.1).
+//! What is computed of a row: parity of its data, new parity from the old, lost data from the rest
+//! (specs §2.1).
 
 use destage_plan::{Buf, Column, ColumnSet, OpId, Out, Step, StepSet, Stripe};
 
@@ -146,8 +147,8 @@ impl Array {
         }
     }
 
-    /// Computes the lost data columns from all other data columns and as much parity, into the buffers named for them, or new ones
-    /// where there is none. There must be enough parity.
+    /// Computes the lost data columns from all other data columns and as much parity, into the
+    /// buffers named for them, or new ones where there is none. There must be enough parity.
     #[expect(clippy::too_many_arguments, reason = "a row's pages and their order are that many things")]
     pub(super) fn compute_lost(
         &self,

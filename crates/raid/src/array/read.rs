@@ -5,7 +5,8 @@ use destage_plan::{Buf, Claim, Column, ColumnSet, Ext, OpId, Out, Row, Rows, Ste
 use super::{Array, Seg, advance};
 use crate::{Level, MAX_DEVICES};
 
-/// Some of the pages must be computed, or are lost: they are to be read segment by segment ([`Array::plan_read_seg`]).
+/// Some of the pages must be computed, or are lost: they are to be read segment by segment
+/// ([`Array::plan_read_seg`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Degraded;
 
@@ -38,8 +39,9 @@ impl Array {
         if whole { Ok(()) } else { Err(Degraded) }
     }
 
-    /// Plans the read of pages inside one stripe into `dst`; the steps after which they are there. The operation holds
-    /// the claim of [`claim_read`](Self::claim_read). Plans nothing if it fails.
+    /// Plans the read of pages inside one stripe into `dst`; the steps after which they are there.
+    /// The operation holds the claim of [`claim_read`](Self::claim_read). Plans nothing if it
+    /// fails.
     pub fn plan_read(&mut self, op: OpId, page: u64, pages: u16, dst: Buf, out: &mut Out) -> Result<StepSet, Degraded> {
         let span = self.span(page, pages);
         let geometry = &self.config.geometry;
@@ -67,8 +69,9 @@ impl Array {
         Ok(done)
     }
 
-    /// As [`plan_read`](Self::plan_read) for a segment of the pages from `page` on, which `dst` is for; computes what is lost. The
-    /// operation holds the claim of [`claim_read_seg`](Self::claim_read_seg).
+    /// As [`plan_read`](Self::plan_read) for a segment of the pages from `page` on, which `dst` is
+    /// for; computes what is lost. The operation holds the claim of
+    /// [`claim_read_seg`](Self::claim_read_seg).
     pub fn plan_read_seg(&mut self, op: OpId, seg: Seg, page: u64, dst: Buf, out: &mut Out) -> Result<StepSet, Lost> {
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
@@ -148,8 +151,8 @@ struct Span {
     columns: ColumnSet,
 }
 
-/// The copy that a page of RAID-1 is read from: spread over the copies, the same page always from the same one, and pages that are
-/// read one after the other mostly from one.
+/// The copy that a page of RAID-1 is read from: spread over the copies, the same page always from
+/// the same one, and pages that are read one after the other mostly from one.
 fn copy_of(row: Row, live: ColumnSet) -> Column {
     let nth = row.0 / 1024 % u64::from(live.len());
     live.iter().nth(nth as usize).expect("there are so many")

@@ -1,12 +1,14 @@
-//! Filling a member that was replaced, stripe by stripe in windows: a window counts when it is durable and noted, so that a cut costs no
-//! more than a window, and no row is trusted to the new member sooner. Until then writes keep what was filled in true.
+//! Filling a member that was replaced, stripe by stripe in windows: a window counts when it is
+//! durable and noted, so that a cut costs no more than a window, and no row is trusted to the new
+//! member sooner. Until then writes keep what was filled in true.
 
 use destage_plan::{Buf, Claim, Class, ColumnSet, Dev, OpId, Out, Row, Rows, StepSet};
 
 use super::{Array, Task};
 use crate::{Level, MAX_DEVICES};
 
-/// Operations that fill rows at the same time, and the most rows of each: what they read is held in memory.
+/// Operations that fill rows at the same time, and the most rows of each: what they read is held in
+/// memory.
 const CONCURRENT: u32 = 4;
 const ROWS: u32 = 256;
 

@@ -10,7 +10,8 @@ use super::members::Unknown;
 use super::{Array, Task, log, members};
 use crate::{Level, MAX_DEVICES};
 
-/// Operations that make rows consistent at the same time, and the most rows of each: what they read is held in memory.
+/// Operations that make rows consistent at the same time, and the most rows of each: what they read
+/// is held in memory.
 const CONCURRENT: u32 = 8;
 const ROWS: u32 = 256;
 
@@ -61,7 +62,8 @@ impl Array {
         self.recover_more(out);
     }
 
-    /// Divides rows as they will be recovered: by stripe, and one by one where a lost page is taken from the NVRAM.
+    /// Divides rows as they will be recovered: by stripe, and one by one where a lost page is taken
+    /// from the NVRAM.
     fn queue_recovery(&mut self, rows: Rows) {
         let geometry = &self.config.geometry;
         let mut row = rows.first;

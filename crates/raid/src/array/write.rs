@@ -1,4 +1,5 @@
-//! Writing a segment so that its rows stay consistent, or can be made so (specs §2.1, and the write hole).
+//! Writing a segment so that its rows stay consistent, or can be made so (specs §2.1, and the write
+//! hole).
 
 use destage_plan::{
     Buf, Column, ColumnSet, DevSet, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step, StepSet, Stripe,
@@ -23,8 +24,8 @@ pub(super) struct WriteTask {
     batch: u32,
     /// The step after which the plan is to be gone on with, if there is one.
     join: StepSet,
-    /// All data of the batch as it will be, once the steps before `join` are done: a degraded write logs only when all its reads have
-    /// succeeded.
+    /// All data of the batch as it will be, once the steps before `join` are done: a degraded write
+    /// logs only when all its reads have succeeded.
     known: Option<Box<Pages>>,
     /// Slots of the NVRAM set aside for the batch.
     reserved: usize,
@@ -214,7 +215,8 @@ impl Array {
         (64_u32.saturating_sub(others) / (2 * lost)).clamp(1, rows)
     }
 
-    /// Whether the segment cannot be written: its data is on members that are lost, or cannot be computed.
+    /// Whether the segment cannot be written: its data is on members that are lost, or cannot be
+    /// computed.
     fn lost_in(&self, seg: Seg) -> bool {
         let geometry = &self.config.geometry;
         let columns = self.columns(seg.stripe, Rows::new(geometry.row(seg.stripe, seg.first), seg.rows));
@@ -400,8 +402,9 @@ impl Array {
         }
     }
 
-    /// All data of the rows is known. What of it is lost is kept in the NVRAM while the rows may be torn; the parity is computed anew.
-    /// Members may have been lost, or filled, since the data was read.
+    /// All data of the rows is known. What of it is lost is kept in the NVRAM while the rows may be
+    /// torn; the parity is computed anew. Members may have been lost, or filled, since the data was
+    /// read.
     fn log_and_write(&mut self, op: OpId, out: &mut Out) {
         let mut what = self.what(op);
         let left = what.rows.count;
@@ -528,7 +531,8 @@ impl Array {
             let src = if column == self.config.geometry.p_column() { p } else { q };
             done |= self.write_column(op, what, column, src, false, after, out);
         }
-        // Nothing to write: everything is lost but what the parity, now in the NVRAM, does not need.
+        // Nothing to write: everything is lost but what the parity, now in the NVRAM, does not
+        // need.
         self.settle(op, what, targets, false, if done.is_empty() { after } else { done }, out)
     }
 

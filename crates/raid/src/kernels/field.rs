@@ -1,7 +1,8 @@
 //! GF(2⁸) over 0x11D with generator g = 2, and what it takes to recover data from P and Q.
 //!
-//! Let X and Y be pages of data with exponents x and y, as [`Geometry::exponent`](crate::Geometry::exponent) gives them, and P′
-//! and Q′ the parities of the data that is left, lost pages counting as zero.
+//! Let X and Y be pages of data with exponents x and y, as
+//! [`Geometry::exponent`](crate::Geometry::exponent) gives them, and P′ and Q′ the parities of the
+//! data that is left, lost pages counting as zero.
 //!
 //! | lost | recovery |
 //! |---|---|

@@ -1,11 +1,12 @@
 //! XOR and P+Q parity over bytes, as fast as the processor allows.
 //!
-//! P is the XOR of all data, Q is Σ gⁱ·Dᵢ in GF(2⁸) with g = 2 over the polynomial 0x11D (H. P. Anvin, The mathematics of
-//! RAID-6). The same functions exist for several instruction sets; the best that the processor has is chosen at the first
-//! call, and every one gives the same bytes as [`reference`](mod@reference).
+//! P is the XOR of all data, Q is Σ gⁱ·Dᵢ in GF(2⁸) with g = 2 over the polynomial 0x11D (H. P.
+//! Anvin, The mathematics of RAID-6). The same functions exist for several instruction sets; the
+//! best that the processor has is chosen at the first call, and every one gives the same bytes as
+//! [`reference`](mod@reference).
 //!
-//! Slices can have any length. Slices of one call must be equally long: they are pages of one row, and anything else is a
-//! programming error, which panics.
+//! Slices can have any length. Slices of one call must be equally long: they are pages of one row,
+//! and anything else is a programming error, which panics.
 
 pub mod field;
 mod portable;
@@ -65,7 +66,8 @@ impl Kernels {
         Self(BEST.get_or_init(|| tables().next().unwrap_or(&PORTABLE)))
     }
 
-    /// All that this processor can run with their names, the fastest first; for tests and benchmarks.
+    /// All that this processor can run with their names, the fastest first; for tests and
+    /// benchmarks.
     pub fn all_available() -> impl Iterator<Item = (&'static str, Self)> {
         tables().map(|table| (table.name, Self(table)))
     }

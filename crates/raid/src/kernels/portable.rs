@@ -1,7 +1,9 @@
-//! The kernels without a word about instruction sets, in loops that compilers turn into vectors. They also finish what
-//! other implementations leave at the end of a slice, hence `from`: the byte at which to begin.
+//! The kernels without a word about instruction sets, in loops that compilers turn into vectors.
+//! They also finish what other implementations leave at the end of a slice, hence `from`: the byte
+//! at which to begin.
 //!
-//! Work goes through the destination in segments that stay in the first cache while the sources pass by.
+//! Work goes through the destination in segments that stay in the first cache while the sources
+//! pass by.
 
 use std::ops::Range;
 

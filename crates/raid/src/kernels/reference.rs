@@ -1,4 +1,5 @@
-//! The kernels byte by byte from tables, slow and plain: what every other implementation must equal. For harnesses.
+//! The kernels byte by byte from tables, slow and plain: what every other implementation must
+//! equal. For harnesses.
 //!
 //! Lengths are taken from the destination; a shorter source panics.
 

@@ -1,11 +1,11 @@
 //! The kernels with the vectors of x86-64: SSSE3, AVX2 and AVX-512, the last two also with GFNI.
 //!
-//! Doubling is a shift and a conditional XOR. A product with a constant is two look-ups of half a byte, or with GFNI one
-//! multiplication by an 8 × 8 matrix of bits.
+//! Doubling is a shift and a conditional XOR. A product with a constant is two look-ups of half a
+//! byte, or with GFNI one multiplication by an 8 × 8 matrix of bits.
 //!
-//! Only this file holds unsafe code, of two kinds: vectors are loaded from and stored to references to arrays of their
-//! size; and functions compiled for an instruction set are called through tables that [`available`] hands out only where
-//! the processor has that set.
+//! Only this file holds unsafe code, of two kinds: vectors are loaded from and stored to references
+//! to arrays of their size; and functions compiled for an instruction set are called through tables
+//! that [`available`] hands out only where the processor has that set.
 #![expect(unsafe_code, reason = "see above")]
 #![allow(clippy::wildcard_imports, reason = "each instruction set's module needs a dozen intrinsics")]
 
@@ -30,7 +30,8 @@ static NIBBLES: [[[u8; 16]; 2]; 256] = {
     products
 };
 
-/// The matrix of each constant, as GF2P8AFFINEQB takes it: byte 7 − i says which bits of x make bit i of the product.
+/// The matrix of each constant, as GF2P8AFFINEQB takes it: byte 7 − i says which bits of x make bit
+/// i of the product.
 static MATRICES: [u64; 256] = {
     let mut matrices = [0; 256];
     let mut a = 0;
@@ -85,8 +86,9 @@ macro_rules! memory {
     };
 }
 
-/// The kernels of an instruction set, and their table, from `load`, `store`, `zero`, `add`, `double`, `constant` and
-/// `times`. Each step handles `$unroll` vectors, so that several sums are under way at once.
+/// The kernels of an instruction set, and their table, from `load`, `store`, `zero`, `add`,
+/// `double`, `constant` and `times`. Each step handles `$unroll` vectors, so that several sums are
+/// under way at once.
 macro_rules! kernels {
     ($name:literal, $features:literal, $unroll:literal) => {
         const UNROLL: usize = $unroll;
@@ -211,7 +213,8 @@ macro_rules! kernels {
         /// Only for processors that have the instruction set.
         pub(super) static TABLE: Table = Table {
             name: $name,
-            // SAFETY: of all five: `available` hands out this table only where the instruction set was found.
+            // SAFETY: of all five: `available` hands out this table only where the instruction set
+            // was found.
             xor: |dst, srcs| unsafe { xor(dst, srcs) },
             // SAFETY: as above.
             xor_into: |dst, src| unsafe { xor_into(dst, src) },
@@ -248,7 +251,8 @@ macro_rules! matrices {
     };
 }
 
-/// Products by look-ups, for an instruction set with byte shuffles. `$spread` repeats 16 bytes over a vector.
+/// Products by look-ups, for an instruction set with byte shuffles. `$spread` repeats 16 bytes over
+/// a vector.
 macro_rules! lookups {
     ($features:literal, $spread:ident, $set:ident, $and:ident, $shift:ident, $shuffle:ident) => {
         #[inline]

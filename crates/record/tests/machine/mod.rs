@@ -1,4 +1,5 @@
-//! What the tests need of the machine: a loop device over a file, tools, root; or the reason why it is not there.
+//! What the tests need of the machine: a loop device over a file, tools, root; or the reason why it
+//! is not there.
 
 use std::fs::File;
 use std::io::Write;
@@ -80,8 +81,8 @@ impl Drop for Loop {
     }
 }
 
-/// One recording at a time: what one test does with its devices must not come between another's events and their
-/// expected times.
+/// One recording at a time: what one test does with its devices must not come between another's
+/// events and their expected times.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -14,9 +14,9 @@ const STYLE: &str = include_str!("style.css");
 
 /// A page with charts, to be filled.
 ///
-/// In a script's charts `drawing` is what drawing.js makes: colours, marks, numbers, and the drawing again when colours, width
-/// or paper change. Whatever comes from results belongs into `body` escaped (see [`escaped`]) and into `data`, which the
-/// script reads, never into `script`.
+/// In a script's charts `drawing` is what drawing.js makes: colours, marks, numbers, and the
+/// drawing again when colours, width or paper change. Whatever comes from results belongs into
+/// `body` escaped (see [`escaped`]) and into `data`, which the script reads, never into `script`.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// What the page is, before its title.

@@ -1,4 +1,5 @@
-//! A paper's claims as HTML: each with its strip, on other workloads and under other assumptions, and why some do not hold.
+//! A paper's claims as HTML: each with its strip, on other workloads and under other assumptions,
+//! and why some do not hold.
 
 use std::fmt::Write;
 

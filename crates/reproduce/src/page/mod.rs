@@ -1,5 +1,5 @@
-//! What papers claim beside what is measured, on one page: how many claims hold, each claim as a strip, why the others do
-//! not, and figures drawn like the papers' own.
+//! What papers claim beside what is measured, on one page: how many claims hold, each claim as a
+//! strip, why the others do not, and figures drawn like the papers' own.
 
 mod claims;
 mod data;

@@ -1,4 +1,5 @@
-//! A claim as a strip: what is claimed as a band, what is measured as marks, on one scale for all claims of a paper.
+//! A claim as a strip: what is claimed as a band, what is measured as marks, on one scale for all
+//! claims of a paper.
 
 use std::fmt::Write;
 
@@ -29,7 +30,8 @@ fn bent(percent: f64) -> f64 {
 }
 
 impl Scale {
-    /// The scale on which all that is claimed and measured has a place, unless it is out of all proportion.
+    /// The scale on which all that is claimed and measured has a place, unless it is out of all
+    /// proportion.
     pub(super) fn of(findings: &[Finding<'_>]) -> Self {
         let of_measured = findings.iter().flat_map(|finding| &finding.measured).map(|(_, e)| e.mean);
         let all = findings.iter().filter(|f| !f.claim.sign_only).flat_map(|f| f.claim.claimed).chain(of_measured);

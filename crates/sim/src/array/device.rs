@@ -1,4 +1,5 @@
-//! Devices of an array in virtual time: what is submitted completes later, or at once, and says when.
+//! Devices of an array in virtual time: what is submitted completes later, or at once, and says
+//! when.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -39,7 +40,8 @@ pub struct FixedTimes {
 #[derive(Clone, Debug)]
 struct Flash {
     ssd: Ssd,
-    /// Completions with the order of submission, the tag and the time that the command took in service.
+    /// Completions with the order of submission, the tag and the time that the command took in
+    /// service.
     due: BinaryHeap<Reverse<(Nanos, u64, u32, Nanos)>>,
     submitted: u64,
     /// What the SSD takes at a time, if that is not everything.
@@ -97,7 +99,8 @@ pub struct ModelCounts {
     pub erases: u64,
     /// Time of collections.
     pub gc_time: Nanos,
-    /// Reads of pages that an SSD does not hold (never written, or trimmed): no flash operation, no time.
+    /// Reads of pages that an SSD does not hold (never written, or trimmed): no flash operation, no
+    /// time.
     pub unmapped_reads: u64,
 }
 
@@ -120,7 +123,8 @@ impl ModelCounts {
 }
 
 impl Device {
-    /// A disk with pages of so many bytes, whose platters are `phase` ahead of those of a disk alone.
+    /// A disk with pages of so many bytes, whose platters are `phase` ahead of those of a disk
+    /// alone.
     pub fn disk(disk: Disk, page_bytes: u64, phase: Nanos) -> Self {
         let sectors_per_page = (page_bytes / SECTOR_BYTES) as u32;
         Self(Model::Disk { disk: Box::new(disk), phase, sectors_per_page })
@@ -209,8 +213,8 @@ impl Device {
         }
     }
 
-    /// Accepts a command for `pages` pages from `first` on (of no meaning to a flush); `tag` comes back with the
-    /// completion.
+    /// Accepts a command for `pages` pages from `first` on (of no meaning to a flush); `tag` comes
+    /// back with the completion.
     ///
     /// # Panics
     /// If the pages are not on the device, or time goes back.

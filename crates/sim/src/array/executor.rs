@@ -1,12 +1,12 @@
 //! Carries a controller's steps out on device models, in virtual time and without bytes.
 //!
-//! * Time goes from event to event. Of events at the same time completions come first, in the order of the devices,
-//!   then of the NVRAM, then of the processor; then timers. What the owner does (requests, failures) comes when it does
-//!   it.
-//! * A write is durable when it is done, with FUA or without: no drive has a volatile cache. What a flush costs is the
-//!   device's affair.
-//! * Steps that become ready at the same moment and are neighbours on a device go to it as one command, as behind a
-//!   plug.
+//! * Time goes from event to event. Of events at the same time completions come first, in the order
+//!   of the devices, then of the NVRAM, then of the processor; then timers. What the owner does
+//!   (requests, failures) comes when it does it.
+//! * A write is durable when it is done, with FUA or without: no drive has a volatile cache. What a
+//!   flush costs is the device's affair.
+//! * Steps that become ready at the same moment and are neighbours on a device go to it as one
+//!   command, as behind a plug.
 
 use destage_plan::{
     Buf, Control, Controller, Dev, DevSet, DeviceChange, Engine, HostNotice, HostRequest, Issue, Nanos, RangeError,
@@ -26,14 +26,16 @@ pub struct StepTimes {
     pub nv_read: Nanos,
     /// A note in the NVRAM: a tag without a page, a slot freed, a range of rows in an intent.
     pub nv_note: Nanos,
-    /// Computing a page: parity, a merge of sectors, a copy of them. One processor computes one step after the other.
+    /// Computing a page: parity, a merge of sectors, a copy of them. One processor computes one
+    /// step after the other.
     pub compute: Nanos,
     /// Pages that a command joined from several steps has at most; 1 joins none.
     pub merge_pages: u32,
 }
 
 impl Default for StepTimes {
-    /// NVRAM of 1 µs a write and 0.125 µs a read; computing is free; commands of up to 128 pages are joined.
+    /// NVRAM of 1 µs a write and 0.125 µs a read; computing is free; commands of up to 128 pages
+    /// are joined.
     fn default() -> Self {
         Self {
             nv_write: Nanos(1_000),
@@ -74,8 +76,8 @@ pub struct Executor<C> {
 }
 
 impl<C: Controller> Executor<C> {
-    /// Begins the life of an array just made, with at most `depth` fragments of requests at a time. Devices are
-    /// numbered as in `devices`.
+    /// Begins the life of an array just made, with at most `depth` fragments of requests at a time.
+    /// Devices are numbered as in `devices`.
     ///
     /// # Panics
     /// With more than 62 devices.
@@ -138,8 +140,8 @@ impl<C: Controller> Executor<C> {
         self.lanes[dev.index()].counters()
     }
 
-    /// What a device's model counted, and those of the devices that stood in its place before. A disk is busy up to
-    /// now; an SSD's commands count when they complete.
+    /// What a device's model counted, and those of the devices that stood in its place before. A
+    /// disk is busy up to now; an SSD's commands count when they complete.
     pub fn model_counts(&self, dev: Dev) -> ModelCounts {
         self.lanes[dev.index()].model(self.now)
     }
@@ -227,7 +229,8 @@ impl<C: Controller> Executor<C> {
         self.carry_out();
     }
 
-    /// A device fails: what it was asked for fails now, and so does everything that it will be asked for.
+    /// A device fails: what it was asked for fails now, and so does everything that it will be
+    /// asked for.
     ///
     /// # Panics
     /// If an event was due before `now`.

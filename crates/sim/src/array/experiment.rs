@@ -1,4 +1,5 @@
-//! An experiment over arrays: controllers × cache sizes × orders of service over one trace, read once for all of them.
+//! An experiment over arrays: controllers × cache sizes × orders of service over one trace, read
+//! once for all of them.
 
 use destage_cache::HostCacheSpec;
 use destage_plan::{Class, Dev, DevSet, Nanos, Op, PageGeometry, Status};
@@ -263,7 +264,8 @@ impl ArrayExperiment {
         Ok(geometry.data_pages() * self.geometry.page_bytes())
     }
 
-    /// How many runs there will be, and how many bytes their devices take at a time; of an experiment that can be run.
+    /// How many runs there will be, and how many bytes their devices take at a time; of an
+    /// experiment that can be run.
     pub fn weight(&self) -> Result<(usize, u64), ArrayError> {
         let geometry = self.array_geometry()?;
         let combinations = self.combinations(&geometry)?;
@@ -282,7 +284,8 @@ impl ArrayExperiment {
         Ok(bytes)
     }
 
-    /// Runs the experiment. `open` opens the trace anew for each pass; `progress` is called now and then.
+    /// Runs the experiment. `open` opens the trace anew for each pass; `progress` is called now and
+    /// then.
     pub fn run(
         &self,
         resources: Resources,

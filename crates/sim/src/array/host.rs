@@ -23,8 +23,8 @@ pub struct ArrayHost {
     pub subpage: Subpage,
     /// What is not measured.
     pub warmup: Warmup,
-    /// Outstanding requests at which an open-loop run is saturated. From then on requests wait with the host until
-    /// fewer are outstanding, so that memory does not grow.
+    /// Outstanding requests at which an open-loop run is saturated. From then on requests wait with
+    /// the host until fewer are outstanding, so that memory does not grow.
     pub max_backlog: u64,
 }
 
@@ -37,8 +37,8 @@ pub enum InjectionKind {
     Replace,
 }
 
-/// Something that happens to a device at a time. Of events at the same time it comes after completions and before
-/// timers.
+/// Something that happens to a device at a time. Of events at the same time it comes after
+/// completions and before timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Injection {
     /// When.
@@ -250,8 +250,8 @@ impl ArrayRun {
         }
     }
 
-    /// Whether a rebuild is under way that can end: nothing can be computed where more is lost than the level can do
-    /// without.
+    /// Whether a rebuild is under way that can end: nothing can be computed where more is lost than
+    /// the level can do without.
     fn is_rebuilding(&self) -> bool {
         let array = self.executor.controller().array();
         let tolerated = u32::from(array.config().geometry.parity_columns());
@@ -338,8 +338,8 @@ impl ArrayRun {
         self.changed = now;
     }
 
-    /// Lets events happen until fewer than `limit` requests are outstanding, and then those of the same time, which come
-    /// before an arrival.
+    /// Lets events happen until fewer than `limit` requests are outstanding, and then those of the
+    /// same time, which come before an arrival.
     fn wait_below(&mut self, limit: u64) {
         while self.outstanding >= limit {
             if !self.event(Nanos(u64::MAX)) {
@@ -351,8 +351,9 @@ impl ArrayRun {
         while self.event(now) {}
     }
 
-    /// At the first measured request: what was counted so far does not count. The trace's times mean nothing in a closed
-    /// loop, so a warm-up lasts until a simulated time, as failures happen at one.
+    /// At the first measured request: what was counted so far does not count. The trace's times
+    /// mean nothing in a closed loop, so a warm-up lasts until a simulated time, as failures happen
+    /// at one.
     fn end_warmup_if_due(&mut self) {
         let now = self.executor.now();
         let due = match self.config.warmup {

@@ -1,4 +1,5 @@
-//! A device with what is under way on it: which steps wait for which command, and how long the queue is.
+//! A device with what is under way on it: which steps wait for which command, and how long the
+//! queue is.
 
 use destage_plan::{Issue, Nanos};
 
@@ -24,7 +25,8 @@ counters! {
 
 const END: u32 = u32::MAX;
 
-/// A step that a command carries out. Those of one command are linked, the command's tag is the place of the first.
+/// A step that a command carries out. Those of one command are linked, the command's tag is the
+/// place of the first.
 #[derive(Clone, Copy)]
 struct Waiting {
     issue: Issue,
@@ -112,7 +114,8 @@ impl Lane {
         if self.device.as_ssd().is_some() {
             return counts;
         }
-        // What serves one command after the other is busy as long as it has any, be it in the midst of one.
+        // What serves one command after the other is busy as long as it has any, be it in the midst
+        // of one.
         ModelCounts { busy: self.occupied(now), ..counts }
     }
 
@@ -140,8 +143,8 @@ impl Lane {
         self.most_outstanding = self.outstanding;
     }
 
-    /// Takes a step. The device hears of it with [`unplug`](Self::unplug): until then it is joined with a neighbour as
-    /// long as both together have at most `merge` pages.
+    /// Takes a step. The device hears of it with [`unplug`](Self::unplug): until then it is joined
+    /// with a neighbour as long as both together have at most `merge` pages.
     pub(super) fn take(&mut self, now: Nanos, asked: Asked, merge: u32) {
         let Asked { issue, order, op, first, pages } = asked;
         let waiting = Waiting { issue, submitted: now, op, pages, next: END, order };
@@ -216,7 +219,8 @@ impl Lane {
         Some(at)
     }
 
-    /// The device answers no more; into `issues` the steps that it will not do, in the order of issue.
+    /// The device answers no more; into `issues` the steps that it will not do, in the order of
+    /// issue.
     pub(super) fn fail(&mut self, now: Nanos, issues: &mut Vec<Issue>) {
         self.advance(now);
         self.outstanding = 0;

@@ -1,7 +1,8 @@
-//! Host-side caches over redundant arrays in virtual time: the same controllers that serve real devices, over device
-//! models.
+//! Host-side caches over redundant arrays in virtual time: the same controllers that serve real
+//! devices, over device models.
 //!
-//! [`Executor`] carries a controller's steps out; [`ArrayExperiment`] plays a trace against several of them.
+//! [`Executor`] carries a controller's steps out; [`ArrayExperiment`] plays a trace against several
+//! of them.
 
 mod counters;
 mod device;

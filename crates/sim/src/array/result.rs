@@ -40,8 +40,8 @@ counters! {
 }
 
 record! {
-    /// Response times from arrival (closed loop: issue) to the answer; null where there was no request, or when
-    /// saturated.
+    /// Response times from arrival (closed loop: issue) to the answer; null where there was no
+    /// request, or when saturated.
     pub struct HostResponses {
         all: Option<LatencySummary> ["-"] "reads and writes" = LatencySummary,
         read: Option<LatencySummary> ["-"] "reads" = LatencySummary,
@@ -62,7 +62,8 @@ record! {
 }
 
 counters! {
-    /// Pages that the array moved, and how it updated parity. What is planned counts when it is planned.
+    /// Pages that the array moved, and how it updated parity. What is planned counts when it is
+    /// planned.
     pub struct ArrayTraffic {
         data_reads ["1"] "data pages read from members, for whatever reason",
         data_writes ["1"] "data pages written to members",

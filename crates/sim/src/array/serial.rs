@@ -1,4 +1,5 @@
-//! What does one thing after the other, each in a known time: the NVRAM, and the processor that computes.
+//! What does one thing after the other, each in a known time: the NVRAM, and the processor that
+//! computes.
 
 use std::collections::VecDeque;
 
@@ -22,7 +23,8 @@ pub(super) struct Serial {
 }
 
 impl Serial {
-    /// Takes a step that needs so long; whether it is done at once, since it needs no time and nothing is before it.
+    /// Takes a step that needs so long; whether it is done at once, since it needs no time and
+    /// nothing is before it.
     pub(super) fn take(&mut self, now: Nanos, time: Nanos, issue: Issue, then: Then) -> bool {
         if time == Nanos::ZERO && self.queue.is_empty() {
             return true;

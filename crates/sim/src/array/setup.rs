@@ -1,4 +1,5 @@
-//! What an array is made of and how it is served, and what makes that impossible. Errors name the settings' keys.
+//! What an array is made of and how it is served, and what makes that impossible. Errors name the
+//! settings' keys.
 
 use destage_cache::{HostCacheError, HostCacheSpec, Served, host_caches};
 use destage_plan::{Nanos, PageGeometry, SECTOR_BYTES, Shape, ShapeError};
@@ -32,8 +33,8 @@ pub enum DeviceSetup {
     Disk {
         /// Its parameters.
         profile: DiskProfile,
-        /// Whether the platters of all members stand alike at any time. Otherwise they are spread evenly over a
-        /// rotation.
+        /// Whether the platters of all members stand alike at any time. Otherwise they are spread
+        /// evenly over a rotation.
         synchronised: bool,
     },
     /// A page-mapping SSD.

@@ -1,8 +1,9 @@
 //! Where a sector is: its cylinder, its head and the angle at which it passes (specs §3).
 //!
-//! LBNs fill a track, then the next head of the cylinder, then the next cylinder, from the outermost inwards. An angle
-//! is the time, in nanoseconds, in which the disk turns there from the mark. The slots of a track divide the rotation
-//! as evenly as whole nanoseconds allow: any number of sectors in a row takes its exact share, to the nanosecond.
+//! LBNs fill a track, then the next head of the cylinder, then the next cylinder, from the
+//! outermost inwards. An angle is the time, in nanoseconds, in which the disk turns there from the
+//! mark. The slots of a track divide the rotation as evenly as whole nanoseconds allow: any number
+//! of sectors in a row takes its exact share, to the nanosecond.
 
 use super::profile::DiskProfile;
 
@@ -47,7 +48,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The geometry of a disk of this checked profile, whose seek over one cylinder takes `single` nanoseconds.
+    /// The geometry of a disk of this checked profile, whose seek over one cylinder takes `single`
+    /// nanoseconds.
     pub(super) fn new(profile: &DiskProfile, single: u32) -> Self {
         let settle = profile.write_settle.0;
         let track_skew = profile.track_skew.map_or(profile.head_switch.0 + settle, |skew| skew.0);
@@ -64,9 +66,11 @@ impl Geometry {
         };
         for zone in &profile.zones {
             let per_track = u64::from(zone.sectors_per_track);
-            // Whole slots, at least as long as asked for, so that the head is there when the first sector comes.
+            // Whole slots, at least as long as asked for, so that the head is there when the first
+            // sector comes.
             let slots = |time: u64| ((time * per_track).div_ceil(rotation) % per_track) as u32;
-            // The skew goes on from zone to zone: counted from where the last track began, and hence ended.
+            // The skew goes on from zone to zone: counted from where the last track began, and
+            // hence ended.
             let first_slot = geometry.last_track().map_or(0, |track| {
                 let start = geometry.angle(geometry.zones[track.zone as usize].sectors_per_track, track.slot);
                 slots(u64::from(start) + cylinder_skew)

@@ -99,7 +99,8 @@ impl Mechanics {
         }
     }
 
-    /// The wait until the angle comes, for a head that is ready `later` nanoseconds after the disk was at `phase`.
+    /// The wait until the angle comes, for a head that is ready `later` nanoseconds after the disk
+    /// was at `phase`.
     #[inline]
     fn wait(&self, phase: u32, later: u32, angle: u32) -> u32 {
         let ready = (phase + later) % self.rotation;

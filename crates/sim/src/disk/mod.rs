@@ -1,10 +1,13 @@
-//! A mechanical disk in virtual time (specs §3, after `DiskSim`): one arm that serves one command at a time.
+//! A mechanical disk in virtual time (specs §3, after `DiskSim`): one arm that serves one command
+//! at a time.
 //!
-//! The caller owns the time and the events. It submits commands, asks when the one in service ends, and takes its
-//! completion at that time, which starts the next one. The angle of the platters is a function of the time alone.
+//! The caller owns the time and the events. It submits commands, asks when the one in service ends,
+//! and takes its completion at that time, which starts the next one. The angle of the platters is a
+//! function of the time alone.
 //!
-//! There is no cache in the drive: no read-ahead and no volatile write cache (the KDD paper disabled both). So a flush costs its
-//! overhead only, and sequential commands one at a time lose a rotation each, as they do on such a drive.
+//! There is no cache in the drive: no read-ahead and no volatile write cache (the KDD paper
+//! disabled both). So a flush costs its overhead only, and sequential commands one at a time lose a
+//! rotation each, as they do on such a drive.
 
 mod geometry;
 mod mechanics;
@@ -177,8 +180,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// An idle disk at time zero, its arm on the outermost track. A clone shares the tables, which take 4 bytes a
-    /// cylinder.
+    /// An idle disk at time zero, its arm on the outermost track. A clone shares the tables, which
+    /// take 4 bytes a cylinder.
     ///
     /// # Errors
     /// A profile that describes no disk.
@@ -218,7 +221,8 @@ impl Disk {
         &self.stats
     }
 
-    /// Forgets what was counted, as between warm-up and measurement. A command in service still counts, as a whole.
+    /// Forgets what was counted, as between warm-up and measurement. A command in service still
+    /// counts, as a whole.
     pub fn reset_stats(&mut self) {
         self.stats = DiskStats::default();
     }
@@ -229,8 +233,8 @@ impl Disk {
     /// A command whose sectors are not on the disk; nothing has changed then.
     ///
     /// # Panics
-    /// If the caller goes back in time, or did not take a completion that was due before `now`: what follows would be
-    /// wrong. At the time of a completion either may come first.
+    /// If the caller goes back in time, or did not take a completion that was due before `now`:
+    /// what follows would be wrong. At the time of a completion either may come first.
     pub fn submit(&mut self, now: Nanos, command: Command) -> Result<(), OutOfRange> {
         assert!(now >= self.now, "{now} is before {}, the time of an earlier call", self.now);
         if let Some(serving) = &self.serving {
@@ -260,8 +264,8 @@ impl Disk {
         self.serving.as_ref().map(|serving| serving.done)
     }
 
-    /// Takes the completion of the command in service, if there is one: its time and its tag. The next command starts
-    /// at that time.
+    /// Takes the completion of the command in service, if there is one: its time and its tag. The
+    /// next command starts at that time.
     pub fn complete(&mut self) -> Option<(Nanos, u64)> {
         let served = self.serving.take()?;
         let now = served.done;

@@ -14,7 +14,8 @@ const DEEPEST_QUEUE: u64 = 1024;
 /// Neighbouring cylinders whose tracks hold equally many sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Cylinders in the zone. The first zone begins at cylinder 0, every other one where the zone before it ends.
+    /// Cylinders in the zone. The first zone begins at cylinder 0, every other one where the zone
+    /// before it ends.
     pub cylinders: u32,
     /// Sectors of 512 bytes on each track.
     pub sectors_per_track: u32,
@@ -31,24 +32,26 @@ pub struct DiskProfile {
     pub rotation: Nanos,
     /// The arm.
     pub seek: SeekCurve,
-    /// From one head to another of the same cylinder. While the arm moves heads are switched too, so that the longer
-    /// of the two counts (as in `DiskSim`).
+    /// From one head to another of the same cylinder. While the arm moves heads are switched too,
+    /// so that the longer of the two counts (as in `DiskSim`).
     pub head_switch: Nanos,
     /// Added before a write that begins, or goes on, on another track than the one the head was on.
     pub write_settle: Nanos,
     /// The controller's work on each command, before the arm moves.
     pub overhead: Nanos,
-    /// By how much of a rotation the first sector of a track lies behind that of the previous track. `None`: a head
-    /// switch and a write settle, so that a long transfer loses no more than those. Rounded up to whole sectors.
+    /// By how much of a rotation the first sector of a track lies behind that of the previous
+    /// track. `None`: a head switch and a write settle, so that a long transfer loses no more than
+    /// those. Rounded up to whole sectors.
     pub track_skew: Option<Nanos>,
-    /// The same from the last track of a cylinder to the first of the next. `None`: a seek over one cylinder, or a head
-    /// switch if that takes longer, and a write settle.
+    /// The same from the last track of a cylinder to the first of the next. `None`: a seek over one
+    /// cylinder, or a head switch if that takes longer, and a write settle.
     pub cylinder_skew: Option<Nanos>,
-    /// The rotational wait of a command is half a rotation, whatever the angle (`DiskSim`'s `averageRotation`). Waits
-    /// behind a switch inside a transfer follow from the skew all the same.
+    /// The rotational wait of a command is half a rotation, whatever the angle (`DiskSim`'s
+    /// `averageRotation`). Waits behind a switch inside a transfer follow from the skew all the
+    /// same.
     pub average_rotation: bool,
-    /// Commands that the drive holds and chooses from, the one in service included; others wait outside, first come
-    /// first served.
+    /// Commands that the drive holds and chooses from, the one in service included; others wait
+    /// outside, first come first served.
     pub queue_depth: u32,
 }
 
@@ -73,8 +76,8 @@ impl DiskProfile {
 
     /// The disk behind the cache unless told otherwise (specs §3): 1 TB at 7,200 rpm.
     ///
-    /// The surfaces stand for several real cylinders each: 22 is the least number with which 50,000 cylinders in zones
-    /// of equal width hold 1 TB (1.03 TB, to be exact).
+    /// The surfaces stand for several real cylinders each: 22 is the least number with which 50,000
+    /// cylinders in zones of equal width hold 1 TB (1.03 TB, to be exact).
     pub fn tb1_7200() -> Self {
         let zones = (0..10).map(|zone| {
             // 150 MB/s to 75 MB/s in equal steps, as sectors in a rotation, to the nearest.
@@ -101,13 +104,14 @@ impl DiskProfile {
         }
     }
 
-    /// A disk of 2 GB with the figures that specs §3 gives of `DiskSim`'s Barracuda: 5 surfaces, 5,172 cylinders, 186
-    /// to 119 sectors on a track, seeks from 1.943 to 16.679 ms and a head switch in 0.1 ms. It neither settles nor has
-    /// an overhead.
+    /// A disk of 2 GB with the figures that specs §3 gives of `DiskSim`'s Barracuda: 5 surfaces,
+    /// 5,172 cylinders, 186 to 119 sectors on a track, seeks from 1.943 to 16.679 ms and a head
+    /// switch in 0.1 ms. It neither settles nor has an overhead.
     ///
-    /// Where those figures end this is not that drive: the zones are eleven of equal width in equal steps, the skews
-    /// follow from the switches, and the seek curve is Lee's through 9.5 ms at a third of the stroke. Give
-    /// [`SeekCurve::Table`], the zones and the skews for a drive that was measured.
+    /// Where those figures end this is not that drive: the zones are eleven of equal width in equal
+    /// steps, the skews follow from the switches, and the seek curve is Lee's through 9.5 ms at a
+    /// third of the stroke. Give [`SeekCurve::Table`], the zones and the skews for a drive that was
+    /// measured.
     pub fn barracuda_2gb() -> Self {
         let zones = (0..11).map(|zone| Zone {
             // 5,172 = 11 × 470 + 2.
@@ -138,7 +142,8 @@ impl DiskProfile {
         self.zones.iter().map(|zone| u64::from(zone.cylinders)).sum()
     }
 
-    /// Checks that a disk of this profile can work, but for its seek curve, which shows when its table is made.
+    /// Checks that a disk of this profile can work, but for its seek curve, which shows when its
+    /// table is made.
     pub(super) fn check(&self) -> Result<(), DiskError> {
         DiskError::check("rotation", self.rotation.0, 1, LONGEST.0)?;
         DiskError::check("heads", self.heads.into(), 1, MOST_HEADS)?;

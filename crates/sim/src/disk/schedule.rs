@@ -6,20 +6,21 @@ use destage_plan::Nanos;
 
 /// The order of service. Ties go to the command that came first.
 ///
-/// In every order but FCFS a discard is served at once, since it needs no arm, and a flush as soon as it is the oldest.
-/// SSTF and SPTF have no guard against starvation: a command far away waits, and with it every later flush, as long as
-/// nearer ones keep coming.
+/// In every order but FCFS a discard is served at once, since it needs no arm, and a flush as soon
+/// as it is the oldest. SSTF and SPTF have no guard against starvation: a command far away waits,
+/// and with it every later flush, as long as nearer ones keep coming.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
     /// First come, first served.
     Fcfs,
-    /// Ascending LBNs from the end of the last transfer, and from the lowest again when none is left: each sweep is
-    /// ascending, so no command waits for more than the commands of two sweeps.
+    /// Ascending LBNs from the end of the last transfer, and from the lowest again when none is
+    /// left: each sweep is ascending, so no command waits for more than the commands of two sweeps.
     #[default]
     CLook,
     /// Shortest seek time first: the nearest cylinder.
     Sstf,
-    /// Shortest positioning time first: the least seek, switch, settling and rotational wait, as it would be served.
+    /// Shortest positioning time first: the least seek, switch, settling and rotational wait, as it
+    /// would be served.
     Sptf,
 }
 
@@ -42,7 +43,8 @@ impl Scheduler {
         Self::ALL.into_iter().find(|scheduler| scheduler.name() == name)
     }
 
-    /// The place in the queue of the command to serve next. The queue is in order of arrival and not empty.
+    /// The place in the queue of the command to serve next. The queue is in order of arrival and
+    /// not empty.
     pub(super) fn choose(self, queue: &[Queued], mechanics: &Mechanics, arm: &Arm, now: Nanos) -> usize {
         if self == Self::Fcfs {
             return 0;
@@ -57,7 +59,8 @@ impl Scheduler {
         }
         match self {
             Self::Fcfs => 0,
-            // Wraps for those that the sweep has passed, which puts them behind all others and keeps their order.
+            // Wraps for those that the sweep has passed, which puts them behind all others and
+            // keeps their order.
             Self::CLook => least(queue, |queued| queued.command.lbn.wrapping_sub(arm.sweep)),
             Self::Sstf => least(queue, |queued| queued.cylinder.abs_diff(arm.cylinder)),
             Self::Sptf => {
@@ -68,7 +71,8 @@ impl Scheduler {
     }
 }
 
-/// The first of the reads and writes with the least cost. The queue holds one, since its oldest is no flush.
+/// The first of the reads and writes with the least cost. The queue holds one, since its oldest is
+/// no flush.
 #[inline]
 fn least<K: Ord>(queue: &[Queued], cost: impl Fn(&Queued) -> K) -> usize {
     let moving = queue.iter().enumerate().filter(|(_, queued)| queued.command.op.moves_arm());

@@ -7,8 +7,9 @@ use super::profile::{DiskError, LONGEST};
 /// The time of a seek by its distance. No distance takes no time, whatever the curve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SeekCurve {
-    /// Lee's curve through three points, `single + a·√(x−1) + b·(x−1)`: the seek over one cylinder, over a third of the
-    /// stroke and over all of it. On average a seek between uniformly chosen places covers a third of the stroke.
+    /// Lee's curve through three points, `single + a·√(x−1) + b·(x−1)`: the seek over one cylinder,
+    /// over a third of the stroke and over all of it. On average a seek between uniformly chosen
+    /// places covers a third of the stroke.
     ThreePoint {
         /// Over one cylinder.
         single: Nanos,
@@ -17,16 +18,18 @@ pub enum SeekCurve {
         /// Over all cylinders.
         full: Nanos,
     },
-    /// Measured points (distance in cylinders, time) by ascending distance, the first at distance 1. Between two points
-    /// the time is interpolated, behind the last extrapolated, both linearly and rounded down to a nanosecond, as
-    /// `DiskSim` does with extracted curves. A single point holds for every distance.
+    /// Measured points (distance in cylinders, time) by ascending distance, the first at
+    /// distance 1. Between two points the time is interpolated, behind the last extrapolated, both
+    /// linearly and rounded down to a nanosecond, as `DiskSim` does with extracted curves. A single
+    /// point holds for every distance.
     Table(Vec<(u32, Nanos)>),
     /// Every seek takes as long.
     Constant(Nanos),
 }
 
 impl SeekCurve {
-    /// The coefficients of the three-point curve in nanoseconds: a of √(x−1) and b of (x−1). None for other curves.
+    /// The coefficients of the three-point curve in nanoseconds: a of √(x−1) and b of (x−1). None
+    /// for other curves.
     pub fn coefficients(&self, cylinders: u32) -> Option<(f64, f64)> {
         let Self::ThreePoint { single, average, full } = self else { return None };
         let (single, average, full) = (single.0 as f64, average.0 as f64, full.0 as f64);
@@ -36,11 +39,12 @@ impl SeekCurve {
         Some((a, b))
     }
 
-    /// The times for every distance from 0 to `cylinders` itself, in nanoseconds. No arm travels the last one; so there
-    /// is a seek over one cylinder, which skews follow from, on every disk.
+    /// The times for every distance from 0 to `cylinders` itself, in nanoseconds. No arm travels
+    /// the last one; so there is a seek over one cylinder, which skews follow from, on every disk.
     ///
     /// # Errors
-    /// A curve that is not defined, falls where it must rise, or has a time below 1 ns or above a second.
+    /// A curve that is not defined, falls where it must rise, or has a time below 1 ns or above a
+    /// second.
     pub(super) fn table(&self, cylinders: u32) -> Result<Vec<u32>, DiskError> {
         let mut times = Vec::with_capacity(cylinders as usize + 1);
         times.push(0);

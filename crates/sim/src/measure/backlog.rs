@@ -18,8 +18,8 @@ pub enum Saturation {
         /// When, in nanoseconds of simulated time.
         at: u64,
     },
-    /// Over the last half of the run the device never caught up: the smallest backlog of each of its four quarters is
-    /// above that of the one before.
+    /// Over the last half of the run the device never caught up: the smallest backlog of each of
+    /// its four quarters is above that of the one before.
     Growing {
         /// Smallest backlog in each of the four quarters.
         backlog: [u64; 4],
@@ -40,14 +40,15 @@ impl Backlog {
         Self { completions: BinaryHeap::new(), max: max as usize, exceeded_at: None }
     }
 
-    /// Forgets that the limit was passed: the measured part of the run begins. What is outstanding stays so, unless it
-    /// was too much to be kept.
+    /// Forgets that the limit was passed: the measured part of the run begins. What is outstanding
+    /// stays so, unless it was too much to be kept.
     pub fn restart(&mut self) {
         self.exceeded_at = None;
     }
 
-    /// Takes note of a request that arrives at `now`, after those before it, and completes at `done`; returns how many
-    /// were outstanding when it came. Once the limit was passed nothing more is kept, and the answer is the limit.
+    /// Takes note of a request that arrives at `now`, after those before it, and completes at
+    /// `done`; returns how many were outstanding when it came. Once the limit was passed nothing
+    /// more is kept, and the answer is the limit.
     #[inline]
     pub fn arrive(&mut self, now: Nanos, done: Nanos) -> u64 {
         if self.exceeded_at.is_some() {
@@ -78,8 +79,9 @@ impl Backlog {
 /// A rise of the smallest backlog below this is taken for chance.
 const LEAST_RISE: u64 = 64;
 
-/// The smallest backlogs of the last half's quarters, if each is above the one before. A device that keeps up empties
-/// its queue again and again, however long it gets in bursts; one that does not never returns to where it was.
+/// The smallest backlogs of the last half's quarters, if each is above the one before. A device
+/// that keeps up empties its queue again and again, however long it gets in bursts; one that does
+/// not never returns to where it was.
 pub(crate) fn growing(bins: &[SeriesBin]) -> Option<[u64; 4]> {
     let half = &bins[bins.len() / 2..];
     let quarter = |i: usize| {

@@ -26,7 +26,8 @@ impl Setting {
 }
 
 record! {
-    /// What was left out or changed between the trace and the page space, the same for all runs of an experiment.
+    /// What was left out or changed between the trace and the page space, the same for all runs of
+    /// an experiment.
     pub struct InputResult {
         trace: String ["-"] "the trace as the user named it",
         format: String ["-"] "its format",

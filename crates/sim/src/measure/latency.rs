@@ -71,7 +71,8 @@ impl Latency {
         }
         let n = count as f64;
         let mean = self.sum as f64 / n;
-        // n·Σx² − (Σx)² is exact in integers where it fits, so equal times give a deviation of exactly zero.
+        // n·Σx² − (Σx)² is exact in integers where it fits, so equal times give a deviation of
+        // exactly zero.
         let spread = u128::from(count)
             .checked_mul(self.sum_of_squares)
             .zip(self.sum.checked_mul(self.sum))
@@ -95,9 +96,9 @@ impl Latency {
 /// Classes of response times between a power of two and the next; each is at most 1/16 wide.
 const CLASSES_LOG2: u32 = 4;
 
-/// How many response times of each kind fall into which class: the class's upper end in nanoseconds, of the last the
-/// largest response time of all, with the counts. Classes in which there are none are left out, so that there are at most
-/// 16 for every doubling.
+/// How many response times of each kind fall into which class: the class's upper end in
+/// nanoseconds, of the last the largest response time of all, with the counts. Classes in which
+/// there are none are left out, so that there are at most 16 for every doubling.
 pub fn distribution<const KINDS: usize>(kinds: [&Latency; KINDS]) -> Vec<(u64, [u64; KINDS])> {
     let mut classes: BTreeMap<u64, [u64; KINDS]> = BTreeMap::new();
     for (kind, latency) in kinds.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Result structures whose every field carries its unit and meaning, so that `destage schema` cannot fall behind.
+//! Result structures whose every field carries its unit and meaning, so that `destage schema`
+//! cannot fall behind.
 
 /// Name, unit and meaning of a field of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -14,8 +15,8 @@ pub struct FieldDoc {
     pub fields: &'static [FieldDoc],
 }
 
-/// Defines a result structure: each field is `name: type [unit] "meaning"`, with `= nested` behind the meaning for a
-/// field that is itself such a structure.
+/// Defines a result structure: each field is `name: type [unit] "meaning"`, with `= nested` behind
+/// the meaning for a field that is itself such a structure.
 macro_rules! record {
     (
         $(#[$meta:meta])*

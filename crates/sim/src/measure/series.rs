@@ -10,8 +10,8 @@ const BINS: usize = 256;
 const FIRST_WIDTH_LOG2: u32 = 20;
 
 record! {
-    /// One span of simulated time. What a request brings is credited to the span in which it arrived, what the device
-    /// does to the span of the latest arrival.
+    /// One span of simulated time. What a request brings is credited to the span in which it
+    /// arrived, what the device does to the span of the latest arrival.
     pub struct SeriesBin {
         requests: u64 ["1"] "requests that arrived",
         host_bytes_read: u64 ["B"] "bytes asked for by reads that arrived",

@@ -1,10 +1,11 @@
-//! Sets of block numbers that answer "which is the smallest?" in a few steps, whatever the device's size.
+//! Sets of block numbers that answer "which is the smallest?" in a few steps, whatever the device's
+//! size.
 
 /// Levels that a set can have: 64^6 is more than all numbers.
 const MAX_LEVELS: usize = 6;
 
-/// Several sets over the numbers `0..universe`, each a bitmap with summaries above it: a bit of a summary word says
-/// that a word below is not empty.
+/// Several sets over the numbers `0..universe`, each a bitmap with summaries above it: a bit of a
+/// summary word says that a word below is not empty.
 #[derive(Clone, Debug)]
 pub(super) struct BlockSets {
     /// Where in a set's words each level begins, the bits first and a single word last.

@@ -1,12 +1,13 @@
-//! What every element of an SSD has, whatever its translation layer: until when it is busy, when it collects, and what
-//! it has done.
+//! What every element of an SSD has, whatever its translation layer: until when it is busy, when it
+//! collects, and what it has done.
 
 use std::collections::VecDeque;
 
 use destage_plan::Nanos;
 
-/// Collections that an element keeps in mind ahead of time. One that is further behind is overloaded beyond any use of
-/// its response times; the last of them then stands for all that follow.
+/// Collections that an element keeps in mind ahead of time. One that is further behind is
+/// overloaded beyond any use of its response times; the last of them then stands for all that
+/// follow.
 const COLLECTIONS_AHEAD: usize = 1 << 14;
 
 /// What an element has done.
@@ -69,7 +70,8 @@ impl ElementCounters {
 pub(super) struct ElementClock {
     /// Busy until, per lane.
     busy_until: Vec<Nanos>,
-    /// Collections that have not ended, or not been asked about since: the element is in GC from start to end.
+    /// Collections that have not ended, or not been asked about since: the element is in GC from
+    /// start to end.
     pub(super) collections: VecDeque<(Nanos, Nanos)>,
     /// Somebody is told of each collection's end, so that none is forgotten before that.
     pub(super) watched: bool,
@@ -99,7 +101,8 @@ impl ElementClock {
         self.counters = ElementCounters::default();
     }
 
-    /// Has a lane do something that takes this time, once it has done what it has to do; returns when it is done.
+    /// Has a lane do something that takes this time, once it has done what it has to do; returns
+    /// when it is done.
     #[inline]
     pub(super) fn occupy(&mut self, lane: usize, now: Nanos, time: Nanos) -> Nanos {
         let done = self.busy_until[lane].max(now) + time;
@@ -108,7 +111,8 @@ impl ElementClock {
         done
     }
 
-    /// Has all lanes work for this time, once all have done what they have to do; returns when they begin.
+    /// Has all lanes work for this time, once all have done what they have to do; returns when they
+    /// begin.
     pub(super) fn occupy_all(&mut self, now: Nanos, time: Nanos) -> Nanos {
         let start = self.busy_until().max(now);
         self.busy_until.fill(start + time);

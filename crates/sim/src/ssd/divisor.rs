@@ -1,7 +1,9 @@
-//! Division of page and block numbers by something that is known only at run time, without a division.
+//! Division of page and block numbers by something that is known only at run time, without a
+//! division.
 
-/// A divisor with its reciprocal, 2^64 / divisor rounded up: the upper half of its product with any 32-bit number is the
-/// exact quotient (Lemire, Kaser and Kurz, Software: Practice and Experience 2019).
+/// A divisor with its reciprocal, 2^64 / divisor rounded up: the upper half of its product with any
+/// 32-bit number is the exact quotient (Lemire, Kaser and Kurz, Software: Practice and Experience
+/// 2019).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Divisor {
     divisor: u32,

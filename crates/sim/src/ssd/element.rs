@@ -29,7 +29,8 @@ pub(super) struct Element {
     pools: Vec<Pool>,
     /// Until when each lane is busy. Several pools can share a lane, and then take turns.
     pub(super) clock: ElementClock,
-    /// With several pools: where the search for the emptiest begins, and where each lane's turn stands.
+    /// With several pools: where the search for the emptiest begins, and where each lane's turn
+    /// stands.
     next_pool: u32,
     lane_turn: Vec<u32>,
 }
@@ -53,8 +54,8 @@ impl Element {
         }
     }
 
-    /// Maps the entries that `entries` yields in ascending order, each pool's share of what the element exports into that
-    /// pool, which leaves the reserved blocks free.
+    /// Maps the entries that `entries` yields in ascending order, each pool's share of what the
+    /// element exports into that pool, which leaves the reserved blocks free.
     pub(super) fn fill(&mut self, shape: &SsdShape, map: &mut [u32], mut entries: impl ExactSizeIterator<Item = u32>) {
         let per_pool = shape.element_pages.div_ceil(shape.pools);
         let (mut at, end) = (0, entries.len() as u32);
@@ -117,7 +118,8 @@ impl Element {
         at.sealed
     }
 
-    /// The pool that receives the next host page: with several the one with the most free blocks, in turn.
+    /// The pool that receives the next host page: with several the one with the most free blocks,
+    /// in turn.
     #[inline(always)]
     fn pool_for_write(&mut self) -> usize {
         let pools = self.pools.len() as u32;
@@ -157,8 +159,8 @@ impl Element {
         pool
     }
 
-    /// Programs a page, whose old copy was invalidated, into the pool that [`Self::make_room`] chose; returns when it is
-    /// done.
+    /// Programs a page, whose old copy was invalidated, into the pool that [`Self::make_room`]
+    /// chose; returns when it is done.
     #[inline(always)]
     pub(super) fn program(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, pool: usize, entry: u32) -> Nanos {
         let sealed = self.place(shape, map, pool, entry);
@@ -170,8 +172,8 @@ impl Element {
             done = self.occupy(pool, now, self.cost.summary);
         }
         if shape.config.background {
-            // The collection begins as soon as the element has done what it has to do, not when the next host operation
-            // is waiting.
+            // The collection begins as soon as the element has done what it has to do, not when the
+            // next host operation is waiting.
             self.collect_if_due(shape, map, now, pool);
         }
         done
@@ -183,7 +185,8 @@ impl Element {
         self.clock.occupy(lane, now, time)
     }
 
-    /// Collects before an operation of this pool is issued, if its free blocks have come down to the threshold.
+    /// Collects before an operation of this pool is issued, if its free blocks have come down to
+    /// the threshold.
     #[inline(always)]
     fn collect_if_due(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, pool: usize) {
         if self.pools[pool].free_blocks() <= shape.pool_low {
@@ -195,8 +198,8 @@ impl Element {
         }
     }
 
-    /// Copy-back off: one block after the other until there are more than `low + 1` free; the element does nothing
-    /// else meanwhile.
+    /// Copy-back off: one block after the other until there are more than `low + 1` free; the
+    /// element does nothing else meanwhile.
     #[cold]
     fn collect_element(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos) {
         let (mut time, mut cleaned) = (Nanos::ZERO, false);
@@ -211,8 +214,8 @@ impl Element {
         }
     }
 
-    /// Copy-back on: every lane cleans one block of one plane that is due, in turn; the element does nothing
-    /// else until the slowest is done.
+    /// Copy-back on: every lane cleans one block of one plane that is due, in turn; the element
+    /// does nothing else until the slowest is done.
     #[cold]
     fn collect_planes(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, due: usize) {
         let lanes = self.clock.lanes() as u32;
@@ -295,7 +298,8 @@ impl Element {
         self.pools.iter().map(Pool::page_states).fold(PageStates::default(), PageStates::plus)
     }
 
-    /// Whether the element's physical page, by the SSD's number, holds this entry of the map and is valid.
+    /// Whether the element's physical page, by the SSD's number, holds this entry of the map and is
+    /// valid.
     pub(super) fn check(&self, entry: u32, ppn: u32) -> Result<(), String> {
         let own = ppn - self.base;
         let holds = self.holds[own as usize];

@@ -8,8 +8,8 @@ pub enum Allocation {
     /// A function of its address: pages are striped over the elements (specs §1.2).
     #[default]
     Static,
-    /// Any: each element is a channel with its own write point, and who writes chooses, or else the elements take turns
-    /// (specs §1.3).
+    /// Any: each element is a channel with its own write point, and who writes chooses, or else the
+    /// elements take turns (specs §1.3).
     Channels,
 }
 
@@ -63,8 +63,8 @@ impl Ftl {
 pub struct SsdConfig {
     /// How pages are mapped.
     pub ftl: Ftl,
-    /// Log blocks of an element, the sequential one of FAST included; `None` for all blocks of the reserve but one, which
-    /// merges need.
+    /// Log blocks of an element, the sequential one of FAST included; `None` for all blocks of the
+    /// reserve but one, which merges need.
     pub log_blocks: Option<u32>,
     /// Elements (packages), or channels: each serves one operation at a time.
     pub elements: u32,
@@ -76,7 +76,8 @@ pub struct SsdConfig {
     pub blocks_per_plane: u32,
     /// Share of each plane's blocks that is not exported, in hundredths of a percent.
     pub reserve_bp: u32,
-    /// Share of free blocks at or below which an element (with copy-back: a plane) collects, in hundredths of a percent.
+    /// Share of free blocks at or below which an element (with copy-back: a plane) collects, in
+    /// hundredths of a percent.
     pub min_free_bp: u32,
     /// Reading a page into the element's register.
     pub read: Nanos,
@@ -84,9 +85,11 @@ pub struct SsdConfig {
     pub program: Nanos,
     /// Erasing a block.
     pub erase: Nanos,
-    /// Moving a byte over the element's pins, in picoseconds; a sector moves 528 bytes (specs §1.1).
+    /// Moving a byte over the element's pins, in picoseconds; a sector moves 528 bytes (specs
+    /// §1.1).
     pub transfer_ps_per_byte: u64,
-    /// Valid pages are copied inside their plane, planes work in parallel, and each plane has its own write point.
+    /// Valid pages are copied inside their plane, planes work in parallel, and each plane has its
+    /// own write point.
     pub copy_back: bool,
     /// Collection begins when the element runs low, not when the next operation finds it so.
     pub background: bool,
@@ -98,7 +101,8 @@ pub struct SsdConfig {
     pub summary_page: bool,
     /// Erases that a block endures.
     pub endurance: u32,
-    /// Commands that the device takes at a time; the others wait in the host, in order. `None` for all that come.
+    /// Commands that the device takes at a time; the others wait in the host, in order. `None` for
+    /// all that come.
     pub queue_depth: Option<u32>,
 }
 
@@ -143,9 +147,10 @@ pub const PRESETS: &[(&str, &str)] = &[
 impl SsdConfig {
     /// The SSD of this name.
     ///
-    /// CAWR gives its SSD 4 channels and the times of its chips. Not in the paper, and chosen here: 64 pages of a block,
-    /// 4 GiB (specs §1.1 allows 4 to 16), the reserve of 15 % and the collection at 5 % free blocks that the other
-    /// papers use, no transfer time, and no summary pages, which belong to the MSR extension.
+    /// CAWR gives its SSD 4 channels and the times of its chips. Not in the paper, and chosen here:
+    /// 64 pages of a block, 4 GiB (specs §1.1 allows 4 to 16), the reserve of 15 % and the
+    /// collection at 5 % free blocks that the other papers use, no transfer time, and no summary
+    /// pages, which belong to the MSR extension.
     pub fn preset(name: &str) -> Option<Self> {
         if name == "cawr" {
             return Some(Self {
@@ -308,8 +313,8 @@ pub struct SsdShape {
     pub pool_blocks: u32,
     /// Blocks of a pool that are free in a full device.
     pub pool_reserved: u32,
-    /// A pool with this many free blocks or fewer is collected. With log blocks: what a full element has free once it has
-    /// to reclaim one to begin another.
+    /// A pool with this many free blocks or fewer is collected. With log blocks: what a full
+    /// element has free once it has to reclaim one to begin another.
     pub pool_low: u32,
     /// Log blocks of an element; none under the page map.
     pub log_blocks: u32,
@@ -332,7 +337,8 @@ const fn share(of: u64, bp: u32) -> u64 {
     of * bp as u64 / 10_000
 }
 
-/// The threshold below which a pool of the page map is collected, and the free blocks that it needs for that.
+/// The threshold below which a pool of the page map is collected, and the free blocks that it needs
+/// for that.
 fn room_to_collect(
     c: &SsdConfig,
     blocks: u64,
@@ -344,8 +350,9 @@ fn room_to_collect(
     }
     // Copying the valid pages of a victim may take one free block before it gives one back.
     let low = share(blocks, c.min_free_bp).max(1);
-    // Collection stops above low + 1 free blocks and holds one more as write point; with fewer than that many blocks'
-    // worth of slack every block could be fully valid, and copying would free nothing.
+    // Collection stops above low + 1 free blocks and holds one more as write point; with fewer than
+    // that many blocks' worth of slack every block could be fully valid, and copying would free
+    // nothing.
     let needed = low + 4;
     if reserved < needed {
         return Err(SsdGeometryError::NoRoomToCollect { reserved, blocks, scope, low, needed });
@@ -478,12 +485,13 @@ impl SsdShape {
         let blocks = u64::from(c.elements) * u64::from(c.planes) * u64::from(c.blocks_per_plane);
         let raw = blocks * u64::from(self.pages_per_block);
         if c.ftl != Ftl::Page {
-            // Map and inverse; erases, state as a log block and place in a queue of each block; data and log block of
-            // each logical one; a set of free blocks.
+            // Map and inverse; erases, state as a log block and place in a queue of each block;
+            // data and log block of each logical one; a set of free blocks.
             let logical = u64::from(self.host_pages / self.pages_per_block);
             return raw * 4 + u64::from(self.host_pages) * 4 + blocks * 24 + logical * 8 + blocks.div_ceil(64) * 8;
         }
-        // Map and inverse; valid bits; counters of each block; a set of blocks per number of valid pages.
+        // Map and inverse; valid bits; counters of each block; a set of blocks per number of valid
+        // pages.
         let sets = (u64::from(self.data_pages) + 2) * blocks.div_ceil(64) * 8;
         raw * 4 + u64::from(self.element_pages) * u64::from(c.elements) * 4 + raw.div_ceil(64) * 8 + blocks * 12 + sets
     }
@@ -550,7 +558,8 @@ mod tests {
 
     #[test]
     fn log_blocks_are_part_of_the_reserve() {
-        // 304 of 2,048 blocks are reserved, as under the page map, but no page of the others is a summary.
+        // 304 of 2,048 blocks are reserved, as under the page map, but no page of the others is a
+        // summary.
         let shape = log_blocks(|_| ()).unwrap();
         assert_eq!((shape.log_blocks, shape.pool_low, shape.data_pages), (303, 1, 64));
         assert_eq!((shape.element_pages, shape.host_pages), (1744 * 64, 4 * 1744 * 64));

@@ -1,5 +1,5 @@
-//! Simulated SSDs: elements with clocks of their own under one of three translation layers ([`Ftl`]): the page map
-//! (`page_map.rs`), and BAST and FAST with log blocks (`log_blocks/`).
+//! Simulated SSDs: elements with clocks of their own under one of three translation layers
+//! ([`Ftl`]): the page map (`page_map.rs`), and BAST and FAST with log blocks (`log_blocks/`).
 
 mod block_sets;
 mod clock;
@@ -162,7 +162,8 @@ impl Ssd {
         self.now = now;
     }
 
-    /// Reads what an operation on this page looks at first; see [`Buffer::prefetch`](destage_policy::buffer::Buffer::prefetch).
+    /// Reads what an operation on this page looks at first; see
+    /// [`Buffer::prefetch`](destage_policy::buffer::Buffer::prefetch).
     #[inline]
     pub(crate) fn prefetch(&self, page: PageNo) -> u32 {
         match &self.layer {
@@ -186,8 +187,9 @@ impl Ssd {
         }
     }
 
-    /// Programs a page into this channel, or the next one with room; returns when it is done. Under a log-block layer the
-    /// page goes where its block is written already, and the channel is where a block is begun for it.
+    /// Programs a page into this channel, or the next one with room; returns when it is done. Under
+    /// a log-block layer the page goes where its block is written already, and the channel is where
+    /// a block is begun for it.
     ///
     /// # Panics
     /// If the SSD has no such channel.
@@ -198,8 +200,8 @@ impl Ssd {
         }
     }
 
-    /// The channel whose turn it is, which then passes to the next; none with static allocation, and none under a
-    /// log-block layer, which can tell only when the page is programmed.
+    /// The channel whose turn it is, which then passes to the next; none with static allocation,
+    /// and none under a log-block layer, which can tell only when the page is programmed.
     #[inline]
     pub fn turn(&mut self) -> Option<u16> {
         match &mut self.layer {
@@ -208,7 +210,8 @@ impl Ssd {
         }
     }
 
-    /// The element that would program the page now: of its address, or else of the choice or of the turns.
+    /// The element that would program the page now: of its address, or else of the choice or of the
+    /// turns.
     pub fn target(&self, page: PageNo, channel: Option<u16>) -> u32 {
         ask!(self, layer => layer.target(page, channel))
     }
@@ -218,8 +221,8 @@ impl Ssd {
         ask!(mut self, layer => layer.trim(page));
     }
 
-    /// Pages that went to another channel than was chosen, since the counters were reset: it had no room, or, under a
-    /// log-block layer, their block was being written elsewhere.
+    /// Pages that went to another channel than was chosen, since the counters were reset: it had no
+    /// room, or, under a log-block layer, their block was being written elsewhere.
     pub fn redirected(&self) -> u64 {
         ask!(self, layer => layer.redirected())
     }
@@ -235,8 +238,8 @@ impl Ssd {
         (0..self.elements()).for_each(|element| self.clock_mut(element).watched = true);
     }
 
-    /// The first end of a collection that was not forgotten, with its element; of several at the same time that of the
-    /// element with the lowest number.
+    /// The first end of a collection that was not forgotten, with its element; of several at the
+    /// same time that of the element with the lowest number.
     pub fn first_collection_end(&self) -> Option<(Nanos, u32)> {
         let ends = (0..).zip(self.clocks()).filter_map(|(i, c)| c.collections.front().map(|&(_, end)| (end, i)));
         ends.min()
@@ -252,11 +255,12 @@ impl Ssd {
         self.clock_mut(element as usize).collections.pop_front();
     }
 
-    /// Whether the latest operation on this page, issued at `at` and done at `done`, waited for a collection on its
-    /// element: one ended in between.
+    /// Whether the latest operation on this page, issued at `at` and done at `done`, waited for a
+    /// collection on its element: one ended in between.
     #[inline]
     pub fn waited_for_gc(&self, page: PageNo, at: Nanos, done: Nanos) -> bool {
-        // They follow each other in time; one that the operation itself set off in the background ends after it.
+        // They follow each other in time; one that the operation itself set off in the background
+        // ends after it.
         let mut collections = self.clock(self.unit_of(page) as usize).collections.iter().rev();
         collections.find(|&&(_, end)| end <= done).is_some_and(|&(_, end)| at < end)
     }

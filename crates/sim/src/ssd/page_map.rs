@@ -1,14 +1,16 @@
 //! The page map with greedy collection (specs §1.2, after the MSR SSD extension).
 //!
-//! An element serves its operations in the order in which they are issued, so it needs no event per page, only the
-//! time until which it is busy. Collection happens in that order too: before an operation is issued whose pool has too
-//! few free blocks, and the element does nothing else meanwhile.
+//! An element serves its operations in the order in which they are issued, so it needs no event per
+//! page, only the time until which it is busy. Collection happens in that order too: before an
+//! operation is issued whose pool has too few free blocks, and the element does nothing else
+//! meanwhile.
 //!
-//! With [`Allocation::Channels`] (specs §1.3, CAWR) each element is a channel with its own write point. A page goes to the
-//! channel that whoever writes it chose, or else to the next one in turn; its old copy, wherever that is, is only outdated.
-//! Reads go where the page is, and collection moves pages inside their channel. Since nothing keeps a buffer from
-//! choosing the same channel for ever, a channel takes no more valid pages than it can hold and still collect; beyond
-//! that the page goes to the next channel that has room, and is counted.
+//! With [`Allocation::Channels`] (specs §1.3, CAWR) each element is a channel with its own write
+//! point. A page goes to the channel that whoever writes it chose, or else to the next one in turn;
+//! its old copy, wherever that is, is only outdated. Reads go where the page is, and collection
+//! moves pages inside their channel. Since nothing keeps a buffer from choosing the same channel
+//! for ever, a channel takes no more valid pages than it can hold and still collect; beyond that
+//! the page goes to the next channel that has room, and is counted.
 
 use destage_plan::{Nanos, PageNo};
 
@@ -23,8 +25,8 @@ use super::pool::PageStates;
 pub(super) struct PageMap {
     pub(super) shape: SsdShape,
     pub(super) elements: Vec<Element>,
-    /// Logical page → physical page over all elements, or [`UNMAPPED`]. The pages of one element after those of the other;
-    /// with channels, in the order of their numbers.
+    /// Logical page → physical page over all elements, or [`UNMAPPED`]. The pages of one element
+    /// after those of the other; with channels, in the order of their numbers.
     map: Vec<u32>,
     by_element: Divisor,
     by_stride: Divisor,
@@ -68,7 +70,8 @@ impl PageMap {
         let (rounds, rest) = (self.shape.host_pages / (stride * count), self.shape.host_pages % (stride * count));
         for (number, element) in (0..count).zip(&mut self.elements) {
             if self.channels.valid.is_empty() {
-                // An element's pages come in the order of its entries, so that those beyond the last host page come last.
+                // An element's pages come in the order of its entries, so that those beyond the
+                // last host page come last.
                 let held = rounds * stride + rest.saturating_sub(number * stride).min(stride);
                 element.fill(&self.shape, &mut self.map, number * share..number * share + held);
             } else {
@@ -125,7 +128,8 @@ impl PageMap {
     pub(super) fn read(&mut self, now: Nanos, page: PageNo) -> Nanos {
         let (element, ppn) = if self.in_channels() {
             let ppn = self.map[page.index()];
-            // A page that was never written is read nowhere; the channel whose turn it is counts that.
+            // A page that was never written is read nowhere; the channel whose turn it is counts
+            // that.
             (if ppn == UNMAPPED { self.channels.next as usize } else { self.element_of(ppn) }, ppn)
         } else {
             let (element, entry) = self.place_of(page);
@@ -184,7 +188,8 @@ impl PageMap {
         Some(channel as u16)
     }
 
-    /// The element that would program the page now: of its address, or else of the choice or of the turns.
+    /// The element that would program the page now: of its address, or else of the choice or of the
+    /// turns.
     pub(super) fn target(&self, page: PageNo, channel: Option<u16>) -> u32 {
         if self.in_channels() { channel.map_or(self.channels.next, u32::from) } else { self.place_of(page).0 as u32 }
     }

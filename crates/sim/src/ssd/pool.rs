@@ -1,4 +1,5 @@
-//! A pool of erase blocks with one write point: an element, or with copy-back one plane of it (specs §1.2).
+//! A pool of erase blocks with one write point: an element, or with copy-back one plane of it
+//! (specs §1.2).
 
 use super::block_sets::BlockSets;
 
@@ -161,8 +162,9 @@ impl Pool {
         }
     }
 
-    /// Takes the sealed block with the fewest valid pages, of several the one with the lowest number, out of the
-    /// candidates; `None` if even that one is fully valid, so that collecting it would gain nothing.
+    /// Takes the sealed block with the fewest valid pages, of several the one with the lowest
+    /// number, out of the candidates; `None` if even that one is fully valid, so that collecting it
+    /// would gain nothing.
     pub(super) fn take_victim(&mut self) -> Option<u32> {
         while self.by_valid.is_empty(self.fewest_valid) {
             if self.fewest_valid + 1 >= self.data_pages as usize {
@@ -225,8 +227,9 @@ impl Pool {
         self.blocks.iter_mut().for_each(|block| block.erases = 0);
     }
 
-    /// Pages that are valid, invalid or not yet programmed since the last erase, of all blocks: the three sum up to
-    /// the pool's pages (with the summary pages counted as invalid once their block is sealed).
+    /// Pages that are valid, invalid or not yet programmed since the last erase, of all blocks: the
+    /// three sum up to the pool's pages (with the summary pages counted as invalid once their block
+    /// is sealed).
     pub(super) fn page_states(&self) -> PageStates {
         let valid = self.blocks.iter().map(|block| u64::from(block.valid)).sum();
         let n = u64::from(self.pages_per_block);

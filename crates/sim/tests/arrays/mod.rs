@@ -152,7 +152,8 @@ impl Random {
     }
 }
 
-/// Requests of all kinds, some of parts of pages and some beyond the array, `gap` ns apart on average.
+/// Requests of all kinds, some of parts of pages and some beyond the array, `gap` ns apart on
+/// average.
 pub(crate) fn mixed(seed: u64, count: u64, pages: u64, gap: u64) -> Vec<Request> {
     let mut random = Random::new(seed);
     let mut time = 0;

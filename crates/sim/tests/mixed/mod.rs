@@ -13,8 +13,9 @@ pub(crate) fn below(rng: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(bound)) >> 64) as u64
 }
 
-/// Requests to the pages `0..pages`: reads, writes (some with FUA), flushes and discards of no bytes, of parts of pages
-/// and of up to several blocks, partly skewed and partly in sequence, arriving `gap` apart on average.
+/// Requests to the pages `0..pages`: reads, writes (some with FUA), flushes and discards of no
+/// bytes, of parts of pages and of up to several blocks, partly skewed and partly in sequence,
+/// arriving `gap` apart on average.
 pub(crate) fn mixed(seed: u64, pages: u64, requests: usize, gap: Nanos) -> Vec<Request> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let end = pages * PAGE;

@@ -1,9 +1,9 @@
 //! What all formats of text say about the beginning of a file, weighed against each other.
 //!
-//! `disksim` reads whatever `ssdsim` and `msr-cut` read, and means something else by it; a line that is malformed in its
-//! own format can be a good one of `disksim`. So it does not decide that a format reads every line. Each format that
-//! reads most lines has a say, unless what it makes of them makes no sense, and the trace is taken for one only if no
-//! other is left.
+//! `disksim` reads whatever `ssdsim` and `msr-cut` read, and means something else by it; a line
+//! that is malformed in its own format can be a good one of `disksim`. So it does not decide that a
+//! format reads every line. Each format that reads most lines has a say, unless what it makes of
+//! them makes no sense, and the trace is taken for one only if no other is left.
 
 use destage_plan::Request;
 
@@ -12,8 +12,8 @@ use crate::format::Sign;
 use crate::formats::{FORMATS, FormatId, FormatSpec};
 use crate::lines::Probe;
 
-/// Usual time between requests, in nanoseconds, that makes no sense where another format reads times that are
-/// [`OTHER_UNIT`] times shorter: 10 s.
+/// Usual time between requests, in nanoseconds, that makes no sense where another format reads
+/// times that are [`OTHER_UNIT`] times shorter: 10 s.
 const IMPOSSIBLE_GAP: u64 = 10_000_000_000;
 /// The units in which traces count time are at least so far apart.
 const OTHER_UNIT: u64 = 1000;
@@ -26,7 +26,8 @@ const MANY_GAPS: usize = 3;
 pub(super) struct Candidate {
     format: FormatSpec,
     probe: Probe,
-    /// What it reads makes no sense: too long between requests, or most of them too large or too far away.
+    /// What it reads makes no sense: too long between requests, or most of them too large or too
+    /// far away.
     nonsense: bool,
 }
 
@@ -34,7 +35,8 @@ pub(super) struct Candidate {
 pub(super) fn candidates(text: &[u8]) -> Vec<Candidate> {
     let read = |id: FormatId, patient| read_as(id.plain()?, text, patient);
     let mut candidates: Vec<Candidate> = FORMATS.iter().filter_map(|&id| read(id, false)).collect();
-    // What only `disksim` reads may still be one of its cousins, whatever stands in the first lines.
+    // What only `disksim` reads may still be one of its cousins, whatever stands in the first
+    // lines.
     for &other in FORMATS {
         let cousins: Vec<FormatId> = FORMATS.iter().copied().filter(|&id| is_cousin(id, other)).collect();
         let cousin = |c: &Candidate| cousins.contains(&c.id());
@@ -69,7 +71,8 @@ fn read_as(format: FormatSpec, text: &[u8], patient: bool) -> Option<Candidate> 
     (probe.good > 0).then_some(Candidate { format, probe, nonsense: false })
 }
 
-/// How many lines behind the title of a format are of it, and the first that is not: its number, and why.
+/// How many lines behind the title of a format are of it, and the first that is not: its number,
+/// and why.
 pub(super) fn behind_title(format: &FormatSpec, text: &[u8]) -> (u64, Option<(u64, String)>) {
     let probe = format.probe(text, false).unwrap_or_default();
     (probe.good, probe.faults.into_iter().next())
@@ -89,13 +92,14 @@ impl Candidate {
         self.probe.good + self.probe.bad
     }
 
-    /// Whether the trace could be of this format and a few lines be damaged: it reads most of them, or all but one.
+    /// Whether the trace could be of this format and a few lines be damaged: it reads most of them,
+    /// or all but one.
     fn has_a_say(&self) -> bool {
         self.probe.bad <= 1 || self.probe.good > self.probe.bad
     }
 
-    /// Whether most of its reads and writes are not of whole sectors: a sign of sectors that are read as bytes. It weighs
-    /// less than nonsense, as there are traces of bytes.
+    /// Whether most of its reads and writes are not of whole sectors: a sign of sectors that are
+    /// read as bytes. It weighs less than nonsense, as there are traces of bytes.
     fn breaks_sectors(&self) -> bool {
         self.probe.broken_sectors > self.probe.accesses / 2
     }
@@ -105,13 +109,15 @@ impl Candidate {
     }
 }
 
-/// The one format that a text is of, or why several are possible; an error if it is of none, with the closest.
+/// The one format that a text is of, or why several are possible; an error if it is of none, with
+/// the closest.
 pub(super) fn weigh(text: &[u8], candidates: Vec<Candidate>) -> Result<Result<FormatSpec, String>, Option<String>> {
     if !candidates.iter().any(|c| nearly_all(c.probe.good, c.probe.bad)) {
         return Err(closest(&candidates));
     }
     let (mut left, few): (Vec<Candidate>, Vec<Candidate>) = candidates.into_iter().partition(Candidate::has_a_say);
-    // What makes no sense is out if something else reads as many lines; if it reads fewer, that is a doubt.
+    // What makes no sense is out if something else reads as many lines; if it reads fewer, that is
+    // a doubt.
     if let Some(least) = left.iter().filter(|c| !c.nonsense).map(|c| c.probe.bad).min() {
         left.retain(|c| c.probe.bad < least || !c.nonsense);
         left.retain(|c| c.probe.bad <= least || !c.breaks_sectors());
@@ -129,8 +135,8 @@ pub(super) fn weigh(text: &[u8], candidates: Vec<Candidate>) -> Result<Result<Fo
     })
 }
 
-/// Mean time between requests, in nanoseconds, without the longest of many gaps, which a damaged line can make: one and
-/// one in a hundred.
+/// Mean time between requests, in nanoseconds, without the longest of many gaps, which a damaged
+/// line can make: one and one in a hundred.
 fn usual_gap(times: &[u64]) -> Option<u64> {
     let mut times = times.to_vec();
     times.sort_unstable();
@@ -348,7 +354,8 @@ mod tests {
             // One may be the damage of its line.
             assert!(refusal(&cut(offset, len, 9)).starts_with("the content fits 2 formats"));
         }
-        // An address beyond 2^64 bytes makes `msr-cut` the only one to read all lines, but not the one.
+        // An address beyond 2^64 bytes makes `msr-cut` the only one to read all lines, but not the
+        // one.
         let doubt = refusal(&cut(1 << 60, 4096, 9));
         assert!(doubt.starts_with("line 10 fits only some of the formats"), "{doubt}");
         assert!(

@@ -1,6 +1,6 @@
-//! `DiskSim` ASCII: `time (ms) device sector sectors flags`, separated by blanks; flags 1 is a read, 0 a write.
-//! `DiskSim` 4.0 reads numbers of 32 bits with a sign (`iotrace_ascii_get_ioreq_event`), and its times must not run
-//! backwards.
+//! `DiskSim` ASCII: `time (ms) device sector sectors flags`, separated by blanks; flags 1 is a
+//! read, 0 a write. `DiskSim` 4.0 reads numbers of 32 bits with a sign
+//! (`iotrace_ascii_get_ioreq_event`), and its times must not run backwards.
 
 use std::io::Write;
 

@@ -59,8 +59,8 @@ pub(super) trait Writer: Send {
     /// What stands before the first request.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Appends a request that fits what the format holds, and returns the number of records that it became; or why it
-    /// does not fit after all. `name` is the trace's name for its volume.
+    /// Appends a request that fits what the format holds, and returns the number of records that it
+    /// became; or why it does not fit after all. `name` is the trace's name for its volume.
     fn put(&mut self, request: &Request, name: Option<&str>, out: &mut Vec<u8>) -> Result<u64, String>;
 
     /// What stands behind the last request, at time `last` in nanoseconds.
@@ -87,8 +87,9 @@ pub struct Exporter<W> {
 }
 
 impl<W: Write> Exporter<W> {
-    /// An exporter to `out`. Formats that are written in two passes keep their records in a temporary file in the folder
-    /// `scratch` meanwhile: 24 bytes for each page access of `oracle-general`.
+    /// An exporter to `out`. Formats that are written in two passes keep their records in a
+    /// temporary file in the folder `scratch` meanwhile: 24 bytes for each page access of
+    /// `oracle-general`.
     ///
     /// # Errors
     /// If the temporary file cannot be made.
@@ -104,7 +105,8 @@ impl<W: Write> Exporter<W> {
         Ok(Self { out, format, fitter, spool, text, report: ExportReport::default() })
     }
 
-    /// Writes the trace's next requests; `names` are the trace's names for its volumes, as far as they are known.
+    /// Writes the trace's next requests; `names` are the trace's names for its volumes, as far as
+    /// they are known.
     ///
     /// # Errors
     /// If the format cannot hold one of them, or writing fails.
@@ -138,7 +140,8 @@ impl<W: Write> Exporter<W> {
         Ok(())
     }
 
-    /// Completes the trace; returns what it was written to, and what was written, left out and changed.
+    /// Completes the trace; returns what it was written to, and what was written, left out and
+    /// changed.
     ///
     /// # Errors
     /// If writing fails, or nothing was left to write.

@@ -1,8 +1,10 @@
-//! fio's I/O logs, versions 3 and 2 (`read_iolog` of fio 3.33): `[time (us)] file action [offset (B) length (B)]`. A file is
-//! added and opened before its first request and closed behind the last one. Flushes are `sync`, discards `trim`.
+//! fio's I/O logs, versions 3 and 2 (`read_iolog` of fio 3.33):
+//! `[time (us)] file action [offset (B) length (B)]`. A file is added and opened before its first
+//! request and closed behind the last one. Flushes are `sync`, discards `trim`.
 //!
-//! Times begin at 1 us: fio does not wait behind a line whose time is 0. Files are called `volume0`, `volume1`, ..., so
-//! that a replay writes to no file that a trace happens to name, unless the names shall be kept.
+//! Times begin at 1 us: fio does not wait behind a line whose time is 0. Files are called
+//! `volume0`, `volume1`, ..., so that a replay writes to no file that a trace happens to name,
+//! unless the names shall be kept.
 
 use std::collections::BTreeMap;
 use std::io::Write;

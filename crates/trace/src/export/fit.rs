@@ -26,7 +26,8 @@ pub(super) struct Holds {
     pub(super) volumes: bool,
     /// Bytes of a request at most.
     pub(super) max_len: u64,
-    /// Bytes of a page, a power of two, and the pages that a request may touch at most, if the format splits into pages.
+    /// Bytes of a page, a power of two, and the pages that a request may touch at most, if the
+    /// format splits into pages.
     pub(super) max_pages: Option<(u64, u64)>,
     /// Longer requests are written in pieces that end at multiples of this.
     pub(super) piece: u64,

@@ -1,14 +1,16 @@
 //! Traces in the formats that other simulators and tools read.
 //!
-//! No format holds all that a request has: kinds, FUA, addresses in bytes, times in nanoseconds that may run backwards,
-//! volumes. What a format cannot hold stops the export, with the option to give; with that option it is left out or
-//! changed, and counted. Only the times' resolution is the format's own: times are cut to it, and that is counted too.
+//! No format holds all that a request has: kinds, FUA, addresses in bytes, times in nanoseconds
+//! that may run backwards, volumes. What a format cannot hold stops the export, with the option to
+//! give; with that option it is left out or changed, and counted. Only the times' resolution is the
+//! format's own: times are cut to it, and that is counted too.
 //!
 //! Memory is constant, but for `oracle-general`, where it is proportional to the different pages.
 //!
-//! To add a format that is written, give it a file here with a type that implements [`Export`], what there is to know
-//! about it, and [`Writer`](exporter::Writer), what it makes of a request; and add that to the modules and to the list
-//! below. It names the format under which it is read again, and has its names.
+//! To add a format that is written, give it a file here with a type that implements [`Export`],
+//! what there is to know about it, and [`Writer`](exporter::Writer), what it makes of a request;
+//! and add that to the modules and to the list below. It names the format under which it is read
+//! again, and has its names.
 
 mod disksim;
 mod exporter;
@@ -33,7 +35,8 @@ pub use spec::{ExportInfo, ExportSpec};
 
 macro_rules! exports {
     ($($module:ident::$format:ident,)+) => {
-        /// All formats that can be written besides the native one, in the order in which they are listed.
+        /// All formats that can be written besides the native one, in the order in which they are
+        /// listed.
         pub const EXPORTS: &[ExportInfo] = &[$($module::$format::INFO),+];
 
         /// A format with its own options.

@@ -1,5 +1,6 @@
-//! MSR Cambridge CSV: `time (100 ns),host,disk,Read|Write,offset (B),size (B),response`. The host is `destage`, the disk
-//! the volume's number, the response time, which is not known, 0; times begin at 0.
+//! MSR Cambridge CSV: `time (100 ns),host,disk,Read|Write,offset (B),size (B),response`. The host
+//! is `destage`, the disk the volume's number, the response time, which is not known, 0; times
+//! begin at 0.
 
 use std::io::Write;
 

@@ -1,9 +1,10 @@
-//! libCacheSim's `oracleGeneral`: little-endian records of 24 bytes, `time (s)`, `object`, `size`, `next access`. Each page
-//! that a request touches is one access of an object of a page's size: libCacheSim does not split requests itself.
+//! libCacheSim's `oracleGeneral`: little-endian records of 24 bytes, `time (s)`, `object`, `size`,
+//! `next access`. Each page that a request touches is one access of an object of a page's size:
+//! libCacheSim does not split requests itself.
 //!
-//! The next access is the number, from 1, of the record that accesses the object next, or -1. It is not known while the
-//! trace is read: the records wait in a temporary file, through which a second pass goes backwards, with one entry of
-//! memory for each different page.
+//! The next access is the number, from 1, of the record that accesses the object next, or -1. It is
+//! not known while the trace is read: the records wait in a temporary file, through which a second
+//! pass goes backwards, with one entry of memory for each different page.
 
 use std::io::{self, Write};
 

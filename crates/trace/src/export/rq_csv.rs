@@ -1,4 +1,5 @@
-//! Recordings of `block_rq_issue` as CSV: `time (us),R|W|WF|F|D,sector,sectors`, all kinds of requests of one volume.
+//! Recordings of `block_rq_issue` as CSV: `time (us),R|W|WF|F|D,sector,sectors`, all kinds of
+//! requests of one volume.
 
 use std::io::Write;
 

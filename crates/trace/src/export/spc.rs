@@ -1,5 +1,6 @@
 //! SPC traces (Storage Performance Council trace file format 1.0.1, as `UMass` publishes it):
-//! `ASU,LBA (512 B),size (B),r|w,time (s)`. A record's time may not be before that of one in front of it.
+//! `ASU,LBA (512 B),size (B),r|w,time (s)`. A record's time may not be before that of one in front
+//! of it.
 
 use std::io::Write;
 

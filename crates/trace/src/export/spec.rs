@@ -18,7 +18,8 @@ pub struct ExportInfo {
     pub id: FormatId,
     /// What it cannot hold.
     pub cannot: &'static str,
-    /// Its options, each `key=values: meaning`, besides those of all formats ([`ExportInfo::COMMON`]).
+    /// Its options, each `key=values: meaning`, besides those of all formats
+    /// ([`ExportInfo::COMMON`]).
     pub options: &'static [&'static str],
     /// Times may have to be given up too (`drop=times`).
     pub(super) timeless: bool,

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes that are written one after the other, and then changed in place and read. Errors name the folder.
+/// Bytes that are written one after the other, and then changed in place and read. Errors name the
+/// folder.
 pub(super) struct Spool {
-    /// It has no name, where the file system can do that, so that nothing is left of it however the process ends.
+    /// It has no name, where the file system can do that, so that nothing is left of it however the
+    /// process ends.
     file: File,
     folder: PathBuf,
     bytes: u64,

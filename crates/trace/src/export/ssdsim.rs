@@ -1,5 +1,5 @@
-//! `MQSim` and `SSDsim`: `time (ns) device sector sectors 1 read|0 write`, separated by one blank each, as `MQSim`
-//! splits lines (`ASCII_Trace_Definition.h`); its times must not run backwards.
+//! `MQSim` and `SSDsim`: `time (ns) device sector sectors 1 read|0 write`, separated by one blank
+//! each, as `MQSim` splits lines (`ASCII_Trace_Definition.h`); its times must not run backwards.
 
 use std::io::Write;
 

@@ -1,4 +1,5 @@
-//! The default text output of `blkparse` (blktrace's `blkparse_fmt.c`, `process_default`), separated by blanks:
+//! The default text output of `blkparse` (blktrace's `blkparse_fmt.c`, `process_default`),
+//! separated by blanks:
 //!
 //! | column | unit |
 //! |---|---|
@@ -10,14 +11,15 @@
 //! | RWBS | what is asked, see below |
 //! | range | `sector + sectors`, in 512 B; absent for requests without data |
 //!
-//! RWBS: an optional `F` (flush before), then `R` read, `W` write, `D` discard or `N` none, then flags: `F` FUA,
-//! `A` read-ahead, `S` synchronous, `M` metadata, `B` barrier (old kernels: flush before, and FUA), `E` secure (after
-//! `D`), `P` (priority). A flush before yields a flush request of its own; `FN`, `F`, `FF` and `FWS` without a range
-//! yield only that. `N` without a flush is a command passed through to the device, whose range blkparse does not show:
-//! no request. Zone commands (`Z`) are not read: an error.
+//! RWBS: an optional `F` (flush before), then `R` read, `W` write, `D` discard or `N` none, then
+//! flags: `F` FUA, `A` read-ahead, `S` synchronous, `M` metadata, `B` barrier (old kernels: flush
+//! before, and FUA), `E` secure (after `D`), `P` (priority). A flush before yields a flush request
+//! of its own; `FN`, `F`, `FF` and `FWS` without a range yield only that. `N` without a flush is a
+//! command passed through to the device, whose range blkparse does not show: no request. Zone
+//! commands (`Z`) are not read: an error.
 //!
-//! Before the events blkparse can print `Input file ... added`, after them a summary (from `CPU0 (...)` or
-//! `Total (...)` on); both are passed over.
+//! Before the events blkparse can print `Input file ... added`, after them a summary (from
+//! `CPU0 (...)` or `Total (...)` on); both are passed over.
 
 use destage_plan::Op;
 
@@ -144,8 +146,8 @@ impl LineFormat for Lines {
     }
 }
 
-/// `sector + sectors` in bytes. Anything else (a process in brackets, a length and a command in parentheses) is no
-/// range, and neither is one of no sectors.
+/// `sector + sectors` in bytes. Anything else (a process in brackets, a length and a command in
+/// parentheses) is no range, and neither is one of no sectors.
 fn range(fields: &mut Fields<'_, BLANKS>) -> Parsed<Option<(u64, u64)>> {
     let sector = match fields.next() {
         Some(text) if text.first().is_some_and(u8::is_ascii_digit) => text,

@@ -1,5 +1,5 @@
-//! What the two formats of blktrace share, its binary records and blkparse's text: the actions of which a request is
-//! made, and what a request asks.
+//! What the two formats of blktrace share, its binary records and blkparse's text: the actions of
+//! which a request is made, and what a request asks.
 
 use destage_plan::Op;
 
@@ -52,8 +52,8 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// The requests of which an event consists, with their ranges in bytes: none, a flush, one with the event's range
-    /// or both. An event without a range asks nothing but a flush.
+    /// The requests of which an event consists, with their ranges in bytes: none, a flush, one with
+    /// the event's range or both. An event without a range asks nothing but a flush.
     pub(crate) fn requests(self, range: Option<(u64, u64)>) -> impl Iterator<Item = (Op, bool, u64, u64)> {
         let flush = self.flush_before.then_some((Op::Flush, false, 0, 0));
         let data = self.op.zip(range).map(|(op, (offset, len))| (op, self.fua, offset, len));
@@ -95,7 +95,8 @@ impl Seen {
         self.0[usize::from(letter & 0x7f)] += 1;
     }
 
-    /// Why a file has no request when `event` was chosen of the format called `format`; `None` without any event.
+    /// Why a file has no request when `event` was chosen of the format called `format`; `None`
+    /// without any event.
     pub(crate) fn why_none(&self, format: &str, event: u8) -> Option<String> {
         let kinds: Vec<String> = (0_u8..)
             .zip(self.0)

@@ -13,11 +13,12 @@
 //! | `op(VALUE=KIND,VALUE=KIND,...)` | these values are these kinds (`R`, `W`, `WF`, `F`, `D`), all others errors |
 //! | `_` | passed over |
 //!
-//! and, anywhere among them, settings that are no column: `op=KIND` (all requests are of this kind), `sep=comma`,
-//! `tab`, `semicolon` or `blanks` (found in the first line unless given), `skip=N` (lines to pass over at the start).
+//! and, anywhere among them, settings that are no column: `op=KIND` (all requests are of this
+//! kind), `sep=comma`, `tab`, `semicolon` or `blanks` (found in the first line unless given),
+//! `skip=N` (lines to pass over at the start).
 //!
-//! `off`, `len` and the kind are required. Without `ts` all requests come at time 0; without `dev` there is one volume.
-//! Columns after the last one described are passed over.
+//! `off`, `len` and the kind are required. Without `ts` all requests come at time 0; without `dev`
+//! there is one volume. Columns after the last one described are passed over.
 
 use std::fmt;
 

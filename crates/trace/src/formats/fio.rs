@@ -1,6 +1,7 @@
-//! fio's I/O logs, versions 2 and 3 (`iolog.c` and "Trace file format" in fio's HOWTO), separated by blanks.
-//! The first line is `fio version 2 iolog` or `fio version 3 iolog`. Version 3 puts a time in microseconds before
-//! each of these lines (`log_io_u` writes `utime_since_now`; the HOWTO names no unit):
+//! fio's I/O logs, versions 2 and 3 (`iolog.c` and "Trace file format" in fio's HOWTO), separated
+//! by blanks. The first line is `fio version 2 iolog` or `fio version 3 iolog`. Version 3 puts a
+//! time in microseconds before each of these lines (`log_io_u` writes `utime_since_now`; the HOWTO
+//! names no unit):
 //!
 //! | line | meaning |
 //! |---|---|
@@ -12,9 +13,10 @@
 //! | `file sync_file_range offset length` | passed over: it makes nothing durable |
 //! | `file wait offset length` | version 2 only: the passing of time, see below |
 //!
-//! The file is the volume. Version 2 has no times but those of `wait`, on whose meaning fio disagrees with itself: the
-//! HOWTO says *offset* microseconds after the previous wait (`wait=us`); the code (`read_iolog_get`) sleeps until
-//! *offset* milliseconds after the start of the run (`wait=ms`). A log with waits is refused until one is chosen.
+//! The file is the volume. Version 2 has no times but those of `wait`, on whose meaning fio
+//! disagrees with itself: the HOWTO says *offset* microseconds after the previous wait (`wait=us`);
+//! the code (`read_iolog_get`) sleeps until *offset* milliseconds after the start of the run
+//! (`wait=ms`). A log with waits is refused until one is chosen.
 
 use destage_plan::Op;
 
@@ -65,7 +67,8 @@ impl TextFormat for Fio {
         Lines { wait: self.wait, version: 0, clock: 0 }
     }
 
-    /// What a wait means does not matter here, but only with an answer are the lines behind it read.
+    /// What a wait means does not matter here, but only with an answer are the lines behind it
+    /// read.
     fn trial(&self) -> Lines {
         Self { wait: self.wait.or(Some(Wait::AbsoluteMillis)) }.lines()
     }
@@ -80,7 +83,8 @@ enum Wait {
     AbsoluteMillis,
 }
 
-/// The version that the first line tells. Like fio itself, this does not look at the rest of the line.
+/// The version that the first line tells. Like fio itself, this does not look at the rest of the
+/// line.
 fn version(line: &[u8]) -> Option<u8> {
     let rest = line.strip_prefix(b"fio version ")?;
     match rest {

@@ -1,10 +1,12 @@
-//! The formats that can be read: one file for each, whose head shows the layout of its fields, and one list of them.
+//! The formats that can be read: one file for each, whose head shows the layout of its fields, and
+//! one list of them.
 //!
-//! To add a format, write its file and add it to the modules and to the list below. A format of text is a type that
-//! implements [`TextFormat`](crate::format::TextFormat), what there is to know about it, and
-//! [`LineFormat`](crate::lines::LineFormat), what it makes of a line; any other one implements [`Format`] itself, with
-//! the help of [`RecordFormat`](crate::records::RecordFormat) if it has records. Nothing else need know of it: names
-//! and options, detection, lists and completions, and the tests and fuzzing over all formats go through the list.
+//! To add a format, write its file and add it to the modules and to the list below. A format of
+//! text is a type that implements [`TextFormat`](crate::format::TextFormat), what there is to know
+//! about it, and [`LineFormat`](crate::lines::LineFormat), what it makes of a line; any other one
+//! implements [`Format`] itself, with the help of [`RecordFormat`](crate::records::RecordFormat) if
+//! it has records. Nothing else need know of it: names and options, detection, lists and
+//! completions, and the tests and fuzzing over all formats go through the list.
 
 mod alibaba;
 mod blkparse;
@@ -163,7 +165,8 @@ impl FormatId {
         info.name == name || info.aliases.contains(&name)
     }
 
-    /// Texts of `--format` that mean it, with and without options; the first also means its samples.
+    /// Texts of `--format` that mean it, with and without options; the first also means its
+    /// samples.
     pub fn examples(self) -> Vec<&'static str> {
         let plain = self.plain().map(|_| self.name());
         plain.into_iter().chain(self.info().examples.iter().copied()).collect()

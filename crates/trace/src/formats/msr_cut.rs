@@ -1,4 +1,5 @@
-//! Pieces of MSR Cambridge, Alibaba and other traces prepared for replay tools, separated by blanks:
+//! Pieces of MSR Cambridge, Alibaba and other traces prepared for replay tools, separated by
+//! blanks:
 //!
 //! | column | unit |
 //! |---|---|
@@ -8,7 +9,8 @@
 //! | length | bytes |
 //! | operation | `1` read, `0` write |
 //!
-//! Column for column like `DiskSim`'s traces, but in bytes: nothing in such a file tells which of the two it is.
+//! Column for column like `DiskSim`'s traces, but in bytes: nothing in such a file tells which of
+//! the two it is.
 
 use destage_plan::Op;
 

@@ -7,8 +7,9 @@
 //! | 12 | 4 | the object's size in bytes |
 //! | 16 | 8 | when the object is next accessed; passed over |
 //!
-//! The format says neither whether an access reads or writes nor where an object lies: `op=` must tell the former, and
-//! object *n* is taken to begin at byte *n* times `unit=` (4096 unless told otherwise). There is one volume.
+//! The format says neither whether an access reads or writes nor where an object lies: `op=` must
+//! tell the former, and object *n* is taken to begin at byte *n* times `unit=` (4096 unless told
+//! otherwise). There is one volume.
 
 use destage_plan::Op;
 
@@ -88,8 +89,8 @@ impl Format for OracleGeneral {
 }
 
 impl OracleGeneral {
-    /// Whether the records could be of this format: times that do not fall, objects of 1 B to 1 GiB, next accesses
-    /// that are a position or the mark for none.
+    /// Whether the records could be of this format: times that do not fall, objects of 1 B to 1
+    /// GiB, next accesses that are a position or the mark for none.
     fn plausible(head: &[u8]) -> bool {
         let mut records = head.chunks_exact(RECORD_BYTES).peekable();
         if records.peek().is_none() {

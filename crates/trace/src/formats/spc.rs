@@ -1,5 +1,5 @@
-//! SPC traces (Storage Performance Council trace file format 1.0.1, as the `UMass` repository publishes it),
-//! comma-separated, without a header:
+//! SPC traces (Storage Performance Council trace file format 1.0.1, as the `UMass` repository
+//! publishes it), comma-separated, without a header:
 //!
 //! | column | unit |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! HP's SRT traces (Cello, Snake, hplajw; `disksim_hptrace.h`): an ASCII header that begins `$$TR_IOREC` and ends with
-//! a form feed (0x0C), then records of big-endian 32-bit numbers:
+//! HP's SRT traces (Cello, Snake, hplajw; `disksim_hptrace.h`): an ASCII header that begins
+//! `$$TR_IOREC` and ends with a form feed (0x0C), then records of big-endian 32-bit numbers:
 //!
 //! | byte | field |
 //! |---|---|
@@ -14,9 +14,10 @@
 //! | 44 | flags; bit 0 set means a read |
 //! | 48 ... | information, queue length; passed over |
 //!
-//! Blocks count from the start of the disk, whatever section (or raw device) they were reached through, as the
-//! cylinder field shows; so the volume is the disk, called `disk` and its unit. Their size is the disks' `sectorsize`
-//! in the header (256 B on the disks of that time), which must be the same for all; else `unit=` must give it.
+//! Blocks count from the start of the disk, whatever section (or raw device) they were reached
+//! through, as the cylinder field shows; so the volume is the disk, called `disk` and its unit.
+//! Their size is the disks' `sectorsize` in the header (256 B on the disks of that time), which
+//! must be the same for all; else `unit=` must give it.
 
 use destage_plan::Op;
 
@@ -87,8 +88,9 @@ struct Records {
     unit: u64,
 }
 
-/// How much of the beginning of a file that begins with [`MAGIC`] is a header of ASCII and records behind it, of which the
-/// last may go on behind `head`; or the first line, where the header does not end in `head`.
+/// How much of the beginning of a file that begins with [`MAGIC`] is a header of ASCII and records
+/// behind it, of which the last may go on behind `head`; or the first line, where the header does
+/// not end in `head`.
 fn held(head: &[u8], whole: bool) -> Held {
     let header = memchr::memchr(FORM_FEED, head).map(|end| end + 1).filter(|&end| head[..end].is_ascii());
     let Some(mut bytes) = header else {

@@ -1,4 +1,5 @@
-//! `CloudPhysics` traces of virtual SCSI disks: little-endian records of 32 (version 1) or 40 bytes (version 2).
+//! `CloudPhysics` traces of virtual SCSI disks: little-endian records of 32 (version 1) or 40 bytes
+//! (version 2).
 //!
 //! | version 1 | version 2 | bytes | field |
 //! |---|---|---|---|
@@ -11,9 +12,10 @@
 //! | 24 | 24 | 8 | time, microseconds |
 //! | | 32 | 8 | response time; passed over |
 //!
-//! Reads and writes of 6, 10, 12 and 16 bytes and cache synchronisations are requests. Commands that neither read nor
-//! change the medium (inquiries, mode pages, reservations, ...) are passed over. Commands that change it in a way that
-//! the record does not tell (unmap, write same, ...) are errors. There is one volume.
+//! Reads and writes of 6, 10, 12 and 16 bytes and cache synchronisations are requests. Commands
+//! that neither read nor change the medium (inquiries, mode pages, reservations, ...) are passed
+//! over. Commands that change it in a way that the record does not tell (unmap, write same, ...)
+//! are errors. There is one volume.
 
 use destage_plan::{Op, SECTOR_BYTES};
 

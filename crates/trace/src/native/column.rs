@@ -1,9 +1,11 @@
-//! One column of a block: a prediction, what remains of each value, and its byte planes (docs/trace-format.md).
+//! One column of a block: a prediction, what remains of each value, and its byte planes
+//! (docs/trace-format.md).
 //!
-//! A value is predicted (not at all, from the value before it, or from the end of the request before it), the remainder
-//! is divided by the greatest common divisor of the block's remainders, and byte k of every quotient goes to plane k.
-//! Values in which few distinct ones occur may go through a dictionary instead. The writer takes the way whose planes
-//! have the least order-0 entropy.
+//! A value is predicted (not at all, from the value before it, or from the end of the request
+//! before it), the remainder is divided by the greatest common divisor of the block's remainders,
+//! and byte k of every quotient goes to plane k. Values in which few distinct ones occur may go
+//! through a dictionary instead. The writer takes the way whose planes have the least order-0
+//! entropy.
 
 use std::io;
 
@@ -77,7 +79,8 @@ const fn planes_for(max: u64) -> usize {
     (64 - max.leading_zeros()).div_ceil(8) as usize
 }
 
-// ---------------------------------------------------------------------------------------------------------- writing
+// ----------------------------------------------------------------------------------------------------------
+// writing
 
 /// A way to write a column, and its quotients.
 #[derive(Default)]
@@ -107,7 +110,8 @@ impl ColumnEncoder {
         // Both are in the plane's entry and in the block's header.
         zstd.set_parameter(zstd::zstd_safe::CParameter::ContentSizeFlag(false))?;
         zstd.set_parameter(zstd::zstd_safe::CParameter::ChecksumFlag(false))?;
-        // In a byte plane short matches save next to nothing over entropy coding alone, and cost the reader the most.
+        // In a byte plane short matches save next to nothing over entropy coding alone, and cost
+        // the reader the most.
         zstd.set_parameter(zstd::zstd_safe::CParameter::MinMatch(7))?;
         // libm and not f64::log2: the choice between encodings must be the same on every machine.
         #[expect(clippy::cast_sign_loss, reason = "the logarithm of a count is not negative")]
@@ -122,7 +126,8 @@ impl ColumnEncoder {
         })
     }
 
-    /// Appends the column `values` (1 to [`MAX_BLOCK_REQUESTS`]) to `out`. `lengths` are those of the same requests.
+    /// Appends the column `values` (1 to [`MAX_BLOCK_REQUESTS`]) to `out`. `lengths` are those of
+    /// the same requests.
     pub(super) fn encode(&mut self, column: u16, values: &[u64], lengths: &[u64], out: &mut Vec<u8>) -> io::Result<()> {
         frame(values, &mut self.best);
         let mut best_cost = cost(&self.best, &self.weights);
@@ -188,13 +193,14 @@ impl ColumnEncoder {
     }
 }
 
-/// A plane of this size stays as it is unless it becomes smaller than this: a stored plane decodes for nothing.
+/// A plane of this size stays as it is unless it becomes smaller than this: a stored plane decodes
+/// for nothing.
 const fn worth_compressing(size: usize) -> usize {
     size - size / 16
 }
 
-/// What a candidate will take, in 1/256 bits: the order-0 entropy of its planes, a plane that will be stored counted
-/// whole.
+/// What a candidate will take, in 1/256 bits: the order-0 entropy of its planes, a plane that will
+/// be stored counted whole.
 fn cost(candidate: &Candidate, weights: &[u32]) -> u64 {
     let q = &candidate.quotients;
     let planes = planes_for(q.iter().fold(0, |all, &q| all | q));
@@ -262,7 +268,8 @@ fn zigzag_delta(values: &[u64], predict: impl Fn(usize) -> u64, encoding: Encodi
     match i64::try_from(unit) {
         Ok(1) => c.quotients.extend(steps().map(zigzag)),
         Ok(unit) => c.quotients.extend(steps().map(|d| zigzag(d / unit))),
-        // Only 2^63 divides itself here: every step is 0 or -2^63, and -1 * 2^63 wraps to the latter.
+        // Only 2^63 divides itself here: every step is 0 or -2^63, and -1 * 2^63 wraps to the
+        // latter.
         Err(_) => c.quotients.extend(steps().map(|d| zigzag(d.signum()))),
     }
 }
@@ -298,7 +305,8 @@ fn divisor(values: impl Iterator<Item = u64>) -> u64 {
     divisor
 }
 
-// ---------------------------------------------------------------------------------------------------------- reading
+// ----------------------------------------------------------------------------------------------------------
+// reading
 
 /// What is wrong with a column or a block, and at which of its bytes.
 #[derive(Debug)]
@@ -436,11 +444,12 @@ impl<'a> Column<'a> {
         Ok(Self { encoding, base, unit, value, planes, parts, dictionary })
     }
 
-    /// Gives the values from number `start` on, as many as `out` holds. Columns are read from the beginning, without
-    /// gaps. `lengths` are those of the same requests; the offset column alone looks at them.
+    /// Gives the values from number `start` on, as many as `out` holds. Columns are read from the
+    /// beginning, without gaps. `lengths` are those of the same requests; the offset column alone
+    /// looks at them.
     ///
-    /// Several plain loops over few values instead of one over all: each but the running sum becomes vector code, and
-    /// the values stay in the first-level cache meanwhile.
+    /// Several plain loops over few values instead of one over all: each but the running sum
+    /// becomes vector code, and the values stay in the first-level cache meanwhile.
     #[inline(always)]
     pub(super) fn next(&mut self, start: usize, lengths: &[u64], out: &mut [u64]) {
         gather(&self.parts[..self.planes], start, out);
@@ -479,7 +488,8 @@ impl<'a> Column<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// Room for a plane of `n` values. There is enough for eight planes of each of [`COLUMNS`] columns.
+    /// Room for a plane of `n` values. There is enough for eight planes of each of [`COLUMNS`]
+    /// columns.
     fn plane(&mut self, n: usize) -> &'a mut [u8] {
         let (plane, rest) = std::mem::take(&mut self.planes).split_at_mut(MAX_BLOCK_REQUESTS);
         self.planes = rest;
@@ -487,8 +497,8 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Multiplies each value. Three cases, because there is no 64-bit multiplication in the vector instructions that every
-/// machine has.
+/// Multiplies each value. Three cases, because there is no 64-bit multiplication in the vector
+/// instructions that every machine has.
 #[inline(always)]
 fn scale(unit: u64, values: &mut [u64]) {
     if unit == 1 {
@@ -532,7 +542,8 @@ fn running_sum(before: u64, values: &mut [u64]) -> u64 {
 /// Puts the bytes of the planes, from value `start` on, together.
 #[inline(always)]
 fn gather(planes: &[&[u8]], start: usize, out: &mut [u64]) {
-    /// Values at a time: of arrays the compiler knows the length, and makes vector code without checks.
+    /// Values at a time: of arrays the compiler knows the length, and makes vector code without
+    /// checks.
     const GROUP: usize = 64;
 
     fn put<const P: usize>(planes: &[&[u8]], start: usize, out: &mut [u64]) {

@@ -66,8 +66,8 @@ pub(super) mod id {
     pub(in crate::native) const LATENCY: u16 = 6;
 }
 
-/// The latency column's value: 0 if it is unknown, else the nanoseconds plus 1, so that a few unknown ones do not make
-/// the column's numbers large.
+/// The latency column's value: 0 if it is unknown, else the nanoseconds plus 1, so that a few
+/// unknown ones do not make the column's numbers large.
 pub(super) const fn latency_value(latency: Nanos) -> u64 {
     const { assert!(LATENCY_UNKNOWN.0 == u64::MAX) };
     latency.0.wrapping_add(1)
@@ -124,8 +124,8 @@ pub(crate) fn pieces(file: &[u8]) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// How much of the beginning of a file is a file header that its checksum confirms, and records behind it, damaged or not,
-/// of which the last may go on behind `head`.
+/// How much of the beginning of a file is a file header that its checksum confirms, and records
+/// behind it, damaged or not, of which the last may go on behind `head`.
 pub(crate) fn held(head: &[u8]) -> Held {
     let Some(header) = head.first_chunk::<FILE_HEADER_BYTES>() else { return Held { bytes: 0, proven: false } };
     let mut chain = u32_at(header, FILE_HEADER_BYTES - 4);

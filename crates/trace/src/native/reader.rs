@@ -17,7 +17,8 @@ use super::layout::{
 use crate::error::{Place, TraceError};
 use crate::source::Source;
 
-/// Requests that are put together at a time, few enough for their columns to stay in the first-level cache.
+/// Requests that are put together at a time, few enough for their columns to stay in the
+/// first-level cache.
 const CHUNK: usize = 256;
 
 /// Reads a native trace from a stream.
@@ -28,7 +29,8 @@ pub struct NativeReader {
     at: u64,
     chain: u32,
     payload: Vec<u8>,
-    /// Where in the file the payload begins, and where in it the last block's latency column lies, if it has one.
+    /// Where in the file the payload begins, and where in it the last block's latency column lies,
+    /// if it has one.
     payload_at: u64,
     latencies: Option<Range<usize>>,
     /// Requests in the last block.
@@ -79,8 +81,9 @@ impl NativeReader {
         Ok(reader)
     }
 
-    /// Opens a file. Of a regular file the end record is read first, so that the number of requests is known from the
-    /// beginning and a truncated file is refused at once; anything else is read as a stream.
+    /// Opens a file. Of a regular file the end record is read first, so that the number of requests
+    /// is known from the beginning and a truncated file is refused at once; anything else is read
+    /// as a stream.
     pub fn open_file(path: &Path) -> Result<Self, TraceError> {
         let io = |doing: &'static str| move |e| TraceError::io(path, Place::File, doing, e);
         let mut input = File::open(path).map_err(io("opening"))?;
@@ -98,7 +101,8 @@ impl NativeReader {
             input.seek(SeekFrom::Start(0)).map_err(io("going back to the beginning"))?;
             total = end_of(&tail).map(|end| end.requests);
         }
-        // What is wrong at the beginning (another format, another version) says more than what is missing at the end.
+        // What is wrong at the beginning (another format, another version) says more than what is
+        // missing at the end.
         let mut reader = Self::open(path, Box::new(input))?;
         if total.is_none() {
             let reason = "the file does not end with an end record: it is truncated, or its writer was not finished";

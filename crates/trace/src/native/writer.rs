@@ -14,8 +14,8 @@ use crate::source::LATENCY_UNKNOWN;
 /// The zstd level that [`NativeWriter::new`] uses.
 pub const DEFAULT_LEVEL: i32 = 3;
 
-/// Writes a native trace to anything that takes bytes, a pipe too. A trace without [`finish`](Self::finish) has no end
-/// record, and a reader calls it truncated.
+/// Writes a native trace to anything that takes bytes, a pipe too. A trace without
+/// [`finish`](Self::finish) has no end record, and a reader calls it truncated.
 pub struct NativeWriter<W: Write> {
     out: W,
     encoder: ColumnEncoder,
@@ -79,7 +79,8 @@ impl<W: Write> NativeWriter<W> {
         }
         self.requests += requests.len() as u64;
         while !requests.is_empty() {
-            // A whole block need not be gathered first; but latencies, if there are any, are those of `pending`.
+            // A whole block need not be gathered first; but latencies, if there are any, are those
+            // of `pending`.
             if self.pending.is_empty() && self.latencies.is_empty() && requests.len() >= MAX_BLOCK_REQUESTS {
                 let (block, rest) = requests.split_at(MAX_BLOCK_REQUESTS);
                 self.put_block(block)?;
@@ -96,11 +97,13 @@ impl<W: Write> NativeWriter<W> {
         Ok(())
     }
 
-    /// Adds requests and how long each took: nanoseconds from arrival to completion, [`LATENCY_UNKNOWN`] where that is
-    /// not known. Blocks without any request that came this way have no latency column.
+    /// Adds requests and how long each took: nanoseconds from arrival to completion,
+    /// [`LATENCY_UNKNOWN`] where that is not known. Blocks without any request that came this way
+    /// have no latency column.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if there are not as many latencies as requests; what the output reports.
+    /// [`io::ErrorKind::InvalidInput`] if there are not as many latencies as requests; what the
+    /// output reports.
     pub fn write_with_latencies(&mut self, mut requests: &[Request], mut latencies: &[Nanos]) -> io::Result<()> {
         if requests.len() != latencies.len() {
             return Err(invalid(format!("{} latencies for {} requests", latencies.len(), requests.len())));
@@ -115,12 +118,12 @@ impl<W: Write> NativeWriter<W> {
         Ok(())
     }
 
-    /// Gives the names of the trace's volumes, all that are known by now; those given before come first again. Call it
-    /// as often as a source learns of more.
+    /// Gives the names of the trace's volumes, all that are known by now; those given before come
+    /// first again. Call it as often as a source learns of more.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if names given before have changed, for a name of more than 4,096 bytes, for more
-    /// than 1,048,576 names and for more than 64 MiB of them.
+    /// [`io::ErrorKind::InvalidInput`] if names given before have changed, for a name of more than
+    /// 4,096 bytes, for more than 1,048,576 names and for more than 64 MiB of them.
     pub fn volume_names(&mut self, names: &[String]) -> io::Result<()> {
         let old = self.names.len();
         if names.len() < old || names[..old] != self.names[..] {

@@ -1,14 +1,17 @@
-//! How a trace comes back to what it touched: reuse distances of pages and of blocks, and how blocks are filled.
+//! How a trace comes back to what it touched: reuse distances of pages and of blocks, and how
+//! blocks are filled.
 //!
-//! The reuse distance of a touch is the number of other pages (or blocks) touched since the same one was touched last; an
-//! LRU list of more than that holds it still (R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM
-//! Systems Journal 9(2), 1970). The pages that a request touches in one block are one touch of the block.
+//! The reuse distance of a touch is the number of other pages (or blocks) touched since the same
+//! one was touched last; an LRU list of more than that holds it still (R. L. Mattson et al.,
+//! "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). The pages that
+//! a request touches in one block are one touch of the block.
 //!
-//! A block *stays* from a touch that does not find it in an LRU list of so many blocks until it leaves the list, or the
-//! trace ends. What is touched of it meanwhile is what a buffer of whole blocks would have to write: its *fill*.
+//! A block *stays* from a touch that does not find it in an LRU list of so many blocks until it
+//! leaves the list, or the trace ends. What is touched of it meanwhile is what a buffer of whole
+//! blocks would have to write: its *fill*.
 //!
-//! Memory is proportional to the pages and blocks touched, 30 to 60 B for a page and 130 to 250 B for a block; a touch
-//! takes O(log n) time.
+//! Memory is proportional to the pages and blocks touched, 30 to 60 B for a page and 130 to 250 B
+//! for a block; a touch takes O(log n) time.
 
 use destage_plan::{Op, PageGeometry, Request};
 use foldhash::fast::FixedState;
@@ -88,8 +91,8 @@ pub struct Reuse {
     pub touches: u64,
     /// Touches of what was not touched before: how many different pages or blocks there are.
     pub first: u64,
-    /// Item k: touches whose distance is 0 (k = 0), or at least `2^(k-1)` and less than `2^k`. Ends with the last that is
-    /// not 0.
+    /// Item k: touches whose distance is 0 (k = 0), or at least `2^(k-1)` and less than `2^k`. Ends
+    /// with the last that is not 0.
     pub distances: Vec<u64>,
 }
 
@@ -122,7 +125,8 @@ pub struct BlockFill {
     pub pages: u64,
     /// Touches of the block in a stay (one for each request), summed over all.
     pub touches: u64,
-    /// Stays by their pages: up to so many as [`LOCALITY_FILL_CLASSES`] says, and more than the class before.
+    /// Stays by their pages: up to so many as [`LOCALITY_FILL_CLASSES`] says, and more than the
+    /// class before.
     pub classes: [u64; CLASSES],
 }
 
@@ -241,8 +245,9 @@ impl Locality {
 
 const BLOCK_PAGES: u64 = LOCALITY_BLOCK_PAGES as u64;
 
-/// When things were touched last: a bit for each moment at which something was that was not touched since, and a Fenwick
-/// tree of the bits in each word. Moments are numbered anew when they are used up.
+/// When things were touched last: a bit for each moment at which something was that was not touched
+/// since, and a Fenwick tree of the bits in each word. Moments are numbered anew when they are used
+/// up.
 #[derive(Default)]
 struct Recency {
     numbers: HashMap<(u32, u64), u32, FixedState>,
@@ -259,8 +264,8 @@ impl Recency {
         self.last.len()
     }
 
-    /// The number of the thing touched, in the order of the first touches, and how many others were touched since its
-    /// last touch, if there was one.
+    /// The number of the thing touched, in the order of the first touches, and how many others were
+    /// touched since its last touch, if there was one.
     fn touch(&mut self, thing: (u32, u64)) -> (usize, Option<u32>) {
         if self.now as usize == self.bits.len() * 64 {
             self.renumber();

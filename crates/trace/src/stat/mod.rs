@@ -1,8 +1,9 @@
-//! Statistics of a trace: what a table of traces in a paper shows, and what else decides whether a trace suits a cache.
+//! Statistics of a trace: what a table of traces in a paper shows, and what else decides whether a
+//! trace suits a cache.
 //!
-//! Definitions: a page is a page-sized piece of one volume; a request touches every page that its range overlaps (specs
-//! §0.1), so an empty range touches none. Memory is proportional to the pages touched (two bits each, in chunks of 256),
-//! never to the requests.
+//! Definitions: a page is a page-sized piece of one volume; a request touches every page that its
+//! range overlaps (specs §0.1), so an empty range touches none. Memory is proportional to the pages
+//! touched (two bits each, in chunks of 256), never to the requests.
 
 mod locality;
 mod pages;
@@ -19,7 +20,8 @@ pub use locality::{
 };
 use pages::{Direction, PageSet};
 
-/// Upper bounds, in bytes and inclusive, of the first three classes of [`TraceSummary::write_sizes`].
+/// Upper bounds, in bytes and inclusive, of the first three classes of
+/// [`TraceSummary::write_sizes`].
 pub const WRITE_SIZE_CLASSES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
 
 /// Collects the statistics of a trace.
@@ -28,9 +30,11 @@ pub struct TraceStat {
     pages: PageSet,
     /// Pages are no longer counted.
     no_pages: bool,
-    /// Of each volume but the present one, where its last request with a place ended, if there was one.
+    /// Of each volume but the present one, where its last request with a place ended, if there was
+    /// one.
     ends: HashMap<u32, Option<u64>, FixedState>,
-    /// The volume of the latest request, and the same of it; most requests are for the volume of the one before.
+    /// The volume of the latest request, and the same of it; most requests are for the volume of
+    /// the one before.
     present: Option<(u32, Option<u64>)>,
     first: Nanos,
     last: Nanos,
@@ -77,7 +81,8 @@ pub struct TraceSummary {
     pub unique_pages_read: u64,
     /// Different pages that are written.
     pub unique_pages_written: u64,
-    /// Writes of up to 4 KiB, over 4 to 16 KiB, over 16 to 64 KiB, over 64 KiB ([`WRITE_SIZE_CLASSES`]).
+    /// Writes of up to 4 KiB, over 4 to 16 KiB, over 16 to 64 KiB, over 64 KiB
+    /// ([`WRITE_SIZE_CLASSES`]).
     pub write_sizes: [u64; 4],
     /// From the earliest arrival to the latest.
     pub duration: Nanos,
@@ -85,10 +90,11 @@ pub struct TraceSummary {
     pub time_reversals: u64,
     /// Different volumes.
     pub volumes: u64,
-    /// The byte after the highest one that a read, write or discard covers, on any volume: the least size of device that
-    /// holds each volume.
+    /// The byte after the highest one that a read, write or discard covers, on any volume: the
+    /// least size of device that holds each volume.
     pub max_address: u64,
-    /// Reads, writes and discards that begin where the one before them on the same volume ended, of whatever kind it was.
+    /// Reads, writes and discards that begin where the one before them on the same volume ended, of
+    /// whatever kind it was.
     pub sequential: u64,
 }
 
@@ -170,7 +176,8 @@ impl TraceStat {
         }
     }
 
-    /// Entries of the set of pages, of some 100 B each; all else takes little, a few bytes for each volume apart.
+    /// Entries of the set of pages, of some 100 B each; all else takes little, a few bytes for each
+    /// volume apart.
     pub fn page_entries(&self) -> usize {
         self.pages.entries()
     }
@@ -203,7 +210,8 @@ fn mean_kib(bytes: u64, n: u64) -> f64 {
 }
 
 impl TraceSummary {
-    /// Reads and writes: what the tables of papers call requests, since few traces hold anything else.
+    /// Reads and writes: what the tables of papers call requests, since few traces hold anything
+    /// else.
     pub fn data_requests(&self) -> u64 {
         self.reads + self.writes
     }

@@ -8,8 +8,8 @@ use hashbrown::HashMap;
 /// Pages in a group: the bits of a word.
 const GROUP_PAGES: u64 = 64;
 
-/// Requests of at least this many pages are kept as ranges: no device has so large ones, but a file may claim them, and
-/// their bits would fill the memory.
+/// Requests of at least this many pages are kept as ranges: no device has so large ones, but a file
+/// may claim them, and their bits would fill the memory.
 pub(super) const LONG_PAGES: u64 = 1 << 16;
 
 /// Which of the two sets a page goes to.
@@ -21,8 +21,8 @@ pub(super) enum Direction {
 
 /// Groups that are stored side by side: together they fill a line of the processor's cache.
 const CHUNK_GROUPS: usize = 4;
-/// Chunks of the first volume below this number are found in a table, others in a map; the table never takes more than
-/// 1 MiB.
+/// Chunks of the first volume below this number are found in a table, others in a map; the table
+/// never takes more than 1 MiB.
 const TABLE_CHUNKS: u64 = 1 << 18;
 /// No pages of this chunk were touched.
 const UNTOUCHED: u32 = u32::MAX;
@@ -30,7 +30,8 @@ const UNTOUCHED: u32 = u32::MAX;
 /// The bits of the pages of a group that were read and written.
 type Group = [u64; 2];
 
-/// Pages read and pages written. A page of a volume is counted once for each, and once for both together.
+/// Pages read and pages written. A page of a volume is counted once for each, and once for both
+/// together.
 #[derive(Default)]
 pub(super) struct PageSet {
     chunks: Vec<[Group; CHUNK_GROUPS]>,
@@ -115,13 +116,15 @@ impl PageSet {
     }
 }
 
-/// Disjoint ranges of pages, of which no two touch: by volume and first page, the page after the last.
+/// Disjoint ranges of pages, of which no two touch: by volume and first page, the page after the
+/// last.
 #[derive(Clone, Default)]
 struct Ranges(BTreeMap<(u32, u64), u64>);
 
 impl Ranges {
     fn add(&mut self, volume: u32, mut start: u64, mut end: u64) {
-        // The range that reaches furthest into the new one from below, then all that begin inside it.
+        // The range that reaches furthest into the new one from below, then all that begin inside
+        // it.
         if let Some((&(_, s), &e)) = self.0.range((volume, 0)..=(volume, start)).next_back()
             && e >= start
         {

@@ -9,8 +9,8 @@ use super::SynthError;
 use super::quantity::parse_duration;
 use super::random::{Component, Stream};
 
-/// The arrival process. The first request arrives at 0. As text: `closed`, `constant:100us`, `poisson:100us`, or
-/// `on-off:10us,5ms,20ms`. Every time is between 1 ns and 24 h.
+/// The arrival process. The first request arrives at 0. As text: `closed`, `constant:100us`,
+/// `poisson:100us`, or `on-off:10us,5ms,20ms`. Every time is between 1 ns and 24 h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// All at 0: the host issues the next when it may.
@@ -19,8 +19,8 @@ pub enum Arrivals {
     Constant(Nanos),
     /// At exponentially distributed intervals with this mean.
     Poisson(Nanos),
-    /// Bursts: an interrupted Poisson process. During an on period requests arrive at exponential intervals, during an
-    /// off period none do, and the periods' lengths are exponential too.
+    /// Bursts: an interrupted Poisson process. During an on period requests arrive at exponential
+    /// intervals, during an off period none do, and the periods' lengths are exponential too.
     OnOff {
         /// Mean interval during an on period.
         interval: Nanos,
@@ -119,7 +119,8 @@ impl Clock {
             Arrivals::OnOff { interval, .. } => self.stream.exponential(interval.0),
         };
         if let Arrivals::OnOff { on, off, .. } = self.arrivals {
-            // An exponential interval has no memory: what an off period cuts in two may go on after it.
+            // An exponential interval has no memory: what an off period cuts in two may go on after
+            // it.
             let mut in_period = step;
             while in_period > self.on_left {
                 in_period -= self.on_left;

@@ -10,9 +10,10 @@ use super::random::{Component, Stream, hash};
 use super::zipf::Zipf;
 use super::{Share, SynthError, parse_bytes};
 
-/// How accesses spread over a volume's slots (pieces of `align` bytes). As text: `uniform`, `zipf:0.99`,
-/// `zipf:0.99,scattered`, `hot-cold:20,80`, `clusters:0.9,128KiB,0.5`, `drift:64KiB,8`, `append:4,1MiB`,
-/// `filling:64,128KiB,8KiB,200ms`, or `filling:64,128KiB,8KiB,200ms,0.5`.
+/// How accesses spread over a volume's slots (pieces of `align` bytes). As text: `uniform`,
+/// `zipf:0.99`, `zipf:0.99,scattered`, `hot-cold:20,80`, `clusters:0.9,128KiB,0.5`,
+/// `drift:64KiB,8`, `append:4,1MiB`, `filling:64,128KiB,8KiB,200ms`, or
+/// `filling:64,128KiB,8KiB,200ms,0.5`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Footprint {
     /// All slots alike.
@@ -21,61 +22,65 @@ pub enum Footprint {
     Zipf {
         /// The exponent, 0 to 10.
         alpha: f64,
-        /// The frequent slots lie all over the volume (by a permutation that depends on the seed); else in order of
-        /// their frequency at its beginning.
+        /// The frequent slots lie all over the volume (by a permutation that depends on the seed);
+        /// else in order of their frequency at its beginning.
         scattered: bool,
     },
-    /// The first slots of a volume, a share of its space, get a share of the accesses; within and without all slots are
-    /// alike. A volume needs 2 slots.
+    /// The first slots of a volume, a share of its space, get a share of the accesses; within and
+    /// without all slots are alike. A volume needs 2 slots.
     HotCold {
         /// The hot share of the space, more than 0 and less than 100 %.
         space: Share,
         /// The share of the accesses that goes there.
         accesses: Share,
     },
-    /// Locality in time and space: the volume consists of clusters of equal size (what is left at its end stays
-    /// unused), of which the k-th most frequent has a weight of `1 / k^alpha`. They lie all over the volume, by a
-    /// permutation that depends on the seed.
+    /// Locality in time and space: the volume consists of clusters of equal size (what is left at
+    /// its end stays unused), of which the k-th most frequent has a weight of `1 / k^alpha`. They
+    /// lie all over the volume, by a permutation that depends on the seed.
     Clusters {
         /// The exponent, 0 to 10.
         alpha: f64,
         /// Bytes of a cluster, a multiple of the slot's and at most the space.
         size: u64,
-        /// The k-th slot of each cluster has a weight of `1 / k^inner` in it; 0 to 10, at 0 all slots are alike.
+        /// The k-th slot of each cluster has a weight of `1 / k^inner` in it; 0 to 10, at 0 all
+        /// slots are alike.
         inner: f64,
     },
-    /// A window that moves: all its slots are alike, and after every so many requests it moves on by one slot. What lies
-    /// behind it is not touched again until it comes round.
+    /// A window that moves: all its slots are alike, and after every so many requests it moves on
+    /// by one slot. What lies behind it is not touched again until it comes round.
     Drift {
         /// Bytes of the window, a multiple of the slot's and at most the space.
         window: u64,
         /// Requests after which it moves, at least 1.
         every: u64,
     },
-    /// Files that grow: each request continues one of several streams, all alike. A stream whose extent has no room for
-    /// the request takes the next extent of the volume, and after the last the first again. Requests are not aligned
-    /// otherwise; none may be larger than an extent.
+    /// Files that grow: each request continues one of several streams, all alike. A stream whose
+    /// extent has no room for the request takes the next extent of the volume, and after the last
+    /// the first again. Requests are not aligned otherwise; none may be larger than an extent.
     Append {
         /// How many streams, 1 to 4,096.
         streams: u32,
         /// Bytes of an extent, at most the space.
         extent: u64,
     },
-    /// Tables that are filled and rewritten while they are: short-lived locality that wanders. Each of several streams
-    /// uses a piece of an extent, whose slots are alike. In turn, one at a time, the streams go on to their next piece, and
-    /// after the last of an extent to the first of another one, anywhere in the space. Of the streams the k-th latest to
-    /// have gone on has a weight of `1 / k`. Or the streams have paces of their own: the k-th has a weight of `1 / k^pace`
-    /// and goes on as much more rarely than the first, so that all pieces get as many requests. Where they are depends
-    /// on the time alone, so that reads and writes are at the same places; with arrivals that are closed they stay
-    /// where they are.
+    /// Tables that are filled and rewritten while they are: short-lived locality that wanders. Each
+    /// of several streams uses a piece of an extent, whose slots are alike. In turn, one at a time,
+    /// the streams go on to their next piece, and after the last of an extent to the first of
+    /// another one, anywhere in the space. Of the streams the k-th latest to have gone on has a
+    /// weight of `1 / k`. Or the streams have paces of their own: the k-th has a weight of
+    /// `1 / k^pace` and goes on as much more rarely than the first, so that all pieces get as many
+    /// requests. Where they are depends on the time alone, so that reads and writes are at the same
+    /// places; with arrivals that are closed they stay where they are.
     Filling {
         /// How many streams, 1 to 4,096.
         streams: u32,
-        /// Bytes of an extent, a multiple of the piece's and at most the space; what is left of the space stays unused.
+        /// Bytes of an extent, a multiple of the piece's and at most the space; what is left of the
+        /// space stays unused.
         extent: u64,
         /// Bytes of a piece, a multiple of the slot's.
         piece: u64,
-        /// The time between two moves, with paces of their own that between two of the first stream; at least 1 ns.
+        /// The time between two moves, with paces of their own that between two of the first
+        /// stream; at least 1 ns.
         every: Nanos,
         /// The exponent of the streams' own paces, 0 to 10; in turn if there is none.
         pace: Option<f64>,
@@ -320,8 +325,8 @@ fn slower(every: Nanos, k: u32, pace: f64) -> u64 {
 }
 
 impl Addresses {
-    /// For a footprint that [`Footprint::check`] accepts for this place. Where the frequent slots lie depends on
-    /// `scatter_seed`, which of them is drawn on `seed`.
+    /// For a footprint that [`Footprint::check`] accepts for this place. Where the frequent slots
+    /// lie depends on `scatter_seed`, which of them is drawn on `seed`.
     pub(super) fn new(footprint: Footprint, place: Place, seed: u64, scatter_seed: u64) -> Self {
         let slots = place.slots();
         let kind = match footprint {
@@ -417,8 +422,8 @@ impl Addresses {
     }
 }
 
-/// A permutation of the numbers below n: a bijective hash of as many bits as n needs, repeated until its result is below
-/// n (cycle walking), which takes fewer than two steps on average.
+/// A permutation of the numbers below n: a bijective hash of as many bits as n needs, repeated
+/// until its result is below n (cycle walking), which takes fewer than two steps on average.
 struct Permutation {
     n: u64,
     mask: u64,
@@ -437,7 +442,8 @@ impl Permutation {
         let mut x = rank;
         loop {
             for key in self.keys {
-                // Each step can be undone within the mask: adding, multiplying by an odd number, and the shift.
+                // Each step can be undone within the mask: adding, multiplying by an odd number,
+                // and the shift.
                 x = x.wrapping_add(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) & self.mask;
                 x ^= x >> self.shift;
             }

@@ -1,4 +1,5 @@
-//! Several synthetic streams in one trace: the applications of a server, or the files and the metadata of one.
+//! Several synthetic streams in one trace: the applications of a server, or the files and the
+//! metadata of one.
 
 use std::fmt;
 use std::path::Path;
@@ -23,9 +24,9 @@ const MAX_BASE: u64 = 1 << 62;
 pub struct MixSpec {
     /// How many requests in all, or for how long.
     pub length: Length,
-    /// Which of the traces with these properties. Part 0 draws from this seed, the others from seeds derived from it;
-    /// the scattered addresses of parts with the same number of slots (or clusters) lie at the same places, so that
-    /// such parts share their frequent addresses.
+    /// Which of the traces with these properties. Part 0 draws from this seed, the others from
+    /// seeds derived from it; the scattered addresses of parts with the same number of slots (or
+    /// clusters) lie at the same places, so that such parts share their frequent addresses.
     pub seed: u64,
     /// 1 to [`MAX_PARTS`].
     pub parts: Vec<Part>,
@@ -34,8 +35,8 @@ pub struct MixSpec {
 /// One stream of a mix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// The stream. Its seed does not count; its length is its own end, `Length::Requests(u64::MAX)` for none. Its space
-    /// includes what a stripe leaves out.
+    /// The stream. Its seed does not count; its length is its own end, `Length::Requests(u64::MAX)`
+    /// for none. Its space includes what a stripe leaves out.
     pub spec: SynthSpec,
     /// When it begins, at most 2^62 ns.
     pub start: Nanos,
@@ -47,8 +48,8 @@ pub struct Part {
     pub stripe: Option<Stripe>,
 }
 
-/// The first `window` bytes of every `period`. As text: `128KiB/1MiB`. A request that would pass the end of a window
-/// moves back to where it fits.
+/// The first `window` bytes of every `period`. As text: `128KiB/1MiB`. A request that would pass
+/// the end of a window moves back to where it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stripe {
     /// Bytes used, at least the part's largest size.

@@ -1,10 +1,11 @@
 //! Synthetic traces: a specification, and the source that generates its requests.
 //!
-//! The same specification gives the same requests on every machine: draws are integers wherever they can be, and where
-//! a logarithm or a power is needed it comes from `libm`, in software, never from the platform. Each property draws from
-//! a random stream of its own, so that changing one (the read share, say) leaves the others as they were: the n-th read,
-//! write or discard keeps its size, its volume, its random address and its arrival time. (Where the footprint follows the
-//! time or the sizes, as `filling` and `append` do, the address depends on those too.)
+//! The same specification gives the same requests on every machine: draws are integers wherever
+//! they can be, and where a logarithm or a power is needed it comes from `libm`, in software, never
+//! from the platform. Each property draws from a random stream of its own, so that changing one
+//! (the read share, say) leaves the others as they were: the n-th read, write or discard keeps its
+//! size, its volume, its random address and its arrival time. (Where the footprint follows the time
+//! or the sizes, as `filling` and `append` do, the address depends on those too.)
 
 mod arrivals;
 mod footprint;
@@ -89,16 +90,17 @@ pub struct SynthSpec {
     pub discard_share: Share,
     /// When requests arrive.
     pub arrivals: Arrivals,
-    /// Share of requests that begin where the one before them of the same kind on the same volume ended (the first: at
-    /// 0). One that would pass the end of the volume begins at 0 again.
+    /// Share of requests that begin where the one before them of the same kind on the same volume
+    /// ended (the first: at 0). One that would pass the end of the volume begins at 0 again.
     pub sequential_share: Share,
     /// Where the other requests go.
     pub footprint: Footprint,
-    /// Bytes of which the addresses of the other requests are multiples; at most 1 GiB. The volume's slots are this
-    /// large. A sequential request begins at the exact end of the one before it.
+    /// Bytes of which the addresses of the other requests are multiples; at most 1 GiB. The
+    /// volume's slots are this large. A sequential request begins at the exact end of the one
+    /// before it.
     pub align: u64,
-    /// Bytes of each volume, at most 2^62; at least 1 and at most 2^48 times `align`. A request that would pass the end
-    /// moves back to the last aligned address where it fits.
+    /// Bytes of each volume, at most 2^62; at least 1 and at most 2^48 times `align`. A request
+    /// that would pass the end moves back to the last aligned address where it fits.
     pub space: u64,
     /// How many volumes, and how unequal.
     pub volumes: Volumes,
@@ -150,8 +152,8 @@ impl SynthSpec {
     }
 }
 
-/// Generates the requests of a [`SynthSpec`]. [`Request::volume`] is the specification's number of the volume, whichever
-/// appears first.
+/// Generates the requests of a [`SynthSpec`]. [`Request::volume`] is the specification's number of
+/// the volume, whichever appears first.
 pub struct Synth {
     spec: SynthSpec,
     clock: Clock,

@@ -10,7 +10,8 @@ use super::SynthError;
 /// The whole, in the unit of [`Share`].
 pub(super) const MILLION: u32 = 1_000_000;
 
-/// A share from 0 to 100 percent, in millionths. As text: percent with up to four decimals, such as `20.5`.
+/// A share from 0 to 100 percent, in millionths. As text: percent with up to four decimals, such as
+/// `20.5`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(u32);
 

@@ -44,7 +44,8 @@ impl Stream {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 
-    /// True in this share of the draws. What happens with a share happens with every larger one too.
+    /// True in this share of the draws. What happens with a share happens with every larger one
+    /// too.
     pub(super) fn happens(&mut self, share: Share) -> bool {
         self.below(u64::from(MILLION)) < u64::from(share.millionths())
     }

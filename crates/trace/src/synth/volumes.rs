@@ -6,12 +6,14 @@ use std::str::FromStr;
 use super::random::Stream;
 use super::{Share, SynthError};
 
-/// The volumes of a trace. As text: `4` (equal shares) or `4:50` (half of the requests on volume 0).
+/// The volumes of a trace. As text: `4` (equal shares) or `4:50` (half of the requests on volume
+/// 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volumes {
     /// How many, 1 to 65,536.
     pub count: u32,
-    /// The share of volume 0; the others have equal shares of the rest. `None`: all have equal shares.
+    /// The share of volume 0; the others have equal shares of the rest. `None`: all have equal
+    /// shares.
     pub first: Option<Share>,
 }
 

@@ -1,9 +1,10 @@
 //! Zipf-distributed ranks by rejection-inversion.
 //!
-//! W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", ACM
-//! TOMACS 6(3), 1996: the integral of `x^-alpha` is inverted, and the few points where the histogram does not cover the
-//! curve are rejected. Set-up and draw take constant time and no table, whatever the number of ranks; an exponent of 1
-//! (and near it) is handled by `expm1(x)/x` and `log1p(x)/x`, which are smooth there.
+//! W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from monotone discrete
+//! distributions", ACM TOMACS 6(3), 1996: the integral of `x^-alpha` is inverted, and the few
+//! points where the histogram does not cover the curve are rejected. Set-up and draw take constant
+//! time and no table, whatever the number of ranks; an exponent of 1 (and near it) is handled by
+//! `expm1(x)/x` and `log1p(x)/x`, which are smooth there.
 
 use super::random::Stream;
 
@@ -107,7 +108,8 @@ mod tests {
         for alpha in [0.0, 0.2, 0.6, 0.99, 1.0, 1.000_000_001, 1.2, 2.0, 5.0, 10.0] {
             for n in [1, 2, 3, 10, 1000, 100_000] {
                 let (statistic, cells) = chi_square(n, alpha, 200_000);
-                // Mean of chi-square is its degrees of freedom, its standard deviation sqrt(2 of them).
+                // Mean of chi-square is its degrees of freedom, its standard deviation sqrt(2 of
+                // them).
                 let freedom = cells.saturating_sub(1) as f64;
                 let bound = freedom + 4.5 * libm::sqrt(2.0 * freedom.max(1.0));
                 assert!(statistic <= bound, "alpha {alpha}, n {n}: {statistic} of {cells} cells, bound {bound}");

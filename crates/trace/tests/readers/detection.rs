@@ -1,8 +1,9 @@
 //! The format that is found for damaged samples: the right one or none, never another.
 //!
-//! Every format's samples, with a line (record) near the beginning damaged in every column (field) in every way that
-//! comes to mind, and with every other format's lines put in. The short samples are those of the readers' tests; the long
-//! ones have so many lines that one damaged line is within what detection puts up with.
+//! Every format's samples, with a line (record) near the beginning damaged in every column (field)
+//! in every way that comes to mind, and with every other format's lines put in. The short samples
+//! are those of the readers' tests; the long ones have so many lines that one damaged line is
+//! within what detection puts up with.
 
 use std::fmt::Write as _;
 
@@ -102,8 +103,8 @@ fn srt_pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// The samples that formats declare, of 40 lines or records. Some formats have several: times of other units, with and
-/// without what tells them from their cousins.
+/// The samples that formats declare, of 40 lines or records. Some formats have several: times of
+/// other units, with and without what tells them from their cousins.
 fn long() -> Vec<Host> {
     let host = |right: FormatId| {
         right.samples().map(move |(name, sample)| {
@@ -125,7 +126,8 @@ fn damaged(piece: &[u8], cut: Cut) -> Vec<Vec<u8>> {
 }
 
 fn damaged_line(line: &[u8], separator: u8) -> Vec<Vec<u8>> {
-    // Odd operations, text, negative, fractions, and numbers too large for time, address, or anything.
+    // Odd operations, text, negative, fractions, and numbers too large for time, address, or
+    // anything.
     const VALUES: [&str; 17] = [
         "2",
         "5",
@@ -196,7 +198,8 @@ struct Row {
     /// The right format, which reads everything; which fails at a line or byte.
     reads: u64,
     fails: u64,
-    /// Refused with a line or byte; because several formats fit all of it, or none fits, or the file is of none.
+    /// Refused with a line or byte; because several formats fit all of it, or none fits, or the
+    /// file is of none.
     names: u64,
     refused: u64,
 }

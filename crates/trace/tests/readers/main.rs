@@ -1,5 +1,6 @@
-//! The readers through the public interface: what each format's sample yields, what goes wrong and how it is said,
-//! that nothing panics, and that real traces hold the requests that they are known to hold.
+//! The readers through the public interface: what each format's sample yields, what goes wrong and
+//! how it is said, that nothing panics, and that real traces hold the requests that they are known
+//! to hold.
 
 mod detection;
 
@@ -462,7 +463,8 @@ fn hp_srt() {
     );
     let (requests, skipped) = read(marked, "", true).unwrap();
     assert_eq!((&requests[..], skipped.count), (&expected[..1], 1));
-    // A length that cannot be is where even a lenient reader stops: the next record cannot be found.
+    // A length that cannot be is where even a lenient reader stops: the next record cannot be
+    // found.
     let mut lost = bytes;
     lost[begin + 56 + 3] = 57;
     let message = format!("memory, byte {}: the record's length is 57, expected 56 for id 0x40001", begin + 56);
@@ -679,7 +681,8 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
 }
 
-/// An .xz stream of stored chunks (the decoder's crate has no encoder here): stream header, one block, index, footer.
+/// An .xz stream of stored chunks (the decoder's crate has no encoder here): stream header, one
+/// block, index, footer.
 fn xz(bytes: &[u8]) -> Vec<u8> {
     const FLAGS: [u8; 2] = [0, 1]; // CRC-32
     let crc = |bytes: &[u8]| {
@@ -787,7 +790,8 @@ fn compression_is_undone_and_its_damage_reported() {
     }
 }
 
-/// A short valid sample of every format: one made by hand, or else the beginning of one that the format declares.
+/// A short valid sample of every format: one made by hand, or else the beginning of one that the
+/// format declares.
 fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let mut samples = samples_by_hand();
     for id in FORMATS {
@@ -930,8 +934,9 @@ fn shared(test: &str) -> Option<PathBuf> {
     None
 }
 
-/// File, format to give (none where the content decides), format, reads and writes, discards, percent of reads (of
-/// reads and writes), seconds: the traces' own README, but for the discard, which it does not count.
+/// File, format to give (none where the content decides), format, reads and writes, discards,
+/// percent of reads (of reads and writes), seconds: the traces' own README, but for the discard,
+/// which it does not count.
 const REAL: [(&str, &str, FormatId, u64, u64, f64, f64); 20] = [
     ("Financial1.first10000.ssdsim.ascii.zst", "", FormatId::Ssdsim, 10_000, 0, 40.8, 259.6),
     ("WebSearch1.first24783.mqsim.trace.zst", "", FormatId::Ssdsim, 24_783, 0, 99.98, 60.06),
@@ -953,7 +958,8 @@ const REAL: [(&str, &str, FormatId, u64, u64, f64, f64); 20] = [
     ("own.install-ext4.csv.zst", "", FormatId::RqCsv, 5_500, 0, 0.1, 12.7),
     ("own.copy-media-ext4.csv.zst", "", FormatId::RqCsv, 1_157, 0, 0.4, 3.8),
     ("own.tree-xfs.csv.zst", "", FormatId::RqCsv, 26_542, 0, 0.1, 34.3),
-    // Read as if all its records were of the other decimal format, to show that nothing but the user can tell.
+    // Read as if all its records were of the other decimal format, to show that nothing but the
+    // user can tell.
     ("alibaba.first1h.cut.trace.zst", "disksim", FormatId::Disksim, 52_274, 0, 10.4, 3_597.0),
 ];
 

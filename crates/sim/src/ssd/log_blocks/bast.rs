@@ -1,16 +1,19 @@
-//! BAST, block-associative sector translation (Kim, Kim, Noh, Min and Cho, IEEE Transactions on Consumer Electronics
-//! 2002; specs §1.4): every logical block that is overwritten has a log block of its own.
+//! BAST, block-associative sector translation (Kim, Kim, Noh, Min and Cho, IEEE Transactions on
+//! Consumer Electronics 2002; specs §1.4): every logical block that is overwritten has a log block
+//! of its own.
 //!
-//! A write goes to its block's log block, which is begun if there is none. When the log block is full it is merged before
-//! the next write to it; when all log blocks of an element are in use, the one that was written least recently is. A
-//! log block is written from its first page on, so that it holds its block's pages in order only if they came in order.
+//! A write goes to its block's log block, which is begun if there is none. When the log block is
+//! full it is merged before the next write to it; when all log blocks of an element are in use, the
+//! one that was written least recently is. A log block is written from its first page on, so that
+//! it holds its block's pages in order only if they came in order.
 
 use destage_plan::Nanos;
 
 use super::{LogBlocks, NONE, Place};
 
 impl LogBlocks {
-    /// Where an overwrite goes; `None` if something was reclaimed for it and the place is to be looked for anew.
+    /// Where an overwrite goes; `None` if something was reclaimed for it and the place is to be
+    /// looked for anew.
     pub(super) fn place_in_bast(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<Place> {
         let log = self.own_log[block as usize];
         if log != NONE {

@@ -1,26 +1,30 @@
-//! FAST, fully-associative sector translation (Lee, Park, Chung, Lee, Park and Song, ACM TECS 2007; specs §1.4): one log
-//! block for sequential writes, and the others for all blocks together.
+//! FAST, fully-associative sector translation (Lee, Park, Chung, Lee, Park and Song, ACM TECS 2007;
+//! specs §1.4): one log block for sequential writes, and the others for all blocks together.
 //!
-//! A write of a block's first page begins the sequential log block anew, after that of another block, or an earlier one
-//! of the same, has been merged. The next page of the block that owns it is appended. Any other write to the block that
-//! owns it has it merged first. All else is appended to the youngest random log block; when all are full, the oldest is
-//! reclaimed: every block of which it holds a valid page is merged in the order of these pages, and it is erased.
+//! A write of a block's first page begins the sequential log block anew, after that of another
+//! block, or an earlier one of the same, has been merged. The next page of the block that owns it
+//! is appended. Any other write to the block that owns it has it merged first. All else is appended
+//! to the youngest random log block; when all are full, the oldest is reclaimed: every block of
+//! which it holds a valid page is merged in the order of these pages, and it is erased.
 //!
 //! Chosen where the paper says little:
-//! * A page whose place in its data block is still erased is programmed there, whoever owns the sequential log block (the
-//!   paper's test for a collision comes first).
-//! * After a merge because of a write out of sequence the page itself goes to a random log block: the paper then takes a
-//!   new sequential log block, which could not begin with this page.
-//! * What a partial merge copies is the newest version of each page, which may lie in a random log block.
-//! * If a block that has to be merged owns the sequential log block, that one is completed instead of a full merge: it is
-//!   the same merge with fewer copies, and would otherwise leave a log block without valid pages behind.
+//! * A page whose place in its data block is still erased is programmed there, whoever owns the
+//!   sequential log block (the paper's test for a collision comes first).
+//! * After a merge because of a write out of sequence the page itself goes to a random log block:
+//!   the paper then takes a new sequential log block, which could not begin with this page.
+//! * What a partial merge copies is the newest version of each page, which may lie in a random log
+//!   block.
+//! * If a block that has to be merged owns the sequential log block, that one is completed instead
+//!   of a full merge: it is the same merge with fewer copies, and would otherwise leave a log block
+//!   without valid pages behind.
 
 use destage_plan::Nanos;
 
 use super::{LogBlocks, NONE, Place};
 
 impl LogBlocks {
-    /// Where an overwrite goes; `None` if something was reclaimed for it and the place is to be looked for anew.
+    /// Where an overwrite goes; `None` if something was reclaimed for it and the place is to be
+    /// looked for anew.
     pub(super) fn place_in_fast(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<Place> {
         let own = self.own_log[block as usize];
         if own != NONE {

@@ -1,10 +1,11 @@
 //! Merges: how a log block is reclaimed, and what that costs each element.
 //!
-//! What belongs to the reclaiming of one log block is one collection of each element that takes part, and is counted where
-//! that log block is. With channels a page may be copied from one element to another. What an element reads for others
-//! comes first; an element that receives pages goes on when all of these have been read. An old block is erased behind what
-//! its element does otherwise, not when the last copy elsewhere is programmed: an element serves operations in order and
-//! cannot do something else in between.
+//! What belongs to the reclaiming of one log block is one collection of each element that takes
+//! part, and is counted where that log block is. With channels a page may be copied from one
+//! element to another. What an element reads for others comes first; an element that receives pages
+//! goes on when all of these have been read. An old block is erased behind what its element does
+//! otherwise, not when the last copy elsewhere is programmed: an element serves operations in order
+//! and cannot do something else in between.
 
 use destage_plan::Nanos;
 
@@ -48,8 +49,8 @@ impl Work {
 }
 
 impl LogBlocks {
-    /// Reclaims a log block that is a block's own: switch, partial or full merge, or nothing but an erase where none of
-    /// its pages is valid.
+    /// Reclaims a log block that is a block's own: switch, partial or full merge, or nothing but an
+    /// erase where none of its pages is valid.
     pub(super) fn reclaim_own(&mut self, now: Nanos, log: u32) {
         let element = self.flash.element_of(log);
         let Log { owner, in_order, .. } = self.logs[log as usize];
@@ -76,8 +77,8 @@ impl LogBlocks {
         }
     }
 
-    /// Switch or partial merge: a log block that holds the first pages of its owner in order receives the newest versions
-    /// of those that it lacks, and takes the data block's place.
+    /// Switch or partial merge: a log block that holds the first pages of its owner in order
+    /// receives the newest versions of those that it lacks, and takes the data block's place.
     pub(super) fn promote(&mut self, log: u32) {
         let Log { owner, written, .. } = self.logs[log as usize];
         let counters = &mut self.clocks[self.flash.element_of(log) as usize].counters;
@@ -91,8 +92,8 @@ impl LogBlocks {
         self.erase(old);
     }
 
-    /// Full merge: the newest version of every page of the block is copied into a free block of this element, which takes
-    /// the data block's place.
+    /// Full merge: the newest version of every page of the block is copied into a free block of
+    /// this element, which takes the data block's place.
     pub(super) fn merge_fully(&mut self, block: u32, element: u32) {
         self.clocks[element as usize].counters.full_merges += 1;
         let new = self.flash.take(element);
@@ -101,8 +102,8 @@ impl LogBlocks {
         self.erase(old);
     }
 
-    /// Copies the pages of a block from this offset on, each to its place. A page that was trimmed or never written leaves
-    /// its place erased.
+    /// Copies the pages of a block from this offset on, each to its place. A page that was trimmed
+    /// or never written leaves its place erased.
     fn copy_from(&mut self, block: u32, offset: u32, to: u32) {
         let n = self.shape.pages_per_block;
         let (to_element, to_plane) = (self.flash.element_of(to), self.flash.plane_of(to));
@@ -147,7 +148,8 @@ impl LogBlocks {
         self.work.of(element).time += self.shape.config.erase;
     }
 
-    /// Charges the elements with what was done; the log block that was reclaimed was in element `at`.
+    /// Charges the elements with what was done; the log block that was reclaimed was in element
+    /// `at`.
     pub(super) fn finish(&mut self, now: Nanos, at: u32) {
         let reading = |share: &Share| Nanos(self.cost.read.0 * u64::from(share.reads));
         let mut all_read = now;

@@ -1,23 +1,26 @@
-//! Hybrid translation layers: data blocks with every page in its place, and a few log blocks that are mapped by page
-//! (specs §1.4). `bast.rs` and `fast.rs` say which log block an overwrite goes to and which one is reclaimed, `merge.rs`
-//! how.
+//! Hybrid translation layers: data blocks with every page in its place, and a few log blocks that
+//! are mapped by page (specs §1.4). `bast.rs` and `fast.rs` say which log block an overwrite goes
+//! to and which one is reclaimed, `merge.rs` how.
 //!
-//! A logical block is as many consecutive pages as an erase block has. The first write to one begins its data block; a
-//! page whose place there is still erased is programmed there (under BAST not once the block has a log block, so that what
-//! follows in the log stays in order), everything else goes to a log block. A trim outdates a page and leaves its place
-//! programmed. A log block of which nothing is valid any more is erased without a merge.
+//! A logical block is as many consecutive pages as an erase block has. The first write to one
+//! begins its data block; a page whose place there is still erased is programmed there (under BAST
+//! not once the block has a log block, so that what follows in the log stays in order), everything
+//! else goes to a log block. A trim outdates a page and leaves its place programmed. A log block of
+//! which nothing is valid any more is erased without a merge.
 //!
-//! With static allocation a logical block, its data block and its log blocks lie on the element of its address, and each
-//! element is a device of its own. With channels, each has as many log blocks as with static allocation, and the channel
-//! that is chosen for a page is where a *block* is begun if one has to be: BAST's log block, FAST's sequential one, or a data
-//! block. A page whose block is being written already goes there. FAST's random log blocks are begun on every channel,
-//! and take pages of all blocks. BAST's full merge puts the data block where the log block was, so that a block follows the
-//! channel that a buffer chooses for it, as CAWR has it; FAST's leaves it where it was. Where nothing was chosen, blocks
-//! and pages of random log blocks go round the channels.
+//! With static allocation a logical block, its data block and its log blocks lie on the element of
+//! its address, and each element is a device of its own. With channels, each has as many log blocks
+//! as with static allocation, and the channel that is chosen for a page is where a *block* is begun
+//! if one has to be: BAST's log block, FAST's sequential one, or a data block. A page whose block
+//! is being written already goes there. FAST's random log blocks are begun on every channel, and
+//! take pages of all blocks. BAST's full merge puts the data block where the log block was, so that
+//! a block follows the channel that a buffer chooses for it, as CAWR has it; FAST's leaves it where
+//! it was. Where nothing was chosen, blocks and pages of random log blocks go round the channels.
 //!
-//! One block of each element stays free for full merges, so a channel is full when it has only that. Then the next one
-//! takes its place, as under the page map. Since there are as many log blocks as the reserve has blocks, or fewer, less one,
-//! some channel always has room, at the latest when its own log blocks have been reclaimed.
+//! One block of each element stays free for full merges, so a channel is full when it has only
+//! that. Then the next one takes its place, as under the page map. Since there are as many log
+//! blocks as the reserve has blocks, or fewer, less one, some channel always has room, at the
+//! latest when its own log blocks have been reclaimed.
 
 mod bast;
 mod fast;
@@ -54,12 +57,13 @@ pub(super) struct LogBlocks {
     map: Vec<u32>,
     /// Logical block → its data block, or [`NONE`].
     data: Vec<u32>,
-    /// Logical block → the log block that is its own, or [`NONE`]: under FAST the sequential one that it owns.
+    /// Logical block → the log block that is its own, or [`NONE`]: under FAST the sequential one
+    /// that it owns.
     own_log: Vec<u32>,
     /// Erase block → what it is as a log block.
     logs: Vec<Log>,
-    /// Log blocks in the order in which they are reclaimed: under BAST all, written least recently first, under FAST the
-    /// random ones, oldest first.
+    /// Log blocks in the order in which they are reclaimed: under BAST all, written least recently
+    /// first, under FAST the random ones, oldest first.
     queues: Queues,
     /// Element → its sequential log block, or [`NONE`]; always that under BAST.
     sequential: Vec<u32>,
@@ -164,8 +168,8 @@ impl LogBlocks {
         is_static.then(|| self.by_elements.divide(self.by_stride.divide(page).0).1)
     }
 
-    /// The elements on which a block can be begun, from the first choice on. With channels they come round twice: what was
-    /// reclaimed the first time has made room.
+    /// The elements on which a block can be begun, from the first choice on. With channels they
+    /// come round twice: what was reclaimed the first time has made room.
     #[inline]
     fn candidates(&self, first: u32) -> impl Iterator<Item = u32> + use<> {
         let count = self.shape.config.elements;
@@ -226,7 +230,8 @@ impl LogBlocks {
         clock.occupy(0, now, self.cost.program)
     }
 
-    /// Where a page goes; `None` if something was reclaimed for it, so that its place is to be looked for anew.
+    /// Where a page goes; `None` if something was reclaimed for it, so that its place is to be
+    /// looked for anew.
     #[inline]
     fn place(&mut self, now: Nanos, block: u32, offset: u32, first: u32) -> Option<Place> {
         let data = self.data[block as usize];
@@ -318,8 +323,9 @@ impl LogBlocks {
         PageStates { valid, free: pages - programmed, invalid: programmed - valid }
     }
 
-    /// Checks the layer's own laws: map and flash agree, every block has one use, data blocks have their pages in place, and
-    /// each element keeps a block for merges and no more log blocks than it may.
+    /// Checks the layer's own laws: map and flash agree, every block has one use, data blocks have
+    /// their pages in place, and each element keeps a block for merges and no more log blocks than
+    /// it may.
     pub(super) fn check(&self) -> Result<(), String> {
         for (logical, &page) in (0_u32..).zip(&self.map).filter(|(_, page)| **page != UNMAPPED) {
             if self.flash.held(page) != Some(logical) {

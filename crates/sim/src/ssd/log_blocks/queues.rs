@@ -7,7 +7,8 @@ struct Link {
     after: u32,
 }
 
-/// Queues over the numbers of blocks. Each is a ring around a node of its own, so that an empty one needs no special case.
+/// Queues over the numbers of blocks. Each is a ring around a node of its own, so that an empty one
+/// needs no special case.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     /// A node for each block, and behind them one for each queue.

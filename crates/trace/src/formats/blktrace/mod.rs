@@ -1,6 +1,6 @@
-//! blktrace's binary records (`blktrace_api.h` of the kernel), as `blktrace` writes them: one file for each CPU,
-//! `NAME.blktrace.N`; and as one stream, out of `blktrace -o -` and `blkparse -d`. In the byte order of the machine
-//! that recorded; the first number tells which.
+//! blktrace's binary records (`blktrace_api.h` of the kernel), as `blktrace` writes them: one file
+//! for each CPU, `NAME.blktrace.N`; and as one stream, out of `blktrace -o -` and `blkparse -d`. In
+//! the byte order of the machine that recorded; the first number tells which.
 //!
 //! | version 7 | version 8 | bytes | field |
 //! |---|---|---|---|
@@ -17,11 +17,12 @@
 //! | 46 | 50 | 2 | bytes of further data behind the record; passed over |
 //! | 48 | 64 | | end |
 //!
-//! Records of other actions than the chosen event are passed over, and so are notes (category bit 10: processes,
-//! clocks, messages). Commands passed through to the device (bit 9) are no requests. A flush before (bit 2) is a
-//! request of its own; discards have bit 13, writes bit 1, and FUA bit 15; anything else with a length is a read.
-//! Version 8 has categories of its own for zone commands, which are errors, and for the writing of zeroes, which is a
-//! write as it is in version 7.
+//! Records of other actions than the chosen event are passed over, and so are notes (category bit
+//! 10: processes, clocks, messages). Commands passed through to the device (bit 9) are no requests.
+//! A flush before (bit 2) is a request of its own; discards have bit 13, writes bit 1, and FUA bit
+//! 15; anything else with a length is a read. Version 8 has categories of its own for zone
+//! commands, which are errors, and for the writing of zeroes, which is a write as it is in version
+//! 7.
 
 mod parts;
 mod source;
@@ -139,8 +140,9 @@ fn begins(head: &[u8]) -> bool {
         && head.first_chunk().is_some_and(|first| Layout::magic(*first).is_some_and(|(_, version)| version <= 8))
 }
 
-/// How much of the beginning of a file are records, one behind the other. The last may go on behind `head` unless that is
-/// the whole file. A stray record in front of something that is longer proves nothing.
+/// How much of the beginning of a file are records, one behind the other. The last may go on behind
+/// `head` unless that is the whole file. A stray record in front of something that is longer proves
+/// nothing.
 fn held(head: &[u8], whole: bool) -> Held {
     let (mut bytes, mut records) = (0, 0);
     while let Some(first) = head[bytes..].first_chunk() {

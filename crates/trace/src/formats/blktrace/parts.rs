@@ -1,4 +1,5 @@
-//! The files of a recording: blktrace writes `NAME.blktrace.0`, `NAME.blktrace.1`, ..., one for each CPU.
+//! The files of a recording: blktrace writes `NAME.blktrace.0`, `NAME.blktrace.1`, ..., one for
+//! each CPU.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -34,8 +35,8 @@ fn split(path: &Path) -> Option<(&Path, &str)> {
     Some((path.parent()?, path.file_name()?.to_str()?))
 }
 
-/// The files of the recording, by number of the CPU, that a path names without being a file, `NAME` or
-/// `NAME.blktrace`; none if it names none.
+/// The files of the recording, by number of the CPU, that a path names without being a file, `NAME`
+/// or `NAME.blktrace`; none if it names none.
 ///
 /// # Errors
 /// If it has more files than there can be CPUs.

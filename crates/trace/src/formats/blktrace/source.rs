@@ -1,8 +1,9 @@
 //! The records of all parts of a recording as one source, in the order of their times.
 //!
-//! The parts are merged by the times of their next records. A part can be out of order itself: the stream that
-//! `blktrace -o -` writes holds the buffers of one CPU after the other. So requests wait in a window of fixed size, out
-//! of which the earliest goes first. blkparse does both too, with a window of its own.
+//! The parts are merged by the times of their next records. A part can be out of order itself: the
+//! stream that `blktrace -o -` writes holds the buffers of one CPU after the other. So requests
+//! wait in a window of fixed size, out of which the earliest goes first. blkparse does both too,
+//! with a window of its own.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -19,7 +20,8 @@ use crate::records::ByteReader;
 use crate::sink::{Progress, Sink};
 use crate::source::{BATCH_REQUESTS, Skipped, Source};
 
-/// Requests that wait at most: blktrace's buffers hold 512 KiB for each CPU, which is 10,922 records.
+/// Requests that wait at most: blktrace's buffers hold 512 KiB for each CPU, which is 10,922
+/// records.
 const WINDOW: usize = 1 << 16;
 /// Bytes read at once, of all parts together, and of each at least.
 const CHUNKS: usize = 8 << 20;
