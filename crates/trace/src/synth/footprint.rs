@@ -492,7 +492,7 @@ mod tests {
             "clusters:1",
             "clusters:11,4KiB",
             "clusters:1,4KiB,nan",
-            "clusters:1,4KB",
+            "clusters:1,4XB",
             "clusters:1,4KiB,1,1",
             "drift:4KiB",
             "drift:4KiB,0",

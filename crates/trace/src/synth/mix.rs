@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(stripe.place((128 << 10) + 4096, 4096), (1 << 20) + 4096);
         // It would end behind the window.
         assert_eq!(stripe.place((128 << 10) - 512, 4096), (128 << 10) - 4096);
-        for text in ["", "4KiB", "4KiB/", "4KiB/x", "4KB/1MiB"] {
+        for text in ["", "4KiB", "4KiB/", "4KiB/x", "4XB/1MiB"] {
             assert!(text.parse::<Stripe>().unwrap_err().to_string().starts_with("stripe = "), "{text}");
         }
     }

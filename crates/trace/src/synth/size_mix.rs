@@ -88,11 +88,11 @@ mod tests {
     #[test]
     fn bad_mixes_are_named() {
         for (text, says) in [
-            ("", "whole number of bytes"),
+            ("", "a number of bytes"),
             ("4KiB,8KiB", "SIZE:WEIGHT"),
             ("4KiB:70,8KiB:x", "SIZE:WEIGHT"),
             ("4KiB:70,8KiB:0", "weight is at least 1"),
-            ("4KB:1", "whole number of bytes"),
+            ("4XB:1", "a number of bytes"),
             ("0:1", "between 1 B and 4 GiB"),
             ("5GiB:1", "between 1 B and 4 GiB"),
             ("4KiB:1,", "SIZE:WEIGHT"),

@@ -141,13 +141,13 @@ fn begins(head: &[u8]) -> bool {
 }
 
 /// How much of the beginning of a file are records, one behind the other. The last may go on behind
-/// `head` unless that is the whole file. A stray record in front of something that is longer proves
+/// `head` unless that is the whole file. Stray records in front of something that is longer prove
 /// nothing.
 fn held(head: &[u8], whole: bool) -> Held {
     let (mut bytes, mut records) = (0, 0);
     while let Some(first) = head[bytes..].first_chunk() {
         let rest = &head[bytes..];
-        let proven = records > 1 || rest.len() < MIN_HEADER;
+        let proven = records > 1 && bytes >= rest.len() || rest.len() < MIN_HEADER;
         let Ok(layout) = Layout::of(*first) else { return Held { bytes, proven } };
         let length = if rest.len() < layout.header_bytes() { usize::MAX } else { layout.record_bytes(rest) };
         if length > rest.len() {
