@@ -140,6 +140,10 @@ fn begins(head: &[u8]) -> bool {
         && head.first_chunk().is_some_and(|first| Layout::magic(*first).is_some_and(|(_, version)| version <= 8))
 }
 
+/// Bytes of a single record that is followed by less than another one, at most: the kernel's messages
+/// have 128.
+const MOST_ALONE: usize = 512;
+
 /// How much of the beginning of a file are records, one behind the other. The last may go on behind
 /// `head` unless that is the whole file. Stray records in front of something that is longer prove
 /// nothing.
@@ -147,7 +151,9 @@ fn held(head: &[u8], whole: bool) -> Held {
     let (mut bytes, mut records) = (0, 0);
     while let Some(first) = head[bytes..].first_chunk() {
         let rest = &head[bytes..];
-        let proven = records > 1 && bytes >= rest.len() || rest.len() < MIN_HEADER;
+        // The further data of a single record, which it says itself, may be all that is left of a text.
+        let ends = rest.len() < MIN_HEADER && bytes <= MOST_ALONE;
+        let proven = records > 1 && bytes >= rest.len() || ends;
         let Ok(layout) = Layout::of(*first) else { return Held { bytes, proven } };
         let length = if rest.len() < layout.header_bytes() { usize::MAX } else { layout.record_bytes(rest) };
         if length > rest.len() {
