@@ -46,7 +46,9 @@ const SAMPLE_LINES: u64 = 40;
 fn samples() -> Vec<(FormatId, String, &'static Sample)> {
     let all = FORMATS.iter().flat_map(|&id| id.samples().map(move |(name, sample)| (id, name, sample)));
     let told = |id: FormatId| id.info().finding != Finding::Never;
-    all.filter(|(id, _, sample)| told(*id) && matches!(sample.content, Content::Lines { .. })).collect()
+    // One that its title tells has nothing else to be told by once that is replaced.
+    let untitled = |sample: &Sample| matches!(sample.content, Content::Lines { title: None, .. });
+    all.filter(|(id, _, sample)| told(*id) && untitled(sample)).collect()
 }
 
 /// A sample's name, the end of the line, which of its lines, and what stands there instead: no
