@@ -54,7 +54,7 @@ pub struct HostCacheInfo {
     pub nv_slots: u16,
     /// Its parameters.
     pub params: &'static [ParamSpec],
-    /// What it counts beside [`CacheCounts`].
+    /// What it counts beside [`CacheCounts`](crate::CacheCounts).
     pub figures: &'static [CacheFigure],
     /// The parameters under which a cache of so few pages does all that a large one does: for the
     /// crash harness, whose arrays are tiny.

@@ -20,7 +20,6 @@ macro_rules! counters {
             }
 
             /// All of them added up.
-            #[allow(dead_code, reason = "of some records the sum says nothing")]
             pub const fn sum(&self) -> u64 {
                 0 $(+ self.$field)+
             }

@@ -210,9 +210,9 @@ pub struct RunResult {
     pub analytic: Option<AnalyticResult>,
     /// Over time.
     pub series: SeriesResult,
-    /// Version of the fields, [`SCHEMA`].
+    /// Version of the fields, [`SCHEMA`](crate::measure::SCHEMA).
     pub schema: u32,
-    /// Version of destage, [`VERSION`].
+    /// Version of destage, [`VERSION`](crate::measure::VERSION).
     pub destage: &'static str,
 }
 

@@ -102,11 +102,7 @@ pub(crate) fn carry_out<R: Runs>(
         let end = pass::run(&pool, &mut planned, input, feeder, &reading, &mut report)?;
         gathered.requests += end.counts.read;
         // There may be much left to do after the trace, such as rebuilds.
-        let outcomes: Vec<_> = match &mut planned[..] {
-            // Nothing to share out.
-            [one] => vec![one.finish()],
-            several => pool.install(|| several.par_iter_mut().with_max_len(1).map(Consume::finish).collect()),
-        };
+        let outcomes: Vec<_> = pool.install(|| planned.par_iter_mut().with_max_len(1).map(Consume::finish).collect());
         for (run, outcomes) in planned.iter_mut().zip(outcomes) {
             gathered.results.push(runs.result(run, outcomes, &end)?);
         }
