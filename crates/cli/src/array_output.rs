@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use destage_cache::host_caches;
-use destage_report::Run;
+use destage_report::ReportRun;
 use destage_report::figures::{
     BUSIEST, CACHE_HIT_RATIO, CLAIM_WAITS, DATA_READS, DATA_WRITES, FILLS, FULL_WRITES, INTENTS, LONGEST_QUEUE, MEAN,
     MEAN_READ, MEAN_WRITE, MEMBER_FLUSHES, P50, P99, PARITY_READS, PARITY_WRITES, RCW_WRITES, REQUEST_RATE, RMW_WRITES,
@@ -81,7 +81,7 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
     screen.paragraph("array     ", &array)?;
     writeln!(screen)?;
     let keys = Keys::of(results);
-    let runs: Vec<_> = results.iter().map(Run::of_array).collect();
+    let runs: Vec<_> = results.iter().map(ReportRun::of_array).collect();
     let table = |figures: &[Shown]| {
         let rows = results.iter().map(|result| keys.row(result));
         run_table::table(keys.columns(), rows, &runs, figures, &[], |_, _| Some(0))
@@ -123,10 +123,10 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
     spark::print(screen, keys.columns(), &over_time)
 }
 
-fn over_time(result: &ArrayResult, keys: Keys) -> spark::Run {
+fn over_time(result: &ArrayResult, keys: Keys) -> spark::SparkLine {
     let bins = result.series.bins.iter();
     let bins = bins.map(|bin| (bin.requests, bin.read_response_sum.saturating_add(bin.write_response_sum)));
-    spark::Run {
+    spark::SparkLine {
         keys: keys.texts(result),
         width: result.series.width,
         bins: bins.collect(),

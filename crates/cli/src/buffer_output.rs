@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use destage_report::Run;
+use destage_report::ReportRun;
 use destage_report::figures::{
     CLEAN_DROPS, COLLECTIONS, ERASES, EVICTIONS, FLASH_READS, FULL_MERGES, Figure, HIT_RATIO, MEAN, MODEL_THROUGHPUT,
     P50, P99, P99_9, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PARTIAL_MERGES, SWITCH_MERGES, WRITE_AMPLIFICATION,
@@ -89,10 +89,10 @@ pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
         "analytic" => (ANALYTIC, &[("model", "analytic.model")]),
         _ => (HITS, &[]),
     };
-    let runs: Vec<_> = results.iter().map(Run::of_buffer).collect();
+    let runs: Vec<_> = results.iter().map(ReportRun::of_buffer).collect();
     // Sizes compete on their own where there is something to compare at them.
     let by_size = has_rivals(results);
-    let competes = |figure: &Figure, run: &Run| {
+    let competes = |figure: &Figure, run: &ReportRun| {
         let size = if by_size { run.cache().unwrap_or(0) } else { 0 };
         is_comparable(figure, run).then_some(size)
     };
@@ -119,10 +119,10 @@ fn has_rivals(results: &[RunResult]) -> bool {
     sizes.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-fn over_time(result: &RunResult) -> spark::Run {
+fn over_time(result: &RunResult) -> spark::SparkLine {
     let bins = result.series.bins.iter();
     let bins = bins.map(|bin| (bin.requests, bin.read_response_sum.saturating_add(bin.write_response_sum)));
-    spark::Run {
+    spark::SparkLine {
         keys: vec![name(result), show_bytes(result.cache_bytes)],
         width: result.series.width,
         bins: bins.collect(),
@@ -146,7 +146,7 @@ fn name(result: &RunResult) -> String {
 
 /// Whether a run's figure can be compared with others': throughput only among the runs that the
 /// same model charges.
-fn is_comparable(figure: &Figure, run: &Run) -> bool {
+fn is_comparable(figure: &Figure, run: &ReportRun) -> bool {
     *figure != MODEL_THROUGHPUT || run.text("analytic.model") == "analytic"
 }
 
@@ -159,7 +159,7 @@ fn key_cells(result: &RunResult) -> Vec<Cell> {
 }
 
 /// Which policy does best at each size, by the most telling figure that the device gives.
-fn best(screen: &mut Screen, results: &[RunResult], runs: &[Run]) -> io::Result<()> {
+fn best(screen: &mut Screen, results: &[RunResult], runs: &[ReportRun]) -> io::Result<()> {
     let mut sizes: Vec<u64> = Vec::new();
     for r in results {
         if !sizes.contains(&r.cache_bytes) {

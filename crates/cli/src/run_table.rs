@@ -1,6 +1,6 @@
 //! Tables of runs, whose columns are figures of the catalogue.
 
-use destage_report::Run;
+use destage_report::ReportRun;
 use destage_report::figures::{Better, Figure, Show};
 
 use crate::screen;
@@ -54,13 +54,13 @@ impl Shown {
         if self.begins_group { column.group() } else { column }
     }
 
-    fn cell(&self, run: &Run) -> Cell {
+    fn cell(&self, run: &ReportRun) -> Cell {
         self.figure.of(run).map_or_else(|| "-".into(), |value| self.figure.show.text(value, self.places).into())
     }
 }
 
 /// What a run reached, less being better.
-pub fn score(figure: &Figure, run: &Run) -> Option<f64> {
+pub fn score(figure: &Figure, run: &ReportRun) -> Option<f64> {
     let value = figure.of(run)?;
     Some(if figure.better == Better::More { -value } else { value })
 }
@@ -71,10 +71,10 @@ pub fn score(figure: &Figure, run: &Run) -> Option<f64> {
 pub fn table(
     keys: Vec<Column>,
     rows: impl Iterator<Item = Vec<Cell>>,
-    runs: &[Run],
+    runs: &[ReportRun],
     figures: &[Shown],
     texts: &[(&str, &str)],
-    competes: impl Fn(&Figure, &Run) -> Option<u64>,
+    competes: impl Fn(&Figure, &ReportRun) -> Option<u64>,
 ) -> (Table, bool) {
     let is_there = |shown: &&Shown| !shown.is_optional || runs.iter().any(|run| shown.figure.of(run).is_some());
     let figures: Vec<_> = figures.iter().filter(is_there).collect();

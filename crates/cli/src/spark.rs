@@ -16,7 +16,7 @@ const LEVELS: usize = 8;
 
 /// What a run's line shows.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct SparkLine {
     /// Policy and what else says which run it is.
     pub keys: Vec<String>,
     /// Width of a bin in ns.
@@ -29,7 +29,7 @@ pub struct Run {
 
 /// Prints the mean response times of runs over time, on one scale for all of them; nothing where no
 /// run has two.
-pub fn print(screen: &mut Screen, keys: Vec<Column>, runs: &[Run]) -> io::Result<()> {
+pub fn print(screen: &mut Screen, keys: Vec<Column>, runs: &[SparkLine]) -> io::Result<()> {
     let mut table = Table::new(keys.clone());
     for run in runs {
         table.add(run.keys.clone());
@@ -61,10 +61,10 @@ struct Chart {
 }
 
 impl Chart {
-    fn new(runs: &[Run], room: usize) -> Option<Self> {
+    fn new(runs: &[SparkLine], room: usize) -> Option<Self> {
         // Bins are powers of two wide, so the widest fit all.
         let widest = runs.iter().map(|run| run.width).max().filter(|&width| width > 0)?;
-        let span = |run: &Run| (run.bins.len() as u64).div_ceil((widest / run.width).max(1));
+        let span = |run: &SparkLine| (run.bins.len() as u64).div_ceil((widest / run.width).max(1));
         let longest = runs.iter().map(span).max()?;
         let step = widest.checked_mul(longest.div_ceil(room.max(1) as u64))?;
         let means: Vec<_> = runs.iter().map(|run| means(run, step)).collect();
@@ -115,7 +115,7 @@ impl Chart {
 }
 
 /// The mean of each span of `step` ns.
-fn means(run: &Run, step: u64) -> Vec<Option<f64>> {
+fn means(run: &SparkLine, step: u64) -> Vec<Option<f64>> {
     let bins = (step / run.width.max(1)).max(1) as usize;
     if run.without.is_some() {
         return Vec::new();
@@ -131,11 +131,11 @@ fn means(run: &Run, step: u64) -> Vec<Option<f64>> {
 mod tests {
     use super::*;
 
-    fn run(width: u64, bins: &[(u64, u64)]) -> Run {
-        Run { keys: vec!["lru".into()], width, bins: bins.to_vec(), without: None }
+    fn run(width: u64, bins: &[(u64, u64)]) -> SparkLine {
+        SparkLine { keys: vec!["lru".into()], width, bins: bins.to_vec(), without: None }
     }
 
-    fn lines(runs: &[Run], room: usize, utf8: bool) -> Vec<String> {
+    fn lines(runs: &[SparkLine], room: usize, utf8: bool) -> Vec<String> {
         let chart = Chart::new(runs, room).expect("there are response times");
         chart.means.iter().map(|means| chart.line(means, Page { width: 80, utf8 })).collect()
     }

@@ -22,7 +22,7 @@ const LEAST_TEXT: usize = 16;
 
 /// What a column holds, and so how it gives way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum ColumnKind {
     /// Names that are parted at `+` and `:`.
     Name,
     /// Texts that are wrapped.
@@ -37,7 +37,7 @@ enum Kind {
 #[derive(Clone, Debug)]
 pub struct Column {
     heading: String,
-    kind: Kind,
+    kind: ColumnKind,
     /// It says what a row is about, and so stands in every block.
     key: bool,
     /// It begins columns that belong together.
@@ -45,33 +45,33 @@ pub struct Column {
 }
 
 impl Column {
-    fn new(heading: &str, kind: Kind, key: bool) -> Self {
+    fn new(heading: &str, kind: ColumnKind, key: bool) -> Self {
         Self { heading: heading.into(), kind, key, begins_group: false }
     }
 
     /// Names of policies, which say what a row is about.
     pub fn name(heading: &str) -> Self {
-        Self::new(heading, Kind::Name, true)
+        Self::new(heading, ColumnKind::Name, true)
     }
 
     /// What says what a row is about, beside the name.
     pub fn key(heading: &str) -> Self {
-        Self::new(heading, Kind::Number, true)
+        Self::new(heading, ColumnKind::Number, true)
     }
 
     /// Text that can be wrapped.
     pub fn text(heading: &str) -> Self {
-        Self::new(heading, Kind::Text, false)
+        Self::new(heading, ColumnKind::Text, false)
     }
 
     /// Words that cannot be parted.
     pub fn word(heading: &str) -> Self {
-        Self::new(heading, Kind::Word, false)
+        Self::new(heading, ColumnKind::Word, false)
     }
 
     /// Figures.
     pub fn number(heading: &str) -> Self {
-        Self::new(heading, Kind::Number, false)
+        Self::new(heading, ColumnKind::Number, false)
     }
 
     /// Begins a group here: columns of a group stay together where they can.
@@ -254,7 +254,7 @@ impl Table {
     fn narrow_names(&self, natural: &[usize], page: Page) -> Vec<usize> {
         let most = page.width * 2 / 5;
         let mut widths = natural.to_vec();
-        for (c, column) in self.columns.iter().enumerate().filter(|(_, column)| column.kind == Kind::Name) {
+        for (c, column) in self.columns.iter().enumerate().filter(|(_, column)| column.kind == ColumnKind::Name) {
             let pieces = self.cells().flat_map(|cells| pieces(&cells[c].text)).map(UnicodeWidthStr::width);
             widths[c] = pieces.filter(|&width| width <= most).max().unwrap_or(0).max(column.heading.width());
         }
@@ -281,7 +281,7 @@ impl Table {
             return Some(vec![with(&all, &natural)]);
         }
         let narrow = self.narrow_names(&natural, page);
-        if self.columns.iter().any(|column| column.kind == Kind::Text) {
+        if self.columns.iter().any(|column| column.kind == ColumnKind::Text) {
             let groups = self.groups();
             let set = |columns: &Vec<usize>| Some(with(columns, &self.narrow_texts(columns, &narrow, page)?));
             return groups.iter().map(set).collect();
@@ -317,13 +317,15 @@ impl Table {
         let mut widths = widths.to_vec();
         if self.width_of(columns, &widths) > page.width {
             // Headings can be wrapped, what stands below them not.
-            for &c in columns.iter().filter(|&&c| matches!(self.columns[c].kind, Kind::Word | Kind::Number)) {
+            for &c in columns.iter().filter(|&&c| matches!(self.columns[c].kind, ColumnKind::Word | ColumnKind::Number))
+            {
                 let words = self.columns[c].heading.split(' ').map(|word| page.text(word).width());
                 let cells = self.cells().map(|cells| page.text(&cells[c].text).width());
                 widths[c] = words.chain(cells).max().unwrap_or(0);
             }
         }
-        let mut texts: Vec<usize> = columns.iter().copied().filter(|&c| self.columns[c].kind == Kind::Text).collect();
+        let mut texts: Vec<usize> =
+            columns.iter().copied().filter(|&c| self.columns[c].kind == ColumnKind::Text).collect();
         texts.sort_by_key(|&c| (widths[c], c));
         let total = self.width_of(columns, &widths);
         let of_texts = texts.iter().map(|&c| widths[c]).sum::<usize>();
@@ -414,7 +416,7 @@ impl Table {
     fn parts(&self, column: usize, text: &str, width: usize, heading: bool) -> Vec<String> {
         match self.columns[column].kind {
             _ if text.width() <= width => vec![text.to_owned()],
-            Kind::Name => {
+            ColumnKind::Name => {
                 let mut lines = vec![String::new()];
                 for piece in pieces(text) {
                     match lines.last_mut() {
@@ -425,14 +427,14 @@ impl Table {
                 lines
             }
             // What is indented stays so.
-            Kind::Text => {
+            ColumnKind::Text => {
                 let indent = text.len() - text.trim_start().len();
                 let width = width.saturating_sub(indent).max(1);
                 let lines = screen::wrap(&parted(text, width), width);
                 lines.into_iter().map(|line| format!("{:indent$}{line}", "")).collect()
             }
-            Kind::Word | Kind::Number if heading => screen::wrap(text, width),
-            Kind::Word | Kind::Number => vec![text.to_owned()],
+            ColumnKind::Word | ColumnKind::Number if heading => screen::wrap(text, width),
+            ColumnKind::Word | ColumnKind::Number => vec![text.to_owned()],
         }
     }
 
@@ -440,7 +442,7 @@ impl Table {
     fn set(&self, block: &Block, cells: &[Vec<String>], styles: &[(Style, bool)], lines: &mut Vec<String>) {
         // A name that is too wide even so has its lines before the row.
         let too_wide = |(lines, &(c, width)): (&Vec<String>, &(usize, usize))| {
-            self.columns[c].kind == Kind::Name && lines.iter().any(|line| line.width() > width)
+            self.columns[c].kind == ColumnKind::Name && lines.iter().any(|line| line.width() > width)
         };
         let above: Vec<bool> = cells.iter().zip(block).map(too_wide).collect();
         for (cell, _) in cells.iter().zip(&above).filter(|(_, above)| **above) {
@@ -454,7 +456,7 @@ impl Table {
                 let text = if above[j] { "" } else { cell.get(i).map_or("", String::as_str) };
                 let (style, best) = styles[j];
                 let beside = width.saturating_sub(text.width());
-                let number = self.columns[c].kind == Kind::Number;
+                let number = self.columns[c].kind == ColumnKind::Number;
                 blanks += if number { beside } else { 0 };
                 if !text.is_empty() {
                     let mark = if best && i == 0 { BEST.to_string() } else { String::new() };

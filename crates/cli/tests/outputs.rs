@@ -17,7 +17,7 @@ use std::process::{Child, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use loop_device::{Loop, skip, tool};
-use rows::{Kind, READ, ROWS, Row};
+use rows::{OutputKind, READ, ROWS, Row};
 use workshop::{Content, Workshop, content, last_week};
 
 /// Standard error of a call that must fail with one message.
@@ -125,7 +125,7 @@ fn no_output_is_an_input() {
                     continue;
                 }
                 let input = shop.name(word).to_owned();
-                let Kind::Report(members) = row.kind else {
+                let OutputKind::Report(members) = row.kind else {
                     let why = if row.command == "trace record" { "is a block device" } else { "it is an input (" };
                     for name in names(&shop, &input) {
                         refuse(&shop, &shop.words(call, &[(row, &name)]), why);
@@ -207,7 +207,7 @@ fn no_two_outputs_are_one_file() {
         for second in ROWS.iter().filter(|row| row.command == first.command && row.argument != first.argument) {
             let why = "it is another output too (";
             let call = first.calls[0].0;
-            if let Kind::Report(members) = first.kind {
+            if let OutputKind::Report(members) = first.kind {
                 for member in members {
                     let shop = Workshop::new(None);
                     for (out, file) in [("new/er", "here/new/er"), ("new", "./new"), ("here/new", "new")] {
@@ -219,7 +219,7 @@ fn no_two_outputs_are_one_file() {
                     symlink(Path::new("out").join(member), shop.path("link")).unwrap();
                     refuse(&shop, &shop.words(call, &[(first, "out"), (second, "link")]), why);
                 }
-            } else if second.kind == Kind::File {
+            } else if second.kind == OutputKind::File {
                 let shop = Workshop::new(None);
                 symlink("new", shop.path("dangling")).unwrap();
                 for other in ["new", "./new", "here/new", "dangling", shop.path("new").to_str().unwrap()] {
@@ -243,7 +243,7 @@ fn a_run_that_fails_leaves_what_was_there() {
             for out in ["out", "new", "here/out"] {
                 refuse(&shop, &shop.words(call, &[(row, out)]), "");
             }
-            if matches!(row.kind, Kind::Report(_)) {
+            if matches!(row.kind, OutputKind::Report(_)) {
                 refuse(&shop, &shop.words(call, &[(row, "new/and/deeper/")]), "");
             }
         }
@@ -429,7 +429,7 @@ fn a_signal_removes_what_is_half_written() {
             let half = fs::read(shop.path(input)).unwrap();
             let before = shop.content();
             for (call, out) in calls.iter().flat_map(|call| [(call, "old"), (call, "new")]) {
-                let deeper = matches!(row.kind, Kind::Report(_)).then_some("new/and/deeper");
+                let deeper = matches!(row.kind, OutputKind::Report(_)).then_some("new/and/deeper");
                 for ((signal, number), out) in [("HUP", 1), ("INT", 2), ("TERM", 15)]
                     .into_iter()
                     .flat_map(|signal| std::iter::once(out).chain(deeper).map(move |out| (signal, out)))

@@ -2,7 +2,7 @@
 
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Built, Evictions, NoDevice, NoVeto, Outcome, Visitor, build,
+    Access, AccessOutcome, Buffer, BufferConfig, Built, Evictions, NoDevice, NoVeto, Visitor, build,
 };
 
 use crate::Work;
@@ -17,7 +17,7 @@ fn write<B: Buffer>(buffer: &mut B, pages: &[u32], out: &mut Evictions) -> u64 {
     let mut hits = 0;
     for &page in pages {
         let outcome = buffer.access(Access::write(page), &NoDevice, &mut NoVeto, out);
-        hits += u64::from(outcome == Outcome::Hit);
+        hits += u64::from(outcome == AccessOutcome::Hit);
         if !out.is_empty() {
             out.clear();
         }

@@ -108,7 +108,7 @@ pub struct Failure {
 pub fn run(cache: &'static HostCacheInfo, history: &History, options: Options) -> Result<Report, Failure> {
     let log = Log::default();
     let outcome = caught(|| {
-        let mut run = Run::new(cache, history, options, options.log.then(|| Log::clone(&log)));
+        let mut run = HistoryRun::new(cache, history, options, options.log.then(|| Log::clone(&log)));
         run.all().map(|()| run.report)
     });
     let what = match outcome {
@@ -140,7 +140,7 @@ impl Asked {
     }
 }
 
-struct Run<'a> {
+struct HistoryRun<'a> {
     cache: &'static HostCacheInfo,
     history: &'a History,
     cell: &'a Cell,
@@ -174,7 +174,7 @@ struct Run<'a> {
     report: Report,
 }
 
-impl<'a> Run<'a> {
+impl<'a> HistoryRun<'a> {
     fn new(cache: &'static HostCacheInfo, history: &'a History, options: Options, log: Option<Log>) -> Self {
         let cell = &history.cell;
         let members = (0..cell.geometry.members()).map(|_| cell.geometry.member_pages());
@@ -700,7 +700,7 @@ pub(crate) fn recovers(
     let mut steps = 0;
     let mut remains = remains;
     for life in 0..2 {
-        let mut memory = Run::prepare(cache, history, remains, None, None);
+        let mut memory = HistoryRun::prepare(cache, history, remains, None, None);
         memory.begin();
         let len = cell.sectors() * SECTOR as u64;
         memory
@@ -757,7 +757,7 @@ pub(crate) fn watch(
     history: &History,
     mut at: impl FnMut(&Memory<Box<dyn Served>>, &Model, &Parity) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut run = Run::new(cache, history, Options::default(), None);
+    let mut run = HistoryRun::new(cache, history, Options::default(), None);
     run.become_ready()?;
     for numbered in &history.actions {
         match numbered.action {

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use destage_plan::{Op, PageGeometry, PageNo, PolicySpec};
 use destage_policy::buffer::{
-    Access, Border, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, Notice, Outcome, Visitor, build,
-    policies,
+    Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Built, EvictionKind, Evictions, NoDevice,
+    NoVeto, Visitor, build, policies,
 };
 use destage_sim::input::{Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use destage_trace::TraceStat;
@@ -91,7 +91,7 @@ pub(crate) fn check(bytes: &[u8]) {
             assert!(request.time >= latest, "{} after {latest}", request.time);
             latest = request.time;
             if request.op == Op::Flush {
-                buffer.notify(Notice::Flush);
+                buffer.notify(BufferNotice::Flush);
             }
             for span in &feed.spans {
                 assert!(
@@ -102,7 +102,7 @@ pub(crate) fn check(bytes: &[u8]) {
                     match request.op {
                         Op::Read => buffer.access(Access { page, write: false }),
                         Op::Write => buffer.access(Access { page, write: true }),
-                        Op::Discard => buffer.notify(Notice::Trim { page }),
+                        Op::Discard => buffer.notify(BufferNotice::Trim { page }),
                         Op::Flush => panic!("a flush has pages: {span:?}"),
                     }
                     left -= 1;
@@ -113,7 +113,7 @@ pub(crate) fn check(bytes: &[u8]) {
             }
         }
     }
-    buffer.notify(Notice::Flush);
+    buffer.notify(BufferNotice::Flush);
     let counts = feeder.counts();
     assert_eq!(counts.read, requests.len() as u64);
     assert!(counts.left_out + counts.reversed <= counts.read);
@@ -124,7 +124,7 @@ trait Checked {
     fn grow(&mut self, pages: u32);
     fn learn_borders(&mut self, borders: &[Border]);
     fn access(&mut self, access: Access);
-    fn notify(&mut self, notice: Notice);
+    fn notify(&mut self, notice: BufferNotice);
 }
 
 struct Modelled {
@@ -161,14 +161,14 @@ impl<B: Buffer> Beside<B> {
         for (group, pages) in self.out.groups() {
             assert_eq!(group.len() as usize, pages.len());
             assert!(!pages.is_empty(), "an empty group");
-            assert!(!padding || group.kind == Kind::Flush, "padding without a flush that follows");
-            padding = group.kind == Kind::Pad;
+            assert!(!padding || group.kind == EvictionKind::Flush, "padding without a flush that follows");
+            padding = group.kind == EvictionKind::Pad;
             for page in pages {
                 match group.kind {
-                    Kind::Flush => assert_eq!(self.held.remove(page), Some(true), "flushed: {page:?}"),
-                    Kind::Drop => assert!(self.held.remove(page).is_some(), "dropped: {page:?}"),
-                    Kind::Clean => assert_eq!(self.held.insert(*page, false), Some(true), "cleaned: {page:?}"),
-                    Kind::Pad => assert!(!self.held.contains_key(page), "read for padding: {page:?}"),
+                    EvictionKind::Flush => assert_eq!(self.held.remove(page), Some(true), "flushed: {page:?}"),
+                    EvictionKind::Drop => assert!(self.held.remove(page).is_some(), "dropped: {page:?}"),
+                    EvictionKind::Clean => assert_eq!(self.held.insert(*page, false), Some(true), "cleaned: {page:?}"),
+                    EvictionKind::Pad => assert!(!self.held.contains_key(page), "read for padding: {page:?}"),
                 }
             }
         }
@@ -197,28 +197,28 @@ impl<B: Buffer> Checked for Beside<B> {
         let was_held = self.held.contains_key(&access.page);
         let outcome = self.buffer.access(access, &NoDevice, &mut NoVeto, &mut self.out);
         self.leave();
-        assert_eq!(outcome == Outcome::Hit, was_held, "{access:?}: {outcome:?}");
+        assert_eq!(outcome == AccessOutcome::Hit, was_held, "{access:?}: {outcome:?}");
         match outcome {
-            Outcome::Hit => {
+            AccessOutcome::Hit => {
                 let dirty = self.held.get_mut(&access.page).expect("a hit does not evict its page");
                 *dirty |= access.write;
             }
-            Outcome::Inserted => assert_eq!(self.held.insert(access.page, access.write), None),
-            Outcome::Bypassed => {}
+            AccessOutcome::Inserted => assert_eq!(self.held.insert(access.page, access.write), None),
+            AccessOutcome::Bypassed => {}
         }
         self.agree();
     }
 
-    fn notify(&mut self, notice: Notice) {
+    fn notify(&mut self, notice: BufferNotice) {
         self.buffer.notify(notice, &NoDevice, &mut NoVeto, &mut self.out);
         self.leave();
         match notice {
-            Notice::Flush => assert!(self.held.values().all(|dirty| !dirty), "dirty after a flush"),
-            Notice::Trim { page } => assert!(!self.held.contains_key(&page), "held after a trim: {page:?}"),
-            Notice::Destage { page, .. } => {
+            BufferNotice::Flush => assert!(self.held.values().all(|dirty| !dirty), "dirty after a flush"),
+            BufferNotice::Trim { page } => assert!(!self.held.contains_key(&page), "held after a trim: {page:?}"),
+            BufferNotice::Destage { page, .. } => {
                 assert_ne!(self.held.get(&page), Some(&true), "dirty after it was destaged: {page:?}");
             }
-            Notice::Idle | Notice::GcEnd { .. } | Notice::Resume { .. } => {}
+            BufferNotice::Idle | BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } => {}
         }
         self.agree();
     }

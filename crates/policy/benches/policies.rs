@@ -16,7 +16,7 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput};
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Built, Evictions, NoDevice, NoVeto, Outcome, Visitor, build, policies,
+    Access, AccessOutcome, Buffer, BufferConfig, Built, Evictions, NoDevice, NoVeto, Visitor, build, policies,
 };
 
 const PAGES: u32 = 1_000_000;
@@ -68,7 +68,7 @@ fn write_all<B: Buffer>(buffer: &mut B, trace: &[u32], out: &mut Evictions) -> u
     let mut hits = 0;
     for &page in trace {
         let outcome = buffer.access(Access::write(page), &NoDevice, &mut NoVeto, out);
-        hits += u64::from(outcome == Outcome::Hit);
+        hits += u64::from(outcome == AccessOutcome::Hit);
         if !out.is_empty() {
             out.clear();
         }

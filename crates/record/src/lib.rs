@@ -29,4 +29,4 @@ pub use merge::{Merge, Rings};
 pub use page::{Page, PageEvent, PageEvents, PageFault, PageLayout, PageParser};
 pub use pairing::{At, Counts, MAX_WAITING, Pairing, Recorded, View};
 pub use recorder::{Options, Progress, Recorder, Summary};
-pub use rwbs::{Asked, Kind};
+pub use rwbs::{Asked, RequestKind};

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use destage_plan::{Nanos, Op, Request, SECTOR_BYTES};
 
 use crate::event::{BlockEvent, Step};
-use crate::rwbs::Kind;
+use crate::rwbs::RequestKind;
 
 /// Requests that may wait for a completion, their own or that of a request before them: beyond that
 /// the oldest is given without a latency. No device has as many in flight.
@@ -96,7 +96,7 @@ struct Waiting {
     /// Its own sectors on the disk; the request's range may be a part of them.
     start: u64,
     end: u64,
-    kind: Kind,
+    kind: RequestKind,
     /// Sectors not yet complete.
     left: u64,
     /// Whether its end is an event of its own, after its last sector's.
@@ -130,7 +130,7 @@ pub struct Pairing {
     waiting: VecDeque<Waiting>,
     first: u64,
     /// Those with sectors that are not complete, by kind, first sector and number.
-    ranges: BTreeSet<(Kind, u64, u64)>,
+    ranges: BTreeSet<(RequestKind, u64, u64)>,
     /// Flushes that are not complete.
     flushes: VecDeque<u64>,
     /// The most sectors that one in `ranges` had since that was empty.
@@ -269,30 +269,30 @@ impl Pairing {
         }
         let zone = if is_inside { wanted } else { 0 };
         let (op, fua) = match asked.kind {
-            Kind::Read => (Op::Read, false),
-            Kind::Discard => (Op::Discard, false),
-            Kind::Flush => (Op::Flush, false),
-            Kind::Zone => {
+            RequestKind::Read => (Op::Read, false),
+            RequestKind::Discard => (Op::Discard, false),
+            RequestKind::Flush => (Op::Flush, false),
+            RequestKind::Zone => {
                 self.counts.zone_commands += zone;
                 return;
             }
-            Kind::Other if event.sectors == 0 => {
+            RequestKind::Other if event.sectors == 0 => {
                 self.counts.passed_through += wanted;
                 return;
             }
-            Kind::Other if self.view.zoned => {
+            RequestKind::Other if self.view.zoned => {
                 self.counts.zone_commands += zone;
                 return;
             }
             // Write zeroes: its range reads as zeroes afterwards, and that has to be kept. A write,
             // though without data.
-            Kind::Write | Kind::Other => (Op::Write, asked.fua),
+            RequestKind::Write | RequestKind::Other => (Op::Write, asked.fua),
         };
         let flush = Waiting {
             request: Request { time: Nanos(event.time), op: Op::Flush, ..Request::default() },
             start: 0,
             end: 0,
-            kind: Kind::Flush,
+            kind: RequestKind::Flush,
             left: 0,
             has_end: false,
             before_data: false,
@@ -303,8 +303,8 @@ impl Pairing {
             requeues: 0,
             state: State::Begun,
         };
-        if sectors == 0 || asked.kind == Kind::Flush {
-            if asked.preflush || asked.kind == Kind::Flush {
+        if sectors == 0 || asked.kind == RequestKind::Flush {
+            if asked.preflush || asked.kind == RequestKind::Flush {
                 self.push(flush);
             }
             return;
@@ -330,7 +330,7 @@ impl Pairing {
             left: sectors,
             has_end: self.view.at == At::Queue
                 && self.view.flushes
-                && asked.kind == Kind::Write
+                && asked.kind == RequestKind::Write
                 && (asked.preflush || (asked.fua && !self.view.fua)),
             secure: asked.secure,
             ..flush
@@ -342,7 +342,7 @@ impl Pairing {
         let number = self.first + self.waiting.len() as u64;
         if waiting.state == State::Begun {
             self.outstanding += usize::from(!waiting.unsure);
-            if waiting.kind == Kind::Flush {
+            if waiting.kind == RequestKind::Flush {
                 self.flushes.push_back(number);
             } else {
                 if self.ranges.is_empty() {
@@ -356,8 +356,8 @@ impl Pairing {
     }
 
     /// Whether this is a request that was sent back: it keeps its first time.
-    fn issued_again(&mut self, event: &BlockEvent, kind: Kind) -> bool {
-        if kind == Kind::Flush {
+    fn issued_again(&mut self, event: &BlockEvent, kind: RequestKind) -> bool {
+        if kind == RequestKind::Flush {
             let first = self.flushes.front().copied();
             return first.and_then(|number| self.at(number)).is_some_and(|flush| std::mem::take(&mut flush.requeued));
         }
@@ -376,7 +376,7 @@ impl Pairing {
 
     fn requeue(&mut self, event: &BlockEvent) {
         let Some(asked) = event.asked else { return };
-        let number = if asked.kind == Kind::Flush {
+        let number = if asked.kind == RequestKind::Flush {
             self.flushes.front().copied()
         } else {
             // After a piece of it was complete, a request is sent back without that.
@@ -387,7 +387,7 @@ impl Pairing {
         waiting.requeued = true;
         waiting.requeues += 1;
         let start = std::mem::replace(&mut waiting.start, event.sector);
-        let (kind, is_range) = (waiting.kind, waiting.kind != Kind::Flush);
+        let (kind, is_range) = (waiting.kind, waiting.kind != RequestKind::Flush);
         if let Some(number) = number.filter(|_| is_range && start != event.sector) {
             self.ranges.remove(&(kind, start, number));
             self.ranges.insert((kind, event.sector, number));
@@ -396,7 +396,7 @@ impl Pairing {
 
     /// Numbers of the incomplete requests of this kind that share a sector with these, the oldest
     /// first.
-    fn overlapping(&self, kind: Kind, start: u64, end: u64) -> Vec<u64> {
+    fn overlapping(&self, kind: RequestKind, start: u64, end: u64) -> Vec<u64> {
         let from = (kind, start.saturating_sub(self.longest), 0);
         let to = (kind, end, 0);
         let candidates = self.ranges.range(from..to).map(|key| key.2);
@@ -412,10 +412,12 @@ impl Pairing {
 
     fn complete(&mut self, event: &BlockEvent) {
         let Some(asked) = event.asked else { return };
-        if matches!(asked.kind, Kind::Zone) || (asked.kind == Kind::Other && (event.sectors == 0 || self.view.zoned)) {
+        if matches!(asked.kind, RequestKind::Zone)
+            || (asked.kind == RequestKind::Other && (event.sectors == 0 || self.view.zoned))
+        {
             return;
         }
-        if asked.kind == Kind::Flush {
+        if asked.kind == RequestKind::Flush {
             // The block layer's own flush; whoever asked for it is told by an event without
             // sectors.
             if self.view.at == At::Issue {
@@ -468,7 +470,7 @@ impl Pairing {
     }
 
     /// The end of a write with a flush behind it, or of a flush.
-    fn complete_end(&mut self, kind: Kind, event: &BlockEvent) {
+    fn complete_end(&mut self, kind: RequestKind, event: &BlockEvent) {
         let numbers = self.ranges.range((kind, event.sector, 0)..=(kind, event.sector, u64::MAX)).map(|key| key.2);
         let ended = numbers.into_iter().find(|number| {
             let waiting = number.checked_sub(self.first).and_then(|i| self.waiting.get(i as usize));
@@ -487,7 +489,7 @@ impl Pairing {
         let Some(asked) = event.asked else { return };
         let sectors = u64::from(event.sectors);
         let number = if sectors == 0 {
-            self.flushes.back().copied().filter(|_| asked.preflush || asked.kind == Kind::Flush)
+            self.flushes.back().copied().filter(|_| asked.preflush || asked.kind == RequestKind::Flush)
         } else {
             let alike = self.ranges.range((asked.kind, event.sector, 0)..=(asked.kind, event.sector, u64::MAX));
             alike.map(|key| key.2).rev().find(|number| {
@@ -531,7 +533,7 @@ impl Pairing {
         waiting.state = State::Done(time.filter(|_| sure).map(|time| Nanos(time).since(begun)));
         let key = (waiting.kind, waiting.start, number);
         self.outstanding -= usize::from(sure);
-        if key.0 == Kind::Flush {
+        if key.0 == RequestKind::Flush {
             // Nearly always the first: the order is that of their beginnings.
             if self.flushes.pop_front_if(|flush| *flush == number).is_none() {
                 self.flushes.retain(|&flush| flush != number);
@@ -564,7 +566,7 @@ impl Pairing {
             let c = &mut self.counts;
             c.requests[waiting.request.op as usize] += 1;
             c.fua += u64::from(waiting.request.fua);
-            c.write_zeroes += u64::from(waiting.kind == Kind::Other);
+            c.write_zeroes += u64::from(waiting.kind == RequestKind::Other);
             c.secure_erases += u64::from(waiting.secure);
             c.failed += u64::from(waiting.failed);
             c.requeued += waiting.requeues;

@@ -3,7 +3,7 @@
 
 /// What a request does, as far as the letters tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum RequestKind {
     /// `R`
     Read,
     /// `W`
@@ -25,7 +25,7 @@ pub struct Asked {
     /// A leading `F`: what was completed before must be durable before this begins.
     pub preflush: bool,
     /// What is done.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// An `F` behind the operation: durable when complete.
     pub fua: bool,
     /// `DE`: a discard after which nobody can read the old content.
@@ -47,22 +47,22 @@ impl Asked {
             _ => (false, text),
         };
         let (kind, flags) = match rest {
-            [b'R', flags @ ..] => (Kind::Read, flags),
-            [b'W', flags @ ..] => (Kind::Write, flags),
-            [b'D', flags @ ..] => (Kind::Discard, flags),
-            [b'N', flags @ ..] => (Kind::Other, flags),
-            [b'Z', _, flags @ ..] => (Kind::Zone, flags),
+            [b'R', flags @ ..] => (RequestKind::Read, flags),
+            [b'W', flags @ ..] => (RequestKind::Write, flags),
+            [b'D', flags @ ..] => (RequestKind::Discard, flags),
+            [b'N', flags @ ..] => (RequestKind::Other, flags),
+            [b'Z', _, flags @ ..] => (RequestKind::Zone, flags),
             _ => return None,
         };
         if !flags.iter().all(u8::is_ascii_alphabetic) {
             return None;
         }
-        let fua = flags.contains(&b'F') && kind != Kind::Read;
-        Some(Self { preflush, kind, fua, secure: kind == Kind::Discard && flags.first() == Some(&b'E') })
+        let fua = flags.contains(&b'F') && kind != RequestKind::Read;
+        Some(Self { preflush, kind, fua, secure: kind == RequestKind::Discard && flags.first() == Some(&b'E') })
     }
 
     const fn flush(_flags: &[u8]) -> Self {
-        Self { preflush: false, kind: Kind::Flush, fua: false, secure: false }
+        Self { preflush: false, kind: RequestKind::Flush, fua: false, secure: false }
     }
 }
 
@@ -76,17 +76,17 @@ mod tests {
             let a = Asked::parse(text.as_bytes()).unwrap();
             (a.preflush, a.kind, a.fua)
         };
-        assert_eq!(asked("R"), (false, Kind::Read, false));
-        assert_eq!(asked("RAM"), (false, Kind::Read, false));
-        assert_eq!(asked("WS\0\0"), (false, Kind::Write, false));
-        assert_eq!(asked("WFS"), (false, Kind::Write, true));
-        assert_eq!(asked("FWS"), (true, Kind::Write, false));
-        assert_eq!(asked("FWFSM"), (true, Kind::Write, true));
-        assert_eq!(asked("DS"), (false, Kind::Discard, false));
-        assert_eq!(asked("NS"), (false, Kind::Other, false));
-        assert_eq!(asked("ZRA"), (false, Kind::Zone, false));
-        assert_eq!(asked("FF"), (false, Kind::Flush, false));
-        assert_eq!(asked("F"), (false, Kind::Flush, false));
+        assert_eq!(asked("R"), (false, RequestKind::Read, false));
+        assert_eq!(asked("RAM"), (false, RequestKind::Read, false));
+        assert_eq!(asked("WS\0\0"), (false, RequestKind::Write, false));
+        assert_eq!(asked("WFS"), (false, RequestKind::Write, true));
+        assert_eq!(asked("FWS"), (true, RequestKind::Write, false));
+        assert_eq!(asked("FWFSM"), (true, RequestKind::Write, true));
+        assert_eq!(asked("DS"), (false, RequestKind::Discard, false));
+        assert_eq!(asked("NS"), (false, RequestKind::Other, false));
+        assert_eq!(asked("ZRA"), (false, RequestKind::Zone, false));
+        assert_eq!(asked("FF"), (false, RequestKind::Flush, false));
+        assert_eq!(asked("F"), (false, RequestKind::Flush, false));
         assert!(Asked::parse(b"DES").unwrap().secure);
         for bad in [&b""[..], b"X", b"FX", b"W\xff", b"Z", b"\0W", b"S"] {
             assert_eq!(Asked::parse(bad), None, "{bad:?}");

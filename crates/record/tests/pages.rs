@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use destage_plan::Op;
 use destage_record::{
-    At, BlockEvent, EventLayout, EventLayouts, Kind, Merge, PageLayout, PageParser, Pairing, RecordError, Recorded,
-    Rings, Step, View,
+    At, BlockEvent, EventLayout, EventLayouts, Merge, PageLayout, PageParser, Pairing, RecordError, Recorded,
+    RequestKind, Rings, Step, View,
 };
 use proptest::prelude::*;
 
@@ -105,11 +105,11 @@ fn pages_hold_what_the_kernels_text_says() {
         );
         let asked = event.asked.unwrap();
         let kind = match letters {
-            "WS" | "FWS" => Kind::Write,
-            "RS" => Kind::Read,
-            "FF" => Kind::Flush,
-            "DS" => Kind::Discard,
-            _ => Kind::Other,
+            "WS" | "FWS" => RequestKind::Write,
+            "RS" => RequestKind::Read,
+            "FF" => RequestKind::Flush,
+            "DS" => RequestKind::Discard,
+            _ => RequestKind::Other,
         };
         assert_eq!((asked.kind, asked.preflush, event.failed), (kind, letters == "FWS", false), "{text}");
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::figures;
-use crate::group::Kind;
+use crate::group::GroupKind;
 
 /// How a chart is made of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -247,13 +247,13 @@ const ARRAY: &[Chart] = &[
 ];
 
 /// The charts of a kind of group, in order.
-pub(crate) fn charts(kind: Kind) -> &'static [Chart] {
+pub(crate) fn charts(kind: GroupKind) -> &'static [Chart] {
     const PAGES: Chart = sweep!("pages", figures::PAGES_PER_EVICTION, false);
     const COST: Chart = sweep!("rate", figures::MODEL_THROUGHPUT, false);
     match kind {
-        Kind::Hits => &[HIT, EVICTIONS, PAGES, HIT_TIME, EVICTIONS_TIME],
-        Kind::Analytic => &[COST, HIT, EVICTIONS, PAGES, ERASES, HIT_TIME, EVICTIONS_TIME],
-        Kind::Ssd => SSD,
-        Kind::Array => ARRAY,
+        GroupKind::Hits => &[HIT, EVICTIONS, PAGES, HIT_TIME, EVICTIONS_TIME],
+        GroupKind::Analytic => &[COST, HIT, EVICTIONS, PAGES, ERASES, HIT_TIME, EVICTIONS_TIME],
+        GroupKind::Ssd => SSD,
+        GroupKind::Array => ARRAY,
     }
 }

@@ -5,7 +5,7 @@
 use destage_scenario::sim::SIM;
 use destage_trace::FormatSpec;
 
-use crate::Run;
+use crate::ReportRun;
 use crate::group::{Group, circumstances, exact_bytes, scheduler};
 
 /// A call of destage.
@@ -40,8 +40,8 @@ type Settings = Vec<(String, String)>;
 
 /// One command for all runs of a group that differ in no more than policy, cache and order of
 /// service.
-pub(crate) fn commands(group: &Group, runs: &[Run]) -> Vec<Command> {
-    let mut sets: Vec<(Settings, Vec<&Run>)> = Vec::new();
+pub(crate) fn commands(group: &Group, runs: &[ReportRun]) -> Vec<Command> {
+    let mut sets: Vec<(Settings, Vec<&ReportRun>)> = Vec::new();
     for point in &group.points {
         let run = &runs[point.run];
         // Over disks only the runs with a cache tell of the cache device, and what it holds at the
@@ -66,7 +66,7 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-fn command(runs: &[&Run]) -> Command {
+fn command(runs: &[&ReportRun]) -> Command {
     let mut arguments = vec!["sim".to_owned()];
     let mut give = |key: &str, value: &str| arguments.push(format!("--{key}={value}"));
     let Some(first) = runs.first() else { return Command { arguments, caveat: None } };

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::Run;
+use crate::ReportRun;
 use crate::chart::charts;
 use crate::finding::fastest;
 use crate::group::Group;
@@ -15,7 +15,7 @@ pub(crate) const BINS: usize = 8192;
 const LEAST_BINS: usize = 16;
 
 /// The results of all runs.
-pub(crate) fn results(runs: &[Run]) -> Value {
+pub(crate) fn results(runs: &[ReportRun]) -> Value {
     let per_run = (BINS / runs.len().max(1)).max(LEAST_BINS);
     runs.iter().map(|run| compact(&run.result, per_run)).collect()
 }
@@ -83,7 +83,7 @@ fn merged(bins: &[Value]) -> Value {
 }
 
 /// What charts.js needs to know of the groups.
-pub(crate) fn view(runs: &[Run], groups: &[Group]) -> Value {
+pub(crate) fn view(runs: &[ReportRun], groups: &[Group]) -> Value {
     let group = |group: &Group| {
         json!({
             "labels": group.labels,
@@ -98,6 +98,6 @@ pub(crate) fn view(runs: &[Run], groups: &[Group]) -> Value {
 
 /// The cache size that figures of one size begin with: that of the fastest run, or else the
 /// largest.
-pub(crate) fn shown_size(group: &Group, runs: &[Run]) -> usize {
+pub(crate) fn shown_size(group: &Group, runs: &[ReportRun]) -> usize {
     fastest(group, runs).map_or(group.sizes.len().saturating_sub(1), |best| best.size)
 }

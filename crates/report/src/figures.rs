@@ -5,7 +5,7 @@ use std::ops::Add;
 
 use destage_scenario::quantity::{show_count, show_time};
 
-use crate::Run;
+use crate::ReportRun;
 
 /// Which of two values is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub struct Figure {
 
 impl Figure {
     /// What a run shows of it.
-    pub fn of(&self, run: &Run) -> Option<f64> {
+    pub fn of(&self, run: &ReportRun) -> Option<f64> {
         let each = |list, key: &'static str| run.list(list).iter().filter_map(move |record| record.get(key)?.as_f64());
         match self.place {
             Place::At(path) => run.number(path),

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use destage_scenario::quantity::{show_count, show_time};
 
-use crate::Run;
+use crate::ReportRun;
 use crate::figures::{
     BUSIEST, COLLECTIONS, DELAYED_SHARE, ERASES, LIFETIME, MEAN, P99_9, P99_9_UNDELAYED, Show, THROUGHPUT, WORST_BLOCK,
 };
-use crate::group::{Group, Kind, Point};
+use crate::group::{Group, GroupKind, Point};
 use crate::page::escaped;
 use crate::summary::shown;
 
@@ -24,9 +24,9 @@ pub(crate) struct Finding {
 const CLOSE: f64 = 0.1;
 
 /// What the group's figures say.
-pub(crate) fn findings(group: &Group, runs: &[Run]) -> Vec<Finding> {
+pub(crate) fn findings(group: &Group, runs: &[ReportRun]) -> Vec<Finding> {
     let mut all = match group.kind {
-        Kind::Hits => vec![highest(
+        GroupKind::Hits => vec![highest(
             group,
             runs,
             "Which buffer and size should this workload get?",
@@ -35,7 +35,7 @@ pub(crate) fn findings(group: &Group, runs: &[Run]) -> Vec<Finding> {
             |run| run.number("hit_ratio"),
             |value| format!("{} %", shown(value, Show::Percent)),
         )],
-        Kind::Analytic => vec![highest(
+        GroupKind::Analytic => vec![highest(
             group,
             runs,
             "Which buffer and size should this workload get?",
@@ -45,8 +45,8 @@ pub(crate) fn findings(group: &Group, runs: &[Run]) -> Vec<Finding> {
             |run| run.number("analytic.throughput").filter(|_| run.text("analytic.model") == "analytic"),
             |value| format!("{} MB/s", shown(value, Show::Rate)),
         )],
-        Kind::Ssd => ssd(group, runs),
-        Kind::Array => array(group, runs),
+        GroupKind::Ssd => ssd(group, runs),
+        GroupKind::Array => array(group, runs),
     };
     let saturated: Vec<_> = group.points.iter().filter(|point| runs[point.run].is_saturated()).collect();
     if !saturated.is_empty() {
@@ -82,11 +82,11 @@ fn least(
 /// The answer where more is better.
 fn highest(
     group: &Group,
-    runs: &[Run],
+    runs: &[ReportRun],
     question: &'static str,
     does: &str,
     what: &str,
-    value: fn(&Run) -> Option<f64>,
+    value: fn(&ReportRun) -> Option<f64>,
     show: fn(f64) -> String,
 ) -> Finding {
     let of = |point: Point| value(&runs[point.run]).map(|value| -value);
@@ -119,12 +119,12 @@ fn highest(
 }
 
 /// The run with the lowest mean response time.
-pub(crate) fn fastest(group: &Group, runs: &[Run]) -> Option<Point> {
+pub(crate) fn fastest(group: &Group, runs: &[ReportRun]) -> Option<Point> {
     least(group, group.points.iter().copied(), |point| MEAN.of(&runs[point.run])).map(|(best, _)| best)
 }
 
 /// The sentence on the fastest run, and on the smallest cache that comes close.
-fn speed(group: &Group, runs: &[Run], best: Point) -> String {
+fn speed(group: &Group, runs: &[ReportRun], best: Point) -> String {
     let mean = |point: Point| MEAN.of(&runs[point.run]);
     let told = |point: Point| {
         let run = &runs[point.run];
@@ -166,7 +166,7 @@ fn nothing_was_timed(question: &'static str) -> Vec<Finding> {
     vec![Finding { question, answer: "No run has response times.".to_owned() }]
 }
 
-fn ssd(group: &Group, runs: &[Run]) -> Vec<Finding> {
+fn ssd(group: &Group, runs: &[ReportRun]) -> Vec<Finding> {
     const WHICH: &str = "Which buffer and size should this workload get?";
     let Some(best) = fastest(group, runs) else { return nothing_was_timed(WHICH) };
     vec![
@@ -176,7 +176,7 @@ fn ssd(group: &Group, runs: &[Run]) -> Vec<Finding> {
     ]
 }
 
-fn wear(group: &Group, runs: &[Run], best: Point) -> String {
+fn wear(group: &Group, runs: &[ReportRun], best: Point) -> String {
     let run = &runs[best.run];
     let erases = |point: Point| ERASES.of(&runs[point.run]);
     let count = |value: Option<f64>| value.map_or("–".to_owned(), |value| show_count(value as u64));
@@ -211,7 +211,7 @@ fn wear(group: &Group, runs: &[Run], best: Point) -> String {
     answer
 }
 
-fn collection(group: &Group, runs: &[Run], best: Point) -> String {
+fn collection(group: &Group, runs: &[ReportRun], best: Point) -> String {
     let describe = |point: Point| {
         let run = &runs[point.run];
         if COLLECTIONS.of(run).unwrap_or(0.0) == 0.0 {
@@ -254,7 +254,7 @@ fn collection(group: &Group, runs: &[Run], best: Point) -> String {
     answer
 }
 
-fn array(group: &Group, runs: &[Run]) -> Vec<Finding> {
+fn array(group: &Group, runs: &[ReportRun]) -> Vec<Finding> {
     const WHICH: &str = "Which cache, size and order of service should this workload get?";
     let Some(best) = fastest(group, runs) else { return nothing_was_timed(WHICH) };
     let run = &runs[best.run];

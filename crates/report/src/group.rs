@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use destage_scenario::quantity::show_bytes;
 
-use crate::Run;
+use crate::ReportRun;
 
 /// What a group's figures tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum GroupKind {
     /// Hits and evictions only.
     Hits,
     /// LB-CLOCK's cost model.
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
 /// Runs that can be compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    pub(crate) kind: Kind,
+    pub(crate) kind: GroupKind,
     /// Name of the trace or workload.
     pub(crate) trace: String,
     /// Labels in order of appearance.
@@ -44,18 +44,18 @@ pub(crate) struct Point {
     pub(crate) size: usize,
 }
 
-fn kind(run: &Run) -> Kind {
+fn kind(run: &ReportRun) -> GroupKind {
     match run.text("device") {
-        _ if run.is_array => Kind::Array,
-        "ssd" => Kind::Ssd,
-        "analytic" => Kind::Analytic,
-        _ => Kind::Hits,
+        _ if run.is_array => GroupKind::Array,
+        "ssd" => GroupKind::Ssd,
+        "analytic" => GroupKind::Analytic,
+        _ => GroupKind::Hits,
     }
 }
 
 /// What, beside policy and cache size, can tell a run from others, as keys and values of the
 /// command line.
-pub(crate) fn circumstances(run: &Run) -> Vec<(String, String)> {
+pub(crate) fn circumstances(run: &ReportRun) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut give = |key: &str, value: String| {
         if !value.is_empty() && value != "none" {
@@ -90,13 +90,13 @@ pub(crate) fn exact_bytes(bytes: u64) -> String {
 }
 
 /// The orders of service, which are chosen from like policies.
-pub(crate) fn scheduler(run: &Run) -> Option<(String, String)> {
+pub(crate) fn scheduler(run: &ReportRun) -> Option<(String, String)> {
     run.at("scheduler").and_then(|name| Some(("scheduler".to_owned(), name.as_str()?.to_owned())))
 }
 
 /// Puts runs into groups, in order of appearance.
-pub(crate) fn groups(runs: &[Run]) -> Vec<Group> {
-    let mut members: Vec<(Kind, &str, &str, Vec<usize>)> = Vec::new();
+pub(crate) fn groups(runs: &[ReportRun]) -> Vec<Group> {
+    let mut members: Vec<(GroupKind, &str, &str, Vec<usize>)> = Vec::new();
     for (i, run) in runs.iter().enumerate() {
         let key = (kind(run), run.text("input.trace"), run.text("device"));
         match members.iter_mut().find(|(kind, trace, device, _)| (*kind, *trace, *device) == key) {
@@ -107,7 +107,7 @@ pub(crate) fn groups(runs: &[Run]) -> Vec<Group> {
     members.into_iter().map(|(kind, trace, _, members)| group(kind, trace, &members, runs)).collect()
 }
 
-fn group(kind: Kind, trace: &str, members: &[usize], runs: &[Run]) -> Group {
+fn group(kind: GroupKind, trace: &str, members: &[usize], runs: &[ReportRun]) -> Group {
     let details: Vec<Vec<(String, String)>> = members
         .iter()
         .map(|&i| {

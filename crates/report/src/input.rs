@@ -5,14 +5,14 @@ use destage_sim::buffer::RunResult;
 use destage_sim::measure::{FieldDoc, SCHEMA};
 use serde_json::{Map, Value};
 
-use crate::{ReportError, Run};
+use crate::{ReportError, ReportRun};
 
 /// Reads the results that `destage sim --json` wrote; `file` names them in errors.
 ///
 /// # Errors
 /// Where they are no JSON, no list of runs, of another version, or lack a key or have something of
 /// another kind there.
-pub fn read(file: &str, text: &[u8]) -> Result<Vec<Run>, ReportError> {
+pub fn read(file: &str, text: &[u8]) -> Result<Vec<ReportRun>, ReportError> {
     let syntax = |error: serde_json::Error| ReportError::Syntax { file: file.to_owned(), why: error.to_string() };
     let document = |what| ReportError::Document { file: file.to_owned(), what };
     let value: Value = serde_json::from_slice(text).map_err(syntax)?;
@@ -29,7 +29,7 @@ pub fn read(file: &str, text: &[u8]) -> Result<Vec<Run>, ReportError> {
         check_version(&result).map_err(wrong)?;
         let is_array = result.get("array").is_some();
         check("", &result, if is_array { &arrays } else { &buffers }).map_err(wrong)?;
-        runs.push(Run { result, is_array });
+        runs.push(ReportRun { result, is_array });
     }
     Ok(runs)
 }

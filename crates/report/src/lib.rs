@@ -30,7 +30,7 @@ mod table;
 pub use error::ReportError;
 pub use input::read;
 pub use page::{Document, breakable, escaped};
-pub use run::Run;
+pub use run::ReportRun;
 pub use table::{Cell, Column, Table};
 
 use group::Group;
@@ -54,15 +54,15 @@ pub const FILES: [&str; 10] = [
 /// Runs that are shown together.
 #[derive(Clone, Debug)]
 pub struct Report {
-    runs: Vec<Run>,
+    runs: Vec<ReportRun>,
     groups: Vec<Group>,
 }
 
 impl Report {
     /// A report of these runs, in this order; a run that is there twice with the same figures is
     /// shown once.
-    pub fn new(all: Vec<Run>) -> Self {
-        let mut runs: Vec<Run> = Vec::with_capacity(all.len());
+    pub fn new(all: Vec<ReportRun>) -> Self {
+        let mut runs: Vec<ReportRun> = Vec::with_capacity(all.len());
         for run in all {
             if !runs.iter().any(|known| known.result == run.result) {
                 runs.push(run);

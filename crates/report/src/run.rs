@@ -10,14 +10,14 @@ use serde_json::Value;
 
 /// One run's result, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct ReportRun {
     /// As it was read.
     pub(crate) result: Value,
     /// Whether it is one of caches over an array.
     pub(crate) is_array: bool,
 }
 
-impl Run {
+impl ReportRun {
     /// The result of a buffer.
     pub fn of_buffer(result: &RunResult) -> Self {
         Self { result: json(result), is_array: false }

@@ -1,13 +1,13 @@
 //! The page's table: a row per run, a column per figure, the best of each column marked.
 
-use crate::Run;
+use crate::ReportRun;
 use crate::figures::{
     BUSIEST, Better, CACHE_HIT_RATIO, CLEAN_DROPS, DELAYED_SHARE, ERASES, EVICTIONS, FLASH_READS, FLASH_WRITES,
     FULL_MERGES, Figure, HIT_RATIO, LIFETIME, LONGEST_QUEUE, MEAN, MEAN_READ, MEAN_WRITE, MEMBER_READS, MEMBER_WRITES,
     MODEL_THROUGHPUT, P99, P99_9, P99_9_UNDELAYED, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PARTIAL_MERGES,
     REQUEST_RATE, SWITCH_MERGES, Show, THROUGHPUT, WORST_BLOCK, WRITE_AMPLIFICATION,
 };
-use crate::group::{Group, Kind};
+use crate::group::{Group, GroupKind};
 
 const HITS: &[Figure] = &[HIT_RATIO, EVICTIONS, PAGES_PER_EVICTION, PAGES_FLUSHED, PAD_READS, CLEAN_DROPS];
 const ANALYTIC: &[Figure] =
@@ -51,12 +51,12 @@ pub(crate) fn shown(value: f64, show: Show) -> String {
 }
 
 /// The columns of a group's table.
-pub(crate) fn columns(group: &Group, runs: &[Run]) -> Vec<&'static Figure> {
+pub(crate) fn columns(group: &Group, runs: &[ReportRun]) -> Vec<&'static Figure> {
     let all = match group.kind {
-        Kind::Hits => HITS,
-        Kind::Analytic => ANALYTIC,
-        Kind::Ssd => SSD,
-        Kind::Array => ARRAY,
+        GroupKind::Hits => HITS,
+        GroupKind::Analytic => ANALYTIC,
+        GroupKind::Ssd => SSD,
+        GroupKind::Array => ARRAY,
     };
     let has_merges = |figure: &Figure| group.points.iter().any(|point| figure.of(&runs[point.run]).is_some());
     all.iter().chain(MERGES.iter().filter(|figure| has_merges(figure))).collect()
@@ -71,10 +71,10 @@ pub(crate) struct Cell {
 }
 
 /// The cells of a group, a row per point.
-pub(crate) fn cells(group: &Group, runs: &[Run]) -> Vec<Vec<Cell>> {
+pub(crate) fn cells(group: &Group, runs: &[ReportRun]) -> Vec<Vec<Cell>> {
     let figures = columns(group, runs);
     // Without a buffer nothing is hit or evicted, which is neither good nor bad.
-    let value = |figure: &Figure, run: &Run| {
+    let value = |figure: &Figure, run: &ReportRun| {
         let is_of_buffer = [HIT_RATIO, CACHE_HIT_RATIO, EVICTIONS].contains(figure);
         if is_of_buffer && run.text("policy") == "none" { None } else { figure.of(run) }
     };
@@ -91,7 +91,7 @@ pub(crate) fn cells(group: &Group, runs: &[Run]) -> Vec<Vec<Cell>> {
             best.filter(|best| 2 * values.filter(|value| value.total_cmp(best).is_eq()).count() <= group.points.len())
         })
         .collect();
-    let row = |run: &Run| {
+    let row = |run: &ReportRun| {
         let cell = |(figure, best): (&Figure, &Option<f64>)| {
             let value = value(figure, run);
             let is_best = group.points.len() > 1 && value.is_some() && value == *best;

@@ -6,7 +6,7 @@ use destage_sim::measure::{FieldDoc, SeriesBin, WearClass};
 use serde_json::Value;
 
 use crate::group::Group;
-use crate::{ReportError, Run, csv, parquet};
+use crate::{ReportError, ReportRun, csv, parquet};
 
 /// A value of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,13 +109,13 @@ fn unify(cells: &mut [Cell]) {
 }
 
 /// The four tables.
-pub(crate) fn tables(runs: &[Run], groups: &[Group]) -> Vec<Table> {
+pub(crate) fn tables(runs: &[ReportRun], groups: &[Group]) -> Vec<Table> {
     let labels = labels(runs, groups);
     vec![all_runs(runs, &labels), series(runs, &labels), cdf(runs, &labels), wear(runs, &labels)]
 }
 
 /// The label of each run.
-fn labels<'a>(runs: &[Run], groups: &'a [Group]) -> Vec<&'a str> {
+fn labels<'a>(runs: &[ReportRun], groups: &'a [Group]) -> Vec<&'a str> {
     let mut labels = vec![""; runs.len()];
     for group in groups {
         for point in &group.points {
@@ -126,7 +126,7 @@ fn labels<'a>(runs: &[Run], groups: &'a [Group]) -> Vec<&'a str> {
 }
 
 /// What every table's row begins with.
-fn head(rows: &mut Rows, number: usize, run: &Run, label: &str) {
+fn head(rows: &mut Rows, number: usize, run: &ReportRun, label: &str) {
     rows.begin();
     rows.set("run", false, Cell::Integer(number as u64));
     rows.set("label", true, Cell::Text(label.to_owned()));
@@ -155,7 +155,7 @@ const PAIRS: &[&str] = &["params", "settings"];
 /// Structures that are lists of records and have tables of their own, or none.
 const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures", "distribution", "wear"];
 
-fn all_runs(runs: &[Run], labels: &[&str]) -> Table {
+fn all_runs(runs: &[ReportRun], labels: &[&str]) -> Table {
     let mut rows = Rows::with("runs", std::iter::empty());
     let (buffers, arrays) = (RunResult::fields(), ArrayResult::fields());
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
@@ -185,7 +185,7 @@ fn flatten(rows: &mut Rows, prefix: &str, value: Option<&Value>, fields: &[Field
     }
 }
 
-fn series(runs: &[Run], labels: &[&str]) -> Table {
+fn series(runs: &[ReportRun], labels: &[&str]) -> Table {
     let fields = SeriesBin::FIELDS.iter().map(|field| (field.name, false));
     let mut rows = Rows::with("series", [("start", false), ("width", false)].into_iter().chain(fields));
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
@@ -207,7 +207,7 @@ fn record(rows: &mut Rows, record: &Value) {
     }
 }
 
-fn cdf(runs: &[Run], labels: &[&str]) -> Table {
+fn cdf(runs: &[ReportRun], labels: &[&str]) -> Table {
     let fields = ResponseClass::FIELDS.iter().map(|field| (field.name, false));
     let mut rows = Rows::with("cdf", fields.chain([("share_within", false)]));
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
@@ -228,7 +228,7 @@ fn cdf(runs: &[Run], labels: &[&str]) -> Table {
     rows.end()
 }
 
-fn wear(runs: &[Run], labels: &[&str]) -> Table {
+fn wear(runs: &[ReportRun], labels: &[&str]) -> Table {
     let fields = WearClass::FIELDS.iter().map(|field| (field.name, false));
     let mut rows = Rows::with("wear", [("device", true)].into_iter().chain(fields));
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {

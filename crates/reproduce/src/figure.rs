@@ -75,13 +75,13 @@ pub enum Line {
     /// A policy under the paper's own settings, under its name.
     Policy(String),
     /// A policy otherwise.
-    Run(Run),
+    Run(PolicyRun),
 }
 
 /// What a line shows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct PolicyRun {
     /// As it is shown.
     pub name: String,
     /// The policy.

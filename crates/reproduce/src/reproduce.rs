@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use destage_plan::PolicySpec;
-use destage_policy::buffer::{self, Access, Buffer, BufferConfig, Built, Evictions, Kind, NoDevice, NoVeto, Visitor};
+use destage_policy::buffer::{
+    self, Access, Buffer, BufferConfig, Built, EvictionKind, Evictions, NoDevice, NoVeto, Visitor,
+};
 use destage_scenario::ScenarioError;
 use destage_scenario::workload::Workload;
 use destage_sim::buffer::{ElementResult, RunResult};
@@ -555,7 +557,7 @@ fn work(example: &Example) -> Result<ExampleFinding<'_>, EvidenceError> {
                 out.clear();
                 buffer.access(Access::write(page), &NoDevice, &mut NoVeto, &mut out);
             }
-            let leaving = out.groups().filter(|(group, _)| group.kind != Kind::Pad);
+            let leaving = out.groups().filter(|(group, _)| group.kind != EvictionKind::Pad);
             let mut evicted: Vec<u32> = leaving.flat_map(|(_, pages)| pages.iter().map(|page| page.0)).collect();
             evicted.sort_unstable();
             evicted

@@ -70,14 +70,14 @@ const BUILT_IN: &[(&str, &str)] = &[
 
 /// What a workload stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WorkloadKind {
     /// A synthetic workload as its paper sets it.
     Synthetic,
     /// A substitute for a trace that cannot be had, calibrated to what is published about it.
     StandIn,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for WorkloadKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Synthetic => "synthetic",
@@ -90,7 +90,7 @@ impl fmt::Display for Kind {
 #[derive(Clone, Debug)]
 pub struct Workload {
     name: String,
-    kind: Kind,
+    kind: WorkloadKind,
     about: String,
     source: String,
     settings: Settings,
@@ -196,8 +196,8 @@ impl Workload {
         text_of("length")?;
         text_of("kind")?;
         let kind = settings.one("kind", |text| match text {
-            "synthetic" => Ok(Kind::Synthetic),
-            "stand-in" => Ok(Kind::StandIn),
+            "synthetic" => Ok(WorkloadKind::Synthetic),
+            "stand-in" => Ok(WorkloadKind::StandIn),
             _ => Err("synthetic or stand-in"),
         })?;
         Ok(Self { name: name.to_owned(), kind, about, source, settings, parts, file: file.to_owned(), changes: vec![] })
@@ -214,7 +214,7 @@ impl Workload {
     }
 
     /// What it stands for.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> WorkloadKind {
         self.kind
     }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use destage_plan::PageGeometry;
-use destage_scenario::workload::{Kind, Workload, built_in};
+use destage_scenario::workload::{Workload, WorkloadKind, built_in};
 use destage_trace::{Request, Source, TraceStat, TraceSummary};
 
 /// Requests of each workload that the golden hash covers.
@@ -84,7 +84,7 @@ fn the_folder_holds_the_built_in_workloads() {
         assert_eq!(read.spec(), workload.spec());
         assert!(DOCS.contains(&format!("\n| `{}` | {} |", workload.name(), workload.kind())), "{}", workload.name());
     }
-    assert_eq!(built_in().filter(|workload| workload.kind() == Kind::Synthetic).count(), 6);
+    assert_eq!(built_in().filter(|workload| workload.kind() == WorkloadKind::Synthetic).count(), 6);
 }
 
 /// A published figure: its unit decides the digits.

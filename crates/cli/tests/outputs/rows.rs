@@ -2,7 +2,7 @@
 
 /// What an argument names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum OutputKind {
     /// A file.
     File,
     /// A folder of files, which is created if it does not exist; some of them.
@@ -20,7 +20,7 @@ pub struct Row {
     pub argument: &'static str,
     /// The argument as it is given: `{}` is the output.
     pub option: &'static str,
-    pub kind: Kind,
+    pub kind: OutputKind,
     /// Calls without the output that succeed, and which of the words in braces are inputs of
     /// theirs.
     pub calls: &'static [(&'static str, &'static [&'static str])],
@@ -47,13 +47,27 @@ const REPRODUCE_FAILS: &[&str] =
 
 /// All of them.
 pub const ROWS: &[Row] = &[
-    Row { command: "sim", argument: "--json", option: "--json={}", kind: Kind::File, calls: SIM, failing: SIM_FAILS },
-    Row { command: "sim", argument: "--csv", option: "--csv={}", kind: Kind::File, calls: SIM, failing: SIM_FAILS },
+    Row {
+        command: "sim",
+        argument: "--json",
+        option: "--json={}",
+        kind: OutputKind::File,
+        calls: SIM,
+        failing: SIM_FAILS,
+    },
+    Row {
+        command: "sim",
+        argument: "--csv",
+        option: "--csv={}",
+        kind: OutputKind::File,
+        calls: SIM,
+        failing: SIM_FAILS,
+    },
     Row {
         command: "sim",
         argument: "--report",
         option: "--report={}",
-        kind: Kind::Report(RESULTS),
+        kind: OutputKind::Report(RESULTS),
         calls: SIM,
         failing: SIM_FAILS,
     },
@@ -61,7 +75,7 @@ pub const ROWS: &[Row] = &[
         command: "report",
         argument: "--out",
         option: "--out={}",
-        kind: Kind::Report(RESULTS),
+        kind: OutputKind::Report(RESULTS),
         calls: &[("report {results} {results2}", &["{results}", "{results2}"])],
         failing: &["report {results} {broken}", "report {nowhere}"],
     },
@@ -69,7 +83,7 @@ pub const ROWS: &[Row] = &[
         command: "reproduce",
         argument: "--markdown",
         option: "--markdown={}",
-        kind: Kind::File,
+        kind: OutputKind::File,
         calls: REPRODUCE,
         failing: REPRODUCE_FAILS,
     },
@@ -77,7 +91,7 @@ pub const ROWS: &[Row] = &[
         command: "reproduce",
         argument: "--report",
         option: "--report={}",
-        kind: Kind::Report(&["index.html", "claims.csv"]),
+        kind: OutputKind::Report(&["index.html", "claims.csv"]),
         calls: REPRODUCE,
         failing: REPRODUCE_FAILS,
     },
@@ -86,7 +100,7 @@ pub const ROWS: &[Row] = &[
         command: "validate",
         argument: "--out",
         option: "--out={}",
-        kind: Kind::File,
+        kind: OutputKind::File,
         calls: &[("validate", &[])],
         failing: &[],
     },
@@ -94,7 +108,7 @@ pub const ROWS: &[Row] = &[
         command: "man",
         argument: "--out",
         option: "--out={}",
-        kind: Kind::Pages(&["destage.1", "destage-sim.1"]),
+        kind: OutputKind::Pages(&["destage.1", "destage-sim.1"]),
         calls: &[("man", &[])],
         failing: &[],
     },
@@ -102,7 +116,7 @@ pub const ROWS: &[Row] = &[
         command: "trace convert",
         argument: "<TO>",
         option: "{}",
-        kind: Kind::File,
+        kind: OutputKind::File,
         calls: &[
             ("trace convert {trace}", &["{trace}"]),
             ("trace convert --to disksim {trace}", &["{trace}"]),
@@ -121,7 +135,7 @@ pub const ROWS: &[Row] = &[
         command: "trace synth",
         argument: "<TO>",
         option: "{}",
-        kind: Kind::File,
+        kind: OutputKind::File,
         calls: &[
             ("trace synth --scenario {settings} --length 200000", &["{settings}"]),
             ("trace synth --workload {workload}", &["{workload}"]),
@@ -132,7 +146,7 @@ pub const ROWS: &[Row] = &[
         command: "trace record",
         argument: "<OUT>",
         option: "{}",
-        kind: Kind::File,
+        kind: OutputKind::File,
         calls: &[("trace record --duration 1s {device}", &["{device}"])],
         failing: &["trace record /dev/null", "trace record {nowhere}"],
     },

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use super::binary::{command, signalled};
-use super::rows::{Kind, Row};
+use super::rows::{OutputKind, Row};
 
 /// What lies in a folder, below it too: contents, and where links lead.
 pub type Content = BTreeMap<PathBuf, Option<Vec<u8>>>;
@@ -199,8 +199,8 @@ pub fn content(folder: &Path) -> Content {
 /// Lays what was there last week where a row's output goes.
 pub fn last_week(row: &Row, out: &Path) {
     match row.kind {
-        Kind::File => fs::write(out, OLD).unwrap(),
-        Kind::Report(members) | Kind::Pages(members) => {
+        OutputKind::File => fs::write(out, OLD).unwrap(),
+        OutputKind::Report(members) | OutputKind::Pages(members) => {
             fs::create_dir(out).unwrap();
             for member in members {
                 fs::write(out.join(member), OLD).unwrap();

@@ -19,8 +19,8 @@ use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::parking::Parking;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, NO_BLOCK, Notice, Outcome, PolicyError,
-    PolicyInfo, Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
+    NO_BLOCK, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -171,18 +171,18 @@ impl Buffer for Bplru {
         _device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         self.memory_accesses += 1;
         let (block, offset) = (access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block);
         let held = self.cached.get(block, offset);
         if !access.write {
-            return if held { Outcome::Hit } else { Outcome::Bypassed };
+            return if held { AccessOutcome::Hit } else { AccessOutcome::Bypassed };
         }
         if !held {
             if self.len == self.capacity {
                 match self.victim(block, veto) {
                     Some(victim) => self.give_up(victim, out),
-                    None => return Outcome::Bypassed,
+                    None => return AccessOutcome::Bypassed,
                 }
             }
             self.cached.set(block, offset);
@@ -204,7 +204,7 @@ impl Buffer for Bplru {
             self.list.move_after(0, block + 1);
             self.parking.used::<V>(block + 1);
         }
-        if held { Outcome::Hit } else { Outcome::Inserted }
+        if held { AccessOutcome::Hit } else { AccessOutcome::Inserted }
     }
 
     fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
@@ -216,26 +216,32 @@ impl Buffer for Bplru {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => self.parking.resume(unit, 0, &mut self.list),
-            Notice::Destage { page, .. } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
+            BufferNotice::Resume { unit } => self.parking.resume(unit, 0, &mut self.list),
+            BufferNotice::Destage { page, .. } => {
                 let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
                 if self.cached.get(block, offset) {
                     self.give_up(block, out);
                 }
             }
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 self.parking.resume_all(0, &mut self.list);
                 while self.len > 0 {
                     self.give_up(self.list.prev(0) - 1, out);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
                 if self.cached.get(block, offset) {
-                    out.page(Kind::Drop, page);
+                    out.page(EvictionKind::Drop, page);
                     if self.count[block as usize] == 1 {
                         self.forget(block);
                     } else {

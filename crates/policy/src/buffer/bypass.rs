@@ -4,8 +4,8 @@
 use destage_plan::Params;
 
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, PolicyError, PolicyInfo,
-    Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
+    PolicyInfo, Registered, Veto,
 };
 
 /// Holds nothing.
@@ -37,15 +37,22 @@ impl Buffer for Bypass {
         _device: &D,
         _veto: &mut V,
         _out: &mut Evictions,
-    ) -> Outcome {
-        Outcome::Bypassed
+    ) -> AccessOutcome {
+        AccessOutcome::Bypassed
     }
 
     fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, _veto: &mut V, _out: &mut Evictions) -> bool {
         false
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, _notice: Notice, _device: &D, _veto: &mut V, _out: &mut Evictions) {}
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        _notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        _out: &mut Evictions,
+    ) {
+    }
 
     fn admits(&self, _access: Access) -> bool {
         false

@@ -29,8 +29,8 @@ use super::multi_eviction::Channels;
 use super::page_lists::PageLists;
 use super::parking::{Linked as _, Parking};
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome, PolicyError,
-    PolicyInfo, Registered, Veto, options,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
+    Exhausted, PolicyError, PolicyInfo, Registered, Veto, options,
 };
 
 const NEW_CLEAN_TO: ParamSpec = ParamSpec { name: "ccf_new_clean_to", ..options::NEW_CLEAN_TO };
@@ -121,7 +121,7 @@ impl Cave {
     fn drop_page(&mut self, frame: u32, out: &mut Evictions) {
         self.memory_accesses += 1;
         let page = self.remove(frame);
-        out.page(Kind::Drop, page);
+        out.page(EvictionKind::Drop, page);
     }
 
     /// Drops the LRU page of the cold clean list that may leave; returns whether there was one.
@@ -151,7 +151,7 @@ impl Cave {
         self.collected -= width;
         self.memory_accesses += u64::from(width);
         let leaving = (0..width).map(|_| (pages.remove(pages.prev(COLD_DIRTY)).page(), channels.turn()));
-        out.spread_pages(Kind::Flush, leaving);
+        out.spread_pages(EvictionKind::Flush, leaving);
         width > 0
     }
 
@@ -164,9 +164,9 @@ impl Cave {
                 self.move_to(COLD_CLEAN, oldest, true);
                 (self.pages.frame(oldest).page(), self.channels.turn())
             });
-            out.spread_pages(Kind::Clean, leaving);
+            out.spread_pages(EvictionKind::Clean, leaving);
         }
-        self.channels.write_all(Kind::Clean, self.pages.cleaned(MIXED), out);
+        self.channels.write_all(EvictionKind::Clean, self.pages.cleaned(MIXED), out);
     }
 }
 
@@ -187,17 +187,17 @@ impl Buffer for Cave {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         let frame = self.pages.find(access.page);
         self.memory_accesses += 1;
         if frame != 0 {
             self.memory_accesses += 1;
             self.pages.frame_mut(frame).dirty |= access.write;
             self.move_to(MIXED, frame, V::ACTIVE);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         let frame = self.pages.insert(MIXED, access.page, access.write);
@@ -206,7 +206,7 @@ impl Buffer for Cave {
         } else if self.new_clean_to == COLD_CLEAN {
             self.move_to(COLD_CLEAN, frame, V::ACTIVE);
         }
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
@@ -232,19 +232,26 @@ impl Buffer for Cave {
         }
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         self.channels.open_all();
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => self.parking.resume(unit, COLD_CLEAN, &mut self.pages),
-            Notice::Flush => self.flush(out),
-            Notice::Destage { page, keep } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
+            BufferNotice::Resume { unit } => self.parking.resume(unit, COLD_CLEAN, &mut self.pages),
+            BufferNotice::Flush => self.flush(out),
+            BufferNotice::Destage { page, keep } => {
                 let frame = self.pages.find(page);
                 if frame == 0 || !self.pages.frame(frame).dirty {
                     return;
                 }
                 self.pages.frame_mut(frame).dirty = false;
-                let (kind, channel) = (if keep { Kind::Clean } else { Kind::Flush }, self.channels.turn());
+                let (kind, channel) =
+                    (if keep { EvictionKind::Clean } else { EvictionKind::Flush }, self.channels.turn());
                 out.spread_pages(kind, std::iter::once((page, channel)));
                 if !keep {
                     self.remove(frame);
@@ -252,11 +259,11 @@ impl Buffer for Cave {
                     self.move_to(COLD_CLEAN, frame, true);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 let frame = self.pages.find(page);
                 if frame != 0 {
                     let page = self.remove(frame);
-                    out.page(Kind::Drop, page);
+                    out.page(EvictionKind::Drop, page);
                 }
             }
         }

@@ -27,7 +27,9 @@ use destage_plan::{PageNo, ParamSpec, Params};
 
 use super::layers::{LayerInfo, Over};
 use super::multi_eviction::{Channels, ChannelsAside};
-use super::{Access, Buffer, BufferConfig, DeviceView, Evictions, Kind, Notice, Outcome, PolicyError, Veto};
+use super::{
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, Evictions, PolicyError, Veto,
+};
 
 const BLOCK_CHANNEL: ParamSpec = ParamSpec {
     name: "cave_block_channel",
@@ -102,12 +104,12 @@ impl<B: Buffer> CaveBlocks<B> {
     fn collect(&mut self, out: &mut Evictions) {
         let given_up = std::mem::take(&mut self.given_up);
         let mut start = self.pages.len();
-        let mut kind = Kind::Flush;
+        let mut kind = EvictionKind::Flush;
         for (group, pages) in given_up.groups() {
-            if group.kind == Kind::Drop {
-                out.group(Kind::Drop, pages.iter().copied());
+            if group.kind == EvictionKind::Drop {
+                out.group(EvictionKind::Drop, pages.iter().copied());
             } else {
-                let pad = group.kind == Kind::Pad;
+                let pad = group.kind == EvictionKind::Pad;
                 kind = if pad { kind } else { group.kind };
                 self.pages.extend(pages.iter().map(|&page| Leaving { page, pad }));
             }
@@ -127,13 +129,13 @@ impl<B: Buffer> CaveBlocks<B> {
         }
         self.given_up = given_up;
         self.given_up.clear();
-        if kind == Kind::Clean {
+        if kind == EvictionKind::Clean {
             self.write(kind, out);
         }
     }
 
     /// Writes the victims in rounds.
-    fn write(&mut self, kind: Kind, out: &mut Evictions) {
+    fn write(&mut self, kind: EvictionKind, out: &mut Evictions) {
         let blocks = self.victims.len() as u32;
         if self.per_block {
             self.victims.iter_mut().for_each(|victim| victim.channel = self.channels.turn());
@@ -152,7 +154,7 @@ impl<B: Buffer> CaveBlocks<B> {
             }
             if !padded || !unfinished {
                 let round = |pad| self.round.iter().filter(move |(leaving, _)| leaving.pad == pad);
-                out.spread(Kind::Pad, round(true).map(|(leaving, channel)| (leaving.page, *channel)), 0);
+                out.spread(EvictionKind::Pad, round(true).map(|(leaving, channel)| (leaving.page, *channel)), 0);
                 let units = if unfinished { 0 } else { blocks };
                 out.spread(kind, round(false).map(|(leaving, channel)| (leaving.page, *channel)), units);
                 self.round.clear();
@@ -180,9 +182,9 @@ impl<B: Buffer> Buffer for CaveBlocks<B> {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         if self.len() == self.capacity && self.inner.admits(access) && !self.evict(device, veto, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.inner.access(access, device, &mut ChannelsAside(veto), out)
     }
@@ -205,18 +207,18 @@ impl<B: Buffer> Buffer for CaveBlocks<B> {
                 break;
             }
         }
-        self.write(Kind::Flush, out);
+        self.write(EvictionKind::Flush, out);
         out.len() > before
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions) {
         self.channels.open_all();
-        if matches!(notice, Notice::GcEnd { .. }) {
+        if matches!(notice, BufferNotice::GcEnd { .. }) {
             return;
         }
         self.inner.notify(notice, device, &mut ChannelsAside(veto), &mut self.given_up);
         self.collect(out);
-        self.write(Kind::Flush, out);
+        self.write(EvictionKind::Flush, out);
     }
 
     fn admits(&self, access: Access) -> bool {

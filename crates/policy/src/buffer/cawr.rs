@@ -40,8 +40,8 @@ use super::neighbours::Neighbours;
 use super::page_lists::PageLists;
 use super::parking::{Linked as _, Parking};
 use super::{
-    Access, Border, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome,
-    PolicyError, PolicyInfo, Registered, Veto, Wait,
+    Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit,
+    Evictions, Exhausted, PolicyError, PolicyInfo, Registered, Veto, Wait,
 };
 
 const CDL_MAX: ParamSpec = ParamSpec {
@@ -186,7 +186,7 @@ impl Cawr {
     fn drop_page(&mut self, frame: u32, out: &mut Evictions) {
         self.memory_accesses += 1;
         let page = self.remove(frame);
-        out.page(Kind::Drop, page);
+        out.page(EvictionKind::Drop, page);
     }
 
     /// Drops the LRU page of the cold clean list that may leave; returns whether there was one.
@@ -275,7 +275,7 @@ impl Cawr {
             self.channels.open_all();
         }
         let from = out.len();
-        let written = self.write_heads(Kind::Flush, out);
+        let written = self.write_heads(EvictionKind::Flush, out);
         self.memory_accesses += u64::from(written);
         out.wait_for(from, self.wait);
         written > 0
@@ -283,7 +283,7 @@ impl Cawr {
 
     /// Writes the LRU page of each cold dirty list that is not empty and takes part; returns how
     /// many there were.
-    fn write_heads(&mut self, kind: Kind, out: &mut Evictions) -> u32 {
+    fn write_heads(&mut self, kind: EvictionKind, out: &mut Evictions) -> u32 {
         let mut written = 0;
         let heads = (0..self.channels.count()).filter_map(|channel| {
             if self.lengths[channel as usize] == 0 || !self.channels.is_open(channel) {
@@ -292,7 +292,7 @@ impl Cawr {
             written += 1;
             let oldest = self.pages.prev(FIRST_COLD_DIRTY + channel);
             let page = self.pages.frame(oldest).page();
-            if kind == Kind::Clean {
+            if kind == EvictionKind::Clean {
                 self.pages.frame_mut(oldest).dirty = false;
                 self.move_to(COLD_CLEAN, oldest, true);
             } else {
@@ -306,8 +306,8 @@ impl Cawr {
 
     /// Writes every dirty page and keeps it.
     fn flush(&mut self, out: &mut Evictions) {
-        while self.write_heads(Kind::Clean, out) > 0 {}
-        self.channels.write_all(Kind::Clean, self.pages.cleaned(WORKING), out);
+        while self.write_heads(EvictionKind::Clean, out) > 0 {}
+        self.channels.write_all(EvictionKind::Clean, self.pages.cleaned(WORKING), out);
     }
 }
 
@@ -336,24 +336,24 @@ impl Buffer for Cawr {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         let frame = self.pages.find(access.page);
         self.memory_accesses += 1;
         if frame != 0 {
             self.memory_accesses += 1;
             self.pages.frame_mut(frame).dirty |= access.write;
             self.move_to(WORKING, frame, V::ACTIVE);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         let frame = self.pages.insert(WORKING, access.page, access.write);
         if !access.write && self.new_clean_to == COLD_CLEAN {
             self.move_to(COLD_CLEAN, frame, V::ACTIVE);
         }
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     /// Algorithm 2.
@@ -387,13 +387,19 @@ impl Buffer for Cawr {
         }
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         self.channels.open_all();
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => self.parking.resume(unit, COLD_CLEAN, &mut self.pages),
-            Notice::Flush => self.flush(out),
-            Notice::Destage { page, keep } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
+            BufferNotice::Resume { unit } => self.parking.resume(unit, COLD_CLEAN, &mut self.pages),
+            BufferNotice::Flush => self.flush(out),
+            BufferNotice::Destage { page, keep } => {
                 let frame = self.pages.find(page);
                 if frame == 0 || !self.pages.frame(frame).dirty {
                     return;
@@ -401,7 +407,7 @@ impl Buffer for Cawr {
                 self.pages.frame_mut(frame).dirty = false;
                 let of_list = self.channel_of(frame);
                 let channel = of_list.map_or_else(|| self.channels.turn(), |channel| channel as u16);
-                let kind = if keep { Kind::Clean } else { Kind::Flush };
+                let kind = if keep { EvictionKind::Clean } else { EvictionKind::Flush };
                 out.spread_pages(kind, std::iter::once((page, channel)));
                 if !keep {
                     self.remove(frame);
@@ -409,11 +415,11 @@ impl Buffer for Cawr {
                     self.move_to(COLD_CLEAN, frame, true);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 let frame = self.pages.find(page);
                 if frame != 0 {
                     let page = self.remove(frame);
-                    out.page(Kind::Drop, page);
+                    out.page(EvictionKind::Drop, page);
                 }
             }
         }

@@ -31,8 +31,8 @@ use super::multi_eviction::{Channels, ChannelsAside};
 use super::page_lists::PageLists;
 use super::parking::Linked as _;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, Notice, Outcome, PolicyError,
-    Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
+    Exhausted, PolicyError, Veto,
 };
 
 /// What CAWR is around a policy.
@@ -151,7 +151,7 @@ impl<B: Buffer> CawrBlocks<B> {
                 (page, self.leave(oldest))
             })
         });
-        out.spread_pages(Kind::Flush, heads);
+        out.spread_pages(EvictionKind::Flush, heads);
         out.len() > before
     }
 }
@@ -174,13 +174,13 @@ impl<B: Buffer> Buffer for CawrBlocks<B> {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         self.memory_accesses += 1;
         if self.lists.find(access.page) != 0 {
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if self.len() == self.capacity && self.inner.admits(access) && !self.evict(device, veto, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.inner.access(access, device, &mut ChannelsAside(veto), out)
     }
@@ -195,7 +195,7 @@ impl<B: Buffer> Buffer for CawrBlocks<B> {
             let before = out.len();
             for (group, pages) in victims.groups() {
                 match group.kind {
-                    Kind::Drop => pages.iter().for_each(|&page| out.page(Kind::Drop, page)),
+                    EvictionKind::Drop => pages.iter().for_each(|&page| out.page(EvictionKind::Drop, page)),
                     _ => assert!(self.enter(pages), "a list is empty"),
                 }
             }
@@ -208,19 +208,19 @@ impl<B: Buffer> Buffer for CawrBlocks<B> {
         self.program(veto, out)
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions) {
         self.channels.open_all();
         match notice {
-            Notice::GcEnd { .. } => return,
-            Notice::Resume { .. } | Notice::Idle | Notice::Flush => {}
-            Notice::Destage { page, .. } | Notice::Trim { page } => {
+            BufferNotice::GcEnd { .. } => return,
+            BufferNotice::Resume { .. } | BufferNotice::Idle | BufferNotice::Flush => {}
+            BufferNotice::Destage { page, .. } | BufferNotice::Trim { page } => {
                 let frame = self.lists.find(page);
                 if frame != 0 {
                     let channel = self.leave(frame);
-                    if matches!(notice, Notice::Trim { .. }) {
-                        out.page(Kind::Drop, page);
+                    if matches!(notice, BufferNotice::Trim { .. }) {
+                        out.page(EvictionKind::Drop, page);
                     } else {
-                        out.spread_pages(Kind::Flush, std::iter::once((page, channel)));
+                        out.spread_pages(EvictionKind::Flush, std::iter::once((page, channel)));
                     }
                     return;
                 }
@@ -229,11 +229,11 @@ impl<B: Buffer> Buffer for CawrBlocks<B> {
         self.inner.notify(notice, device, &mut ChannelsAside(veto), &mut self.victims);
         let victims = std::mem::take(&mut self.victims);
         for (group, pages) in victims.groups() {
-            if group.kind == Kind::Drop {
+            if group.kind == EvictionKind::Drop {
                 for &page in pages {
-                    out.page(Kind::Drop, page);
+                    out.page(EvictionKind::Drop, page);
                 }
-            } else if notice == Notice::Flush {
+            } else if notice == BufferNotice::Flush {
                 while !self.enter(pages) {
                     self.write_heads(out);
                 }
@@ -245,7 +245,7 @@ impl<B: Buffer> Buffer for CawrBlocks<B> {
         }
         self.victims = victims;
         self.victims.clear();
-        if notice == Notice::Flush {
+        if notice == BufferNotice::Flush {
             while self.write_heads(out) {}
         }
     }

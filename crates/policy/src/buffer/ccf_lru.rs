@@ -34,8 +34,8 @@ use super::options::{NEW_CLEAN_TO, READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
 use super::parking::Linked as _;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, PolicyError, PolicyInfo,
-    Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
+    PolicyInfo, Registered, Veto,
 };
 
 /// The mixed list.
@@ -164,7 +164,7 @@ impl Buffer for CcfLru {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         let frame = self.pages.find(access.page);
         if frame != 0 {
             self.memory_accesses += 2;
@@ -173,20 +173,20 @@ impl Buffer for CcfLru {
             own.dirty |= access.write;
             own.cold = false;
             self.pages.move_to_front(MIXED, frame);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         self.memory_accesses += 1;
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         let list = if access.write { MIXED } else { self.new_clean_to };
         let frame = self.pages.insert(list, access.page, access.write);
         self.pages.frame_mut(frame).cold = if access.write { self.new_dirty_cold } else { list == COLD_CLEAN };
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     #[inline]
@@ -197,11 +197,17 @@ impl Buffer for CcfLru {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
-            Notice::Destage { page, keep } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
+            BufferNotice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
+            BufferNotice::Destage { page, keep } => {
                 if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {
                         self.pages.clean(frame, out);
@@ -211,12 +217,12 @@ impl Buffer for CcfLru {
                     }
                 }
             }
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 // All dirty pages are in the mixed list.
                 let Self { pages, vetoes, .. } = self;
                 pages.clean_all(MIXED, out, |pages, frame| vetoes.cleaned(pages, frame));
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(frame) = self.pages.trimmed_frame(page) {
                     self.give_up(frame, out);
                 }

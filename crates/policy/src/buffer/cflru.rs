@@ -38,8 +38,8 @@ use super::parking::Linked as _;
 use super::searched::Searched;
 use super::share;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, Notice, Outcome, PolicyError, PolicyInfo,
-    Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
+    PolicyError, PolicyInfo, Registered, Veto,
 };
 
 /// The one list.
@@ -261,7 +261,7 @@ impl Buffer for Cflru {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         let frame = self.pages.find(access.page);
         if let Some(adaptation) = &mut self.adaptation {
             adaptation.accesses += 1;
@@ -272,18 +272,18 @@ impl Buffer for Cflru {
             self.leave_place(frame);
             self.pages.frame_mut(frame).dirty |= access.write;
             self.pages.move_to_front(LIST, frame);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         self.memory_accesses += 1;
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         self.pages.insert(LIST, access.page, access.write);
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     #[inline]
@@ -298,11 +298,17 @@ impl Buffer for Cflru {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
-            Notice::Destage { page, keep } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
+            BufferNotice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
+            BufferNotice::Destage { page, keep } => {
                 if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {
                         self.pages.clean(frame, out);
@@ -312,15 +318,15 @@ impl Buffer for Cflru {
                     }
                 }
             }
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 let mut at = LIST;
                 while let Some((frame, page)) = self.pages.next_cleaned(LIST, at) {
-                    out.page(Kind::Clean, page);
+                    out.page(EvictionKind::Clean, page);
                     self.cleaned(frame);
                     at = frame;
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(frame) = self.pages.trimmed_frame(page) {
                     self.give_up(frame, out);
                 }

@@ -32,8 +32,8 @@ use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::size_set::SizeSet;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, NO_BLOCK, Notice, Outcome, PolicyError,
-    PolicyInfo, Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
+    NO_BLOCK, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -284,21 +284,21 @@ impl Buffer for Clc {
         _device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         self.memory_accesses += 1;
         let (cluster, offset) = (access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block);
         let held = self.cached.get(cluster, offset);
         if !access.write {
-            return if held { Outcome::Hit } else { Outcome::Bypassed };
+            return if held { AccessOutcome::Hit } else { AccessOutcome::Bypassed };
         }
         if held {
             self.enter_si(cluster, self.clusters[cluster as usize].count);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if self.len == self.capacity {
             match self.victim(cluster, veto) {
                 Some(victim) => self.give_up(victim, out),
-                None => return Outcome::Bypassed,
+                None => return AccessOutcome::Bypassed,
             }
         }
         self.cached.set(cluster, offset);
@@ -307,7 +307,7 @@ impl Buffer for Clc {
         self.buffered += u32::from(before == 0);
         self.len += 1;
         self.enter_si(cluster, before);
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
@@ -319,26 +319,32 @@ impl Buffer for Clc {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
-            Notice::Destage { page, .. } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
+            BufferNotice::Destage { page, .. } => {
                 let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
                 if self.cached.get(block, offset) {
                     self.give_up(block, out);
                 }
             }
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 while self.len > 0 {
                     self.give_up(self.first(), out);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 let (cluster, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
                 if !self.cached.get(cluster, offset) {
                     return;
                 }
-                out.page(Kind::Drop, page);
+                out.page(EvictionKind::Drop, page);
                 let Cluster { count, in_si } = self.clusters[cluster as usize];
                 if count == 1 {
                     self.forget(cluster);

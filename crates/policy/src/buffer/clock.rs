@@ -14,8 +14,8 @@ use destage_plan::{PageNo, Params};
 
 use super::options::{READS, caches_reads};
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, Notice, Outcome, PolicyError, PolicyInfo,
-    Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
+    PolicyError, PolicyInfo, Registered, Veto,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Clock {
     fn replace(&mut self, at: u32, new: Frame, out: &mut Evictions) {
         let victim = std::mem::replace(&mut self.frames[at as usize], new);
         self.slot_of[victim.page as usize] = 0;
-        out.page(if victim.dirty { Kind::Flush } else { Kind::Drop }, PageNo(victim.page));
+        out.page(if victim.dirty { EvictionKind::Flush } else { EvictionKind::Drop }, PageNo(victim.page));
     }
 
     /// Gives up the page of a frame, which is free from now on.
@@ -134,7 +134,7 @@ impl Buffer for Clock {
         _device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         let page = access.page;
         let slot = self.slot_of[page.index()];
         if slot != 0 {
@@ -142,11 +142,11 @@ impl Buffer for Clock {
             let frame = &mut self.frames[slot as usize - 1];
             frame.referenced = true;
             frame.dirty |= access.write;
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         self.memory_accesses += 1;
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         let new = Frame { page: page.0, referenced: true, dirty: access.write, held: true };
         let at = if self.len < self.capacity {
@@ -160,7 +160,7 @@ impl Buffer for Clock {
             }
         } else {
             if !self.find_victim(veto) {
-                return Outcome::Bypassed;
+                return AccessOutcome::Bypassed;
             }
             let at = self.hand;
             self.replace(at, new, out);
@@ -169,7 +169,7 @@ impl Buffer for Clock {
         };
         self.memory_accesses += 1;
         self.slot_of[page.index()] = at + 1;
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
@@ -181,31 +181,37 @@ impl Buffer for Clock {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
-            Notice::Destage { page, keep } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
+            BufferNotice::Destage { page, keep } => {
                 let slot = self.slot_of[page.index()];
                 if slot != 0 && self.frames[slot as usize - 1].dirty {
                     if keep {
                         self.frames[slot as usize - 1].dirty = false;
-                        out.page(Kind::Clean, page);
+                        out.page(EvictionKind::Clean, page);
                     } else {
                         self.vacate(slot - 1, out);
                     }
                 }
             }
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 let held = self.frames.len();
                 for i in 0..held {
                     let frame = &mut self.frames[(self.hand as usize + i) % held];
                     if frame.held && frame.dirty {
                         frame.dirty = false;
-                        out.page(Kind::Clean, PageNo(frame.page));
+                        out.page(EvictionKind::Clean, PageNo(frame.page));
                     }
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 let slot = self.slot_of[page.index()];
                 if slot != 0 {
                     self.frames[slot as usize - 1].dirty = false;

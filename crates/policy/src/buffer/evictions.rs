@@ -4,7 +4,7 @@ use destage_plan::PageNo;
 
 /// What happens to the pages of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum EvictionKind {
     /// Dirty pages: programmed, and gone from the buffer.
     Flush,
     /// Pages that are not in the buffer: read, and then programmed together with the `Flush` group
@@ -29,7 +29,7 @@ pub enum Wait {
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
     /// What happens to the pages.
-    pub kind: Kind,
+    pub kind: EvictionKind,
     /// When their frames are free.
     pub wait: Wait,
     /// Done behind waiting host requests.
@@ -89,14 +89,14 @@ impl Evictions {
     /// The kind and page of the only group, if there is one, it is one page and a victim of its
     /// own, and nothing is said of how it is to leave: what page-level policies answer with.
     #[inline]
-    pub fn only_page(&self) -> Option<(Kind, PageNo)> {
+    pub fn only_page(&self) -> Option<(EvictionKind, PageNo)> {
         match (&self.groups[..], &self.pages[..]) {
             ([group], &[page]) => {
                 let plain = group.units == 1
                     && group.channels == NO_CHANNELS
                     && !group.background
                     && !group.after_collection
-                    && matches!(group.kind, Kind::Flush | Kind::Drop);
+                    && matches!(group.kind, EvictionKind::Flush | EvictionKind::Drop);
                 plain.then_some((group.kind, page))
             }
             _ => None,
@@ -118,7 +118,7 @@ impl Evictions {
     }
 
     #[inline]
-    fn push(&mut self, kind: Kind, start: u32, units: u32, channels: u32) {
+    fn push(&mut self, kind: EvictionKind, start: u32, units: u32, channels: u32) {
         let end = self.pages.len() as u32;
         self.groups.push(Group {
             kind,
@@ -134,7 +134,7 @@ impl Evictions {
 
     /// A victim that is one page.
     #[inline]
-    pub fn page(&mut self, kind: Kind, page: PageNo) {
+    pub fn page(&mut self, kind: EvictionKind, page: PageNo) {
         let start = self.pages.len() as u32;
         self.pages.push(page);
         self.push(kind, start, 1, NO_CHANNELS);
@@ -143,7 +143,7 @@ impl Evictions {
     /// A group of a victim with several pages; nothing is added when there are none. Returns
     /// whether it was added. The last group of the victim is to be followed by [`Self::end_unit`].
     #[inline]
-    pub fn group(&mut self, kind: Kind, pages: impl Iterator<Item = PageNo>) -> bool {
+    pub fn group(&mut self, kind: EvictionKind, pages: impl Iterator<Item = PageNo>) -> bool {
         let start = self.pages.len() as u32;
         // Internal iteration: twice as fast as `extend` over the bitmaps' nested iterators.
         pages.for_each(|page| self.pages.push(page));
@@ -166,7 +166,7 @@ impl Evictions {
     /// are free together. `units` victim units are complete with them. Nothing is added when there
     /// are none.
     #[inline]
-    pub fn spread(&mut self, kind: Kind, pages: impl Iterator<Item = (PageNo, u16)>, units: u32) {
+    pub fn spread(&mut self, kind: EvictionKind, pages: impl Iterator<Item = (PageNo, u16)>, units: u32) {
         let (start, channels) = (self.pages.len() as u32, self.channels.len() as u32);
         for (page, channel) in pages {
             self.pages.push(page);
@@ -179,7 +179,7 @@ impl Evictions {
 
     /// As [`Self::spread`], where each page is a victim unit of its own.
     #[inline]
-    pub fn spread_pages(&mut self, kind: Kind, pages: impl Iterator<Item = (PageNo, u16)>) {
+    pub fn spread_pages(&mut self, kind: EvictionKind, pages: impl Iterator<Item = (PageNo, u16)>) {
         let before = self.groups.len();
         self.spread(kind, pages, 0);
         self.groups[before..].iter_mut().for_each(|group| group.units = group.len());
@@ -209,7 +209,7 @@ impl Evictions {
     /// have none.
     pub fn assign_channels(&mut self, from: usize, mut channel: impl FnMut() -> u16) {
         for group in &mut self.groups[from..] {
-            if group.channels == NO_CHANNELS && group.kind != Kind::Drop {
+            if group.channels == NO_CHANNELS && group.kind != EvictionKind::Drop {
                 group.channels = self.channels.len() as u32;
                 self.channels.extend((0..group.len()).map(|_| channel()));
             }

@@ -20,8 +20,8 @@ use self::vetoes::Vetoes;
 use super::options::{PROTECT_CURRENT, READS, caches_reads};
 use super::page_bits::PageBits;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, NO_BLOCK, Notice, Outcome, PolicyError,
-    PolicyInfo, Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
+    NO_BLOCK, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -184,8 +184,8 @@ impl Fab {
     }
 
     fn give_up(&mut self, block: u32, out: &mut Evictions) {
-        out.group(Kind::Flush, self.dirty.pages(block, true));
-        out.group(Kind::Drop, self.cached.pages_without(&self.dirty, block));
+        out.group(EvictionKind::Flush, self.dirty.pages(block, true));
+        out.group(EvictionKind::Drop, self.cached.pages_without(&self.dirty, block));
         out.end_unit();
         self.forget(block);
     }
@@ -210,7 +210,7 @@ impl Fab {
             return;
         }
         if keep {
-            out.group(Kind::Clean, self.dirty.pages(block, true));
+            out.group(EvictionKind::Clean, self.dirty.pages(block, true));
             out.end_unit();
             self.dirty.clear_block(block);
             self.take_back_in_order(block);
@@ -225,7 +225,7 @@ impl Fab {
         if !self.cached.get(block, offset) {
             return;
         }
-        out.page(Kind::Drop, page);
+        out.page(EvictionKind::Drop, page);
         if self.count[block as usize] == 1 {
             self.forget(block);
             return;
@@ -262,7 +262,7 @@ impl Buffer for Fab {
         _device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         self.accesses += 1;
         self.memory_accesses += 1;
         let (block, offset) = (access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block);
@@ -271,15 +271,15 @@ impl Buffer for Fab {
                 self.dirty.set(block, offset);
             }
             self.touch(block, self.count[block as usize]);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if self.len == self.capacity {
             match self.victim(block, veto) {
                 Some(victim) => self.give_up(victim, out),
-                None => return Outcome::Bypassed,
+                None => return AccessOutcome::Bypassed,
             }
         }
         self.cached.set(block, offset);
@@ -290,7 +290,7 @@ impl Buffer for Fab {
         self.count[block as usize] = before + 1;
         self.len += 1;
         self.touch(block, before);
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
@@ -302,12 +302,18 @@ impl Buffer for Fab {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => self.resume(unit),
-            Notice::Destage { page, keep } => self.destage(page, keep, out),
-            Notice::Flush => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
+            BufferNotice::Resume { unit } => self.resume(unit),
+            BufferNotice::Destage { page, keep } => self.destage(page, keep, out),
+            BufferNotice::Flush => {
                 // Blocks leave in the order in which they would be evicted; those without a dirty
                 // page stay.
                 self.resume_all();
@@ -326,7 +332,7 @@ impl Buffer for Fab {
                     size = self.largest_size_below(size);
                 }
             }
-            Notice::Trim { page } => self.trim(page, out),
+            BufferNotice::Trim { page } => self.trim(page, out),
         }
     }
 

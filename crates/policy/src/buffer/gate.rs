@@ -23,7 +23,9 @@ use super::layers::{LayerInfo, Over};
 use super::multi_eviction::{Channels, ChannelsAside};
 use super::page_lists::PageLists;
 use super::parking::Linked as _;
-use super::{Access, Buffer, BufferConfig, DeviceView, Evictions, Kind, Notice, Outcome, PolicyError, Veto};
+use super::{
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, Evictions, PolicyError, Veto,
+};
 
 /// What the gate is.
 pub(super) const LAYER: LayerInfo = LayerInfo {
@@ -72,7 +74,7 @@ impl<B: Buffer> Gate<B> {
         let pages = slots.len().min(channels.width());
         self.memory_accesses += u64::from(pages);
         let leaving = (0..pages).map(|_| (slots.remove(slots.prev(GATE)).page(), channels.turn()));
-        out.spread_pages(Kind::Flush, leaving);
+        out.spread_pages(EvictionKind::Flush, leaving);
         pages > 0
     }
 
@@ -83,8 +85,8 @@ impl<B: Buffer> Gate<B> {
         let mut freed = false;
         for (group, pages) in self.victims.groups() {
             for &page in pages {
-                if group.kind == Kind::Drop {
-                    out.page(Kind::Drop, page);
+                if group.kind == EvictionKind::Drop {
+                    out.page(EvictionKind::Drop, page);
                     freed = true;
                 } else {
                     self.slots.insert(GATE, page, true);
@@ -115,13 +117,13 @@ impl<B: Buffer> Buffer for Gate<B> {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         self.memory_accesses += 1;
         if self.slots.find(access.page) != 0 {
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if self.len() == self.capacity && self.inner.admits(access) && !self.evict(device, veto, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.inner.access(access, device, &mut ChannelsAside(veto), out)
     }
@@ -139,21 +141,21 @@ impl<B: Buffer> Buffer for Gate<B> {
         self.slots.len() > 0 && self.channels.permits(veto) && self.open(out)
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions) {
         self.channels.open_all();
         match notice {
-            Notice::GcEnd { .. } => return,
-            Notice::Resume { .. } | Notice::Idle => {}
-            Notice::Flush => while self.open(out) {},
-            Notice::Destage { page, .. } | Notice::Trim { page } => {
+            BufferNotice::GcEnd { .. } => return,
+            BufferNotice::Resume { .. } | BufferNotice::Idle => {}
+            BufferNotice::Flush => while self.open(out) {},
+            BufferNotice::Destage { page, .. } | BufferNotice::Trim { page } => {
                 let frame = self.slots.find(page);
                 if frame != 0 {
                     self.slots.remove(frame);
                     self.memory_accesses += 1;
-                    if matches!(notice, Notice::Trim { .. }) {
-                        out.page(Kind::Drop, page);
+                    if matches!(notice, BufferNotice::Trim { .. }) {
+                        out.page(EvictionKind::Drop, page);
                     } else {
-                        self.channels.write_all(Kind::Flush, std::iter::once(page), out);
+                        self.channels.write_all(EvictionKind::Flush, std::iter::once(page), out);
                     }
                     return;
                 }
@@ -161,8 +163,8 @@ impl<B: Buffer> Buffer for Gate<B> {
         }
         self.inner.notify(notice, device, &mut ChannelsAside(veto), &mut self.victims);
         let of = |kind| self.victims.groups().filter(move |(group, _)| group.kind == kind).flat_map(|(_, pages)| pages);
-        of(Kind::Drop).for_each(|&page| out.page(Kind::Drop, page));
-        for kind in [Kind::Flush, Kind::Clean] {
+        of(EvictionKind::Drop).for_each(|&page| out.page(EvictionKind::Drop, page));
+        for kind in [EvictionKind::Flush, EvictionKind::Clean] {
             self.channels.write_all(kind, of(kind).copied(), out);
         }
         self.victims.clear();

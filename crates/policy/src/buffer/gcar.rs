@@ -44,8 +44,8 @@
 use destage_plan::{PageNo, ParamSpec, Params, same_value};
 
 use super::{
-    Access, Border, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, Kind, LayerInfo,
-    Notice, Outcome, Over, PolicyError, Veto,
+    Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Candidate, DeviceView, EvictionKind,
+    EvictionUnit, Evictions, Exhausted, LayerInfo, Over, PolicyError, Veto,
 };
 
 /// What [`Gcar`] did.
@@ -368,7 +368,7 @@ impl State {
 
     /// Takes note of what left, or is clean now, with the groups from the `from`-th on.
     fn observe(&mut self, out: &Evictions, from: usize) {
-        for (group, pages) in out.groups_from(from).filter(|(group, _)| group.kind != Kind::Pad) {
+        for (group, pages) in out.groups_from(from).filter(|(group, _)| group.kind != EvictionKind::Pad) {
             for &page in pages {
                 if std::mem::take(&mut self.dirty[page.index()]) {
                     let victim = &mut self.victims[(page.0 / self.pages_per_victim) as usize];
@@ -377,7 +377,7 @@ impl State {
                         victim.deferred = NONE;
                     }
                 }
-                if self.most_pages.is_some() && group.kind != Kind::Clean {
+                if self.most_pages.is_some() && group.kind != EvictionKind::Clean {
                     self.count_out(page);
                 }
             }
@@ -386,9 +386,9 @@ impl State {
 
     /// Takes note of an access that did not bypass.
     #[inline]
-    fn accessed<D: DeviceView>(&mut self, device: &D, access: Access, outcome: Outcome) {
+    fn accessed<D: DeviceView>(&mut self, device: &D, access: Access, outcome: AccessOutcome) {
         let Access { page, write } = access;
-        if outcome == Outcome::Inserted && self.most_pages.is_some() {
+        if outcome == AccessOutcome::Inserted && self.most_pages.is_some() {
             let unit = device.destination(page).unwrap_or_else(|| if write { NOWHERE } else { device.unit_of(page) });
             self.element_of[page.index()] = unit;
             if unit != NOWHERE {
@@ -414,7 +414,7 @@ impl State {
         if std::mem::take(&mut self.exhausted) && self.all_gc == AllGc::Wait {
             out.after_collection(from);
         }
-        let written = out.groups_from(from).find(|(group, _)| group.kind != Kind::Drop);
+        let written = out.groups_from(from).find(|(group, _)| group.kind != EvictionKind::Drop);
         if written.is_none_or(|(_, pages)| device.destination(pages[0]).is_some()) {
             return;
         }
@@ -581,11 +581,11 @@ impl<B: Buffer> Gcar<B> {
 
     fn resume<D: DeviceView, V: Veto>(&mut self, unit: u32, device: &D, outer: &mut V, out: &mut Evictions) {
         if self.state.elements.get_mut(unit as usize).is_some_and(|element| std::mem::take(&mut element.parked)) {
-            self.tell(Notice::Resume { unit }, device, outer, out);
+            self.tell(BufferNotice::Resume { unit }, device, outer, out);
         }
     }
 
-    fn tell<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, outer: &mut V, out: &mut Evictions) {
+    fn tell<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, outer: &mut V, out: &mut Evictions) {
         let from = out.len();
         self.inner.notify(notice, device, &mut Avoid { state: &mut self.state, device, outer }, out);
         self.state.finish(device, out, from);
@@ -600,7 +600,7 @@ impl<B: Buffer> Gcar<B> {
                 let dirty = u64::from(self.state.victims[victim as usize].dirty);
                 self.state.counters.deferred_pages_destaged += dirty;
                 let keep = self.state.keep;
-                self.tell(Notice::Destage { page: PageNo(page), keep }, device, outer, out);
+                self.tell(BufferNotice::Destage { page: PageNo(page), keep }, device, outer, out);
             }
         }
         out.in_background(from);
@@ -654,7 +654,7 @@ impl<B: Buffer> Buffer for Gcar<B> {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         if self.inner.len() == self.state.capacity && self.state.element_of.get(access.page.index()) == Some(&NONE) {
             self.apply_limit(device, veto, out);
         }
@@ -664,7 +664,7 @@ impl<B: Buffer> Buffer for Gcar<B> {
         self.state.finish(device, out, from);
         self.state.exhausted = false;
         self.state.lifted = false;
-        if outcome != Outcome::Bypassed {
+        if outcome != AccessOutcome::Bypassed {
             self.state.accessed(device, access, outcome);
         }
         outcome
@@ -680,9 +680,9 @@ impl<B: Buffer> Buffer for Gcar<B> {
         left
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions) {
         match notice {
-            Notice::GcEnd { unit } => self.collected(unit, device, veto, out),
+            BufferNotice::GcEnd { unit } => self.collected(unit, device, veto, out),
             _ => self.tell(notice, device, veto, out),
         }
     }

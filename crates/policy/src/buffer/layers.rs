@@ -11,8 +11,8 @@ use super::cawr_blocks::{self, CawrBlocks};
 use super::gate::{self, Gate};
 use super::gcar::{GCAR, Gcar};
 use super::{
-    Access, Border, Buffer, BufferConfig, Candidate, DeviceView, EvictionUnit, Evictions, Exhausted, GcCounters,
-    NoVeto, Notice, Outcome, PolicyError, Veto,
+    Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Candidate, DeviceView, EvictionUnit, Evictions,
+    Exhausted, GcCounters, NoVeto, PolicyError, Veto,
 };
 
 /// Which policies a layer can be put around.
@@ -104,20 +104,20 @@ trait Erased: Send {
     fn leaves_next(&self, most: usize, name: &mut dyn FnMut(PageNo));
     fn compares_addresses(&self) -> bool;
     fn learn_borders(&mut self, borders: &[Border]);
-    fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> Outcome;
+    fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> AccessOutcome;
     fn access_vetoed(
         &mut self,
         access: Access,
         device: &dyn DeviceView,
         veto: &mut dyn ErasedVeto,
         out: &mut Evictions,
-    ) -> Outcome;
+    ) -> AccessOutcome;
     fn evict(&mut self, device: &dyn DeviceView, out: &mut Evictions) -> bool;
     fn evict_vetoed(&mut self, device: &dyn DeviceView, veto: &mut dyn ErasedVeto, out: &mut Evictions) -> bool;
-    fn notify(&mut self, notice: Notice, device: &dyn DeviceView, out: &mut Evictions);
+    fn notify(&mut self, notice: BufferNotice, device: &dyn DeviceView, out: &mut Evictions);
     fn notify_vetoed(
         &mut self,
-        notice: Notice,
+        notice: BufferNotice,
         device: &dyn DeviceView,
         veto: &mut dyn ErasedVeto,
         out: &mut Evictions,
@@ -180,7 +180,7 @@ impl<B: Buffer + Send> Erased for B {
     fn learn_borders(&mut self, borders: &[Border]) {
         Buffer::learn_borders(self, borders);
     }
-    fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> Outcome {
+    fn access(&mut self, access: Access, device: &dyn DeviceView, out: &mut Evictions) -> AccessOutcome {
         Buffer::access(self, access, &device, &mut NoVeto, out)
     }
     fn access_vetoed(
@@ -189,7 +189,7 @@ impl<B: Buffer + Send> Erased for B {
         device: &dyn DeviceView,
         veto: &mut dyn ErasedVeto,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         Buffer::access(self, access, &device, &mut Behind(veto), out)
     }
     fn evict(&mut self, device: &dyn DeviceView, out: &mut Evictions) -> bool {
@@ -198,12 +198,12 @@ impl<B: Buffer + Send> Erased for B {
     fn evict_vetoed(&mut self, device: &dyn DeviceView, veto: &mut dyn ErasedVeto, out: &mut Evictions) -> bool {
         Buffer::evict(self, &device, &mut Behind(veto), out)
     }
-    fn notify(&mut self, notice: Notice, device: &dyn DeviceView, out: &mut Evictions) {
+    fn notify(&mut self, notice: BufferNotice, device: &dyn DeviceView, out: &mut Evictions) {
         Buffer::notify(self, notice, &device, &mut NoVeto, out);
     }
     fn notify_vetoed(
         &mut self,
-        notice: Notice,
+        notice: BufferNotice,
         device: &dyn DeviceView,
         veto: &mut dyn ErasedVeto,
         out: &mut Evictions,
@@ -256,7 +256,7 @@ impl Buffer for Composed {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         if V::ACTIVE { self.0.access_vetoed(access, device, veto, out) } else { self.0.access(access, device, out) }
     }
 
@@ -264,7 +264,7 @@ impl Buffer for Composed {
         if V::ACTIVE { self.0.evict_vetoed(device, veto, out) } else { self.0.evict(device, out) }
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions) {
         if V::ACTIVE {
             self.0.notify_vetoed(notice, device, veto, out);
         } else {

@@ -27,8 +27,8 @@ use self::vetoes::Vetoes;
 use super::options::PROTECT_CURRENT;
 use super::page_bits::PageBits;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, NO_BLOCK, Notice, Outcome, PolicyError,
-    PolicyInfo, Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
+    NO_BLOCK, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -259,7 +259,7 @@ impl LbClock {
     }
 
     fn give_up(&mut self, block: u32, out: &mut Evictions) {
-        out.group(Kind::Flush, self.cached.pages(block, true));
+        out.group(EvictionKind::Flush, self.cached.pages(block, true));
         out.end_unit();
         self.forget(block);
     }
@@ -324,7 +324,7 @@ impl Buffer for LbClock {
         _device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         self.memory_accesses += 1;
         let (block, offset) = (access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block);
         let held = self.cached.get(block, offset);
@@ -332,7 +332,7 @@ impl Buffer for LbClock {
             if held && self.read_sets_bit {
                 self.set_bit::<V>(block);
             }
-            return if held { Outcome::Hit } else { Outcome::Bypassed };
+            return if held { AccessOutcome::Hit } else { AccessOutcome::Bypassed };
         }
         if held {
             self.set_bit::<V>(block);
@@ -342,7 +342,7 @@ impl Buffer for LbClock {
             } else {
                 match self.make_room(block, veto, out) {
                     Some(entry) => Some(entry),
-                    None => return Outcome::Bypassed,
+                    None => return AccessOutcome::Bypassed,
                 }
             };
             if self.blocks[block as usize].count == 0 {
@@ -358,34 +358,40 @@ impl Buffer for LbClock {
         if offset == self.pages_per_block - 1 {
             self.check_last_page(block);
         }
-        if held { Outcome::Hit } else { Outcome::Inserted }
+        if held { AccessOutcome::Hit } else { AccessOutcome::Inserted }
     }
 
     fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
         self.ring_len > 0 && self.make_room(NO_BLOCK, veto, out).is_some()
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => self.resume(unit),
-            Notice::Destage { page, .. } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
+            BufferNotice::Resume { unit } => self.resume(unit),
+            BufferNotice::Destage { page, .. } => {
                 let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
                 if self.cached.get(block, offset) {
                     self.give_up(block, out);
                 }
             }
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 while self.ring_len > 0 {
                     self.give_up(self.hand, out);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
                 if !self.cached.get(block, offset) {
                     return;
                 }
-                out.page(Kind::Drop, page);
+                out.page(EvictionKind::Drop, page);
                 self.reconsider(block);
                 let Block { count, recent, .. } = self.blocks[block as usize];
                 if count == 1 {

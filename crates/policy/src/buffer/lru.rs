@@ -12,8 +12,8 @@ use super::options::{READS, caches_reads};
 use super::page_lists::PageLists;
 use super::parking::Parking;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, PolicyError, PolicyInfo,
-    Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
+    PolicyInfo, Registered, Veto,
 };
 
 /// The one list.
@@ -82,26 +82,26 @@ impl Buffer for Lru {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         let frame = self.pages.find(access.page);
         if frame != 0 {
             self.memory_accesses += 2;
             self.pages.frame_mut(frame).dirty |= access.write;
             self.pages.move_to_front(LIST, frame);
             self.parking.used::<V>(frame);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         self.memory_accesses += 1;
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         let frame = self.pages.insert(LIST, access.page, access.write);
         self.parking.used::<V>(frame);
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     #[inline]
@@ -112,11 +112,17 @@ impl Buffer for Lru {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => self.parking.resume(unit, LIST, &mut self.pages),
-            Notice::Destage { page, keep } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
+            BufferNotice::Resume { unit } => self.parking.resume(unit, LIST, &mut self.pages),
+            BufferNotice::Destage { page, keep } => {
                 if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {
                         self.pages.clean(frame, out);
@@ -125,11 +131,11 @@ impl Buffer for Lru {
                     }
                 }
             }
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 self.parking.resume_all(LIST, &mut self.pages);
                 self.pages.clean_all(LIST, out, |_, _| {});
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(frame) = self.pages.trimmed_frame(page) {
                     self.give_up(frame, out);
                 }

@@ -26,8 +26,8 @@ use super::options::{READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
 use super::parking::Linked as _;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, PolicyError, PolicyInfo,
-    Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
+    PolicyInfo, Registered, Veto,
 };
 
 /// The one list.
@@ -131,7 +131,7 @@ impl Buffer for LruWsr {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         let frame = self.pages.find(access.page);
         if frame != 0 {
             self.memory_accesses += 2;
@@ -140,18 +140,18 @@ impl Buffer for LruWsr {
             own.dirty |= access.write;
             own.cold = false;
             self.pages.move_to_front(LIST, frame);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         self.memory_accesses += 1;
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         self.pages.insert(LIST, access.page, access.write);
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     #[inline]
@@ -162,11 +162,17 @@ impl Buffer for LruWsr {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
-            Notice::Destage { page, keep } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
+            BufferNotice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
+            BufferNotice::Destage { page, keep } => {
                 if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {
                         self.pages.clean(frame, out);
@@ -176,11 +182,11 @@ impl Buffer for LruWsr {
                     }
                 }
             }
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 let Self { pages, vetoes, .. } = self;
                 pages.clean_all(LIST, out, |pages, frame| vetoes.cleaned(pages, frame));
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(frame) = self.pages.trimmed_frame(page) {
                     self.give_up(frame, out);
                 }

@@ -7,7 +7,7 @@
 //! A policy that writes to several channels at once puts all pages of the multi-eviction into one
 //! group ([`Evictions::spread`]). `GCaR` is a [`Veto`] around any buffer, which asks it at the
 //! point where its own scan would choose, parks what was passed over, and takes it back upon
-//! [`Notice::Resume`].
+//! [`BufferNotice::Resume`].
 
 mod bplru;
 mod bypass;
@@ -54,7 +54,7 @@ pub use cflru::Cflru;
 pub use clc::Clc;
 pub use clock::Clock;
 pub use error::PolicyError;
-pub use evictions::{Evictions, Group, Kind, Wait};
+pub use evictions::{EvictionKind, Evictions, Group, Wait};
 pub use fab::Fab;
 pub use gcar::{GcCounters, Gcar};
 pub use layers::{Composed, LayerInfo, Over};
@@ -112,7 +112,7 @@ pub struct Border {
 
 /// What became of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AccessOutcome {
     /// The page was in the buffer.
     Hit,
     /// The page was not in the buffer and now is; a read still needs its data from flash.
@@ -123,7 +123,7 @@ pub enum Outcome {
 
 /// What the buffer is told beside accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum BufferNotice {
     /// Garbage collection on this element or channel has ended. Only a layer that avoids
     /// collections does anything; it tells the buffer inside what follows.
     GcEnd {
@@ -140,17 +140,17 @@ pub enum Notice {
     Destage {
         /// The page.
         page: PageNo,
-        /// Keep the pages, now clean ([`Kind::Clean`]), where the policy keeps clean pages; or else
-        /// they leave as in an eviction.
+        /// Keep the pages, now clean ([`EvictionKind::Clean`]), where the policy keeps clean pages;
+        /// or else they leave as in an eviction.
         keep: bool,
     },
     /// The device has nothing to do.
     Idle,
     /// Write back every dirty page. A page-level policy keeps the pages, now clean, and reports
-    /// them as [`Kind::Clean`]; a write buffer gives its units up as in an eviction.
+    /// them as [`EvictionKind::Clean`]; a write buffer gives its units up as in an eviction.
     Flush,
-    /// The page's content is no longer needed: forget it, dirty or not. Reported as [`Kind::Drop`]
-    /// if it was held.
+    /// The page's content is no longer needed: forget it, dirty or not. Reported as
+    /// [`EvictionKind::Drop`] if it was held.
     Trim {
         /// The page.
         page: PageNo,
@@ -257,9 +257,9 @@ pub trait Veto {
     /// `false` where the veto can never object, so that its code vanishes.
     const ACTIVE: bool;
     /// The element or channel for whose sake the policy must pass this candidate over and look on;
-    /// `None` if it may leave. The objection holds until [`Notice::Resume`] for that unit, or until
-    /// the candidate is accessed, loses a page to a trim, or is cleaned: till then the policy need
-    /// not ask about it again.
+    /// `None` if it may leave. The objection holds until [`BufferNotice::Resume`] for that unit, or
+    /// until the candidate is accessed, loses a page to a trim, or is cleaned: till then the policy
+    /// need not ask about it again.
     fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32>;
     /// Whether nothing shall be programmed through this channel now, for policies that choose the
     /// channel.
@@ -335,7 +335,7 @@ pub trait Buffer {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome;
+    ) -> AccessOutcome;
 
     /// Gives up one victim, as for a page that is about to come in. Returns whether anything left;
     /// nothing does if the buffer is empty, or if every candidate is vetoed and the access shall
@@ -343,7 +343,7 @@ pub trait Buffer {
     fn evict<D: DeviceView, V: Veto>(&mut self, device: &D, veto: &mut V, out: &mut Evictions) -> bool;
 
     /// Tells the buffer what happened beside accesses.
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, veto: &mut V, out: &mut Evictions);
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions);
 
     /// Whether the access would let its page in, for which there has to be room: a miss that the
     /// policy admits.
@@ -362,7 +362,7 @@ pub trait Buffer {
     /// inspected candidates.
     fn memory_accesses(&self) -> u64;
 
-    /// Whether it wants to be told of each [`Notice::GcEnd`].
+    /// Whether it wants to be told of each [`BufferNotice::GcEnd`].
     fn watches_collection(&self) -> bool {
         false
     }

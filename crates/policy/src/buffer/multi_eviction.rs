@@ -12,7 +12,7 @@
 
 use destage_plan::PageNo;
 
-use super::{BufferConfig, Candidate, Evictions, Exhausted, Kind, NoVeto, PolicyError, Veto};
+use super::{BufferConfig, Candidate, EvictionKind, Evictions, Exhausted, NoVeto, PolicyError, Veto};
 
 /// The most channels that can be told apart: lists are numbered by the `u16` of a channel, and some
 /// are not channels'.
@@ -109,7 +109,7 @@ impl Channels {
 
     /// Writes all of `pages`, each a victim unit of its own, through the channels in turn, as many
     /// at the same time as a multi-eviction does.
-    pub(super) fn write_all(&mut self, kind: Kind, pages: impl Iterator<Item = PageNo>, out: &mut Evictions) {
+    pub(super) fn write_all(&mut self, kind: EvictionKind, pages: impl Iterator<Item = PageNo>, out: &mut Evictions) {
         let width = self.open as usize;
         let mut pages = pages.peekable();
         while pages.peek().is_some() {

@@ -4,7 +4,7 @@
 use destage_plan::{ParamSpec, Params, SpecError};
 
 use super::page_bits::PageBits;
-use super::{Evictions, Kind};
+use super::{EvictionKind, Evictions};
 
 /// Whether a victim's missing pages are read and written with it.
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +50,9 @@ impl Padding {
     #[inline]
     pub(super) fn write_out(self, buffered: u32, cached: &PageBits, block: u32, out: &mut Evictions) {
         if self.applies(buffered) {
-            out.group(Kind::Pad, cached.pages(block, false));
+            out.group(EvictionKind::Pad, cached.pages(block, false));
         }
-        out.group(Kind::Flush, cached.pages(block, true));
+        out.group(EvictionKind::Flush, cached.pages(block, true));
         out.end_unit();
     }
 }

@@ -4,7 +4,7 @@
 use destage_plan::PageNo;
 
 use super::parking::Linked;
-use super::{Evictions, Kind};
+use super::{EvictionKind, Evictions};
 
 /// A buffered page and its neighbours; the first frames are the lists' sentinels.
 #[derive(Clone, Copy, Debug, Default)]
@@ -163,7 +163,7 @@ impl PageLists {
     pub(super) fn clean(&mut self, frame: u32, out: &mut Evictions) {
         let own = self.frame_mut(frame);
         own.dirty = false;
-        out.page(Kind::Clean, own.page());
+        out.page(EvictionKind::Clean, own.page());
     }
 
     /// Makes the dirty pages of a list clean, from the least recently used one on, and names them.
@@ -196,7 +196,7 @@ impl PageLists {
     pub(super) fn clean_all(&mut self, list: u32, out: &mut Evictions, mut then: impl FnMut(&mut Self, u32)) {
         let mut at = list;
         while let Some((frame, page)) = self.next_cleaned(list, at) {
-            out.page(Kind::Clean, page);
+            out.page(EvictionKind::Clean, page);
             then(self, frame);
             at = frame;
         }
@@ -206,7 +206,7 @@ impl PageLists {
     #[inline(always)]
     pub(super) fn give_up(&mut self, frame: u32, out: &mut Evictions) {
         let own = self.remove(frame);
-        out.page(if own.dirty { Kind::Flush } else { Kind::Drop }, own.page());
+        out.page(if own.dirty { EvictionKind::Flush } else { EvictionKind::Drop }, own.page());
     }
 }
 

@@ -44,8 +44,8 @@ use super::options::PROTECT_CURRENT;
 use super::padding::Padding;
 use super::page_bits::PageBits;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Kind, NO_BLOCK, Notice, Outcome, PolicyError,
-    PolicyInfo, Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
+    NO_BLOCK, PolicyError, PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -495,27 +495,27 @@ impl Buffer for PudLru {
         _device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         self.memory_accesses += 1;
         let (block, offset) = (access.page.0 / self.pages_per_block, access.page.0 % self.pages_per_block);
         let held = self.cached.get(block, offset);
         if !access.write {
-            return if held { Outcome::Hit } else { Outcome::Bypassed };
+            return if held { AccessOutcome::Hit } else { AccessOutcome::Bypassed };
         }
         if held {
             self.write(block, false);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if self.len == self.capacity {
             match self.victim(block, veto) {
                 Some(victim) => self.give_up(victim, out),
-                None => return Outcome::Bypassed,
+                None => return AccessOutcome::Bypassed,
             }
         }
         self.cached.set(block, offset);
         self.len += 1;
         self.write(block, true);
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
@@ -527,28 +527,34 @@ impl Buffer for PudLru {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
-            Notice::Destage { page, .. } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
+            BufferNotice::Destage { page, .. } => {
                 let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
                 if self.cached.get(block, offset) {
                     self.give_up(block, out);
                 }
             }
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 while self.buffered > 0 {
                     let (threshold, oldest) = (self.threshold(), self.new.prev(NEW));
                     let Some(choice) = self.first(threshold, oldest) else { break };
                     self.give_up(choice.block, out);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
                 if !self.cached.get(block, offset) {
                     return;
                 }
-                out.page(Kind::Drop, page);
+                out.page(EvictionKind::Drop, page);
                 let count = self.blocks[block as usize].count;
                 if count == 1 {
                     self.forget(block);
@@ -644,7 +650,12 @@ mod tests {
         for page in pages().take(200_000) {
             write(&mut policy, page);
             if policy.clock % 512 == 0 {
-                policy.notify(Notice::Trim { page: PageNo(page) }, &NoDevice, &mut NoVeto, &mut Evictions::default());
+                policy.notify(
+                    BufferNotice::Trim { page: PageNo(page) },
+                    &NoDevice,
+                    &mut NoVeto,
+                    &mut Evictions::default(),
+                );
             }
             for (heap, live) in policy.updated.heaps.iter().zip(&policy.updated.live) {
                 assert!(heap.len() <= 2 * *live as usize + 65, "{} entries for {live} blocks", heap.len());

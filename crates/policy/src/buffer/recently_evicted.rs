@@ -40,8 +40,8 @@ use super::parking::Linked as _;
 use super::share;
 use super::size_set::SizeSet;
 use super::{
-    Access, Buffer, BufferConfig, DeviceView, EvictionUnit, Evictions, Notice, Outcome, PolicyError, PolicyInfo,
-    Registered, Veto,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
+    PolicyInfo, Registered, Veto,
 };
 use crate::links::Links;
 
@@ -341,7 +341,7 @@ impl Buffer for RecentlyEvicted {
         device: &D,
         veto: &mut V,
         out: &mut Evictions,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         let frame = self.pages.find(access.page);
         if frame != 0 {
             self.memory_accesses += 2;
@@ -349,19 +349,19 @@ impl Buffer for RecentlyEvicted {
             self.pages.frame_mut(frame).dirty |= access.write;
             self.pages.move_to_front(LIST, frame);
             self.fill_window();
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         self.memory_accesses += 1;
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if self.pages.len() == self.capacity && !self.evict(device, veto, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         self.pages.insert(LIST, access.page, access.write);
         self.fill_window();
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     #[inline]
@@ -375,11 +375,17 @@ impl Buffer for RecentlyEvicted {
         true
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, _device: &D, _veto: &mut V, out: &mut Evictions) {
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
         match notice {
-            Notice::GcEnd { .. } | Notice::Idle => {}
-            Notice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
-            Notice::Destage { page, keep } => {
+            BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
+            BufferNotice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
+            BufferNotice::Destage { page, keep } => {
                 if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {
                         self.pages.clean(frame, out);
@@ -388,10 +394,10 @@ impl Buffer for RecentlyEvicted {
                     }
                 }
             }
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 self.pages.clean_all(LIST, out, |_, _| {});
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(frame) = self.pages.trimmed_frame(page) {
                     self.give_up(frame, out);
                 }

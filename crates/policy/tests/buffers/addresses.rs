@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use destage_plan::PageNo;
-use destage_policy::buffer::{Access, Border, BufferConfig, Notice, layers, policies};
+use destage_policy::buffer::{Access, Border, BufferConfig, BufferNotice, layers, policies};
 
 use crate::driven::{Driven, driven};
 use crate::models::Left;
@@ -86,14 +86,14 @@ fn cawr_follows_addresses_across_the_borders_of_blocks() {
                         }
                         Op::Notify(notice) => {
                             let (there, here) = match notice {
-                                Notice::Trim { page } => {
+                                BufferNotice::Trim { page } => {
                                     let page = place(page);
-                                    (Notice::Trim { page: renumbered.number(page) }, Notice::Trim { page })
+                                    (BufferNotice::Trim { page: renumbered.number(page) }, BufferNotice::Trim { page })
                                 }
-                                Notice::Destage { page, keep } => {
+                                BufferNotice::Destage { page, keep } => {
                                     let page = place(page);
                                     let there = renumbered.number(page);
-                                    (Notice::Destage { page: there, keep }, Notice::Destage { page, keep })
+                                    (BufferNotice::Destage { page: there, keep }, BufferNotice::Destage { page, keep })
                                 }
                                 other => (other, other),
                             };

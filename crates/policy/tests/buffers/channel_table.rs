@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use destage_policy::buffer::{Access, BufferConfig, Kind, policies};
+use destage_policy::buffer::{Access, BufferConfig, EvictionKind, policies};
 
 use crate::driven::driven;
 use crate::models::Left;
@@ -41,7 +41,8 @@ fn prefers_clean(spec: &str) -> bool {
         let page = page(number);
         policy.access(if number < 32 { Access::write(page) } else { Access::read(page) }, &mut left);
     }
-    let written: usize = left.iter().filter(|group| group.kind == Kind::Flush).map(|group| group.pages.len()).sum();
+    let written: usize =
+        left.iter().filter(|group| group.kind == EvictionKind::Flush).map(|group| group.pages.len()).sum();
     assert!(written == 0 || written >= 28, "{spec}: neither one nor the other");
     written == 0
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use destage_policy::buffer::{Access, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferNotice, EvictionKind};
 
 use crate::models::Left;
 
@@ -26,22 +26,22 @@ pub(crate) struct Content {
 
 impl Content {
     /// Takes in what an access did.
-    pub(crate) fn access(&mut self, access: Access, outcome: Outcome, left: &[Left]) {
+    pub(crate) fn access(&mut self, access: Access, outcome: AccessOutcome, left: &[Left]) {
         let page = access.page.0;
         let held = self.pages.contains_key(&page);
-        assert_eq!(outcome == Outcome::Hit, held, "{access:?} is a {outcome:?}");
-        if outcome != Outcome::Inserted {
+        assert_eq!(outcome == AccessOutcome::Hit, held, "{access:?} is a {outcome:?}");
+        if outcome != AccessOutcome::Inserted {
             assert_eq!(left, [], "{access:?} is a {outcome:?} and needs no room");
         }
         for group in left {
-            assert_ne!(group.kind, Kind::Clean, "an eviction keeps nothing");
+            assert_ne!(group.kind, EvictionKind::Clean, "an eviction keeps nothing");
             self.leave(group, false);
         }
-        if outcome == Outcome::Bypassed {
+        if outcome == AccessOutcome::Bypassed {
             return;
         }
         self.writes_admitted += u64::from(access.write);
-        if outcome == Outcome::Inserted {
+        if outcome == AccessOutcome::Inserted {
             self.pages_in += 1;
             self.dirty_insertions += u64::from(access.write);
         } else {
@@ -62,18 +62,18 @@ impl Content {
     }
 
     /// Takes in what a notice did.
-    pub(crate) fn notify(&mut self, notice: Notice, left: &[Left]) {
-        let trim = matches!(notice, Notice::Trim { .. });
+    pub(crate) fn notify(&mut self, notice: BufferNotice, left: &[Left]) {
+        let trim = matches!(notice, BufferNotice::Trim { .. });
         for group in left {
             self.leave(group, trim);
         }
         match notice {
-            Notice::Flush => assert!(self.pages.values().all(|dirty| !dirty), "a flush leaves a dirty page"),
-            Notice::Trim { page } => assert!(!self.pages.contains_key(&page.0), "a trimmed page stays"),
-            Notice::Destage { page, .. } => {
+            BufferNotice::Flush => assert!(self.pages.values().all(|dirty| !dirty), "a flush leaves a dirty page"),
+            BufferNotice::Trim { page } => assert!(!self.pages.contains_key(&page.0), "a trimmed page stays"),
+            BufferNotice::Destage { page, .. } => {
                 assert_ne!(self.pages.get(&page.0), Some(&true), "dirty after it was destaged");
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => assert_eq!(left, []),
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => assert_eq!(left, []),
         }
     }
 
@@ -82,20 +82,20 @@ impl Content {
         let one_unit = group.channels.is_none();
         assert!(!one_unit || group.pages.is_sorted_by(|a, b| a < b), "{group:?} is not ascending");
         for page in &group.pages {
-            if group.kind == Kind::Pad {
+            if group.kind == EvictionKind::Pad {
                 assert_eq!(group.units, 0, "padding without the pages it pads");
                 assert!(!self.pages.contains_key(page), "page {page} is buffered and padded");
                 continue;
             }
             let dirty = self.pages.get(page).copied().unwrap_or_else(|| panic!("page {page} leaves and was not there"));
             match group.kind {
-                Kind::Drop => assert!(trim || !dirty, "dirty page {page} is dropped"),
+                EvictionKind::Drop => assert!(trim || !dirty, "dirty page {page} is dropped"),
                 _ => assert!(dirty, "clean page {page} is written"),
             }
             if dirty {
                 *self.ended.entry(*page).or_default() += 1;
             }
-            if group.kind == Kind::Clean {
+            if group.kind == EvictionKind::Clean {
                 self.pages.insert(*page, false);
             } else {
                 self.pages.remove(page);

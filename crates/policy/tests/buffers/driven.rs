@@ -3,8 +3,8 @@
 
 use destage_plan::{PageNo, PolicySpec};
 use destage_policy::buffer::{
-    Access, Border, Buffer, BufferConfig, Built, Candidate, Evictions, Exhausted, NoDevice, NoVeto, Notice, Outcome,
-    Veto, Visitor, Wait, build,
+    Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Built, Candidate, Evictions, Exhausted,
+    NoDevice, NoVeto, Veto, Visitor, Wait, build,
 };
 
 use crate::models::{Left, Objections};
@@ -14,10 +14,10 @@ pub(crate) trait Driven {
     fn grow(&mut self, pages: u32);
     fn compares_addresses(&self) -> bool;
     fn learn_borders(&mut self, borders: &[Border]);
-    fn access(&mut self, access: Access, out: &mut Vec<Left>) -> Outcome;
-    fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> Outcome;
+    fn access(&mut self, access: Access, out: &mut Vec<Left>) -> AccessOutcome;
+    fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> AccessOutcome;
     fn evict_with(&mut self, veto: &mut Objector, out: &mut Vec<Left>) -> bool;
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>);
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>);
     /// Fetches ahead what an access to `page` needs; returns the pages named as those that leave
     /// next.
     fn look_ahead(&self, page: u32, most: usize) -> Vec<u32>;
@@ -57,12 +57,12 @@ impl<B: Buffer> Driven for Wrapped<B> {
     fn learn_borders(&mut self, borders: &[Border]) {
         self.buffer.learn_borders(borders);
     }
-    fn access(&mut self, access: Access, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, out: &mut Vec<Left>) -> AccessOutcome {
         let outcome = self.buffer.access(access, &NoDevice, &mut NoVeto, &mut self.evictions);
         self.tell(out);
         outcome
     }
-    fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> Outcome {
+    fn access_with(&mut self, access: Access, veto: &mut Objector, out: &mut Vec<Left>) -> AccessOutcome {
         let outcome = self.buffer.access(access, &NoDevice, veto, &mut self.evictions);
         self.tell(out);
         outcome
@@ -72,7 +72,7 @@ impl<B: Buffer> Driven for Wrapped<B> {
         self.tell(out);
         left
     }
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         self.buffer.notify(notice, &NoDevice, &mut NoVeto, &mut self.evictions);
         self.tell(out);
     }

@@ -1,7 +1,7 @@
 //! Policies that must be the same as others at the edge of their parameters (specs §12.2), and laws
 //! of conservation (specs §12.3 and §12.4) as far as a buffer alone can show them.
 
-use destage_policy::buffer::{Access, BufferConfig, Notice, Outcome, PolicyInfo, policies};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, PolicyInfo, policies};
 
 use crate::content::Content;
 use crate::driven::driven;
@@ -275,7 +275,7 @@ fn conserve(spec: &str, config: BufferConfig, seed: u64, pattern: Pattern) {
                 let outcome = policy.access(access, &mut left);
                 content.access(access, outcome, &left);
                 writes += u64::from(access.write);
-                bypassed += u64::from(access.write && outcome == Outcome::Bypassed);
+                bypassed += u64::from(access.write && outcome == AccessOutcome::Bypassed);
             }
             Op::Notify(notice) => {
                 policy.notify(notice, &mut left);
@@ -289,8 +289,8 @@ fn conserve(spec: &str, config: BufferConfig, seed: u64, pattern: Pattern) {
     assert_eq!(bypassed, 0, "{spec}: every write is admitted");
     content.check_laws();
     left.clear();
-    policy.notify(Notice::Flush, &mut left);
-    content.notify(Notice::Flush, &left);
+    policy.notify(BufferNotice::Flush, &mut left);
+    content.notify(BufferNotice::Flush, &left);
     content.check_laws();
     assert!(content.pages.values().all(|dirty| !dirty));
 }

@@ -3,8 +3,8 @@
 
 use destage_plan::PageNo;
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Built, DeviceView, Evictions, GcCounters, Kind, NoDevice, NoVeto, Notice, Outcome,
-    Visitor, build, policies,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, DeviceView, EvictionKind, Evictions, GcCounters,
+    NoDevice, NoVeto, Visitor, build, policies,
 };
 
 use crate::content::Content;
@@ -72,8 +72,8 @@ fn against_model(dynamic: bool, ops: usize) {
                             device.collecting[at] ^= true;
                             device.free_blocks[at] = LOW_WATERMARK + if device.collecting[at] { 0 } else { 14 };
                             if !device.collecting[at] {
-                                policy.notify(Notice::GcEnd { unit }, &device, &mut seen);
-                                naive.notify(Notice::GcEnd { unit }, &device, &mut expected);
+                                policy.notify(BufferNotice::GcEnd { unit }, &device, &mut seen);
+                                naive.notify(BufferNotice::GcEnd { unit }, &device, &mut expected);
                                 assert_eq!(seen, expected, "{spec} {config:?} {device:?}: end of {unit}");
                             }
                         } else if !device.collecting[unit as usize] && dice.below(40) == 0 {
@@ -92,7 +92,7 @@ fn against_model(dynamic: bool, ops: usize) {
                             assert_eq!(outcome, naive.access(access, &device, &mut expected), "{}", story(""));
                         }
                         // The ends of collections are told above.
-                        Op::Notify(Notice::GcEnd { .. }) => {}
+                        Op::Notify(BufferNotice::GcEnd { .. }) => {}
                         Op::Notify(notice) => {
                             policy.notify(notice, &device, &mut seen);
                             naive.notify(notice, &device, &mut expected);
@@ -131,11 +131,11 @@ fn gcar_over_a_device_that_places_pages_anywhere() {
 }
 
 fn flush(page: u32) -> Told {
-    (Left::unit(Kind::Flush, &[page]), false)
+    (Left::unit(EvictionKind::Flush, &[page]), false)
 }
 
 fn in_background(page: u32) -> Told {
-    (Left { background: true, ..Left::unit(Kind::Flush, &[page]) }, false)
+    (Left { background: true, ..Left::unit(EvictionKind::Flush, &[page]) }, false)
 }
 
 /// Pages 2, 7 and others on chip 2; 5, 6 and others elsewhere: the list D1 D3 D6 D2 D5 D7 of the
@@ -185,7 +185,7 @@ fn figure_4() {
                 rows.push(row);
             }
             let mut row = Vec::new();
-            wrapped.0.notify(Notice::GcEnd { unit: 2 }, &NoDevice, &mut NoVeto, &mut wrapped.1);
+            wrapped.0.notify(BufferNotice::GcEnd { unit: 2 }, &NoDevice, &mut NoVeto, &mut wrapped.1);
             wrapped.tell(&mut row);
             rows.push(row);
             // D10 D9 D1 D3: what is left.
@@ -202,7 +202,7 @@ fn figure_4() {
     }
     let config = BufferConfig { capacity_pages: 6, pages_per_block: 1, units: 3 };
     let run = |spec: &str| build(&spec.parse().expect("a name"), config, Run).expect(spec);
-    let dropped = (Left::unit(Kind::Drop, &[9]), false);
+    let dropped = (Left::unit(EvictionKind::Drop, &[9]), false);
     assert_eq!(
         run("gcar+lru"),
         [
@@ -234,13 +234,13 @@ fn all_collect(spec: &str) -> (Box<dyn OnDevice>, Elements) {
 fn all_collect_and_the_base_victim_leaves() {
     let (mut policy, mut device) = all_collect("gcar+lru");
     let mut out = Vec::new();
-    assert_eq!(policy.access(Access::write(4), &device, &mut out), Outcome::Inserted);
+    assert_eq!(policy.access(Access::write(4), &device, &mut out), AccessOutcome::Inserted);
     assert_eq!(out, [flush(1)]);
     assert_eq!(policy.counters(), GcCounters { passed_over: 3, deferred_pages_destaged: 0, all_avoided: 1 });
     out.clear();
     device.collecting[0] = false;
     // 1 has left and is deferred no longer; 4 was not passed over.
-    policy.notify(Notice::GcEnd { unit: 0 }, &device, &mut out);
+    policy.notify(BufferNotice::GcEnd { unit: 0 }, &device, &mut out);
     assert_eq!(out, [in_background(2), in_background(3)]);
     assert_eq!((policy.len(), policy.counters().deferred_pages_destaged), (1, 2));
 }
@@ -249,8 +249,8 @@ fn all_collect_and_the_base_victim_leaves() {
 fn all_collect_and_the_access_goes_past_the_buffer() {
     let (mut policy, device) = all_collect("gcar+lru:gcar_all_gc=bypass");
     let mut out = Vec::new();
-    assert_eq!(policy.access(Access::write(4), &device, &mut out), Outcome::Bypassed);
-    assert_eq!(policy.access(Access::read(5), &device, &mut out), Outcome::Bypassed);
+    assert_eq!(policy.access(Access::write(4), &device, &mut out), AccessOutcome::Bypassed);
+    assert_eq!(policy.access(Access::read(5), &device, &mut out), AccessOutcome::Bypassed);
     assert!(!policy.evict(&device, &mut out));
     assert_eq!((out, policy.len(), policy.counters().all_avoided), (vec![], 3, 3));
 }
@@ -259,12 +259,12 @@ fn all_collect_and_the_access_goes_past_the_buffer() {
 fn all_collect_and_the_base_victim_waits() {
     let (mut policy, mut device) = all_collect("gcar+lru:gcar_all_gc=wait");
     let mut out = Vec::new();
-    assert_eq!(policy.access(Access::write(4), &device, &mut out), Outcome::Inserted);
+    assert_eq!(policy.access(Access::write(4), &device, &mut out), AccessOutcome::Inserted);
     assert!(policy.evict(&device, &mut out));
-    assert_eq!(out, [(Left::unit(Kind::Flush, &[1]), true), (Left::unit(Kind::Flush, &[2]), true)]);
+    assert_eq!(out, [(Left::unit(EvictionKind::Flush, &[1]), true), (Left::unit(EvictionKind::Flush, &[2]), true)]);
     device.collecting[0] = false;
     out.clear();
-    policy.notify(Notice::GcEnd { unit: 0 }, &device, &mut out);
+    policy.notify(BufferNotice::GcEnd { unit: 0 }, &device, &mut out);
     assert_eq!(out, [in_background(3), in_background(4)]);
     out.clear();
     for page in [5, 6, 7, 8] {
@@ -343,10 +343,10 @@ fn around_everything_nothing_is_lost() {
                             if dice.below(40 * units) < 2 {
                                 device.collecting[unit as usize] ^= true;
                                 if !device.collecting[unit as usize] {
-                                    policy.notify(Notice::GcEnd { unit }, &device, &mut told);
+                                    policy.notify(BufferNotice::GcEnd { unit }, &device, &mut told);
                                     let left: Vec<Left> = told.drain(..).map(|(left, _)| left).collect();
                                     assert!(left.iter().all(|group| group.background), "{spec}: {left:?}");
-                                    content.notify(Notice::Resume { unit }, &[]);
+                                    content.notify(BufferNotice::Resume { unit }, &[]);
                                     content.evicted(&left);
                                 }
                             }
@@ -371,7 +371,7 @@ fn around_everything_nothing_is_lost() {
                                 }
                                 content.access(access, outcome, &left);
                             }
-                            Op::Notify(Notice::GcEnd { .. }) => {}
+                            Op::Notify(BufferNotice::GcEnd { .. }) => {}
                             Op::Notify(notice) => {
                                 policy.notify(notice, &device, &mut told);
                                 let left: Vec<Left> = told.drain(..).map(|(left, _)| left).collect();
@@ -414,7 +414,7 @@ fn without_collections_it_is_the_policy_inside() {
                             Op::Notify(notice) => {
                                 // All dirty pages of an element are destaged even if none was
                                 // passed over.
-                                if !matches!(notice, Notice::GcEnd { .. }) || !spec.contains("all_dirty") {
+                                if !matches!(notice, BufferNotice::GcEnd { .. }) || !spec.contains("all_dirty") {
                                     layered.notify(notice, &device, &mut seen);
                                     plain.notify(notice, &device, &mut expected);
                                 }
@@ -458,13 +458,13 @@ fn a_search_meets_what_was_passed_over_once() {
                     let begins = (step / period) as u32 % units;
                     let ends = (begins + units / 4 + 1) % units;
                     if std::mem::take(&mut device.collecting[ends as usize]) {
-                        policy.notify(Notice::GcEnd { unit: ends }, &device, &mut out);
+                        policy.notify(BufferNotice::GcEnd { unit: ends }, &device, &mut out);
                         collections += 1;
                     }
                     device.collecting[begins as usize] = true;
                 }
                 let Op::Access(access) = op else { unreachable!("writes only") };
-                used += u64::from(policy.access(access, &device, &mut out) != Outcome::Bypassed);
+                used += u64::from(policy.access(access, &device, &mut out) != AccessOutcome::Bypassed);
                 evictions += out.iter().map(|(left, _)| u64::from(left.units)).sum::<u64>();
                 out.clear();
             }

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use destage_plan::PageNo;
-use destage_policy::buffer::{Access, BufferConfig, Kind, Outcome, policies};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, EvictionKind, policies};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -87,19 +87,19 @@ struct Counters {
 }
 
 impl Counters {
-    fn of(trace: &[Access], mut access: impl FnMut(Access, &mut Vec<Left>) -> Outcome) -> Self {
+    fn of(trace: &[Access], mut access: impl FnMut(Access, &mut Vec<Left>) -> AccessOutcome) -> Self {
         let mut counters = Self::default();
         let mut left = Vec::new();
         for one in trace {
-            let hit = access(*one, &mut left) == Outcome::Hit;
+            let hit = access(*one, &mut left) == AccessOutcome::Hit;
             counters.hits += u64::from(hit);
             counters.read_hits += u64::from(hit && !one.write);
             for group in left.drain(..) {
                 let pages = match group.kind {
-                    Kind::Flush => &mut counters.dirty_pages_flushed,
-                    Kind::Pad => &mut counters.pad_pages,
-                    Kind::Drop => &mut counters.clean_drops,
-                    Kind::Clean => panic!("an eviction keeps nothing"),
+                    EvictionKind::Flush => &mut counters.dirty_pages_flushed,
+                    EvictionKind::Pad => &mut counters.pad_pages,
+                    EvictionKind::Drop => &mut counters.clean_drops,
+                    EvictionKind::Clean => panic!("an eviction keeps nothing"),
                 };
                 *pages += group.pages.len() as u64;
                 counters.evictions += u64::from(group.units);

@@ -4,8 +4,8 @@
 
 use destage_plan::{ParamSpec, PolicySpec};
 use destage_policy::buffer::{
-    Buffer, BufferConfig, Built, Evictions, LayerInfo, NoVeto, Notice, PolicyError, PolicyInfo, Visitor, build, layers,
-    policies,
+    Buffer, BufferConfig, BufferNotice, Built, Evictions, LayerInfo, NoVeto, PolicyError, PolicyInfo, Visitor, build,
+    layers, policies,
 };
 
 use crate::gcar::model::{Elements, LOW_WATERMARK};
@@ -151,7 +151,7 @@ impl Visitor for Played<'_> {
                     let ended = !*collecting;
                     device.free_blocks[unit as usize] = LOW_WATERMARK + if ended { dice.below(6) } else { 0 };
                     if ended {
-                        buffer.notify(Notice::GcEnd { unit }, &device, &mut NoVeto, &mut out);
+                        buffer.notify(BufferNotice::GcEnd { unit }, &device, &mut NoVeto, &mut out);
                         tell(&mut out, String::new());
                     }
                 }
@@ -161,7 +161,7 @@ impl Visitor for Played<'_> {
                     let outcome = buffer.access(access, &device, &mut NoVeto, &mut out);
                     tell(&mut out, format!("{outcome:?}"));
                 }
-                Op::Notify(Notice::GcEnd { .. }) => {}
+                Op::Notify(BufferNotice::GcEnd { .. }) => {}
                 Op::Notify(notice) => {
                     buffer.notify(notice, &device, &mut NoVeto, &mut out);
                     tell(&mut out, String::new());

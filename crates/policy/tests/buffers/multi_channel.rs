@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use destage_plan::PageNo;
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Built, EvictionUnit, Evictions, Exhausted, Kind, NoDevice, NoVeto, Notice, Outcome,
-    PolicyError, Visitor, Wait, build, layers, policies,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, EvictionKind, EvictionUnit, Evictions, Exhausted,
+    NoDevice, NoVeto, PolicyError, Visitor, Wait, build, layers, policies,
 };
 
 use crate::content::Content;
@@ -21,11 +21,11 @@ fn writes(pages: &[u32]) -> Vec<Access> {
 }
 
 fn flush(pages: &[(u32, u16)]) -> Left {
-    Left::spread(Kind::Flush, pages)
+    Left::spread(EvictionKind::Flush, pages)
 }
 
 fn dropped(page: u32) -> Left {
-    Left::unit(Kind::Drop, &[page])
+    Left::unit(EvictionKind::Drop, &[page])
 }
 
 /// CAWR Fig. 4: eleven cold dirty pages and four channels. The pages come in the order in which
@@ -230,7 +230,7 @@ fn cave_blocks_padded() {
         &writes(&[40]),
         "40d | -",
         &[
-            Left { units: 0, ..Left::spread(Kind::Pad, &padding) },
+            Left { units: 0, ..Left::spread(EvictionKind::Pad, &padding) },
             Left { units: 2, ..flush(&[(12, 1), (5, 0), (6, 0)]) },
         ],
     );
@@ -244,11 +244,11 @@ fn cave_blocks_with_clean_pages() {
     let accesses = [Access::read(4), Access::read(5), Access::write(8), Access::read(9)];
     t.row(&accesses, "4c 5c 8d 9c | -", &[]);
     t.row(&[Access::write(12), Access::read(16)], "4c 5c 8d 9c 12d 16c | -", &[]);
-    t.row(&writes(&[20]), "8d 9c 12d 16c 20d | -", &[Left::unit(Kind::Drop, &[4, 5])]);
+    t.row(&writes(&[20]), "8d 9c 12d 16c 20d | -", &[Left::unit(EvictionKind::Drop, &[4, 5])]);
     t.row(
         &writes(&[24, 28]),
         "16c 20d 24d 28d | -",
-        &[Left::part(Kind::Drop, &[9]), Left { units: 2, ..flush(&[(8, 0), (12, 1)]) }],
+        &[Left::part(EvictionKind::Drop, &[9]), Left { units: 2, ..flush(&[(8, 0), (12, 1)]) }],
     );
 }
 
@@ -351,7 +351,7 @@ fn sweep(specs: &[&str], ops: usize, run: impl Fn(&str, BufferConfig, u32, u64, 
                     let mut ops = Workload::new(seed, pattern, Mix::ALL, pages).take(ops * soak).map(|op| {
                         let page = PageNo(dice.below(pages));
                         match dice.below(64) {
-                            die @ 0..2 => Op::Notify(Notice::Destage { page, keep: die == 0 }),
+                            die @ 0..2 => Op::Notify(BufferNotice::Destage { page, keep: die == 0 }),
                             _ => op,
                         }
                     });
@@ -375,7 +375,7 @@ fn random_objections(dice: &mut Workload, spec: &str, config: BufferConfig, page
 
 /// What every group of a multi-eviction is like.
 fn check_groups(left: &[Left], config: BufferConfig, avoided: &BTreeSet<u32>, all_at_once: bool) {
-    for group in left.iter().filter(|group| group.kind != Kind::Drop) {
+    for group in left.iter().filter(|group| group.kind != EvictionKind::Drop) {
         let channels = group.channels.as_ref().expect("the policy says where pages go");
         assert!(channels.iter().all(|c| u32::from(*c) < config.units), "{group:?}");
         let distinct: BTreeSet<u16> = channels.iter().copied().collect();
@@ -411,8 +411,8 @@ fn against_model(
                 // change.
                 if vetoes && dice.below(3) == 0 {
                     objections = random_objections(&mut dice, spec, config, pages);
-                    policy.notify(Notice::Resume { unit: 0 }, &mut seen);
-                    naive.notify(Notice::Resume { unit: 0 }, &mut expected);
+                    policy.notify(BufferNotice::Resume { unit: 0 }, &mut seen);
+                    naive.notify(BufferNotice::Resume { unit: 0 }, &mut expected);
                 }
                 let outcome = naive.access(access, &objections, &mut expected);
                 if vetoes {
@@ -425,7 +425,7 @@ fn against_model(
                 }
                 if objections.exhausted == Exhausted::Bypass || objections.channels.len() < config.units as usize {
                     let all_avoided = objections.channels.len() == config.units as usize;
-                    let programs = seen.iter().any(|group| group.kind != Kind::Drop);
+                    let programs = seen.iter().any(|group| group.kind != EvictionKind::Drop);
                     assert!(!(all_avoided && programs), "{}", context());
                 }
                 // Where only lists that are avoided have pages they are written nevertheless.
@@ -438,7 +438,7 @@ fn against_model(
                 naive.notify(notice, &mut expected);
                 policy.notify(notice, &mut seen);
                 assert_eq!(seen, expected, "{}", context());
-                let one_channel = matches!(notice, Notice::Destage { .. });
+                let one_channel = matches!(notice, BufferNotice::Destage { .. });
                 check_groups(&seen, config, &BTreeSet::new(), !padded && !one_channel);
                 content.notify(notice, &seen);
             }
@@ -451,8 +451,8 @@ fn against_model(
         expected.clear();
     }
     content.check_laws();
-    policy.notify(Notice::Flush, &mut seen);
-    content.notify(Notice::Flush, &seen);
+    policy.notify(BufferNotice::Flush, &mut seen);
+    content.notify(BufferNotice::Flush, &seen);
     content.check_laws();
 }
 
@@ -491,7 +491,7 @@ fn a_veto_on_all_channels_that_takes_the_base_has_no_effect() {
                     let mut veto = Objector::new(objections.clone(), config.pages_per_block);
                     let outcome = asked.access_with(access, &mut veto, &mut seen);
                     assert_eq!(outcome, free.access(access, &mut expected), "{spec} {config:?} {op:?}");
-                    let programs = expected.iter().any(|group| group.kind != Kind::Drop);
+                    let programs = expected.iter().any(|group| group.kind != EvictionKind::Drop);
                     if !spec.starts_with("cave+") {
                         assert_eq!(veto.exhausted, u32::from(programs && seed % 2 == 0), "{spec} {config:?} {op:?}");
                     }
@@ -584,7 +584,7 @@ fn cawr_with_one_channel_and_lists_of_one_evicts_one_page_at_a_time() {
             let full = policy.len() == 20;
             left.clear();
             let outcome = policy.access(access, &mut left);
-            let expected = usize::from(full && outcome == Outcome::Inserted);
+            let expected = usize::from(full && outcome == AccessOutcome::Inserted);
             assert_eq!(left.iter().map(|group| group.pages.len()).sum::<usize>(), expected, "{spec}");
         }
     }
@@ -622,7 +622,7 @@ fn cave_with_one_channel_evicts_the_same_blocks() {
             let Op::Access(access) = op else { unreachable!("only accesses") };
             assert_eq!(cave.access(access, &mut seen), plain.access(access, &mut expected));
             let told = |left: &[Left]| {
-                let pages = left.iter().flat_map(|g| g.pages.iter().map(|page| (*page, g.kind == Kind::Drop)));
+                let pages = left.iter().flat_map(|g| g.pages.iter().map(|page| (*page, g.kind == EvictionKind::Drop)));
                 (pages.collect::<BTreeSet<_>>(), left.iter().map(|g| g.units).sum::<u32>())
             };
             assert_eq!(told(&seen), told(&expected), "{policy}");

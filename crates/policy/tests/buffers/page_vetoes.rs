@@ -1,14 +1,14 @@
 //! The page-level policies that search on under a veto whose objections belong to elements of the
 //! device: page `p` to element `p mod units`. Objections change over time, and an element that is
-//! no longer avoided is announced by [`Notice::Resume`]. Beside accesses there are single
+//! no longer avoided is announced by [`BufferNotice::Resume`]. Beside accesses there are single
 //! evictions, write-backs of single pages, flushes and trims.
 
 use std::collections::BTreeSet;
 
 use destage_plan::{PageNo, PolicySpec};
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Built, Candidate, Evictions, Exhausted, Kind, NoDevice, NoVeto, Notice, Outcome,
-    Veto, Visitor, Wait, build,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, Candidate, EvictionKind, Evictions, Exhausted,
+    NoDevice, NoVeto, Veto, Visitor, Wait, build,
 };
 
 use crate::content::Content;
@@ -120,11 +120,11 @@ fn steps(workload: impl Iterator<Item = Op>, seed: u64, pages: u32, avoids: bool
         let extra = match dice.below(if avoids { 40 } else { 400 }) {
             0 | 1 => {
                 let (page, keep) = (PageNo(dice.below(pages)), dice.below(2) == 0);
-                Some(Step::Op(Op::Notify(Notice::Destage { page, keep })))
+                Some(Step::Op(Op::Notify(BufferNotice::Destage { page, keep })))
             }
             2 => Some(Step::Evict),
             3..=5 => Some(Step::Avoid(dice.below(UNITS))),
-            6..=8 => Some(Step::Op(Op::Notify(Notice::Resume { unit: dice.below(UNITS) }))),
+            6..=8 => Some(Step::Op(Op::Notify(BufferNotice::Resume { unit: dice.below(UNITS) }))),
             _ => None,
         };
         [Some(Step::Op(op)), extra].into_iter().flatten()
@@ -180,7 +180,7 @@ impl Visitor for Compare<'_> {
                     content.access(access, outcome, &seen);
                 }
                 Step::Op(Op::Notify(notice)) => {
-                    if let Notice::Resume { unit } = notice {
+                    if let BufferNotice::Resume { unit } = notice {
                         veto.avoided[unit as usize] = false;
                         objections.units = veto.objections(pages);
                         parked.retain(|page| page % UNITS != unit);
@@ -296,7 +296,7 @@ impl Visitor for Fixed {
                 Op::Access(access) if objects && exhausted == Exhausted::Bypass => {
                     let full = policy.len() == capacity;
                     let outcome = policy.access(access, &NoDevice, &mut veto, &mut out);
-                    assert!(!full || outcome != Outcome::Inserted, "{spec} {op:?}");
+                    assert!(!full || outcome != AccessOutcome::Inserted, "{spec} {op:?}");
                     assert!(out.is_empty(), "{spec}: nothing leaves");
                     continue;
                 }
@@ -358,7 +358,8 @@ impl Visitor for Count {
             }
             if number % 60_000 == 0 {
                 veto.avoided.fill(false);
-                (0..UNITS).for_each(|unit| policy.notify(Notice::Resume { unit }, &NoDevice, &mut veto, &mut out));
+                (0..UNITS)
+                    .for_each(|unit| policy.notify(BufferNotice::Resume { unit }, &NoDevice, &mut veto, &mut out));
             }
             let Op::Access(access) = op else { unreachable!("only accesses") };
             may_be_parked += usize::from(veto.objects_to(access.page.0));
@@ -419,9 +420,9 @@ impl Visitor for Order<'_> {
         for _ in 0..2 {
             let mut veto = Avoiding { exhausted: Exhausted::Bypass, ..Avoiding::new(1) };
             veto.avoided[0] = true;
-            assert_eq!(policy.access(Access::write(900), &NoDevice, &mut veto, &mut out), Outcome::Bypassed);
+            assert_eq!(policy.access(Access::write(900), &NoDevice, &mut veto, &mut out), AccessOutcome::Bypassed);
             assert_eq!(veto.asked, self.pages);
-            policy.notify(Notice::Resume { unit: 0 }, &NoDevice, &mut veto, &mut out);
+            policy.notify(BufferNotice::Resume { unit: 0 }, &NoDevice, &mut veto, &mut out);
         }
         assert!(out.is_empty());
     }
@@ -450,12 +451,12 @@ fn a_parked_page_keeps_its_place() {
             }
             for (page, victim) in [(5, 2), (6, 3)] {
                 policy.access(Access::read(page), &NoDevice, &mut veto, &mut out);
-                assert_eq!(tell(&mut out), [Left::unit(Kind::Drop, &[victim])]);
+                assert_eq!(tell(&mut out), [Left::unit(EvictionKind::Drop, &[victim])]);
             }
             veto.avoided[1] = false;
-            policy.notify(Notice::Resume { unit: 1 }, &NoDevice, &mut veto, &mut out);
+            policy.notify(BufferNotice::Resume { unit: 1 }, &NoDevice, &mut veto, &mut out);
             policy.access(Access::read(7), &NoDevice, &mut veto, &mut out);
-            assert_eq!(tell(&mut out), [Left::unit(Kind::Drop, &[1])]);
+            assert_eq!(tell(&mut out), [Left::unit(EvictionKind::Drop, &[1])]);
         }
     }
     for spec in ["cflru", "lru-wsr", "ccf-lru", "ref"] {

@@ -1,7 +1,7 @@
 //! CAWR's Table 1 as far as it speaks of single evictions (specs §6.6): which policies spare dirty
 //! pages for their writes' sake, and which look at what pages have been written.
 
-use destage_policy::buffer::{Access, BufferConfig, EvictionUnit, Kind, policies};
+use destage_policy::buffer::{Access, BufferConfig, EvictionKind, EvictionUnit, policies};
 
 use crate::driven::driven;
 use crate::models::Left;
@@ -44,7 +44,7 @@ fn read_write_asymmetry() {
         let orders = [[Access::write(4), Access::read(8)], [Access::read(8), Access::write(4)]];
         let clean_first = orders.iter().all(|pair| {
             let accesses: Vec<Access> = pair.iter().chain(&rest).copied().collect();
-            victims(spec, &accesses, 1) == [Left::unit(Kind::Drop, &[8])]
+            victims(spec, &accesses, 1) == [Left::unit(EvictionKind::Drop, &[8])]
         });
         assert_eq!(clean_first, expected, "{spec}");
     }

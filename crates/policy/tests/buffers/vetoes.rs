@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use destage_plan::PageNo;
 use destage_policy::buffer::{
-    Access, BufferConfig, EvictionUnit, Exhausted, Kind, Notice, Outcome, PolicyInfo, info, policies,
+    Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, EvictionUnit, Exhausted, PolicyInfo, info,
+    policies,
 };
 
 use crate::content::Content;
@@ -80,7 +81,7 @@ fn keeps_aside(spec: &str) -> bool {
 }
 
 /// The objections of an [`Objector`] hold no longer.
-const RESUME: Notice = Notice::Resume { unit: 0 };
+const RESUME: BufferNotice = BufferNotice::Resume { unit: 0 };
 
 /// Asserts that a policy asked with a veto does what it does without one. If the veto `holds`, it
 /// is not asked about what it objected to before.
@@ -153,7 +154,7 @@ fn a_veto_that_always_objects_and_bypasses_freezes_a_full_buffer() {
                     content.access(access, outcome, &left);
                     assert_eq!(left, [], "{spec}: nothing leaves");
                     if full && !before.contains_key(&access.page.0) {
-                        assert_eq!(outcome, Outcome::Bypassed, "{spec} {config:?} {op:?}");
+                        assert_eq!(outcome, AccessOutcome::Bypassed, "{spec} {config:?} {op:?}");
                         assert_eq!(content.pages, before);
                     }
                     let held: BTreeSet<u32> = before.keys().map(|page| unit_of(spec, *page, config)).collect();
@@ -185,9 +186,9 @@ fn a_veto_that_always_objects_and_bypasses_freezes_a_full_buffer() {
                 let full = policy.len() == config.capacity_pages;
                 let outcome = policy.access_with(Access::read(page), &mut veto, &mut left);
                 if full {
-                    assert_ne!(outcome, Outcome::Inserted);
+                    assert_ne!(outcome, AccessOutcome::Inserted);
                 }
-                outcome == Outcome::Hit
+                outcome == AccessOutcome::Hit
             })
             .collect();
         for (page, is_held) in (0..).zip(is_held) {
@@ -246,9 +247,9 @@ fn random_objections(dice: &mut Workload, spec: &str, config: BufferConfig, page
     Objections { units, exhausted, ..Objections::none() }
 }
 
-/// Objections that hold until [`Notice::Resume`], of several elements at once: compared with models
-/// that look at everything anew each time. What was passed over is used, trimmed, destaged, flushed
-/// and held anew meanwhile.
+/// Objections that hold until [`BufferNotice::Resume`], of several elements at once: compared with
+/// models that look at everything anew each time. What was passed over is used, trimmed, destaged,
+/// flushed and held anew meanwhile.
 #[test]
 fn objections_that_hold() {
     sweep(2500, |spec, config, pages, seed, ops| {
@@ -267,8 +268,8 @@ fn objections_that_hold() {
                     let unit = dice.below(elements);
                     avoided[unit as usize] ^= true;
                     if !avoided[unit as usize] {
-                        policy.notify(Notice::Resume { unit }, &mut seen);
-                        naive.notify(Notice::Resume { unit }, &mut expected);
+                        policy.notify(BufferNotice::Resume { unit }, &mut seen);
+                        naive.notify(BufferNotice::Resume { unit }, &mut expected);
                         aside.retain(|first| Objector::element_of(*first, elements) != unit);
                     }
                 }
@@ -281,7 +282,7 @@ fn objections_that_hold() {
             let objections = Objections { units, exhausted, ..Objections::none() };
             let mut veto = Objector { elements, ..Objector::new(objections.clone(), config.pages_per_block) };
             let op = match (dice.below(40), op.page()) {
-                (0, Some(page)) => Op::Notify(Notice::Destage { page: PageNo(page), keep: dice.below(2) == 0 }),
+                (0, Some(page)) => Op::Notify(BufferNotice::Destage { page: PageNo(page), keep: dice.below(2) == 0 }),
                 _ => op,
             };
             if dice.below(20) == 0 {
@@ -289,7 +290,7 @@ fn objections_that_hold() {
                 assert_eq!(left, naive.evict(&objections, &mut expected), "{spec} {config:?}");
                 assert_eq!(left, !seen.is_empty(), "{spec} {config:?}");
                 assert_eq!(seen, expected, "{spec} {config:?}");
-                content.notify(Notice::Destage { page: PageNo(u32::MAX), keep: false }, &seen);
+                content.notify(BufferNotice::Destage { page: PageNo(u32::MAX), keep: false }, &seen);
             } else {
                 match op {
                     Op::Access(access) => {
@@ -319,7 +320,7 @@ fn objections_that_hold() {
             for page in used {
                 aside.remove(&unit_of(spec, page, config));
             }
-            if matches!(op, Op::Notify(Notice::Flush)) {
+            if matches!(op, Op::Notify(BufferNotice::Flush)) {
                 aside.clear();
             }
             assert_eq!(policy.len(), naive.len(), "{spec} {config:?} {op:?}");
@@ -349,7 +350,7 @@ fn check_promises(
         assert!(!cached.is_empty());
     }
     assert!(veto.exhausted <= 1);
-    let Some(out) = left.iter().find(|group| group.kind != Kind::Pad) else {
+    let Some(out) = left.iter().find(|group| group.kind != EvictionKind::Pad) else {
         return;
     };
     let victim = unit_of(spec, out.pages[0], config);
@@ -357,7 +358,7 @@ fn check_promises(
         assert!(!objections.to(victim), "{spec}: unit {victim} was vetoed and is evicted");
         let last = veto.asked.last().expect("a veto is asked before an eviction");
         assert_eq!((last.first, last.refused), (victim, false), "{spec}: the unit that was not vetoed is the victim");
-        let padding = left.iter().any(|group| group.kind == Kind::Pad);
+        let padding = left.iter().any(|group| group.kind == EvictionKind::Pad);
         // A full block is padded with nothing.
         assert!(last.padded == padding || last.cached.len() as u32 == config.pages_per_block, "{spec}");
     } else {
@@ -386,11 +387,11 @@ fn clock_takes_its_base_where_the_hand_would_have_stopped() {
     }
     left.clear();
     policy.access_with(Access::write(6), &mut objector_to_all(1), &mut left);
-    assert_eq!(left, [Left::unit(Kind::Flush, &[2])]);
+    assert_eq!(left, [Left::unit(EvictionKind::Flush, &[2])]);
     left.clear();
     // (5,1)(6,1)(3,1)(4,0), hand at 3: had the veto's search cleared the bit of 3, 3 would go.
     policy.access_with(Access::write(7), &mut unopposed(1), &mut left);
-    assert_eq!(left, [Left::unit(Kind::Flush, &[4])]);
+    assert_eq!(left, [Left::unit(EvictionKind::Flush, &[4])]);
 }
 
 /// B5, reset in this round, is larger than B7 and is still no candidate.
@@ -404,7 +405,7 @@ fn lb_clock_takes_its_base_among_the_candidates() {
     }
     left.clear();
     policy.access_with(Access::write(32), &mut objector_to_all(4), &mut left);
-    assert_eq!(left, [Left::unit(Kind::Flush, &[28, 29])]);
+    assert_eq!(left, [Left::unit(EvictionKind::Flush, &[28, 29])]);
 }
 
 /// A block with its recency bit set that the hand has not reached is a way out as well.
@@ -418,8 +419,8 @@ fn lb_clock_looks_on_beyond_the_candidates() {
     policy.access_with(Access::write(4), &mut unopposed(4), &mut left);
     let objections = Objections { units: BTreeSet::from([0]), exhausted: Exhausted::Bypass, ..Objections::none() };
     let mut veto = Objector::new(objections, 4);
-    assert_eq!(policy.access_with(Access::write(8), &mut veto, &mut left), Outcome::Inserted);
-    assert_eq!(left, [Left::unit(Kind::Flush, &[4])]);
+    assert_eq!(policy.access_with(Access::write(8), &mut veto, &mut left), AccessOutcome::Inserted);
+    assert_eq!(left, [Left::unit(EvictionKind::Flush, &[4])]);
     assert_eq!(veto.exhausted, 0);
 }
 
@@ -457,7 +458,7 @@ fn assert_order(spec: &str, pages: &[u32], firsts: &[u32]) {
     // Twice: what was passed over is still where it was.
     for _ in 0..2 {
         let mut veto = Objector::to_all(Exhausted::Bypass, 4);
-        assert_eq!(policy.access_with(Access::write(900), &mut veto, &mut left), Outcome::Bypassed);
+        assert_eq!(policy.access_with(Access::write(900), &mut veto, &mut left), AccessOutcome::Bypassed);
         assert_eq!(veto.asked.iter().map(|asked| asked.first).collect::<Vec<_>>(), firsts, "{spec}");
     }
     assert_eq!(left, []);
@@ -475,7 +476,7 @@ fn a_lone_protected_block_is_asked_about() {
         policy.access_with(Access::write(0), &mut unopposed(4), &mut left);
         policy.access_with(Access::write(1), &mut unopposed(4), &mut left);
         let mut veto = Objector::new(Objections { exhausted: Exhausted::Bypass, ..Objections::none() }, 4);
-        assert_eq!(policy.access_with(Access::write(2), &mut veto, &mut left), Outcome::Inserted, "{spec}");
+        assert_eq!(policy.access_with(Access::write(2), &mut veto, &mut left), AccessOutcome::Inserted, "{spec}");
         assert_eq!((veto.asked.len(), veto.exhausted), (1, 0), "{spec}");
     }
 }

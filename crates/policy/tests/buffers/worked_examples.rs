@@ -5,7 +5,7 @@
 //! everything out.
 
 use destage_plan::PageNo;
-use destage_policy::buffer::{Access, BufferConfig, Kind, Notice, policies};
+use destage_policy::buffer::{Access, BufferConfig, BufferNotice, EvictionKind, policies};
 
 use crate::driven::driven;
 use crate::models::Left;
@@ -16,7 +16,7 @@ fn writes(pages: &[u32]) -> Vec<Access> {
 }
 
 fn flush(pages: &[u32]) -> Left {
-    Left::unit(Kind::Flush, pages)
+    Left::unit(EvictionKind::Flush, pages)
 }
 
 /// Specs §4.1.
@@ -25,7 +25,7 @@ fn lru() {
     let mut t = Table::new("lru", 3, 1, 1);
     t.row(&[Access::write(1), Access::read(2), Access::write(3)], "3d 2c 1d", &[]);
     t.row(&[Access::read(1)], "1d 3d 2c", &[]);
-    t.row(&[Access::write(4)], "4d 1d 3d", &[Left::unit(Kind::Drop, &[2])]);
+    t.row(&[Access::write(4)], "4d 1d 3d", &[Left::unit(EvictionKind::Drop, &[2])]);
     t.row(&[Access::read(2)], "2c 4d 1d", &[flush(&[3])]);
     // Six accesses of lookup and move, two victims.
     assert_eq!(t.policy.memory_accesses(), 6 * 2 + 2);
@@ -49,9 +49,9 @@ fn cflru() {
     let (r, w) = (Access::read, Access::write);
     let mut t = Table::new("cflru", 4, 1, 1);
     t.row(&[w(1), r(2), w(3), r(4)], "4c 3d | 2c 1d", &[]);
-    t.row(&[r(5)], "5c 4c | 3d 1d", &[Left::unit(Kind::Drop, &[2])]);
+    t.row(&[r(5)], "5c 4c | 3d 1d", &[Left::unit(EvictionKind::Drop, &[2])]);
     t.row(&[w(6)], "6d 5c | 4c 3d", &[flush(&[1])]);
-    t.row(&[r(7)], "7c 6d | 5c 3d", &[Left::unit(Kind::Drop, &[4])]);
+    t.row(&[r(7)], "7c 6d | 5c 3d", &[Left::unit(EvictionKind::Drop, &[4])]);
     // Seven accesses of lookup and move; 1 and 2 were inspected, then 1, 3 and 1 again, then 3 and
     // 4.
     assert_eq!(t.policy.memory_accesses(), 7 * 2 + 2 + 3 + 2);
@@ -67,7 +67,7 @@ fn cflru_adaptive() {
     t.row(&writes(&[5, 6]), "6d | 5d 4d 3d", &[flush(&[1]), flush(&[2])]);
     t.row(&[r(7), r(8)], "8c 7c | 6d 5d", &[flush(&[3]), flush(&[4])]);
     t.row(&[r(7), w(9)], "9d 7c | 8c 6d", &[flush(&[5])]);
-    t.row(&[w(10)], "10d 9d 7c | 6d", &[Left::unit(Kind::Drop, &[8])]);
+    t.row(&[w(10)], "10d 9d 7c | 6d", &[Left::unit(EvictionKind::Drop, &[8])]);
 }
 
 /// Specs §4.4.
@@ -76,10 +76,10 @@ fn lru_wsr() {
     let (r, w) = (Access::read, Access::write);
     let mut t = Table::new("lru-wsr", 3, 1, 1);
     t.row(&[w(1), r(2), w(3)], "3d 2c 1d", &[]);
-    t.row(&[r(4)], "4c 1d* 3d", &[Left::unit(Kind::Drop, &[2])]);
+    t.row(&[r(4)], "4c 1d* 3d", &[Left::unit(EvictionKind::Drop, &[2])]);
     t.row(&[w(3)], "3d 4c 1d*", &[]);
     t.row(&[r(5)], "5c 3d 4c", &[flush(&[1])]);
-    t.row(&[w(6)], "6d 5c 3d", &[Left::unit(Kind::Drop, &[4])]);
+    t.row(&[w(6)], "6d 5c 3d", &[Left::unit(EvictionKind::Drop, &[4])]);
     // Seven accesses of lookup and move, three victims, one second chance.
     assert_eq!(t.policy.memory_accesses(), 7 * 2 + 3 + 2);
     // All have their second chances, and the first of them leaves.
@@ -95,8 +95,8 @@ fn ccf_lru() {
     t.row(&[w(1), r(2), r(3)], "1d | 3c* 2c*", &[]);
     t.row(&[r(2)], "2c 1d | 3c*", &[]);
     t.row(&[w(4)], "4d 2c 1d | 3c*", &[]);
-    t.row(&[w(5)], "5d 4d 2c 1d | -", &[Left::unit(Kind::Drop, &[3])]);
-    t.row(&[w(6)], "6d 1d* 5d 4d | -", &[Left::unit(Kind::Drop, &[2])]);
+    t.row(&[w(5)], "5d 4d 2c 1d | -", &[Left::unit(EvictionKind::Drop, &[3])]);
+    t.row(&[w(6)], "6d 1d* 5d 4d | -", &[Left::unit(EvictionKind::Drop, &[2])]);
     t.row(&[w(7)], "7d 5d* 4d* 6d | -", &[flush(&[1])]);
     // Eight accesses of lookup and move, three victims; 1, 2, 4 and 5 were inspected and moved.
     assert_eq!(t.policy.memory_accesses(), 8 * 2 + 3 + 4 * 2);
@@ -107,13 +107,13 @@ fn ccf_lru() {
 fn ccf_lru_other_readings() {
     let (r, w) = (Access::read, Access::write);
     let mut t = Table::new("ccf-lru:hot_clean=spare", 4, 1, 1);
-    t.row(&[w(1), r(2), r(3), r(2), w(4), w(5)], "5d 4d 2c 1d | -", &[Left::unit(Kind::Drop, &[3])]);
+    t.row(&[w(1), r(2), r(3), r(2), w(4), w(5)], "5d 4d 2c 1d | -", &[Left::unit(EvictionKind::Drop, &[3])]);
     t.row(&[w(6)], "6d 5d* 4d* | 2c*", &[flush(&[1])]);
-    t.row(&[w(7)], "7d 6d 5d* 4d* | -", &[Left::unit(Kind::Drop, &[2])]);
+    t.row(&[w(7)], "7d 6d 5d* 4d* | -", &[Left::unit(EvictionKind::Drop, &[2])]);
     // Nothing but hot clean pages.
     let mut t = Table::new("ccf-lru:hot_clean=spare", 2, 1, 1);
     t.row(&[r(1), r(2), r(1), r(2)], "2c 1c | -", &[]);
-    t.row(&[w(3)], "3d | 2c*", &[Left::unit(Kind::Drop, &[1])]);
+    t.row(&[w(3)], "3d | 2c*", &[Left::unit(EvictionKind::Drop, &[1])]);
     let mut t = Table::new("ccf-lru:new_dirty_cold=true", 2, 1, 1);
     t.row(&writes(&[1, 2, 3]), "3d* 2d* | -", &[flush(&[1])]);
     t.row(&writes(&[2, 4]), "4d* 2d | -", &[flush(&[3])]);
@@ -127,8 +127,8 @@ fn ccf_lru_with_reads_in_the_mixed_list() {
     let mut t = Table::new("ccf-lru:new_clean_to=mixed", 4, 1, 1);
     t.row(&[w(1), r(2), r(3)], "3c 2c 1d | -", &[]);
     t.row(&[r(2), w(4)], "4d 2c 3c 1d | -", &[]);
-    t.row(&[w(5)], "5d 1d* 4d 2c | -", &[Left::unit(Kind::Drop, &[3])]);
-    t.row(&[w(6)], "6d 5d 1d* 4d | -", &[Left::unit(Kind::Drop, &[2])]);
+    t.row(&[w(5)], "5d 1d* 4d 2c | -", &[Left::unit(EvictionKind::Drop, &[3])]);
+    t.row(&[w(6)], "6d 5d 1d* 4d | -", &[Left::unit(EvictionKind::Drop, &[2])]);
     t.row(&[w(7)], "7d 4d* 6d 5d | -", &[flush(&[1])]);
 }
 
@@ -181,7 +181,11 @@ fn fab_drops_the_clean_pages_of_its_victim() {
     let mut t = Table::new("fab", 4, 4, 1);
     let accesses = [Access::write(7), Access::read(6), Access::write(4), Access::read(12)];
     t.row(&accesses, "B3{12} B1{4,6,7}", &[]);
-    t.row(&writes(&[16]), "B4{16} B3{12}", &[Left::part(Kind::Flush, &[4, 7]), Left::unit(Kind::Drop, &[6])]);
+    t.row(
+        &writes(&[16]),
+        "B4{16} B3{12}",
+        &[Left::part(EvictionKind::Flush, &[4, 7]), Left::unit(EvictionKind::Drop, &[6])],
+    );
 }
 
 /// Specs §5.2.
@@ -206,7 +210,7 @@ fn bplru_without_compensation() {
     t.row(
         &writes(&[20]),
         "B5{20} B3{12,15} B2{8,9,10,11}",
-        &[Left::part(Kind::Pad, &[4, 7]), Left::unit(Kind::Flush, &[5, 6])],
+        &[Left::part(EvictionKind::Pad, &[4, 7]), Left::unit(EvictionKind::Flush, &[5, 6])],
     );
 }
 
@@ -238,8 +242,8 @@ fn bplru_padding_share_is_exact() {
             for page in 0..cached {
                 policy.access(Access::write(page), &mut left);
             }
-            policy.notify(Notice::Flush, &mut left);
-            let padded = left.iter().any(|group| group.kind == Kind::Pad);
+            policy.notify(BufferNotice::Flush, &mut left);
+            let padded = left.iter().any(|group| group.kind == EvictionKind::Pad);
             assert_eq!(padded, cached >= percent && cached < 100, "{spec}, {cached} pages");
         }
     }
@@ -293,7 +297,7 @@ fn clc_reads_and_trims() {
     t.row(&[Access::read(0), Access::read(2)], "B2 | 1:B1; 2:B0", &[]);
     let mut left = Vec::new();
     for (page, state) in [(1, "B2 | 1:B0,B1"), (8, "B2 | 1:B0,B1"), (0, "B2 | 1:B1"), (9, " | 1:B1")] {
-        t.model.notify(Notice::Trim { page: PageNo(page) }, &mut left);
+        t.model.notify(BufferNotice::Trim { page: PageNo(page) }, &mut left);
         assert_eq!(t.model.state(), state);
     }
 }
@@ -465,8 +469,8 @@ fn growing_keeps_the_content() {
         policy.grow(0);
         policy.access(Access::write(100), &mut left);
         assert_eq!((policy.len(), &left[..]), (2, &[][..]), "{spec}");
-        policy.notify(Notice::Trim { page: PageNo(100) }, &mut left);
-        assert_eq!(left, [Left::unit(Kind::Drop, &[100])], "{spec}");
+        policy.notify(BufferNotice::Trim { page: PageNo(100) }, &mut left);
+        assert_eq!(left, [Left::unit(EvictionKind::Drop, &[100])], "{spec}");
         assert_eq!(policy.len(), 1, "{spec}");
     }
 }

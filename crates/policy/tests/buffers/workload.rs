@@ -1,7 +1,7 @@
 //! Random workloads for comparing a policy with its model.
 
 use destage_plan::PageNo;
-use destage_policy::buffer::{Access, Notice};
+use destage_policy::buffer::{Access, BufferNotice};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -9,14 +9,14 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Access(Access),
-    Notify(Notice),
+    Notify(BufferNotice),
 }
 
 impl Op {
     pub(crate) fn page(&self) -> Option<u32> {
         match self {
             Self::Access(access) => Some(access.page.0),
-            Self::Notify(Notice::Trim { page } | Notice::Destage { page, .. }) => Some(page.0),
+            Self::Notify(BufferNotice::Trim { page } | BufferNotice::Destage { page, .. }) => Some(page.0),
             Self::Notify(_) => None,
         }
     }
@@ -105,17 +105,17 @@ impl Iterator for Workload {
         let die = self.below(1024);
         let Mix { reads, trims, flushes, idle } = self.mix;
         if die < flushes {
-            return Some(Op::Notify(Notice::Flush));
+            return Some(Op::Notify(BufferNotice::Flush));
         }
         if die < flushes + idle {
             let unit = self.below(4);
-            return Some(Op::Notify(if unit == 0 { Notice::Idle } else { Notice::GcEnd { unit } }));
+            return Some(Op::Notify(if unit == 0 { BufferNotice::Idle } else { BufferNotice::GcEnd { unit } }));
         }
         if die < flushes + idle + trims {
             // Half the trims meet a page at the end of the run, so that sequences are broken.
             let near = self.run.next.saturating_sub(self.below(4)) % self.pages;
             let page = if self.below(2) == 0 { near } else { self.page(Pattern::Skewed) };
-            return Some(Op::Notify(Notice::Trim { page: PageNo(page) }));
+            return Some(Op::Notify(BufferNotice::Trim { page: PageNo(page) }));
         }
         let pattern = match self.pattern {
             Pattern::Mixed => [Pattern::Uniform, Pattern::Skewed, Pattern::Runs][self.below(3) as usize],

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 
 use destage_scenario::quantity::{show_count, show_time};
 
-use crate::Run;
+use crate::ReportRun;
 use crate::chart::{Chart, charts};
 use crate::command::commands;
 use crate::embed;
 use crate::figures::{Better, Show};
 use crate::finding::findings;
-use crate::group::{Group, Kind, circumstances};
+use crate::group::{Group, GroupKind, circumstances};
 use crate::summary::{cells, columns, shown};
 
 pub use document::{Document, breakable, escaped};
@@ -25,7 +25,7 @@ fn file_name(path: &str) -> &str {
 }
 
 /// The page of these runs.
-pub(crate) fn page(runs: &[Run], groups: &[Group]) -> String {
+pub(crate) fn page(runs: &[ReportRun], groups: &[Group]) -> String {
     let mut traces: Vec<&str> = Vec::new();
     for group in groups {
         if !traces.contains(&group.trace.as_str()) {
@@ -54,12 +54,12 @@ pub(crate) fn page(runs: &[Run], groups: &[Group]) -> String {
     document.html()
 }
 
-fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs: &[Run]) {
+fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs: &[ReportRun]) {
     let place = match group.kind {
-        Kind::Ssd => "Buffers inside an SSD",
-        Kind::Analytic => "Buffers in the cost model",
-        Kind::Hits => "Buffers without a device",
-        Kind::Array => "Caches in front of an array",
+        GroupKind::Ssd => "Buffers inside an SSD",
+        GroupKind::Analytic => "Buffers in the cost model",
+        GroupKind::Hits => "Buffers without a device",
+        GroupKind::Array => "Caches in front of an array",
     };
     let _ = writeln!(html, "<section class=\"group\" id=\"group-{number}\" aria-labelledby=\"title-{number}\">");
     let heading = if groups > 1 { format!("{place}: {}", escaped(file_name(&group.trace))) } else { place.to_owned() };
@@ -80,7 +80,7 @@ fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs:
 }
 
 /// Whether any run has what a chart shows.
-fn is_drawn(figure: &Chart, group: &Group, runs: &[Run]) -> bool {
+fn is_drawn(figure: &Chart, group: &Group, runs: &[ReportRun]) -> bool {
     use crate::chart::Form;
     let mut all = group.points.iter().map(|point| &runs[point.run]);
     match figure.form {
@@ -96,7 +96,7 @@ fn is_drawn(figure: &Chart, group: &Group, runs: &[Run]) -> bool {
     }
 }
 
-fn table(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
+fn table(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
     let columns = columns(group, runs);
     let _ = write!(
         html,
@@ -143,7 +143,7 @@ fn table(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
 }
 
 /// What the charts show: one cache size, and which labels.
-fn controls(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
+fn controls(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
     let _ = write!(
         html,
         "<h3 id=\"charts-{number}\">Charts</h3>\n<form class=\"controls\" data-group=\"{number}\" hidden>\n"
@@ -186,7 +186,7 @@ fn chart(html: &mut String, number: usize, figure: &Chart) {
 }
 
 /// Trace, settings, and how to do it again.
-fn scenario(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
+fn scenario(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
     let Some(first) = group.points.first().map(|point| &runs[point.run]) else { return };
     let _ = write!(
         html,
@@ -230,7 +230,7 @@ fn scenario(html: &mut String, number: usize, group: &Group, runs: &[Run]) {
 }
 
 /// What is known of a run's trace.
-fn trace_rows(run: &Run) -> Vec<(&'static str, String)> {
+fn trace_rows(run: &ReportRun) -> Vec<(&'static str, String)> {
     let count = |path: &str| run.number(path).map_or("–".to_owned(), |n| show_count(n as u64));
     let of = |key: &str| run.number(&format!("input.characteristics.{key}"));
     let mut rows = vec![

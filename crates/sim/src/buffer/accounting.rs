@@ -1,6 +1,6 @@
 //! What a run counts of accesses and evictions.
 
-use destage_policy::buffer::{Access, Evictions, Kind, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, EvictionKind, Evictions};
 
 use super::result::BufferCounters;
 
@@ -70,21 +70,21 @@ impl Accounting {
 
     /// Counts one page access.
     #[inline]
-    pub(super) fn accessed(&mut self, access: Access, outcome: Outcome) {
+    pub(super) fn accessed(&mut self, access: Access, outcome: AccessOutcome) {
         let c = &mut self.counters;
         if access.write {
             c.write_pages += 1;
             match outcome {
-                Outcome::Hit => c.write_hits += 1,
-                Outcome::Inserted => c.write_insertions += 1,
-                Outcome::Bypassed => c.bypassed_writes += 1,
+                AccessOutcome::Hit => c.write_hits += 1,
+                AccessOutcome::Inserted => c.write_insertions += 1,
+                AccessOutcome::Bypassed => c.bypassed_writes += 1,
             }
         } else {
             c.read_pages += 1;
             match outcome {
-                Outcome::Hit => c.read_hits += 1,
-                Outcome::Inserted => {}
-                Outcome::Bypassed => c.bypassed_reads += 1,
+                AccessOutcome::Hit => c.read_hits += 1,
+                AccessOutcome::Inserted => {}
+                AccessOutcome::Bypassed => c.bypassed_reads += 1,
             }
         }
     }
@@ -98,12 +98,12 @@ impl Accounting {
     /// The same as [`Self::evicted`] during the run for one page that is all that leaves, between
     /// victims.
     #[inline]
-    pub(super) fn evicted_page(&mut self, kind: Kind) {
+    pub(super) fn evicted_page(&mut self, kind: EvictionKind) {
         let c = &mut self.counters;
         c.evictions += 1;
         c.evicted_pages += 1;
         c.eviction_sizes[size_class(1)] += 1;
-        if kind == Kind::Flush {
+        if kind == EvictionKind::Flush {
             c.dirty_pages_flushed += 1;
             self.victims.dirty += 1;
             self.victims.missing_pages += u64::from(self.pages_per_victim - 1);
@@ -154,14 +154,14 @@ impl Accounting {
         let mut all_pages = 0;
         for (group, _) in out.groups() {
             let pages = group.len();
-            all_pages += if group.kind == Kind::Pad { 0 } else { u64::from(pages) };
+            all_pages += if group.kind == EvictionKind::Pad { 0 } else { u64::from(pages) };
             match group.kind {
-                Kind::Pad => *pads += u64::from(pages),
-                Kind::Drop => {
+                EvictionKind::Pad => *pads += u64::from(pages),
+                EvictionKind::Drop => {
                     *drops += u64::from(pages);
                     left_pages += pages;
                 }
-                Kind::Flush | Kind::Clean => {
+                EvictionKind::Flush | EvictionKind::Clean => {
                     *dirty += u64::from(pages);
                     left_pages += pages;
                     left_dirty = true;

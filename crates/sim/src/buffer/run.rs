@@ -1,7 +1,9 @@
 //! One run: a buffer over a device, fed with page accesses.
 
 use destage_plan::{Nanos, Op, PageNo};
-use destage_policy::buffer::{Access, Buffer, EvictionUnit, Evictions, GcCounters, Kind, NoVeto, Notice, Outcome};
+use destage_policy::buffer::{
+    Access, AccessOutcome, Buffer, BufferNotice, EvictionKind, EvictionUnit, Evictions, GcCounters, NoVeto,
+};
 
 use super::accounting::{Accounting, Phase, Victims};
 use super::config::{Admission, FlushMode, RunConfig};
@@ -99,7 +101,7 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
         self.sample();
         if self.config.drain {
             // The drain is counted, and not charged to the device: the run is over.
-            self.buffer.notify(Notice::Flush, &self.device, &mut NoVeto, &mut self.out);
+            self.buffer.notify(BufferNotice::Flush, &self.device, &mut NoVeto, &mut self.out);
             self.accounting.evicted(Phase::Drain, &self.out);
             self.out.clear();
         }
@@ -245,7 +247,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             };
             self.device.end_collection(element);
             self.device.set_now(end);
-            self.buffer.notify(Notice::GcEnd { unit: element }, &self.device, &mut NoVeto, &mut self.out);
+            self.buffer.notify(BufferNotice::GcEnd { unit: element }, &self.device, &mut NoVeto, &mut self.out);
             if !self.out.is_empty() {
                 self.evict(Phase::Destage, end);
             }
@@ -298,11 +300,11 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                 }
                 let outcome = self.access(start, Access { page, write });
                 match outcome {
-                    Outcome::Hit => {
+                    AccessOutcome::Hit => {
                         let usable = self.timing.frames.usable_from(start, page);
                         copied = copied.max(usable).later_by(self.config.buffer_latency);
                     }
-                    Outcome::Inserted => {
+                    AccessOutcome::Inserted => {
                         let free_at = self.timing.take_frame(&mut self.device);
                         self.timing.stall += u128::from(free_at.at.since(start).0);
                         let mut usable = free_at;
@@ -314,7 +316,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
                         self.timing.frames.let_in(start, usable, page);
                         copied = copied.max(free_at).later_by(self.config.buffer_latency);
                     }
-                    Outcome::Bypassed => {
+                    AccessOutcome::Bypassed => {
                         if !write || reads_old {
                             done = done.max(self.timing.read(&mut self.device, start, page));
                         }
@@ -338,7 +340,8 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         let mut needed = coming.min(capacity as usize) as u32;
         while capacity - self.buffer.len() < needed {
             let left = self.buffer.evict(&self.device, &mut NoVeto, &mut self.out);
-            let gone = self.out.groups().filter(|(group, _)| matches!(group.kind, Kind::Flush | Kind::Drop));
+            let gone =
+                self.out.groups().filter(|(group, _)| matches!(group.kind, EvictionKind::Flush | EvictionKind::Drop));
             let of_request = |page: PageNo| {
                 let asked = spans.iter().any(|span| (span.page..span.page + span.pages).contains(&page.0));
                 asked && self.buffer.admits(Access { page, write })
@@ -355,7 +358,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
 
     /// One page access through the buffer; what it evicts is written from `now` on.
     #[inline]
-    fn access(&mut self, now: Nanos, access: Access) -> Outcome {
+    fn access(&mut self, now: Nanos, access: Access) -> AccessOutcome {
         let outcome = self.buffer.access(access, &self.device, &mut NoVeto, &mut self.out);
         self.accounting.accessed(access, outcome);
         if !self.out.is_empty() {
@@ -388,10 +391,10 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     /// `reads_old`: the page is written in part, so that unless it was buffered its old content is
     /// read first.
     fn write_past_buffer(&mut self, now: Nanos, page: PageNo, reads_old: bool) -> Done {
-        self.buffer.notify(Notice::Trim { page }, &self.device, &mut NoVeto, &mut self.out);
+        self.buffer.notify(BufferNotice::Trim { page }, &self.device, &mut NoVeto, &mut self.out);
         let was_buffered = !self.out.is_empty();
         self.evict(Phase::Trim, now);
-        self.accounting.accessed(Access { page, write: true }, Outcome::Bypassed);
+        self.accounting.accessed(Access { page, write: true }, AccessOutcome::Bypassed);
         if reads_old && !was_buffered {
             // The program comes after it on the same element.
             self.timing.read(&mut self.device, now, page);
@@ -403,7 +406,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         self.accounting.counters.flush_requests += 1;
         let now = self.timing.now;
         if self.config.flush == FlushMode::Drain {
-            self.buffer.notify(Notice::Flush, &self.device, &mut NoVeto, &mut self.out);
+            self.buffer.notify(BufferNotice::Flush, &self.device, &mut NoVeto, &mut self.out);
             self.evict(Phase::Flush, now);
             // What waits in the background is not durable yet.
             self.timing.settle_all(&mut self.device);
@@ -421,7 +424,12 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         if self.config.trim == TrimMode::Honour {
             for span in spans {
                 for page in span.page..span.page + span.pages {
-                    self.buffer.notify(Notice::Trim { page: PageNo(page) }, &self.device, &mut NoVeto, &mut self.out);
+                    self.buffer.notify(
+                        BufferNotice::Trim { page: PageNo(page) },
+                        &self.device,
+                        &mut NoVeto,
+                        &mut self.out,
+                    );
                     self.evict(Phase::Trim, now);
                     self.timing.settle(&mut self.device, PageNo(page));
                     self.device.trim(PageNo(page));

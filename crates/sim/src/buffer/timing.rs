@@ -2,7 +2,7 @@
 //! waits to be programmed.
 
 use destage_plan::{Nanos, PageNo};
-use destage_policy::buffer::{Evictions, Group, Kind, Wait};
+use destage_policy::buffer::{EvictionKind, Evictions, Group, Wait};
 
 use super::background::{Background, Program};
 use super::config::RunConfig;
@@ -148,14 +148,14 @@ impl Timing {
             };
             let pages = Pages { pages, channels: out.channels(group) };
             match group.kind {
-                Kind::Drop => {
+                EvictionKind::Drop => {
                     for &page in pages.pages {
                         let usable = self.frames.leave(now, page);
                         let usable = usable.max(begin).max(self.settle_kept(device, page));
                         self.frames.give_back(now, usable, 1);
                     }
                 }
-                Kind::Pad => {
+                EvictionKind::Pad => {
                     if !group.background {
                         // An element serves its operations in order, so each program comes after
                         // the reads on its own element; those on other elements are taken to be
@@ -166,12 +166,12 @@ impl Timing {
                     }
                     pads = pages;
                 }
-                Kind::Flush | Kind::Clean if group.background => {
+                EvictionKind::Flush | EvictionKind::Clean if group.background => {
                     self.put_off(device, now, group, pages, pads);
                     pads = Pages { pages: &[], channels: None };
                 }
-                Kind::Flush | Kind::Clean => {
-                    let frees = group.kind == Kind::Flush;
+                EvictionKind::Flush | EvictionKind::Clean => {
+                    let frees = group.kind == EvictionKind::Flush;
                     let mut last = begin;
                     let mut padding = pads.iter().peekable();
                     for (page, channel) in pages.iter() {
@@ -205,9 +205,9 @@ impl Timing {
 
     /// The same for one page that is all that leaves.
     #[inline]
-    pub(super) fn carry_out_page<D: Device>(&mut self, device: &mut D, now: Nanos, kind: Kind, page: PageNo) {
+    pub(super) fn carry_out_page<D: Device>(&mut self, device: &mut D, now: Nanos, kind: EvictionKind, page: PageNo) {
         let usable = self.frames.leave(now, page).max(Done::undelayed(now));
-        let done = if kind == Kind::Flush {
+        let done = if kind == EvictionKind::Flush {
             let mut done = self.program(device, usable.at, page, None);
             done.gc |= usable.gc;
             self.programmed = self.programmed.max(done.at);
@@ -315,7 +315,7 @@ impl Timing {
     /// Has a group's pages, and those that it is padded with, wait until their elements are idle.
     #[cold]
     fn put_off<D: Device>(&mut self, device: &mut D, now: Nanos, group: &Group, pages: Pages<'_>, pads: Pages<'_>) {
-        let frees = group.kind == Kind::Flush;
+        let frees = group.kind == EvictionKind::Flush;
         for (page, _) in pages.iter().chain(pads.iter()) {
             self.settle(device, page);
         }

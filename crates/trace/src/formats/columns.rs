@@ -92,20 +92,20 @@ impl Format for Columns {
 
 /// What a request is, as a table can say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kind {
+struct RowKind {
     op: Op,
     fua: bool,
 }
 
-const KINDS: [(&str, Kind); 5] = [
-    ("R", Kind { op: Op::Read, fua: false }),
-    ("W", Kind { op: Op::Write, fua: false }),
-    ("WF", Kind { op: Op::Write, fua: true }),
-    ("F", Kind { op: Op::Flush, fua: false }),
-    ("D", Kind { op: Op::Discard, fua: false }),
+const KINDS: [(&str, RowKind); 5] = [
+    ("R", RowKind { op: Op::Read, fua: false }),
+    ("W", RowKind { op: Op::Write, fua: false }),
+    ("WF", RowKind { op: Op::Write, fua: true }),
+    ("F", RowKind { op: Op::Flush, fua: false }),
+    ("D", RowKind { op: Op::Discard, fua: false }),
 ];
 
-impl Kind {
+impl RowKind {
     fn letters(self) -> &'static str {
         KINDS.iter().find(|(_, kind)| *kind == self).map_or("W", |(name, _)| name)
     }
@@ -141,9 +141,9 @@ enum Kinds {
     /// The usual words.
     Words,
     /// One value and its kind; every other value is the second kind.
-    OneOf(String, Kind, Kind),
+    OneOf(String, RowKind, RowKind),
     /// Exactly these values.
-    Exactly(Vec<(String, Kind)>),
+    Exactly(Vec<(String, RowKind)>),
 }
 
 /// A column.
@@ -165,7 +165,7 @@ struct Table {
     separator: Option<u8>,
     skip: u64,
     /// The kind of all requests, where no column tells it.
-    kind: Option<Kind>,
+    kind: Option<RowKind>,
 }
 
 const SEPARATORS: [(&str, u8); 4] = [("comma", b','), ("tab", b'\t'), ("semicolon", b';'), ("blanks", BLANKS)];
@@ -222,7 +222,7 @@ fn items(text: &str) -> Result<Vec<&str>, String> {
 }
 
 fn kinds(inside: &str) -> Result<Kinds, String> {
-    let mut pairs: Vec<(String, Kind)> = Vec::new();
+    let mut pairs: Vec<(String, RowKind)> = Vec::new();
     for pair in inside.split([',', ';']) {
         let (value, kind) = pair
             .rsplit_once('=')
@@ -231,7 +231,7 @@ fn kinds(inside: &str) -> Result<Kinds, String> {
         if pairs.iter().any(|(v, _)| v == value) {
             return Err(format!("op({}): the value {} is given twice", inside.escape_debug(), value.escape_debug()));
         }
-        pairs.push((value.to_owned(), Kind::parse(kind)?));
+        pairs.push((value.to_owned(), RowKind::parse(kind)?));
     }
     if pairs.len() > 1 {
         return Ok(Kinds::Exactly(pairs));
@@ -270,7 +270,7 @@ impl Table {
                 ("len", Some(unit)) => table.columns.push(Column::Length(size_unit("len", unit)?)),
                 ("op", None) => table.columns.push(Column::Kind(Kinds::Words)),
                 ("op", Some(kind)) => {
-                    if table.kind.replace(Kind::parse(kind)?).is_some() {
+                    if table.kind.replace(RowKind::parse(kind)?).is_some() {
                         return Err("op= is given twice".to_owned());
                     }
                 }
@@ -438,7 +438,7 @@ impl<const SEP: u8> LineFormat for Lines<SEP> {
             }
         }
         // The description was checked to name the kind.
-        let Some(Kind { op, fua }) = kind else {
+        let Some(RowKind { op, fua }) = kind else {
             return Err(Fault::fatal("nothing says what kind of request it is"));
         };
         let (offset, len) =
@@ -453,9 +453,9 @@ impl<const SEP: u8> LineFormat for Lines<SEP> {
 }
 
 impl Kinds {
-    fn of(&self, text: &[u8]) -> Parsed<Kind> {
+    fn of(&self, text: &[u8]) -> Parsed<RowKind> {
         match self {
-            Self::Words => Kind::word(text)
+            Self::Words => RowKind::word(text)
                 .ok_or_else(|| Fault::field("op", text, "R, Read, W, Write, WF, F, Flush, D, Discard or Trim")),
             Self::OneOf(value, this, other) => Ok(if text == value.as_bytes() { *this } else { *other }),
             Self::Exactly(pairs) => {

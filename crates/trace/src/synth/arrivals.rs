@@ -86,7 +86,7 @@ impl FromStr for Arrivals {
 }
 
 /// Gives one arrival after another.
-pub(super) struct Clock {
+pub(super) struct ArrivalClock {
     arrivals: Arrivals,
     stream: Stream,
     now: u64,
@@ -95,7 +95,7 @@ pub(super) struct Clock {
     on_left: u64,
 }
 
-impl Clock {
+impl ArrivalClock {
     pub(super) fn new(arrivals: Arrivals, seed: u64) -> Self {
         let mut stream = Stream::new(seed, Component::Arrival);
         let on_left = if let Arrivals::OnOff { on, .. } = arrivals { stream.exponential(on.0) } else { 0 };
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn time_that_does_not_fit_ends_the_clock() {
-        let mut clock = Clock::new(Arrivals::Constant(LONGEST), 0);
+        let mut clock = ArrivalClock::new(Arrivals::Constant(LONGEST), 0);
         clock.now = u64::MAX - LONGEST.0 - 1;
         assert_eq!(clock.next(), Some(Nanos::ZERO));
         assert_eq!(clock.next(), Some(Nanos(u64::MAX - 1)));

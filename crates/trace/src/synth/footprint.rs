@@ -255,10 +255,10 @@ impl Place {
 pub(super) struct Addresses {
     stream: Stream,
     place: Place,
-    kind: Kind,
+    kind: Pattern,
 }
 
-enum Kind {
+enum Pattern {
     Uniform,
     Zipf(Zipf, Option<Permutation>),
     HotCold { hot: u64, accesses: Share },
@@ -330,19 +330,19 @@ impl Addresses {
     pub(super) fn new(footprint: Footprint, place: Place, seed: u64, scatter_seed: u64) -> Self {
         let slots = place.slots();
         let kind = match footprint {
-            Footprint::Uniform => Kind::Uniform,
+            Footprint::Uniform => Pattern::Uniform,
             Footprint::Zipf { alpha, scattered } => {
-                Kind::Zipf(Zipf::new(slots, alpha), scattered.then(|| Permutation::new(slots, scatter_seed)))
+                Pattern::Zipf(Zipf::new(slots, alpha), scattered.then(|| Permutation::new(slots, scatter_seed)))
             }
             Footprint::HotCold { space, accesses } => {
                 let exact = u128::from(slots) * u128::from(space.millionths());
                 let rounded = (exact + u128::from(MILLION / 2)) / u128::from(MILLION);
-                Kind::HotCold { hot: (rounded as u64).clamp(1, slots - 1), accesses }
+                Pattern::HotCold { hot: (rounded as u64).clamp(1, slots - 1), accesses }
             }
             Footprint::Clusters { alpha, size, inner } => {
                 let clusters = place.space / size;
                 let slots = size / place.align;
-                Kind::Clusters {
+                Pattern::Clusters {
                     ranks: Zipf::new(clusters, alpha),
                     scatter: Permutation::new(clusters, scatter_seed),
                     inner: (inner > 0.0).then(|| Zipf::new(slots, inner)),
@@ -350,12 +350,12 @@ impl Addresses {
                 }
             }
             Footprint::Drift { window, every } => {
-                Kind::Drift { window: window / place.align, every, drawn: 0, first: 0 }
+                Pattern::Drift { window: window / place.align, every, drawn: 0, first: 0 }
             }
             Footprint::Append { streams, extent } => {
-                Kind::Append { extent, next: 0, streams: vec![Growing::default(); streams as usize] }
+                Pattern::Append { extent, next: 0, streams: vec![Growing::default(); streams as usize] }
             }
-            Footprint::Filling { streams, extent, piece, every, pace } => Kind::Filling(Filling {
+            Footprint::Filling { streams, extent, piece, every, pace } => Pattern::Filling(Filling {
                 ranks: Zipf::new(u64::from(streams), pace.unwrap_or(1.0)),
                 streams: u64::from(streams),
                 extents: place.space / extent,
@@ -374,19 +374,19 @@ impl Addresses {
         let slots = self.place.slots();
         let stream = &mut self.stream;
         let slot = match &mut self.kind {
-            Kind::Uniform => stream.below(slots),
-            Kind::Zipf(zipf, scatter) => {
+            Pattern::Uniform => stream.below(slots),
+            Pattern::Zipf(zipf, scatter) => {
                 let rank = zipf.draw(stream);
                 scatter.as_ref().map_or(rank, |permutation| permutation.of(rank))
             }
-            &mut Kind::HotCold { hot, accesses } => {
+            &mut Pattern::HotCold { hot, accesses } => {
                 if stream.happens(accesses) {
                     stream.below(hot)
                 } else {
                     hot + stream.below(slots - hot)
                 }
             }
-            Kind::Clusters { ranks, scatter, inner, slots } => {
+            Pattern::Clusters { ranks, scatter, inner, slots } => {
                 let cluster = scatter.of(ranks.draw(stream));
                 let slot = match inner {
                     Some(inner) => inner.draw(stream),
@@ -394,7 +394,7 @@ impl Addresses {
                 };
                 cluster * *slots + slot
             }
-            Kind::Drift { window, every, drawn, first } => {
+            Pattern::Drift { window, every, drawn, first } => {
                 if *drawn == *every {
                     *drawn = 0;
                     *first = if *first + 1 == slots { 0 } else { *first + 1 };
@@ -402,7 +402,7 @@ impl Addresses {
                 *drawn += 1;
                 (*first + stream.below(*window)) % slots
             }
-            Kind::Append { extent, next, streams } => {
+            Pattern::Append { extent, next, streams } => {
                 let chosen = stream.below(streams.len() as u64) as usize;
                 let file = &mut streams[chosen];
                 if file.stop - file.at < len {
@@ -415,7 +415,7 @@ impl Addresses {
                 file.at += len;
                 return file.at - len;
             }
-            Kind::Filling(filling) => filling.draw(stream, time),
+            Pattern::Filling(filling) => filling.draw(stream, time),
         };
         let last = (self.place.space - len) / self.place.align;
         slot.min(last) * self.place.align

@@ -32,7 +32,7 @@ pub use volumes::Volumes;
 
 use crate::error::{Place, TraceError};
 use crate::source::{BATCH_REQUESTS, Source};
-use arrivals::Clock;
+use arrivals::ArrivalClock;
 use footprint::{Addresses, Place as Room};
 use quantity::{MILLION, parse_duration};
 use random::{Component, Stream};
@@ -156,7 +156,7 @@ impl SynthSpec {
 /// the volume, whichever appears first.
 pub struct Synth {
     spec: SynthSpec,
-    clock: Clock,
+    clock: ArrivalClock,
     kinds: Stream,
     sizes: Stream,
     volumes: Stream,
@@ -186,7 +186,7 @@ impl Synth {
         spec.check()?;
         let stream = |component| Stream::new(spec.seed, component);
         Ok(Self {
-            clock: Clock::new(spec.arrivals, spec.seed),
+            clock: ArrivalClock::new(spec.arrivals, spec.seed),
             kinds: stream(Component::Kind),
             sizes: stream(Component::Size),
             volumes: stream(Component::Volume),

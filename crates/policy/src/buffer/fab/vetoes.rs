@@ -1,6 +1,6 @@
 //! Which block leaves FAB under a veto: the first in the order of eviction that is not passed over.
 //! What is passed over stands in no list (it is *parked*) until it is used, or loses a page, or
-//! [`Notice::Resume`](super::Notice::Resume) comes.
+//! [`BufferNotice::Resume`](super::BufferNotice::Resume) comes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -4,8 +4,8 @@
 //! The search goes on where the hand would: through the candidates, through the blocks reset in
 //! this round, and through those that the hand would reset if it made a whole turn. What a veto
 //! passed over is kept aside (*parked*) until it is written, or loses a page, or
-//! [`Notice::Resume`](super::Notice::Resume) comes. A bit that is set is in one of two logs, so
-//! that the blocks behind the candidates are found without a scan too.
+//! [`BufferNotice::Resume`](super::BufferNotice::Resume) comes. A bit that is set is in one of two
+//! logs, so that the blocks behind the candidates are found without a scan too.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

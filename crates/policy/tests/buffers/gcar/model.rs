@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use destage_plan::{PageNo, PolicySpec};
 use destage_policy::buffer::{
-    Access, Buffer, BufferConfig, Built, DeviceView, Evictions, Exhausted, GcCounters, Kind, NoVeto, Notice, Outcome,
-    Visitor, build,
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, DeviceView, EvictionKind, Evictions, Exhausted,
+    GcCounters, NoVeto, Visitor, build,
 };
 
 use crate::content::Content;
@@ -56,9 +56,9 @@ impl DeviceView for Elements {
 pub(super) type Told = (Left, bool);
 
 pub(super) trait OnDevice {
-    fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> Outcome;
+    fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> AccessOutcome;
     fn evict(&mut self, device: &Elements, out: &mut Vec<Told>) -> bool;
-    fn notify(&mut self, notice: Notice, device: &Elements, out: &mut Vec<Told>);
+    fn notify(&mut self, notice: BufferNotice, device: &Elements, out: &mut Vec<Told>);
     fn len(&self) -> u32;
     fn memory_accesses(&self) -> u64;
     fn counters(&self) -> GcCounters;
@@ -79,7 +79,7 @@ impl<B: Buffer> Wrapped<B> {
 }
 
 impl<B: Buffer> OnDevice for Wrapped<B> {
-    fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> Outcome {
+    fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> AccessOutcome {
         let outcome = self.0.access(access, device, &mut NoVeto, &mut self.1);
         self.tell(out);
         outcome
@@ -89,7 +89,7 @@ impl<B: Buffer> OnDevice for Wrapped<B> {
         self.tell(out);
         left
     }
-    fn notify(&mut self, notice: Notice, device: &Elements, out: &mut Vec<Told>) {
+    fn notify(&mut self, notice: BufferNotice, device: &Elements, out: &mut Vec<Told>) {
         self.0.notify(notice, device, &mut NoVeto, &mut self.1);
         self.tell(out);
     }
@@ -225,7 +225,8 @@ impl GcarModel {
 
     /// What the search passed over is deferred where it is dirty; `victim` is what left.
     pub(super) fn note_passed_over(&mut self, device: &Elements, objections: &Objections, left: &[Left]) {
-        let taken: Vec<u32> = left.iter().filter(|g| g.kind != Kind::Pad).flat_map(|g| g.pages.clone()).collect();
+        let taken: Vec<u32> =
+            left.iter().filter(|g| g.kind != EvictionKind::Pad).flat_map(|g| g.pages.clone()).collect();
         let exhausted = taken.first().is_some_and(|page| objections.units.contains(&self.first(*page)));
         let bypassed = taken.is_empty() && !objections.refused.borrow().is_empty();
         self.counters.all_avoided += u64::from(exhausted || bypassed);
@@ -255,7 +256,7 @@ impl GcarModel {
     pub(super) fn tell(&mut self, device: &Elements, lifted: bool, after: bool, left: Vec<Left>, out: &mut Vec<Told>) {
         let some = (0..device.units()).any(|unit| self.is_avoided(device, unit));
         for mut group in left {
-            if device.dynamic && group.kind != Kind::Drop && !lifted && some && !self.all_avoided(device) {
+            if device.dynamic && group.kind != EvictionKind::Drop && !lifted && some && !self.all_avoided(device) {
                 let channels = group.pages.iter().map(|_| {
                     while self.is_avoided(device, self.turn % device.units()) {
                         self.turn += 1;
@@ -271,7 +272,7 @@ impl GcarModel {
 }
 
 impl GcarModel {
-    pub(super) fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> Outcome {
+    pub(super) fn access(&mut self, access: Access, device: &Elements, out: &mut Vec<Told>) -> AccessOutcome {
         let lifted = self.is_over_limit(device);
         let objections = self.objections(device, lifted);
         let mut left = Vec::new();
@@ -281,7 +282,7 @@ impl GcarModel {
         let after = param(&self.spec, "gcar_all_gc", "") == "wait" && self.counters.all_avoided > before;
         self.content.access(access, outcome, &left);
         self.forget_clean();
-        if outcome != Outcome::Bypassed && (self.evicts_pages() || access.write) {
+        if outcome != AccessOutcome::Bypassed && (self.evicts_pages() || access.write) {
             let first = self.first(access.page.0);
             self.recency.retain(|other| *other != first);
             self.recency.push(first);
@@ -298,15 +299,15 @@ impl GcarModel {
         let before = self.counters.all_avoided;
         self.note_passed_over(device, &objections, &left);
         let after = param(&self.spec, "gcar_all_gc", "") == "wait" && self.counters.all_avoided > before;
-        self.content.notify(Notice::Destage { page: PageNo(u32::MAX), keep: false }, &left);
+        self.content.notify(BufferNotice::Destage { page: PageNo(u32::MAX), keep: false }, &left);
         self.forget_clean();
         self.tell(device, lifted, after, left, out);
         evicted
     }
 
-    pub(super) fn notify(&mut self, notice: Notice, device: &Elements, out: &mut Vec<Told>) {
+    pub(super) fn notify(&mut self, notice: BufferNotice, device: &Elements, out: &mut Vec<Told>) {
         let mut left = Vec::new();
-        let Notice::GcEnd { unit } = notice else {
+        let BufferNotice::GcEnd { unit } = notice else {
             self.inner.notify(notice, &mut left);
             self.content.notify(notice, &left);
             self.forget_clean();
@@ -335,7 +336,7 @@ impl GcarModel {
             }
             self.counters.deferred_pages_destaged += dirty.len() as u64;
             let mut left = Vec::new();
-            let notice = Notice::Destage { page: PageNo(dirty[0]), keep };
+            let notice = BufferNotice::Destage { page: PageNo(dirty[0]), keep };
             self.inner.notify(notice, &mut left);
             self.content.notify(notice, &left);
             self.deferred.remove(&first);

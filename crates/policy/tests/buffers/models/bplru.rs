@@ -5,7 +5,7 @@
 //! longer written in sequence; a flush gives up the blocks in the order in which they would be
 //! evicted.
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::{Block, Left, Model, Objections, param, switch};
 
@@ -102,9 +102,9 @@ impl BplruModel {
         let cached: Vec<u32> = block.pages.keys().copied().collect();
         let missing = block.missing(self.pages_per_block);
         if self.padding.applies(&block, self.pages_per_block) && !missing.is_empty() {
-            out.push(Left::part(Kind::Pad, &missing));
+            out.push(Left::part(EvictionKind::Pad, &missing));
         }
-        out.push(Left::unit(Kind::Flush, &cached));
+        out.push(Left::unit(EvictionKind::Flush, &cached));
     }
 
     /// Whether the block has just been written completely and sequentially by a write to `offset`.
@@ -119,16 +119,16 @@ impl BplruModel {
 }
 
 impl Model for BplruModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         let (number, offset) = (page / self.pages_per_block, page % self.pages_per_block);
         self.memory_accesses += 1;
         let hit = self.list.iter().any(|b| b.holds(page));
         if !access.write {
-            return if hit { Outcome::Hit } else { Outcome::Bypassed };
+            return if hit { AccessOutcome::Hit } else { AccessOutcome::Bypassed };
         }
         if !hit && self.len() == self.capacity && !self.make_room(Some(number), objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         let mut block = match self.list.iter().position(|b| b.number == number) {
             Some(at) => self.list.remove(at),
@@ -142,34 +142,34 @@ impl Model for BplruModel {
         } else {
             self.list.insert(0, block);
         }
-        if hit { Outcome::Hit } else { Outcome::Inserted }
+        if hit { AccessOutcome::Hit } else { AccessOutcome::Inserted }
     }
 
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
         self.make_room(None, objections, out)
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 while !self.list.is_empty() {
                     self.give_up(self.list.len() - 1, out);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(block) = self.list.iter_mut().find(|b| b.holds(page.0)) {
                     block.pages.remove(&page.0);
                     block.trimmed = true;
-                    out.push(Left::unit(Kind::Drop, &[page.0]));
+                    out.push(Left::unit(EvictionKind::Drop, &[page.0]));
                 }
                 self.list.retain(|b| !b.pages.is_empty());
             }
-            Notice::Destage { page, .. } => {
+            BufferNotice::Destage { page, .. } => {
                 if let Some(at) = self.list.iter().position(|b| b.holds(page.0)) {
                     self.give_up(at, out);
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::{Left, Model, Objections, param, switch};
 
@@ -64,7 +64,7 @@ impl RoundRobin {
     }
 
     /// Writes `pages` one group of at most `open.len()` after the other.
-    pub(super) fn write(&mut self, kind: Kind, pages: &[u32], open: &[u32], out: &mut Vec<Left>) {
+    pub(super) fn write(&mut self, kind: EvictionKind, pages: &[u32], open: &[u32], out: &mut Vec<Left>) {
         for group in pages.chunks(open.len()) {
             let group: Vec<_> = group.iter().map(|page| (*page, self.turn(open))).collect();
             out.push(Left::spread(kind, &group));
@@ -108,7 +108,7 @@ impl CaveModel {
 
     fn drop_clean(&mut self, page: Held, out: &mut Vec<Left>) {
         self.memory_accesses += 1;
-        out.push(Left::unit(Kind::Drop, &[page.page]));
+        out.push(Left::unit(EvictionKind::Drop, &[page.page]));
     }
 
     fn replace(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
@@ -145,13 +145,13 @@ impl CaveModel {
         let leaving = open.len().min(self.cold_dirty.len());
         let pages: Vec<u32> = (0..leaving).map(|_| self.cold_dirty.pop().expect("counted").page).collect();
         self.memory_accesses += leaving as u64;
-        self.channels.write(Kind::Flush, &pages, &open, out);
+        self.channels.write(EvictionKind::Flush, &pages, &open, out);
         true
     }
 }
 
 impl Model for CaveModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         let lists = [&mut self.mixed, &mut self.cold_clean, &mut self.cold_dirty];
@@ -161,10 +161,10 @@ impl Model for CaveModel {
             hit.cold = false;
             hit.dirty |= access.write;
             self.mixed.insert(0, hit);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if self.count() == self.capacity && !self.replace(objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         if access.write {
@@ -174,23 +174,23 @@ impl Model for CaveModel {
         } else {
             self.cold_clean.insert(0, Held { page, dirty: false, cold: true });
         }
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         let open = self.channels.open(&BTreeSet::new());
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 let collected: Vec<u32> = self.cold_dirty.iter().rev().map(|p| p.page).collect();
-                self.channels.write(Kind::Clean, &collected, &open, out);
+                self.channels.write(EvictionKind::Clean, &collected, &open, out);
                 let now_clean = self.cold_dirty.drain(..).map(|p| Held { dirty: false, ..p });
                 self.cold_clean.splice(0..0, now_clean);
                 let dirty: Vec<u32> = self.mixed.iter().rev().filter(|p| p.dirty).map(|p| p.page).collect();
-                self.channels.write(Kind::Clean, &dirty, &open, out);
+                self.channels.write(EvictionKind::Clean, &dirty, &open, out);
                 self.mixed.iter_mut().for_each(|p| p.dirty = false);
             }
-            Notice::Destage { page: destaged, keep } => {
-                let kind = if keep { Kind::Clean } else { Kind::Flush };
+            BufferNotice::Destage { page: destaged, keep } => {
+                let kind = if keep { EvictionKind::Clean } else { EvictionKind::Flush };
                 if !self.dirty().contains(&destaged.0) {
                     return;
                 }
@@ -203,14 +203,14 @@ impl Model for CaveModel {
                     self.mixed.iter_mut().filter(|p| p.page == destaged.0).for_each(|p| p.dirty = false);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 for list in [&mut self.mixed, &mut self.cold_clean, &mut self.cold_dirty] {
                     if take(list, page.0).is_some() {
-                        out.push(Left::unit(Kind::Drop, &[page.0]));
+                        out.push(Left::unit(EvictionKind::Drop, &[page.0]));
                     }
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

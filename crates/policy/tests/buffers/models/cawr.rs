@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::cave::{Held, RoundRobin, all_avoided, take, take_welcome, words};
 use super::{Left, Model, Objections, param};
@@ -44,7 +44,7 @@ impl CawrModel {
 
     fn drop_clean(&mut self, page: Held, out: &mut Vec<Left>) {
         self.memory_accesses += 1;
-        out.push(Left::unit(Kind::Drop, &[page.page]));
+        out.push(Left::unit(EvictionKind::Drop, &[page.page]));
     }
 
     fn is_sequence(&self, page: u32, list: &[Held]) -> bool {
@@ -118,7 +118,7 @@ impl CawrModel {
         }
         let heads = self.heads(&open);
         self.memory_accesses += heads.len() as u64;
-        out.push(Left::spread(Kind::Flush, &heads.iter().map(|(p, c)| (p.page, *c)).collect::<Vec<_>>()));
+        out.push(Left::spread(EvictionKind::Flush, &heads.iter().map(|(p, c)| (p.page, *c)).collect::<Vec<_>>()));
         true
     }
 
@@ -131,7 +131,7 @@ impl CawrModel {
 }
 
 impl Model for CawrModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         let lists = [&mut self.working, &mut self.cold_clean].into_iter().chain(&mut self.cold_dirty);
@@ -141,10 +141,10 @@ impl Model for CawrModel {
             hit.cold = false;
             hit.dirty |= access.write;
             self.working.insert(0, hit);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if self.count() == self.capacity && !self.replace(objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         if access.write || self.clean_to_working {
@@ -152,26 +152,29 @@ impl Model for CawrModel {
         } else {
             self.cold_clean.insert(0, Held { page, dirty: false, cold: true });
         }
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         let open = self.channels.open(&BTreeSet::new());
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 while self.cold_dirty.iter().any(|list| !list.is_empty()) {
                     let heads = self.heads(&open);
-                    out.push(Left::spread(Kind::Clean, &heads.iter().map(|(p, c)| (p.page, *c)).collect::<Vec<_>>()));
+                    out.push(Left::spread(
+                        EvictionKind::Clean,
+                        &heads.iter().map(|(p, c)| (p.page, *c)).collect::<Vec<_>>(),
+                    ));
                     for (page, _) in heads {
                         self.cold_clean.insert(0, Held { dirty: false, ..page });
                     }
                 }
                 let dirty: Vec<u32> = self.working.iter().rev().filter(|p| p.dirty).map(|p| p.page).collect();
-                self.channels.write(Kind::Clean, &dirty, &open, out);
+                self.channels.write(EvictionKind::Clean, &dirty, &open, out);
                 self.working.iter_mut().for_each(|p| p.dirty = false);
             }
-            Notice::Destage { page: destaged, keep } => {
-                let kind = if keep { Kind::Clean } else { Kind::Flush };
+            BufferNotice::Destage { page: destaged, keep } => {
+                let kind = if keep { EvictionKind::Clean } else { EvictionKind::Flush };
                 for (list, channel) in self.cold_dirty.iter_mut().zip(0..) {
                     if let Some(page) = take(list, destaged.0) {
                         out.push(Left::spread(kind, &[(page.page, channel)]));
@@ -189,15 +192,15 @@ impl Model for CawrModel {
                     }
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 let lists = [&mut self.working, &mut self.cold_clean].into_iter().chain(&mut self.cold_dirty);
                 for list in lists {
                     if take(list, page.0).is_some() {
-                        out.push(Left::unit(Kind::Drop, &[page.0]));
+                        out.push(Left::unit(EvictionKind::Drop, &[page.0]));
                     }
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

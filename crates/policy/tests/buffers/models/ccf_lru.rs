@@ -3,7 +3,7 @@
 //! Not in the specification, resolved by the policy: a page that became clean in its place stays in
 //! the mixed list; a scan that a veto leaves no victim moves nothing.
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::{Left, Model, Objections, param, switch};
 
@@ -53,7 +53,7 @@ impl CcfLruModel {
 
     fn give_up(&mut self, page: u32, out: &mut Vec<Left>) {
         let Held { page, dirty, .. } = self.take(page).expect("a page that is held");
-        out.push(Left::unit(if dirty { Kind::Flush } else { Kind::Drop }, &[page]));
+        out.push(Left::unit(if dirty { EvictionKind::Flush } else { EvictionKind::Drop }, &[page]));
     }
 
     /// The page to give up; `may_leave` says which may.
@@ -92,19 +92,19 @@ impl CcfLruModel {
 }
 
 impl Model for CcfLruModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         if let Some(hit) = self.take(page) {
             self.memory_accesses += 1;
             self.mixed.insert(0, Held { page, dirty: hit.dirty || access.write, cold: false });
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if self.pages().count() == self.capacity && !self.evict(objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         if access.write {
@@ -114,7 +114,7 @@ impl Model for CcfLruModel {
         } else {
             self.cold_clean.insert(0, Held { page, dirty: false, cold: true });
         }
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
@@ -130,30 +130,30 @@ impl Model for CcfLruModel {
         true
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 for page in self.mixed.iter_mut().rev().filter(|p| p.dirty) {
                     page.dirty = false;
-                    out.push(Left::unit(Kind::Clean, &[page.page]));
+                    out.push(Left::unit(EvictionKind::Clean, &[page.page]));
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if self.take(page.0).is_some() {
-                    out.push(Left::unit(Kind::Drop, &[page.0]));
+                    out.push(Left::unit(EvictionKind::Drop, &[page.0]));
                 }
             }
-            Notice::Destage { page, keep } => {
+            BufferNotice::Destage { page, keep } => {
                 if let Some(at) = self.mixed.iter().position(|p| p.page == page.0 && p.dirty) {
                     if keep {
                         self.mixed[at].dirty = false;
-                        out.push(Left::unit(Kind::Clean, &[page.0]));
+                        out.push(Left::unit(EvictionKind::Clean, &[page.0]));
                     } else {
                         self.give_up(page.0, out);
                     }
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

@@ -4,7 +4,7 @@
 //! adaptive one moves; what a veto passes over counts for the window, and once its clean pages are
 //! vetoed all pages are candidates.
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::{Left, Model, Objections, param};
 
@@ -136,12 +136,12 @@ impl CflruModel {
 
     fn give_up(&mut self, at: usize, out: &mut Vec<Left>) {
         let Page { page, dirty } = self.list.remove(at);
-        out.push(Left::unit(if dirty { Kind::Flush } else { Kind::Drop }, &[page]));
+        out.push(Left::unit(if dirty { EvictionKind::Flush } else { EvictionKind::Drop }, &[page]));
     }
 }
 
 impl Model for CflruModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         let at = self.list.iter().position(|p| p.page == page);
@@ -154,17 +154,17 @@ impl Model for CflruModel {
             let mut hit = self.list.remove(at);
             hit.dirty |= access.write;
             self.list.insert(0, hit);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if self.list.len() == self.capacity && !self.evict(objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         self.list.insert(0, Page { page, dirty: access.write });
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
@@ -177,31 +177,31 @@ impl Model for CflruModel {
         true
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 for page in self.list.iter_mut().rev().filter(|p| p.dirty) {
                     page.dirty = false;
-                    out.push(Left::unit(Kind::Clean, &[page.page]));
+                    out.push(Left::unit(EvictionKind::Clean, &[page.page]));
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(at) = self.list.iter().position(|p| p.page == page.0) {
                     self.list[at].dirty = false;
                     self.give_up(at, out);
                 }
             }
-            Notice::Destage { page, keep } => {
+            BufferNotice::Destage { page, keep } => {
                 if let Some(at) = self.list.iter().position(|p| p.page == page.0 && p.dirty) {
                     if keep {
                         self.list[at].dirty = false;
-                        out.push(Left::unit(Kind::Clean, &[page.0]));
+                        out.push(Left::unit(EvictionKind::Clean, &[page.0]));
                     } else {
                         self.give_up(at, out);
                     }
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

@@ -6,7 +6,7 @@
 //! once. A cluster of a D[s] that loses a page to a trim moves to the MRU of D[s−1], one of SI
 //! stays where it is. A flush gives up the clusters in the order in which they would be evicted.
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::bplru::{Padding, Share};
 use super::{Block, Left, Model, Objections, param, switch};
@@ -83,9 +83,9 @@ impl ClcModel {
         let block = self.take(number).expect("a buffered cluster");
         let missing = block.missing(self.pages_per_block);
         if self.padding.applies(&block, self.pages_per_block) && !missing.is_empty() {
-            out.push(Left::part(Kind::Pad, &missing));
+            out.push(Left::part(EvictionKind::Pad, &missing));
         }
-        out.push(Left::unit(Kind::Flush, &block.pages_that_are(true)));
+        out.push(Left::unit(EvictionKind::Flush, &block.pages_that_are(true)));
     }
 
     /// Moves the LRU cluster of SI to the MRU of D[its size].
@@ -98,16 +98,16 @@ impl ClcModel {
 }
 
 impl Model for ClcModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         let number = page / self.pages_per_block;
         self.memory_accesses += 1;
         let hit = self.blocks().any(|b| b.holds(page));
         if !access.write {
-            return if hit { Outcome::Hit } else { Outcome::Bypassed };
+            return if hit { AccessOutcome::Hit } else { AccessOutcome::Bypassed };
         }
         if !hit && self.len() == self.capacity && !self.make_room(Some(number), objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         let mut block = self.take(number).unwrap_or_else(|| Block::new(number));
         block.pages.insert(page, true);
@@ -127,39 +127,39 @@ impl Model for ClcModel {
         if si_max == 0 {
             self.leave_si();
         }
-        if hit { Outcome::Hit } else { Outcome::Inserted }
+        if hit { AccessOutcome::Hit } else { AccessOutcome::Inserted }
     }
 
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
         self.make_room(None, objections, out)
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 for number in self.order() {
                     self.give_up(number, out);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(block) = self.si.iter_mut().find(|b| b.holds(page.0)) {
                     block.pages.remove(&page.0);
-                    out.push(Left::unit(Kind::Drop, &[page.0]));
+                    out.push(Left::unit(EvictionKind::Drop, &[page.0]));
                 } else if self.d.iter().flatten().any(|b| b.holds(page.0)) {
                     let mut block = self.take(page.0 / self.pages_per_block).expect("a cold cluster");
                     block.pages.remove(&page.0);
-                    out.push(Left::unit(Kind::Drop, &[page.0]));
+                    out.push(Left::unit(EvictionKind::Drop, &[page.0]));
                     self.d[block.pages.len()].insert(0, block);
                 }
                 self.si.retain(|b| !b.pages.is_empty());
                 self.d[0].clear();
             }
-            Notice::Destage { page, .. } => {
+            BufferNotice::Destage { page, .. } => {
                 if self.blocks().any(|b| b.holds(page.0)) {
                     self.give_up(page.0 / self.pages_per_block, out);
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

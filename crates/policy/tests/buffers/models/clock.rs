@@ -3,7 +3,7 @@
 //! Not in the specification, resolved by the policy: of the slots emptied by trims the last one is
 //! filled first; a flush cleans the pages in the order of the hand.
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::{Left, Model, Objections, param};
 
@@ -38,7 +38,7 @@ impl ClockModel {
 }
 
 impl Model for ClockModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         // The lookup; the bit comes with a hit or an insertion.
         self.memory_accesses += 1;
@@ -46,29 +46,29 @@ impl Model for ClockModel {
             self.memory_accesses += 1;
             frame.referenced = true;
             frame.dirty |= access.write;
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         let new = Some(Frame { page, referenced: true, dirty: access.write });
         if let Some(at) = self.emptied.pop() {
             self.memory_accesses += 1;
             self.ring[at] = new;
-            return Outcome::Inserted;
+            return AccessOutcome::Inserted;
         }
         if self.ring.len() < self.capacity {
             self.memory_accesses += 1;
             self.ring.push(new);
-            return Outcome::Inserted;
+            return AccessOutcome::Inserted;
         }
         if !self.evict(objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         let at = self.emptied.pop().expect("the victim's slot");
         self.ring[at] = new;
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
@@ -84,7 +84,7 @@ impl Model for ClockModel {
             if frame.referenced {
                 frame.referenced = false;
             } else if all_refused || !objections.to(frame.page) {
-                out.push(Left::unit(if frame.dirty { Kind::Flush } else { Kind::Drop }, &[frame.page]));
+                out.push(Left::unit(if frame.dirty { EvictionKind::Flush } else { EvictionKind::Drop }, &[frame.page]));
                 self.ring[at] = None;
                 self.emptied.push(at);
                 return true;
@@ -92,37 +92,37 @@ impl Model for ClockModel {
         }
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 let (behind, ahead) = self.ring.split_at_mut(self.hand);
                 for frame in ahead.iter_mut().chain(behind).flatten().filter(|f| f.dirty) {
                     frame.dirty = false;
-                    out.push(Left::unit(Kind::Clean, &[frame.page]));
+                    out.push(Left::unit(EvictionKind::Clean, &[frame.page]));
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 let holds = |slot: &Option<Frame>| slot.as_ref().is_some_and(|f| f.page == page.0);
                 if let Some(at) = self.ring.iter().position(holds) {
                     self.ring[at] = None;
                     self.emptied.push(at);
-                    out.push(Left::unit(Kind::Drop, &[page.0]));
+                    out.push(Left::unit(EvictionKind::Drop, &[page.0]));
                 }
             }
-            Notice::Destage { page, keep } => {
+            BufferNotice::Destage { page, keep } => {
                 let is_wanted = |slot: &Option<Frame>| slot.as_ref().is_some_and(|f| f.page == page.0 && f.dirty);
                 if let Some(at) = self.ring.iter().position(is_wanted) {
                     if keep {
                         self.ring[at].as_mut().expect("a frame").dirty = false;
-                        out.push(Left::unit(Kind::Clean, &[page.0]));
+                        out.push(Left::unit(EvictionKind::Clean, &[page.0]));
                     } else {
                         self.ring[at] = None;
                         self.emptied.push(at);
-                        out.push(Left::unit(Kind::Flush, &[page.0]));
+                        out.push(Left::unit(EvictionKind::Flush, &[page.0]));
                     }
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

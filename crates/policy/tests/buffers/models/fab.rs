@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::{Block, Left, Model, Objections, param, switch};
 
@@ -55,28 +55,28 @@ impl FabModel {
         let block = self.list.remove(at);
         let (dirty, clean) = (block.pages_that_are(true), block.pages_that_are(false));
         if !dirty.is_empty() && !clean.is_empty() {
-            out.push(Left::part(Kind::Flush, &dirty));
-            out.push(Left::unit(Kind::Drop, &clean));
+            out.push(Left::part(EvictionKind::Flush, &dirty));
+            out.push(Left::unit(EvictionKind::Drop, &clean));
         } else if !dirty.is_empty() {
-            out.push(Left::unit(Kind::Flush, &dirty));
+            out.push(Left::unit(EvictionKind::Flush, &dirty));
         } else {
-            out.push(Left::unit(Kind::Drop, &clean));
+            out.push(Left::unit(EvictionKind::Drop, &clean));
         }
     }
 }
 
 impl Model for FabModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         let number = page / self.pages_per_block;
         // The lookup; the move comes with a hit or an insertion.
         self.memory_accesses += 1;
         let hit = self.list.iter().any(|b| b.holds(page));
         if !hit && !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if !hit && self.len() == self.capacity && !self.make_room(Some(number), objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         let mut block = match self.list.iter().position(|b| b.number == number) {
             Some(at) => self.list.remove(at),
@@ -85,16 +85,16 @@ impl Model for FabModel {
         self.memory_accesses += 1;
         *block.pages.entry(page).or_insert(false) |= access.write;
         self.list.insert(0, block);
-        if hit { Outcome::Hit } else { Outcome::Inserted }
+        if hit { AccessOutcome::Hit } else { AccessOutcome::Inserted }
     }
 
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
         self.make_room(None, objections, out)
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 let is_dirty = |at: &usize| !self.list[*at].pages_that_are(true).is_empty();
                 let numbers: Vec<u32> =
                     self.by_size().into_iter().filter(is_dirty).map(|at| self.list[at].number).collect();
@@ -103,24 +103,24 @@ impl Model for FabModel {
                     self.give_up(at, out);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(block) = self.list.iter_mut().find(|b| b.holds(page.0)) {
                     block.pages.remove(&page.0);
-                    out.push(Left::unit(Kind::Drop, &[page.0]));
+                    out.push(Left::unit(EvictionKind::Drop, &[page.0]));
                 }
                 self.list.retain(|b| !b.pages.is_empty());
             }
-            Notice::Destage { page, keep } => {
+            BufferNotice::Destage { page, keep } => {
                 let Some(at) = self.list.iter().position(|b| b.holds(page.0)) else { return };
                 let dirty = self.list[at].pages_that_are(true);
                 if keep && !dirty.is_empty() {
                     self.list[at].pages.values_mut().for_each(|dirty| *dirty = false);
-                    out.push(Left::unit(Kind::Clean, &dirty));
+                    out.push(Left::unit(EvictionKind::Clean, &dirty));
                 } else if !dirty.is_empty() {
                     self.give_up(at, out);
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

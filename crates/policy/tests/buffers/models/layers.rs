@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::cave::{RoundRobin, all_avoided, words};
 use super::{Left, Model, Objections, param};
@@ -100,7 +100,7 @@ impl Layered {
         for group in left {
             for page in &group.pages {
                 match group.kind {
-                    Kind::Clean => drop(self.held.insert(*page, false)),
+                    EvictionKind::Clean => drop(self.held.insert(*page, false)),
                     _ => drop(self.held.remove(page)),
                 }
             }
@@ -109,12 +109,13 @@ impl Layered {
 
     /// Drops the clean pages of a victim, each a unit; returns whether there were any.
     fn drop_clean(left: &[Left], out: &mut Vec<Left>) -> bool {
-        let clean: Vec<u32> = left.iter().filter(|g| g.kind == Kind::Drop).flat_map(|g| g.pages.clone()).collect();
-        out.extend(clean.iter().map(|page| Left::unit(Kind::Drop, &[*page])));
+        let clean: Vec<u32> =
+            left.iter().filter(|g| g.kind == EvictionKind::Drop).flat_map(|g| g.pages.clone()).collect();
+        out.extend(clean.iter().map(|page| Left::unit(EvictionKind::Drop, &[*page])));
         !clean.is_empty()
     }
 
-    fn pages(left: &[Left], kind: Kind) -> Vec<u32> {
+    fn pages(left: &[Left], kind: EvictionKind) -> Vec<u32> {
         left.iter().filter(|g| g.kind == kind).flat_map(|g| g.pages.clone()).collect()
     }
 
@@ -130,7 +131,7 @@ impl Layered {
                 break;
             }
             let dropped = Self::drop_clean(&left, out);
-            let dirty = Self::pages(&left, Kind::Flush);
+            let dirty = Self::pages(&left, EvictionKind::Flush);
             self.memory_accesses += dirty.len() as u64;
             self.enter(&dirty, &open);
             if dropped {
@@ -185,7 +186,7 @@ impl Layered {
         };
         self.memory_accesses += written.len() as u64;
         if !written.is_empty() {
-            out.push(Left::spread(Kind::Flush, &written));
+            out.push(Left::spread(EvictionKind::Flush, &written));
         }
         !written.is_empty()
     }
@@ -211,19 +212,20 @@ impl Layered {
     }
 
     fn drop_clean_of_block(left: &[Left], out: &mut Vec<Left>) {
-        let clean = Self::pages(left, Kind::Drop);
+        let clean = Self::pages(left, EvictionKind::Drop);
         if clean.len() == left.iter().map(|group| group.pages.len()).sum::<usize>() {
-            out.push(Left::unit(Kind::Drop, &clean));
+            out.push(Left::unit(EvictionKind::Drop, &clean));
         } else if !clean.is_empty() {
-            out.push(Left::part(Kind::Drop, &clean));
+            out.push(Left::part(EvictionKind::Drop, &clean));
         }
     }
 
     /// The pages of a block that are written in ascending order, and whether each is read first.
     fn to_write(left: &[Left]) -> Option<Vec<(u32, bool)>> {
-        let mut pages: Vec<(u32, bool)> = Self::pages(left, Kind::Pad).into_iter().map(|page| (page, true)).collect();
-        pages.extend(Self::pages(left, Kind::Flush).into_iter().map(|page| (page, false)));
-        pages.extend(Self::pages(left, Kind::Clean).into_iter().map(|page| (page, false)));
+        let mut pages: Vec<(u32, bool)> =
+            Self::pages(left, EvictionKind::Pad).into_iter().map(|page| (page, true)).collect();
+        pages.extend(Self::pages(left, EvictionKind::Flush).into_iter().map(|page| (page, false)));
+        pages.extend(Self::pages(left, EvictionKind::Clean).into_iter().map(|page| (page, false)));
         pages.sort_unstable();
         Some(pages).filter(|pages| !pages.is_empty())
     }
@@ -249,44 +251,44 @@ impl Layered {
         }
         let padding: Vec<(u32, u16)> = rounds.iter().flatten().filter(|p| p.1).map(|p| (p.0, p.2)).collect();
         if !padding.is_empty() {
-            out.push(Left { units: 0, ..Left::spread(Kind::Pad, &padding) });
+            out.push(Left { units: 0, ..Left::spread(EvictionKind::Pad, &padding) });
             rounds = vec![rounds.concat()];
         }
         let last = rounds.len() - 1;
         for (i, round) in rounds.iter().enumerate() {
             let pages: Vec<(u32, u16)> = round.iter().filter(|p| !p.1).map(|p| (p.0, p.2)).collect();
             let units = if i == last { blocks.len() as u32 } else { 0 };
-            out.push(Left { units, ..Left::spread(Kind::Flush, &pages) });
+            out.push(Left { units, ..Left::spread(EvictionKind::Flush, &pages) });
         }
     }
 }
 
 impl Model for Layered {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         if !matches!(self.layer, Layer::Cave { .. }) {
             self.memory_accesses += 1;
         }
         if self.own().contains(&page) {
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         let admitted = !self.held.contains_key(&page) && (access.write || self.caches_reads);
         if admitted && self.len() == self.config.capacity_pages && !self.replace(objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         let mut left = Vec::new();
         let mut objector = self.objector(objections);
         let outcome = self.inner.access_with(access, &mut objector, &mut left);
         assert_eq!(left, [], "there is room");
-        if outcome != Outcome::Bypassed {
+        if outcome != AccessOutcome::Bypassed {
             *self.held.entry(page).or_default() |= access.write;
         }
         outcome
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         let open: Vec<u32> = (0..self.config.units).collect();
-        if let Notice::Trim { page } | Notice::Destage { page, .. } = notice {
+        if let BufferNotice::Trim { page } | BufferNotice::Destage { page, .. } = notice {
             let page = page.0;
             let channel = match &mut self.layer {
                 Layer::Gate(gate) => gate.iter().position(|p| *p == page).map(|at| {
@@ -301,19 +303,19 @@ impl Model for Layered {
             };
             if let Some(channel) = channel {
                 self.memory_accesses += 1;
-                out.push(if matches!(notice, Notice::Trim { .. }) {
-                    Left::unit(Kind::Drop, &[page])
+                out.push(if matches!(notice, BufferNotice::Trim { .. }) {
+                    Left::unit(EvictionKind::Drop, &[page])
                 } else {
                     let channel = channel.unwrap_or_else(|| self.channels.turn(&open));
-                    Left::spread(Kind::Flush, &[(page, channel)])
+                    Left::spread(EvictionKind::Flush, &[(page, channel)])
                 });
                 return;
             }
         }
-        if matches!(notice, Notice::GcEnd { .. }) {
+        if matches!(notice, BufferNotice::GcEnd { .. }) {
             return;
         }
-        if notice == Notice::Flush && matches!(self.layer, Layer::Gate(_)) {
+        if notice == BufferNotice::Flush && matches!(self.layer, Layer::Gate(_)) {
             while self.write(&open, out) {}
         }
         let mut left = Vec::new();
@@ -322,7 +324,7 @@ impl Model for Layered {
         match self.layer {
             Layer::Gate(_) => {
                 Self::drop_clean(&left, out);
-                for kind in [Kind::Flush, Kind::Clean] {
+                for kind in [EvictionKind::Flush, EvictionKind::Clean] {
                     self.channels.write(kind, &Self::pages(&left, kind), &open, out);
                 }
             }
@@ -337,17 +339,17 @@ impl Model for Layered {
                     }
                 }
                 self.write_blocks(&blocks, &open, out);
-                if left.iter().any(|group| group.kind == Kind::Clean) {
+                if left.iter().any(|group| group.kind == EvictionKind::Clean) {
                     for group in out {
-                        group.kind = Kind::Clean;
+                        group.kind = EvictionKind::Clean;
                     }
                 }
             }
             Layer::Cawr(_) => {
                 for group in &left {
-                    if group.kind == Kind::Drop {
+                    if group.kind == EvictionKind::Drop {
                         Self::drop_clean(std::slice::from_ref(group), out);
-                    } else if notice == Notice::Flush {
+                    } else if notice == BufferNotice::Flush {
                         while !self.enter(&group.pages, &open) {
                             self.write(&open, out);
                         }
@@ -362,7 +364,7 @@ impl Model for Layered {
                         out.push(Left::spread(group.kind, &pages));
                     }
                 }
-                if notice == Notice::Flush {
+                if notice == BufferNotice::Flush {
                     while self.write(&open, out) {}
                 }
             }

@@ -8,7 +8,7 @@
 
 use std::cmp::Reverse;
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::{Block, Left, Model, Objections, param, switch};
 
@@ -109,34 +109,34 @@ impl LbClockModel {
 
     fn give_up(&mut self, at: usize, out: &mut Vec<Left>) -> u32 {
         let block = self.ring.remove(at);
-        out.push(Left::unit(Kind::Flush, &block.pages_that_are(true)));
+        out.push(Left::unit(EvictionKind::Flush, &block.pages_that_are(true)));
         block.number
     }
 }
 
 impl Model for LbClockModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         let (number, offset) = (page / self.pages_per_block, page % self.pages_per_block);
         self.memory_accesses += 1;
         let hit = self.ring.iter().any(|b| b.holds(page));
         if !access.write {
             if !hit {
-                return Outcome::Bypassed;
+                return AccessOutcome::Bypassed;
             }
             if self.read_sets_bit {
                 let at = self.place_of(number).expect("the block of a hit");
                 self.ring[at].recent = true;
                 self.memory_accesses += 1;
             }
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
 
         let initial_hand = self.ring.first().map(|b| b.number);
         let mut anchor = initial_hand;
         if !hit && self.len() == self.capacity {
             let Some((victim, successor)) = self.make_room(Some(number), objections, out) else {
-                return Outcome::Bypassed;
+                return AccessOutcome::Bypassed;
             };
             if anchor == Some(victim) {
                 anchor = successor;
@@ -169,33 +169,33 @@ impl Model for LbClockModel {
                 self.memory_accesses += 1;
             }
         }
-        if hit { Outcome::Hit } else { Outcome::Inserted }
+        if hit { AccessOutcome::Hit } else { AccessOutcome::Inserted }
     }
 
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
         !self.ring.is_empty() && self.make_room(None, objections, out).is_some()
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 while !self.ring.is_empty() {
                     self.give_up(0, out);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(block) = self.ring.iter_mut().find(|b| b.holds(page.0)) {
                     block.pages.remove(&page.0);
-                    out.push(Left::unit(Kind::Drop, &[page.0]));
+                    out.push(Left::unit(EvictionKind::Drop, &[page.0]));
                 }
                 self.ring.retain(|b| !b.pages.is_empty());
             }
-            Notice::Destage { page, .. } => {
+            BufferNotice::Destage { page, .. } => {
                 if let Some(at) = self.ring.iter().position(|b| b.holds(page.0)) {
                     self.give_up(at, out);
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! LRU (specs §4.1): a list of pages, most recently used first.
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::{Left, Model, Objections, param};
 
@@ -28,7 +28,7 @@ impl LruModel {
 }
 
 impl Model for LruModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         // The lookup; the move comes with a hit or an insertion.
         self.memory_accesses += 1;
@@ -37,17 +37,17 @@ impl Model for LruModel {
             let mut hit = self.list.remove(at);
             hit.dirty |= access.write;
             self.list.insert(0, hit);
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if self.list.len() == self.capacity && !self.evict(objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         self.list.insert(0, Page { page, dirty: access.write });
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
@@ -59,36 +59,36 @@ impl Model for LruModel {
         };
         let victim = self.list.remove(at);
         self.memory_accesses += 1;
-        out.push(Left::unit(if victim.dirty { Kind::Flush } else { Kind::Drop }, &[victim.page]));
+        out.push(Left::unit(if victim.dirty { EvictionKind::Flush } else { EvictionKind::Drop }, &[victim.page]));
         true
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 for page in self.list.iter_mut().rev().filter(|p| p.dirty) {
                     page.dirty = false;
-                    out.push(Left::unit(Kind::Clean, &[page.page]));
+                    out.push(Left::unit(EvictionKind::Clean, &[page.page]));
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(at) = self.list.iter().position(|p| p.page == page.0) {
                     self.list.remove(at);
-                    out.push(Left::unit(Kind::Drop, &[page.0]));
+                    out.push(Left::unit(EvictionKind::Drop, &[page.0]));
                 }
             }
-            Notice::Destage { page, keep } => {
+            BufferNotice::Destage { page, keep } => {
                 if let Some(at) = self.list.iter().position(|p| p.page == page.0 && p.dirty) {
                     if keep {
                         self.list[at].dirty = false;
-                        out.push(Left::unit(Kind::Clean, &[page.0]));
+                        out.push(Left::unit(EvictionKind::Clean, &[page.0]));
                     } else {
                         self.list.remove(at);
-                        out.push(Left::unit(Kind::Flush, &[page.0]));
+                        out.push(Left::unit(EvictionKind::Flush, &[page.0]));
                     }
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

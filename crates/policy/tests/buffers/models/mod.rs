@@ -21,7 +21,7 @@ mod recently_evicted;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 pub(crate) use block::Block;
 pub(crate) use bplru::BplruModel;
@@ -42,7 +42,7 @@ pub(crate) use recently_evicted::RecentlyEvictedModel;
 /// A group of pages that leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
-    pub(crate) kind: Kind,
+    pub(crate) kind: EvictionKind,
     pub(crate) pages: Vec<u32>,
     /// Victim units that are complete with it.
     pub(crate) units: u32,
@@ -53,18 +53,18 @@ pub(crate) struct Left {
 
 impl Left {
     /// A unit that leaves in one group.
-    pub(crate) fn unit(kind: Kind, pages: &[u32]) -> Self {
+    pub(crate) fn unit(kind: EvictionKind, pages: &[u32]) -> Self {
         Self { kind, pages: pages.to_vec(), units: 1, channels: None, background: false }
     }
 
     /// Pages written at the same time, each a unit, through these channels.
-    pub(crate) fn spread(kind: Kind, pages: &[(u32, u16)]) -> Self {
+    pub(crate) fn spread(kind: EvictionKind, pages: &[(u32, u16)]) -> Self {
         let (pages, channels): (Vec<_>, Vec<_>) = pages.iter().copied().unzip();
         Self { kind, units: pages.len() as u32, pages, channels: Some(channels), background: false }
     }
 
     /// A group that other groups of the same unit follow.
-    pub(crate) fn part(kind: Kind, pages: &[u32]) -> Self {
+    pub(crate) fn part(kind: EvictionKind, pages: &[u32]) -> Self {
         Self { kind, pages: pages.to_vec(), units: 0, channels: None, background: false }
     }
 }
@@ -104,14 +104,14 @@ impl Objections {
 /// A policy, naively.
 pub(crate) trait Model {
     /// Accesses a page; what leaves is appended to `out`.
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome;
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome;
     /// Gives up one victim, as for a page that comes in; returns whether anything left.
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
         let _ = (objections, out);
         panic!("not modelled")
     }
     /// Takes a notice.
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>);
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>);
     /// Pages held.
     fn len(&self) -> u32;
     /// Pages held that are dirty, ascending.

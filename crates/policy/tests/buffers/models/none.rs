@@ -1,19 +1,19 @@
 //! No buffer: every access goes to the device.
 
-use destage_policy::buffer::{Access, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferNotice};
 
 use super::{Left, Model, Objections};
 
 pub(crate) struct NoneModel;
 
 impl Model for NoneModel {
-    fn access(&mut self, _: Access, _: &Objections, _: &mut Vec<Left>) -> Outcome {
-        Outcome::Bypassed
+    fn access(&mut self, _: Access, _: &Objections, _: &mut Vec<Left>) -> AccessOutcome {
+        AccessOutcome::Bypassed
     }
     fn evict(&mut self, _: &Objections, _: &mut Vec<Left>) -> bool {
         false
     }
-    fn notify(&mut self, _: Notice, _: &mut Vec<Left>) {}
+    fn notify(&mut self, _: BufferNotice, _: &mut Vec<Left>) {}
     fn len(&self) -> u32 {
         0
     }

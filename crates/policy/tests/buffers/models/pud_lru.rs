@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::bplru::{Padding, Share};
 use super::{Block, Left, Model, Objections, param, switch};
@@ -121,23 +121,23 @@ impl PudLruModel {
         let block = self.blocks.remove(at).block;
         let missing = block.missing(self.pages_per_block);
         if self.padding.applies(&block, self.pages_per_block) && !missing.is_empty() {
-            out.push(Left::part(Kind::Pad, &missing));
+            out.push(Left::part(EvictionKind::Pad, &missing));
         }
-        out.push(Left::unit(Kind::Flush, &block.pages_that_are(true)));
+        out.push(Left::unit(EvictionKind::Flush, &block.pages_that_are(true)));
     }
 }
 
 impl Model for PudLruModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         let number = page / self.pages_per_block;
         self.memory_accesses += 1;
         let hit = self.blocks.iter().any(|b| b.block.holds(page));
         if !access.write {
-            return if hit { Outcome::Hit } else { Outcome::Bypassed };
+            return if hit { AccessOutcome::Hit } else { AccessOutcome::Bypassed };
         }
         if !hit && self.len() == self.capacity && !self.make_room(Some(number), objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if !self.blocks.iter().any(|b| b.block.number == number) {
             self.blocks.push(History { block: Block::new(number), writes: Vec::new() });
@@ -147,33 +147,33 @@ impl Model for PudLruModel {
         entry.block.pages.insert(page, true);
         entry.writes.push(self.t);
         self.memory_accesses += 1;
-        if hit { Outcome::Hit } else { Outcome::Inserted }
+        if hit { AccessOutcome::Hit } else { AccessOutcome::Inserted }
     }
 
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
         self.make_room(None, objections, out)
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 while !self.blocks.is_empty() {
                     self.give_up(self.order()[0], out);
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(b) = self.blocks.iter_mut().find(|b| b.block.holds(page.0)) {
                     b.block.pages.remove(&page.0);
-                    out.push(Left::unit(Kind::Drop, &[page.0]));
+                    out.push(Left::unit(EvictionKind::Drop, &[page.0]));
                 }
                 self.blocks.retain(|b| !b.block.pages.is_empty());
             }
-            Notice::Destage { page, .. } => {
+            BufferNotice::Destage { page, .. } => {
                 if self.blocks.iter().any(|b| b.block.holds(page.0)) {
                     self.give_up(page.0 / self.pages_per_block, out);
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use destage_policy::buffer::{Access, BufferConfig, Exhausted, Kind, Notice, Outcome};
+use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
 use super::cflru::window;
 use super::{Left, Model, Objections, param};
@@ -100,13 +100,13 @@ impl RecentlyEvictedModel {
     fn give_up(&mut self, page: u32, out: &mut Vec<Left>) {
         let at = self.list.iter().position(|p| p.page == page).expect("a page that is held");
         let Page { page, dirty } = self.list.remove(at);
-        out.push(Left::unit(if dirty { Kind::Flush } else { Kind::Drop }, &[page]));
+        out.push(Left::unit(if dirty { EvictionKind::Flush } else { EvictionKind::Drop }, &[page]));
         self.note_changes(Some(page));
     }
 }
 
 impl Model for RecentlyEvictedModel {
-    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> Outcome {
+    fn access(&mut self, access: Access, objections: &Objections, out: &mut Vec<Left>) -> AccessOutcome {
         let page = access.page.0;
         self.memory_accesses += 1;
         if let Some(at) = self.list.iter().position(|p| p.page == page) {
@@ -115,18 +115,18 @@ impl Model for RecentlyEvictedModel {
             hit.dirty |= access.write;
             self.list.insert(0, hit);
             self.note_changes(Some(page));
-            return Outcome::Hit;
+            return AccessOutcome::Hit;
         }
         if !access.write && !self.cache_reads {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         if self.list.len() == self.capacity && !self.evict(objections, out) {
-            return Outcome::Bypassed;
+            return AccessOutcome::Bypassed;
         }
         self.memory_accesses += 1;
         self.list.insert(0, Page { page, dirty: access.write });
         self.note_changes(None);
-        Outcome::Inserted
+        AccessOutcome::Inserted
     }
 
     fn evict(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
@@ -149,31 +149,31 @@ impl Model for RecentlyEvictedModel {
         true
     }
 
-    fn notify(&mut self, notice: Notice, out: &mut Vec<Left>) {
+    fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
         match notice {
-            Notice::Flush => {
+            BufferNotice::Flush => {
                 for page in self.list.iter_mut().rev().filter(|p| p.dirty) {
                     page.dirty = false;
-                    out.push(Left::unit(Kind::Clean, &[page.page]));
+                    out.push(Left::unit(EvictionKind::Clean, &[page.page]));
                 }
             }
-            Notice::Trim { page } => {
+            BufferNotice::Trim { page } => {
                 if let Some(held) = self.list.iter_mut().find(|p| p.page == page.0) {
                     held.dirty = false;
                     self.give_up(page.0, out);
                 }
             }
-            Notice::Destage { page, keep } => {
+            BufferNotice::Destage { page, keep } => {
                 if let Some(held) = self.list.iter_mut().find(|p| p.page == page.0 && p.dirty) {
                     if keep {
                         held.dirty = false;
-                        out.push(Left::unit(Kind::Clean, &[page.0]));
+                        out.push(Left::unit(EvictionKind::Clean, &[page.0]));
                     } else {
                         self.give_up(page.0, out);
                     }
                 }
             }
-            Notice::GcEnd { .. } | Notice::Resume { .. } | Notice::Idle => {}
+            BufferNotice::GcEnd { .. } | BufferNotice::Resume { .. } | BufferNotice::Idle => {}
         }
     }
 

@@ -25,7 +25,7 @@ type Heard = Arc<Mutex<Vec<(u32, Vec<bool>)>>>;
 /// not mention bypasses.
 #[derive(Default)]
 struct Scripted {
-    accesses: VecDeque<(Outcome, Emit)>,
+    accesses: VecDeque<(AccessOutcome, Emit)>,
     ends: VecDeque<Emit>,
     watches: bool,
     heard: Heard,
@@ -34,8 +34,8 @@ struct Scripted {
 impl Buffer for Scripted {
     fn grow(&mut self, _pages: u32) {}
 
-    fn access<D: DeviceView, V: Veto>(&mut self, _: Access, _: &D, _: &mut V, out: &mut Evictions) -> Outcome {
-        let Some((outcome, emit)) = self.accesses.pop_front() else { return Outcome::Bypassed };
+    fn access<D: DeviceView, V: Veto>(&mut self, _: Access, _: &D, _: &mut V, out: &mut Evictions) -> AccessOutcome {
+        let Some((outcome, emit)) = self.accesses.pop_front() else { return AccessOutcome::Bypassed };
         emit(out);
         outcome
     }
@@ -44,8 +44,8 @@ impl Buffer for Scripted {
         false
     }
 
-    fn notify<D: DeviceView, V: Veto>(&mut self, notice: Notice, device: &D, _: &mut V, out: &mut Evictions) {
-        if let Notice::GcEnd { unit: element } = notice {
+    fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, _: &mut V, out: &mut Evictions) {
+        if let BufferNotice::GcEnd { unit: element } = notice {
             let collecting = (0..device.units()).map(|element| device.collecting(element)).collect();
             self.heard.lock().expect("nobody panicked").push((element, collecting));
             if let Some(emit) = self.ends.pop_front() {
@@ -117,21 +117,21 @@ impl Rig {
     }
 
     /// The next access: what becomes of it, and what leaves.
-    fn next(&mut self, outcome: Outcome, emit: Emit) {
+    fn next(&mut self, outcome: AccessOutcome, emit: Emit) {
         self.0.buffer.accesses.push_back((outcome, emit));
     }
 
     /// Writes that enter without evicting.
     fn insert(&mut self, micros: u64, pages: &[u32]) {
         for &page in pages {
-            self.next(Outcome::Inserted, |_| {});
+            self.next(AccessOutcome::Inserted, |_| {});
             assert_eq!(self.write(micros, page), 0);
         }
     }
 
     /// A hit upon which this leaves.
     fn leave(&mut self, micros: u64, emit: Emit) {
-        self.next(Outcome::Hit, emit);
+        self.next(AccessOutcome::Hit, emit);
         assert_eq!(self.write(micros, 0), 0);
     }
 
@@ -158,7 +158,7 @@ fn empty(frames: u32, elements: u32, allocation: Allocation) -> Rig {
 }
 
 /// Single pages, in the background.
-fn behind(out: &mut Evictions, kind: Kind, pages: &[u32]) {
+fn behind(out: &mut Evictions, kind: EvictionKind, pages: &[u32]) {
     for &page in pages {
         out.page(kind, PageNo(page));
     }
@@ -171,12 +171,12 @@ fn pages_through_several_channels_are_programmed_at_the_same_time() {
     rig.insert(0, &[0, 1, 2]);
     // Through channel 0, whose turn it is.
     assert_eq!(rig.write(0, 50), 200);
-    rig.next(Outcome::Inserted, |out| {
-        out.spread(Kind::Flush, [(PageNo(0), 1), (PageNo(1), 2), (PageNo(2), 0)].into_iter(), 3);
+    rig.next(AccessOutcome::Inserted, |out| {
+        out.spread(EvictionKind::Flush, [(PageNo(0), 1), (PageNo(1), 2), (PageNo(2), 0)].into_iter(), 3);
     });
     // Channels 1 and 2 are done at 300, channel 0 at 400, and all frames are free then.
     assert_eq!(rig.write(100, 3), 300);
-    rig.next(Outcome::Inserted, |_| {});
+    rig.next(AccessOutcome::Inserted, |_| {});
     assert_eq!(rig.write(150, 4), 250);
     // Read where they are: in channel 2, which has been idle since 300, and channel 0, busy until
     // 400.
@@ -190,7 +190,7 @@ fn pages_through_several_channels_are_programmed_at_the_same_time() {
 fn what_is_cleaned_through_channels_stays() {
     let mut rig = empty(2, 2, Allocation::Channels);
     rig.insert(0, &[0, 1]);
-    rig.leave(0, |out| out.spread(Kind::Clean, [(PageNo(0), 1), (PageNo(1), 1)].into_iter(), 2));
+    rig.leave(0, |out| out.spread(EvictionKind::Clean, [(PageNo(0), 1), (PageNo(1), 1)].into_iter(), 2));
     assert_eq!((rig.host_programs(), rig.0.device.busy_until(1)), (vec![0, 2], Nanos(400 * US)));
     assert!(!rig.0.timing.frames.any(), "the frames are in use");
 }
@@ -200,17 +200,17 @@ fn background_programs_use_the_pauses() {
     let mut rig = empty(4, 2, Allocation::Static);
     rig.insert(0, &[0, 2, 4, 6]);
     assert_eq!(rig.write(0, 100), 200);
-    rig.leave(10, |out| behind(out, Kind::Flush, &[0, 2]));
+    rig.leave(10, |out| behind(out, EvictionKind::Flush, &[0, 2]));
     // The element is busy until 200; who comes until then goes first.
     assert_eq!(rig.write(150, 102), 250);
     // 400 to 600 and 600 to 800.
     assert_eq!(rig.write(1000, 104), 200);
     assert_eq!(rig.host_programs(), [5, 0]);
     // Begun at 1200 and not interrupted.
-    rig.leave(1100, |out| behind(out, Kind::Flush, &[4]));
+    rig.leave(1100, |out| behind(out, EvictionKind::Flush, &[4]));
     assert_eq!(rig.write(1300, 106), 300);
     // At the same time the host goes first.
-    rig.leave(2000, |out| behind(out, Kind::Flush, &[6]));
+    rig.leave(2000, |out| behind(out, EvictionKind::Flush, &[6]));
     assert_eq!(rig.write(2000, 108), 200);
     assert_eq!((rig.write(2100, 101), rig.host_programs()), (200, vec![8, 1]));
     // At the end of the run what is left is done, and counted.
@@ -224,13 +224,13 @@ fn background_programs_use_the_pauses() {
 fn frames_in_the_background_are_free_when_their_page_is_programmed() {
     let mut rig = empty(1, 1, Allocation::Static);
     rig.insert(0, &[0]);
-    rig.leave(0, |out| behind(out, Kind::Flush, &[0]));
+    rig.leave(0, |out| behind(out, EvictionKind::Flush, &[0]));
     // Done at 200, long before.
-    rig.next(Outcome::Inserted, |_| {});
+    rig.next(AccessOutcome::Inserted, |_| {});
     assert_eq!(rig.write(500, 1), 0);
     // Under way from 600 to 800.
-    rig.leave(600, |out| behind(out, Kind::Flush, &[1]));
-    rig.next(Outcome::Inserted, |_| {});
+    rig.leave(600, |out| behind(out, EvictionKind::Flush, &[1]));
+    rig.next(AccessOutcome::Inserted, |_| {});
     assert_eq!(rig.write(700, 2), 100);
 }
 
@@ -238,12 +238,12 @@ fn frames_in_the_background_are_free_when_their_page_is_programmed() {
 fn the_oldest_is_no_longer_in_the_background_when_its_frame_is_needed() {
     let mut rig = empty(2, 1, Allocation::Static);
     rig.insert(0, &[0, 2]);
-    rig.leave(0, |out| behind(out, Kind::Flush, &[0, 2]));
+    rig.leave(0, |out| behind(out, EvictionKind::Flush, &[0, 2]));
     assert_eq!(rig.write(0, 100), 200);
-    rig.next(Outcome::Inserted, |_| {});
+    rig.next(AccessOutcome::Inserted, |_| {});
     assert_eq!(rig.write(10, 4), 390);
     assert_eq!(rig.host_programs(), [2]);
-    rig.next(Outcome::Inserted, |_| {});
+    rig.next(AccessOutcome::Inserted, |_| {});
     assert_eq!(rig.write(20, 6), 580);
 }
 
@@ -252,15 +252,15 @@ fn frames_of_a_group_in_the_background_are_free_together() {
     let mut rig = empty(2, 2, Allocation::Static);
     rig.insert(0, &[0, 1]);
     rig.leave(0, |out| {
-        out.group(Kind::Flush, [PageNo(0), PageNo(1)].into_iter());
+        out.group(EvictionKind::Flush, [PageNo(0), PageNo(1)].into_iter());
         out.end_unit();
         out.in_background(0);
     });
     assert_eq!(rig.write(0, 100), 200);
     // Element 0 programs from 200 to 400, element 1 from 10 to 210.
-    rig.next(Outcome::Inserted, |_| {});
+    rig.next(AccessOutcome::Inserted, |_| {});
     assert_eq!(rig.write(10, 4), 390);
-    rig.next(Outcome::Inserted, |_| {});
+    rig.next(AccessOutcome::Inserted, |_| {});
     assert_eq!(rig.write(20, 6), 380);
 }
 
@@ -269,8 +269,8 @@ fn padding_in_the_background_reads_just_before_it_programs() {
     let mut rig = Rig::new(4, ssd(1, Allocation::Static), StartState::Full, Scripted::default());
     rig.insert(0, &[1]);
     rig.leave(0, |out| {
-        out.group(Kind::Pad, [PageNo(0), PageNo(2)].into_iter());
-        out.group(Kind::Flush, [PageNo(1)].into_iter());
+        out.group(EvictionKind::Pad, [PageNo(0), PageNo(2)].into_iter());
+        out.group(EvictionKind::Flush, [PageNo(1)].into_iter());
         out.end_unit();
         out.in_background(0);
     });
@@ -284,10 +284,10 @@ fn padding_in_the_background_reads_just_before_it_programs() {
 fn a_page_that_waits_is_read_from_its_frame() {
     let mut rig = Rig::new(2, ssd(1, Allocation::Static), StartState::Full, Scripted::default());
     rig.insert(0, &[0]);
-    rig.leave(0, |out| behind(out, Kind::Flush, &[0]));
+    rig.leave(0, |out| behind(out, EvictionKind::Flush, &[0]));
     assert_eq!(rig.write(0, 100), 200);
     assert_eq!(rig.read(10, 0), 0);
-    rig.next(Outcome::Inserted, |_| {});
+    rig.next(AccessOutcome::Inserted, |_| {});
     assert_eq!(rig.read(10, 0), 0);
     assert_eq!(rig.0.device.total().flash_reads, 0);
     // Once it is programmed it has to be read.
@@ -298,9 +298,9 @@ fn a_page_that_waits_is_read_from_its_frame() {
 fn the_frame_of_a_page_that_is_being_cleaned_is_kept_until_then() {
     let mut rig = empty(1, 1, Allocation::Static);
     rig.insert(0, &[0]);
-    rig.leave(0, |out| behind(out, Kind::Clean, &[0]));
+    rig.leave(0, |out| behind(out, EvictionKind::Clean, &[0]));
     assert_eq!(rig.write(0, 100), 200);
-    rig.next(Outcome::Inserted, |out| out.page(Kind::Drop, PageNo(0)));
+    rig.next(AccessOutcome::Inserted, |out| out.page(EvictionKind::Drop, PageNo(0)));
     assert_eq!(rig.write(10, 1), 390);
 }
 
@@ -309,7 +309,7 @@ fn an_older_version_goes_before_a_newer_one() {
     let mut rig = empty(2, 2, Allocation::Channels);
     rig.insert(0, &[0, 1]);
     rig.leave(0, |out| {
-        out.spread(Kind::Flush, [(PageNo(0), 1), (PageNo(1), 1)].into_iter(), 2);
+        out.spread(EvictionKind::Flush, [(PageNo(0), 1), (PageNo(1), 1)].into_iter(), 2);
         out.in_background(0);
     });
     // Through channel 0, whose turn it is; the older version goes through channel 1 all the same.
@@ -325,7 +325,7 @@ fn an_older_version_goes_before_a_newer_one() {
 fn a_flush_does_not_leave_anything_in_the_background() {
     let mut rig = empty(2, 2, Allocation::Static);
     rig.insert(0, &[0, 2]);
-    rig.leave(0, |out| behind(out, Kind::Flush, &[0, 2]));
+    rig.leave(0, |out| behind(out, EvictionKind::Flush, &[0, 2]));
     rig.request(Op::Flush, 0, 0);
     assert_eq!((rig.host_programs(), rig.0.timing.last_completion), (vec![2, 0], Nanos(400 * US)));
 }
@@ -374,7 +374,7 @@ fn the_buffer_hears_of_the_end_of_each_collection_in_time() {
 
 #[test]
 fn what_leaves_after_a_collection_waits_for_the_element() {
-    let mut rig = collecting(true, &[|out| behind(out, Kind::Flush, &[0])]);
+    let mut rig = collecting(true, &[|out| behind(out, EvictionKind::Flush, &[0])]);
     let before = rig.host_programs();
     // Ready at 5600; the element programs the write that waited for the collection until 5800, and
     // then this.
@@ -390,18 +390,18 @@ fn what_leaves_after_a_collection_waits_for_the_element() {
 fn what_waits_for_a_collection_leaves_after_the_first() {
     let mut rig = collecting(false, &[]);
     // Element 0 collects until 5600, element 1 until 5700, and each then programs until 200 later.
-    rig.next(Outcome::Inserted, |out| {
-        out.page(Kind::Drop, PageNo(0));
+    rig.next(AccessOutcome::Inserted, |out| {
+        out.page(EvictionKind::Drop, PageNo(0));
         out.after_collection(0);
     });
     assert_eq!(rig.write(3_000, 2), 2_600);
-    rig.next(Outcome::Inserted, |out| {
-        out.page(Kind::Flush, PageNo(1));
+    rig.next(AccessOutcome::Inserted, |out| {
+        out.page(EvictionKind::Flush, PageNo(1));
         out.after_collection(0);
     });
     assert_eq!(rig.write(3_000, 3), 5_900 + 200 - 3_000);
-    rig.next(Outcome::Inserted, |out| {
-        out.page(Kind::Flush, PageNo(3));
+    rig.next(AccessOutcome::Inserted, |out| {
+        out.page(EvictionKind::Flush, PageNo(3));
         out.after_collection(0);
     });
     assert_eq!(rig.write(7_000, 4), 200);
@@ -417,14 +417,14 @@ fn requests_that_wait_for_a_collection_are_told_apart() {
     assert_eq!(delayed(&rig), 2);
     assert_eq!((rig.write(3_000, 2), delayed(&rig)), (5_800 + 200 - 3_000, 3));
     assert_eq!((rig.read(5_650, 1), delayed(&rig)), (5_900 + 25 - 5_650, 4));
-    rig.next(Outcome::Inserted, |out| out.page(Kind::Flush, PageNo(1)));
+    rig.next(AccessOutcome::Inserted, |out| out.page(EvictionKind::Flush, PageNo(1)));
     assert_eq!((rig.write(5_660, 2), delayed(&rig)), (5_925 + 200 - 5_660, 5));
     // The write from 3000 on still occupies element 0, the collection does not.
     assert_eq!((rig.write(5_700, 2), delayed(&rig)), (6_000 + 200 - 5_700, 5));
     // A hit on the page whose frame waited, and one after it has come.
-    rig.next(Outcome::Hit, |_| {});
+    rig.next(AccessOutcome::Hit, |_| {});
     assert_eq!((rig.write(5_720, 2), delayed(&rig)), (6_125 - 5_720, 6));
-    rig.next(Outcome::Hit, |_| {});
+    rig.next(AccessOutcome::Hit, |_| {});
     assert_eq!((rig.write(6_200, 2), delayed(&rig)), (0, 6));
     let response = rig.0.timing.result(HostModel::Open, rig.0.over_time.bins()).response;
     let count = |summary: Option<crate::measure::LatencySummary>| summary.map_or(0, |summary| summary.count);
@@ -441,8 +441,8 @@ fn collections_of_background_programs_are_heard_of_too() {
     let buffer = Scripted { watches: true, ..Scripted::default() };
     let mut rig = Rig::new(1 << 10, config, StartState::Full, buffer);
     rig.insert(0, &(0..24).collect::<Vec<_>>());
-    rig.leave(0, |out| behind(out, Kind::Flush, &(0..24).map(|i| i / 2 * 2).step_by(2).collect::<Vec<_>>()));
-    rig.leave(0, |out| behind(out, Kind::Flush, &[24, 26]));
+    rig.leave(0, |out| behind(out, EvictionKind::Flush, &(0..24).map(|i| i / 2 * 2).step_by(2).collect::<Vec<_>>()));
+    rig.leave(0, |out| behind(out, EvictionKind::Flush, &[24, 26]));
     for i in 0..14 {
         rig.write(1_000, 2 * (i % 12) + 1);
     }
@@ -459,9 +459,9 @@ fn collections_of_background_programs_are_heard_of_too() {
 fn blocks_that_leave_page_by_page_are_counted_whole() {
     let mut rig = empty(8, 2, Allocation::Channels);
     rig.insert(0, &[0, 1, 2, 4]);
-    rig.leave(0, |out| out.spread(Kind::Flush, [(PageNo(0), 0), (PageNo(4), 1)].into_iter(), 1));
-    rig.leave(0, |out| out.spread(Kind::Flush, [(PageNo(1), 0)].into_iter(), 0));
-    rig.leave(0, |out| out.spread(Kind::Flush, [(PageNo(2), 0)].into_iter(), 1));
+    rig.leave(0, |out| out.spread(EvictionKind::Flush, [(PageNo(0), 0), (PageNo(4), 1)].into_iter(), 1));
+    rig.leave(0, |out| out.spread(EvictionKind::Flush, [(PageNo(1), 0)].into_iter(), 0));
+    rig.leave(0, |out| out.spread(EvictionKind::Flush, [(PageNo(2), 0)].into_iter(), 1));
     let c = &rig.0.accounting.counters;
     assert_eq!((c.evictions, c.evicted_pages, c.dirty_pages_flushed), (2, 4, 4));
     assert_eq!(c.eviction_sizes.iter().sum::<u64>(), 2);
