@@ -1,5 +1,5 @@
 //! The catalogue of figures: what each is called, where results have it, how it is shown, and which
-//! value is better. Terminal, page and charts take all of that from here.
+//! value is better. Terminal, page, charts and claims take all of that from here.
 
 use std::ops::Add;
 
@@ -170,6 +170,7 @@ catalogue! {
     ERASES = At("erases") "erases" Count Less "blocks erased" ["Erases", "blocks erased"];
     FLASH_READS = At("flash_reads") "pages read" Count Less "pages read for padding";
     FLASH_WRITES = At("flash_writes") "pages written" Count Less "pages programmed";
+    PAGES_MOVED = At("gc_pages_moved") "pages moved" Count Less "valid pages moved by collection";
     COLLECTIONS = At("gc_invocations") "GC runs" Count Less "collections, of a log-block FTL reclaimed log blocks";
     THROUGHPUT = At("host_bytes_per_second") "MB/s" Rate More "bytes read and written by the host per second"
         ["Throughput", "host MB/s, read and written"];
@@ -190,6 +191,11 @@ catalogue! {
     WRITE_AMPLIFICATION = At("ssd.write_amplification") "write ampl." Decimals Less
         "pages programmed for the host and moved by collection, per page programmed for the host"
         ["Write amplification", "pages programmed per page of the host"];
+    CV_READS = At("ssd.cv_reads_with_moves") "CV reads" Decimals Less
+        "coefficient of variation of the elements' page reads, those of collection included";
+    CV_WRITES = At("ssd.cv_writes") "CV writes" Decimals Less
+        "coefficient of variation of the elements' page programs, those of collection included";
+    CV_ERASES = At("ssd.cv_erases") "CV erases" Decimals Less "coefficient of variation of the elements' erases";
     WORST_BLOCK = At("ssd.erases_per_block_max") "worst block" Count Less
         "erases of the most erased block since the start";
     LIFETIME = At("ssd.lifetime_host_bytes") "lifetime" Bytes More

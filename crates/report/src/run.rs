@@ -34,7 +34,7 @@ impl ReportRun {
     }
 
     /// The number there.
-    pub(crate) fn number(&self, path: &str) -> Option<f64> {
+    pub fn number(&self, path: &str) -> Option<f64> {
         self.at(path)?.as_f64().filter(|number| number.is_finite())
     }
 

@@ -4,8 +4,9 @@ use destage_scenario::quantity::show_bytes;
 use destage_scenario::{ScenarioError, quantity};
 use serde::Deserialize;
 
-use crate::paper::{Metric, Paper, Provenance, Several, WorkloadEntry, bytes};
-use crate::reproduce::{Reproduction, Results, value_of};
+use crate::metric::Metric;
+use crate::paper::{Paper, Provenance, Several, WorkloadEntry, bytes};
+use crate::reproduce::{Reproduction, Results};
 use crate::stats::Estimate;
 
 /// A figure.
@@ -20,7 +21,7 @@ pub struct Figure {
     /// The paper's workloads.
     pub workload: Several,
     /// What is measured.
-    pub metric: Metric,
+    pub metric: &'static Metric,
     /// What lies along the horizontal axis (of bars: the vertical one).
     #[serde(default)]
     pub along: Along,
@@ -259,7 +260,7 @@ pub fn panels<'a>(figure: &'a Figure, reproduction: &'a Reproduction<'_>) -> Vec
 /// The mean over the seeds.
 fn point(figure: &Figure, results: &Results, run: Key<'_>) -> Option<Estimate> {
     let of = |(at, policy, cache): Key<'_>| -> Option<Vec<f64>> {
-        results.of(at, policy, cache).iter().map(|result| value_of(figure.metric, result)).collect()
+        results.of(at, policy, cache).iter().map(|run| figure.metric.of(run)).collect()
     };
     let own = of(run).filter(|values| !values.is_empty())?;
     let values: Vec<f64> = match figure.reference(run) {
@@ -272,10 +273,10 @@ fn point(figure: &Figure, results: &Results, run: Key<'_>) -> Option<Estimate> {
 
 /// What stands at the axis of values.
 pub fn axis(figure: &Figure) -> String {
-    let Some(reference) = &figure.relative_to else { return figure.metric.heading().to_owned() };
+    let Some(reference) = &figure.relative_to else { return figure.metric.heading.to_owned() };
     let cache = reference.cache.as_deref().map_or_else(String::new, |cache| format!(", {}", show_bytes(size(cache))));
     let at = reference.at.as_deref().filter(|at| !at.is_empty()).map_or_else(String::new, |at| format!(", {at}"));
-    format!("{}, {}{cache}{at} = 1", figure.metric.words(), reference.policy)
+    format!("{}, {}{cache}{at} = 1", figure.metric.words, reference.policy)
 }
 
 /// Checks a paper's figures: what they name is there.

@@ -3,6 +3,7 @@
 
 pub mod fate;
 pub mod figure;
+pub mod metric;
 pub mod page;
 pub mod paper;
 mod parallel;

@@ -8,6 +8,7 @@ use destage_scenario::{ScenarioError, quantity, workload};
 use serde::Deserialize;
 
 use crate::figure::{self, Figure};
+use crate::metric::Metric;
 
 /// A paper's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,7 +33,7 @@ pub struct Paper {
     pub caches: Vec<String>,
     /// What the figures show of every policy and size.
     #[serde(default = "default_figures")]
-    pub figures: Vec<Metric>,
+    pub figures: Vec<&'static Metric>,
     /// Other settings under which some runs are made.
     #[serde(default)]
     pub variant: Vec<Variant>,
@@ -143,105 +144,8 @@ pub struct Variant {
     pub policies: Vec<String>,
 }
 
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// Victim units during the run; fewer is better: `other / new - 1` (specs §0.4).
-    Evictions,
-    /// Throughput of the analytic model: `new / other - 1`.
-    Throughput,
-    /// Mean response time; less is better: `(other - new) / other` (specs §0.4), as for all that
-    /// follow but the hit ratio.
-    Response,
-    /// 99th percentile of the response time.
-    P99,
-    /// 99.9th percentile of the response time.
-    P999,
-    /// Share of the page accesses that hit, compared in percentage points.
-    HitRatio,
-    /// Collections.
-    GcRuns,
-    /// Valid pages moved by collection.
-    Migrations,
-    /// Blocks erased.
-    Erases,
-    /// Coefficient of variation of the elements' page reads, those of collection included.
-    CvReads,
-    /// Of their page programs, those of collection included.
-    CvWrites,
-    /// Of their erases.
-    CvErases,
-}
-
-impl Metric {
-    /// The better value, in a claim.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Evictions => "fewer evictions",
-            Self::Throughput => "more throughput",
-            Self::Response => "lower mean response",
-            Self::P99 => "lower p99",
-            Self::P999 => "lower p99.9",
-            Self::HitRatio => "higher hit ratio",
-            Self::GcRuns => "fewer collections",
-            Self::Migrations => "fewer pages moved",
-            Self::Erases => "fewer erases",
-            Self::CvReads => "more even reads",
-            Self::CvWrites => "more even writes",
-            Self::CvErases => "more even erases",
-        }
-    }
-
-    /// The heading of a column, with the unit.
-    pub fn heading(self) -> &'static str {
-        match self {
-            Self::Evictions => "evictions",
-            Self::Throughput => "MB/s",
-            Self::Response => "mean ms",
-            Self::P99 => "p99 ms",
-            Self::P999 => "p99.9 ms",
-            Self::HitRatio => "hits %",
-            Self::GcRuns => "collections",
-            Self::Migrations => "pages moved",
-            Self::Erases => "erases",
-            Self::CvReads => "CV reads",
-            Self::CvWrites => "CV writes",
-            Self::CvErases => "CV erases",
-        }
-    }
-
-    /// In words, as the title of an axis of relative values.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Evictions => "evictions",
-            Self::Throughput => "throughput",
-            Self::Response => "mean response",
-            Self::P99 => "p99 of responses",
-            Self::P999 => "p99.9 of responses",
-            Self::HitRatio => "hit ratio",
-            Self::GcRuns => "collections",
-            Self::Migrations => "pages moved",
-            Self::Erases => "erases",
-            Self::CvReads => "variation of reads",
-            Self::CvWrites => "variation of writes",
-            Self::CvErases => "variation of erases",
-        }
-    }
-
-    /// What a value is divided by for that unit, and the decimals to show.
-    pub fn scale(self) -> (f64, usize) {
-        match self {
-            Self::Evictions | Self::GcRuns | Self::Migrations | Self::Erases => (1.0, 0),
-            Self::Throughput | Self::Response | Self::P99 | Self::P999 => (1e6, 3),
-            Self::HitRatio => (0.01, 2),
-            Self::CvReads | Self::CvWrites | Self::CvErases => (1.0, 4),
-        }
-    }
-}
-
-fn default_figures() -> Vec<Metric> {
-    vec![Metric::Evictions, Metric::Throughput]
+fn default_figures() -> Vec<&'static Metric> {
+    ["evictions", "throughput"].into_iter().filter_map(Metric::named).collect()
 }
 
 /// One or several of something.
@@ -296,7 +200,7 @@ pub struct Claim {
     /// The paper's workload; of several the mean.
     pub workload: Several,
     /// What is compared.
-    pub metric: Metric,
+    pub metric: &'static Metric,
     /// The policy that the claim is about; of several the mean.
     pub new: Several,
     /// The policy it is compared with, or as many as `new` has.
@@ -350,7 +254,7 @@ pub struct Value {
     /// The buffer size.
     pub cache: String,
     /// What is measured.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<&'static Metric>,
     /// What the paper prints of it, in the unit of its column.
     pub published: Vec<f64>,
 }

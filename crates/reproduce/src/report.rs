@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use destage_scenario::quantity::show_bytes;
 
-use destage_sim::buffer::RunResult;
+use destage_report::ReportRun;
 
 use crate::fate::reasons;
-use crate::paper::{self, Metric, Over, Provenance};
-use crate::reproduce::{Finding, Holds, Reproduction, Results, value_of};
+use crate::metric::Metric;
+use crate::paper::{self, Over, Provenance};
+use crate::reproduce::{Finding, Holds, Reproduction, Results};
 use crate::stats::Estimate;
 
 /// Figures of a buffer size in one row, at most; else each policy has its own.
@@ -68,17 +69,7 @@ pub(crate) fn what(finding: &Finding) -> String {
         (None, Over::Mean) => format!("mean over {}", range(&claim.caches)),
         (None, Over::Best) => format!("best of {}", range(&claim.caches)),
     };
-    let metric = match claim.metric {
-        _ if claim.sign() != 0 => claim.metric.label(),
-        Metric::Evictions => "as many evictions",
-        Metric::Throughput => "as much throughput",
-        Metric::Response => "as long a mean response",
-        Metric::GcRuns => "as many collections",
-        Metric::Migrations => "as many pages moved",
-        Metric::Erases => "as many erases",
-        Metric::HitRatio => "as high a hit ratio",
-        Metric::P99 | Metric::P999 | Metric::CvReads | Metric::CvWrites | Metric::CvErases => claim.metric.heading(),
-    };
+    let metric = if claim.sign() == 0 { claim.metric.alike } else { claim.metric.better };
     let preposition = if claim.sign() == 0 { "as" } else { "than" };
     let under = |variant: &str| if variant.is_empty() { String::new() } else { format!(" ({variant})") };
     let relative = claim.relative_to.as_ref().map_or_else(String::new, |v| format!(", each relative to {v}"));
@@ -95,7 +86,7 @@ fn points(x: f64) -> String {
 
 /// The unit of improvements.
 pub(crate) fn unit(finding: &Finding) -> &'static str {
-    if finding.claim.metric == Metric::HitRatio { "points" } else { "%" }
+    finding.claim.metric.unit()
 }
 
 pub(crate) fn claimed(finding: &Finding) -> String {
@@ -262,11 +253,11 @@ fn tally(reproduction: &Reproduction) -> Vec<[String; 7]> {
 }
 
 /// A mean with its interval, in the metric's unit; of some seeds' results, if they all show it.
-fn cell(metric: Metric, results: &[RunResult]) -> String {
+fn cell(metric: &Metric, results: &[ReportRun]) -> String {
     let (unit, places) = metric.scale();
-    let values: Option<Vec<f64>> = results.iter().map(|result| value_of(metric, result)).collect();
+    let values: Option<Vec<f64>> = results.iter().map(|run| metric.of(run)).collect();
     match values.filter(|values| !values.is_empty()).map(|values| Estimate::of(&values)) {
-        None if results.iter().any(|result| result.saturated.is_some()) => "saturated".to_owned(),
+        None if results.iter().any(ReportRun::is_saturated) => "saturated".to_owned(),
         None => "\u{2013}".to_owned(),
         Some(e) if e.samples == 1 => format!("{:.places$}", e.mean / unit),
         Some(e) => format!("{:.places$} ± {:.places$}", e.mean / unit, e.half_width / unit),
@@ -290,7 +281,7 @@ pub(crate) fn values(reproduction: &Reproduction) -> Vec<[String; 7]> {
                     value.place.clone(),
                     workload.name.clone(),
                     format!("{}, {}", value.policy, value.cache),
-                    metric.heading().to_owned(),
+                    metric.heading.to_owned(),
                     published.to_string(),
                     cell(metric, found),
                 ]);
@@ -316,7 +307,7 @@ fn figures(out: &mut String, reproduction: &Reproduction, results: &Results, var
     if policies.len() * paper.figures.len() <= WIDE {
         let headings = paper.figures.iter().flat_map(|metric| policies.iter().map(move |p| (metric, p)));
         let header: Vec<String> = std::iter::once("buffer".to_owned())
-            .chain(headings.map(|(metric, policy)| format!("{policy}: {}", metric.heading())))
+            .chain(headings.map(|(metric, policy)| format!("{policy}: {}", metric.heading)))
             .collect();
         let rows = caches.into_iter().map(|cache| {
             let cells = paper.figures.iter().flat_map(|&metric| policies.iter().map(move |p| (metric, p)));
@@ -327,7 +318,7 @@ fn figures(out: &mut String, reproduction: &Reproduction, results: &Results, var
         return;
     }
     let header: Vec<&str> =
-        ["buffer", "policy"].into_iter().chain(paper.figures.iter().map(|metric| metric.heading())).collect();
+        ["buffer", "policy"].into_iter().chain(paper.figures.iter().map(|metric| metric.heading)).collect();
     let rows = caches.into_iter().flat_map(|cache| policies.iter().map(move |policy| (cache, *policy)));
     let rows = rows.map(|(cache, policy)| {
         let cells = paper.figures.iter().map(|&metric| cell(metric, results.of(variant, policy, cache)));

@@ -8,14 +8,14 @@ use destage_plan::PolicySpec;
 use destage_policy::buffer::{
     self, Access, Buffer, BufferConfig, Built, EvictionKind, Evictions, NoDevice, NoVeto, Visitor,
 };
+use destage_report::{ReportRun, figures};
 use destage_scenario::ScenarioError;
 use destage_scenario::workload::Workload;
-use destage_sim::buffer::{ElementResult, RunResult};
-use destage_sim::measure::variation;
+use destage_sim::buffer::RunResult;
 use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
 
 use crate::figure::Figure;
-use crate::paper::{self, Claim, Example, Metric, Over, Paper, Provenance, Variant, WorkloadEntry};
+use crate::paper::{self, Claim, Example, Over, Paper, Provenance, Variant, WorkloadEntry};
 use crate::parallel;
 use crate::run::{EvidenceError, run};
 use crate::stats::Estimate;
@@ -91,12 +91,12 @@ impl Finding<'_> {
 /// The results of a workload: per seed, variant, policy and buffer size.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    by_run: BTreeMap<(String, String, u64), Vec<RunResult>>,
+    by_run: BTreeMap<(String, String, u64), Vec<ReportRun>>,
 }
 
 impl Results {
     /// A policy's results under a variant (or none, "") at a buffer size, one per seed.
-    pub fn of(&self, variant: &str, policy: &str, cache: u64) -> &[RunResult] {
+    pub fn of(&self, variant: &str, policy: &str, cache: u64) -> &[ReportRun] {
         let run = (variant.to_owned(), policy.to_owned(), cache);
         self.by_run.get(&run).map_or(&[], Vec::as_slice)
     }
@@ -279,7 +279,7 @@ pub fn reproduce<'a>(
                 "results come in this order"
             );
             let run = (task.variant_name().to_owned(), policy.clone(), cache);
-            results[task.workload].by_run.entry(run).or_default().push(result);
+            results[task.workload].by_run.entry(run).or_default().push(ReportRun::of_buffer(&result));
         }
     }
     let (mut findings, mut also) = (Vec::new(), Vec::new());
@@ -365,41 +365,6 @@ fn text_of(value: &toml::Value) -> Result<String, ScenarioError> {
     })
 }
 
-/// What a result shows of a metric, if it does: times in ns, shares from 0 to 1.
-pub fn value_of(metric: Metric, result: &RunResult) -> Option<f64> {
-    let all = result.response.as_ref().and_then(|response| response.all.as_ref());
-    let variation =
-        |of: fn(&ElementResult) -> u64| result.ssd.as_ref().and_then(|ssd| variation(ssd.elements.iter().map(of)));
-    match metric {
-        Metric::Evictions => Some(result.counters.evictions as f64),
-        Metric::Throughput => result.analytic.as_ref().and_then(|a| a.throughput),
-        Metric::Response => all.map(|all| all.mean),
-        Metric::P99 => all.map(|all| all.p99 as f64),
-        Metric::P999 => all.map(|all| all.p99_9 as f64),
-        Metric::HitRatio => result.hit_ratio,
-        Metric::GcRuns => result.flash.gc_invocations.map(|n| n as f64),
-        Metric::Migrations => result.flash.gc_pages_moved.map(|n| n as f64),
-        Metric::Erases => result.flash.erases.map(|n| n as f64),
-        Metric::CvReads => variation(|e| e.flash_reads + e.gc_pages_moved),
-        Metric::CvWrites => variation(|e| e.flash_writes),
-        Metric::CvErases => variation(|e| e.erases),
-    }
-}
-
-/// By how many percent (hit ratios: points) `new` is better (specs §0.4); two that do nothing at
-/// all are alike.
-pub fn improvement(metric: Metric, new: f64, than: f64) -> f64 {
-    if (new - than).abs() < f64::EPSILON {
-        return 0.0;
-    }
-    match metric {
-        Metric::Evictions => (than / new - 1.0) * 100.0,
-        Metric::Throughput => (new / than - 1.0) * 100.0,
-        Metric::HitRatio => (new - than) * 100.0,
-        _ => (than - new) / than * 100.0,
-    }
-}
-
 /// The workloads on which a claim is tried together: each that stands for its only one; or, if it
 /// names several, one for each, all of the same kind.
 fn groups(paper: &Paper, claim: &Claim) -> Vec<Vec<usize>> {
@@ -435,32 +400,30 @@ fn pair(
 ) -> Result<Pair, ScenarioError> {
     let runs = [(at, new, new_cache), (claim.than_at(at), than, than_cache)];
     let found = runs.map(|(variant, policy, cache)| results.of(variant, policy, cache));
-    if found.iter().copied().flatten().all(|result| result.counters.evictions == 0) {
+    if found.iter().copied().flatten().all(|run| figures::EVICTIONS.of(run) == Some(0.0)) {
         return Ok(Pair::NothingEvicted);
     }
     let references = claim.relative_to.as_ref().map(|variant| runs.map(|(_, p, c)| results.of(variant, p, c)));
-    let saturated = |of: &[&[RunResult]; 2]| of.iter().copied().flatten().any(|result| result.saturated.is_some());
+    let saturated = |of: &[&[ReportRun]; 2]| of.iter().copied().flatten().any(ReportRun::is_saturated);
     if saturated(&found) || references.as_ref().is_some_and(saturated) {
         return Ok(Pair::Saturated);
     }
     // The same seed is the same trace, so that runs are compared in pairs.
     let of = |side: usize, seed: usize| {
-        let value = value_of(claim.metric, &found[side][seed])?;
+        let value = claim.metric.of(&found[side][seed])?;
         match &references {
             None => Some(value),
-            Some(references) => Some(value / value_of(claim.metric, &references[side][seed])?),
+            Some(references) => Some(value / claim.metric.of(&references[side][seed])?),
         }
     };
     let seeds = 0..found[0].len().min(found[1].len());
     let improvements = seeds.map(|seed| {
         let both = of(0, seed).zip(of(1, seed)).ok_or_else(|| {
-            let what = match claim.metric {
-                Metric::Throughput => "the results have no throughput; set device = \"analytic\"",
-                _ => "the results do not have what is compared; set device = \"ssd\"",
-            };
+            let metric = claim.metric;
+            let what = format_args!("the results have no {}; set device = \"{}\"", metric.words, metric.device());
             ScenarioError::new(what).at(format_args!("claim {}, workload {}", claim.id, on.name))
         })?;
-        Ok(improvement(claim.metric, both.0, both.1))
+        Ok(claim.metric.improvement(both.0, both.1))
     });
     let improvements = improvements.collect::<Result<Vec<f64>, ScenarioError>>()?;
     let finite = improvements.iter().all(|improvement| improvement.is_finite());
@@ -573,14 +536,6 @@ fn work(example: &Example) -> Result<ExampleFinding<'_>, EvidenceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn improvements_as_the_paper_counts_them() {
-        // 64 % fewer evictions than a scheme with 1.64 times as many; 522 % more throughput.
-        assert!((improvement(Metric::Evictions, 100.0, 164.0) - 64.0).abs() < 1e-9);
-        assert!((improvement(Metric::Throughput, 6.22, 1.0) - 522.0).abs() < 1e-9);
-        assert!(improvement(Metric::Evictions, 0.0, 0.0).abs() < 1e-9);
-    }
 
     #[test]
     fn signs_and_sizes() {

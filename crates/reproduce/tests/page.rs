@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use destage_reproduce::fate::{self, Fate};
 use destage_reproduce::figure::panels;
+use destage_reproduce::metric::Metric;
 use destage_reproduce::page::Pages;
-use destage_reproduce::paper::{self, Metric, Paper};
-use destage_reproduce::reproduce::{reproduce, value_of};
+use destage_reproduce::paper::{self, Paper};
+use destage_reproduce::reproduce::reproduce;
 
 const PAPER: &str = r#"
 name = "small"
@@ -126,10 +127,10 @@ fn charts_show_what_was_run() {
     // Only one of the two workloads is here.
     assert!(charts.iter().all(|panels| panels.len() == 1));
 
-    let value = |at: &str, policy: &str, cache: u64, metric: Metric| {
+    let value = |at: &str, policy: &str, cache: u64, metric: &str| {
         let runs = found.results[0].of(at, policy, cache);
         assert_eq!(runs.len(), 2, "{at}, {policy}, {cache}: one for each seed");
-        runs.iter().map(|run| value_of(metric, run).expect("a value")).collect::<Vec<_>>()
+        runs.iter().map(|run| Metric::named(metric).expect("a metric").of(run).expect("a value")).collect::<Vec<_>>()
     };
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let near = |e: &Option<destage_reproduce::stats::Estimate>, expected: f64| {
@@ -142,8 +143,8 @@ fn charts_show_what_was_run() {
     assert_eq!(panel.steps, ["1 MiB", "4 MiB"]);
     assert_eq!(panel.lines[1].0, "FAB, small blocks");
     for (i, cache) in [1 << 20, 4 << 20].into_iter().enumerate() {
-        near(&panel.lines[0].1[i], mean(&value("", "bplru", cache, Metric::Evictions)));
-        near(&panel.lines[1].1[i], mean(&value("small blocks", "fab", cache, Metric::Evictions)));
+        near(&panel.lines[0].1[i], mean(&value("", "bplru", cache, "evictions")));
+        near(&panel.lines[1].1[i], mean(&value("small blocks", "fab", cache, "evictions")));
     }
 
     // Relative values are compared seed by seed, with the reference at the bar's own size.
@@ -151,7 +152,7 @@ fn charts_show_what_was_run() {
     assert_eq!(panel.steps, ["random & made"]);
     near(&panel.lines[0].1[0], 1.0);
     for (line, cache) in [(1, 4 << 20), (2, 1 << 20)] {
-        let (own, base) = (value("", "fab", cache, Metric::Evictions), value("", "bplru", cache, Metric::Evictions));
+        let (own, base) = (value("", "fab", cache, "evictions"), value("", "bplru", cache, "evictions"));
         let ratios: Vec<f64> = own.iter().zip(&base).map(|(own, base)| own / base).collect();
         near(&panel.lines[line].1[0], mean(&ratios));
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use destage_reproduce::metric::Metric;
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::report;
 use destage_reproduce::reproduce::{Holds, reproduce};
@@ -121,7 +122,7 @@ fn claims_hold_or_do_not() {
 fn throughput_needs_a_device_that_has_one() {
     let (_folder, mut paper) = small();
     paper.settings.insert("device".into(), "none".into());
-    paper.claim[0].metric = paper::Metric::Throughput;
+    paper.claim[0].metric = Metric::named("throughput").expect("a metric");
     let error = reproduce(&paper, &[], &|_, _| {}).expect_err("there is none").to_string();
     assert!(error.contains("claim S1, workload random: the results have no throughput"), "{error}");
 }
@@ -232,7 +233,7 @@ fn claims_about_means_variants_growth_and_sizes() {
     // the best of them.
     let value = |policy: &str, cache: u64, results: usize| {
         let all = found.results[results].of("", policy, cache).iter();
-        all.map(|r| r.response.as_ref().unwrap().all.as_ref().unwrap().mean).collect::<Vec<_>>()
+        all.map(|r| r.number("response.all.mean").unwrap()).collect::<Vec<_>>()
     };
     let mut by_hand = Vec::new();
     for seed in 0..3 {
@@ -303,13 +304,16 @@ fn claims_tried_under_other_assumptions() {
     let (a, c) = (&found.results[0], &found.results[1]);
     assert_eq!(a.under("as fab"), (vec!["lru", "none"], vec![2 << 20]));
     let run = |results: &destage_reproduce::reproduce::Results, variant: &str| {
-        results.of(variant, "lru", 2 << 20).iter().map(|r| (r.policy.clone(), r.counters.requests)).collect::<Vec<_>>()
+        results
+            .of(variant, "lru", 2 << 20)
+            .iter()
+            .map(|r| (r.text("policy").to_owned(), r.number("requests")))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(run(a, "as fab"), vec![("fab".to_owned(), 20_000); 3]);
-    assert_eq!((run(a, ""), run(c, "slow")), (vec![("lru".into(), 20_000); 3], vec![("lru".into(), 7_000); 3]));
-    let blocks = |results: &destage_reproduce::reproduce::Results| {
-        results.of("", "lru", 2 << 20)[0].ssd.as_ref().expect("an SSD").host_pages
-    };
+    assert_eq!(run(a, "as fab"), vec![("fab".to_owned(), Some(2e4)); 3]);
+    assert_eq!((run(a, ""), run(c, "slow")), (vec![("lru".into(), Some(2e4)); 3], vec![("lru".into(), Some(7e3)); 3]));
+    let blocks =
+        |results: &destage_reproduce::reproduce::Results| results.of("", "lru", 2 << 20)[0].number("ssd.host_pages");
     assert!(blocks(c) > blocks(a), "the workload has settings of its own");
     let markdown = report::markdown(&found);
     for part in ["### The same under other assumptions", "| claim | workload | claimed | as above | slow | as fab |"] {
@@ -375,7 +379,7 @@ fn errors_say_what_is_wrong_and_where() {
         (with("seeds = 3", "seed = 3"), "p.toml, line 6: unknown field `seed`, expected one of"),
         (
             with("metric = \"evictions\"", "metric = \"misses\""),
-            "unknown variant `misses`, expected one of `evictions`, `throughput`, `response`",
+            "there is no metric \"misses\"; use evictions, throughput, response",
         ),
         (with("workload = \"Random\"", "workload = \"Other\""), "p.toml: claim S1: no workload stands for \"Other\""),
         (with("new = \"fab\"", "new = \"lru\""), "p.toml: claim S1: \"lru\" is not among the policies"),

@@ -1,0 +1,148 @@
+//! What claims are about: figures of the catalogue, and the words in which papers compare them.
+
+use std::fmt;
+
+use destage_report::ReportRun;
+use destage_report::figures::{self, Figure, Place, Show};
+use serde::de::{Deserialize, Deserializer, Error};
+
+/// By how much one run is better than another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Improvement {
+    /// `other / new - 1`: how many more the other has.
+    Excess,
+    /// `new / other - 1`.
+    Gain,
+    /// `(other - new) / other`.
+    Saving,
+    /// `new - other`, in percentage points.
+    Points,
+}
+
+/// What is measured.
+#[derive(Debug)]
+pub struct Metric {
+    /// As papers' data name it.
+    name: &'static str,
+    /// Where results have it, and how it is shown.
+    figure: &'static Figure,
+    /// The heading of a column, with the unit.
+    pub heading: &'static str,
+    /// In words, as the title of an axis of relative values.
+    pub words: &'static str,
+    /// The better value, in a claim.
+    pub better: &'static str,
+    /// In a claim that two are alike: as ... as.
+    pub alike: &'static str,
+    improvement: Improvement,
+}
+
+macro_rules! metrics {
+    ($($name:literal = $figure:ident $heading:literal $words:literal $better:literal $alike:literal $improvement:ident;)+) => {
+        /// All that claims can be about.
+        static METRICS: &[Metric] = &[$(Metric {
+            name: $name,
+            figure: &figures::$figure,
+            heading: $heading,
+            words: $words,
+            better: $better,
+            alike: $alike,
+            improvement: Improvement::$improvement,
+        }),+];
+    };
+}
+
+// Improvements as specs §0.4 counts them.
+metrics! {
+    "evictions" = EVICTIONS "evictions" "evictions" "fewer evictions" "as many evictions" Excess;
+    "throughput" = MODEL_THROUGHPUT "MB/s" "throughput" "more throughput" "as much throughput" Gain;
+    "response" = MEAN "mean ms" "mean response" "lower mean response" "as long a mean response" Saving;
+    "p99" = P99 "p99 ms" "p99 of responses" "lower p99" "p99 ms" Saving;
+    "p999" = P99_9 "p99.9 ms" "p99.9 of responses" "lower p99.9" "p99.9 ms" Saving;
+    "hit-ratio" = HIT_RATIO "hits %" "hit ratio" "higher hit ratio" "as high a hit ratio" Points;
+    "gc-runs" = COLLECTIONS "collections" "collections" "fewer collections" "as many collections" Saving;
+    "migrations" = PAGES_MOVED "pages moved" "pages moved" "fewer pages moved" "as many pages moved" Saving;
+    "erases" = ERASES "erases" "erases" "fewer erases" "as many erases" Saving;
+    "cv-reads" = CV_READS "CV reads" "variation of reads" "more even reads" "as even reads" Saving;
+    "cv-writes" = CV_WRITES "CV writes" "variation of writes" "more even writes" "as even writes" Saving;
+    "cv-erases" = CV_ERASES "CV erases" "variation of erases" "more even erases" "as even erases" Saving;
+}
+
+impl Metric {
+    /// The metric of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        METRICS.iter().find(|metric| metric.name == name)
+    }
+
+    /// What a run shows of it, if it does: times in ns, shares from 0 to 1.
+    pub fn of(&self, run: &ReportRun) -> Option<f64> {
+        self.figure.of(run)
+    }
+
+    /// What a value is divided by for the heading's unit, and the decimals to show.
+    pub const fn scale(&self) -> (f64, usize) {
+        match self.figure.show {
+            Show::Count | Show::Bytes => (1.0, 0),
+            Show::Time | Show::Rate => (1e6, 3),
+            Show::Percent => (0.01, 2),
+            Show::Decimals => (1.0, 4),
+        }
+    }
+
+    /// By how many of [`Metric::unit`] `new` is better than `than` (specs §0.4); two that do
+    /// nothing at all are alike.
+    pub fn improvement(&self, new: f64, than: f64) -> f64 {
+        if (new - than).abs() < f64::EPSILON {
+            return 0.0;
+        }
+        match self.improvement {
+            Improvement::Excess => (than / new - 1.0) * 100.0,
+            Improvement::Gain => (new / than - 1.0) * 100.0,
+            Improvement::Points => (new - than) * 100.0,
+            Improvement::Saving => (than - new) / than * 100.0,
+        }
+    }
+
+    /// The unit of improvements.
+    pub fn unit(&self) -> &'static str {
+        if self.improvement == Improvement::Points { "points" } else { "%" }
+    }
+
+    /// The device without which results do not have it.
+    pub fn device(&self) -> &'static str {
+        match self.figure.place {
+            Place::At(path) if path.starts_with("analytic.") => "analytic",
+            _ => "ssd",
+        }
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for &'static Metric {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Metric::named(&name).ok_or_else(|| {
+            let names: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
+            D::Error::custom(format_args!("there is no metric \"{name}\"; use {}", names.join(", ")))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn improvements_as_the_paper_counts_them() {
+        let named = |name| Metric::named(name).expect("a metric");
+        // 64 % fewer evictions than a scheme with 1.64 times as many; 522 % more throughput.
+        assert!((named("evictions").improvement(100.0, 164.0) - 64.0).abs() < 1e-9);
+        assert!((named("throughput").improvement(6.22, 1.0) - 522.0).abs() < 1e-9);
+        assert!(named("evictions").improvement(0.0, 0.0).abs() < 1e-9);
+    }
+}
