@@ -96,7 +96,7 @@ impl Array {
         let task = self.write_task(op);
         let (seg, stuck, goes_on) = (task.seg, std::mem::take(&mut task.stuck), task.known.is_some());
         if self.members.broken() && self.lost_in(seg) {
-            self.forget_plan(op, out);
+            self.drop_plan(op, out);
             self.duties.push_back(Duty::Fail { op });
         } else if stuck {
             out.forgive(op);
@@ -182,6 +182,13 @@ impl Array {
         }
     }
 
+    /// Drops a plan that was not carried out to its end. What it has written is not durable even
+    /// where writes are told to be: the flush that follows a trim may be among the steps left out.
+    fn drop_plan(&mut self, op: OpId, out: &mut Out) {
+        self.mark_dirty(op);
+        self.forget_plan(op, out);
+    }
+
     /// Drops what was planned.
     fn forget_plan(&mut self, op: OpId, out: &mut Out) {
         self.reserve(op, 0);
@@ -193,7 +200,6 @@ impl Array {
 
     /// The writes of a batch are done, or there will be none.
     fn batch_ended(&mut self, op: OpId) {
-        let geometry = &self.config.geometry;
         let Some(Task::Write(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a write") };
         for slot in task.freed.drain(..) {
             self.slots.free(slot);
@@ -202,11 +208,17 @@ impl Array {
             self.intents.end(rows);
         }
         if self.config.regime == Regime::Flush {
-            let touched = task.seg.columns | (self.all - self.data);
-            let map = geometry.map(task.seg.stripe);
-            let devs: DevSet = touched.iter().map(|column| map.devices()[column.index()]).collect();
-            self.dirty |= devs - self.members.lost();
+            self.mark_dirty(op);
         }
+    }
+
+    /// The members that a write may have written are to be flushed.
+    fn mark_dirty(&mut self, op: OpId) {
+        let seg = self.write_task(op).seg;
+        let touched = seg.columns | self.parity();
+        let map = self.config.geometry.map(seg.stripe);
+        let devs: DevSet = touched.iter().map(|column| map.devices()[column.index()]).collect();
+        self.dirty |= devs - self.members.lost();
     }
 
     /// Rows of a segment of which data is lost that one plan can write: an operation has 64 steps.
@@ -243,7 +255,7 @@ impl Array {
     /// Steps failed; their members are lost by now.
     pub(super) fn write_stuck(&mut self, op: OpId, out: &mut Out) {
         if out.failed_read(op) {
-            // Nothing of the array was written yet.
+            // Nothing of the array was written yet, but by batches before, and they are done.
             self.forget_plan(op, out);
         } else {
             self.write_task(op).stuck = true;
