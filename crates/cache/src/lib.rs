@@ -10,5 +10,7 @@ mod tier;
 mod write_through;
 
 pub use counts::CacheCounts;
-pub use registry::{CacheFigure, HostCacheError, HostCacheInfo, HostCacheSpec, Medium, Registered, host_caches, serve};
+pub use registry::{
+    Build, CacheFigure, HostCacheError, HostCacheInfo, HostCacheSpec, Medium, Registered, host_caches, serve,
+};
 pub use tier::{HostCache, Operations, Pages, Served, Tier, Write};

@@ -14,7 +14,8 @@ impl HostCache for NoCache {
 }
 
 impl Registered for NoCache {
-    const INFO: HostCacheInfo = HostCacheInfo::new("none", "no cache: every request goes to the array", "Nossd in KDD");
+    const INFO: HostCacheInfo =
+        HostCacheInfo::new::<Self>("none", "no cache: every request goes to the array", "Nossd in KDD");
 
     fn new(_: u64, _: &ArrayConfig, _: &Params) -> Result<Self, HostCacheError> {
         Ok(Self)

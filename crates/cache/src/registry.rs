@@ -59,11 +59,16 @@ pub struct HostCacheInfo {
     /// The parameters under which a cache of so few pages does all that a large one does: for the
     /// crash harness, whose arrays are tiny.
     pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
+    /// How it is built; its [`Registered::new`] over an array.
+    pub build: Build,
 }
 
+/// Puts a cache of so many pages over an array.
+pub type Build = fn(&'static HostCacheInfo, u64, &ArrayConfig, &Params) -> Result<Box<dyn Served>, HostCacheError>;
+
 impl HostCacheInfo {
-    /// A cache that holds nothing, counts nothing and has no parameters, to be filled in.
-    pub const fn new(name: &'static str, title: &'static str, paper: &'static str) -> Self {
+    /// A cache `C` that holds nothing, counts nothing and has no parameters, to be filled in.
+    pub const fn new<C: Registered>(name: &'static str, title: &'static str, paper: &'static str) -> Self {
         Self {
             name,
             title,
@@ -75,6 +80,10 @@ impl HostCacheInfo {
             params: &[],
             figures: &[],
             small: |_| Vec::new(),
+            build: |info, pages, config, params| {
+                let cache = C::new(pages, config, params)?;
+                Ok(Box::new(Tier::new(info, Array::new(config.clone())?, cache)))
+            },
         }
     }
 
@@ -122,58 +131,35 @@ pub enum HostCacheError {
 /// parameters.
 #[derive(Clone)]
 pub struct HostCacheSpec {
-    entry: &'static Entry,
+    info: &'static HostCacheInfo,
     params: Params,
 }
 
-type Build = fn(&'static HostCacheInfo, u64, &ArrayConfig, &Params) -> Result<Box<dyn Served>, HostCacheError>;
-
-/// What the list says of a cache.
-struct Entry {
-    info: HostCacheInfo,
-    build: Build,
-}
-
-impl Entry {
-    const fn of<C: Registered>() -> Self {
-        Self {
-            info: C::INFO,
-            build: |info, pages, config, params| {
-                let cache = C::new(pages, config, params)?;
-                Ok(Box::new(Tier::new(info, Array::new(config.clone())?, cache)))
-            },
-        }
-    }
-}
-
 /// All of them, in the order in which they are listed.
-static CACHES: &[Entry] = &[Entry::of::<NoCache>(), Entry::of::<WriteThrough>()];
+static CACHES: &[&HostCacheInfo] = &[&NoCache::INFO, &WriteThrough::INFO];
 
 /// Every host cache.
 pub fn host_caches() -> impl Iterator<Item = &'static HostCacheInfo> {
-    CACHES.iter().map(|entry| &entry.info)
+    CACHES.iter().copied()
 }
 
 impl HostCacheSpec {
     /// The cache of this name, with its defaults.
-    pub fn of(info: &HostCacheInfo) -> Self {
-        info.name.parse().expect("its defaults are among the values that it takes")
+    pub fn of(info: &'static HostCacheInfo) -> Self {
+        let spec = PolicySpec { name: info.name.to_owned(), given: Vec::new() };
+        Self::resolve(info, &spec).expect("its defaults are among the values that it takes")
     }
 
     /// The cache with parameters under which so few pages do all that many do.
-    pub fn small(info: &HostCacheInfo, pages: u64) -> Self {
+    pub fn small(info: &'static HostCacheInfo, pages: u64) -> Self {
         let given = (info.small)(pages).into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let spec = PolicySpec { name: info.name.to_owned(), given };
-        Self::resolve(&spec).expect("a cache takes the parameters that it names itself")
+        Self::resolve(info, &spec).expect("a cache takes the parameters that it names itself")
     }
 
-    fn resolve(spec: &PolicySpec) -> Result<Self, SpecError> {
-        let entry = CACHES.iter().find(|entry| entry.info.name == spec.name).ok_or_else(|| {
-            let known = host_caches().map(|info| info.name).collect::<Vec<_>>().join(", ");
-            SpecError::Unknown { name: spec.name.clone(), known }
-        })?;
-        let mut params = Params::resolve(&[(entry.info.name, entry.info.params)], spec)?;
-        let resolved = Self { entry, params: params.remove(0) };
+    fn resolve(info: &'static HostCacheInfo, spec: &PolicySpec) -> Result<Self, SpecError> {
+        let mut params = Params::resolve(&[(info.name, info.params)], spec)?;
+        let resolved = Self { info, params: params.remove(0) };
         // Only a cache can say whether it takes the values; what else is against this array does
         // not matter.
         match resolved.build(&smallest_array(), 1) {
@@ -184,7 +170,7 @@ impl HostCacheSpec {
 
     /// What there is to know about the cache.
     pub const fn info(&self) -> &'static HostCacheInfo {
-        &self.entry.info
+        self.info
     }
 
     /// The parameters in force, by name.
@@ -195,7 +181,7 @@ impl HostCacheSpec {
     /// Serves an array with a cache of so many pages (of no meaning if it has no size).
     pub fn build(&self, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Served>, HostCacheError> {
         self.check_pages(pages)?;
-        (self.entry.build)(&self.entry.info, pages, array, &self.params)
+        (self.info.build)(self.info, pages, array, &self.params)
     }
 
     /// Whether the array can be served with a cache of so many pages, without taking the memory for
@@ -225,7 +211,12 @@ impl FromStr for HostCacheSpec {
 
     /// `name` or `name:key=value`, as buffers are written.
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        Self::resolve(&text.parse()?)
+        let spec: PolicySpec = text.parse()?;
+        let info = host_caches().find(|info| info.name == spec.name).ok_or_else(|| {
+            let known = host_caches().map(|info| info.name).collect::<Vec<_>>().join(", ");
+            SpecError::Unknown { name: spec.name.clone(), known }
+        })?;
+        Self::resolve(info, &spec)
     }
 }
 

@@ -45,7 +45,7 @@ impl Registered for WriteThrough {
         params: &[WAYS],
         // Two sets, so that both lookup and eviction matter.
         small: |pages| vec![(WAYS.name, (pages / 2).max(1).to_string())],
-        ..HostCacheInfo::new(
+        ..HostCacheInfo::new::<Self>(
             "write-through",
             "set-associative LRU cache of copies: reads fill it, writes go to it and to the array",
             "WT in KDD",

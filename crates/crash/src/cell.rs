@@ -100,7 +100,7 @@ impl Cell {
     }
 
     /// Such an array with this cache.
-    pub fn build(&self, cache: &HostCacheInfo) -> Box<dyn Served> {
+    pub fn build(&self, cache: &'static HostCacheInfo) -> Box<dyn Served> {
         let built = HostCacheSpec::small(cache, self.cache_pages).build(&self.array(), self.cache_pages);
         built.expect("the shape is one that can be served")
     }
