@@ -307,7 +307,7 @@ impl<C: HostCache> Above for Upper<C> {
                 }
             }
             Event::Device { dev, change: DeviceChange::Replaced } => self.cache.replaced(dev),
-            Event::Start(_) | Event::Timer(_) | Event::Device { .. } | Event::Control(_) => {}
+            Event::PhaseDone(_) | Event::Start(_) | Event::Timer(_) | Event::Device { .. } | Event::Control(_) => {}
         }
     }
 
@@ -318,6 +318,12 @@ impl<C: HostCache> Above for Upper<C> {
                 self.cache.undone(op);
                 self.set_write(op, |left, _| (left.max(1), false));
                 self.part_done(op, array, out);
+            }
+            Duty::Stuck { op } => {
+                self.cache.undone(op);
+                if out.give_up(op) {
+                    self.part_done(op, array, out);
+                }
             }
             Duty::Ended { op } => {
                 self.cache.done(op);

@@ -9,9 +9,9 @@ use destage_crash::{Failure, Limits, Options, Report, explore, shrink};
 use destage_plan::{Class, StepKind};
 use destage_raid::Level;
 
-/// The first seed and the count of the ranges that each cell tries: `CRASH_SEEDS` of them from `CRASH_FROM` on, if either is given.
-/// Else 10⁴, in the soak 10⁶, that are always the same, and a fifth as many where perhaps none has
-/// looked yet.
+/// The first seed and the count of the ranges that each cell tries: `CRASH_SEEDS` of them from
+/// `CRASH_FROM` on, if either is given. Else 10⁴, in the soak 10⁶, that are always the same, and a
+/// fifth as many where perhaps none has looked yet.
 fn seeds() -> Vec<(u64, u64)> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (from, count) = (number("CRASH_FROM"), number("CRASH_SEEDS"));

@@ -94,6 +94,8 @@ pub enum Event<'a> {
         /// Which.
         step: StepNo,
     },
+    /// The [first phase](crate::Out::phase) of the operation is done, and the operation is not.
+    PhaseDone(OpId),
     /// Steps of the operation failed, those after them are frozen, and nothing of it is in flight
     /// any more. The controller makes a new plan after [`Out::restart`](crate::Out::restart), takes
     /// the steps for done with [`Out::forgive`](crate::Out::forgive), or gives up with

@@ -56,6 +56,7 @@ pub enum Refusal {
 pub(crate) enum Pending {
     Granted(OpId),
     StepDone(OpId, StepNo),
+    PhaseDone(OpId),
     OpStuck(OpId, StepSet, DevSet),
     OpDone(OpId),
 }
@@ -92,6 +93,8 @@ struct Op {
     /// Devices that did not do them.
     failed_devs: DevSet,
     notify: StepSet,
+    /// The steps of its first phase, until that is done.
+    phase: StepSet,
     live: bool,
     closed: bool,
     /// `OpStuck` or `OpDone` is on its way.
@@ -104,9 +107,19 @@ impl Op {
         self.bufs.clear();
         self.rows.clear();
         self.tmps.clear();
-        (self.issued, self.done, self.failed, self.notify) = Default::default();
+        (self.issued, self.done, self.failed, self.notify, self.phase) = Default::default();
         self.failed_devs = DevSet::EMPTY;
         (self.closed, self.told) = (false, false);
+    }
+
+    /// Whether the phase has just ended.
+    #[inline]
+    fn ends_phase(&mut self) -> bool {
+        let ends = !self.phase.is_empty() && self.done.contains_all(self.phase);
+        if ends {
+            self.phase = StepSet::EMPTY;
+        }
+        ends
     }
 
     fn in_flight(&self) -> StepSet {
@@ -190,6 +203,19 @@ impl Out {
         self.step(op, step, after)
     }
 
+    /// These steps are the operation's first phase. When they are done, the controller hears
+    /// [`PhaseDone`](crate::Event::PhaseDone), unless the operation ends with them: what it does
+    /// after the host is answered must not delay what the answer relies on. What is acknowledged
+    /// after them is told to the host no sooner than the controller has heard of it.
+    ///
+    /// Returns `false`, and nothing will be heard, if they are done already.
+    pub fn phase(&mut self, op: OpId, steps: StepSet) -> bool {
+        let slot = &mut self.ops[op.index()];
+        let pending = !slot.done.contains_all(steps);
+        slot.phase = if pending { steps } else { StepSet::EMPTY };
+        pending
+    }
+
     /// A buffer of `pages` pages that lives as long as the operation's present plan.
     pub fn tmp(&mut self, op: OpId, pages: u16) -> Buf {
         let tmps = &mut self.ops[op.index()].tmps;
@@ -241,8 +267,35 @@ impl Out {
         for step in (failed & slot.notify).iter() {
             self.queue.push_back(Pending::StepDone(op, step));
         }
+        let phase = self.ops[op.index()].ends_phase();
         self.issue_after(op, failed);
         self.settle(op);
+        self.tell_phase(op, phase);
+    }
+
+    /// Drops what is left of an operation of which steps failed after its
+    /// [first phase](Self::phase): neither these nor those that have not begun are done any more,
+    /// but for acknowledgements, which rely on the phase alone. Whether the controller would have
+    /// been told of one that is dropped.
+    ///
+    /// # Panics
+    /// If a step is in flight.
+    pub fn give_up(&mut self, op: OpId) -> bool {
+        let slot = &mut self.ops[op.index()];
+        assert!(slot.in_flight().is_empty(), "{op:?} has steps in flight");
+        let dropped = slot.all() - slot.done;
+        let told = dropped.meets(slot.notify);
+        let unbegun = slot.all() - slot.issued;
+        (slot.failed, slot.failed_devs) = (StepSet::EMPTY, DevSet::EMPTY);
+        (slot.issued, slot.done, slot.told) = (slot.all(), slot.all(), false);
+        for step in unbegun.iter() {
+            if let Step::Ack { frag, pages, ok } = self.ops[op.index()].steps[step.index()].step {
+                self.counts[StepKind::Ack as usize] += 1;
+                self.acks.push_back((frag, pages, ok));
+            }
+        }
+        self.settle(op);
+        told
     }
 
     /// Forgets the operation's plan and ends it.
@@ -350,6 +403,7 @@ impl Out {
         let Issue { op: id, step } = issue;
         let op = &mut self.ops[id.index()];
         debug_assert!(op.in_flight().contains(step), "step {} of {id:?} is in flight", step.0);
+        let mut phase = false;
         match outcome {
             StepOutcome::Failed(dev) => {
                 op.failed.insert(step);
@@ -357,6 +411,7 @@ impl Out {
             }
             StepOutcome::Ok => {
                 op.done.insert(step);
+                phase = op.ends_phase();
                 if op.notify.contains(step) {
                     self.queue.push_back(Pending::StepDone(id, step));
                 }
@@ -364,6 +419,18 @@ impl Out {
             }
         }
         self.settle(id);
+        self.tell_phase(id, phase);
+    }
+
+    /// An operation that ends with its phase says so once.
+    #[inline]
+    fn tell_phase(&mut self, id: OpId, ended: bool) {
+        if ended {
+            let op = &self.ops[id.index()];
+            if !(op.told && op.failed.is_empty()) {
+                self.queue.push_back(Pending::PhaseDone(id));
+            }
+        }
     }
 
     /// Issues what waited for the steps in `finished`, which are done, and for nothing else.

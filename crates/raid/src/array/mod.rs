@@ -83,6 +83,12 @@ pub enum Duty {
         /// The operation.
         op: OpId,
     },
+    /// What was appended to a write failed, after the rows were written. The operation is
+    /// [given up](Out::give_up).
+    Stuck {
+        /// The operation.
+        op: OpId,
+    },
     /// A write has ended.
     Ended {
         /// The operation.
@@ -360,6 +366,10 @@ impl Array {
                 Some(Task::Write(_)) => self.write_goes_on(op, out),
                 Some(Task::Persist(_)) => self.persist_done(out),
                 Some(_) => {}
+            },
+            Event::PhaseDone(op) => match self.task(op) {
+                Some(Task::Write(_)) => self.rows_done(op, out),
+                _ => return false,
             },
             Event::OpStuck { op, failed: _, devs } => {
                 if self.task(op).is_none() {

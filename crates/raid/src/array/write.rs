@@ -33,6 +33,8 @@ pub(super) struct WriteTask {
     begun: Option<Rows>,
     /// A write failed; the plan goes on when the loss is noted.
     stuck: bool,
+    /// All rows are written; what else the operation does is no concern of the array.
+    written: bool,
     /// Slots whose pages were superseded.
     freed: Vec<NvSlot>,
 }
@@ -54,6 +56,7 @@ impl WriteTask {
             reserved: 0,
             begun: None,
             stuck: false,
+            written: false,
             freed: Vec::new(),
         }
     }
@@ -140,7 +143,15 @@ impl Array {
         } else {
             self.plan_whole(op, what, fresh, trim, out)
         };
-        self.duties.push_back(Duty::Finish { op, after, merged: self.merged });
+        self.finish(op, after, self.merged, out);
+    }
+
+    /// The last writes of the rows are planned: when they are done, so is the array's part.
+    fn finish(&mut self, op: OpId, after: StepSet, merged: Buf, out: &mut Out) {
+        if !out.phase(op, after) {
+            self.rows_done(op, out);
+        }
+        self.duties.push_back(Duty::Finish { op, after, merged });
     }
 
     /// The rows that are left to be written.
@@ -254,6 +265,9 @@ impl Array {
 
     /// Steps failed; their members are lost by now.
     pub(super) fn write_stuck(&mut self, op: OpId, out: &mut Out) {
+        if self.write_task(op).written {
+            return self.duties.push_back(Duty::Stuck { op });
+        }
         if out.failed_read(op) {
             // Nothing of the array was written yet, but by batches before, and they are done.
             self.forget_plan(op, out);
@@ -263,12 +277,21 @@ impl Array {
         out.again(op);
     }
 
-    pub(super) fn write_done(&mut self, op: OpId, out: &mut Out) {
+    /// The rows are written, as far as they can be: from now on a flush makes them durable, and
+    /// their intents can be cleared after one, whatever the operation goes on to do.
+    pub(super) fn rows_done(&mut self, op: OpId, out: &mut Out) {
         self.reserve(op, 0);
         self.batch_ended(op);
-        self.tasks[op.index()] = None;
+        self.write_task(op).written = true;
         self.after_batch(out);
         self.try_clean(out);
+    }
+
+    pub(super) fn write_done(&mut self, op: OpId, out: &mut Out) {
+        if !self.write_task(op).written {
+            self.rows_done(op, out);
+        }
+        self.tasks[op.index()] = None;
         self.duties.push_back(Duty::Ended { op });
     }
 
@@ -457,7 +480,7 @@ impl Array {
             self.write_task(op).join = out.step_notify(op, Step::Join, after);
         } else {
             let merged = if what.part.is_some() { fresh[what.only()] } else { Buf::None };
-            self.duties.push_back(Duty::Finish { op, after, merged });
+            self.finish(op, after, merged, out);
         }
     }
 

@@ -1,0 +1,92 @@
+//! Caches that go on after the host is answered: what they do then must not delay what the answer
+//! relies on.
+
+use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Operations, Registered, Write};
+use destage_crash::{Limits, Options, explore, shrink};
+use destage_plan::{Buf, Ext, OpId, Out, Params, Step, StepSet};
+use destage_raid::Level;
+use destage_raid::array::{Array, ArrayConfig};
+
+/// Frees nothing after each write, as a cache frees the slots of what it has staged.
+struct FreesLater;
+
+impl HostCache for FreesLater {
+    type Part = ();
+
+    fn write(&mut self, op: OpId, write: Write<'_>, _: &mut Array, _: &mut Operations<()>, out: &mut Out) -> StepSet {
+        let slots = out.list(op, &[]);
+        out.step(op, Step::NvFree { slots }, write.after);
+        write.after
+    }
+}
+
+impl Registered for FreesLater {
+    const INFO: HostCacheInfo = HostCacheInfo::new::<Self>("frees-later", "frees nothing after each write", "-");
+
+    fn new(_: u64, _: &ArrayConfig, _: &Params) -> Result<Self, HostCacheError> {
+        Ok(Self)
+    }
+}
+
+/// Reads the page that was written once more after the host is answered, and does something with
+/// it: a second phase whose reads can fail.
+struct ReadsLater;
+
+impl HostCache for ReadsLater {
+    type Part = ();
+
+    fn write(
+        &mut self,
+        op: OpId,
+        write: Write<'_>,
+        array: &mut Array,
+        _: &mut Operations<()>,
+        out: &mut Out,
+    ) -> StepSet {
+        let page = array.pages_of(write.seg).next().expect("a write has a page");
+        let dst = out.tmp(op, 1);
+        if array.check_whole(page, 1).is_ok() {
+            let place = array.config().geometry.locate(page);
+            let geometry = &array.config().geometry;
+            let dev = geometry.device(place.stripe, place.column);
+            let row = geometry.row(place.stripe, place.row_in_chunk);
+            let read = out.step(op, Step::Read { ext: Ext::new(dev, row.0, 1), dst }, write.after);
+            let srcs = out.list(op, &[dst, Buf::Zero]);
+            let copy = out.tmp(op, 1);
+            out.step(op, Step::Xor { srcs, pages: 1, dst: copy }, read);
+        }
+        write.after
+    }
+}
+
+impl Registered for ReadsLater {
+    const INFO: HostCacheInfo = HostCacheInfo::new::<Self>("reads-later", "reads again what was written", "-");
+
+    fn new(_: u64, _: &ArrayConfig, _: &Params) -> Result<Self, HostCacheError> {
+        Ok(Self)
+    }
+}
+
+static FREES_LATER: HostCacheInfo = FreesLater::INFO;
+static READS_LATER: HostCacheInfo = ReadsLater::INFO;
+
+fn holds(cache: &'static HostCacheInfo) {
+    let seeds = if std::env::var_os("DESTAGE_SOAK").is_some() { 200_000 } else { 2_000 };
+    for level in Level::ALL {
+        let limits = Limits { level: Some(level), ..Limits::default() };
+        if let Err(failure) = explore(cache, 0..seeds, &limits, Options::default()) {
+            let small = shrink(cache, &failure, Options::default(), 4_000);
+            panic!("{} {level}\nas found: {}\nsmallest found: {small}", cache.name, failure.what);
+        }
+    }
+}
+
+#[test]
+fn a_flush_does_not_miss_what_goes_on() {
+    holds(&FREES_LATER);
+}
+
+#[test]
+fn what_fails_later_has_changed_nothing() {
+    holds(&READS_LATER);
+}
