@@ -95,6 +95,8 @@ struct Op {
     notify: StepSet,
     /// The steps of its first phase, until that is done.
     phase: StepSet,
+    /// The phase is done, and the controller is to be told unless the operation is, too.
+    phase_done: bool,
     live: bool,
     closed: bool,
     /// `OpStuck` or `OpDone` is on its way.
@@ -109,17 +111,15 @@ impl Op {
         self.tmps.clear();
         (self.issued, self.done, self.failed, self.notify, self.phase) = Default::default();
         self.failed_devs = DevSet::EMPTY;
-        (self.closed, self.told) = (false, false);
+        (self.closed, self.told, self.phase_done) = (false, false, false);
     }
 
-    /// Whether the phase has just ended.
+    /// Notes that the phase has ended, if it has.
     #[inline]
-    fn ends_phase(&mut self) -> bool {
-        let ends = !self.phase.is_empty() && self.done.contains_all(self.phase);
-        if ends {
-            self.phase = StepSet::EMPTY;
+    fn end_phase(&mut self) {
+        if !self.phase.is_empty() && self.done.contains_all(self.phase) {
+            (self.phase, self.phase_done) = (StepSet::EMPTY, true);
         }
-        ends
     }
 
     fn in_flight(&self) -> StepSet {
@@ -267,10 +267,9 @@ impl Out {
         for step in (failed & slot.notify).iter() {
             self.queue.push_back(Pending::StepDone(op, step));
         }
-        let phase = self.ops[op.index()].ends_phase();
+        self.ops[op.index()].end_phase();
         self.issue_after(op, failed);
         self.settle(op);
-        self.tell_phase(op, phase);
     }
 
     /// Drops what is left of an operation of which steps failed after its
@@ -388,14 +387,13 @@ impl Out {
         op.issued.insert(number);
         let step = &op.steps[number.index()].step;
         self.counts[step.kind() as usize] += 1;
-        let issue = Issue { op: id, step: number };
         match *step {
             Step::Ack { frag, pages, ok } => {
                 self.acks.push_back((frag, pages, ok));
-                self.finish(issue, StepOutcome::Ok);
+                self.step_done(id, number);
             }
-            Step::Join => self.finish(issue, StepOutcome::Ok),
-            _ => self.ready.push_back(issue),
+            Step::Join => self.step_done(id, number),
+            _ => self.ready.push_back(Issue { op: id, step: number }),
         }
     }
 
@@ -403,45 +401,47 @@ impl Out {
         let Issue { op: id, step } = issue;
         let op = &mut self.ops[id.index()];
         debug_assert!(op.in_flight().contains(step), "step {} of {id:?} is in flight", step.0);
-        let mut phase = false;
         match outcome {
             StepOutcome::Failed(dev) => {
                 op.failed.insert(step);
                 op.failed_devs.insert(dev);
             }
-            StepOutcome::Ok => {
-                op.done.insert(step);
-                phase = op.ends_phase();
-                if op.notify.contains(step) {
-                    self.queue.push_back(Pending::StepDone(id, step));
-                }
-                self.issue_after(id, StepSet::one(step));
-            }
+            StepOutcome::Ok => self.step_done(id, step),
         }
         self.settle(id);
-        self.tell_phase(id, phase);
     }
 
-    /// An operation that ends with its phase says so once.
-    #[inline]
-    fn tell_phase(&mut self, id: OpId, ended: bool) {
-        if ended {
-            let op = &self.ops[id.index()];
-            if !(op.told && op.failed.is_empty()) {
-                self.queue.push_back(Pending::PhaseDone(id));
-            }
+    /// A step is done. Whether the operation is as well is the caller's question.
+    fn step_done(&mut self, id: OpId, step: StepNo) {
+        let op = &mut self.ops[id.index()];
+        op.done.insert(step);
+        op.end_phase();
+        if op.notify.contains(step) {
+            self.queue.push_back(Pending::StepDone(id, step));
+        }
+        if op.issued != op.all() {
+            self.issue_after(id, StepSet::one(step));
         }
     }
 
     /// Issues what waited for the steps in `finished`, which are done, and for nothing else.
     fn issue_after(&mut self, id: OpId, finished: StepSet) {
-        let op = &self.ops[id.index()];
-        for step in (op.all() - op.issued).iter() {
-            let op = &self.ops[id.index()];
-            let after = op.steps[step.index()].after;
-            // Issuing one may have issued another of them already.
-            if !op.issued.contains(step) && after.meets(finished) && op.done.contains_all(after) {
-                self.issue(id, step);
+        let mut op = &mut self.ops[id.index()];
+        for number in (op.all() - op.issued).iter() {
+            let Slot { step, after } = &op.steps[number.index()];
+            if !(after.meets(finished) && op.done.contains_all(*after)) {
+                continue;
+            }
+            if step.is_the_engines() {
+                // Another of them may have issued it already.
+                if !op.issued.contains(number) {
+                    self.issue(id, number);
+                    op = &mut self.ops[id.index()];
+                }
+            } else if !op.issued.contains(number) {
+                self.counts[step.kind() as usize] += 1;
+                op.issued.insert(number);
+                self.ready.push_back(Issue { op: id, step: number });
             }
         }
     }
@@ -456,15 +456,17 @@ impl Out {
 
     fn settle(&mut self, id: OpId) {
         let op = &mut self.ops[id.index()];
-        if op.told || !op.in_flight().is_empty() {
-            return;
+        if !op.told && op.in_flight().is_empty() {
+            if !op.failed.is_empty() {
+                op.told = true;
+                self.queue.push_back(Pending::OpStuck(id, op.failed, op.failed_devs));
+            } else if op.closed && op.done == op.all() {
+                op.told = true;
+                return self.queue.push_back(Pending::OpDone(id));
+            }
         }
-        if !op.failed.is_empty() {
-            op.told = true;
-            self.queue.push_back(Pending::OpStuck(id, op.failed, op.failed_devs));
-        } else if op.closed && op.done == op.all() {
-            op.told = true;
-            self.queue.push_back(Pending::OpDone(id));
+        if std::mem::take(&mut op.phase_done) {
+            self.queue.push_back(Pending::PhaseDone(id));
         }
     }
 

@@ -156,6 +156,11 @@ impl Step {
         }
     }
 
+    /// Whether the engine does it itself, at once.
+    pub(crate) const fn is_the_engines(&self) -> bool {
+        matches!(self, Self::Join | Self::Ack { .. })
+    }
+
     /// What kind of step it is.
     pub const fn kind(&self) -> StepKind {
         match self {
