@@ -473,6 +473,26 @@ impl<'a> HistoryRun<'a> {
         Ok(())
     }
 
+    /// Nobody asks for anything any more: a redundant array then makes durable what it has
+    /// acknowledged, and leaves no intent open.
+    fn leave_alone(&mut self) -> Result<(), String> {
+        let submitted = self.model.tick();
+        let mut patience = PATIENCE;
+        while !self.refused && (!self.memory.is_idle() || self.memory.engine().next_timer().is_some()) {
+            self.wait(&mut patience, "an array that is left alone does not come to rest")?;
+        }
+        if self.refused || self.broken || self.memory.status() != Status::Ready {
+            return Ok(());
+        }
+        if !self.memory.nvram().intents.is_empty() {
+            return Err(format!("left alone, but intents are open: {:?}", self.memory.nvram().intents.ranges()));
+        }
+        if self.cell.geometry.level() != Level::Raid0 {
+            self.model.flushed(submitted);
+        }
+        Ok(())
+    }
+
     /// Reads every page.
     fn read_all(&mut self) -> Result<(), String> {
         self.unread = false;
@@ -636,6 +656,8 @@ impl<'a> HistoryRun<'a> {
             return Ok(());
         }
         self.clean = false;
+        // What is stopped cleanly is flushed.
+        let submitted = self.model.tick();
         self.memory.control(Control::Clean);
         self.notices()?;
         let mut patience = PATIENCE;
@@ -644,6 +666,9 @@ impl<'a> HistoryRun<'a> {
         }
         if !self.broken && !self.memory.nvram().intents.is_empty() {
             return Err(format!("stopped cleanly, but intents are open: {:?}", self.memory.nvram().intents.ranges()));
+        }
+        if !self.broken {
+            self.model.flushed(submitted);
         }
         Ok(())
     }
@@ -673,7 +698,12 @@ impl<'a> HistoryRun<'a> {
         }
         self.drain()?;
         self.read_all()?;
-        self.stop()?;
+        // Half of the histories end without an order to stop.
+        if Dice::part(self.history.seed, u64::MAX - 3).one_in(2) {
+            self.leave_alone()?;
+        } else {
+            self.stop()?;
+        }
         if self.refused {
             return Ok(());
         }

@@ -27,6 +27,15 @@ impl Array {
         }
     }
 
+    /// Sees to it that rows with an open intent are flushed if nothing else flushes them.
+    pub(super) fn flush_when_idle(&mut self, out: &mut Out) {
+        if !self.idle_timer {
+            self.idle_timer = true;
+            let at = out.now() + self.config.idle_flush;
+            out.timer(super::IDLE_TIMER, at);
+        }
+    }
+
     /// A write has ended. Those that wait for slots or for fewer open intents go on after a flush,
     /// all together, rather than being asked after every write; at once only if there is nothing to
     /// flush.
@@ -136,6 +145,10 @@ impl Array {
         self.forget_exposed();
         self.flush_exposed(out);
         self.wake(out);
+        // Rows that were written while the flush was under way: the timer may have gone off then.
+        if self.intents.ended() > 0 {
+            self.flush_when_idle(out);
+        }
         if self.ready {
             self.rebuild_more(out);
         } else {

@@ -299,11 +299,7 @@ impl Array {
         if !self.parity().is_empty() {
             self.free_needless_logs(out);
             self.flush_exposed(out);
-            if !self.idle_timer {
-                self.idle_timer = true;
-                let at = out.now() + self.config.idle_flush;
-                out.timer(super::IDLE_TIMER, at);
-            }
+            self.flush_when_idle(out);
         }
         self.let_waiting_go_on(out);
     }
