@@ -3,7 +3,7 @@
 use std::fmt;
 
 use destage_exec::Content;
-use destage_plan::{DevSet, HostOp};
+use destage_plan::{Dev, DevSet, HostOp};
 use destage_raid::Level;
 
 use crate::Dice;
@@ -170,6 +170,9 @@ impl History {
                 _ => actions.push(hot.request(&mut dice, &cell)),
             }
         }
+        if cuts && losses {
+            lose_and_cut(seed, members, &mut actions);
+        }
         Self {
             seed,
             order: dice.pick(&[Order::Random, Order::Random, Order::Random, Order::Latency, Order::Oldest]),
@@ -196,6 +199,25 @@ impl History {
         history.actions = (0..).zip(actions).map(|(number, action)| Numbered { number, action }).collect();
         (history.order, history.compute_at_once, history.requests) = (Order::Oldest, true, requests);
         history
+    }
+}
+
+/// A misfortune of its own, in every third history with losses and cuts: a member is lost, the
+/// power fails a few steps later, and the member is there again. Unless its loss was noted before
+/// anything was acknowledged that relied on it, its old content is taken for the truth. Drawn on
+/// its own, so that other histories stay what they are.
+fn lose_and_cut(seed: u64, members: u8, actions: &mut Vec<Action>) {
+    let mut dice = Dice::part(seed, u64::MAX - 4);
+    if !dice.one_in(3) {
+        return;
+    }
+    for _ in 0..dice.within(1, 3) {
+        let dev = dice.below(u64::from(members)) as u8;
+        let lose = Action::Lose { dev, told: dice.one_in(2), beyond: false };
+        let steps = Action::Steps(dice.within(1, 12));
+        let back = Action::Cut { back: DevSet::one(Dev(dev)), gone: None };
+        let at = dice.below(actions.len() as u64 + 1) as usize;
+        actions.splice(at..at, [lose, steps, back]);
     }
 }
 
