@@ -27,7 +27,7 @@ test:
 
 # The same tests with many more random cases.
 soak:
-	DESTAGE_SOAK=1 $(CARGO) test --locked --release --workspace
+	DESTAGE_SOAK=1 $(CARGO) test --locked --profile soak --workspace --no-fail-fast
 
 # Hostile input: every target 10^7 executions or 5 minutes, two to three hours in all; see docs/fuzzing.md.
 fuzz:
