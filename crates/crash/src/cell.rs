@@ -3,7 +3,7 @@
 
 use destage_cache::{HostCacheInfo, HostCacheSpec, Served};
 use destage_plan::{Nanos, Shape};
-use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
+use destage_raid::array::{ArrayConfig, MAX_PARITY_MEMBERS, ParityMethod, Regime};
 use destage_raid::{Geometry, Level};
 
 use crate::Dice;
@@ -42,15 +42,21 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A shape drawn at random; of this level if one is given.
-    pub fn draw(dice: &mut Dice, level: Option<Level>) -> Self {
+    /// The shape of a seed, with whose numbers `dice` begins; of this level if one is given. Of the
+    /// levels with parity one array in forty is about as wide as arrays can be.
+    pub fn draw(seed: u64, dice: &mut Dice, level: Option<Level>) -> Self {
         let level = level.unwrap_or_else(|| dice.pick(&Level::ALL));
-        let members = match level {
+        let mut members = match level {
             Level::Raid0 => dice.within(1, 4),
             Level::Raid1 => dice.within(2, 3),
             Level::Raid4 | Level::Raid5 => dice.within(3, 6),
             Level::Raid6 => dice.within(4, 7),
         } as u32;
+        // Drawn on their own, so that other shapes stay what they are.
+        let mut wide = Dice::part(seed, u64::MAX - 5);
+        if matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6) && wide.one_in(40) {
+            members = wide.within(20, u64::from(MAX_PARITY_MEMBERS)) as u32;
+        }
         let layouts = level.layouts();
         let layout = (!layouts.is_empty()).then(|| dice.pick(layouts));
         let chunk = dice.within(1, 4) as u32;

@@ -2,8 +2,11 @@
 
 mod mirror;
 
-use destage_exec::{Conduct, CutChoice, Memory, Pick, Remains, Violation};
-use destage_plan::{Control, HostNotice, HostOp, HostRequest, Row, Shape, Status, Step};
+use destage_exec::{Conduct, CutChoice, Memory, NoCheck, Pick, Remains, Violation};
+use destage_plan::{
+    Class, Control, Controller, Dev, Event, Ext, HostNotice, HostOp, HostRequest, Out, Row, Shape, Status, Step,
+    StepSet,
+};
 use mirror::{Copies, Mirror, STRIPE};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -216,5 +219,56 @@ fn a_mirror_cut_anywhere_reads_old_or_new_sectors_the_same_ever_after() {
             memory = Memory::start(Mirror::new(2), remains, shape(), 8);
             assert_eq!(first, read(&mut memory, 0, PAGES * 4), "seed {seed}");
         }
+    }
+}
+
+/// Sums up so many pages of a device when it starts, with one step, and writes the sum behind them.
+struct Sum {
+    pages: u16,
+}
+
+impl Controller for Sum {
+    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
+        match event {
+            Event::Start(_) => {
+                out.open(Class::Internal, None, None);
+                out.ready();
+            }
+            Event::Granted(op) => {
+                let mut reads = StepSet::EMPTY;
+                let mut srcs = Vec::new();
+                for page in 0..self.pages {
+                    let dst = out.tmp(op, 1);
+                    reads |= out.step(op, Step::Read { ext: Ext::new(Dev(0), page.into(), 1), dst }, StepSet::EMPTY);
+                    srcs.push(dst);
+                }
+                let (list, dst) = (out.list(op, &srcs), out.tmp(op, 1));
+                let sum = out.step(op, Step::Xor { srcs: list, pages: 1, dst }, reads);
+                let ext = Ext::new(Dev(0), self.pages.into(), 1);
+                out.step(op, Step::Write { ext, src: dst, fua: true }, sum);
+                out.close(op);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn as_many_pages_are_summed_up_as_a_plan_can_read() {
+    for pages in [0_u16, 1, 30, 31, 32, 33, 61] {
+        let mut remains = Remains::fresh([(usize::from(pages) + 1) * PAGE as usize]);
+        let mut expected = vec![0; PAGE as usize];
+        for (at, byte) in remains.disks[0].image.iter_mut().enumerate() {
+            *byte = (at * 7 + at / 64 * 13) as u8;
+            if at < usize::from(pages) * PAGE as usize {
+                expected[at % PAGE as usize] ^= *byte;
+            }
+        }
+        let mut memory = Memory::start(Sum { pages }, remains, shape(), 1);
+        while !memory.is_idle() {
+            memory.run(Pick::Oldest, &NoCheck).expect("no violation");
+        }
+        let left = memory.cut(&mut Keep(0, 0));
+        assert_eq!(left.disks[0].image[usize::from(pages) * PAGE as usize..], expected, "of {pages} pages");
     }
 }
