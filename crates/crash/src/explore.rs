@@ -134,7 +134,7 @@ impl CutChoice for Counted {
 /// every subset of the pages that were written and not flushed or are being written (at most `cap`
 /// subsets at a moment, then random ones), with each page of them torn in every way that leaves a
 /// first or a last part while the others survive or do not, and with every number of NVRAM steps
-/// through.
+/// through. The recovery from every fourth of these cuts is cut itself.
 pub fn exhaust(
     cache: &'static HostCacheInfo,
     seeds: std::ops::Range<u64>,
@@ -146,6 +146,7 @@ pub fn exhaust(
         let mut dice = Dice::part(seed, 2);
         let history = History::short(seed, limits, 1 + (seed % 3) as usize);
         let mut found = Exhausted { histories: 1, ..Exhausted::default() };
+        let mut again = Dice::part(seed, 3);
         let outcome = watch(cache, &history, |memory, model, check| {
             let mut counted = Counted::default();
             memory.cut(&mut counted);
@@ -155,9 +156,12 @@ pub fn exhaust(
                 let mut model = model.clone();
                 model.cut(u64::from(u32::MAX));
                 found.cuts += 1;
-                recovers(cache, &history, check, remains, &mut model).map(|_| ()).map_err(|what| {
+                // Every fourth time the recovery is cut short, too.
+                let after = again.one_in(4).then(|| again.within(1, 24));
+                let again = after.map(|after| (after, &mut again));
+                recovers(cache, &history, check, remains, &mut model, again).map(|_| ()).map_err(|what| {
                     format!(
-                        "step {}: cut with pages {pages:#b}, torn {torn:?}, {nvram} NVRAM steps: {what}",
+                        "step {}: cut with pages {pages:#b}, torn {torn:?}, {nvram} NVRAM steps, again after {after:?} steps: {what}",
                         memory.steps()
                     )
                 })

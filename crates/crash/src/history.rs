@@ -183,13 +183,17 @@ impl History {
         }
     }
 
-    /// A history of so many requests, with steps in the order of issue and nothing going wrong: to
-    /// be cut everywhere.
+    /// A history of so many requests, with steps in the order of issue and nothing going wrong but
+    /// that a member may be lost before the first: to be cut everywhere.
     pub fn short(seed: u64, limits: &Limits, requests: usize) -> Self {
         let mut history = Self::draw(seed, limits, 0);
         let mut dice = Dice::part(seed, 1);
         let hot = Hot::draw(&mut dice, &history.cell);
         let mut actions: Vec<Action> = Vec::new();
+        if !limits.no_losses {
+            let dev = dice.below(u64::from(history.cell.geometry.members())) as u8;
+            actions.extend([Action::Lose { dev, told: true, beyond: false }, Action::Drain]);
+        }
         for _ in 0..requests {
             actions.push(hot.request(&mut dice, &history.cell));
             if dice.one_in(3) {

@@ -718,17 +718,27 @@ impl<'a> HistoryRun<'a> {
 }
 
 /// Everything that must hold after a cut: the array starts, and every page reads as one that could
-/// be, twice.
+/// be, twice. If the power is to be cut `again`, that is before these two, after so many steps.
 pub(crate) fn recovers(
     cache: &'static HostCacheInfo,
     history: &History,
     check: &Parity,
     remains: Remains,
     model: &mut Model,
+    again: Option<(u64, &mut Dice)>,
 ) -> Result<u64, String> {
     let cell = &history.cell;
     let mut steps = 0;
     let mut remains = remains;
+    if let Some((after, dice)) = again {
+        let mut memory = HistoryRun::prepare(cache, history, remains, None, None);
+        memory.begin();
+        while memory.steps() < after && !memory.is_idle() {
+            memory.run(Pick::Oldest, check).map_err(|violation| format!("while recovering: {violation}"))?;
+        }
+        steps += memory.steps();
+        remains = memory.cut(dice.draw_cut());
+    }
     for life in 0..2 {
         let mut memory = HistoryRun::prepare(cache, history, remains, None, None);
         memory.begin();
@@ -797,6 +807,11 @@ pub(crate) fn watch(
                     at(&run.memory, &run.model, &run.check)?;
                     run.step()?;
                 }
+            }
+            // It is noted before anything is asked.
+            Action::Lose { dev, told, beyond } => {
+                run.lose(dev, told, beyond);
+                run.drain()?;
             }
             other => return Err(format!("{other:?} has no place in a short history")),
         }
