@@ -1,28 +1,25 @@
 //! Faults planted in the executor are found within so many seeds. The bounds are about ten times
 //! what was measured.
 
-use destage_cache::{HostCacheInfo, host_caches};
+use destage_cache::host_caches;
 use destage_crash::{Limits, Mutant, Options, first_failure};
 use destage_raid::Level;
 
-fn cache() -> &'static HostCacheInfo {
-    host_caches().find(|info| info.name == "none").expect("a cache of this name")
-}
+const LEVELS: [Level; 4] = [Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6];
 
-/// Seeds until the fault is found in RAID-5 and RAID-6: by all checks, and by what a host sees
-/// alone.
+/// Seeds until the fault is found, in each cache over each redundant level: by all checks, and by
+/// what a host sees alone. No cell may be the only one that finds it.
 fn found_within(mutant: Mutant, bound: u64, blind_bound: u64) {
-    for level in [Level::Raid5, Level::Raid6] {
+    for (cache, level) in host_caches().flat_map(|cache| LEVELS.map(|level| (cache, level))) {
         for (blind, bound) in [(false, bound), (true, blind_bound)] {
             let limits = Limits { level: Some(level), ..Limits::default() };
             let options = Options { mutant: Some(mutant), blind, ..Options::default() };
-            let (seeds, failure) = first_failure(cache(), 0..bound, &limits, options)
-                .unwrap_or_else(|| panic!("{mutant:?} on {level} is not found within {bound} seeds (blind: {blind})"));
+            let (seeds, failure) = first_failure(cache, 0..bound, &limits, options).unwrap_or_else(|| {
+                panic!("{mutant:?}, {} on {level}: not found within {bound} seeds (blind: {blind})", cache.name)
+            });
             let what = failure.what.lines().next().unwrap_or_default();
-            println!(
-                "{mutant:?} on {level}{}: found by seed {seeds}: {what}",
-                if blind { ", by the host" } else { "" }
-            );
+            let by = if blind { ", by the host" } else { "" };
+            println!("{mutant:?}, {} on {level}{by}: found by seed {seeds}: {what}", cache.name);
         }
     }
 }
@@ -37,10 +34,10 @@ macro_rules! mutants {
 }
 
 mutants! {
-    a_forgotten_flush: Mutant::OmitFlush, 30, 1_600;
-    a_skipped_intent: Mutant::SkipIntent, 20, 160;
-    an_intent_cleared_early: Mutant::EarlyClear, 310, 540;
-    a_member_that_was_not_read: Mutant::UnreadMember, 70, 230;
-    a_write_acknowledged_before_it_is_done: Mutant::AckBeforeWrite, 20, 50;
-    fua_that_is_ignored: Mutant::IgnoreFua, 20, 50;
+    a_forgotten_flush: Mutant::OmitFlush, 80, 800;
+    a_skipped_intent: Mutant::SkipIntent, 20, 4_700;
+    an_intent_cleared_early: Mutant::EarlyClear, 320, 4_700;
+    a_member_that_was_not_read: Mutant::UnreadMember, 100, 320;
+    a_write_acknowledged_before_it_is_done: Mutant::AckBeforeWrite, 60, 60;
+    fua_that_is_ignored: Mutant::IgnoreFua, 30, 50;
 }
