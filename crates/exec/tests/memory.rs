@@ -2,7 +2,7 @@
 
 mod mirror;
 
-use destage_exec::{Conduct, CutChoice, Memory, NoCheck, Pick, Remains, Violation};
+use destage_exec::{Conduct, CutChoice, Disk, Memory, NoCheck, Pick, Remains, Violation};
 use destage_plan::{
     Class, Control, Controller, Dev, Event, Ext, HostNotice, HostOp, HostRequest, Out, Row, Shape, Status, Step,
     StepSet,
@@ -94,6 +94,39 @@ fn what_was_not_flushed_may_be_lost_sector_by_sector_and_what_was_flushed_may_no
     let page = read(&mut memory, 0, 4);
     assert_eq!(page.chunks(SECTOR as usize).map(|sector| sector[0]).collect::<Vec<_>>(), [1, 2, 2, 1]);
     assert!(memory.nvram().intents.is_empty());
+}
+
+/// The first bytes of the sectors of the first page.
+fn first_page(disk: &Disk) -> Vec<u8> {
+    disk.image.chunks(SECTOR as usize).take(4).map(|sector| sector[0]).collect()
+}
+
+#[test]
+fn what_is_in_flight_may_be_there_in_part() {
+    for (op, fua, found) in [
+        (HostOp::Write, false, [2, 1, 2, 1]),
+        (HostOp::Write, true, [2, 1, 2, 1]),
+        (HostOp::Discard, false, [0, 1, 0, 1]),
+        (HostOp::WriteZeroes, false, [0, 1, 0, 1]),
+    ] {
+        let mut memory = fresh(2);
+        write(&mut memory, 1, 0, 4, 1, true);
+        drain(&mut memory);
+        let data = if op == HostOp::Write { vec![2; PAGE as usize] } else { Vec::new() };
+        memory.submit(request(2, op, 0, 4, fua), &data).expect("a request in range");
+        while memory.runnable() < 2 {
+            memory.run(Pick::Oldest, &Copies(2)).expect("no violation");
+        }
+        for (keep, expected) in [(0, [1; 4]), (0b0101, found), (u128::MAX, [found[0]; 4])] {
+            let remains = memory.cut(&mut Keep(keep, usize::MAX));
+            for disk in &remains.disks {
+                assert_eq!(first_page(disk), expected, "{op:?}, FUA {fua}, sectors {keep:b}");
+            }
+        }
+        // A device that fails now holds as little.
+        memory.fail(Dev(1), &mut Keep(0b0101, 0));
+        assert_eq!(first_page(&memory.cut(&mut Keep(0, 0)).disks[1]), found, "{op:?}, FUA {fua}");
+    }
 }
 
 #[test]
