@@ -32,6 +32,17 @@ impl Claim {
     }
 }
 
+impl Claim {
+    /// Whether what is claimed is part of what `other` claims.
+    pub const fn is_within(&self, other: &Self) -> bool {
+        self.stripe.0 == other.stripe.0
+            && self.first >= other.first
+            && self.first + self.rows <= other.first + other.rows
+            && other.r.contains_all(self.r)
+            && other.w.contains_all(self.w)
+    }
+}
+
 /// Why an operation claims, for the account of time waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -86,6 +97,21 @@ struct Entry {
     blockers: u32,
 }
 
+impl Entry {
+    /// One that it waited for is gone; if it was the last, its operation is told to `granted`.
+    #[inline]
+    fn unblock(&mut self, now: Nanos, waits: &mut [ClaimWait; Class::ALL.len()], granted: &mut impl FnMut(OpId)) {
+        self.blockers -= 1;
+        if self.blockers == 0 {
+            let waited = now.since(self.since);
+            let wait = &mut waits[self.class as usize];
+            wait.total += waited;
+            wait.max = wait.max.max(waited);
+            granted(self.op);
+        }
+    }
+}
+
 /// The claims of all operations. FIFO per stripe: an operation waits for exactly those that came
 /// before it and conflict with it, whether they hold or wait themselves. Every operation has at
 /// most one claim, hence none waits for itself in a circle.
@@ -117,19 +143,30 @@ impl ClaimTable {
         let gone = queue.remove(at);
         for entry in &mut queue[at..] {
             if entry.claim.conflicts(&gone.claim) {
-                entry.blockers -= 1;
-                if entry.blockers == 0 {
-                    let waited = now.since(entry.since);
-                    let wait = &mut self.waits[entry.class as usize];
-                    wait.total += waited;
-                    wait.max = wait.max.max(waited);
-                    granted(entry.op);
-                }
+                entry.unblock(now, &mut self.waits, &mut granted);
             }
         }
         if queue.is_empty() {
             let queue = self.stripes.remove(&stripe).unwrap_or_default();
             self.spare.push(queue);
+        }
+    }
+
+    /// Gives a part of a claim back that is held: from now on it is `to`. Those that come later and
+    /// conflict with what was given back alone hold now. To give back all and claim anew would put
+    /// the operation behind them.
+    ///
+    /// # Panics
+    /// If the claim is not held, or `to` is not part of it.
+    pub fn narrow(&mut self, now: Nanos, op: OpId, to: Claim, mut granted: impl FnMut(OpId)) {
+        let queue = self.stripes.get_mut(&to.stripe).expect("a claim is in its stripe's queue");
+        let at = queue.iter().position(|entry| entry.op == op).expect("the operation has a claim");
+        let from = std::mem::replace(&mut queue[at].claim, to);
+        assert!(queue[at].blockers == 0 && to.is_within(&from), "{op:?} holds {from:?}, not {to:?}");
+        for entry in &mut queue[at + 1..] {
+            if entry.claim.conflicts(&from) && !entry.claim.conflicts(&to) {
+                entry.unblock(now, &mut self.waits, &mut granted);
+            }
         }
     }
 

@@ -280,7 +280,9 @@ impl<C: Controller> Engine<C> {
             };
             match pending {
                 Pending::Granted(op) => self.controller.handle(Event::Granted(op), &mut self.out),
-                Pending::StepDone(op, step) => self.controller.handle(Event::StepDone { op, step }, &mut self.out),
+                Pending::StepDone(op, step, outcome) => {
+                    self.controller.handle(Event::StepDone { op, step, outcome }, &mut self.out);
+                }
                 Pending::PhaseDone(op) => self.controller.handle(Event::PhaseDone(op), &mut self.out),
                 Pending::OpStuck(op, failed, devs) => {
                     self.controller.handle(Event::OpStuck { op, failed, devs }, &mut self.out);

@@ -1,6 +1,6 @@
 //! What a controller is told.
 
-use crate::{Buf, Dev, DevSet, DeviceChange, NvSlot, OpId, Rows, Sectors, StepNo, StepSet, Tag};
+use crate::{Buf, Dev, DevSet, DeviceChange, NvSlot, OpId, Rows, Sectors, StepNo, StepOutcome, StepSet, Tag};
 
 /// What a host asks of a block device that destage serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +67,24 @@ pub struct Start<'a> {
     pub missing: DevSet,
 }
 
+/// Who is waiting for a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerOwner {
+    /// The array.
+    Array,
+    /// What stands on it.
+    Above,
+}
+
+/// A timer: the number is its owner's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerId {
+    /// Whose it is.
+    pub owner: TimerOwner,
+    /// Which of its owner's.
+    pub number: u32,
+}
+
 /// What may be ordered from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
@@ -87,12 +105,15 @@ pub enum Event<'a> {
     /// The operation's claim holds, or the controller asked for this event
     /// [again](crate::Out::again).
     Granted(OpId),
-    /// A step that was to be told of is done.
+    /// A step that was to be told of has ended: it is done, or it failed and was
+    /// [forgiven](crate::Out::forgive).
     StepDone {
         /// Whose.
         op: OpId,
         /// Which.
         step: StepNo,
+        /// How.
+        outcome: StepOutcome,
     },
     /// The [first phase](crate::Out::phase) of the operation is done, and the operation is not.
     PhaseDone(OpId),
@@ -112,7 +133,7 @@ pub enum Event<'a> {
     /// event.
     OpDone(OpId),
     /// A timer is due.
-    Timer(u64),
+    Timer(TimerId),
     /// Something happened to a device.
     Device {
         /// Which.

@@ -28,7 +28,7 @@ pub use buf::{Buf, List, NvSlot, RowList, Sectors, Tag};
 pub use claim::{Claim, ClaimTable, ClaimWait, Class};
 pub use device::{Column, Dev, DeviceChange, Ext, Row, Rows, Stripe};
 pub use engine::{Controller, Engine, HostNotice, HostRequest};
-pub use event::{Control, Event, Frag, FragId, HostOp, Start};
+pub use event::{Control, Event, Frag, FragId, HostOp, Start, TimerId, TimerOwner};
 pub use fragment::{Piece, RangeError, Shape, ShapeError};
 pub use intents::Intents;
 pub use nv::NvSlots;

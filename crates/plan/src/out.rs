@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::{
     Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, List, Nanos, Row, RowList, Rows, Step, StepKind,
-    StepNo, StepOutcome, StepSet,
+    StepNo, StepOutcome, StepSet, TimerId,
 };
 
 /// An operation's place in the table. Places are used again after
@@ -55,7 +55,7 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pending {
     Granted(OpId),
-    StepDone(OpId, StepNo),
+    StepDone(OpId, StepNo, StepOutcome),
     PhaseDone(OpId),
     OpStuck(OpId, StepSet, DevSet),
     OpDone(OpId),
@@ -146,7 +146,7 @@ pub struct Out {
     /// Fragments of operations that were opened, once each.
     pub(crate) opened: Vec<FragId>,
     pub(crate) acks: VecDeque<(FragId, u16, bool)>,
-    pub(crate) timers: Vec<(Nanos, u64)>,
+    pub(crate) timers: Vec<(Nanos, TimerId)>,
     pub(crate) status: Option<Status>,
     pub(crate) clean: bool,
     counts: [u64; StepKind::ALL.len()],
@@ -257,7 +257,8 @@ impl Out {
     }
 
     /// Takes the operation's failed steps for done: what they would have written is on a device
-    /// that is lost. Those after them begin.
+    /// that is lost. Those after them begin. Of those that were to be told of, the controller hears
+    /// that they failed.
     pub fn forgive(&mut self, op: OpId) {
         let slot = &mut self.ops[op.index()];
         let failed = std::mem::take(&mut slot.failed);
@@ -265,7 +266,8 @@ impl Out {
         slot.done |= failed;
         slot.told = false;
         for step in (failed & slot.notify).iter() {
-            self.queue.push_back(Pending::StepDone(op, step));
+            let dev = slot.steps[step.index()].step.dev().expect("only steps of devices fail");
+            self.queue.push_back(Pending::StepDone(op, step, StepOutcome::Failed(dev)));
         }
         self.ops[op.index()].end_phase();
         self.issue_after(op, failed);
@@ -314,6 +316,34 @@ impl Out {
         self.ops[op.index()].claim
     }
 
+    /// Gives a part of an operation's claim back, which it holds; what is left is `to`. Operations
+    /// that waited for that part alone hear [`Granted`](crate::Event::Granted).
+    ///
+    /// # Panics
+    /// If the claim is not held, or `to` is not part of it.
+    pub fn narrow(&mut self, op: OpId, to: Claim) {
+        let slot = &mut self.ops[op.index()];
+        assert!(slot.claim.is_some(), "{op:?} has no claim");
+        slot.claim = Some(to);
+        let queue = &mut self.queue;
+        self.claims.narrow(self.now, op, to, |op| queue.push_back(Pending::Granted(op)));
+    }
+
+    /// Makes room for more steps of an operation whose steps are all done: their places are free
+    /// again, and their sets mean nothing any more; its buffers stay. An operation has 64 steps at
+    /// a time.
+    ///
+    /// # Panics
+    /// If a step is not done, or the operation is closed.
+    pub fn renew(&mut self, op: OpId) {
+        let slot = &mut self.ops[op.index()];
+        assert!(slot.done == slot.all() && !slot.closed, "{op:?} has steps that are not done");
+        slot.steps.clear();
+        slot.bufs.clear();
+        slot.rows.clear();
+        (slot.issued, slot.done, slot.notify) = Default::default();
+    }
+
     /// Recovery is finished; requests may come.
     pub fn ready(&mut self) {
         self.status = Some(Status::Ready);
@@ -331,13 +361,13 @@ impl Out {
 
     /// Asks for [`Timer`](crate::Event::Timer) at a time. An earlier timer of this number is
     /// forgotten.
-    pub fn timer(&mut self, id: u64, at: Nanos) {
+    pub fn timer(&mut self, id: TimerId, at: Nanos) {
         self.cancel(id);
         self.timers.push((at, id));
     }
 
     /// Forgets a timer.
-    pub fn cancel(&mut self, id: u64) {
+    pub fn cancel(&mut self, id: TimerId) {
         self.timers.retain(|timer| timer.1 != id);
     }
 
@@ -390,9 +420,9 @@ impl Out {
         match *step {
             Step::Ack { frag, pages, ok } => {
                 self.acks.push_back((frag, pages, ok));
-                self.step_done(id, number);
+                self.step_done(id, number, StepOutcome::Ok);
             }
-            Step::Join => self.step_done(id, number),
+            Step::Join => self.step_done(id, number, StepOutcome::Ok),
             _ => self.ready.push_back(Issue { op: id, step: number }),
         }
     }
@@ -406,18 +436,18 @@ impl Out {
                 op.failed.insert(step);
                 op.failed_devs.insert(dev);
             }
-            StepOutcome::Ok => self.step_done(id, step),
+            StepOutcome::Ok => self.step_done(id, step, outcome),
         }
         self.settle(id);
     }
 
     /// A step is done. Whether the operation is as well is the caller's question.
-    fn step_done(&mut self, id: OpId, step: StepNo) {
+    fn step_done(&mut self, id: OpId, step: StepNo, outcome: StepOutcome) {
         let op = &mut self.ops[id.index()];
         op.done.insert(step);
         op.end_phase();
         if op.notify.contains(step) {
-            self.queue.push_back(Pending::StepDone(id, step));
+            self.queue.push_back(Pending::StepDone(id, step, outcome));
         }
         if op.issued != op.all() {
             self.issue_after(id, StepSet::one(step));

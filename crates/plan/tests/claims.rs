@@ -43,11 +43,28 @@ impl Naive {
     }
 }
 
+impl Naive {
+    fn narrow(&mut self, at: usize, to: Claim) -> Vec<OpId> {
+        self.queue[at].1 = to;
+        self.settle()
+    }
+}
+
+/// A part of a claim: fewer rows and columns.
+fn part(claim: Claim, less: u64) -> Claim {
+    let rows = 1 + (less % u64::from(claim.rows)) as u32;
+    let mask = |set: ColumnSet, bits: u64| ColumnSet::from_bits(set.bits() & bits);
+    let first = claim.first + (less / 7 % u64::from(claim.rows - rows + 1)) as u32;
+    Claim { first, rows, r: mask(claim.r, less / 64), w: mask(claim.w, less / 2048), ..claim }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Claim(Claim),
     /// Of those that are there, counted around.
     Release(usize),
+    /// Of those that hold, counted around; by how much.
+    Narrow(usize, u64),
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -55,7 +72,11 @@ fn action() -> impl Strategy<Value = Action> {
         let (r, w) = (ColumnSet::from_bits(r), ColumnSet::from_bits(w));
         Action::Claim(Claim { stripe: Stripe(stripe), first, rows, r, w })
     });
-    prop_oneof![claim, any::<usize>().prop_map(Action::Release)]
+    prop_oneof![
+        2 => claim,
+        1 => any::<usize>().prop_map(Action::Release),
+        1 => (any::<usize>(), any::<u64>()).prop_map(|(which, less)| Action::Narrow(which, less)),
+    ]
 }
 
 proptest! {
@@ -91,7 +112,21 @@ proptest! {
                     }
                     prop_assert_eq!(told, granted);
                 }
-                Action::Release(_) => {}
+                Action::Narrow(which, less) if naive.queue.iter().any(|entry| entry.2) => {
+                    let held: Vec<usize> = (0..naive.queue.len()).filter(|at| naive.queue[*at].2).collect();
+                    let at = held[which % held.len()];
+                    let (op, claim, _) = naive.queue[at];
+                    let to = part(claim, less);
+                    let granted = naive.narrow(at, to);
+                    let mut told = Vec::new();
+                    table.narrow(Nanos(now), op, to, |op| told.push(op));
+                    for op in &granted {
+                        total += now - since[op];
+                        max = max.max(now - since[op]);
+                    }
+                    prop_assert_eq!(told, granted);
+                }
+                Action::Release(_) | Action::Narrow(..) => {}
             }
             prop_assert_eq!(table.len(), naive.queue.len());
             prop_assert_eq!(table.is_empty(), naive.queue.is_empty());

@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 
 use destage_plan::{
     Buf, Claim, Column, ColumnSet, Control, Dev, DevSet, DeviceChange, Event, Frag, Intents, NvSlot, NvSlots, OpId,
-    Out, Row, Rows, Sectors, StepSet, Stripe,
+    Out, Row, Rows, Sectors, StepSet, Stripe, TimerId, TimerOwner,
 };
 
 use flush::FlushTask;
@@ -193,11 +193,8 @@ pub struct Array {
     stats: ArrayStats,
 }
 
-/// The array's timer. Controllers number theirs from [`FIRST_TIMER`] on.
-const IDLE_TIMER: u64 = 0;
-
-/// The first number of a timer that the array does not use itself.
-pub const FIRST_TIMER: u64 = 16;
+/// Goes off when nothing was flushed for a while.
+const IDLE_TIMER: TimerId = TimerId { owner: TimerOwner::Array, number: 0 };
 
 impl Array {
     /// An array; nothing is known of its members before [`Event::Start`].
@@ -360,7 +357,7 @@ impl Array {
                 Some(&mut Task::Recover(rows)) => self.plan_recover(op, rows, out),
                 Some(&mut Task::Rebuild(rows)) => self.plan_rebuild(op, rows, out),
             },
-            Event::StepDone { op, step } => match self.task(op) {
+            Event::StepDone { op, step, outcome: _ } => match self.task(op) {
                 None => return false,
                 Some(Task::Write(task)) if !task.goes_on_after().contains(step) => return false,
                 Some(Task::Write(_)) => self.write_goes_on(op, out),
@@ -400,7 +397,7 @@ impl Array {
                 Some(Task::Recover(rows)) => self.recover_done(rows, out),
                 Some(Task::Rebuild(rows)) => self.rebuild_done(rows, out),
             },
-            Event::Timer(IDLE_TIMER) => {
+            Event::Timer(TimerId { owner: TimerOwner::Array, .. }) => {
                 self.idle_timer = false;
                 self.own_flush(out);
             }
