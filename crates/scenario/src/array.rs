@@ -6,8 +6,8 @@ use destage_policy::buffer;
 use destage_raid::array::{ParityMethod, Regime};
 use destage_raid::{Layout, Level};
 use destage_sim::array::{
-    ArrayExperiment, ArrayHost, ArraySetup, DeviceSetup, FixedTimes, Injection, InjectionKind, Service, SetupError,
-    StepTimes,
+    ArrayExperiment, ArrayHost, ArraySetup, DeviceSetup, DriveCacheSetup, FixedTimes, Injection, InjectionKind,
+    Service, SetupError, StepTimes,
 };
 use destage_sim::disk::{DiskProfile, PRESETS, Scheduler, SeekCurve, Zone};
 use destage_sim::input::Speed;
@@ -144,6 +144,16 @@ fn device(settings: &Settings, kind: &str) -> Result<DeviceSetup> {
         })),
         _ => Ok(DeviceSetup::Ssd { config: sim::ssd(settings)?, start: settings.one("start", sim::start)? }),
     }
+}
+
+fn drive_cache(settings: &Settings, page: u64) -> Result<Option<DriveCacheSetup>> {
+    let right = || format!("0 for none, or a size of less than 2^32 whole pages ({page} B)");
+    let pages = settings.one("drive.cache", |text| match q::bytes(text) {
+        Ok(bytes) if bytes.is_multiple_of(page) => u32::try_from(bytes / page).map_err(|_| right()),
+        _ => Err(right()),
+    })?;
+    let page_time = settings.one("drive.transfer", bounded(LONGEST_PAGE))?;
+    Ok((pages > 0).then_some(DriveCacheSetup { pages, page_time }))
 }
 
 fn service(settings: &Settings, page: u64) -> Result<Service> {
@@ -302,6 +312,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         policies,
         caches,
         member: device(settings, member)?,
+        drive_cache: drive_cache(settings, page)?,
         cache_device: device(settings, cache_kind)?,
         schedulers: settings.all("scheduler", scheduler)?,
         service: service(settings, page)?,

@@ -184,6 +184,8 @@ pub const SIM: &[Key] = &[
         "spread",
         "Whether members' platters are spread evenly over a rotation, or turn in step",
     ),
+    Key::one("drive.cache", "SIZE", "0", "Volatile write cache of each member; 0: none, or one that is switched off"),
+    Key::one("drive.transfer", "TIME", "7us", "A page between host and such a cache; 4 KiB at 600 MB/s"),
     Key::one("fixed.read", "TIME", "100us", "A read; a fixed device does one thing at a time"),
     Key::one("fixed.write", "TIME", "100us", "A write"),
     Key::one("fixed.other", "TIME", "0", "A flush or a trim"),
@@ -238,7 +240,7 @@ pub(crate) const ARRAY_ONLY: &[&str] = &[
 ];
 
 /// Tables that only an array looks at.
-pub(crate) const ARRAY_TABLES: &[&str] = &["disk.", "fixed.", "raid.", "nvram."];
+pub(crate) const ARRAY_TABLES: &[&str] = &["disk.", "drive.", "fixed.", "raid.", "nvram."];
 
 /// Settings that an array does not look at.
 pub(crate) const BUFFER_ONLY: &[&str] = &["admission", "flush", "buffer-latency", "drain"];

@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use destage_plan::{Nanos, PageNo, SECTOR_BYTES};
 
+use super::drive_cache::{DriveCache, DriveCacheSetup, ToMedium};
 use crate::disk::{Command, Disk, DiskOp};
 use crate::input::Places;
 use crate::ssd::{Ssd, SsdShape, StartState};
@@ -15,9 +16,11 @@ use crate::ssd::{Ssd, SsdShape, StartState};
 pub enum DeviceOp {
     /// Reads pages.
     Read,
-    /// Writes pages; durable when done, since no drive has a volatile cache.
+    /// Writes pages. They may be in a volatile cache when it is done, if the device has one.
     Write,
-    /// Completes after everything that was submitted before.
+    /// Writes pages, durably.
+    WriteFua,
+    /// Completes when everything that was done before is durable.
     Flush,
     /// Forgets pages.
     Trim,
@@ -66,7 +69,12 @@ struct Fixed {
 
 /// A device in virtual time.
 #[derive(Clone, Debug)]
-pub struct Device(Model);
+pub struct Device {
+    model: Model,
+    cache: Option<Box<DriveCache>>,
+    /// What the cache asks the model for.
+    to_medium: Vec<ToMedium>,
+}
 
 #[derive(Clone, Debug)]
 enum Model {
@@ -123,11 +131,31 @@ impl ModelCounts {
 }
 
 impl Device {
+    const fn of(model: Model) -> Self {
+        Self { model, cache: None, to_medium: Vec::new() }
+    }
+
+    /// The same with a volatile write cache in front of its medium.
+    #[must_use]
+    pub fn with_cache(self, setup: DriveCacheSetup) -> Self {
+        Self { cache: Some(Box::new(DriveCache::new(setup))), ..self }
+    }
+
+    /// Whether it has one.
+    pub(super) const fn has_cache(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    /// Pages of writes that were answered from its volatile cache.
+    pub fn pages_cached(&self) -> u64 {
+        self.cache.as_ref().map_or(0, |cache| cache.pages_cached)
+    }
+
     /// A disk with pages of so many bytes, whose platters are `phase` ahead of those of a disk
     /// alone.
     pub fn disk(disk: Disk, page_bytes: u64, phase: Nanos) -> Self {
         let sectors_per_page = (page_bytes / SECTOR_BYTES) as u32;
-        Self(Model::Disk { disk: Box::new(disk), phase, sectors_per_page })
+        Self::of(Model::Disk { disk: Box::new(disk), phase, sectors_per_page })
     }
 
     /// An SSD.
@@ -135,7 +163,7 @@ impl Device {
         let charged = ssd.total().busy_time;
         let places = ssd.shape().config.queue_depth.map(Places::new);
         let (due, busy, latest) = (BinaryHeap::new(), Nanos::ZERO, Nanos::ZERO);
-        Self(Model::Flash(Box::new(Flash { ssd, due, submitted: 0, places, charged, busy, latest })))
+        Self::of(Model::Flash(Box::new(Flash { ssd, due, submitted: 0, places, charged, busy, latest })))
     }
 
     /// A new SSD of this shape.
@@ -145,12 +173,12 @@ impl Device {
 
     /// A device of so many pages with constant times.
     pub fn fixed(times: FixedTimes, pages: u64) -> Self {
-        Self(Model::Fixed(Fixed { times, pages, busy_until: Nanos::ZERO, busy: Nanos::ZERO, due: VecDeque::new() }))
+        Self::of(Model::Fixed(Fixed { times, pages, busy_until: Nanos::ZERO, busy: Nanos::ZERO, due: VecDeque::new() }))
     }
 
     /// Pages that it holds.
     pub fn pages(&self) -> u64 {
-        match &self.0 {
+        match &self.model {
             Model::Disk { disk, sectors_per_page, .. } => disk.sectors() / u64::from(*sectors_per_page),
             Model::Flash(flash) => u64::from(flash.ssd.shape().host_pages),
             Model::Fixed(fixed) => fixed.pages,
@@ -159,7 +187,7 @@ impl Device {
 
     /// The disk, if it is one.
     pub fn as_disk(&self) -> Option<&Disk> {
-        match &self.0 {
+        match &self.model {
             Model::Disk { disk, .. } => Some(disk),
             Model::Flash(_) | Model::Fixed(_) => None,
         }
@@ -167,7 +195,7 @@ impl Device {
 
     /// The SSD, if it is one.
     pub fn as_ssd(&self) -> Option<&Ssd> {
-        match &self.0 {
+        match &self.model {
             Model::Flash(flash) => Some(&flash.ssd),
             Model::Disk { .. } | Model::Fixed(_) => None,
         }
@@ -175,7 +203,7 @@ impl Device {
 
     /// Parts that work in parallel: [`ModelCounts::busy`] is summed over them.
     pub fn parallelism(&self) -> u32 {
-        match &self.0 {
+        match &self.model {
             Model::Disk { .. } | Model::Fixed(_) => 1,
             Model::Flash(flash) => {
                 let config = &flash.ssd.shape().config;
@@ -186,7 +214,7 @@ impl Device {
 
     /// What its model counted since it was new.
     pub fn counts(&self) -> ModelCounts {
-        match &self.0 {
+        match &self.model {
             Model::Disk { disk, .. } => {
                 let stats = disk.stats();
                 ModelCounts {
@@ -213,17 +241,65 @@ impl Device {
         }
     }
 
-    /// Accepts a command for `pages` pages from `first` on (of no meaning to a flush); `tag` comes
-    /// back with the completion.
+    /// Accepts a command for `pages` pages from `first` on (of no meaning to a flush); `tag`, less
+    /// than 2³¹, comes back with the completion.
     ///
     /// # Panics
     /// If the pages are not on the device, or time goes back.
     pub fn submit(&mut self, now: Nanos, op: DeviceOp, first: u64, pages: u32, tag: u32) {
-        match &mut self.0 {
-            Model::Disk { disk, phase, sectors_per_page } => {
+        let command = ToMedium { op, first, pages, tag };
+        match &mut self.cache {
+            None => self.model.submit(now, command),
+            Some(cache) => {
+                cache.submit(now, command, &mut self.to_medium);
+                self.carry_out(now);
+            }
+        }
+    }
+
+    /// Hands over what the cache asks the medium for.
+    fn carry_out(&mut self, now: Nanos) {
+        for command in self.to_medium.drain(..) {
+            self.model.submit(now, command);
+        }
+    }
+
+    /// When the next command completes, or the cache's own next one, if one is under way.
+    #[inline]
+    pub fn next_completion(&self) -> Option<Nanos> {
+        let medium = self.model.next_completion();
+        match self.cache.as_ref().and_then(|cache| cache.next_answer()) {
+            Some(answer) => Some(medium.map_or(answer, |medium| medium.min(answer))),
+            None => medium,
+        }
+    }
+
+    /// Takes the next completion: its time and its tag; no tag if it is of the cache's own.
+    #[inline]
+    pub fn complete(&mut self) -> Option<(Nanos, Option<u32>)> {
+        let Some(cache) = &mut self.cache else {
+            return self.model.complete().map(|(at, tag)| (at, Some(tag)));
+        };
+        let medium = self.model.next_completion();
+        if let Some(answer) = cache.next_answer().filter(|answer| medium.is_none_or(|medium| *answer <= medium)) {
+            let (_, tag) = cache.take_answer().expect("there is one");
+            return Some((answer, Some(tag)));
+        }
+        let (at, tag) = self.model.complete()?;
+        let host = cache.done(at, tag, &mut self.to_medium);
+        self.carry_out(at);
+        Some((at, host))
+    }
+}
+
+impl Model {
+    fn submit(&mut self, now: Nanos, command: ToMedium) {
+        let ToMedium { op, first, pages, tag } = command;
+        match self {
+            Self::Disk { disk, phase, sectors_per_page } => {
                 let op = match op {
                     DeviceOp::Read => DiskOp::Read,
-                    DeviceOp::Write => DiskOp::Write,
+                    DeviceOp::Write | DeviceOp::WriteFua => DiskOp::Write,
                     DeviceOp::Flush => DiskOp::Flush,
                     DeviceOp::Trim => DiskOp::Discard,
                 };
@@ -231,12 +307,12 @@ impl Device {
                 let command = Command { op, lbn, sectors: pages * *sectors_per_page, tag: u64::from(tag) };
                 disk.submit(now + *phase, command).expect("members are as large as the array says");
             }
-            Model::Flash(flash) => flash.submit(now, op, first, pages, tag),
-            Model::Fixed(fixed) => {
+            Self::Flash(flash) => flash.submit(now, op, first, pages, tag),
+            Self::Fixed(fixed) => {
                 let pages = u64::from(pages);
                 let time = match op {
                     DeviceOp::Read => fixed.times.read + Nanos(fixed.times.page.0 * pages),
-                    DeviceOp::Write => fixed.times.write + Nanos(fixed.times.page.0 * pages),
+                    DeviceOp::Write | DeviceOp::WriteFua => fixed.times.write + Nanos(fixed.times.page.0 * pages),
                     DeviceOp::Flush | DeviceOp::Trim => fixed.times.other,
                 };
                 fixed.busy_until = fixed.busy_until.max(now) + time;
@@ -245,26 +321,24 @@ impl Device {
         }
     }
 
-    /// When the next command completes, if one is under way.
     #[inline]
-    pub fn next_completion(&self) -> Option<Nanos> {
-        match &self.0 {
-            Model::Disk { disk, phase, .. } => disk.next_completion().map(|at| at - *phase),
-            Model::Flash(flash) => flash.due.peek().map(|due| due.0.0),
-            Model::Fixed(fixed) => fixed.due.front().map(|due| due.0),
+    fn next_completion(&self) -> Option<Nanos> {
+        match self {
+            Self::Disk { disk, phase, .. } => disk.next_completion().map(|at| at - *phase),
+            Self::Flash(flash) => flash.due.peek().map(|due| due.0.0),
+            Self::Fixed(fixed) => fixed.due.front().map(|due| due.0),
         }
     }
 
-    /// Takes the next completion: its time and its tag.
     #[inline]
-    pub fn complete(&mut self) -> Option<(Nanos, u32)> {
-        match &mut self.0 {
-            Model::Disk { disk, phase, .. } => disk.complete().map(|(at, tag)| (at - *phase, tag as u32)),
-            Model::Flash(flash) => flash.due.pop().map(|Reverse((at, _, tag, time))| {
+    fn complete(&mut self) -> Option<(Nanos, u32)> {
+        match self {
+            Self::Disk { disk, phase, .. } => disk.complete().map(|(at, tag)| (at - *phase, tag as u32)),
+            Self::Flash(flash) => flash.due.pop().map(|Reverse((at, _, tag, time))| {
                 flash.busy += time;
                 (at, tag)
             }),
-            Model::Fixed(fixed) => fixed.due.pop_front().map(|(at, tag, time)| {
+            Self::Fixed(fixed) => fixed.due.pop_front().map(|(at, tag, time)| {
                 fixed.busy += time;
                 (at, tag)
             }),
@@ -278,7 +352,7 @@ impl Flash {
         let pages = (first..first + u64::from(pages)).map(|page| PageNo(page as u32));
         let done = match op {
             DeviceOp::Read => pages.map(|page| self.ssd.read(now, page)).max().unwrap_or(now),
-            DeviceOp::Write => pages.map(|page| self.ssd.program(now, page)).max().unwrap_or(now),
+            DeviceOp::Write | DeviceOp::WriteFua => pages.map(|page| self.ssd.program(now, page)).max().unwrap_or(now),
             DeviceOp::Flush => self.latest.max(now),
             DeviceOp::Trim => {
                 pages.for_each(|page| self.ssd.trim(page));

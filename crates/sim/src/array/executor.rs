@@ -3,8 +3,8 @@
 //! * Time goes from event to event. Of events at the same time completions come first, in the order
 //!   of the devices, then of the NVRAM, then of the processor; then timers. What the owner does
 //!   (requests, failures) comes when it does it.
-//! * A write is durable when it is done, with FUA or without: no drive has a volatile cache. What a
-//!   flush costs is the device's affair.
+//! * What FUA and flushes cost is the device's affair: nothing but the order where it has no
+//!   volatile cache.
 //! * Steps that become ready at the same moment and are neighbours on a device go to it as one
 //!   command, as behind a plug.
 
@@ -345,7 +345,10 @@ impl<C: Controller> Executor<C> {
         let times = &self.times;
         match *self.engine.step(issue) {
             Step::Read { ext, .. } => self.take(issue, ext.dev(), DeviceOp::Read, ext.first(), ext.pages()),
-            Step::Write { ext, .. } => self.take(issue, ext.dev(), DeviceOp::Write, ext.first(), ext.pages()),
+            Step::Write { ext, fua, .. } => {
+                let op = if fua { DeviceOp::WriteFua } else { DeviceOp::Write };
+                self.take(issue, ext.dev(), op, ext.first(), ext.pages());
+            }
             Step::Trim { ext } => self.take(issue, ext.dev(), DeviceOp::Trim, ext.first(), ext.pages()),
             Step::FlushDev { dev } => self.take(issue, dev, DeviceOp::Flush, 0, 0),
             Step::NvPut { src, .. } => {

@@ -8,6 +8,7 @@ use destage_raid::array::{ParityMethod, Regime};
 use destage_trace::TraceError;
 
 use super::device::ModelCounts;
+use super::drive_cache::DriveCacheSetup;
 use super::executor::Executor;
 use super::host::{ArrayHost, ArrayRun, Injection, InjectionKind, Outcomes, Replacement};
 use super::lane::DeviceCounters;
@@ -36,6 +37,8 @@ pub struct ArrayExperiment {
     pub caches: Vec<u64>,
     /// The members.
     pub member: DeviceSetup,
+    /// The members' volatile write caches, if they have any.
+    pub drive_cache: Option<DriveCacheSetup>,
     /// The cache device.
     pub cache_device: DeviceSetup,
     /// Orders of service of the disks; of no meaning without disks.
@@ -320,8 +323,15 @@ impl ArrayExperiment {
         member.prepare();
         let members = u32::from(geometry.members());
         let member_pages = geometry.member_pages();
-        let mut devices: Vec<_> =
-            (0..members).map(|index| member.make(index, members, member_pages, page, false)).collect();
+        let drive_cache = self.drive_cache;
+        let make_member = move |index, fresh| {
+            let device = member.make(index, members, member_pages, page, fresh);
+            match drive_cache {
+                Some(cache) => device.with_cache(cache),
+                None => device,
+            }
+        };
+        let mut devices: Vec<_> = (0..members).map(|index| make_member(index, false)).collect();
         let behind = policy.info().devices(cache_pages);
         let mut cache_device = Workshop::new(&self.cache_device, self.geometry, scheduler)?;
         if !behind.is_empty() {
@@ -331,7 +341,7 @@ impl ArrayExperiment {
         devices.extend((0..).zip(&behind).map(|(index, &pages)| cache_device.make(index, count, pages, page, false)));
         let replacement: Replacement = Box::new(move |dev: Dev| match u32::from(dev.0).checked_sub(members) {
             Some(index) => cache_device.make(index, count, behind[index as usize], page, true),
-            None => member.make(dev.0.into(), members, member_pages, page, true),
+            None => make_member(dev.0.into(), true),
         });
         let controller = self.service.serve(geometry.clone(), policy, cache_pages)?;
         let shape = shape(geometry, page)?;

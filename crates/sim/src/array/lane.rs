@@ -111,7 +111,8 @@ impl Lane {
     /// What the models counted up to now.
     pub(super) fn model(&self, now: Nanos) -> ModelCounts {
         let counts = self.retired.plus(&self.device.counts());
-        if self.device.as_ssd().is_some() {
+        // What goes to the medium behind the host's back is work as well.
+        if self.device.as_ssd().is_some() || self.device.has_cache() {
             return counts;
         }
         // What serves one command after the other is busy as long as it has any, be it in the midst
@@ -146,7 +147,11 @@ impl Lane {
     /// Takes a step. The device hears of it with [`unplug`](Self::unplug): until then it is joined
     /// with a neighbour as long as both together have at most `merge` pages.
     pub(super) fn take(&mut self, now: Nanos, asked: Asked, merge: u32) {
-        let Asked { issue, order, op, first, pages } = asked;
+        let Asked { issue, order, mut op, first, pages } = asked;
+        if op == DeviceOp::WriteFua && !self.device.has_cache() {
+            // It makes no difference, and so does not keep neighbours apart.
+            op = DeviceOp::Write;
+        }
         let waiting = Waiting { issue, submitted: now, op, pages, next: END, order };
         let place = if let Some(place) = self.free.pop() {
             self.waiting[place as usize] = waiting;
@@ -186,10 +191,12 @@ impl Lane {
         if self.alive { self.device.next_completion() } else { None }
     }
 
-    /// Takes the next completion: its time, and into `issues` the steps that are done.
+    /// Takes the next completion: its time, and into `issues` the steps that are done, none if it is
+    /// an affair of the device alone.
     pub(super) fn complete(&mut self, issues: &mut Vec<Issue>) -> Option<Nanos> {
         let (at, tag) = self.device.complete()?;
         self.advance(at);
+        let Some(tag) = tag else { return Some(at) };
         self.outstanding -= 1;
         let head = self.waiting[tag as usize];
         let counters = &mut self.counters;
@@ -197,7 +204,7 @@ impl Lane {
         counters.residence_time += at.since(head.submitted).0;
         match head.op {
             DeviceOp::Read => counters.reads += 1,
-            DeviceOp::Write => counters.writes += 1,
+            DeviceOp::Write | DeviceOp::WriteFua => counters.writes += 1,
             DeviceOp::Flush => counters.flushes += 1,
             DeviceOp::Trim => counters.trims += 1,
         }
@@ -207,7 +214,7 @@ impl Lane {
             let pages = u64::from(waiting.pages);
             match waiting.op {
                 DeviceOp::Read => counters.pages_read += pages,
-                DeviceOp::Write => counters.pages_written += pages,
+                DeviceOp::Write | DeviceOp::WriteFua => counters.pages_written += pages,
                 DeviceOp::Trim => counters.pages_trimmed += pages,
                 DeviceOp::Flush => {}
             }

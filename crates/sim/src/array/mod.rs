@@ -6,6 +6,7 @@
 
 mod counters;
 mod device;
+mod drive_cache;
 mod executor;
 mod experiment;
 mod host;
@@ -15,6 +16,7 @@ mod serial;
 mod setup;
 
 pub use device::{Device, DeviceOp, FixedTimes, ModelCounts};
+pub use drive_cache::DriveCacheSetup;
 pub use executor::{Executor, NextEvent, StepTimes};
 pub use experiment::{ArrayError, ArrayExperiment, ArrayReport};
 pub use host::{ArrayHost, Injection, InjectionKind};

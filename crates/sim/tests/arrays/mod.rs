@@ -89,6 +89,7 @@ pub(crate) fn experiment(level: Level, members: u32, policies: &[&str]) -> Array
         policies: policies.iter().map(|spec| spec.parse().expect(spec)).collect(),
         caches: if has_cache { vec![256 * PAGE] } else { Vec::new() },
         member: DeviceSetup::Fixed(times),
+        drive_cache: None,
         cache_device: DeviceSetup::Ssd { config: small_ssd(), start: StartState::Full },
         schedulers: vec![Scheduler::CLook],
         service: Service::default(),
