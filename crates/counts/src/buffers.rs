@@ -9,7 +9,7 @@ use crate::Work;
 use crate::requests::Random;
 
 const PAGES: u32 = 1 << 16;
-const CONFIG: BufferConfig = BufferConfig { capacity_pages: 1 << 13, pages_per_block: 64, units: 4 };
+const CONFIG: BufferConfig = BufferConfig { capacity_pages: 1 << 13, pages_per_block: 64, elements: 4 };
 const ACCESSES: usize = 40_000;
 
 /// Writes the next accesses. Returns the hits.

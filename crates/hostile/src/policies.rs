@@ -59,7 +59,7 @@ pub(crate) fn check(bytes: &[u8]) {
     assert!(summary.unique_pages >= summary.unique_pages_read.max(summary.unique_pages_written));
 
     let spec = PolicySpec { name: policy.name.into(), given: Vec::new() };
-    let config = BufferConfig { capacity_pages, pages_per_block, units: 1 };
+    let config = BufferConfig { capacity_pages, pages_per_block, elements: 1 };
     let mut buffer = build(&spec, config, Modelled { capacity_pages }).expect("the defaults can be built");
     let mut feeder = Feeder::new(space, ops, volumes, speed).keep_borders();
     let mut feed = Feed::default();

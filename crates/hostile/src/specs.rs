@@ -25,7 +25,7 @@ pub(crate) fn policy(bytes: &[u8]) {
     match text.parse::<PolicySpec>() {
         Ok(spec) => {
             assert_eq!(spec.to_string().parse(), Ok(spec.clone()), "{spec}");
-            let config = BufferConfig { capacity_pages: 16, pages_per_block: 4, units: 1 };
+            let config = BufferConfig { capacity_pages: 16, pages_per_block: 4, elements: 1 };
             let declared = spec.name.split('+').map(|part| declared(part.trim())).sum();
             if let Err(error) = build(&spec, config, Nothing { declared }) {
                 assert!(!error.to_string().is_empty());

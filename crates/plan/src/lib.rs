@@ -38,4 +38,4 @@ pub use sets::{ColumnSet, DevSet, StepSet};
 pub use spec::{ParamSpec, Params, PolicySpec, SpecError, same_value};
 pub use split::{PageGeometry, PageGeometryError, PageRun, Split};
 pub use step::{Step, StepKind, StepNo, StepOutcome};
-pub use units::{BlockNo, Nanos, PageNo, SECTOR_BYTES};
+pub use units::{BlockNo, Element, Nanos, PageNo, SECTOR_BYTES};

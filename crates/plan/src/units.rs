@@ -80,3 +80,17 @@ impl BlockNo {
         self.0 as usize
     }
 }
+
+/// An element of an SSD: a flash package, or a channel where the device is driven by channels
+/// (specs §1.3). Each is busy, collects garbage and runs out of free blocks apart from the others.
+/// Elements are numbered from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Element(pub u32);
+
+impl Element {
+    /// The element's place as an array index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}

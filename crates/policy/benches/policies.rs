@@ -124,7 +124,7 @@ fn main() {
             // `none` holds nothing: its loop is empty.
             for policy in policies().iter().filter(|policy| policy.name != "none") {
                 let spec = PolicySpec { name: policy.name.into(), given: Vec::new() };
-                let config = BufferConfig { capacity_pages, pages_per_block: PAGES_PER_BLOCK, units: 1 };
+                let config = BufferConfig { capacity_pages, pages_per_block: PAGES_PER_BLOCK, elements: 1 };
                 let name = policy.name.to_owned();
                 build(&spec, config, Measure { group: &mut group, name, trace: &trace }).expect("defaults build");
             }

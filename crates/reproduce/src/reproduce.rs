@@ -528,7 +528,8 @@ fn work(example: &Example) -> Result<ExampleFinding<'_>, EvidenceError> {
     }
     let wrong = |error: &dyn std::fmt::Display| ScenarioError::new(error).at(format_args!("example {}", example.id));
     let spec: PolicySpec = example.policy.parse().map_err(|error| wrong(&error))?;
-    let config = BufferConfig { capacity_pages: example.capacity, pages_per_block: example.pages_per_block, units: 1 };
+    let config =
+        BufferConfig { capacity_pages: example.capacity, pages_per_block: example.pages_per_block, elements: 1 };
     let evicted = buffer::build(&spec, config, Writes(example)).map_err(|error| wrong(&error))?;
     Ok(ExampleFinding { example, evicted })
 }

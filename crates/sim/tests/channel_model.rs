@@ -3,7 +3,7 @@
 //! page is, is found by looking at all of them. After every operation all that can be seen of the
 //! SSD is compared. Then what holds of channels in particular.
 
-use destage_plan::{Nanos, PageGeometry, PageNo};
+use destage_plan::{Element, Nanos, PageGeometry, PageNo};
 use destage_policy::buffer::DeviceView;
 use destage_sim::ssd::{Allocation, ElementCounters, PageStates, Ssd, SsdConfig, SsdShape, StartState};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -257,20 +257,20 @@ impl Model {
 
 #[track_caller]
 fn compare(ssd: &mut Ssd, model: &Model, now: u64, page: u32, what: &str) {
-    for (c, (seen, expected)) in ssd.counters().zip(&model.channels).enumerate() {
+    for (c, (seen, expected)) in (0..).zip(ssd.counters().zip(&model.channels)) {
         assert_eq!(*seen, expected.did, "{what}: counters of channel {c} (left: the SSD)");
-        assert_eq!(ssd.free_blocks(c as u32) as usize, expected.free(), "{what}: free blocks of channel {c}");
-        assert_eq!(ssd.busy_until(c as u32), Nanos(expected.busy_until), "{what}: channel {c}");
+        assert_eq!(ssd.free_blocks(Element(c)) as usize, expected.free(), "{what}: free blocks of channel {c}");
+        assert_eq!(ssd.busy_until(Element(c)), Nanos(expected.busy_until), "{what}: channel {c}");
     }
     assert_eq!(ssd.page_states(), model.states(), "{what}");
     assert_eq!(ssd.redirected(), model.redirected, "{what}");
     assert_eq!(ssd.destination(PageNo(page)), None);
     let holder = model.find(page).map_or(model.next, |(channel, _, _)| channel);
-    assert_eq!(ssd.unit_of(PageNo(page)) as usize, holder, "{what}: where the page is, or would go");
+    assert_eq!(ssd.element_of(PageNo(page)).index(), holder, "{what}: where the page is, or would go");
     ssd.set_now(Nanos(now));
-    for (c, channel) in model.channels.iter().enumerate() {
+    for (c, channel) in (0..).zip(&model.channels) {
         let collecting = channel.collections.iter().any(|&(start, end)| start <= now && now < end);
-        assert_eq!(ssd.collecting(c as u32), collecting, "{what}: channel {c} collects");
+        assert_eq!(ssd.collecting(Element(c)), collecting, "{what}: channel {c} collects");
     }
 }
 
@@ -383,9 +383,9 @@ fn small(start: StartState) -> Ssd {
 fn the_old_copy_in_another_channel_is_outdated() {
     let mut ssd = small(StartState::Empty);
     ssd.program_through(Nanos(0), PageNo(5), 2);
-    assert_eq!(ssd.unit_of(PageNo(5)), 2);
+    assert_eq!(ssd.element_of(PageNo(5)), Element(2));
     ssd.program_through(Nanos(0), PageNo(5), 0);
-    assert_eq!(ssd.unit_of(PageNo(5)), 0);
+    assert_eq!(ssd.element_of(PageNo(5)), Element(0));
     let states = ssd.page_states();
     assert_eq!((states.valid, states.invalid), (1, 1));
     // Both programs ran at the same time, and the read waits in the channel that has the page.
@@ -406,22 +406,22 @@ fn pages_without_a_choice_take_turns() {
             Some(channel) => ssd.program_through(Nanos(0), PageNo(page), channel),
             None => ssd.program(Nanos(0), PageNo(page)),
         };
-        ssd.unit_of(PageNo(page))
+        ssd.element_of(PageNo(page))
     };
     let placed = [(9, None), (8, None), (7, Some(0)), (6, None), (9, None), (9, None)];
     let placed = placed.map(|(page, channel)| place(&mut ssd, page, channel));
     // A choice is no turn.
-    assert_eq!(placed, [0, 1, 0, 2, 3, 0]);
+    assert_eq!(placed, [0, 1, 0, 2, 3, 0].map(Element));
 }
 
 #[test]
 fn start_states() {
     let full = small(StartState::Full);
     let pages = full.shape().host_pages;
-    assert!((0..pages).all(|page| full.unit_of(PageNo(page)) == page % 4));
+    assert!((0..pages).all(|page| full.element_of(PageNo(page)) == Element(page % 4)));
     let random = small(StartState::Random { seed: 3 });
     let other = small(StartState::Random { seed: 4 });
-    let places = |ssd: &Ssd| (0..pages).map(|page| ssd.unit_of(PageNo(page))).collect::<Vec<_>>();
+    let places = |ssd: &Ssd| (0..pages).map(|page| ssd.element_of(PageNo(page))).collect::<Vec<_>>();
     assert_eq!(places(&random), places(&small(StartState::Random { seed: 3 })));
     assert_ne!(places(&random), places(&other));
     assert_ne!(places(&random), places(&full));
@@ -431,7 +431,7 @@ fn start_states() {
             (pages.into(), ElementCounters::default(), Nanos(0))
         );
         // As many in each channel.
-        assert_eq!((0..4).map(|c| places(ssd).iter().filter(|at| **at == c).count() as u32).max(), Some(pages / 4));
+        assert_eq!((0..4).map(|c| places(ssd).iter().filter(|at| at.0 == c).count() as u32).max(), Some(pages / 4));
     }
     let words = [StartState::Random { seed: 3 }, StartState::Full].map(|start| start.to_string());
     assert_eq!(words, ["random:3", "full"]);
@@ -446,7 +446,7 @@ fn a_striped_ssd_can_be_filled_at_random() {
     let mut ssd = Ssd::new(shape, StartState::Random { seed: 1 });
     ssd.check().expect("the map and its inverse agree");
     assert_eq!((ssd.page_states().valid, ssd.total().gc_invocations), (pages.into(), 0));
-    assert!((0..pages).all(|page| ssd.destination(PageNo(page)) == Some(page % 3)));
+    assert!((0..pages).all(|page| ssd.destination(PageNo(page)) == Some(Element(page % 3))));
     (0..pages).for_each(|page| _ = ssd.read(Nanos(0), PageNo(page)));
     assert_eq!((ssd.total().flash_reads, ssd.total().unmapped_reads), (pages.into(), 0));
 }
@@ -455,7 +455,8 @@ fn a_striped_ssd_can_be_filled_at_random() {
 #[test]
 fn collection_is_confined_to_its_channel() {
     let mut ssd = small(StartState::Full);
-    let own: Vec<u32> = (0..ssd.shape().host_pages).filter(|page| ssd.unit_of(PageNo(*page)) == 1).collect();
+    let own: Vec<u32> =
+        (0..ssd.shape().host_pages).filter(|page| ssd.element_of(PageNo(*page)) == Element(1)).collect();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(8);
     for _ in 0..5000 {
         let page = own[below(&mut rng, own.len() as u32) as usize];
@@ -466,7 +467,8 @@ fn collection_is_confined_to_its_channel() {
         assert_eq!((did.gc_invocations > 100, did.gc_pages_moved > 100, did.erases > 100), (busy, busy, busy));
         assert_eq!(did.busy_time > Nanos(0), busy, "channel {c}");
     }
-    assert!(own.iter().all(|page| ssd.unit_of(PageNo(*page)) == 1));
-    assert!((0..ssd.shape().host_pages).filter(|page| page % 4 != 1).all(|page| ssd.unit_of(PageNo(page)) == page % 4));
+    assert!(own.iter().all(|page| ssd.element_of(PageNo(*page)) == Element(1)));
+    let mut others = (0..ssd.shape().host_pages).filter(|page| page % 4 != 1);
+    assert!(others.all(|page| ssd.element_of(PageNo(page)) == Element(page % 4)));
     ssd.check().expect("the map and its inverse agree");
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use destage_plan::{Nanos, PageGeometry, PageNo};
+use destage_plan::{Element, Nanos, PageGeometry, PageNo};
 use destage_policy::buffer::DeviceView;
 use destage_sim::ssd::{Allocation, ElementCounters, Ftl, PageStates, Ssd, SsdConfig, SsdShape, StartState};
 use proptest::prelude::*;
@@ -57,7 +57,7 @@ impl Block {
 }
 
 #[derive(Clone, Debug)]
-struct Element {
+struct ElementModel {
     blocks: Vec<Block>,
     search_from: usize,
     busy_until: u64,
@@ -66,7 +66,7 @@ struct Element {
     did: ElementCounters,
 }
 
-impl Element {
+impl ElementModel {
     fn free(&self) -> usize {
         self.blocks.iter().filter(|block| block.purpose == Use::Free).count()
     }
@@ -106,7 +106,7 @@ struct Model {
     n: usize,
     log_blocks: usize,
     transfer: u64,
-    elements: Vec<Element>,
+    elements: Vec<ElementModel>,
     host_pages: u32,
     next: usize,
     redirected: u64,
@@ -121,7 +121,7 @@ impl Model {
         let reserved = config.blocks_per_plane * config.reserve_bp / 10_000 * config.planes;
         let exported = (blocks - reserved) * n;
         let block = Block { slots: vec![Slot::Clean; n as usize], purpose: Use::Free, stamp: 0, erases: 0 };
-        let element = Element {
+        let element = ElementModel {
             blocks: vec![block; blocks as usize],
             search_from: 0,
             busy_until: 0,
@@ -469,17 +469,17 @@ impl Model {
 
 #[track_caller]
 fn compare(ssd: &mut Ssd, model: &Model, now: u64, what: &str) {
-    for (e, (seen, expected)) in ssd.counters().zip(&model.elements).enumerate() {
+    for (e, (seen, expected)) in (0..).zip(ssd.counters().zip(&model.elements)) {
         assert_eq!(*seen, expected.did, "{what}: counters of element {e} (left: the SSD)");
-        assert_eq!(ssd.free_blocks(e as u32) as usize, expected.free(), "{what}: free blocks of element {e}");
-        assert_eq!(ssd.busy_until(e as u32), Nanos(expected.busy_until), "{what}: element {e}");
+        assert_eq!(ssd.free_blocks(Element(e)) as usize, expected.free(), "{what}: free blocks of element {e}");
+        assert_eq!(ssd.busy_until(Element(e)), Nanos(expected.busy_until), "{what}: element {e}");
     }
     assert_eq!(ssd.page_states(), model.states(), "{what}: page states");
     assert_eq!(ssd.redirected(), model.redirected, "{what}: redirected");
     ssd.set_now(Nanos(now));
-    for (e, element) in model.elements.iter().enumerate() {
+    for (e, element) in (0..).zip(&model.elements) {
         let collecting = element.collections.iter().any(|&(start, end)| start <= now && now < end);
-        assert_eq!(ssd.collecting(e as u32), collecting, "{what}: element {e} collects");
+        assert_eq!(ssd.collecting(Element(e)), collecting, "{what}: element {e} collects");
     }
 }
 
@@ -542,10 +542,10 @@ fn driven(config: &SsdConfig, pages_per_block: u64, start: StartState, operation
             ssd.check().unwrap_or_else(|error| panic!("{what}: {error}"));
             let erases = model.elements.iter().flat_map(|element| &element.blocks).map(|block| block.erases);
             assert!(ssd.erases().eq(erases), "{what}: erases per block");
-            let held = |model: &Model, page| model.find(page).map(|(element, _, _)| element as u32);
+            let held = |model: &Model, page| model.find(page).map(|(element, _, _)| Element(element as u32));
             for page in 0..pages {
                 if let Some(element) = held(&model, page) {
-                    assert_eq!(ssd.unit_of(PageNo(page)), element, "{what}: element of page {page}");
+                    assert_eq!(ssd.element_of(PageNo(page)), element, "{what}: element of page {page}");
                 }
             }
         }

@@ -4,7 +4,7 @@
 mod in_memory;
 mod mixed;
 
-use destage_plan::{Nanos, PageGeometry, PageNo, Request};
+use destage_plan::{Element, Nanos, PageGeometry, PageNo, Request};
 use destage_policy::buffer::{EvictionUnit, policies};
 use destage_sim::buffer::{DeviceConfig, RunResult};
 use destage_sim::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdShape, StartState};
@@ -144,10 +144,10 @@ fn a_merge_keeps_its_element_busy() {
     assert_eq!(ssd.program(now, PageNo(12)), now + Nanos(25_000 + 900_000 + 3_000_000 + 200_000));
     let mut collecting = |at: u64| {
         ssd.set_now(now + Nanos(at));
-        destage_policy::buffer::DeviceView::collecting(&ssd, 0)
+        destage_policy::buffer::DeviceView::collecting(&ssd, Element(0))
     };
     assert_eq!([24_999, 25_000, 3_924_999, 3_925_000].map(&mut collecting), [false, true, true, false]);
-    assert_eq!(ssd.first_collection_end(), Some((now + Nanos(3_925_000), 0)));
+    assert_eq!(ssd.first_collection_end(), Some((now + Nanos(3_925_000), Element(0))));
 }
 
 /// With channels a block follows the channel that is chosen for it, and copies cross channels.
@@ -169,13 +169,14 @@ fn a_block_moves_to_the_channel_of_its_log_block() {
     };
     let shape = SsdShape::new(config, PageGeometry::new(4096, 4).expect("a geometry")).expect("a shape");
     let mut ssd = Ssd::new(shape, StartState::Full);
-    assert_eq!([0, 4, 8].map(|page| ssd.unit_of(PageNo(page))), [0, 1, 0]);
+    assert_eq!([0, 4, 8].map(|page| ssd.element_of(PageNo(page))), [0, 1, 0].map(Element));
     // Blocks 0 and 2 lie in channel 0; pages of block 0 go through channel 1, whatever is chosen
     // for the second.
     ssd.program_through(Nanos::ZERO, PageNo(1), 1);
     assert_eq!(ssd.redirected(), 0);
     ssd.program_through(Nanos::ZERO, PageNo(0), 0);
-    assert_eq!((ssd.redirected(), ssd.unit_of(PageNo(0)), ssd.unit_of(PageNo(2))), (1, 1, 0));
+    assert_eq!(ssd.redirected(), 1);
+    assert_eq!([0, 2].map(|page| ssd.element_of(PageNo(page))), [1, 0].map(Element));
     // Channel 1's only log block is needed: pages 2 and 3 are read in channel 0, which then erases
     // the old block.
     let done = ssd.program_through(Nanos::ZERO, PageNo(8), 1);
@@ -183,8 +184,8 @@ fn a_block_moves_to_the_channel_of_its_log_block() {
     // Reads until 50 µs, while channel 1 is still programming; 2 copies inside, 2 programs, an
     // erase, and page 8.
     let merged = programs + 2 * 225_000 + 2 * 200_000 + 1_500_000;
-    assert_eq!((done, ssd.busy_until(0)), (Nanos(merged + 200_000), Nanos(2 * 25_000 + 1_500_000)));
-    assert_eq!([0, 1, 2, 3].map(|page| ssd.unit_of(PageNo(page))), [1; 4]);
+    assert_eq!((done, ssd.busy_until(Element(0))), (Nanos(merged + 200_000), Nanos(2 * 25_000 + 1_500_000)));
+    assert_eq!([0, 1, 2, 3].map(|page| ssd.element_of(PageNo(page))), [Element(1); 4]);
     let counters: Vec<_> =
         ssd.counters().map(|c| (c.gc_invocations, c.full_merges, c.gc_pages_moved, c.erases)).collect();
     assert_eq!(counters, [(0, 0, 0, 1), (1, 1, 4, 1)]);

@@ -3,7 +3,7 @@
 //! after every operation all that can be seen of the SSD is compared. Then shapes at the limit of
 //! what is allowed, and the specification's worked example.
 
-use destage_plan::{Nanos, PageGeometry, PageNo};
+use destage_plan::{Element, Nanos, PageGeometry, PageNo};
 use destage_policy::buffer::DeviceView;
 use destage_sim::ssd::{self, ElementCounters, PageStates, Ssd, SsdConfig, SsdShape, StartState};
 use proptest::prelude::*;
@@ -98,7 +98,7 @@ impl Allocation {
 }
 
 #[derive(Clone, Debug)]
-struct Element {
+struct ElementModel {
     pools: Vec<Allocation>,
     units_busy: Vec<u64>,
     next_pool: usize,
@@ -111,7 +111,7 @@ struct Element {
 struct Model {
     config: SsdConfig,
     sectors: u64,
-    elements: Vec<Element>,
+    elements: Vec<ElementModel>,
 }
 
 impl Model {
@@ -121,7 +121,7 @@ impl Model {
         let block = Block { slots: vec![Slot::Clean; geometry.pages_per_block() as usize], erases: 0 };
         let pool = Allocation { blocks: vec![block; blocks as usize], write_point: None, alloc_pos: 0 };
         let units = if config.copy_back { config.lanes as usize } else { 1 };
-        let element = Element {
+        let element = ElementModel {
             pools: vec![pool; pools as usize],
             units_busy: vec![0; units],
             next_pool: 0,
@@ -349,18 +349,18 @@ impl Model {
 
 #[track_caller]
 fn compare(ssd: &mut Ssd, model: &Model, now: u64, what: &str) {
-    for (e, (seen, expected)) in ssd.counters().zip(&model.elements).enumerate() {
+    for (e, (seen, expected)) in (0..).zip(ssd.counters().zip(&model.elements)) {
         assert_eq!(*seen, expected.did, "{what}: counters of element {e} (left: the SSD)");
         let free: u32 = expected.pools.iter().map(Allocation::free).sum();
-        assert_eq!(ssd.free_blocks(e as u32), free, "{what}: free blocks of element {e}");
+        assert_eq!(ssd.free_blocks(Element(e)), free, "{what}: free blocks of element {e}");
     }
     assert_eq!(ssd.page_states(), model.states(), "{what}: page states");
     let idle = model.elements.iter().flat_map(|e| &e.units_busy).copied().max().expect("a unit");
     assert_eq!(ssd.idle_at(), Nanos(idle), "{what}: idle");
     ssd.set_now(Nanos(now));
-    for (e, element) in model.elements.iter().enumerate() {
+    for (e, element) in (0..).zip(&model.elements) {
         let collecting = element.collections.iter().any(|&(start, end)| start <= now && now < end);
-        assert_eq!(ssd.collecting(e as u32), collecting, "{what}: element {e} collects");
+        assert_eq!(ssd.collecting(Element(e)), collecting, "{what}: element {e} collects");
     }
 }
 
@@ -704,7 +704,7 @@ fn worked_example() {
     assert_eq!(total.busy_time, Nanos(7_975_000));
     let mut collecting = |at: u64| {
         ssd.set_now(start + Nanos(at));
-        ssd.collecting(0)
+        ssd.collecting(Element(0))
     };
     assert_eq!([0, 7_949_999, 7_950_000].map(&mut collecting), [true, true, false]);
 }

@@ -105,7 +105,7 @@ impl Visitor for Buildable {
 /// Builds the policy of this name with its defaults; why it cannot be built, if so.
 fn refused(name: String) -> Option<String> {
     // Room enough for whatever a policy asks for.
-    let config = BufferConfig { capacity_pages: 1 << 12, pages_per_block: 64, units: 4 };
+    let config = BufferConfig { capacity_pages: 1 << 12, pages_per_block: 64, elements: 4 };
     let built = buffer::build(&PolicySpec { name, given: Vec::new() }, config, Buildable);
     built.err().map(|error| error.to_string())
 }

@@ -225,7 +225,7 @@ impl Buffer for Bplru {
     ) {
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { unit } => self.parking.resume(unit, 0, &mut self.list),
+            BufferNotice::Resume { element } => self.parking.resume(element, 0, &mut self.list),
             BufferNotice::Destage { page, .. } => {
                 let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
                 if self.cached.get(block, offset) {

@@ -397,7 +397,7 @@ impl Buffer for Cawr {
         self.channels.open_all();
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { unit } => self.parking.resume(unit, COLD_CLEAN, &mut self.pages),
+            BufferNotice::Resume { element } => self.parking.resume(element, COLD_CLEAN, &mut self.pages),
             BufferNotice::Flush => self.flush(out),
             BufferNotice::Destage { page, keep } => {
                 let frame = self.pages.find(page);

@@ -206,7 +206,7 @@ impl Buffer for CcfLru {
     ) {
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { unit } => self.vetoes.resume(&mut self.pages, unit),
+            BufferNotice::Resume { element } => self.vetoes.resume(&mut self.pages, element),
             BufferNotice::Destage { page, keep } => {
                 if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {

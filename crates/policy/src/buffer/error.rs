@@ -11,9 +11,9 @@ pub enum PolicyError {
     /// The buffer cannot hold a page.
     #[error("a buffer needs room for at least one page")]
     NoCapacity,
-    /// There is no element or channel.
+    /// The device has no element.
     #[error("a device has at least one element or channel")]
-    NoUnit,
+    NoElement,
     /// More channels than a policy that chooses them can tell apart.
     #[error("a policy that chooses channels tells {most} of them apart and the device has {channels}")]
     TooManyChannels {

@@ -311,7 +311,7 @@ impl Buffer for Fab {
     ) {
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { unit } => self.resume(unit),
+            BufferNotice::Resume { element } => self.resume(element),
             BufferNotice::Destage { page, keep } => self.destage(page, keep, out),
             BufferNotice::Flush => {
                 // Blocks leave in the order in which they would be evicted; those without a dirty

@@ -41,7 +41,7 @@
 //!
 //! Outside collections the layer changes nothing. Memory accesses are those of the policy inside.
 
-use destage_plan::{PageNo, ParamSpec, Params, same_value};
+use destage_plan::{Element, PageNo, ParamSpec, Params, same_value};
 
 use super::{
     Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Candidate, DeviceView, EvictionKind,
@@ -173,10 +173,11 @@ enum Scope {
     Nothing,
 }
 
-/// No element.
-const NONE: u32 = u32::MAX;
+/// No element. This and the next are numbers that no element has, where an `Option` would double a
+/// table that has an entry for every page.
+const NONE: Element = Element(u32::MAX);
 /// The page is held, and on no element in particular.
-const NOWHERE: u32 = u32::MAX - 1;
+const NOWHERE: Element = Element(u32::MAX - 1);
 
 /// A page or block that the policy inside gives up at once.
 #[derive(Clone, Copy, Debug)]
@@ -186,15 +187,16 @@ struct Victim {
     /// Its dirty pages.
     dirty: u32,
     /// The element for whose sake it was passed over, if it has been dirty since.
-    deferred: u32,
+    deferred: Element,
     /// When it was, its missing pages were to be read and written.
     padded: bool,
 }
 
 const UNUSED: Victim = Victim { used: 0, dirty: 0, deferred: NONE, padded: false };
 
+/// What concerns one element.
 #[derive(Clone, Debug, Default)]
-struct Element {
+struct OfElement {
     /// Victims passed over for its sake; those that are deferred no longer may still be there.
     deferred: Vec<u32>,
     /// Its dirty pages, if all of them are to be destaged; those that are clean again may still be
@@ -222,11 +224,12 @@ struct State {
     /// Page → it is dirty.
     dirty: Vec<bool>,
     /// Page → its element, if pages are counted.
-    element_of: Vec<u32>,
+    element_of: Vec<Element>,
     victims: Vec<Victim>,
-    elements: Vec<Element>,
+    /// Of each element, and behind them of what stands for all.
+    elements: Vec<OfElement>,
     clock: u64,
-    /// The element after the one that was written to last.
+    /// The element after the one that was written to last, by its number.
     turn: u32,
     /// The limit is reached: for the present no element is avoided.
     lifted: bool,
@@ -235,12 +238,18 @@ struct State {
     counters: GcCounters,
 }
 
+/// All elements, for whose sake what has no place is passed over: the number behind the last one
+/// stands for them.
+fn all<D: DeviceView>(device: &D) -> Element {
+    Element(device.elements())
+}
+
 impl State {
-    fn element(&mut self, unit: u32) -> &mut Element {
-        if unit as usize >= self.elements.len() {
-            self.elements.resize(unit as usize + 1, Element::default());
+    fn of(&mut self, element: Element) -> &mut OfElement {
+        if element.index() >= self.elements.len() {
+            self.elements.resize(element.index() + 1, OfElement::default());
         }
-        &mut self.elements[unit as usize]
+        &mut self.elements[element.index()]
     }
 
     /// What is known of a page and its victim; see [`Buffer::prefetch`].
@@ -250,32 +259,34 @@ impl State {
     }
 
     #[inline]
-    fn avoids<D: DeviceView>(&self, device: &D, unit: u32) -> bool {
+    fn avoids<D: DeviceView>(&self, device: &D, element: Element) -> bool {
         !self.lifted
-            && (device.collecting(unit)
+            && (device.collecting(element)
                 || (self.soon_margin > 0
-                    && device.free_blocks(unit) <= device.low_watermark().saturating_add(self.soon_margin)))
+                    && device.free_blocks(element) <= device.low_watermark().saturating_add(self.soon_margin)))
     }
 
     /// Whether any element is avoided, and whether all are.
     fn avoided<D: DeviceView>(&self, device: &D) -> (bool, bool) {
-        let units = device.units();
-        let avoided = (0..units).filter(|&unit| self.avoids(device, unit)).count() as u32;
-        (avoided > 0, units > 0 && avoided == units)
+        let elements = device.elements();
+        let avoided = (0..elements).map(Element).filter(|&element| self.avoids(device, element)).count() as u32;
+        (avoided > 0, elements > 0 && avoided == elements)
     }
 
-    /// The element for whose sake a page is passed over. Pages without a place are passed over for
-    /// the sake of all, for which the number of elements stands.
+    /// The element for whose sake a candidate is passed over, or [`all`] of them.
     #[inline]
-    fn objection<D: DeviceView>(&self, device: &D, candidate: &Candidate<'_>) -> Option<u32> {
+    fn objection<D: DeviceView>(&self, device: &D, candidate: &Candidate<'_>) -> Option<Element> {
         match *candidate {
             Candidate::Page { page, dirty } => match device.destination(page) {
-                None if dirty => self.avoided(device).1.then(|| device.units()),
-                place => Some(place.unwrap_or_else(|| device.unit_of(page))).filter(|&unit| self.avoids(device, unit)),
+                None if dirty => self.avoided(device).1.then(|| all(device)),
+                place => {
+                    let element = place.unwrap_or_else(|| device.element_of(page));
+                    self.avoids(device, element).then_some(element)
+                }
             },
             Candidate::Block { first, cached, dirty, padded } => {
-                let (any, all) = self.avoided(device);
-                if !any {
+                let (any_avoided, all_avoided) = self.avoided(device);
+                if !any_avoided {
                     return None;
                 }
                 let mut placeless = false;
@@ -290,42 +301,42 @@ impl State {
                         let place = device.destination(page);
                         placeless |= place.is_none();
                         let pad = pads >> bit & 1 == 1;
-                        let place = if pad { place.or_else(|| Some(device.unit_of(page))) } else { place };
-                        if let Some(unit) = place.filter(|&unit| self.avoids(device, unit)) {
-                            return Some(unit);
+                        let place = if pad { place.or_else(|| Some(device.element_of(page))) } else { place };
+                        if let Some(element) = place.filter(|&element| self.avoids(device, element)) {
+                            return Some(element);
                         }
                     }
                 }
-                (placeless && all).then(|| device.units())
+                (placeless && all_avoided).then(|| all(device))
             }
         }
     }
 
     /// Takes note that the policy inside passes over a candidate.
-    fn pass_over<D: DeviceView>(&mut self, device: &D, candidate: &Candidate<'_>, unit: u32) {
+    fn pass_over<D: DeviceView>(&mut self, device: &D, candidate: &Candidate<'_>, element: Element) {
         self.counters.passed_over += 1;
-        self.element(unit).parked = true;
+        self.of(element).parked = true;
         let (first, is_dirty, padded) = match *candidate {
             Candidate::Page { page, dirty } => (page, dirty, false),
             Candidate::Block { first, dirty, padded, .. } => (first, dirty.iter().any(|&word| word != 0), padded),
         };
-        if is_dirty && unit < device.units() && self.scope != Scope::Nothing {
+        if is_dirty && element < all(device) && self.scope != Scope::Nothing {
             let victim = first.0 / self.pages_per_victim;
             self.victims[victim as usize].padded = padded;
-            self.defer(victim, unit);
+            self.defer(victim, element);
         }
     }
 
-    fn defer(&mut self, victim: u32, unit: u32) {
-        if std::mem::replace(&mut self.victims[victim as usize].deferred, unit) == unit {
+    fn defer(&mut self, victim: u32, element: Element) {
+        if std::mem::replace(&mut self.victims[victim as usize].deferred, element) == element {
             return;
         }
         let most = 2 * self.capacity as usize + 64;
-        self.element(unit);
-        let (victims, deferred) = (&self.victims, &mut self.elements[unit as usize].deferred);
+        self.of(element);
+        let (victims, deferred) = (&self.victims, &mut self.elements[element.index()].deferred);
         deferred.push(victim);
         if deferred.len() > most {
-            deferred.retain(|&victim| victims[victim as usize].deferred == unit);
+            deferred.retain(|&victim| victims[victim as usize].deferred == element);
             deferred.sort_unstable();
             deferred.dedup();
         }
@@ -337,7 +348,7 @@ impl State {
             return;
         }
         self.victims[(page.0 / self.pages_per_victim) as usize].dirty += 1;
-        let Some(unit) = device.destination(page) else {
+        let Some(element) = device.destination(page) else {
             // It has no place until it is written.
             if self.most_pages.is_some() {
                 self.count_out(page);
@@ -347,8 +358,8 @@ impl State {
         };
         if self.scope == Scope::AllDirty {
             let most = 2 * self.capacity as usize + 64;
-            self.element(unit);
-            let (is_dirty, dirty) = (&self.dirty, &mut self.elements[unit as usize].dirty);
+            self.of(element);
+            let (is_dirty, dirty) = (&self.dirty, &mut self.elements[element.index()].dirty);
             dirty.push(page.0);
             if dirty.len() > most {
                 dirty.retain(|&page| is_dirty[page as usize]);
@@ -360,9 +371,9 @@ impl State {
 
     /// Takes a page out of the count of its element.
     fn count_out(&mut self, page: PageNo) {
-        let unit = std::mem::replace(&mut self.element_of[page.index()], NONE);
-        if unit < NOWHERE {
-            self.elements[unit as usize].held -= 1;
+        let element = std::mem::replace(&mut self.element_of[page.index()], NONE);
+        if element < NOWHERE {
+            self.elements[element.index()].held -= 1;
         }
     }
 
@@ -389,10 +400,11 @@ impl State {
     fn accessed<D: DeviceView>(&mut self, device: &D, access: Access, outcome: AccessOutcome) {
         let Access { page, write } = access;
         if outcome == AccessOutcome::Inserted && self.most_pages.is_some() {
-            let unit = device.destination(page).unwrap_or_else(|| if write { NOWHERE } else { device.unit_of(page) });
-            self.element_of[page.index()] = unit;
-            if unit != NOWHERE {
-                self.element(unit).held += 1;
+            let instead = || if write { NOWHERE } else { device.element_of(page) };
+            let element = device.destination(page).unwrap_or_else(instead);
+            self.element_of[page.index()] = element;
+            if element != NOWHERE {
+                self.of(element).held += 1;
             }
         }
         if self.reads_are_uses || write {
@@ -419,15 +431,15 @@ impl State {
             return;
         }
         if self.avoided(device) == (true, false) {
-            let units = device.units();
+            let elements = device.elements();
             let mut turn = self.turn;
             out.assign_channels(from, || {
-                while self.avoids(device, turn % units) {
+                while self.avoids(device, Element(turn % elements)) {
                     turn += 1;
                 }
-                let unit = turn % units;
-                turn = unit + 1;
-                unit as u16
+                let channel = turn % elements;
+                turn = channel + 1;
+                channel as u16
             });
             self.turn = turn;
         }
@@ -437,35 +449,35 @@ impl State {
     fn is_over_limit<D: DeviceView>(&mut self, device: &D) -> bool {
         let Some(most) = self.most_pages else { return false };
         self.lifted = false;
-        let avoided =
-            (0..).zip(&self.elements).filter(|&(unit, element)| element.held > 0 && self.avoids(device, unit));
-        avoided.map(|(_, element)| element.held).sum::<u32>() > most
+        let elements = (0..).map(Element).zip(&self.elements);
+        let avoided = elements.filter(|&(element, own)| own.held > 0 && self.avoids(device, element));
+        avoided.map(|(_, own)| own.held).sum::<u32>() > most
     }
 
     /// Another avoided element to which pages of the victim would go.
-    fn other_avoided<D: DeviceView>(&self, device: &D, victim: u32, unit: u32) -> Option<u32> {
+    fn other_avoided<D: DeviceView>(&self, device: &D, victim: u32, element: Element) -> Option<Element> {
         let padded = self.victims[victim as usize].padded;
         let first = victim * self.pages_per_victim;
         let written = (first..first + self.pages_per_victim)
             .filter(|&page| padded || self.dirty.get(page as usize).is_some_and(|&dirty| dirty));
         let mut places = written.filter_map(|page| device.destination(PageNo(page)));
-        places.find(|&other| other != unit && self.avoids(device, other))
+        places.find(|&other| other != element && self.avoids(device, other))
     }
 
     /// What is to be destaged now that the element has collected, in LRU order; each is deferred no
     /// longer.
-    fn take_deferred<D: DeviceView>(&mut self, device: &D, unit: u32) -> Vec<u32> {
+    fn take_deferred<D: DeviceView>(&mut self, device: &D, element: Element) -> Vec<u32> {
         let pages_per_victim = self.pages_per_victim;
-        let element = self.element(unit);
-        let mut list = std::mem::take(&mut element.deferred);
-        let mut dirty = std::mem::take(&mut element.dirty);
-        list.retain(|&victim| self.victims[victim as usize].deferred == unit);
+        let own = self.of(element);
+        let mut list = std::mem::take(&mut own.deferred);
+        let mut dirty = std::mem::take(&mut own.dirty);
+        list.retain(|&victim| self.victims[victim as usize].deferred == element);
         dirty.retain(|&page| self.dirty[page as usize]);
         list.extend(dirty.iter().map(|page| page / pages_per_victim));
         list.sort_unstable_by_key(|&victim| (self.victims[victim as usize].used, victim));
         list.dedup();
         list.retain(|&victim| {
-            let other = self.other_avoided(device, victim, unit);
+            let other = self.other_avoided(device, victim, element);
             match other {
                 Some(other) => self.defer(victim, other),
                 None => self.victims[victim as usize].deferred = NONE,
@@ -473,7 +485,7 @@ impl State {
             other.is_none()
         });
         dirty.retain(|page| self.victims[(page / pages_per_victim) as usize].deferred != NONE);
-        self.elements[unit as usize].dirty = dirty;
+        self.elements[element.index()].dirty = dirty;
         list
     }
 }
@@ -489,19 +501,19 @@ impl<D: DeviceView, V: Veto> Veto for Avoid<'_, D, V> {
     const ACTIVE: bool = true;
 
     #[inline]
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32> {
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
         if V::ACTIVE
-            && let Some(unit) = self.outer.passes_over(candidate)
+            && let Some(element) = self.outer.passes_over(candidate)
         {
-            return Some(unit);
+            return Some(element);
         }
-        let unit = self.state.objection(self.device, &candidate)?;
-        self.state.pass_over(self.device, &candidate, unit);
-        Some(unit)
+        let element = self.state.objection(self.device, &candidate)?;
+        self.state.pass_over(self.device, &candidate, element);
+        Some(element)
     }
 
     fn avoids(&mut self, channel: u32) -> bool {
-        self.state.avoids(self.device, channel) || self.outer.avoids(channel)
+        self.state.avoids(self.device, Element(channel)) || self.outer.avoids(channel)
     }
 
     fn exhausted(&mut self) -> Exhausted {
@@ -560,7 +572,7 @@ impl<B: Buffer> Gcar<B> {
             dirty: Vec::new(),
             element_of: Vec::new(),
             victims: Vec::new(),
-            elements: vec![Element::default(); config.units as usize + 1],
+            elements: vec![OfElement::default(); config.elements as usize + 1],
             clock: 0,
             turn: 0,
             lifted: false,
@@ -574,14 +586,15 @@ impl<B: Buffer> Gcar<B> {
     #[inline]
     fn apply_limit<D: DeviceView, V: Veto>(&mut self, device: &D, outer: &mut V, out: &mut Evictions) {
         if self.state.most_pages.is_some() && self.state.is_over_limit(device) {
-            (0..self.state.elements.len() as u32).for_each(|unit| self.resume(unit, device, outer, out));
+            let elements = (0..self.state.elements.len() as u32).map(Element);
+            elements.for_each(|element| self.resume(element, device, outer, out));
             self.state.lifted = true;
         }
     }
 
-    fn resume<D: DeviceView, V: Veto>(&mut self, unit: u32, device: &D, outer: &mut V, out: &mut Evictions) {
-        if self.state.elements.get_mut(unit as usize).is_some_and(|element| std::mem::take(&mut element.parked)) {
-            self.tell(BufferNotice::Resume { unit }, device, outer, out);
+    fn resume<D: DeviceView, V: Veto>(&mut self, element: Element, device: &D, outer: &mut V, out: &mut Evictions) {
+        if self.state.elements.get_mut(element.index()).is_some_and(|own| std::mem::take(&mut own.parked)) {
+            self.tell(BufferNotice::Resume { element }, device, outer, out);
         }
     }
 
@@ -591,9 +604,9 @@ impl<B: Buffer> Gcar<B> {
         self.state.finish(device, out, from);
     }
 
-    fn collected<D: DeviceView, V: Veto>(&mut self, unit: u32, device: &D, outer: &mut V, out: &mut Evictions) {
+    fn collected<D: DeviceView, V: Veto>(&mut self, element: Element, device: &D, outer: &mut V, out: &mut Evictions) {
         let from = out.len();
-        for victim in self.state.take_deferred(device, unit) {
+        for victim in self.state.take_deferred(device, element) {
             let first = victim * self.state.pages_per_victim;
             let mut pages = first..first + self.state.pages_per_victim;
             if let Some(page) = pages.find(|&page| self.state.dirty[page as usize]) {
@@ -604,10 +617,10 @@ impl<B: Buffer> Gcar<B> {
             }
         }
         out.in_background(from);
-        self.resume(unit, device, outer, out);
+        self.resume(element, device, outer, out);
         // What has no place was passed over for the sake of all elements, of which this one is free
         // now.
-        self.resume(device.units(), device, outer, out);
+        self.resume(all(device), device, outer, out);
     }
 }
 
@@ -682,7 +695,7 @@ impl<B: Buffer> Buffer for Gcar<B> {
 
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, veto: &mut V, out: &mut Evictions) {
         match notice {
-            BufferNotice::GcEnd { unit } => self.collected(unit, device, veto, out),
+            BufferNotice::GcEnd { element } => self.collected(element, device, veto, out),
             _ => self.tell(notice, device, veto, out),
         }
     }

@@ -4,7 +4,7 @@
 //! A composition is behind one dynamic call per page access, so that the layers times the policies
 //! need not all be compiled into every simulation.
 
-use destage_plan::{PageNo, ParamSpec, Params};
+use destage_plan::{Element, PageNo, ParamSpec, Params};
 
 use super::cave_blocks::{self, CaveBlocks};
 use super::cawr_blocks::{self, CawrBlocks};
@@ -131,13 +131,13 @@ trait Erased: Send {
 
 /// A [`Veto`] without constants.
 trait ErasedVeto {
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32>;
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element>;
     fn avoids(&mut self, channel: u32) -> bool;
     fn exhausted(&mut self) -> Exhausted;
 }
 
 impl<V: Veto> ErasedVeto for V {
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32> {
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
         Veto::passes_over(self, candidate)
     }
     fn avoids(&mut self, channel: u32) -> bool {
@@ -153,7 +153,7 @@ struct Behind<'a>(&'a mut dyn ErasedVeto);
 
 impl Veto for Behind<'_> {
     const ACTIVE: bool = true;
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32> {
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
         self.0.passes_over(candidate)
     }
     fn avoids(&mut self, channel: u32) -> bool {

@@ -374,7 +374,7 @@ impl Buffer for LbClock {
     ) {
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { unit } => self.resume(unit),
+            BufferNotice::Resume { element } => self.resume(element),
             BufferNotice::Destage { page, .. } => {
                 let (block, offset) = (page.0 / self.pages_per_block, page.0 % self.pages_per_block);
                 if self.cached.get(block, offset) {

@@ -121,7 +121,7 @@ impl Buffer for Lru {
     ) {
         match notice {
             BufferNotice::GcEnd { .. } | BufferNotice::Idle => {}
-            BufferNotice::Resume { unit } => self.parking.resume(unit, LIST, &mut self.pages),
+            BufferNotice::Resume { element } => self.parking.resume(element, LIST, &mut self.pages),
             BufferNotice::Destage { page, keep } => {
                 if let Some(frame) = self.pages.dirty_frame(page) {
                     if keep {

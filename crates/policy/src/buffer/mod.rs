@@ -43,7 +43,7 @@ mod searched;
 mod share;
 mod size_set;
 
-use destage_plan::PageNo;
+use destage_plan::{Element, PageNo};
 
 pub use bplru::Bplru;
 pub use bypass::Bypass;
@@ -75,9 +75,9 @@ pub struct BufferConfig {
     pub capacity_pages: u32,
     /// Pages in a logical block; page `p` belongs to block `p / pages_per_block`.
     pub pages_per_block: u32,
-    /// Elements or channels of the device below, at least 1: those that a policy may write to, and
-    /// whose collections a veto may tell apart.
-    pub units: u32,
+    /// Elements of the device below, at least 1: those that a policy may write to, and whose
+    /// collections a veto may tell apart.
+    pub elements: u32,
 }
 
 /// One page access.
@@ -124,16 +124,16 @@ pub enum AccessOutcome {
 /// What the buffer is told beside accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferNotice {
-    /// Garbage collection on this element or channel has ended. Only a layer that avoids
-    /// collections does anything; it tells the buffer inside what follows.
+    /// Garbage collection on this element has ended. Only a layer that avoids collections does
+    /// anything; it tells the buffer inside what follows.
     GcEnd {
-        /// Element or channel number, as [`DeviceView::unit_of`] counts them.
-        unit: u32,
+        /// The element.
+        element: Element,
     },
-    /// What a [`Veto`] passed over for this element or channel is to be considered again.
+    /// What a [`Veto`] passed over for this element is to be considered again.
     Resume {
-        /// Element or channel number.
-        unit: u32,
+        /// The element, as [`Veto::passes_over`] named it.
+        element: Element,
     },
     /// Write back the unit (page or block) that holds this page, if it holds a dirty page; nothing
     /// happens if the page is not held.
@@ -159,36 +159,36 @@ pub enum BufferNotice {
 
 /// What a buffer may see of the device below it.
 pub trait DeviceView {
-    /// Elements (or channels) that collect garbage independently; 0 where there is no device.
-    fn units(&self) -> u32;
-    /// The unit that holds `page`, or would receive it.
-    fn unit_of(&self, page: PageNo) -> u32;
-    /// The unit to which `page` would be programmed: a function of its address, or `None` where
-    /// each page can go to any unit.
-    fn destination(&self, page: PageNo) -> Option<u32>;
-    /// Whether the unit is collecting garbage now.
-    fn collecting(&self, unit: u32) -> bool;
-    /// The unit's free blocks.
-    fn free_blocks(&self, unit: u32) -> u32;
-    /// Free blocks at or below which a unit collects.
+    /// How many elements it has; 0 where there is no device.
+    fn elements(&self) -> u32;
+    /// The element that holds `page`, or would receive it.
+    fn element_of(&self, page: PageNo) -> Element;
+    /// The element to which `page` would be programmed: a function of its address, or `None` where
+    /// each page can go to any element.
+    fn destination(&self, page: PageNo) -> Option<Element>;
+    /// Whether the element is collecting garbage now.
+    fn collecting(&self, element: Element) -> bool;
+    /// The element's free blocks.
+    fn free_blocks(&self, element: Element) -> u32;
+    /// Free blocks at or below which an element collects.
     fn low_watermark(&self) -> u32;
 }
 
 impl<T: DeviceView + ?Sized> DeviceView for &T {
-    fn units(&self) -> u32 {
-        (**self).units()
+    fn elements(&self) -> u32 {
+        (**self).elements()
     }
-    fn unit_of(&self, page: PageNo) -> u32 {
-        (**self).unit_of(page)
+    fn element_of(&self, page: PageNo) -> Element {
+        (**self).element_of(page)
     }
-    fn destination(&self, page: PageNo) -> Option<u32> {
+    fn destination(&self, page: PageNo) -> Option<Element> {
         (**self).destination(page)
     }
-    fn collecting(&self, unit: u32) -> bool {
-        (**self).collecting(unit)
+    fn collecting(&self, element: Element) -> bool {
+        (**self).collecting(element)
     }
-    fn free_blocks(&self, unit: u32) -> u32 {
-        (**self).free_blocks(unit)
+    fn free_blocks(&self, element: Element) -> u32 {
+        (**self).free_blocks(element)
     }
     fn low_watermark(&self) -> u32 {
         (**self).low_watermark()
@@ -200,19 +200,19 @@ impl<T: DeviceView + ?Sized> DeviceView for &T {
 pub struct NoDevice;
 
 impl DeviceView for NoDevice {
-    fn units(&self) -> u32 {
+    fn elements(&self) -> u32 {
         0
     }
-    fn unit_of(&self, _page: PageNo) -> u32 {
-        0
+    fn element_of(&self, _page: PageNo) -> Element {
+        Element(0)
     }
-    fn destination(&self, _page: PageNo) -> Option<u32> {
+    fn destination(&self, _page: PageNo) -> Option<Element> {
         None
     }
-    fn collecting(&self, _unit: u32) -> bool {
+    fn collecting(&self, _element: Element) -> bool {
         false
     }
-    fn free_blocks(&self, _unit: u32) -> u32 {
+    fn free_blocks(&self, _element: Element) -> u32 {
         0
     }
     fn low_watermark(&self) -> u32 {
@@ -256,11 +256,11 @@ pub enum Exhausted {
 pub trait Veto {
     /// `false` where the veto can never object, so that its code vanishes.
     const ACTIVE: bool;
-    /// The element or channel for whose sake the policy must pass this candidate over and look on;
-    /// `None` if it may leave. The objection holds until [`BufferNotice::Resume`] for that unit, or
-    /// until the candidate is accessed, loses a page to a trim, or is cleaned: till then the policy
-    /// need not ask about it again.
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32>;
+    /// The element for whose sake the policy must pass this candidate over and look on; `None` if
+    /// it may leave. The objection holds until [`BufferNotice::Resume`] for that element, or until
+    /// the candidate is accessed, loses a page to a trim, or is cleaned: till then the policy need
+    /// not ask about it again. The number behind the last element may stand for all of them.
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element>;
     /// Whether nothing shall be programmed through this channel now, for policies that choose the
     /// channel.
     fn avoids(&mut self, channel: u32) -> bool;
@@ -275,7 +275,7 @@ pub struct NoVeto;
 impl Veto for NoVeto {
     const ACTIVE: bool = false;
     #[inline]
-    fn passes_over(&mut self, _candidate: Candidate<'_>) -> Option<u32> {
+    fn passes_over(&mut self, _candidate: Candidate<'_>) -> Option<Element> {
         None
     }
     #[inline]

@@ -10,7 +10,7 @@
 //! all of them, or nothing. What was passed over or collected till then stays buffered and is
 //! written by the next multi-eviction that its channel takes part in.
 
-use destage_plan::PageNo;
+use destage_plan::{Element, PageNo};
 
 use super::{BufferConfig, Candidate, EvictionKind, Evictions, Exhausted, NoVeto, PolicyError, Veto};
 
@@ -34,7 +34,7 @@ pub(super) struct Channels {
 impl Channels {
     /// The channels of the device, all open.
     pub(super) fn new(config: BufferConfig) -> Result<Self, PolicyError> {
-        let channels = config.units;
+        let channels = config.elements;
         if channels > MOST {
             return Err(PolicyError::TooManyChannels { channels, most: MOST });
         }
@@ -126,7 +126,7 @@ impl<V: Veto> Veto for ChannelsAside<'_, V> {
     const ACTIVE: bool = V::ACTIVE;
 
     #[inline]
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32> {
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
         let asked = match candidate {
             Candidate::Page { dirty, .. } => !dirty,
             Candidate::Block { dirty, padded, .. } => padded || dirty.iter().all(|&word| word == 0),

@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use destage_plan::Element;
+
 use super::page_lists::PageLists;
 use super::{Candidate, Exhausted, Veto};
 use crate::links::Links;
@@ -29,7 +31,7 @@ impl Linked for Links {
     }
 }
 
-/// The parked nodes of one list, by the unit for whose sake they were passed over.
+/// The parked nodes of one list, by the element for whose sake they were passed over.
 ///
 /// A node that is used while it is parked goes back into its list with a new stamp; its entry here
 /// is outdated by that.
@@ -40,10 +42,10 @@ pub(super) struct Parking {
     /// The stamps given to the most and to the least recently used end so far.
     front: i64,
     back: i64,
-    units: Vec<Parked>,
+    elements: Vec<Parked>,
 }
 
-/// The nodes parked for one unit.
+/// The nodes parked for one element.
 #[derive(Clone, Debug)]
 struct Parked {
     /// Stamp and node, the oldest first.
@@ -104,12 +106,12 @@ impl Parking {
     }
 
     /// Takes in a node that the caller has unlinked from its list.
-    pub(super) fn park(&mut self, unit: u32, node: u32) {
-        let unit = unit as usize;
-        if unit >= self.units.len() {
-            self.units.resize(unit + 1, Parked::default());
+    pub(super) fn park(&mut self, element: Element, node: u32) {
+        let element = element.index();
+        if element >= self.elements.len() {
+            self.elements.resize(element + 1, Parked::default());
         }
-        let (stamps, Parked { nodes, purge_at }) = (&self.stamps, &mut self.units[unit]);
+        let (stamps, Parked { nodes, purge_at }) = (&self.stamps, &mut self.elements[element]);
         if nodes.len() >= *purge_at {
             nodes.retain(|&(stamp, node)| stamps[node as usize] == stamp);
             *purge_at = 2 * nodes.len() + FEW;
@@ -124,7 +126,7 @@ impl Parking {
     /// Slow; for trims.
     pub(super) fn take_back(&mut self, node: u32, sentinel: u32, list: &mut impl Linked) {
         let Some(&stamp) = self.stamps.get(node as usize) else { return };
-        for Parked { nodes, .. } in &mut self.units {
+        for Parked { nodes, .. } in &mut self.elements {
             if let Ok(at) = nodes.binary_search(&(stamp, node)) {
                 nodes.remove(at);
                 let mut at = list.prev(sentinel);
@@ -137,9 +139,10 @@ impl Parking {
         }
     }
 
-    /// Puts the nodes parked for `unit` back into the list of which `sentinel` is the sentinel.
-    pub(super) fn resume(&mut self, unit: u32, sentinel: u32, list: &mut impl Linked) {
-        let Some(parked) = self.units.get_mut(unit as usize) else { return };
+    /// Puts the nodes parked for the element back into the list of which `sentinel` is the
+    /// sentinel.
+    pub(super) fn resume(&mut self, element: Element, sentinel: u32, list: &mut impl Linked) {
+        let Some(parked) = self.elements.get_mut(element.index()) else { return };
         let mut at = list.prev(sentinel);
         for (stamp, node) in parked.nodes.drain(..) {
             if self.stamps[node as usize] == stamp {
@@ -153,7 +156,7 @@ impl Parking {
 
     /// Puts everything back.
     pub(super) fn resume_all(&mut self, sentinel: u32, list: &mut impl Linked) {
-        (0..self.units.len() as u32).for_each(|unit| self.resume(unit, sentinel, list));
+        (0..self.elements.len() as u32).map(Element).for_each(|element| self.resume(element, sentinel, list));
     }
 
     /// The least recently used of the parked nodes.
@@ -165,7 +168,7 @@ impl Parking {
     pub(super) fn oldest_but(&mut self, spared: u32) -> Option<u32> {
         let stamps = &self.stamps;
         let stands = |&&(stamp, node): &&(i64, u32)| stamps[node as usize] == stamp;
-        let oldest = self.units.iter_mut().filter_map(|Parked { nodes, .. }| {
+        let oldest = self.elements.iter_mut().filter_map(|Parked { nodes, .. }| {
             while nodes.front().is_some_and(|entry| !stands(&entry)) {
                 nodes.pop_front();
             }
@@ -184,11 +187,11 @@ impl Parking {
                 return None;
             }
             let own = pages.frame(last);
-            let Some(unit) = veto.passes_over(Candidate::Page { page: own.page(), dirty: own.dirty }) else {
+            let Some(element) = veto.passes_over(Candidate::Page { page: own.page(), dirty: own.dirty }) else {
                 return Some(last);
             };
             pages.unlink(last);
-            self.park(unit, last);
+            self.park(element, last);
         }
     }
 

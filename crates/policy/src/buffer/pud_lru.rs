@@ -593,7 +593,7 @@ mod tests {
         let given = vec![(THRESHOLD.name.to_owned(), threshold.to_owned())];
         let spec = PolicySpec { name: PudLru::INFO.name.into(), given };
         let params = Params::resolve(&[(PudLru::INFO.name, PudLru::INFO.params)], &spec).expect("its parameter");
-        let config = BufferConfig { capacity_pages: 40, pages_per_block: 4, units: 1 };
+        let config = BufferConfig { capacity_pages: 40, pages_per_block: 4, elements: 1 };
         let mut policy = PudLru::with_params(config, &params[0]).expect("a number");
         policy.grow(400);
         policy

@@ -94,8 +94,8 @@ macro_rules! register {
             if config.pages_per_block == 0 {
                 return Err(PolicyError::EmptyBlock);
             }
-            if config.units == 0 {
-                return Err(PolicyError::NoUnit);
+            if config.elements == 0 {
+                return Err(PolicyError::NoElement);
             }
             let (layers, base) = parts(spec)?;
             let mut declared: Vec<_> = layers.iter().map(|layer| (layer.name, layer.params)).collect();

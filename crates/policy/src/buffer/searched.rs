@@ -10,6 +10,8 @@
 //! [`Parking`](super::parking::Parking) they stay in their lists, for policies in which they keep
 //! counting (for a window), or are moved while they are parked (by a second chance).
 
+use destage_plan::Element;
+
 use super::page_lists::PageLists;
 use super::parking::Linked as _;
 use super::{Candidate, Veto};
@@ -81,18 +83,18 @@ impl Searched {
     }
 }
 
-/// The parked frames per unit for whose sake they were passed over.
+/// The parked frames per element for whose sake they were passed over.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parked {
-    /// Node `2u` is the sentinel of unit `u`, node `2f + 1` is frame `f`; the first parked is at
+    /// Node `2e` is the sentinel of element `e`, node `2f + 1` is frame `f`; the first parked is at
     /// the back.
     lists: Links,
 }
 
 impl Parked {
     /// Takes in a frame that is not parked.
-    fn park(&mut self, pages: &mut PageLists, unit: u32, frame: u32) {
-        let (sentinel, node) = (2 * unit, 2 * frame + 1);
+    fn park(&mut self, pages: &mut PageLists, element: Element, frame: u32) {
+        let (sentinel, node) = (2 * element.0, 2 * frame + 1);
         self.lists.grow(sentinel.max(node) + 1);
         self.lists.insert_after(sentinel, node);
         pages.frame_mut(frame).tag |= PARKED;
@@ -107,8 +109,8 @@ impl Parked {
             return false;
         }
         let objection = veto.passes_over(Candidate::Page { page: own.page(), dirty: own.dirty });
-        if let Some(unit) = objection {
-            self.park(pages, unit, frame);
+        if let Some(element) = objection {
+            self.park(pages, element, frame);
         }
         objection.is_none()
     }
@@ -122,9 +124,9 @@ impl Parked {
         }
     }
 
-    /// Takes out one of the frames parked for the unit.
-    pub(super) fn resume(&mut self, pages: &mut PageLists, unit: u32) -> Option<u32> {
-        let sentinel = 2 * unit;
+    /// Takes out one of the frames parked for the element.
+    pub(super) fn resume(&mut self, pages: &mut PageLists, element: Element) -> Option<u32> {
+        let sentinel = 2 * element.0;
         self.lists.grow(sentinel + 1);
         let node = self.lists.prev(sentinel);
         if node == sentinel {

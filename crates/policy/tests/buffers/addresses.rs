@@ -62,7 +62,7 @@ fn cawr_follows_addresses_across_the_borders_of_blocks() {
     for spec in ["cawr", "cawr:cdl_max=16", "cawr:cawr_seq=any", "cawr:cawr_seq=same_block", "gcar+cawr"] {
         for (pages_per_block, capacity_pages) in [(1, 30), (2, 9), (4, 40), (16, 100)] {
             for (seed, pattern) in (7000..).zip(PATTERNS) {
-                let config = BufferConfig { capacity_pages, pages_per_block, units: 4 };
+                let config = BufferConfig { capacity_pages, pages_per_block, elements: 4 };
                 let pages = 2 * capacity_pages + 3 * pages_per_block;
                 let mut by_address = driven(spec, config, pages + 2 * pages_per_block);
                 let mut renumbered = Renumbered::new(spec, config);
@@ -117,7 +117,7 @@ fn cawr_follows_addresses_across_the_borders_of_blocks() {
 /// Layers pass on what the policy inside asks for.
 #[test]
 fn only_cawr_compares_addresses() {
-    let config = BufferConfig { capacity_pages: 4, pages_per_block: 4, units: 2 };
+    let config = BufferConfig { capacity_pages: 4, pages_per_block: 4, elements: 2 };
     for policy in policies() {
         let own = driven(policy.name, config, 0).compares_addresses();
         assert_eq!(own, policy.name == "cawr", "{}", policy.name);

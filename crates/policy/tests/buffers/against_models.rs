@@ -103,7 +103,7 @@ fn sweep(policy: &str, ops: usize) {
     let specs = specs_of(policy);
     for spec in &specs {
         for (pages_per_block, capacity_pages) in GEOMETRIES {
-            let config = BufferConfig { capacity_pages, pages_per_block, units: 1 };
+            let config = BufferConfig { capacity_pages, pages_per_block, elements: 1 };
             let ops = ops + 5 * capacity_pages as usize;
             for pattern in PATTERNS {
                 for mix in [Mix::WRITES, Mix::ACCESSES, Mix::ALL] {
@@ -273,7 +273,7 @@ fn lb_clock() {
 /// Buffers large enough for many sizes, and for PUD-LRU's heaps to shed their untrue entries.
 #[test]
 fn thousands_of_pages() {
-    let config = BufferConfig { capacity_pages: 3000, pages_per_block: 16, units: 1 };
+    let config = BufferConfig { capacity_pages: 3000, pages_per_block: 16, elements: 1 };
     for spec in ["clc", "pud-lru", "pud-lru:threshold=300"] {
         for (seed, pattern) in (900_u64..).zip(PATTERNS) {
             let workload = Workload::new(seed, pattern, Mix { flushes: 0, ..Mix::ALL }, 18_000);
@@ -315,6 +315,6 @@ proptest! {
         grows in any::<bool>(),
         ops in prop::collection::vec(op(20), 1..120),
     ) {
-        compare(&spec, BufferConfig { capacity_pages, pages_per_block, units: 1 }, 20, grows, ops.into_iter());
+        compare(&spec, BufferConfig { capacity_pages, pages_per_block, elements: 1 }, 20, grows, ops.into_iter());
     }
 }

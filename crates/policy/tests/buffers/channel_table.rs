@@ -15,7 +15,7 @@ use crate::driven::driven;
 use crate::models::Left;
 
 const CHANNELS: u32 = 4;
-const CONFIG: BufferConfig = BufferConfig { capacity_pages: 64, pages_per_block: 8, units: CHANNELS };
+const CONFIG: BufferConfig = BufferConfig { capacity_pages: 64, pages_per_block: 8, elements: CHANNELS };
 const ROOM: u32 = 100_000;
 
 /// How far the pattern of the writes is kept.

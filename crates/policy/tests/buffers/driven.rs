@@ -1,7 +1,7 @@
 //! Any policy behind one dyn-compatible face, driven with or without objections, and what it does
 //! written down in the models' words.
 
-use destage_plan::{PageNo, PolicySpec};
+use destage_plan::{Element, PageNo, PolicySpec};
 use destage_policy::buffer::{
     Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, Built, Candidate, Evictions, Exhausted,
     NoDevice, NoVeto, Veto, Visitor, Wait, build,
@@ -139,8 +139,8 @@ impl Objector {
     }
 
     /// Of so many elements the one that the unit which begins at `first` belongs to.
-    pub(crate) fn element_of(first: u32, elements: u32) -> u32 {
-        (first.wrapping_mul(2_654_435_761) >> 16) % elements
+    pub(crate) fn element_of(first: u32, elements: u32) -> Element {
+        Element((first.wrapping_mul(2_654_435_761) >> 16) % elements)
     }
 
     pub(crate) fn to_all(exhausted: Exhausted, pages_per_block: u32) -> Self {
@@ -151,7 +151,7 @@ impl Objector {
 impl Veto for Objector {
     const ACTIVE: bool = true;
 
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32> {
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
         let (first, cached, padded) = match candidate {
             Candidate::Page { page: PageNo(page), .. } => (page, vec![page], false),
             Candidate::Block { first: PageNo(first), cached, padded, .. } => {

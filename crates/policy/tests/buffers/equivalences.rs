@@ -12,7 +12,7 @@ const CAPACITIES: [u32; 5] = [1, 2, 9, 64, 300];
 /// Asserts that two policies do the same; the memory accesses may differ.
 fn assert_same(one: &str, other: &str, pages_per_block: u32, mix: Mix) {
     for capacity_pages in CAPACITIES {
-        let config = BufferConfig { capacity_pages, pages_per_block, units: 1 };
+        let config = BufferConfig { capacity_pages, pages_per_block, elements: 1 };
         for (seed, pattern) in (1_u64..).zip(PATTERNS) {
             let pages = 4 * capacity_pages + 2 * pages_per_block;
             let (mut a, mut b) = (driven(one, config, pages), driven(other, config, pages));
@@ -70,7 +70,7 @@ fn lb_clock_of_single_pages_is_clock() {
 /// §12.2): the page under the hand leaves, and the new one enters right before the hand.
 #[test]
 fn lb_clock_of_single_pages_with_the_optimisations_is_fifo() {
-    let mut policy = driven("lb-clock", BufferConfig { capacity_pages: 5, pages_per_block: 1, units: 1 }, 1000);
+    let mut policy = driven("lb-clock", BufferConfig { capacity_pages: 5, pages_per_block: 1, elements: 1 }, 1000);
     let mut fifo = Vec::new();
     let mut left = Vec::new();
     for op in Workload::new(3, PATTERNS[1], Mix::WRITES, 1000).take(20_000) {
@@ -119,7 +119,7 @@ fn an_adaptive_window_that_does_not_move_is_a_static_one() {
 /// they came.
 #[test]
 fn ccf_lru_of_cold_writes_is_lru_without_hits() {
-    let config = BufferConfig { capacity_pages: 7, pages_per_block: 1, units: 1 };
+    let config = BufferConfig { capacity_pages: 7, pages_per_block: 1, elements: 1 };
     let mut policy = driven("ccf-lru:new_dirty_cold=true", config, 10_000);
     let mut left = Vec::new();
     for page in (0..10_000).map(|i| i * 7919 % 10_000) {
@@ -198,7 +198,7 @@ fn the_threshold_of_pud_lru_means_nothing_where_a_block_is_a_page() {
 #[test]
 fn pud_lru_without_updates_is_fifo() {
     for spec in ["pud-lru", "pud-lru:threshold=0", "pud-lru:threshold=4"] {
-        let config = BufferConfig { capacity_pages: 7, pages_per_block: 1, units: 1 };
+        let config = BufferConfig { capacity_pages: 7, pages_per_block: 1, elements: 1 };
         let mut policy = driven(spec, config, 10_000);
         let mut left = Vec::new();
         for page in (0..10_000).map(|i| i * 7919 % 10_000) {
@@ -220,7 +220,7 @@ fn protection_means_nothing_where_a_block_is_a_page() {
 /// Nothing is held, nothing leaves.
 #[test]
 fn none_holds_nothing() {
-    let mut policy = driven("none", BufferConfig { capacity_pages: 5, pages_per_block: 4, units: 1 }, 100);
+    let mut policy = driven("none", BufferConfig { capacity_pages: 5, pages_per_block: 4, elements: 1 }, 100);
     let mut content = Content::default();
     let mut left = Vec::new();
     for op in Workload::new(4, PATTERNS[3], Mix::ALL, 100).take(10_000) {
@@ -255,7 +255,7 @@ fn pages_and_episodes_are_conserved() {
         for pages_per_block in [1, 4, 64, 100] {
             for capacity_pages in CAPACITIES {
                 for (seed, pattern) in (1_u64..).zip(PATTERNS) {
-                    conserve(spec, BufferConfig { capacity_pages, pages_per_block, units: 1 }, seed, pattern);
+                    conserve(spec, BufferConfig { capacity_pages, pages_per_block, elements: 1 }, seed, pattern);
                 }
             }
         }

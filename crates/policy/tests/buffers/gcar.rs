@@ -1,7 +1,7 @@
 //! `GCaR` around the policies: compared with a naive model over a device whose elements collect at
 //! random.
 
-use destage_plan::PageNo;
+use destage_plan::{Element, PageNo};
 use destage_policy::buffer::{
     Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, DeviceView, EvictionKind, Evictions, GcCounters,
     NoDevice, NoVeto, Visitor, build, policies,
@@ -54,30 +54,30 @@ fn against_model(dynamic: bool, ops: usize) {
             continue;
         }
         for (pages_per_block, capacity_pages) in GEOMETRIES {
-            for (pattern, units) in PATTERNS.into_iter().zip([1, 2, 7, 64]) {
+            for (pattern, elements) in PATTERNS.into_iter().zip([1, 2, 7, 64]) {
                 seed += 1;
                 let pages = 3 * capacity_pages + 2 * pages_per_block;
                 let mut dice = Workload::new(!seed, PATTERNS[0], Mix::WRITES, pages);
                 let stride = if dice.below(3) == 0 { 1 } else { pages_per_block };
-                let mut device = Elements { dynamic, ..Elements::new(units, stride) };
-                let config = BufferConfig { capacity_pages, pages_per_block, units };
+                let mut device = Elements { dynamic, ..Elements::new(elements, stride) };
+                let config = BufferConfig { capacity_pages, pages_per_block, elements };
                 let mut policy = Grown(spec, config, pages).build();
                 let mut naive = GcarModel::new(spec, config);
                 let (mut seen, mut expected) = (Vec::new(), Vec::new());
                 let often = [15, 80, 400][dice.below(3) as usize];
                 for op in Workload::new(seed, pattern, Mix::ALL, pages).take(ops) {
-                    for unit in 0..units {
-                        if dice.below(often * units) < 3 {
-                            let at = unit as usize;
+                    for element in (0..elements).map(Element) {
+                        if dice.below(often * elements) < 3 {
+                            let at = element.index();
                             device.collecting[at] ^= true;
                             device.free_blocks[at] = LOW_WATERMARK + if device.collecting[at] { 0 } else { 14 };
                             if !device.collecting[at] {
-                                policy.notify(BufferNotice::GcEnd { unit }, &device, &mut seen);
-                                naive.notify(BufferNotice::GcEnd { unit }, &device, &mut expected);
-                                assert_eq!(seen, expected, "{spec} {config:?} {device:?}: end of {unit}");
+                                policy.notify(BufferNotice::GcEnd { element }, &device, &mut seen);
+                                naive.notify(BufferNotice::GcEnd { element }, &device, &mut expected);
+                                assert_eq!(seen, expected, "{spec} {config:?} {device:?}: end of {element:?}");
                             }
-                        } else if !device.collecting[unit as usize] && dice.below(40) == 0 {
-                            let free = &mut device.free_blocks[unit as usize];
+                        } else if !device.collecting[element.index()] && dice.below(40) == 0 {
+                            let free = &mut device.free_blocks[element.index()];
                             *free = (*free - 1).max(LOW_WATERMARK + 1);
                         }
                     }
@@ -143,19 +143,19 @@ fn in_background(page: u32) -> Told {
 struct Figure4;
 
 impl DeviceView for Figure4 {
-    fn units(&self) -> u32 {
+    fn elements(&self) -> u32 {
         3
     }
-    fn unit_of(&self, page: PageNo) -> u32 {
-        if [2, 7].contains(&page.0) { 2 } else { page.0 % 2 }
+    fn element_of(&self, page: PageNo) -> Element {
+        Element(if [2, 7].contains(&page.0) { 2 } else { page.0 % 2 })
     }
-    fn destination(&self, page: PageNo) -> Option<u32> {
-        Some(self.unit_of(page))
+    fn destination(&self, page: PageNo) -> Option<Element> {
+        Some(self.element_of(page))
     }
-    fn collecting(&self, unit: u32) -> bool {
-        unit == 2
+    fn collecting(&self, element: Element) -> bool {
+        element == Element(2)
     }
-    fn free_blocks(&self, _: u32) -> u32 {
+    fn free_blocks(&self, _: Element) -> u32 {
         100
     }
     fn low_watermark(&self) -> u32 {
@@ -185,7 +185,7 @@ fn figure_4() {
                 rows.push(row);
             }
             let mut row = Vec::new();
-            wrapped.0.notify(BufferNotice::GcEnd { unit: 2 }, &NoDevice, &mut NoVeto, &mut wrapped.1);
+            wrapped.0.notify(BufferNotice::GcEnd { element: Element(2) }, &NoDevice, &mut NoVeto, &mut wrapped.1);
             wrapped.tell(&mut row);
             rows.push(row);
             // D10 D9 D1 D3: what is left.
@@ -200,7 +200,7 @@ fn figure_4() {
             rows
         }
     }
-    let config = BufferConfig { capacity_pages: 6, pages_per_block: 1, units: 3 };
+    let config = BufferConfig { capacity_pages: 6, pages_per_block: 1, elements: 3 };
     let run = |spec: &str| build(&spec.parse().expect("a name"), config, Run).expect(spec);
     let dropped = (Left::unit(EvictionKind::Drop, &[9]), false);
     assert_eq!(
@@ -218,7 +218,7 @@ fn figure_4() {
 
 /// Three pages, all on the one element, which collects.
 fn all_collect(spec: &str) -> (Box<dyn OnDevice>, Elements) {
-    let config = BufferConfig { capacity_pages: 3, pages_per_block: 1, units: 1 };
+    let config = BufferConfig { capacity_pages: 3, pages_per_block: 1, elements: 1 };
     let mut policy = Grown(spec, config, 20).build();
     let mut device = Elements::new(1, 1);
     let mut out = Vec::new();
@@ -240,7 +240,7 @@ fn all_collect_and_the_base_victim_leaves() {
     out.clear();
     device.collecting[0] = false;
     // 1 has left and is deferred no longer; 4 was not passed over.
-    policy.notify(BufferNotice::GcEnd { unit: 0 }, &device, &mut out);
+    policy.notify(BufferNotice::GcEnd { element: Element(0) }, &device, &mut out);
     assert_eq!(out, [in_background(2), in_background(3)]);
     assert_eq!((policy.len(), policy.counters().deferred_pages_destaged), (1, 2));
 }
@@ -264,7 +264,7 @@ fn all_collect_and_the_base_victim_waits() {
     assert_eq!(out, [(Left::unit(EvictionKind::Flush, &[1]), true), (Left::unit(EvictionKind::Flush, &[2]), true)]);
     device.collecting[0] = false;
     out.clear();
-    policy.notify(BufferNotice::GcEnd { unit: 0 }, &device, &mut out);
+    policy.notify(BufferNotice::GcEnd { element: Element(0) }, &device, &mut out);
     assert_eq!(out, [in_background(3), in_background(4)]);
     out.clear();
     for page in [5, 6, 7, 8] {
@@ -276,7 +276,7 @@ fn all_collect_and_the_base_victim_waits() {
 /// With at most half of four pages on chip 1 both of its pages may stay, and three may not.
 #[test]
 fn the_share_of_avoided_elements_is_limited() {
-    let config = BufferConfig { capacity_pages: 4, pages_per_block: 1, units: 2 };
+    let config = BufferConfig { capacity_pages: 4, pages_per_block: 1, elements: 2 };
     let mut policy = Grown("gcar+lru:gcar_max_share=0.5", config, 40).build();
     let mut device = Elements::new(2, 1);
     let mut out = Vec::new();
@@ -328,25 +328,25 @@ fn around_everything_nothing_is_lost() {
         let rest = [":gcar_all_gc=wait:gcar_after=keep_clean", ":gcar_max_share=0.5"];
         for spec in around(policy, [all_gc.as_slice(), &rest].concat()) {
             for (pages_per_block, capacity_pages) in GEOMETRIES {
-                for (pattern, units) in PATTERNS.into_iter().zip([1, 2, 4, 7]) {
+                for (pattern, elements) in PATTERNS.into_iter().zip([1, 2, 4, 7]) {
                     seed += 1;
                     let pages = 3 * capacity_pages + 2 * pages_per_block;
                     let mut dice = Workload::new(!seed, PATTERNS[0], Mix::WRITES, pages);
                     let dynamic = chooses || seed % 2 == 0;
-                    let mut device = Elements { dynamic, ..Elements::new(units, pages_per_block) };
-                    let config = BufferConfig { capacity_pages, pages_per_block, units };
+                    let mut device = Elements { dynamic, ..Elements::new(elements, pages_per_block) };
+                    let config = BufferConfig { capacity_pages, pages_per_block, elements };
                     let mut policy = Grown(&spec, config, pages).build();
                     let mut content = Content::default();
                     let mut told = Vec::new();
                     for op in Workload::new(seed, pattern, Mix::ALL, pages).take(600) {
-                        for unit in 0..units {
-                            if dice.below(40 * units) < 2 {
-                                device.collecting[unit as usize] ^= true;
-                                if !device.collecting[unit as usize] {
-                                    policy.notify(BufferNotice::GcEnd { unit }, &device, &mut told);
+                        for element in (0..elements).map(Element) {
+                            if dice.below(40 * elements) < 2 {
+                                device.collecting[element.index()] ^= true;
+                                if !device.collecting[element.index()] {
+                                    policy.notify(BufferNotice::GcEnd { element }, &device, &mut told);
                                     let left: Vec<Left> = told.drain(..).map(|(left, _)| left).collect();
                                     assert!(left.iter().all(|group| group.background), "{spec}: {left:?}");
-                                    content.notify(BufferNotice::Resume { unit }, &[]);
+                                    content.notify(BufferNotice::Resume { element }, &[]);
                                     content.evicted(&left);
                                 }
                             }
@@ -400,7 +400,7 @@ fn without_collections_it_is_the_policy_inside() {
                 for (pattern, dynamic) in PATTERNS.into_iter().zip([false, true, false, true]) {
                     seed += 1;
                     let device = Elements { dynamic, ..Elements::new(7, pages_per_block) };
-                    let config = BufferConfig { capacity_pages, pages_per_block, units: 7 };
+                    let config = BufferConfig { capacity_pages, pages_per_block, elements: 7 };
                     let pages = 3 * capacity_pages + 2 * pages_per_block;
                     let mut plain = Grown(policy, config, pages).build();
                     let mut layered = Grown(&spec, config, pages).build();
@@ -439,26 +439,26 @@ fn without_collections_it_is_the_policy_inside() {
 #[test]
 fn a_search_meets_what_was_passed_over_once() {
     for spec in ["lru", "bplru:padding=never", "fab", "lb-clock"] {
-        for units in [7, 64] {
+        for elements in [7, 64] {
             let (capacity_pages, pages_per_block) = (10_000, 4);
-            let config = BufferConfig { capacity_pages, pages_per_block, units };
+            let config = BufferConfig { capacity_pages, pages_per_block, elements };
             let pages = 40_000;
             let layered = format!("gcar+{}", spec.replacen(':', ":gcar_destage_scope=none:", 1));
             let layered = if spec.contains(':') { layered } else { layered + ":gcar_destage_scope=none" };
             let mut policy = Grown(&layered, config, pages).build();
-            let mut device = Elements::new(units, pages_per_block);
+            let mut device = Elements::new(elements, pages_per_block);
             let mut out = Vec::new();
             let (mut evictions, mut collections) = (0, 0);
             let mut used = 0;
             for (step, op) in Workload::new(5, PATTERNS[1], Mix::WRITES, pages).take(300_000).enumerate() {
-                // Every unit collects three quarters of the time, each for 6,000 accesses, one
+                // Every element collects three quarters of the time, each for 6,000 accesses, one
                 // after the other.
-                let period = 8000 / units as usize;
+                let period = 8000 / elements as usize;
                 if step % period == 0 {
-                    let begins = (step / period) as u32 % units;
-                    let ends = (begins + units / 4 + 1) % units;
+                    let begins = (step / period) as u32 % elements;
+                    let ends = (begins + elements / 4 + 1) % elements;
                     if std::mem::take(&mut device.collecting[ends as usize]) {
-                        policy.notify(BufferNotice::GcEnd { unit: ends }, &device, &mut out);
+                        policy.notify(BufferNotice::GcEnd { element: Element(ends) }, &device, &mut out);
                         collections += 1;
                     }
                     device.collecting[begins as usize] = true;
@@ -472,9 +472,9 @@ fn a_search_meets_what_was_passed_over_once() {
             // An entry is passed over anew only after it was used or its element's collection
             // ended.
             assert!(collections > 100 && evictions > 10_000 && passed_over > 1000, "{spec}: {passed_over}");
-            let entries = u64::from(capacity_pages) / u64::from(units) * 2;
-            assert!(passed_over < used + collections * entries, "{spec} {units}: {passed_over} of {evictions}");
-            assert!(passed_over < 2 * evictions, "{spec} {units}: {passed_over} steps beside {evictions} evictions");
+            let entries = u64::from(capacity_pages) / u64::from(elements) * 2;
+            assert!(passed_over < used + collections * entries, "{spec} {elements}: {passed_over} of {evictions}");
+            assert!(passed_over < 2 * evictions, "{spec} {elements}: {passed_over} steps beside {evictions} evictions");
         }
     }
 }

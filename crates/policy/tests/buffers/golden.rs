@@ -125,7 +125,7 @@ fn counters() {
         .to_owned();
     for spec in SPECS {
         for capacity_pages in CAPACITIES {
-            let config = BufferConfig { capacity_pages, pages_per_block: PAGES_PER_BLOCK, units: 1 };
+            let config = BufferConfig { capacity_pages, pages_per_block: PAGES_PER_BLOCK, elements: 1 };
             let mut naive = model(spec, config);
             let mut expected = Counters::of(&trace, |access, left| naive.access(access, &Objections::none(), left));
             expected.memory_accesses = naive.memory_accesses();

@@ -2,7 +2,7 @@
 //! there: for every composition, every parameter of each part and every value some workload shows a
 //! difference, and results name the value.
 
-use destage_plan::{ParamSpec, PolicySpec};
+use destage_plan::{Element, ParamSpec, PolicySpec};
 use destage_policy::buffer::{
     Buffer, BufferConfig, BufferNotice, Built, Evictions, LayerInfo, NoVeto, PolicyError, PolicyInfo, Visitor, build,
     layers, policies,
@@ -129,10 +129,10 @@ impl Visitor for Played<'_> {
 
     fn visit<B: Buffer + Send + 'static>(self, mut buffer: B, built: Built) -> Self::Out {
         let scene = self.0;
-        let units = 3;
+        let elements = 3;
         let pages = 2 * scene.capacity_pages + 3 * scene.pages_per_block;
         buffer.grow(pages);
-        let mut device = Elements { dynamic: scene.dynamic, ..Elements::new(units, scene.pages_per_block) };
+        let mut device = Elements { dynamic: scene.dynamic, ..Elements::new(elements, scene.pages_per_block) };
         let mut dice = Workload::new(!scene.seed, PATTERNS[0], Mix::WRITES, pages);
         let (mut told, mut out) = (Vec::new(), Evictions::default());
         let mut tell = |out: &mut Evictions, what: String| {
@@ -144,14 +144,14 @@ impl Visitor for Played<'_> {
             out.clear();
         };
         for op in Workload::new(scene.seed, scene.pattern, scene.mix, pages).take(1000) {
-            for unit in 0..units {
+            for element in (0..elements).map(Element) {
                 if scene.collects && dice.below(30) == 0 {
-                    let collecting = &mut device.collecting[unit as usize];
+                    let collecting = &mut device.collecting[element.index()];
                     *collecting ^= true;
                     let ended = !*collecting;
-                    device.free_blocks[unit as usize] = LOW_WATERMARK + if ended { dice.below(6) } else { 0 };
+                    device.free_blocks[element.index()] = LOW_WATERMARK + if ended { dice.below(6) } else { 0 };
                     if ended {
-                        buffer.notify(BufferNotice::GcEnd { unit }, &device, &mut NoVeto, &mut out);
+                        buffer.notify(BufferNotice::GcEnd { element }, &device, &mut NoVeto, &mut out);
                         tell(&mut out, String::new());
                     }
                 }
@@ -174,7 +174,7 @@ impl Visitor for Played<'_> {
 
 fn play(spec: &str, scene: &Scene) -> Result<<Played<'static> as Visitor>::Out, PolicyError> {
     let config =
-        BufferConfig { capacity_pages: scene.capacity_pages, pages_per_block: scene.pages_per_block, units: 3 };
+        BufferConfig { capacity_pages: scene.capacity_pages, pages_per_block: scene.pages_per_block, elements: 3 };
     let spec: PolicySpec = spec.parse().unwrap_or_else(|error| panic!("{error}"));
     build(&spec, config, Played(scene))
 }

@@ -12,7 +12,7 @@ const MOST: usize = 7;
 /// Drives a policy; before each access it is asked ahead. `check` is given the pages that it named,
 /// how many it held, and what left.
 fn drive(policy: &str, mut check: impl FnMut(&[u32], u32, &[Left])) {
-    let config = BufferConfig { capacity_pages: 40, pages_per_block: 4, units: 2 };
+    let config = BufferConfig { capacity_pages: 40, pages_per_block: 4, elements: 2 };
     let pages = 160;
     for (seed, pattern) in (1_u64..).zip(PATTERNS) {
         let mut buffer = driven(policy, config, pages);

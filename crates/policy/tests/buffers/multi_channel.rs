@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use destage_plan::PageNo;
+use destage_plan::{Element, PageNo};
 use destage_policy::buffer::{
     Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, EvictionKind, EvictionUnit, Evictions, Exhausted,
     NoDevice, NoVeto, PolicyError, Visitor, Wait, build, layers, policies,
@@ -341,10 +341,10 @@ fn sweep(specs: &[&str], ops: usize, run: impl Fn(&str, BufferConfig, u32, u64, 
     let mut seed = 4000;
     for spec in specs {
         for (pages_per_block, capacity_pages) in GEOMETRIES {
-            for units in CHANNELS {
+            for elements in CHANNELS {
                 for pattern in PATTERNS {
                     seed += 1;
-                    let config = BufferConfig { capacity_pages, pages_per_block, units };
+                    let config = BufferConfig { capacity_pages, pages_per_block, elements };
                     let pages = 2 * capacity_pages + 3 * pages_per_block;
                     let mut dice = Workload::new(!seed, pattern, Mix::WRITES, pages);
                     // Now and then a page is written back by itself.
@@ -368,7 +368,7 @@ fn random_objections(dice: &mut Workload, spec: &str, config: BufferConfig, page
     let mut share = || [0, 0, 200, 512, 900, 1024][dice.below(6) as usize];
     let (of_units, of_channels) = (share(), share());
     let units = (0..pages).step_by(step as usize).filter(|_| dice.below(1024) < of_units).collect();
-    let channels = (0..config.units).filter(|_| dice.below(1024) < of_channels).collect();
+    let channels = (0..config.elements).filter(|_| dice.below(1024) < of_channels).collect();
     let exhausted = if dice.below(2) == 0 { Exhausted::TakeBase } else { Exhausted::Bypass };
     Objections { units, exhausted, channels, ..Objections::none() }
 }
@@ -377,12 +377,12 @@ fn random_objections(dice: &mut Workload, spec: &str, config: BufferConfig, page
 fn check_groups(left: &[Left], config: BufferConfig, avoided: &BTreeSet<u32>, all_at_once: bool) {
     for group in left.iter().filter(|group| group.kind != EvictionKind::Drop) {
         let channels = group.channels.as_ref().expect("the policy says where pages go");
-        assert!(channels.iter().all(|c| u32::from(*c) < config.units), "{group:?}");
+        assert!(channels.iter().all(|c| u32::from(*c) < config.elements), "{group:?}");
         let distinct: BTreeSet<u16> = channels.iter().copied().collect();
         if all_at_once {
             assert_eq!(distinct.len(), channels.len(), "{group:?} is written at the same time");
         }
-        if avoided.len() < config.units as usize {
+        if avoided.len() < config.elements as usize {
             assert!(distinct.iter().all(|c| !avoided.contains(&u32::from(*c))), "{group:?}, avoided: {avoided:?}");
         }
     }
@@ -411,8 +411,8 @@ fn against_model(
                 // change.
                 if vetoes && dice.below(3) == 0 {
                     objections = random_objections(&mut dice, spec, config, pages);
-                    policy.notify(BufferNotice::Resume { unit: 0 }, &mut seen);
-                    naive.notify(BufferNotice::Resume { unit: 0 }, &mut expected);
+                    policy.notify(BufferNotice::Resume { element: Element(0) }, &mut seen);
+                    naive.notify(BufferNotice::Resume { element: Element(0) }, &mut expected);
                 }
                 let outcome = naive.access(access, &objections, &mut expected);
                 if vetoes {
@@ -423,8 +423,8 @@ fn against_model(
                     let seen_outcome = policy.access(access, &mut seen);
                     assert_eq!((seen_outcome, &seen), (outcome, &expected), "{}", context());
                 }
-                if objections.exhausted == Exhausted::Bypass || objections.channels.len() < config.units as usize {
-                    let all_avoided = objections.channels.len() == config.units as usize;
+                if objections.exhausted == Exhausted::Bypass || objections.channels.len() < config.elements as usize {
+                    let all_avoided = objections.channels.len() == config.elements as usize;
                     let programs = seen.iter().any(|group| group.kind != EvictionKind::Drop);
                     assert!(!(all_avoided && programs), "{}", context());
                 }
@@ -481,7 +481,7 @@ fn blocks_against_their_models_under_vetoes() {
 #[test]
 fn a_veto_on_all_channels_that_takes_the_base_has_no_effect() {
     sweep(&[PAGES, BLOCKS].concat(), 200, |spec, config, pages, seed, ops| {
-        let all = if seed % 2 == 0 { (0..config.units).collect() } else { BTreeSet::new() };
+        let all = if seed % 2 == 0 { (0..config.elements).collect() } else { BTreeSet::new() };
         let objections = Objections { channels: all, ..Objections::none() };
         let (mut free, mut asked) = (driven(spec, config, pages), driven(spec, config, pages));
         let (mut expected, mut seen) = (Vec::new(), Vec::new());
@@ -514,7 +514,7 @@ fn a_veto_on_all_channels_that_takes_the_base_has_no_effect() {
 #[test]
 fn what_sat_out_is_not_lost() {
     for spec in ["cave", "cawr", "gate+lru", "cave+bplru:padding=never", "cawr+bplru"] {
-        let config = BufferConfig { capacity_pages: 12, pages_per_block: 4, units: 4 };
+        let config = BufferConfig { capacity_pages: 12, pages_per_block: 4, elements: 4 };
         let mut policy = driven(spec, config, 1000);
         let mut content = Content::default();
         let mut left = Vec::new();
@@ -549,7 +549,7 @@ fn what_sat_out_is_not_lost() {
 /// others.
 #[test]
 fn cawr_lists_sit_out() {
-    let config = BufferConfig { capacity_pages: 6, pages_per_block: 64, units: 3 };
+    let config = BufferConfig { capacity_pages: 6, pages_per_block: 64, elements: 3 };
     let (mut policy, mut naive) = (driven("cawr", config, 1000), model("cawr", config));
     let (mut seen, mut expected) = (Vec::new(), Vec::new());
     for page in [10, 20, 30, 11, 40, 50] {
@@ -576,7 +576,7 @@ fn cawr_lists_sit_out() {
 #[test]
 fn cawr_with_one_channel_and_lists_of_one_evicts_one_page_at_a_time() {
     for spec in ["cawr:cdl_max=1", "cave", "gate+lru", "cawr+fab", "cawr+bplru"] {
-        let config = BufferConfig { capacity_pages: 20, pages_per_block: 4, units: 1 };
+        let config = BufferConfig { capacity_pages: 20, pages_per_block: 4, elements: 1 };
         let mut policy = driven(spec, config, 400);
         let mut left = Vec::new();
         for op in Workload::new(5, PATTERNS[3], Mix::WRITES, 400).take(20_000) {
@@ -597,7 +597,7 @@ fn a_gate_of_one_slot_is_not_there() {
     let gate = layers().iter().find(|layer| layer.name == "gate").expect("a layer");
     let inside = policies().iter().filter(|policy| gate.goes_over(policy)).map(|policy| policy.name);
     for policy in inside.chain(["lru:reads=bypass"]) {
-        let config = BufferConfig { capacity_pages: 30, pages_per_block: 4, units: 1 };
+        let config = BufferConfig { capacity_pages: 30, pages_per_block: 4, elements: 1 };
         let (mut gated, mut plain) = (driven(&format!("gate+{policy}"), config, 300), driven(policy, config, 300));
         let (mut seen, mut expected) = (Vec::new(), Vec::new());
         for op in Workload::new(6, PATTERNS[3], Mix::ACCESSES, 300).take(20_000) {
@@ -615,7 +615,7 @@ fn a_gate_of_one_slot_is_not_there() {
 #[test]
 fn cave_with_one_channel_evicts_the_same_blocks() {
     for policy in ["bplru:padding=never", "fab", "clc", "pud-lru", "lb-clock:insert_anchor=current_hand"] {
-        let config = BufferConfig { capacity_pages: 30, pages_per_block: 4, units: 1 };
+        let config = BufferConfig { capacity_pages: 30, pages_per_block: 4, elements: 1 };
         let (mut cave, mut plain) = (driven(&format!("cave+{policy}"), config, 300), driven(policy, config, 300));
         let (mut seen, mut expected) = (Vec::new(), Vec::new());
         for op in Workload::new(7, PATTERNS[3], Mix::ACCESSES, 300).take(20_000) {
@@ -642,7 +642,7 @@ fn a_block_stays_on_one_channel() {
         ("cave+bplru:padding=never:cave_block_channel=per_block", true),
         ("cave+bplru:padding=never", false),
     ] {
-        let config = BufferConfig { capacity_pages: 50, pages_per_block: 8, units: 4 };
+        let config = BufferConfig { capacity_pages: 50, pages_per_block: 8, elements: 4 };
         let mut policy = driven(spec, config, 2000);
         let mut left = Vec::new();
         for op in Workload::new(8, PATTERNS[1], Mix::WRITES, 400).take(5000) {
@@ -684,7 +684,7 @@ impl Visitor for Waits<'_> {
 
 #[test]
 fn frames_are_free_together_or_each_by_itself() {
-    let config = BufferConfig { capacity_pages: 3, pages_per_block: 4, units: 2 };
+    let config = BufferConfig { capacity_pages: 3, pages_per_block: 4, elements: 2 };
     for (spec, wait) in [("cawr", Wait::All), ("cawr:wait=all", Wait::All), ("cawr:wait=any", Wait::Any)] {
         let accesses = writes(&[1, 10, 20, 30, 40, 50]);
         let (built, waits) = build(&spec.parse().expect(spec), config, Waits(&accesses)).expect(spec);
@@ -695,9 +695,9 @@ fn frames_are_free_together_or_each_by_itself() {
 
 #[test]
 fn more_channels_than_can_be_told_apart_are_refused() {
-    let config = |units| BufferConfig { capacity_pages: 3, pages_per_block: 4, units };
+    let config = |elements| BufferConfig { capacity_pages: 3, pages_per_block: 4, elements };
     for spec in ["cave", "cawr", "gate+lru", "cave+fab", "cawr+fab"] {
-        let build = |units| build(&spec.parse().expect(spec), config(units), Waits(&[]));
+        let build = |elements| build(&spec.parse().expect(spec), config(elements), Waits(&[]));
         assert!(build(65_528).is_ok(), "{spec}");
         let refused = build(65_529).err();
         assert_eq!(refused, Some(PolicyError::TooManyChannels { channels: 65_529, most: 65_528 }), "{spec}");

@@ -1,11 +1,11 @@
 //! The page-level policies that search on under a veto whose objections belong to elements of the
-//! device: page `p` to element `p mod units`. Objections change over time, and an element that is
-//! no longer avoided is announced by [`BufferNotice::Resume`]. Beside accesses there are single
+//! device: page `p` to element `p mod elements`. Objections change over time, and an element that
+//! is no longer avoided is announced by [`BufferNotice::Resume`]. Beside accesses there are single
 //! evictions, write-backs of single pages, flushes and trims.
 
 use std::collections::BTreeSet;
 
-use destage_plan::{PageNo, PolicySpec};
+use destage_plan::{Element, PageNo, PolicySpec};
 use destage_policy::buffer::{
     Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, Candidate, EvictionKind, Evictions, Exhausted,
     NoDevice, NoVeto, Veto, Visitor, Wait, build,
@@ -40,7 +40,7 @@ pub(crate) const SPECS: [&str; 19] = [
 const GEOMETRIES: [(u32, u32); 6] = [(1, 1), (1, 6), (4, 7), (4, 30), (64, 100), (100, 90)];
 
 /// Elements that may be avoided.
-const UNITS: u32 = 5;
+const ELEMENTS: u32 = 5;
 
 /// Objects to the pages of the avoided elements.
 struct Avoiding {
@@ -53,16 +53,16 @@ struct Avoiding {
 }
 
 impl Avoiding {
-    fn new(units: u32) -> Self {
-        Self { avoided: vec![false; units as usize], exhausted: Exhausted::TakeBase, asked: Vec::new(), told: 0 }
+    fn new(elements: u32) -> Self {
+        Self { avoided: vec![false; elements as usize], exhausted: Exhausted::TakeBase, asked: Vec::new(), told: 0 }
     }
 
-    fn unit_of(&self, page: u32) -> u32 {
-        page % self.avoided.len() as u32
+    fn element_of(&self, page: u32) -> Element {
+        Element(page % self.avoided.len() as u32)
     }
 
     fn objects_to(&self, page: u32) -> bool {
-        self.avoided[self.unit_of(page) as usize]
+        self.avoided[self.element_of(page).index()]
     }
 
     /// All pages below `pages` that it objects to.
@@ -74,10 +74,10 @@ impl Avoiding {
 impl Veto for Avoiding {
     const ACTIVE: bool = true;
 
-    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<u32> {
+    fn passes_over(&mut self, candidate: Candidate<'_>) -> Option<Element> {
         let Candidate::Page { page: PageNo(page), .. } = candidate else { panic!("a block of a page-level policy") };
         self.asked.push(page);
-        self.objects_to(page).then_some(self.unit_of(page))
+        self.objects_to(page).then_some(self.element_of(page))
     }
 
     fn avoids(&mut self, _channel: u32) -> bool {
@@ -109,7 +109,7 @@ enum Step {
     Op(Op),
     Evict,
     /// The element is avoided from now on.
-    Avoid(u32),
+    Avoid(Element),
 }
 
 /// The workload with write-backs of single pages and evictions between, and changes of what is
@@ -123,8 +123,8 @@ fn steps(workload: impl Iterator<Item = Op>, seed: u64, pages: u32, avoids: bool
                 Some(Step::Op(Op::Notify(BufferNotice::Destage { page, keep })))
             }
             2 => Some(Step::Evict),
-            3..=5 => Some(Step::Avoid(dice.below(UNITS))),
-            6..=8 => Some(Step::Op(Op::Notify(BufferNotice::Resume { unit: dice.below(UNITS) }))),
+            3..=5 => Some(Step::Avoid(Element(dice.below(ELEMENTS)))),
+            6..=8 => Some(Step::Op(Op::Notify(BufferNotice::Resume { element: Element(dice.below(ELEMENTS)) }))),
             _ => None,
         };
         [Some(Step::Op(op)), extra].into_iter().flatten()
@@ -150,7 +150,7 @@ impl Visitor for Compare<'_> {
         let Self { spec, config, pages, seed, pattern, ops, vetoed } = self;
         policy.grow(pages);
         let mut naive = model(spec, config);
-        let mut veto = Avoiding::new(UNITS);
+        let mut veto = Avoiding::new(ELEMENTS);
         let mut objections = Objections::none();
         let mut content = Content::default();
         // Pages that were passed over and of which the policy need not ask again.
@@ -180,10 +180,10 @@ impl Visitor for Compare<'_> {
                     content.access(access, outcome, &seen);
                 }
                 Step::Op(Op::Notify(notice)) => {
-                    if let BufferNotice::Resume { unit } = notice {
-                        veto.avoided[unit as usize] = false;
+                    if let BufferNotice::Resume { element } = notice {
+                        veto.avoided[element.index()] = false;
                         objections.units = veto.objections(pages);
-                        parked.retain(|page| page % UNITS != unit);
+                        parked.retain(|page| page % ELEMENTS != element.0);
                     }
                     policy.notify(notice, &NoDevice, &mut veto, &mut out);
                     naive.notify(notice, &mut expected);
@@ -202,10 +202,10 @@ impl Visitor for Compare<'_> {
                     check_promises(&place, &veto, &parked, &seen);
                     content.evicted(&seen);
                 }
-                Step::Avoid(unit) => {
+                Step::Avoid(element) => {
                     // Without a veto there are no such objections.
                     if vetoed {
-                        veto.avoided[unit as usize] = true;
+                        veto.avoided[element.index()] = true;
                         objections.units = veto.objections(pages);
                     }
                     continue;
@@ -250,8 +250,8 @@ fn sweep(ops: usize, vetoed: bool) {
         for (pages_per_block, capacity_pages) in GEOMETRIES {
             for pattern in PATTERNS {
                 seed += 1;
-                let config = BufferConfig { capacity_pages, pages_per_block, units: UNITS };
-                let pages = 2 * capacity_pages + 3 * pages_per_block + UNITS;
+                let config = BufferConfig { capacity_pages, pages_per_block, elements: ELEMENTS };
+                let pages = 2 * capacity_pages + 3 * pages_per_block + ELEMENTS;
                 for_each(spec, config, Compare { spec, config, pages, seed, pattern, ops, vetoed });
             }
         }
@@ -285,7 +285,7 @@ impl Visitor for Fixed {
         let Self { objects, exhausted, capacity, seed, spec } = self;
         let pages = 3 * capacity + 5;
         policy.grow(pages);
-        let config = BufferConfig { capacity_pages: capacity, pages_per_block: 4, units: 1 };
+        let config = BufferConfig { capacity_pages: capacity, pages_per_block: 4, elements: 1 };
         let mut free = model(spec, config);
         let mut veto = Avoiding { exhausted, ..Avoiding::new(1) };
         veto.avoided[0] = objects;
@@ -327,7 +327,7 @@ fn objections_to_nothing_or_to_everything() {
         for capacity in [1, 2, 9, 60] {
             for objects in [false, true] {
                 for (seed, exhausted) in [(11, Exhausted::TakeBase), (12, Exhausted::Bypass)] {
-                    let config = BufferConfig { capacity_pages: capacity, pages_per_block: 4, units: 1 };
+                    let config = BufferConfig { capacity_pages: capacity, pages_per_block: 4, elements: 1 };
                     for_each(spec, config, Fixed { objects, exhausted, capacity, seed, spec });
                 }
             }
@@ -344,10 +344,10 @@ impl Visitor for Count {
     type Out = ();
 
     fn visit<B: Buffer + Send + 'static>(self, mut policy: B, _: Built) {
-        const UNITS: u32 = 7;
+        const ELEMENTS: u32 = 7;
         let pages = 40_000;
         policy.grow(pages);
-        let mut veto = Avoiding::new(UNITS);
+        let mut veto = Avoiding::new(ELEMENTS);
         let mut out = Evictions::default();
         let (mut questions, mut evictions, mut may_be_parked) = (0, 0, 0);
         for (number, op) in Workload::new(5, PATTERNS[0], Mix::ACCESSES, pages).take(200_000).enumerate() {
@@ -358,8 +358,9 @@ impl Visitor for Count {
             }
             if number % 60_000 == 0 {
                 veto.avoided.fill(false);
-                (0..UNITS)
-                    .for_each(|unit| policy.notify(BufferNotice::Resume { unit }, &NoDevice, &mut veto, &mut out));
+                (0..ELEMENTS).map(Element).for_each(|element| {
+                    policy.notify(BufferNotice::Resume { element }, &NoDevice, &mut veto, &mut out);
+                });
             }
             let Op::Access(access) = op else { unreachable!("only accesses") };
             may_be_parked += usize::from(veto.objects_to(access.page.0));
@@ -381,7 +382,7 @@ impl Visitor for Count {
 #[test]
 fn a_long_veto_costs_a_question_per_page() {
     for spec in SPECS {
-        for_each(spec, BufferConfig { capacity_pages: 10_000, pages_per_block: 64, units: 7 }, Count { spec });
+        for_each(spec, BufferConfig { capacity_pages: 10_000, pages_per_block: 64, elements: 7 }, Count { spec });
     }
 }
 
@@ -422,7 +423,7 @@ impl Visitor for Order<'_> {
             veto.avoided[0] = true;
             assert_eq!(policy.access(Access::write(900), &NoDevice, &mut veto, &mut out), AccessOutcome::Bypassed);
             assert_eq!(veto.asked, self.pages);
-            policy.notify(BufferNotice::Resume { unit: 0 }, &NoDevice, &mut veto, &mut out);
+            policy.notify(BufferNotice::Resume { element: Element(0) }, &NoDevice, &mut veto, &mut out);
         }
         assert!(out.is_empty());
     }
@@ -430,7 +431,7 @@ impl Visitor for Order<'_> {
 
 #[track_caller]
 fn assert_order(spec: &str, accesses: &[Access], pages: &[u32]) {
-    let config = BufferConfig { capacity_pages: pages.len() as u32, pages_per_block: 4, units: 1 };
+    let config = BufferConfig { capacity_pages: pages.len() as u32, pages_per_block: 4, elements: 1 };
     for_each(spec, config, Order { accesses, pages });
 }
 
@@ -454,12 +455,12 @@ fn a_parked_page_keeps_its_place() {
                 assert_eq!(tell(&mut out), [Left::unit(EvictionKind::Drop, &[victim])]);
             }
             veto.avoided[1] = false;
-            policy.notify(BufferNotice::Resume { unit: 1 }, &NoDevice, &mut veto, &mut out);
+            policy.notify(BufferNotice::Resume { element: Element(1) }, &NoDevice, &mut veto, &mut out);
             policy.access(Access::read(7), &NoDevice, &mut veto, &mut out);
             assert_eq!(tell(&mut out), [Left::unit(EvictionKind::Drop, &[1])]);
         }
     }
     for spec in ["cflru", "lru-wsr", "ccf-lru", "ref"] {
-        for_each(spec, BufferConfig { capacity_pages: 4, pages_per_block: 1, units: 10 }, Parked);
+        for_each(spec, BufferConfig { capacity_pages: 4, pages_per_block: 1, elements: 10 }, Parked);
     }
 }

@@ -3,7 +3,7 @@
 use destage_plan::{PolicySpec, SpecError};
 use destage_policy::buffer::{Buffer, BufferConfig, Built, PolicyError, Visitor, build, info, layers, policies};
 
-const CONFIG: BufferConfig = BufferConfig { capacity_pages: 8, pages_per_block: 4, units: 1 };
+const CONFIG: BufferConfig = BufferConfig { capacity_pages: 8, pages_per_block: 4, elements: 1 };
 
 /// Takes the parameters in force.
 struct InForce;
@@ -191,10 +191,10 @@ fn no_capacity() {
     for policy in policies() {
         let spec: PolicySpec = policy.name.parse().expect("a name");
         let error =
-            build(&spec, BufferConfig { capacity_pages: 0, pages_per_block: 4, units: 1 }, InForce).unwrap_err();
+            build(&spec, BufferConfig { capacity_pages: 0, pages_per_block: 4, elements: 1 }, InForce).unwrap_err();
         assert_eq!(error.to_string(), "a buffer needs room for at least one page");
         let error =
-            build(&spec, BufferConfig { capacity_pages: 4, pages_per_block: 0, units: 1 }, InForce).unwrap_err();
+            build(&spec, BufferConfig { capacity_pages: 4, pages_per_block: 0, elements: 1 }, InForce).unwrap_err();
         assert_eq!(error.to_string(), "a logical block has at least one page");
     }
 }

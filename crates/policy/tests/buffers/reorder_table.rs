@@ -10,7 +10,7 @@ const CAPACITY: u32 = 8;
 
 /// What `spec` evicts for fresh pages after `accesses`, one read each time.
 fn victims(spec: &str, accesses: &[Access], evictions: u32) -> Vec<Left> {
-    let config = BufferConfig { capacity_pages: CAPACITY, pages_per_block: 4, units: 1 };
+    let config = BufferConfig { capacity_pages: CAPACITY, pages_per_block: 4, elements: 1 };
     let mut policy = driven(spec, config, 1000);
     let mut left = Vec::new();
     for access in accesses {
@@ -70,7 +70,7 @@ fn one_page_at_a_time() {
     let all = policies().iter().filter(|policy| policy.unit == EvictionUnit::Page && !policy.chooses_channels);
     for spec in all.map(|policy| policy.name).filter(|name| *name != "none") {
         let accesses: Vec<Access> = (0..CAPACITY).map(|page| Access::write(3 * page)).collect();
-        let config = BufferConfig { capacity_pages: CAPACITY, pages_per_block: 4, units: 4 };
+        let config = BufferConfig { capacity_pages: CAPACITY, pages_per_block: 4, elements: 4 };
         let mut policy = driven(spec, config, 1000);
         let mut left = Vec::new();
         for access in accesses {

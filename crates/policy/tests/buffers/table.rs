@@ -20,8 +20,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(spec: &'static str, capacity_pages: u32, pages_per_block: u32, units: u32) -> Self {
-        let config = BufferConfig { capacity_pages, pages_per_block, units };
+    pub(crate) fn new(spec: &'static str, capacity_pages: u32, pages_per_block: u32, elements: u32) -> Self {
+        let config = BufferConfig { capacity_pages, pages_per_block, elements };
         Self { spec, config, policy: driven(spec, config, ROOM), model: model(spec, config), so_far: Vec::new() }
     }
 

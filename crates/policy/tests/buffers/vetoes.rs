@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use destage_plan::PageNo;
+use destage_plan::{Element, PageNo};
 use destage_policy::buffer::{
     Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, EvictionUnit, Exhausted, PolicyInfo, info,
     policies,
@@ -68,7 +68,7 @@ fn sweep(ops: usize, mut run: impl FnMut(&str, BufferConfig, u32, u64, &mut dyn 
                 seed += 1;
                 let pages = 2 * capacity_pages + 3 * pages_per_block;
                 let mut workload = Workload::new(seed, pattern, Mix::ALL, pages).take(ops);
-                run(spec, BufferConfig { capacity_pages, pages_per_block, units: 1 }, pages, seed, &mut workload);
+                run(spec, BufferConfig { capacity_pages, pages_per_block, elements: 1 }, pages, seed, &mut workload);
             }
         }
     }
@@ -81,7 +81,7 @@ fn keeps_aside(spec: &str) -> bool {
 }
 
 /// The objections of an [`Objector`] hold no longer.
-const RESUME: BufferNotice = BufferNotice::Resume { unit: 0 };
+const RESUME: BufferNotice = BufferNotice::Resume { element: Element(0) };
 
 /// Asserts that a policy asked with a veto does what it does without one. If the veto `holds`, it
 /// is not asked about what it objected to before.
@@ -265,18 +265,18 @@ fn objections_that_hold() {
         for op in ops {
             for _ in 0..elements {
                 if dice.below(60) == 0 {
-                    let unit = dice.below(elements);
-                    avoided[unit as usize] ^= true;
-                    if !avoided[unit as usize] {
-                        policy.notify(BufferNotice::Resume { unit }, &mut seen);
-                        naive.notify(BufferNotice::Resume { unit }, &mut expected);
-                        aside.retain(|first| Objector::element_of(*first, elements) != unit);
+                    let element = Element(dice.below(elements));
+                    avoided[element.index()] ^= true;
+                    if !avoided[element.index()] {
+                        policy.notify(BufferNotice::Resume { element }, &mut seen);
+                        naive.notify(BufferNotice::Resume { element }, &mut expected);
+                        aside.retain(|first| Objector::element_of(*first, elements) != element);
                     }
                 }
             }
             let units = (0..pages)
                 .step_by(step as usize)
-                .filter(|first| avoided[Objector::element_of(*first, elements) as usize])
+                .filter(|first| avoided[Objector::element_of(*first, elements).index()])
                 .collect();
             let exhausted = if dice.below(2) == 0 { Exhausted::TakeBase } else { Exhausted::Bypass };
             let objections = Objections { units, exhausted, ..Objections::none() };
@@ -378,7 +378,7 @@ fn objector_to_all(pages_per_block: u32) -> Objector {
 /// The hand meets 2 with bit 0 first, however many frames it inspects before it gives up.
 #[test]
 fn clock_takes_its_base_where_the_hand_would_have_stopped() {
-    let mut policy = driven("clock", BufferConfig { capacity_pages: 4, pages_per_block: 1, units: 1 }, 10);
+    let mut policy = driven("clock", BufferConfig { capacity_pages: 4, pages_per_block: 1, elements: 1 }, 10);
     let mut left = Vec::new();
     // (5,1)(2,0)(3,1)(4,0), hand at 2; writing 5 sets no bit that is not set; a hit on 3 sets its
     // bit.
@@ -397,7 +397,7 @@ fn clock_takes_its_base_where_the_hand_would_have_stopped() {
 /// B5, reset in this round, is larger than B7 and is still no candidate.
 #[test]
 fn lb_clock_takes_its_base_among_the_candidates() {
-    let mut policy = driven("lb-clock", BufferConfig { capacity_pages: 8, pages_per_block: 4, units: 1 }, 40);
+    let mut policy = driven("lb-clock", BufferConfig { capacity_pages: 8, pages_per_block: 4, elements: 1 }, 40);
     let mut left = Vec::new();
     // Beyond Fig. 2(b): B2r1{10} B5r1{20,22,23} B3r1{12,13} B7r0{28,29}.
     for page in [28, 10, 4, 6, 19, 16, 17, 18, 20, 22, 23, 29, 12, 13, 10] {
@@ -412,7 +412,7 @@ fn lb_clock_takes_its_base_among_the_candidates() {
 #[test]
 fn lb_clock_looks_on_beyond_the_candidates() {
     let mut policy =
-        driven("lb-clock:prev_init=0", BufferConfig { capacity_pages: 2, pages_per_block: 4, units: 1 }, 40);
+        driven("lb-clock:prev_init=0", BufferConfig { capacity_pages: 2, pages_per_block: 4, elements: 1 }, 40);
     let mut left = Vec::new();
     // B0r0{3} B1r1{4}, hand at B0.
     policy.access_with(Access::write(3), &mut unopposed(4), &mut left);
@@ -449,7 +449,7 @@ fn pud_lru_asks_in_its_own_order() {
 #[track_caller]
 fn assert_order(spec: &str, pages: &[u32], firsts: &[u32]) {
     let distinct: BTreeSet<u32> = pages.iter().copied().collect();
-    let config = BufferConfig { capacity_pages: distinct.len() as u32, pages_per_block: 4, units: 1 };
+    let config = BufferConfig { capacity_pages: distinct.len() as u32, pages_per_block: 4, elements: 1 };
     let mut policy = driven(spec, config, 1000);
     let mut left = Vec::new();
     for page in pages {
@@ -471,7 +471,7 @@ fn a_lone_protected_block_is_asked_about() {
     let protects = |policy: &&PolicyInfo| policy.params.iter().any(|param| param.name == "protect_current");
     for policy in policies().iter().filter(protects).map(|policy| policy.name) {
         let spec = &format!("{policy}:protect_current=true");
-        let mut policy = driven(spec, BufferConfig { capacity_pages: 2, pages_per_block: 4, units: 1 }, 40);
+        let mut policy = driven(spec, BufferConfig { capacity_pages: 2, pages_per_block: 4, elements: 1 }, 40);
         let mut left = Vec::new();
         policy.access_with(Access::write(0), &mut unopposed(4), &mut left);
         policy.access_with(Access::write(1), &mut unopposed(4), &mut left);

@@ -237,7 +237,8 @@ fn bplru_padding_share_is_exact() {
     for percent in 0..=100_u32 {
         let spec = format!("bplru:padding={}.{:02}", percent / 100, percent % 100);
         for cached in 1..=100_u32 {
-            let mut policy = driven(&spec, BufferConfig { capacity_pages: 100, pages_per_block: 100, units: 1 }, 100);
+            let mut policy =
+                driven(&spec, BufferConfig { capacity_pages: 100, pages_per_block: 100, elements: 1 }, 100);
             let mut left = Vec::new();
             for page in 0..cached {
                 policy.access(Access::write(page), &mut left);
@@ -460,7 +461,7 @@ fn the_current_block_may_be_the_victim() {
 #[test]
 fn growing_keeps_the_content() {
     for spec in policies().iter().map(|policy| policy.name).filter(|name| *name != "none") {
-        let mut policy = driven(spec, BufferConfig { capacity_pages: 4, pages_per_block: 4, units: 1 }, 3);
+        let mut policy = driven(spec, BufferConfig { capacity_pages: 4, pages_per_block: 4, elements: 1 }, 3);
         let mut left = Vec::new();
         policy.access(Access::write(2), &mut left);
         policy.grow(101);

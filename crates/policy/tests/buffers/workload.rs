@@ -1,6 +1,6 @@
 //! Random workloads for comparing a policy with its model.
 
-use destage_plan::PageNo;
+use destage_plan::{Element, PageNo};
 use destage_policy::buffer::{Access, BufferNotice};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -108,8 +108,12 @@ impl Iterator for Workload {
             return Some(Op::Notify(BufferNotice::Flush));
         }
         if die < flushes + idle {
-            let unit = self.below(4);
-            return Some(Op::Notify(if unit == 0 { BufferNotice::Idle } else { BufferNotice::GcEnd { unit } }));
+            let element = self.below(4);
+            return Some(Op::Notify(if element == 0 {
+                BufferNotice::Idle
+            } else {
+                BufferNotice::GcEnd { element: Element(element) }
+            }));
         }
         if die < flushes + idle + trims {
             // Half the trims meet a page at the end of the run, so that sequences are broken.

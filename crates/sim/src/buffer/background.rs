@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use destage_plan::{Nanos, PageNo};
+use destage_plan::{Element, Nanos, PageNo};
 use destage_policy::buffer::Wait;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -46,7 +46,7 @@ pub(super) struct Program {
 /// Where a page waits.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    element: u32,
+    element: Element,
     kept: bool,
 }
 
@@ -105,7 +105,7 @@ impl Background {
     pub(super) fn push(
         &mut self,
         group: u32,
-        element: u32,
+        element: Element,
         page: PageNo,
         channel: Option<u16>,
         ready: Nanos,
@@ -115,18 +115,18 @@ impl Background {
         own.left += 1;
         own.frames += u32::from(!pad && !own.kept);
         self.waiting.insert(page, Place { element, kept: own.kept });
-        self.queues[element as usize].push_back(Program { number: self.next, group, page, channel, ready, pad });
+        self.queues[element.index()].push_back(Program { number: self.next, group, page, channel, ready, pad });
         self.next += 1;
     }
 
     /// When the element's next program is ready.
-    pub(super) fn ready(&self, element: u32) -> Option<Nanos> {
-        self.queues[element as usize].front().map(|program| program.ready)
+    pub(super) fn ready(&self, element: Element) -> Option<Nanos> {
+        self.queues[element.index()].front().map(|program| program.ready)
     }
 
     /// Takes the element's next program.
-    pub(super) fn pop(&mut self, element: u32) -> Option<Program> {
-        let program = self.queues[element as usize].pop_front()?;
+    pub(super) fn pop(&mut self, element: Element) -> Option<Program> {
+        let program = self.queues[element.index()].pop_front()?;
         self.waiting.remove(&program.page);
         Some(program)
     }
@@ -135,13 +135,13 @@ impl Background {
     pub(super) fn pop_oldest(&mut self) -> Option<Program> {
         let fronts = (0..).zip(&self.queues).filter_map(|(i, queue)| Some((queue.front()?.number, i)));
         let (_, element) = fronts.min()?;
-        self.pop(element)
+        self.pop(Element(element))
     }
 
     /// Takes the program of this page, if it waits here.
     pub(super) fn take(&mut self, page: PageNo) -> Option<Program> {
         let place = self.waiting.remove(&page)?;
-        let queue = &mut self.queues[place.element as usize];
+        let queue = &mut self.queues[place.element.index()];
         let at = queue.iter().position(|program| program.page == page)?;
         queue.remove(at)
     }
@@ -163,7 +163,7 @@ impl Background {
     }
 
     /// Elements that programs can wait for.
-    pub(super) fn elements(&self) -> u32 {
-        self.queues.len() as u32
+    pub(super) fn elements(&self) -> impl Iterator<Item = Element> + use<> {
+        (0..self.queues.len() as u32).map(Element)
     }
 }

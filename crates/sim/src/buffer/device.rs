@@ -1,6 +1,6 @@
 //! What a run charges its reads and programs to: an SSD, or nothing.
 
-use destage_plan::{Nanos, PageNo};
+use destage_plan::{Element, Nanos, PageNo};
 use destage_policy::buffer::{DeviceView, NoDevice};
 
 use crate::ssd::Ssd;
@@ -22,20 +22,20 @@ pub(super) trait Device: DeviceView + Send {
     fn trim(&mut self, page: PageNo);
     fn reset_counters(&mut self);
     /// The element that would program the page.
-    fn target(&self, page: PageNo, channel: Option<u16>) -> u32;
+    fn target(&self, page: PageNo, channel: Option<u16>) -> Element;
     /// Chooses the channel for a page that is programmed later and for which none was chosen.
     fn turn(&mut self) -> Option<u16>;
     /// Until when an element is busy.
-    fn busy_until(&self, element: u32) -> Nanos;
+    fn busy_until(&self, element: Element) -> Nanos;
     /// Whether the latest operation on this page, issued at `at` and done at `done`, waited for a
     /// collection.
     fn waited_for_gc(&self, page: PageNo, at: Nanos, done: Nanos) -> bool;
     /// Remembers collections until they are forgotten by `end_collection`.
     fn watch_collections(&mut self);
     /// The first end of a collection that was not forgotten, with its element.
-    fn first_collection_end(&self) -> Option<(Nanos, u32)>;
+    fn first_collection_end(&self) -> Option<(Nanos, Element)>;
     /// Forgets the element's first collection.
-    fn end_collection(&mut self, element: u32);
+    fn end_collection(&mut self, element: Element);
     /// The device as an SSD, if it is one.
     fn ssd(&self) -> Option<&Ssd>;
 }
@@ -51,23 +51,23 @@ impl Device for NoDevice {
     }
     fn trim(&mut self, _page: PageNo) {}
     fn reset_counters(&mut self) {}
-    fn target(&self, _page: PageNo, _channel: Option<u16>) -> u32 {
-        0
+    fn target(&self, _page: PageNo, _channel: Option<u16>) -> Element {
+        Element(0)
     }
     fn turn(&mut self) -> Option<u16> {
         None
     }
-    fn busy_until(&self, _element: u32) -> Nanos {
+    fn busy_until(&self, _element: Element) -> Nanos {
         Nanos::ZERO
     }
     fn waited_for_gc(&self, _page: PageNo, _at: Nanos, _done: Nanos) -> bool {
         false
     }
     fn watch_collections(&mut self) {}
-    fn first_collection_end(&self) -> Option<(Nanos, u32)> {
+    fn first_collection_end(&self) -> Option<(Nanos, Element)> {
         None
     }
-    fn end_collection(&mut self, _element: u32) {}
+    fn end_collection(&mut self, _element: Element) {}
     fn ssd(&self) -> Option<&Ssd> {
         None
     }
@@ -100,13 +100,13 @@ impl Device for Ssd {
     fn reset_counters(&mut self) {
         Self::reset_counters(self);
     }
-    fn target(&self, page: PageNo, channel: Option<u16>) -> u32 {
+    fn target(&self, page: PageNo, channel: Option<u16>) -> Element {
         Self::target(self, page, channel)
     }
     fn turn(&mut self) -> Option<u16> {
         Self::turn(self)
     }
-    fn busy_until(&self, element: u32) -> Nanos {
+    fn busy_until(&self, element: Element) -> Nanos {
         Self::busy_until(self, element)
     }
     #[inline]
@@ -116,10 +116,10 @@ impl Device for Ssd {
     fn watch_collections(&mut self) {
         Self::watch_collections(self);
     }
-    fn first_collection_end(&self) -> Option<(Nanos, u32)> {
+    fn first_collection_end(&self) -> Option<(Nanos, Element)> {
         Self::first_collection_end(self)
     }
-    fn end_collection(&mut self, element: u32) {
+    fn end_collection(&mut self, element: Element) {
         Self::end_collection(self, element);
     }
     fn ssd(&self) -> Option<&Ssd> {

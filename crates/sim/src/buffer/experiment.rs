@@ -210,11 +210,11 @@ impl Experiment {
     }
 
     fn buffer_config(&self, run: &RunConfig) -> BufferConfig {
-        let units = match &self.device {
+        let elements = match &self.device {
             DeviceConfig::Ssd(config, _) => config.elements,
             DeviceConfig::None | DeviceConfig::Analytic(_) => CHANNELS_WITHOUT_DEVICE,
         };
-        BufferConfig { capacity_pages: run.capacity_pages, pages_per_block: run.pages_per_block, units }
+        BufferConfig { capacity_pages: run.capacity_pages, pages_per_block: run.pages_per_block, elements }
     }
 }
 

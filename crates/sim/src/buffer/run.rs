@@ -247,7 +247,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             };
             self.device.end_collection(element);
             self.device.set_now(end);
-            self.buffer.notify(BufferNotice::GcEnd { unit: element }, &self.device, &mut NoVeto, &mut self.out);
+            self.buffer.notify(BufferNotice::GcEnd { element }, &self.device, &mut NoVeto, &mut self.out);
             if !self.out.is_empty() {
                 self.evict(Phase::Destage, end);
             }

@@ -1,7 +1,7 @@
 //! What a run knows of time: when requests are issued and done, when frames are free, and what
 //! waits to be programmed.
 
-use destage_plan::{Nanos, PageNo};
+use destage_plan::{Element, Nanos, PageNo};
 use destage_policy::buffer::{EvictionKind, Evictions, Group, Wait};
 
 use super::background::{Background, Program};
@@ -67,7 +67,7 @@ impl Timing {
         let depth = device.ssd().and_then(|ssd| ssd.shape().config.queue_depth);
         Self {
             frames: Frames::new(config.capacity_pages),
-            background: Background::new(device.units()),
+            background: Background::new(device.elements()),
             queue: if D::TIMED { HostQueue::new(config.host, depth).map(Box::new) } else { None },
             now: Nanos::ZERO,
             start: Nanos::ZERO,
@@ -340,13 +340,13 @@ impl Timing {
     /// Begins the programs in the background that begin before `until`.
     pub(super) fn advance<D: Device>(&mut self, device: &mut D, until: Nanos) {
         if !self.background.is_empty() {
-            for element in 0..self.background.elements() {
+            for element in self.background.elements() {
                 self.advance_element(device, element, until);
             }
         }
     }
 
-    fn advance_element<D: Device>(&mut self, device: &mut D, element: u32, until: Nanos) {
+    fn advance_element<D: Device>(&mut self, device: &mut D, element: Element, until: Nanos) {
         while let Some(ready) = self.background.ready(element) {
             let start = ready.max(device.busy_until(element));
             if start >= until {

@@ -15,9 +15,9 @@ use super::pool::{PageStates, Pool};
 /// A logical page without a place.
 pub(super) const UNMAPPED: u32 = u32::MAX;
 
-/// One element.
+/// What one element holds and is doing.
 #[derive(Clone, Debug)]
-pub(super) struct Element {
+pub(super) struct ElementState {
     cost: Cost,
     pages_per_block: Divisor,
     pool_blocks: Divisor,
@@ -35,7 +35,7 @@ pub(super) struct Element {
     lane_turn: Vec<u32>,
 }
 
-impl Element {
+impl ElementState {
     /// Element `number`, with all blocks clean.
     pub(super) fn empty(shape: &SsdShape, number: u32) -> Self {
         let lanes = if shape.config.copy_back { shape.config.lanes } else { 1 };

@@ -11,7 +11,7 @@ mod log_blocks;
 mod page_map;
 mod pool;
 
-use destage_plan::{Nanos, PageNo};
+use destage_plan::{Element, Nanos, PageNo};
 use destage_policy::buffer::DeviceView;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -138,22 +138,22 @@ impl Ssd {
         ask!(self, layer => &layer.shape)
     }
 
-    fn elements(&self) -> usize {
-        self.shape().config.elements as usize
+    fn all_elements(&self) -> impl Iterator<Item = Element> + use<> {
+        (0..self.elements()).map(Element)
     }
 
     #[inline]
-    fn clock(&self, element: usize) -> &ElementClock {
-        ask!(self, layer => layer.clock(element))
+    fn clock(&self, element: Element) -> &ElementClock {
+        ask!(self, layer => layer.clock(element.index()))
     }
 
     #[inline]
-    fn clock_mut(&mut self, element: usize) -> &mut ElementClock {
-        ask!(mut self, layer => layer.clock_mut(element))
+    fn clock_mut(&mut self, element: Element) -> &mut ElementClock {
+        ask!(mut self, layer => layer.clock_mut(element.index()))
     }
 
     fn clocks(&self) -> impl Iterator<Item = &ElementClock> {
-        (0..self.elements()).map(|element| self.clock(element))
+        self.all_elements().map(|element| self.clock(element))
     }
 
     /// The present time, for [`DeviceView::collecting`].
@@ -212,8 +212,8 @@ impl Ssd {
 
     /// The element that would program the page now: of its address, or else of the choice or of the
     /// turns.
-    pub fn target(&self, page: PageNo, channel: Option<u16>) -> u32 {
-        ask!(self, layer => layer.target(page, channel))
+    pub fn target(&self, page: PageNo, channel: Option<u16>) -> Element {
+        Element(ask!(self, layer => layer.target(page, channel)))
     }
 
     /// Forgets a page's data; takes no time.
@@ -229,20 +229,20 @@ impl Ssd {
 
     /// Until when an element is busy with what it was given.
     #[inline]
-    pub fn busy_until(&self, element: u32) -> Nanos {
-        self.clock(element as usize).busy_until()
+    pub fn busy_until(&self, element: Element) -> Nanos {
+        self.clock(element).busy_until()
     }
 
     /// Remembers all collections until [`Self::end_collection`].
     pub fn watch_collections(&mut self) {
-        (0..self.elements()).for_each(|element| self.clock_mut(element).watched = true);
+        self.all_elements().for_each(|element| self.clock_mut(element).watched = true);
     }
 
     /// The first end of a collection that was not forgotten, with its element; of several at the
     /// same time that of the element with the lowest number.
-    pub fn first_collection_end(&self) -> Option<(Nanos, u32)> {
-        let ends = (0..).zip(self.clocks()).filter_map(|(i, c)| c.collections.front().map(|&(_, end)| (end, i)));
-        ends.min()
+    pub fn first_collection_end(&self) -> Option<(Nanos, Element)> {
+        let first = |element| self.clock(element).collections.front().map(|&(_, end)| (end, element));
+        self.all_elements().filter_map(first).min()
     }
 
     /// When the first of the collections that are under way now ends.
@@ -251,8 +251,8 @@ impl Ssd {
     }
 
     /// Forgets the element's first collection.
-    pub fn end_collection(&mut self, element: u32) {
-        self.clock_mut(element as usize).collections.pop_front();
+    pub fn end_collection(&mut self, element: Element) {
+        self.clock_mut(element).collections.pop_front();
     }
 
     /// Whether the latest operation on this page, issued at `at` and done at `done`, waited for a
@@ -261,13 +261,13 @@ impl Ssd {
     pub fn waited_for_gc(&self, page: PageNo, at: Nanos, done: Nanos) -> bool {
         // They follow each other in time; one that the operation itself set off in the background
         // ends after it.
-        let mut collections = self.clock(self.unit_of(page) as usize).collections.iter().rev();
+        let mut collections = self.clock(self.element_of(page)).collections.iter().rev();
         collections.find(|&&(_, end)| end <= done).is_some_and(|&(_, end)| at < end)
     }
 
     /// Forgets all counters, as between warm-up and measurement; the flash stays as it is.
     pub fn reset_counters(&mut self) {
-        for element in 0..self.elements() {
+        for element in self.all_elements() {
             self.clock_mut(element).counters = ElementCounters::default();
         }
         ask!(mut self, layer => layer.forget_redirected());
@@ -286,7 +286,7 @@ impl Ssd {
     /// Free blocks of all elements.
     #[inline]
     pub fn total_free_blocks(&self) -> u64 {
-        (0..self.elements() as u32).map(|element| u64::from(self.free_blocks(element))).sum()
+        self.all_elements().map(|element| u64::from(self.free_blocks(element))).sum()
     }
 
     /// When everything issued so far is done.
@@ -320,24 +320,24 @@ fn below(random: &mut Xoshiro256PlusPlus, bound: u32) -> u32 {
 }
 
 impl DeviceView for Ssd {
-    fn units(&self) -> u32 {
+    fn elements(&self) -> u32 {
         self.shape().config.elements
     }
 
-    fn unit_of(&self, page: PageNo) -> u32 {
-        ask!(self, layer => layer.element_of_page(page))
+    fn element_of(&self, page: PageNo) -> Element {
+        Element(ask!(self, layer => layer.element_of_page(page)))
     }
 
-    fn destination(&self, page: PageNo) -> Option<u32> {
-        (self.shape().config.allocation == Allocation::Static).then(|| self.unit_of(page))
+    fn destination(&self, page: PageNo) -> Option<Element> {
+        (self.shape().config.allocation == Allocation::Static).then(|| self.element_of(page))
     }
 
-    fn collecting(&self, element: u32) -> bool {
-        self.clock(element as usize).end_under_way(self.now).is_some()
+    fn collecting(&self, element: Element) -> bool {
+        self.clock(element).end_under_way(self.now).is_some()
     }
 
-    fn free_blocks(&self, element: u32) -> u32 {
-        ask!(self, layer => layer.free_blocks(element))
+    fn free_blocks(&self, element: Element) -> u32 {
+        ask!(self, layer => layer.free_blocks(element.0))
     }
 
     fn low_watermark(&self) -> u32 {

@@ -16,7 +16,7 @@ use destage_plan::{Nanos, PageNo};
 
 use super::clock::ElementClock;
 use super::divisor::Divisor;
-use super::element::{Element, UNMAPPED};
+use super::element::{ElementState, UNMAPPED};
 use super::geometry::{Allocation, SsdShape};
 use super::pool::PageStates;
 
@@ -24,7 +24,7 @@ use super::pool::PageStates;
 #[derive(Clone, Debug)]
 pub(super) struct PageMap {
     pub(super) shape: SsdShape,
-    pub(super) elements: Vec<Element>,
+    pub(super) elements: Vec<ElementState>,
     /// Logical page → physical page over all elements, or [`UNMAPPED`]. The pages of one element
     /// after those of the other; with channels, in the order of their numbers.
     map: Vec<u32>,
@@ -51,7 +51,7 @@ impl PageMap {
         let in_channels = c.allocation == Allocation::Channels;
         let pages = if in_channels { shape.host_pages } else { c.elements * shape.element_pages };
         Self {
-            elements: (0..c.elements).map(|number| Element::empty(&shape, number)).collect(),
+            elements: (0..c.elements).map(|number| ElementState::empty(&shape, number)).collect(),
             map: vec![UNMAPPED; pages as usize],
             by_element: Divisor::new(c.elements),
             by_stride: Divisor::new(c.stride),
@@ -241,11 +241,11 @@ impl PageMap {
 
     /// Erases of every block since the start of the run.
     pub(super) fn erases(&self) -> impl Iterator<Item = u32> {
-        self.elements.iter().flat_map(Element::erases)
+        self.elements.iter().flat_map(ElementState::erases)
     }
 
     pub(super) fn page_states(&self) -> PageStates {
-        self.elements.iter().map(Element::page_states).fold(PageStates::default(), PageStates::plus)
+        self.elements.iter().map(ElementState::page_states).fold(PageStates::default(), PageStates::plus)
     }
 
     /// Checks the flash's own laws: map and inverse agree, and exactly the mapped pages are valid.

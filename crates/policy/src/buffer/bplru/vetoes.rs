@@ -16,11 +16,11 @@ impl Bplru {
                 let block = node - 1;
                 let (first, cached) = (PageNo(block * self.pages_per_block), self.cached.of(block));
                 let padded = self.is_padded(block);
-                let Some(unit) = veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded }) else {
+                let Some(element) = veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded }) else {
                     return Some(block);
                 };
                 self.list.unlink(node);
-                self.parking.park(unit, node);
+                self.parking.park(element, node);
             }
             node = before;
         }

@@ -1,6 +1,8 @@
 //! Which page leaves CCF-LRU under a veto. The search goes where the scan would, as often as it
 //! would meet a page; pages that are passed over keep their places.
 
+use destage_plan::Element;
+
 use super::super::page_lists::{Frame, PageLists};
 use super::super::searched::{Parked, Searched};
 use super::super::{Exhausted, Veto};
@@ -62,9 +64,9 @@ impl Vetoes {
         self.first_turn.retreat(pages, frame);
     }
 
-    /// Considers again what was passed over for `unit`.
-    pub(super) fn resume(&mut self, pages: &mut PageLists, unit: u32) {
-        while let Some(frame) = self.parked.resume(pages, unit) {
+    /// Considers again what was passed over for the element.
+    pub(super) fn resume(&mut self, pages: &mut PageLists, element: Element) {
+        while let Some(frame) = self.parked.resume(pages, element) {
             self.cold_clean.retreat(pages, frame);
             self.first_turn.retreat(pages, frame);
             self.second_turn.retreat(pages, frame);

@@ -2,6 +2,8 @@
 //! pages from the LRU end on, those beyond the window too. Pages that are passed over stay in their
 //! places.
 
+use destage_plan::Element;
+
 use super::super::page_lists::PageLists;
 use super::super::searched::{Parked, Searched};
 use super::super::{Exhausted, Veto};
@@ -41,9 +43,9 @@ impl Vetoes {
         self.clean_first.retreat(pages, frame);
     }
 
-    /// Considers again what was passed over for `unit`.
-    pub(super) fn resume(&mut self, pages: &mut PageLists, unit: u32) {
-        while let Some(frame) = self.parked.resume(pages, unit) {
+    /// Considers again what was passed over for the element.
+    pub(super) fn resume(&mut self, pages: &mut PageLists, element: Element) {
+        while let Some(frame) = self.parked.resume(pages, element) {
             // A dirty page is none that the search for clean ones is to meet again.
             if !pages.frame(frame).dirty {
                 self.clean_first.retreat(pages, frame);

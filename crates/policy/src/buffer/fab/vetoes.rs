@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use destage_plan::PageNo;
+use destage_plan::{Element, PageNo};
 
 use super::super::{Candidate, Exhausted, Veto};
 use super::Fab;
@@ -17,9 +17,9 @@ pub(super) struct Vetoes {
     is_parked: Vec<bool>,
     /// How many do.
     blocks: u32,
-    /// Per unit the blocks and when they were last used; entries of blocks that were used since are
-    /// outdated.
-    units: Vec<Vec<(u64, u32)>>,
+    /// Per element the blocks and when they were last used; entries of blocks that were used since
+    /// are outdated.
+    elements: Vec<Vec<(u64, u32)>>,
     /// All in the order in which they would leave, the first at the top; entries may be outdated
     /// here too.
     order: BinaryHeap<(u32, Reverse<u64>, u32)>,
@@ -35,36 +35,36 @@ impl Fab {
             if block != spared {
                 let first = PageNo(block * self.pages_per_block);
                 let (cached, dirty) = (self.cached.of(block), self.dirty.of(block));
-                let Some(unit) = veto.passes_over(Candidate::Block { first, cached, dirty, padded: false }) else {
+                let Some(element) = veto.passes_over(Candidate::Block { first, cached, dirty, padded: false }) else {
                     return Some(block);
                 };
-                self.park(unit, block);
+                self.park(element, block);
             }
         }
         let base = self.first_parked_but(spared)?;
         (veto.exhausted() == Exhausted::TakeBase).then_some(base)
     }
 
-    /// Takes a block out of its list because of `unit`.
-    fn park(&mut self, unit: u32, block: u32) {
+    /// Takes a block out of its list because of the element.
+    fn park(&mut self, element: Element, block: u32) {
         let (size, used) = (self.count[block as usize], self.used[block as usize]);
         let node = self.node(block);
         self.lists.unlink(node);
         self.leave_size(size);
         let (count, last_use) = (&self.count, &self.used);
-        let Vetoes { is_parked, blocks, units, order } = &mut self.vetoes;
-        if unit as usize >= units.len() {
-            units.resize(unit as usize + 1, Vec::new());
+        let Vetoes { is_parked, blocks, elements, order } = &mut self.vetoes;
+        if element.index() >= elements.len() {
+            elements.resize(element.index() + 1, Vec::new());
         }
         if is_parked.len() < count.len() {
             is_parked.resize(count.len(), false);
         }
         let most = 2 * *blocks as usize + 64;
-        let of_unit = &mut units[unit as usize];
-        if of_unit.len() > most {
-            of_unit.retain(|&(used, block)| is_parked[block as usize] && last_use[block as usize] == used);
-            of_unit.sort_unstable();
-            of_unit.dedup();
+        let of_element = &mut elements[element.index()];
+        if of_element.len() > most {
+            of_element.retain(|&(used, block)| is_parked[block as usize] && last_use[block as usize] == used);
+            of_element.sort_unstable();
+            of_element.dedup();
         }
         if order.len() > most {
             let stands = |&(size, Reverse(used), block): &(u32, Reverse<u64>, u32)| {
@@ -78,7 +78,7 @@ impl Fab {
         }
         is_parked[block as usize] = true;
         *blocks += 1;
-        of_unit.push((used, block));
+        of_element.push((used, block));
         order.push((size, Reverse(used), block));
     }
 
@@ -108,10 +108,10 @@ impl Fab {
         is_parked
     }
 
-    /// Considers again what was passed over for `unit`.
-    pub(super) fn resume(&mut self, unit: u32) {
-        let Some(of_unit) = self.vetoes.units.get_mut(unit as usize) else { return };
-        let mut entries = std::mem::take(of_unit);
+    /// Considers again what was passed over for the element.
+    pub(super) fn resume(&mut self, element: Element) {
+        let Some(of_element) = self.vetoes.elements.get_mut(element.index()) else { return };
+        let mut entries = std::mem::take(of_element);
         entries.sort_unstable_by_key(|&(used, block)| (self.count[block as usize], used));
         let (mut list, mut at) = (0, 0);
         for (used, block) in entries.drain(..) {
@@ -124,12 +124,12 @@ impl Fab {
                 at = self.insert_in_order(block, at);
             }
         }
-        self.vetoes.units[unit as usize] = entries;
+        self.vetoes.elements[element.index()] = entries;
     }
 
     /// Considers everything again.
     pub(super) fn resume_all(&mut self) {
-        (0..self.vetoes.units.len() as u32).for_each(|unit| self.resume(unit));
+        (0..self.vetoes.elements.len() as u32).map(Element).for_each(|element| self.resume(element));
     }
 
     /// Of the parked blocks other than `spared` the first to leave.

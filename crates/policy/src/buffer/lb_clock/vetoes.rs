@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use destage_plan::PageNo;
+use destage_plan::{Element, PageNo};
 
 use super::super::{Candidate, Exhausted, Veto};
 use super::{Block, LbClock};
@@ -18,8 +18,8 @@ use super::{Block, LbClock};
 /// What there is to know beside where a veto has its say.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vetoes {
-    /// The parked blocks by unit. Those that are not parked any longer may still be there.
-    units: Vec<Vec<u32>>,
+    /// The parked blocks by element. Those that are not parked any longer may still be there.
+    elements: Vec<Vec<u32>>,
     /// The parked candidates, by size and label, the first to leave at the top; with untrue ones.
     order: BinaryHeap<(u32, Reverse<u64>, u32)>,
     /// The blocks whose recency bit is set: those that are not parked, and those that are; with
@@ -50,9 +50,9 @@ impl Vetoes {
 }
 
 impl LbClock {
-    /// The unit for whose sake a veto passes `block` over.
+    /// The element for whose sake a veto passes `block` over.
     #[inline]
-    fn objection<V: Veto>(&self, block: u32, veto: &mut V) -> Option<u32> {
+    fn objection<V: Veto>(&self, block: u32, veto: &mut V) -> Option<Element> {
         let first = PageNo(block * self.pages_per_block);
         let cached = self.cached.of(block);
         veto.passes_over(Candidate::Block { first, cached, dirty: cached, padded: false })
@@ -60,18 +60,18 @@ impl LbClock {
 
     /// Keeps a block aside that is no candidate, or one that is and that the caller has taken from
     /// its heap.
-    fn park(&mut self, unit: u32, block: u32) {
-        let Vetoes { units, order, set_parked, .. } = &mut self.vetoes;
+    fn park(&mut self, element: Element, block: u32) {
+        let Vetoes { elements, order, set_parked, .. } = &mut self.vetoes;
         let blocks = &mut self.blocks;
         blocks[block as usize].parked = true;
         let Block { label, count, recent, .. } = blocks[block as usize];
-        if unit as usize >= units.len() {
-            units.resize(unit as usize + 1, Vec::new());
+        if element.index() >= elements.len() {
+            elements.resize(element.index() + 1, Vec::new());
         }
         let most = 2 * self.ring_len as usize + 64;
-        let of_unit = &mut units[unit as usize];
-        of_unit.push(block);
-        keep_true(of_unit, most, |&block| blocks[block as usize].parked);
+        let of_element = &mut elements[element.index()];
+        of_element.push(block);
+        keep_true(of_element, most, |&block| blocks[block as usize].parked);
         if recent {
             set_parked.push(block);
             keep_true(set_parked, most, |&block| blocks[block as usize].recent && blocks[block as usize].parked);
@@ -109,12 +109,12 @@ impl LbClock {
         }
     }
 
-    /// Considers again what was passed over for `unit`.
-    pub(super) fn resume(&mut self, unit: u32) {
-        let Some(of_unit) = self.vetoes.units.get_mut(unit as usize) else { return };
-        let mut resumed = std::mem::take(of_unit);
+    /// Considers again what was passed over for the element.
+    pub(super) fn resume(&mut self, element: Element) {
+        let Some(of_element) = self.vetoes.elements.get_mut(element.index()) else { return };
+        let mut resumed = std::mem::take(of_element);
         resumed.drain(..).for_each(|block| self.reconsider(block));
-        self.vetoes.units[unit as usize] = resumed;
+        self.vetoes.elements[element.index()] = resumed;
     }
 
     /// Takes note that the block's bit is set.
@@ -145,12 +145,12 @@ impl LbClock {
                 put_back = Some(block);
                 continue;
             }
-            let Some(unit) = self.objection(block, veto) else {
+            let Some(element) = self.objection(block, veto) else {
                 found = Some(block);
                 break;
             };
             self.candidates.take_first(size);
-            self.park(unit, block);
+            self.park(element, block);
         }
         if let Some(block) = put_back {
             self.blocks[block as usize].parked = false;
@@ -171,9 +171,9 @@ impl LbClock {
         just_reset.retain(|&block| block != spared && !self.blocks[block as usize].parked);
         self.sort_as_chosen(&mut just_reset);
         for &block in &just_reset {
-            let Some(unit) = self.objection(block, veto) else { return Some(block) };
+            let Some(element) = self.objection(block, veto) else { return Some(block) };
             self.candidates.take_out(self.blocks[block as usize].count);
-            self.park(unit, block);
+            self.park(element, block);
         }
         self.memory_accesses += u64::from(still_set);
         if !V::ACTIVE {
@@ -193,8 +193,8 @@ impl LbClock {
             block != spared
                 && match self.objection(block, veto) {
                     None => true,
-                    Some(unit) => {
-                        self.park(unit, block);
+                    Some(element) => {
+                        self.park(element, block);
                         false
                     }
                 }

@@ -2,6 +2,8 @@
 //! for pages that are clean or cold, then for those that had a second chance. Pages that are passed
 //! over stay in their places.
 
+use destage_plan::Element;
+
 use super::super::page_lists::PageLists;
 use super::super::searched::{Parked, Searched};
 use super::super::{Exhausted, Veto};
@@ -55,9 +57,9 @@ impl Vetoes {
         self.first_turn.retreat(pages, frame);
     }
 
-    /// Considers again what was passed over for `unit`.
-    pub(super) fn resume(&mut self, pages: &mut PageLists, unit: u32) {
-        while let Some(frame) = self.parked.resume(pages, unit) {
+    /// Considers again what was passed over for the element.
+    pub(super) fn resume(&mut self, pages: &mut PageLists, element: Element) {
+        while let Some(frame) = self.parked.resume(pages, element) {
             self.first_turn.retreat(pages, frame);
             self.second_turn.retreat(pages, frame);
             self.settled.retreat(pages, frame);

@@ -3,6 +3,8 @@
 //! those beyond the window too. Pages that are passed over stay in their places and count for the
 //! window.
 
+use destage_plan::Element;
+
 use super::super::page_lists::PageLists;
 use super::super::searched::{PARKED, Parked, Searched};
 use super::super::{Exhausted, Veto};
@@ -30,9 +32,9 @@ impl Vetoes {
         self.parked.forget(pages, frame);
     }
 
-    /// Considers again what was passed over for `unit`.
-    pub(super) fn resume(&mut self, pages: &mut PageLists, unit: u32) {
-        while let Some(frame) = self.parked.resume(pages, unit) {
+    /// Considers again what was passed over for the element.
+    pub(super) fn resume(&mut self, pages: &mut PageLists, element: Element) {
+        while let Some(frame) = self.parked.resume(pages, element) {
             self.any.retreat(pages, frame);
         }
     }

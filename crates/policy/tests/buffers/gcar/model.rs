@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use destage_plan::{PageNo, PolicySpec};
+use destage_plan::{Element, PageNo, PolicySpec};
 use destage_policy::buffer::{
     Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, Built, DeviceView, EvictionKind, Evictions, Exhausted,
     GcCounters, NoVeto, Visitor, build,
@@ -25,27 +25,27 @@ pub(crate) struct Elements {
 pub(crate) const LOW_WATERMARK: u32 = 5;
 
 impl Elements {
-    pub(crate) fn new(units: u32, stride: u32) -> Self {
-        let units = units as usize;
-        Self { stride, collecting: vec![false; units], free_blocks: vec![100; units], dynamic: false }
+    pub(crate) fn new(elements: u32, stride: u32) -> Self {
+        let elements = elements as usize;
+        Self { stride, collecting: vec![false; elements], free_blocks: vec![100; elements], dynamic: false }
     }
 }
 
 impl DeviceView for Elements {
-    fn units(&self) -> u32 {
+    fn elements(&self) -> u32 {
         self.collecting.len() as u32
     }
-    fn unit_of(&self, page: PageNo) -> u32 {
-        page.0 / self.stride % self.units()
+    fn element_of(&self, page: PageNo) -> Element {
+        Element(page.0 / self.stride % self.elements())
     }
-    fn destination(&self, page: PageNo) -> Option<u32> {
-        (!self.dynamic).then(|| self.unit_of(page))
+    fn destination(&self, page: PageNo) -> Option<Element> {
+        (!self.dynamic).then(|| self.element_of(page))
     }
-    fn collecting(&self, unit: u32) -> bool {
-        self.collecting[unit as usize]
+    fn collecting(&self, element: Element) -> bool {
+        self.collecting[element.index()]
     }
-    fn free_blocks(&self, unit: u32) -> u32 {
-        self.free_blocks[unit as usize]
+    fn free_blocks(&self, element: Element) -> u32 {
+        self.free_blocks[element.index()]
     }
     fn low_watermark(&self) -> u32 {
         LOW_WATERMARK
@@ -139,7 +139,7 @@ pub(super) struct GcarModel {
     config: BufferConfig,
     pub(super) content: Content,
     /// First page of a victim unit → the element for whose sake it was passed over.
-    deferred: BTreeMap<u32, u32>,
+    deferred: BTreeMap<u32, Element>,
     /// First pages of the victim units, the last used at the end.
     recency: Vec<u32>,
     turn: u32,
@@ -173,18 +173,19 @@ impl GcarModel {
         page / self.victim_pages() * self.victim_pages()
     }
 
-    pub(super) fn is_avoided(&self, device: &Elements, unit: u32) -> bool {
+    pub(super) fn is_avoided(&self, device: &Elements, element: Element) -> bool {
         let margin: u32 = param(&self.spec, "gcar_soon_margin", "0").parse().expect("a number");
-        device.collecting[unit as usize] || margin > 0 && device.free_blocks[unit as usize] <= LOW_WATERMARK + margin
+        device.collecting[element.index()]
+            || margin > 0 && device.free_blocks[element.index()] <= LOW_WATERMARK + margin
     }
 
     pub(super) fn all_avoided(&self, device: &Elements) -> bool {
-        (0..device.units()).all(|unit| self.is_avoided(device, unit))
+        (0..device.elements()).map(Element).all(|element| self.is_avoided(device, element))
     }
 
     pub(super) fn is_over_limit(&self, device: &Elements) -> bool {
         let share: f64 = param(&self.spec, "gcar_max_share", "1.0").parse().expect("a share");
-        let avoided = |page: &&u32| self.is_avoided(device, device.unit_of(PageNo(**page)));
+        let avoided = |page: &&u32| self.is_avoided(device, device.element_of(PageNo(**page)));
         let pages = self.content.pages.keys().filter(avoided).count();
         share < 1.0 && pages as f64 / f64::from(self.config.capacity_pages) > share
     }
@@ -197,17 +198,17 @@ impl GcarModel {
     }
 
     /// The element for whose sake a victim unit may not go.
-    pub(super) fn objection(&self, device: &Elements, first: u32) -> Option<u32> {
+    pub(super) fn objection(&self, device: &Elements, first: u32) -> Option<Element> {
         let pages = if self.evicts_pages() { vec![first] } else { self.written(first) };
         for page in pages {
             let held_dirty = self.content.pages.get(&page).copied();
-            let unit = device.unit_of(PageNo(page));
+            let element = device.element_of(PageNo(page));
             if device.dynamic && held_dirty == Some(true) {
                 if self.all_avoided(device) {
-                    return Some(device.units());
+                    return Some(Element(device.elements()));
                 }
-            } else if self.is_avoided(device, unit) {
-                return Some(unit);
+            } else if self.is_avoided(device, element) {
+                return Some(element);
             }
         }
         None
@@ -233,9 +234,12 @@ impl GcarModel {
         for first in objections.refused.borrow().iter() {
             let range = *first..*first + self.victim_pages();
             let is_dirty = self.content.pages.range(range).any(|(_, dirty)| *dirty);
-            let unit = self.objection(device, *first).expect("it was refused");
-            if is_dirty && unit < device.units() && param(&self.spec, "gcar_destage_scope", "deferred") != "none" {
-                self.deferred.insert(*first, unit);
+            let element = self.objection(device, *first).expect("it was refused");
+            if is_dirty
+                && element.0 < device.elements()
+                && param(&self.spec, "gcar_destage_scope", "deferred") != "none"
+            {
+                self.deferred.insert(*first, element);
             }
         }
         // What has left and comes in again at once was not passed over.
@@ -254,15 +258,15 @@ impl GcarModel {
     }
 
     pub(super) fn tell(&mut self, device: &Elements, lifted: bool, after: bool, left: Vec<Left>, out: &mut Vec<Told>) {
-        let some = (0..device.units()).any(|unit| self.is_avoided(device, unit));
+        let some = (0..device.elements()).map(Element).any(|element| self.is_avoided(device, element));
         for mut group in left {
             if device.dynamic && group.kind != EvictionKind::Drop && !lifted && some && !self.all_avoided(device) {
                 let channels = group.pages.iter().map(|_| {
-                    while self.is_avoided(device, self.turn % device.units()) {
+                    while self.is_avoided(device, Element(self.turn % device.elements())) {
                         self.turn += 1;
                     }
                     self.turn += 1;
-                    ((self.turn - 1) % device.units()) as u16
+                    ((self.turn - 1) % device.elements()) as u16
                 });
                 group.channels = Some(channels.collect());
             }
@@ -307,7 +311,7 @@ impl GcarModel {
 
     pub(super) fn notify(&mut self, notice: BufferNotice, device: &Elements, out: &mut Vec<Told>) {
         let mut left = Vec::new();
-        let BufferNotice::GcEnd { unit } = notice else {
+        let BufferNotice::GcEnd { element } = notice else {
             self.inner.notify(notice, &mut left);
             self.content.notify(notice, &left);
             self.forget_clean();
@@ -324,13 +328,13 @@ impl GcarModel {
                 .filter(|(_, dirty)| **dirty)
                 .map(|(page, _)| *page)
                 .collect();
-            let of_unit = |page: &u32| !device.dynamic && device.unit_of(PageNo(*page)) == unit;
-            let wanted = self.deferred.get(&first) == Some(&unit) || all && dirty.iter().any(of_unit);
+            let of_element = |page: &u32| !device.dynamic && device.element_of(PageNo(*page)) == element;
+            let wanted = self.deferred.get(&first) == Some(&element) || all && dirty.iter().any(of_element);
             if dirty.is_empty() || !wanted {
                 continue;
             }
-            let others = self.written(first).into_iter().map(|page| device.unit_of(PageNo(page)));
-            if let Some(other) = others.into_iter().find(|other| *other != unit && self.is_avoided(device, *other)) {
+            let others = self.written(first).into_iter().map(|page| device.element_of(PageNo(page)));
+            if let Some(other) = others.into_iter().find(|other| *other != element && self.is_avoided(device, *other)) {
                 self.deferred.insert(first, other);
                 continue;
             }

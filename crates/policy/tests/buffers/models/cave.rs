@@ -97,7 +97,7 @@ impl CaveModel {
             capacity: config.capacity_pages as usize,
             clean_to_mixed: param(spec, "ccf_new_clean_to", "ccl") == "mixed",
             new_dirty_cold: switch(spec, "ccf_new_dirty_cold", false),
-            channels: RoundRobin::new(config.units),
+            channels: RoundRobin::new(config.elements),
             memory_accesses: 0,
         }
     }

@@ -27,13 +27,13 @@ impl CawrModel {
         Self {
             working: Vec::new(),
             cold_clean: Vec::new(),
-            cold_dirty: vec![Vec::new(); config.units as usize],
+            cold_dirty: vec![Vec::new(); config.elements as usize],
             capacity: config.capacity_pages as usize,
             pages_per_block: config.pages_per_block,
             most: param(spec, "cdl_max", "4").parse().expect("a number"),
             follows: param(spec, "cawr_seq", "tail").to_owned(),
             clean_to_working: param(spec, "cawr_new_clean_to", "wl") == "wl",
-            channels: RoundRobin::new(config.units),
+            channels: RoundRobin::new(config.elements),
             memory_accesses: 0,
         }
     }

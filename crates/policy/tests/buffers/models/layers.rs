@@ -50,7 +50,7 @@ pub(super) fn model(spec: &str, config: BufferConfig) -> Box<dyn Model> {
     let layer = match layer {
         "gate" => Layer::Gate(Vec::new()),
         "cave" => Layer::Cave { per_block: param(spec, "cave_block_channel", "per_page_rr") == "per_block" },
-        "cawr" => Layer::Cawr(vec![Vec::new(); config.units as usize]),
+        "cawr" => Layer::Cawr(vec![Vec::new(); config.elements as usize]),
         other => panic!("there is no model of the layer {other}"),
     };
     Box::new(Layered {
@@ -60,7 +60,7 @@ pub(super) fn model(spec: &str, config: BufferConfig) -> Box<dyn Model> {
         inner: driven(&inner, config, ROOM),
         held: BTreeMap::new(),
         config,
-        channels: RoundRobin::new(config.units),
+        channels: RoundRobin::new(config.elements),
         memory_accesses: 0,
     })
 }
@@ -121,7 +121,7 @@ impl Layered {
 
     fn replace(&mut self, objections: &Objections, out: &mut Vec<Left>) -> bool {
         let open = self.channels.open(&objections.channels);
-        let refuses = all_avoided(self.config.units, objections) && objections.exhausted == Exhausted::Bypass;
+        let refuses = all_avoided(self.config.elements, objections) && objections.exhausted == Exhausted::Bypass;
         if let Layer::Cave { .. } = self.layer {
             return !refuses && self.replace_blocks(objections, &open, out);
         }
@@ -141,7 +141,7 @@ impl Layered {
         if refuses {
             return false;
         }
-        let all: Vec<u32> = (0..self.config.units).collect();
+        let all: Vec<u32> = (0..self.config.elements).collect();
         self.write(&open, out) || objections.exhausted == Exhausted::TakeBase && self.write(&all, out)
     }
 
@@ -287,7 +287,7 @@ impl Model for Layered {
     }
 
     fn notify(&mut self, notice: BufferNotice, out: &mut Vec<Left>) {
-        let open: Vec<u32> = (0..self.config.units).collect();
+        let open: Vec<u32> = (0..self.config.elements).collect();
         if let BufferNotice::Trim { page } | BufferNotice::Destage { page, .. } = notice {
             let page = page.0;
             let channel = match &mut self.layer {

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use destage_plan::PageGeometry;
+use destage_plan::{Element, PageGeometry};
 use destage_policy::buffer::{DeviceView, Veto};
 
 use super::*;
@@ -19,7 +19,7 @@ const US: u64 = 1000;
 type Emit = fn(&mut Evictions);
 
 /// What was heard of a collection: the element, and which elements were collecting then.
-type Heard = Arc<Mutex<Vec<(u32, Vec<bool>)>>>;
+type Heard = Arc<Mutex<Vec<(Element, Vec<bool>)>>>;
 
 /// Answers each access, and each end of a collection, as the script says: an access that it does
 /// not mention bypasses.
@@ -45,8 +45,8 @@ impl Buffer for Scripted {
     }
 
     fn notify<D: DeviceView, V: Veto>(&mut self, notice: BufferNotice, device: &D, _: &mut V, out: &mut Evictions) {
-        if let BufferNotice::GcEnd { unit: element } = notice {
-            let collecting = (0..device.units()).map(|element| device.collecting(element)).collect();
+        if let BufferNotice::GcEnd { element } = notice {
+            let collecting = (0..device.elements()).map(|element| device.collecting(Element(element))).collect();
             self.heard.lock().expect("nobody panicked").push((element, collecting));
             if let Some(emit) = self.ends.pop_front() {
                 emit(out);
@@ -191,7 +191,7 @@ fn what_is_cleaned_through_channels_stays() {
     let mut rig = empty(2, 2, Allocation::Channels);
     rig.insert(0, &[0, 1]);
     rig.leave(0, |out| out.spread(EvictionKind::Clean, [(PageNo(0), 1), (PageNo(1), 1)].into_iter(), 2));
-    assert_eq!((rig.host_programs(), rig.0.device.busy_until(1)), (vec![0, 2], Nanos(400 * US)));
+    assert_eq!((rig.host_programs(), rig.0.device.busy_until(Element(1))), (vec![0, 2], Nanos(400 * US)));
     assert!(!rig.0.timing.frames.any(), "the frames are in use");
 }
 
@@ -215,7 +215,7 @@ fn background_programs_use_the_pauses() {
     assert_eq!((rig.write(2100, 101), rig.host_programs()), (200, vec![8, 1]));
     // At the end of the run what is left is done, and counted.
     rig.0.finish();
-    assert_eq!((rig.host_programs(), rig.0.device.busy_until(0)), (vec![9, 1], Nanos(2400 * US)));
+    assert_eq!((rig.host_programs(), rig.0.device.busy_until(Element(0))), (vec![9, 1], Nanos(2400 * US)));
     let programs: u64 = rig.0.over_time.bins().iter().map(|bin| bin.host_programs).sum();
     assert_eq!(programs, 10);
 }
@@ -277,7 +277,7 @@ fn padding_in_the_background_reads_just_before_it_programs() {
     rig.0.finish();
     let total = rig.0.device.total();
     assert_eq!((total.flash_reads, total.host_programs), (2, 3));
-    assert_eq!(rig.0.device.busy_until(0), Nanos((2 * 25 + 3 * 200) * US));
+    assert_eq!(rig.0.device.busy_until(Element(0)), Nanos((2 * 25 + 3 * 200) * US));
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn an_older_version_goes_before_a_newer_one() {
     });
     // Through channel 0, whose turn it is; the older version goes through channel 1 all the same.
     assert_eq!(rig.write(0, 0), 200);
-    assert_eq!((rig.host_programs(), rig.0.device.unit_of(PageNo(0))), (vec![1, 1], 0));
+    assert_eq!((rig.host_programs(), rig.0.device.element_of(PageNo(0))), (vec![1, 1], Element(0)));
     // A page that is discarded while it waits does not come back.
     rig.request(Op::Discard, 0, 1);
     rig.0.finish();
@@ -341,18 +341,18 @@ fn collecting(watches: bool, ends: &[Emit]) -> Rig {
         for i in 0..14 {
             rig.write(micros, 2 * (i % 12) + element);
         }
-        assert_eq!(rig.0.device.busy_until(element), Nanos((micros + 13 * 200 + 3000 + 200) * US));
+        assert_eq!(rig.0.device.busy_until(Element(element)), Nanos((micros + 13 * 200 + 3000 + 200) * US));
     }
     rig
 }
 
-fn heard(rig: &Rig) -> Vec<(u32, Vec<bool>)> {
+fn heard(rig: &Rig) -> Vec<(Element, Vec<bool>)> {
     rig.0.buffer.heard.lock().expect("nobody panicked").clone()
 }
 
 #[test]
 fn the_buffer_hears_of_the_end_of_each_collection_in_time() {
-    let (first, second) = ((0, vec![false, true]), (1, vec![false, false]));
+    let (first, second) = ((Element(0), vec![false, true]), (Element(1), vec![false, false]));
     let mut rig = collecting(true, &[]);
     rig.request(Op::Flush, 5_599, 0);
     assert_eq!(heard(&rig), []);
@@ -450,7 +450,7 @@ fn collections_of_background_programs_are_heard_of_too() {
     // 3600 to 6600.
     rig.request(Op::Flush, 60_000, 0);
     let order: Vec<_> = heard(&rig).into_iter().map(|(element, _)| element).collect();
-    assert_eq!(order, [0, 1]);
+    assert_eq!(order, [Element(0), Element(1)]);
 }
 
 /// Blocks that leave one page at a time, two side by side: every page counts, and so does each
