@@ -17,11 +17,12 @@
 //! collected page takes it back to the mixed list as hot. A flush writes the collected pages, which
 //! are then cold clean, and the dirty pages of the mixed list, which keep their places, C at a
 //! time. There is no limit to the pages collected except the capacity. Channels go round from page
-//! to page; those that a veto avoids are skipped, and so many fewer pages are enough. The veto is
-//! asked about clean pages only: where dirty pages go is a matter of channels.
+//! to page.
 //!
 //! Memory accesses: the lookup, the move or insertion, each page of the mixed list that is
 //! inspected, each page that leaves in a replacement.
+
+mod vetoes;
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
@@ -30,7 +31,7 @@ use super::page_lists::PageLists;
 use super::parking::{Linked as _, Parking};
 use super::{
     Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit, Evictions,
-    Exhausted, PolicyError, PolicyInfo, Registered, Veto, options,
+    PolicyError, PolicyInfo, Registered, Veto, options,
 };
 
 const NEW_CLEAN_TO: ParamSpec = ParamSpec { name: "ccf_new_clean_to", ..options::NEW_CLEAN_TO };
@@ -99,11 +100,7 @@ impl Cave {
         own.tag = list as u16;
         self.pages.move_to_front(list, frame);
         if vetoed {
-            if list == COLD_CLEAN {
-                self.parking.to_front(frame);
-            } else {
-                self.parking.forget(frame);
-            }
+            self.parking.moved(frame, list == COLD_CLEAN);
         }
     }
 
@@ -134,17 +131,12 @@ impl Cave {
         allowed.is_some()
     }
 
-    /// Programs the oldest pages collected, or what the veto wants in their place where it avoids
-    /// all channels, or where nothing is collected since all that is left was passed over.
+    /// Programs the oldest pages collected; returns whether anything left.
     fn program<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
-        if self.channels.is_closed() || self.collected == 0 {
-            if self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass {
-                return false;
-            }
-            if let Some(oldest) = self.parking.oldest() {
-                self.drop_page(oldest, out);
-                return true;
-            }
+        if V::ACTIVE
+            && let Some(left) = self.instead_of_programming(veto, out)
+        {
+            return left;
         }
         let Self { pages, channels, .. } = self;
         let width = self.collected.min(channels.width());

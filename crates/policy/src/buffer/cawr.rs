@@ -24,14 +24,13 @@
 //! working list is empty and some cold dirty lists are, too, Algorithm 2 would not end; then the
 //! LRU page of each list that has one leaves (specs D6). A flush writes the cold dirty lists, whose
 //! pages are then cold clean, and the dirty pages of the working list, which keep their places, C
-//! at a time in LRU order through channels in turn. Lists whose channel a veto avoids sit out: they
-//! are not written and no page begins one of them, but a page that follows theirs joins it. If
-//! there are no other lists with pages, they are written nevertheless or the access bypasses, as
-//! the veto says. It is asked about clean pages only: where dirty pages go is a matter of channels.
+//! at a time in LRU order through channels in turn.
 //!
 //! Memory accesses: the lookup, the move or insertion, each page of the working list that is
 //! inspected, each cold dirty list that a page is compared with, each page that leaves in a
 //! replacement.
+
+mod vetoes;
 
 use destage_plan::{PageNo, ParamSpec, Params};
 
@@ -41,7 +40,7 @@ use super::page_lists::PageLists;
 use super::parking::{Linked as _, Parking};
 use super::{
     Access, AccessOutcome, Border, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionKind, EvictionUnit,
-    Evictions, Exhausted, PolicyError, PolicyInfo, Registered, Veto, Wait,
+    Evictions, PolicyError, PolicyInfo, Registered, Veto, Wait,
 };
 
 const CDL_MAX: ParamSpec = ParamSpec {
@@ -165,11 +164,7 @@ impl Cawr {
         own.tag = list as u16;
         self.pages.move_to_front(list, frame);
         if vetoed {
-            if list == COLD_CLEAN {
-                self.parking.to_front(frame);
-            } else {
-                self.parking.forget(frame);
-            }
+            self.parking.moved(frame, list == COLD_CLEAN);
         }
     }
 
@@ -259,20 +254,12 @@ impl Cawr {
         (0..).zip(&self.lengths).all(|(channel, &length)| length > 0 || !self.channels.is_open(channel))
     }
 
-    /// Programs the LRU pages of the cold dirty lists, or does what the veto wants where no list
-    /// may be written.
+    /// Programs the LRU pages of the cold dirty lists; returns whether anything left.
     fn program<V: Veto>(&mut self, veto: &mut V, out: &mut Evictions) -> bool {
-        let mut lengths = (0..).zip(&self.lengths);
-        let may = lengths.any(|(channel, &length)| length > 0 && self.channels.is_open(channel));
-        if self.channels.is_closed() || !may {
-            if self.pages.len() == 0 || veto.exhausted() == Exhausted::Bypass {
-                return false;
-            }
-            if let Some(oldest) = self.parking.oldest() {
-                self.drop_page(oldest, out);
-                return true;
-            }
-            self.channels.open_all();
+        if V::ACTIVE
+            && let Some(left) = self.instead_of_programming(veto, out)
+        {
+            return left;
         }
         let from = out.len();
         let written = self.write_heads(EvictionKind::Flush, out);

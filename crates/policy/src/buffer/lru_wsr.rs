@@ -25,6 +25,7 @@ use self::vetoes::Vetoes;
 use super::options::{READS, caches_reads};
 use super::page_lists::{Frame, PageLists};
 use super::parking::Linked as _;
+use super::vetoed_search::VetoedSearch as _;
 use super::{
     Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
     PolicyInfo, Registered, Veto,

@@ -42,6 +42,7 @@ mod registry;
 mod searched;
 mod share;
 mod size_set;
+mod vetoed_search;
 
 use destage_plan::{Element, PageNo};
 

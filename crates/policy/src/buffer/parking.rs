@@ -97,6 +97,16 @@ impl Parking {
         self.stamp(node, self.back);
     }
 
+    /// The node went to the most recently used end of this list (`here`), or to another list.
+    #[inline]
+    pub(super) fn moved(&mut self, node: u32, here: bool) {
+        if here {
+            self.to_front(node);
+        } else {
+            self.forget(node);
+        }
+    }
+
     /// The node is no longer held.
     #[inline]
     pub(super) fn forget(&mut self, node: u32) {

@@ -1,10 +1,9 @@
 //! Which page leaves CCF-LRU under a veto. The search goes where the scan would, as often as it
 //! would meet a page; pages that are passed over keep their places.
 
-use destage_plan::Element;
-
 use super::super::page_lists::{Frame, PageLists};
 use super::super::searched::{Parked, Searched};
+use super::super::vetoed_search::VetoedSearch;
 use super::super::{Exhausted, Veto};
 use super::{COLD_CLEAN, CcfLru, MIXED};
 
@@ -37,42 +36,18 @@ impl Default for Vetoes {
     }
 }
 
+impl VetoedSearch<5> for Vetoes {
+    #[inline]
+    fn parts(&mut self) -> (&mut Parked, [&mut Searched; 5]) {
+        let Self { parked, cold_clean, first_turn, second_turn, last_turn, settled } = self;
+        (parked, [cold_clean, first_turn, second_turn, last_turn, settled])
+    }
+}
+
 impl Vetoes {
-    /// The frame is about to leave its place; if it was passed over, it still is.
-    #[inline]
-    pub(super) fn leave_place(&mut self, pages: &mut PageLists, frame: u32) {
-        if pages.frame(frame).tag != 0 {
-            self.cold_clean.remove(pages, frame);
-            self.first_turn.remove(pages, frame);
-            self.second_turn.remove(pages, frame);
-            self.last_turn.remove(pages, frame);
-            self.settled.remove(pages, frame);
-        }
-    }
-
-    /// The frame is about to leave its place, used or given up.
-    #[inline]
-    pub(super) fn forget(&mut self, pages: &mut PageLists, frame: u32) {
-        if pages.frame(frame).tag != 0 {
-            self.leave_place(pages, frame);
-            self.parked.forget(pages, frame);
-        }
-    }
-
     /// The page became clean in its place.
     pub(super) fn cleaned(&mut self, pages: &mut PageLists, frame: u32) {
         self.first_turn.retreat(pages, frame);
-    }
-
-    /// Considers again what was passed over for the element.
-    pub(super) fn resume(&mut self, pages: &mut PageLists, element: Element) {
-        while let Some(frame) = self.parked.resume(pages, element) {
-            self.cold_clean.retreat(pages, frame);
-            self.first_turn.retreat(pages, frame);
-            self.second_turn.retreat(pages, frame);
-            self.last_turn.retreat(pages, frame);
-            self.settled.retreat(pages, frame);
-        }
     }
 }
 

@@ -2,10 +2,9 @@
 //! for pages that are clean or cold, then for those that had a second chance. Pages that are passed
 //! over stay in their places.
 
-use destage_plan::Element;
-
 use super::super::page_lists::PageLists;
 use super::super::searched::{Parked, Searched};
+use super::super::vetoed_search::VetoedSearch;
 use super::super::{Exhausted, Veto};
 use super::{LIST, LruWsr, is_spared};
 
@@ -32,38 +31,18 @@ impl Default for Vetoes {
     }
 }
 
+impl VetoedSearch<3> for Vetoes {
+    #[inline]
+    fn parts(&mut self) -> (&mut Parked, [&mut Searched; 3]) {
+        let Self { parked, first_turn, second_turn, settled } = self;
+        (parked, [first_turn, second_turn, settled])
+    }
+}
+
 impl Vetoes {
-    /// The frame is about to leave its place; if it was passed over, it still is.
-    #[inline]
-    pub(super) fn leave_place(&mut self, pages: &mut PageLists, frame: u32) {
-        if pages.frame(frame).tag != 0 {
-            self.first_turn.remove(pages, frame);
-            self.second_turn.remove(pages, frame);
-            self.settled.remove(pages, frame);
-        }
-    }
-
-    /// The frame is about to leave its place, used or given up.
-    #[inline]
-    pub(super) fn forget(&mut self, pages: &mut PageLists, frame: u32) {
-        if pages.frame(frame).tag != 0 {
-            self.leave_place(pages, frame);
-            self.parked.forget(pages, frame);
-        }
-    }
-
     /// The page became clean in its place.
     pub(super) fn cleaned(&mut self, pages: &mut PageLists, frame: u32) {
         self.first_turn.retreat(pages, frame);
-    }
-
-    /// Considers again what was passed over for the element.
-    pub(super) fn resume(&mut self, pages: &mut PageLists, element: Element) {
-        while let Some(frame) = self.parked.resume(pages, element) {
-            self.first_turn.retreat(pages, frame);
-            self.second_turn.retreat(pages, frame);
-            self.settled.retreat(pages, frame);
-        }
     }
 }
 
