@@ -1,6 +1,8 @@
 //! What a controller is told.
 
-use crate::{Buf, Dev, DevSet, DeviceChange, NvSlot, OpId, Rows, Sectors, StepNo, StepOutcome, StepSet, Tag};
+use crate::{
+    Buf, Dev, DevSet, DeviceChange, FragId, NvSlot, OpId, Rows, Sectors, StepNo, StepOutcome, StepSet, Tag, TimerId,
+};
 
 /// What a host asks of a block device that destage serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,18 +18,6 @@ pub enum HostOp {
     Discard,
     /// Make everything acknowledged so far durable.
     Flush,
-}
-
-/// A fragment's place in the engine's table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FragId(pub u32);
-
-impl FragId {
-    /// The fragment's place as an array index.
-    #[inline]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
 }
 
 /// A piece of a host request, as a controller is given it: whole pages inside one stripe, or a part
@@ -65,24 +55,6 @@ pub struct Start<'a> {
     pub intents: &'a [Rows],
     /// Devices that do not answer, or are not those of the earlier life.
     pub missing: DevSet,
-}
-
-/// Who is waiting for a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimerOwner {
-    /// The array.
-    Array,
-    /// What stands on it.
-    Above,
-}
-
-/// A timer: the number is its owner's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimerId {
-    /// Whose it is.
-    pub owner: TimerOwner,
-    /// Which of its owner's.
-    pub number: u32,
 }
 
 /// What may be ordered from outside.

@@ -18,6 +18,7 @@ mod device; // devices, extents, rows, stripes
 mod engine; // drives a controller
 mod event; // what a controller is told
 mod fragment; // requests to fragments, for arrays
+mod ids; // names of operations, steps, fragments, timers
 mod intents; // which rows may be inconsistent
 mod nv; // slots of the NVRAM
 mod out; // what a controller answers
@@ -28,14 +29,15 @@ pub use buf::{Buf, List, NvSlot, RowList, Sectors, Tag};
 pub use claim::{Claim, ClaimTable, ClaimWait, Class};
 pub use device::{Column, Dev, DeviceChange, Ext, Row, Rows, Stripe};
 pub use engine::{Controller, Engine, HostNotice, HostRequest};
-pub use event::{Control, Event, Frag, FragId, HostOp, Start, TimerId, TimerOwner};
+pub use event::{Control, Event, Frag, HostOp, Start};
 pub use fragment::{Piece, RangeError, Shape, ShapeError};
+pub use ids::{FragId, OpId, StepNo, TimerId, TimerOwner};
 pub use intents::Intents;
 pub use nv::NvSlots;
-pub use out::{Issue, OpId, Out, Refusal, Status};
+pub use out::{Issue, Out, Refusal, Status};
 pub use request::{Op, Request};
 pub use sets::{ColumnSet, DevSet, StepSet};
 pub use spec::{ParamSpec, Params, PolicySpec, SpecError, same_value};
 pub use split::{PageGeometry, PageGeometryError, PageRun, Split};
-pub use step::{Step, StepKind, StepNo, StepOutcome};
+pub use step::{Step, StepKind, StepOutcome};
 pub use units::{BlockNo, Element, Nanos, PageNo, SECTOR_BYTES};

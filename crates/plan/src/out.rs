@@ -3,22 +3,9 @@
 use std::collections::VecDeque;
 
 use crate::{
-    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, List, Nanos, Row, RowList, Rows, Step, StepKind,
-    StepNo, StepOutcome, StepSet, TimerId,
+    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, List, Nanos, OpId, Row, RowList, Rows, Step,
+    StepKind, StepNo, StepOutcome, StepSet, TimerId,
 };
-
-/// An operation's place in the table. Places are used again after
-/// [`Event::OpDone`](crate::Event::OpDone).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OpId(pub u32);
-
-impl OpId {
-    /// The operation's place as an array index.
-    #[inline]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// A step that may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,26 +1,6 @@
 //! The steps of which an operation consists: what an executor can be asked to do.
 
-use std::fmt;
-
 use crate::{Buf, Dev, Ext, FragId, List, NvSlot, RowList, Sectors, Tag};
-
-/// A step's place in its operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StepNo(pub u8);
-
-impl fmt::Display for StepNo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl StepNo {
-    /// The step's place as an array index.
-    #[inline]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// One step. Steps that move or compute whole pages say how many; all their buffers are that long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
