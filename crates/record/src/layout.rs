@@ -1,7 +1,5 @@
 //! The `format` files by which tracefs says where an event's fields lie.
 
-use crate::page::le;
-
 /// What is wrong with a description in tracefs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the kernel's description of {what} cannot be understood: {reason}")]
@@ -113,6 +111,14 @@ pub(crate) fn fields(what: &str, text: &str) -> Result<Vec<Field>, LayoutError> 
         fields.push(Field { name, offset, size, signed });
     }
     Ok(fields)
+}
+
+/// A little-endian number of up to 8 bytes, if it lies inside.
+pub(crate) fn le(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at.checked_add(size)?)?;
+    let mut word = [0; 8];
+    word.get_mut(..size)?.copy_from_slice(bytes);
+    Some(u64::from_le_bytes(word))
 }
 
 #[cfg(test)]

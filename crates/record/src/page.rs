@@ -13,7 +13,7 @@
 //! | 30 | more time: the next 32 bits are bits 27 and up of what passes |
 //! | 31 | the time itself: the next 32 bits are its bits 27 to 58, the head its lower 27 |
 
-use crate::layout::{LayoutError, fields};
+use crate::layout::{LayoutError, fields, le};
 
 /// Set in a page's count of bytes: events before this page were lost.
 const MISSED_EVENTS: u64 = 1 << 31;
@@ -207,14 +207,6 @@ const fn absolute(stamp: u64, last: u64) -> u64 {
     let high = last >> STAMP_BITS << STAMP_BITS;
     let time = high | stamp;
     if high != 0 && time < last { time.wrapping_add(1 << STAMP_BITS) } else { time }
-}
-
-/// A little-endian number of up to 8 bytes, if it lies inside.
-pub(crate) fn le(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at.checked_add(size)?)?;
-    let mut word = [0; 8];
-    word.get_mut(..size)?.copy_from_slice(bytes);
-    Some(u64::from_le_bytes(word))
 }
 
 #[cfg(test)]
