@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use destage_scenario::quantity::{show_count, show_time};
 
 use crate::ReportRun;
+use crate::escape::escaped;
 use crate::figures::{
     BUSIEST, COLLECTIONS, DELAYED_SHARE, ERASES, LIFETIME, MEAN, P99_9, P99_9_UNDELAYED, Show, THROUGHPUT, WORST_BLOCK,
 };
 use crate::group::{Group, GroupKind, Point};
-use crate::page::escaped;
 use crate::summary::shown;
 
 /// A question with its answer, which is HTML.

@@ -12,11 +12,13 @@
 //! reaches the page as escaped text or as data, never as code, and the page's policy lets only its
 //! own scripts run and nothing be loaded. [`Document`] is the same for pages of other content.
 
+mod cells;
 mod chart;
 mod command;
 mod csv;
 mod embed;
 mod error;
+mod escape;
 pub mod figures;
 mod finding;
 mod group;
@@ -27,11 +29,12 @@ mod run;
 mod summary;
 mod table;
 
+pub use cells::{Cell, Column, Table};
 pub use error::ReportError;
+pub use escape::escaped;
 pub use input::read;
-pub use page::{Document, breakable, escaped};
+pub use page::{Document, breakable};
 pub use run::ReportRun;
-pub use table::{Cell, Column, Table};
 
 use group::Group;
 

@@ -1,5 +1,6 @@
 //! The frame of every page: one HTML file that loads nothing and in which only its own scripts run.
 
+use crate::escape::escaped;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
@@ -81,24 +82,6 @@ fn policy(script: &str) -> String {
         *COMMON,
         hash(script)
     )
-}
-
-/// Text as HTML, in an element or in a quoted attribute.
-pub fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#39;"),
-            // No character of HTML, and of no meaning in a name.
-            c if c.is_control() && c != '\n' && c != '\t' => html.push(char::REPLACEMENT_CHARACTER),
-            c => html.push(c),
-        }
-    }
-    html
 }
 
 /// A policy's name as HTML, which may be broken between its parts.

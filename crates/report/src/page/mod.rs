@@ -10,12 +10,13 @@ use crate::ReportRun;
 use crate::chart::{Chart, charts};
 use crate::command::commands;
 use crate::embed;
+use crate::escape::escaped;
 use crate::figures::{Better, Show};
 use crate::finding::findings;
 use crate::group::{Group, GroupKind, circumstances};
 use crate::summary::{cells, columns, shown};
 
-pub use document::{Document, breakable, escaped};
+pub use document::{Document, breakable};
 
 const CHARTS: &str = include_str!("charts.js");
 

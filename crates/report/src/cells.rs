@@ -1,0 +1,34 @@
+//! Tables, whatever they tell: columns of cells.
+
+/// A value of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// There is none.
+    Null,
+    /// A whole number.
+    Integer(u64),
+    /// Another number.
+    Float(f64),
+    /// Text.
+    Text(String),
+}
+
+/// A column of a table. All cells that are not null are of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its name; of a field within another `outer.inner`, as in the CSV of `destage sim`.
+    pub name: String,
+    /// Whether it holds text, where all cells are null.
+    pub is_text: bool,
+    /// One cell a row.
+    pub cells: Vec<Cell>,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Its name, and that of its files.
+    pub name: &'static str,
+    /// Its columns, with as many cells each.
+    pub columns: Vec<Column>,
+}
