@@ -5,9 +5,7 @@ use destage_scenario::{ScenarioError, quantity};
 use serde::Deserialize;
 
 use crate::metric::Metric;
-use crate::paper::{Paper, Provenance, Several, WorkloadEntry, bytes};
-use crate::reproduce::{Reproduction, Results};
-use crate::stats::Estimate;
+use crate::several::{Several, bytes};
 
 /// A figure.
 #[derive(Clone, Debug, Deserialize)]
@@ -107,9 +105,9 @@ pub struct Reference {
 }
 
 /// A run: variant, policy, buffer size.
-type Key<'a> = (&'a str, &'a str, u64);
+pub(crate) type Key<'a> = (&'a str, &'a str, u64);
 
-fn size(cache: &str) -> u64 {
+pub(crate) fn size(cache: &str) -> u64 {
     quantity::bytes(cache).unwrap_or_default()
 }
 
@@ -145,7 +143,7 @@ impl Line {
 
 impl Figure {
     /// The names of the points along the axis, without the workloads.
-    fn steps(&self) -> Vec<String> {
+    pub(crate) fn steps(&self) -> Vec<String> {
         match self.along {
             Along::Caches => bytes(&self.caches).map(show_bytes).collect(),
             Along::Variants => self.variants.iter().map(|step| step.name.clone()).collect(),
@@ -155,7 +153,7 @@ impl Figure {
     }
 
     /// The names of what is drawn at each point.
-    fn drawn(&self) -> Vec<String> {
+    pub(crate) fn drawn(&self) -> Vec<String> {
         match self.along {
             Along::Policies => bytes(&self.caches).map(show_bytes).collect(),
             _ => self.lines.iter().map(|line| line.name().to_owned()).collect(),
@@ -163,7 +161,7 @@ impl Figure {
     }
 
     /// The run that is drawn of this line (or bar) at a point.
-    fn run(&self, drawn: usize, step: usize) -> Key<'_> {
+    pub(crate) fn run(&self, drawn: usize, step: usize) -> Key<'_> {
         let (line, cache) = match self.along {
             Along::Policies => (&self.lines[step], &self.caches[drawn]),
             Along::Caches => (&self.lines[drawn], &self.caches[step]),
@@ -174,7 +172,7 @@ impl Figure {
     }
 
     /// The run that it is compared with.
-    fn reference<'a>(&'a self, run: Key<'a>) -> Option<Key<'a>> {
+    pub(crate) fn reference<'a>(&'a self, run: Key<'a>) -> Option<Key<'a>> {
         let reference = self.relative_to.as_ref()?;
         let at = reference.at.as_deref().unwrap_or(run.0);
         Some((at, &reference.policy, reference.cache.as_deref().map_or(run.2, size)))
@@ -213,98 +211,4 @@ impl Figure {
             _ => Ok(()),
         }
     }
-}
-
-/// A chart of a figure.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Panel<'a> {
-    /// The workload and what it is; none where workloads lie along the axis.
-    pub workload: Option<(&'a str, Provenance)>,
-    /// The points along the axis.
-    pub steps: Vec<String>,
-    /// The lines: name and values, each with its interval, in the metric's unit or relative; none
-    /// where a run is saturated or does not show the metric.
-    pub lines: Vec<(String, Vec<Option<Estimate>>)>,
-}
-
-/// The charts of a figure: of those workloads that are here.
-pub fn panels<'a>(figure: &'a Figure, reproduction: &'a Reproduction<'_>) -> Vec<Panel<'a>> {
-    let paper = reproduction.paper;
-    let stands_for =
-        |workload: &WorkloadEntry| figure.workload.all().iter().position(|name| workload.stands_for.contains(name));
-    let all = paper.workload.iter().zip(&reproduction.results);
-    let mut here: Vec<(&WorkloadEntry, &Results)> =
-        all.filter(|(workload, results)| stands_for(workload).is_some() && !results.is_empty()).collect();
-    let rank = |kind: Provenance| Provenance::ALL.into_iter().position(|other| other == kind);
-    here.sort_by_key(|(workload, _)| (rank(workload.provenance), stands_for(workload)));
-    let lines = |points: &dyn Fn(usize) -> Vec<Option<Estimate>>| -> Vec<_> {
-        figure.drawn().into_iter().enumerate().map(|(drawn, name)| (name, points(drawn))).collect()
-    };
-    if figure.along == Along::Workloads {
-        if here.is_empty() {
-            return Vec::new();
-        }
-        let steps = here.iter().map(|(workload, _)| workload.name.clone()).collect();
-        let of = |drawn| here.iter().map(|(_, results)| point(figure, results, figure.run(drawn, 0))).collect();
-        return vec![Panel { workload: None, steps, lines: lines(&of) }];
-    }
-    let panel = |(workload, results): (&'a WorkloadEntry, &Results)| {
-        let steps = figure.steps();
-        let of = |drawn| (0..steps.len()).map(|step| point(figure, results, figure.run(drawn, step))).collect();
-        let lines = lines(&of);
-        Panel { workload: Some((workload.name.as_str(), workload.provenance)), steps, lines }
-    };
-    here.into_iter().map(panel).collect()
-}
-
-/// The mean over the seeds.
-fn point(figure: &Figure, results: &Results, run: Key<'_>) -> Option<Estimate> {
-    let of = |(at, policy, cache): Key<'_>| -> Option<Vec<f64>> {
-        results.of(at, policy, cache).iter().map(|run| figure.metric.of(run)).collect()
-    };
-    let own = of(run).filter(|values| !values.is_empty())?;
-    let values: Vec<f64> = match figure.reference(run) {
-        None => own.iter().map(|value| value / figure.metric.scale().0).collect(),
-        // The same seed is the same trace, so that runs are compared in pairs.
-        Some(reference) => own.iter().zip(of(reference)?).map(|(value, base)| value / base).collect(),
-    };
-    values.iter().all(|value| value.is_finite()).then(|| Estimate::of(&values))
-}
-
-/// What stands at the axis of values.
-pub fn axis(figure: &Figure) -> String {
-    let Some(reference) = &figure.relative_to else { return figure.metric.heading.to_owned() };
-    let cache = reference.cache.as_deref().map_or_else(String::new, |cache| format!(", {}", show_bytes(size(cache))));
-    let at = reference.at.as_deref().filter(|at| !at.is_empty()).map_or_else(String::new, |at| format!(", {at}"));
-    format!("{}, {}{cache}{at} = 1", figure.metric.words, reference.policy)
-}
-
-/// Checks a paper's figures: what they name is there.
-pub(crate) fn check(paper: &Paper) -> Result<(), ScenarioError> {
-    let known = |what: &str, name: &str, all: &[&String]| {
-        if all.iter().any(|other| *other == name) {
-            return Ok(());
-        }
-        Err(ScenarioError::new(format_args!("there is no {what} \"{name}\"")))
-    };
-    let workloads: Vec<_> = paper.workload.iter().flat_map(|workload| &workload.stands_for).collect();
-    let policies: Vec<_> = paper.policies.iter().collect();
-    let variants: Vec<_> = paper.variant.iter().map(|variant| &variant.name).collect();
-    for figure in &paper.figure {
-        let of_figure = || -> Result<(), ScenarioError> {
-            figure.check()?;
-            for name in figure.workload.all() {
-                known("workload that stands for", name, &workloads)?;
-            }
-            for (at, policy, _) in figure.runs() {
-                known("policy", policy, &policies)?;
-                if !at.is_empty() {
-                    known("variant", at, &variants)?;
-                }
-            }
-            Ok(())
-        };
-        of_figure().map_err(|error| error.at(format_args!("figure {}", figure.place)))?;
-    }
-    Ok(())
 }

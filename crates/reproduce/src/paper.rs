@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use destage_scenario::{ScenarioError, quantity, workload};
 use serde::Deserialize;
 
-use crate::figure::{self, Figure};
+use crate::figure::Figure;
 use crate::metric::Metric;
+use crate::several::{Several, bytes};
 
 /// A paper's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -146,31 +147,6 @@ pub struct Variant {
 
 fn default_figures() -> Vec<&'static Metric> {
     ["evictions", "throughput"].into_iter().filter_map(Metric::named).collect()
-}
-
-/// One or several of something.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum Several {
-    /// One.
-    One(String),
-    /// Several.
-    Many(Vec<String>),
-}
-
-impl Several {
-    /// All of them.
-    pub fn all(&self) -> &[String] {
-        match self {
-            Self::One(one) => std::slice::from_ref(one),
-            Self::Many(many) => many,
-        }
-    }
-
-    /// As it is shown.
-    pub fn text(&self) -> String {
-        self.all().join(", ")
-    }
 }
 
 /// What becomes of the improvements at several buffer sizes (and on several workloads, of several
@@ -437,7 +413,7 @@ impl Paper {
             }
         };
         sizes(&self.caches)?;
-        figure::check(self)?;
+        check_figures(self)?;
         self.check_reasons()?;
         for value in &self.value {
             self.check_value(value).and_then(|()| known_variant(&value.at)).map_err(|error| {
@@ -586,7 +562,32 @@ impl Claim {
     }
 }
 
-/// Buffer sizes in bytes.
-pub(crate) fn bytes(caches: &[String]) -> impl Iterator<Item = u64> {
-    caches.iter().filter_map(|cache| quantity::bytes(cache).ok())
+/// Checks a paper's figures: what they name is there.
+fn check_figures(paper: &Paper) -> Result<(), ScenarioError> {
+    let known = |what: &str, name: &str, all: &[&String]| {
+        if all.iter().any(|other| *other == name) {
+            return Ok(());
+        }
+        Err(ScenarioError::new(format_args!("there is no {what} \"{name}\"")))
+    };
+    let workloads: Vec<_> = paper.workload.iter().flat_map(|workload| &workload.stands_for).collect();
+    let policies: Vec<_> = paper.policies.iter().collect();
+    let variants: Vec<_> = paper.variant.iter().map(|variant| &variant.name).collect();
+    for figure in &paper.figure {
+        let of_figure = || -> Result<(), ScenarioError> {
+            figure.check()?;
+            for name in figure.workload.all() {
+                known("workload that stands for", name, &workloads)?;
+            }
+            for (at, policy, _) in figure.runs() {
+                known("policy", policy, &policies)?;
+                if !at.is_empty() {
+                    known("variant", at, &variants)?;
+                }
+            }
+            Ok(())
+        };
+        of_figure().map_err(|error| error.at(format_args!("figure {}", figure.place)))?;
+    }
+    Ok(())
 }

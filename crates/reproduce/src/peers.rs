@@ -7,8 +7,7 @@ use crate::parallel;
 use destage_sim::buffer::RunResult;
 use destage_trace::{Rw80, Source, TraceError};
 
-use crate::run::{EvidenceError, run};
-use crate::validate::{PAGE, Step, pair, percent};
+use crate::run::{EvidenceError, PAGE, Step, pair, percent, run};
 
 /// What another simulator reached on `rw80`, and what destage reaches in the setting that is
 /// nearest to it.

@@ -8,8 +8,9 @@ use destage_report::ReportRun;
 
 use crate::fate::reasons;
 use crate::metric::Metric;
-use crate::paper::{self, Over, Provenance};
+use crate::paper::{Over, Provenance};
 use crate::reproduce::{Finding, Holds, Reproduction, Results};
+use crate::several;
 use crate::stats::Estimate;
 
 /// Figures of a buffer size in one row, at most; else each policy has its own.
@@ -273,7 +274,7 @@ pub(crate) fn values(reproduction: &Reproduction) -> Vec<[String; 7]> {
             if results.is_empty() || !workload.stands_for.contains(&value.workload) {
                 continue;
             }
-            let bytes = paper::bytes(std::slice::from_ref(&value.cache)).next().unwrap_or_default();
+            let bytes = several::bytes(std::slice::from_ref(&value.cache)).next().unwrap_or_default();
             let found = results.of(&value.at, &value.policy, bytes);
             for (&metric, published) in value.metrics.iter().zip(&value.published) {
                 rows.push([

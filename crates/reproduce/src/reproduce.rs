@@ -15,9 +15,10 @@ use destage_sim::buffer::RunResult;
 use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
 
 use crate::figure::Figure;
-use crate::paper::{self, Claim, Example, Over, Paper, Provenance, Variant, WorkloadEntry};
+use crate::paper::{Claim, Example, Over, Paper, Provenance, Variant, WorkloadEntry};
 use crate::parallel;
 use crate::run::{EvidenceError, run};
+use crate::several;
 use crate::stats::Estimate;
 
 /// Buffer sizes simulated over one reading of the workload: the policies' tables of pages decide
@@ -212,7 +213,7 @@ fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) ->
     for value in &paper.value {
         if value.at == name && workload.stands_for.contains(&value.workload) {
             policies.insert(&value.policy);
-            caches.extend(paper::bytes(std::slice::from_ref(&value.cache)));
+            caches.extend(several::bytes(std::slice::from_ref(&value.cache)));
         }
     }
     let of_workload = |figure: &&Figure| figure.workload.all().iter().any(|of| workload.stands_for.contains(of));
@@ -225,7 +226,7 @@ fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) ->
     let figures = variant.map_or(&paper.policies, |variant| &variant.policies);
     if !paper.caches.is_empty() && !figures.is_empty() {
         policies.extend(figures);
-        caches.extend(paper::bytes(&paper.caches));
+        caches.extend(several::bytes(&paper.caches));
     }
     // The figures show every policy under the paper's own settings.
     let all = variant.is_none() && !caches.is_empty();

@@ -22,6 +22,21 @@ pub enum EvidenceError {
     },
 }
 
+/// Bytes of a page in all of them.
+pub(crate) const PAGE: u64 = 4096;
+
+/// Hears what is being done.
+pub(crate) type Step<'a> = &'a (dyn Fn(&str) + Sync);
+
+#[expect(clippy::needless_pass_by_value, reason = "numbers and texts are given as they come")]
+pub(crate) fn pair(key: &'static str, value: impl ToString) -> (&'static str, String) {
+    (key, value.to_string())
+}
+
+pub(crate) fn percent(deviation: f64) -> String {
+    format!("{:+.2} %", deviation * 100.0)
+}
+
 /// Runs what `pairs` of keys and values of `destage sim` describe over the requests that `open`
 /// gives anew each time, on one thread; `workload` names them.
 pub fn run(

@@ -15,7 +15,7 @@ use destage_sim::buffer::RunResult;
 use destage_trace::{Source, Synth, SynthError, TraceError};
 
 use crate::peers;
-use crate::run::{EvidenceError, run};
+use crate::run::{EvidenceError, PAGE, Step, pair, percent, run};
 use crate::stats::Estimate;
 use crate::theory::{greedy_write_amplification, greedy_write_amplification_of_large_blocks, md1_wait};
 
@@ -50,9 +50,6 @@ pub struct Validation {
 
 /// The deviation from theory that is allowed.
 const TOLERANCE: f64 = 0.02;
-pub(crate) const PAGE: u64 = 4096;
-
-pub(crate) type Step<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// Checks everything; `step` hears what is being done. As many runs at a time as the current rayon
 /// pool has threads.
@@ -100,15 +97,6 @@ fn run_synthetic(
         Ok(Box::new(source))
     };
     Ok(run(what, settings, &mut open)?.remove(0))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "numbers and texts are given as they come")]
-pub(crate) fn pair(key: &'static str, value: impl ToString) -> (&'static str, String) {
-    (key, value.to_string())
-}
-
-pub(crate) fn percent(deviation: f64) -> String {
-    format!("{:+.2} %", deviation * 100.0)
 }
 
 /// A cell of the table of write amplifications.

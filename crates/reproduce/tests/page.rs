@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use destage_reproduce::fate::{self, Fate};
-use destage_reproduce::figure::panels;
 use destage_reproduce::metric::Metric;
 use destage_reproduce::page::Pages;
+use destage_reproduce::panel::panels;
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::reproduce::reproduce;
 

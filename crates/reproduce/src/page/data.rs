@@ -2,7 +2,8 @@
 
 use destage_report::{Cell, Column, Table};
 
-use crate::figure::{self, Figure, Panel};
+use crate::figure::Figure;
+use crate::panel::{self, Panel};
 use crate::report::{verdict, what, workloads};
 use crate::reproduce::Finding;
 use crate::stats::Estimate;
@@ -74,7 +75,7 @@ pub(super) fn figure_rows(paper: &str, figure: &Figure, panel: &Panel<'_>) -> Ve
             rows.push(vec![
                 text(paper),
                 text(&figure.place),
-                text(&figure::axis(figure)),
+                text(&panel::axis(figure)),
                 text(workload),
                 text(at),
                 text(line),

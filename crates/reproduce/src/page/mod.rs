@@ -12,7 +12,8 @@ use destage_report::{Document, PAGE, ReportError, escaped};
 use serde_json::{Value, json};
 
 use crate::fate::Fate;
-use crate::figure::{self, Figure, Panel, panels};
+use crate::figure::Figure;
+use crate::panel::{self, Panel, panels};
 use crate::reproduce::{Finding, Reproduction};
 use crate::stats::Estimate;
 use claims::{claims, class, printed, reasons};
@@ -200,7 +201,7 @@ fn panel_json(figure: &Figure, panel: &Panel<'_>) -> Value {
     };
     json!({
         "title": figure.title,
-        "axis": figure::axis(figure),
+        "axis": panel::axis(figure),
         "places": if figure.relative_to.is_some() { 3 } else { figure.metric.scale().1 },
         "bars": figure.along.has_bars(),
         "steps": panel.steps,
