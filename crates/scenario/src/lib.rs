@@ -8,9 +8,11 @@ mod array;
 mod error;
 mod settings;
 pub mod sim;
+mod simulation;
 pub mod synth;
 pub mod workload;
 
 pub use destage_plan::quantity;
 pub use error::ScenarioError;
 pub use settings::{Key, Settings, Takes, line_of, read};
+pub use simulation::{Simulation, simulation};

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use destage_cache::host_caches;
 use destage_plan::{Nanos, PageGeometry, PolicySpec, SpecError};
 use destage_policy::buffer;
-use destage_sim::array::ArrayExperiment;
 use destage_sim::buffer::{Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, RunConfig};
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
@@ -505,24 +504,6 @@ fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, Strin
             && (device == "ssd" || !TIMED.contains(&name))
     };
     settings.in_force().into_iter().filter(|(name, _)| tells(name)).collect()
-}
-
-/// What the settings describe.
-#[derive(Clone, Debug)]
-pub enum Simulation {
-    /// Buffers inside an SSD.
-    Buffers(Box<Experiment>),
-    /// Caches of the host over an array.
-    Array(Box<ArrayExperiment>),
-}
-
-/// The experiment that the settings describe.
-pub fn simulation(settings: &Settings, requests: &Requests) -> Result<Simulation> {
-    Ok(if settings.is_given("array") {
-        Simulation::Array(Box::new(crate::array::experiment(settings, requests)?))
-    } else {
-        Simulation::Buffers(Box::new(experiment(settings, requests)?))
-    })
 }
 
 /// A buffer's name with its parameters; other names are told from those of host-side policies.

@@ -5,7 +5,6 @@ use std::num::NonZeroU64;
 use destage_trace::{Length, SynthSpec};
 
 use crate::quantity as q;
-use crate::workload::Workload;
 use crate::{Key, ScenarioError, Settings};
 
 /// The settings of one stream of requests.
@@ -87,20 +86,6 @@ pub(crate) fn stream(settings: &Settings, length: Length, seed: u64) -> Result<S
         flush_every: settings.one("flush-every", q::count).map(NonZeroU64::new)?,
         seed,
     })
-}
-
-/// The workload that the settings name, if they name one: settings of a stream that are given as
-/// well change it.
-pub fn workload(settings: &Settings) -> Result<Option<Workload>, ScenarioError> {
-    let Some(mut workload) = Workload::of(settings)? else {
-        return Ok(None);
-    };
-    for (name, value) in settings.in_force() {
-        if settings.is_given(&name) && !["workload", "workload-set", "level"].contains(&name.as_str()) {
-            workload.set(&format!("{name}={value}"))?;
-        }
-    }
-    Ok(Some(workload))
 }
 
 /// The compression level of the file.

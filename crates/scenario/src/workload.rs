@@ -113,6 +113,20 @@ pub fn is_file(name: &str) -> bool {
     name.contains(['/', std::path::MAIN_SEPARATOR]) || Path::new(name).extension().is_some_and(|end| end == "toml")
 }
 
+/// The workload that the settings name, if they name one: settings of a stream that are given as
+/// well change it.
+pub fn named_by(settings: &Settings) -> Result<Option<Workload>, ScenarioError> {
+    let Some(mut workload) = Workload::of(settings)? else {
+        return Ok(None);
+    };
+    for (name, value) in settings.in_force() {
+        if settings.is_given(&name) && !["workload", "workload-set", "level"].contains(&name.as_str()) {
+            workload.set(&format!("{name}={value}"))?;
+        }
+    }
+    Ok(Some(workload))
+}
+
 impl Workload {
     /// The built-in workload of this name, or the one in this file: a file's name has a `/` in it
     /// or ends in `.toml`.

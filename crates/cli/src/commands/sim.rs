@@ -9,7 +9,7 @@ use clap::{ArgMatches, Command};
 use destage_report::{FILES, Report};
 use destage_scenario::Settings;
 use destage_scenario::quantity::{self as q, show_count};
-use destage_scenario::sim::{self, Requests, SIM, Simulation};
+use destage_scenario::sim::{self, Requests, SIM};
 use destage_sim::experiment::Progress;
 
 use crate::array_output;
@@ -102,15 +102,15 @@ impl Sinks {
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let settings = flags::settings(SIM, matches)?;
     let requests = sim::requests(&settings)?;
-    let simulation = sim::simulation(&settings, &requests)?;
+    let simulation = destage_scenario::simulation(&settings, &requests)?;
     let resources = sim::resources(&settings)?;
     let sinks = Sinks::open(&settings, &requests)?;
     let timing = settings.one("timing", q::switch)?;
     let bar = Bar::new(settings.one("progress", q::switch)?);
     let started = Instant::now();
     let (geometry, limit) = match &simulation {
-        Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
-        Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
+        destage_scenario::Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
+        destage_scenario::Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
     };
     let counter = sinks.keep().then(|| Counter::new(geometry, limit));
     let mut passes = 0;
@@ -127,7 +127,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let warn = |warnings: &[String]| warnings.iter().for_each(screen::warn);
     // How many runs, requests read, and what else was done how often.
     let (runs, read, work, done) = match simulation {
-        Simulation::Buffers(experiment) => {
+        destage_scenario::Simulation::Buffers(experiment) => {
             let report = experiment.run(resources, &mut open, &show);
             bar.finish();
             let mut report = report?;
@@ -137,7 +137,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             sinks.write(&report.results, buffer_output::text)?;
             (report.results.len(), report.requests, report.accesses, "page accesses simulated")
         }
-        Simulation::Array(experiment) => {
+        destage_scenario::Simulation::Array(experiment) => {
             let report = experiment.run(resources, &mut open, &show);
             bar.finish();
             let mut report = report?;

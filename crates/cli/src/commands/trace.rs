@@ -455,7 +455,7 @@ fn make_up(matches: &ArgMatches) -> Result<()> {
     let settings = flags::settings(SYNTH, matches)?;
     let to = PathBuf::from(matches.get_one::<String>("to").map_or("", String::as_str));
     let level = synth::level(&settings)?;
-    let workload = synth::workload(&settings)?;
+    let workload = workload::named_by(&settings)?;
     let file = workload.as_ref().and_then(Workload::file);
     let mut outputs = Outputs::apart_from(settings.files().iter().map(PathBuf::as_path).chain(file))?;
     let mut source: Box<dyn Source> = match &workload {
