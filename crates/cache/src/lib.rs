@@ -4,13 +4,13 @@
 
 mod counts;
 mod frames;
+mod info;
 mod none;
 mod registry;
 mod tier;
 mod write_through;
 
 pub use counts::CacheCounts;
-pub use registry::{
-    Build, CacheFigure, HostCacheError, HostCacheInfo, HostCacheSpec, Medium, Registered, host_caches, serve,
-};
+pub use info::{Build, CacheFigure, HostCacheError, HostCacheInfo, Medium, Registered};
+pub use registry::{HostCacheSpec, host_caches, serve};
 pub use tier::{HostCache, Operations, Pages, Served, Tier, Write};

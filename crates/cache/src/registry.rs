@@ -7,125 +7,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use destage_plan::{ParamSpec, Params, PolicySpec, SpecError};
-use destage_raid::array::{Array, ArrayConfig, ArrayError};
+use destage_plan::{Params, PolicySpec, SpecError};
+use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
 use crate::none::NoCache;
 use crate::write_through::WriteThrough;
-use crate::{HostCache, Served, Tier};
-
-/// Where a cache keeps what it holds, which is what its size is a size of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
-    /// It holds nothing and has no size.
-    None,
-    /// A device of its own, behind the members.
-    Device,
-}
-
-/// A figure that a cache keeps account of: a count that only grows.
-#[derive(Clone, Copy, Debug)]
-pub struct CacheFigure {
-    /// The name in results.
-    pub name: &'static str,
-    /// The unit.
-    pub unit: &'static str,
-    /// What it says.
-    pub meaning: &'static str,
-}
-
-/// What there is to know about a host cache before it is built.
-#[derive(Clone, Copy, Debug)]
-pub struct HostCacheInfo {
-    /// The name on the command line.
-    pub name: &'static str,
-    /// The cache in one line.
-    pub title: &'static str,
-    /// Where it comes from.
-    pub paper: &'static str,
-    /// What its size is a size of.
-    pub medium: Medium,
-    /// The most pages that it can have.
-    pub max_pages: u64,
-    /// Bytes of memory that it takes per page, roughly.
-    pub bytes_per_page: u64,
-    /// Slots of the NVRAM that it needs beside the array's.
-    pub nv_slots: u16,
-    /// Its parameters.
-    pub params: &'static [ParamSpec],
-    /// What it counts beside [`CacheCounts`](crate::CacheCounts).
-    pub figures: &'static [CacheFigure],
-    /// The parameters under which a cache of so few pages does all that a large one does: for the
-    /// crash harness, whose arrays are tiny.
-    pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
-    /// How it is built; its [`Registered::new`] over an array.
-    pub build: Build,
-}
-
-/// Puts a cache of so many pages over an array.
-pub type Build = fn(&'static HostCacheInfo, u64, &ArrayConfig, &Params) -> Result<Box<dyn Served>, HostCacheError>;
-
-impl HostCacheInfo {
-    /// A cache `C` that holds nothing, counts nothing and has no parameters, to be filled in.
-    pub const fn new<C: Registered>(name: &'static str, title: &'static str, paper: &'static str) -> Self {
-        Self {
-            name,
-            title,
-            paper,
-            medium: Medium::None,
-            max_pages: 0,
-            bytes_per_page: 0,
-            nv_slots: 0,
-            params: &[],
-            figures: &[],
-            small: |_| Vec::new(),
-            build: |info, pages, config, params| {
-                let cache = C::new(pages, config, params)?;
-                Ok(Box::new(Tier::new(info, Array::new(config.clone())?, cache)))
-            },
-        }
-    }
-
-    /// Whether it has a size.
-    pub const fn is_sized(&self) -> bool {
-        !matches!(self.medium, Medium::None)
-    }
-
-    /// Pages of the devices that it needs behind the members if it has so many.
-    pub fn devices(&self, pages: u64) -> Vec<u64> {
-        if self.medium == Medium::Device { vec![pages] } else { Vec::new() }
-    }
-}
-
-/// How a host cache is built.
-pub trait Registered: HostCache + Sized {
-    /// What there is to know about it.
-    const INFO: HostCacheInfo;
-
-    /// A cache of so many pages for such an array. Its device, if it has one, comes after the
-    /// members.
-    fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError>;
-}
-
-/// Why an array cannot be served so.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HostCacheError {
-    /// Because of the array.
-    #[error(transparent)]
-    Array(#[from] ArrayError),
-    /// The cache is empty, or larger than it can be.
-    #[error("a cache of {pages} pages: it must hold between 1 and {max}")]
-    Pages {
-        /// Pages asked for.
-        pages: u64,
-        /// The most that it can have.
-        max: u64,
-    },
-    /// Because of its name or a parameter.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-}
+use crate::{HostCacheError, HostCacheInfo, Registered, Served};
 
 /// A host cache as a user names it: `name` or `name:key=value`, known to exist and to have these
 /// parameters.
@@ -181,7 +69,7 @@ impl HostCacheSpec {
     /// Serves an array with a cache of so many pages (of no meaning if it has no size).
     pub fn build(&self, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Served>, HostCacheError> {
         self.check_pages(pages)?;
-        (self.info.build)(self.info, pages, array, &self.params)
+        (self.info.build)(pages, array, &self.params)
     }
 
     /// Whether the array can be served with a cache of so many pages, without taking the memory for

@@ -5,7 +5,7 @@
 use destage_plan::{Buf, Class, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out, Step, StepSet};
 use destage_raid::array::{Above, Array, Degraded, Duty, Lost, Seg};
 
-use crate::{CacheCounts, HostCacheInfo};
+use crate::CacheCounts;
 
 /// What a host cache decides, over what every cache shares ([`Tier`]). What a method does unless a
 /// cache has it otherwise is what an array without a cache does.
@@ -101,7 +101,7 @@ pub trait HostCache: Send + 'static {
         None
     }
 
-    /// The cache's own [figures](HostCacheInfo::figures), in their order.
+    /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self, into: &mut Vec<u64>) {
         let _ = into;
     }
@@ -215,37 +215,30 @@ pub struct Tier<C: HostCache> {
 
 /// What stands on the array.
 struct Upper<C: HostCache> {
-    info: &'static HostCacheInfo,
     cache: C,
     operations: Operations<C::Part>,
 }
 
 /// A host cache over its array, whichever cache it is.
 pub trait Served: Controller + Send {
-    /// What there is to know about the cache.
-    fn info(&self) -> &'static HostCacheInfo;
     /// The array.
     fn array(&self) -> &Array;
     /// Whether the cache is in use: what it needs is there.
     fn is_caching(&self) -> bool;
     /// What the cache had, if it keeps account of that.
     fn counts(&self) -> Option<&CacheCounts>;
-    /// The cache's own [figures](HostCacheInfo::figures), in their order.
+    /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self) -> Vec<u64>;
 }
 
 impl<C: HostCache> Tier<C> {
     /// Serves the array with this cache.
-    pub const fn new(info: &'static HostCacheInfo, array: Array, cache: C) -> Self {
-        Self { array, upper: Upper { info, cache, operations: Operations { works: Vec::new() } } }
+    pub const fn new(array: Array, cache: C) -> Self {
+        Self { array, upper: Upper { cache, operations: Operations { works: Vec::new() } } }
     }
 }
 
 impl<C: HostCache> Served for Tier<C> {
-    fn info(&self) -> &'static HostCacheInfo {
-        self.upper.info
-    }
-
     fn array(&self) -> &Array {
         &self.array
     }
@@ -259,9 +252,8 @@ impl<C: HostCache> Served for Tier<C> {
     }
 
     fn figures(&self) -> Vec<u64> {
-        let mut figures = Vec::with_capacity(self.upper.info.figures.len());
+        let mut figures = Vec::new();
         self.upper.cache.figures(&mut figures);
-        debug_assert_eq!(figures.len(), self.upper.info.figures.len(), "{}", self.upper.info.name);
         figures
     }
 }
