@@ -10,7 +10,9 @@ use rayon::prelude::*;
 
 use crate::Dice;
 use crate::history::{History, Limits};
-use crate::run::{Failure, Options, Report, recovers, run, watch};
+use crate::report::{Failure, Options, Report};
+use crate::run::run;
+use crate::short::{recovers, watch};
 
 /// The history of a seed for this kind of controller.
 pub fn history(cache: &'static HostCacheInfo, seed: u64, limits: &Limits) -> History {

@@ -16,7 +16,9 @@ mod history;
 mod model;
 mod mutant;
 mod parity;
+mod report;
 mod run;
+mod short;
 mod shrink;
 
 pub use cell::{Cell, PAGE, PAGE_SECTORS};
@@ -26,5 +28,6 @@ pub use history::{Action, History, Limits, Numbered, Order};
 pub use model::{Change, Model, SECTOR, Value, Wrong, sector_bytes, value_of};
 pub use mutant::Mutant;
 pub use parity::Parity;
-pub use run::{Failure, Options, Report, run};
+pub use report::{Failure, Options, Report};
+pub use run::run;
 pub use shrink::shrink;

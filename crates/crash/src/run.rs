@@ -4,9 +4,7 @@ use std::sync::PoisonError;
 
 use destage_cache::{HostCacheInfo, Served};
 use destage_exec::{Content, Log, Memory, Pick, Remains, RowSet};
-use destage_plan::{
-    ClaimWait, Class, Control, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos, Refusal, Row, Status, StepKind,
-};
+use destage_plan::{Control, Dev, DevSet, HostNotice, HostOp, HostRequest, Refusal, Row, Status};
 use destage_raid::Level;
 
 use crate::Dice;
@@ -14,95 +12,13 @@ use crate::caught::caught;
 use crate::cell::{Cell, PAGE, PAGE_SECTORS};
 use crate::history::{Action, History, Order};
 use crate::model::{Change, Model, SECTOR, sector_bytes};
-use crate::mutant::{Mutant, Planted};
+use crate::mutant::Planted;
 use crate::parity::Parity;
+use crate::report::{Failure, Options, Report};
 
 /// Steps within which what was begun must end when nothing more goes wrong: requests, recovery, a
 /// rebuild. A hundred times what any of them needs in arrays as small as these.
-const PATIENCE: u64 = 200_000;
-
-/// How a history is run.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// A fault that the executor commits.
-    pub mutant: Option<Mutant>,
-    /// Do not look at rows: only what a host sees counts.
-    pub blind: bool,
-    /// Write down every step.
-    pub log: bool,
-}
-
-/// What happened in runs that found nothing wrong.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// Histories.
-    pub runs: u64,
-    /// Requests answered.
-    pub requests: u64,
-    /// Of these, answered that they could not be served, while more was lost than the level can do
-    /// without.
-    pub unserved: u64,
-    /// Steps carried out.
-    pub steps: u64,
-    /// Losses of power.
-    pub cuts: u64,
-    /// Of these, while the array was still recovering from one.
-    pub cuts_in_recovery: u64,
-    /// Of these, while a member was lost or being filled.
-    pub cuts_degraded: u64,
-    /// Starts that were refused, rightly.
-    pub refusals: u64,
-    /// Devices lost.
-    pub losses: u64,
-    /// Members filled.
-    pub rebuilds: u64,
-    /// Steps issued, by kind.
-    pub counts: [u64; StepKind::ALL.len()],
-    /// Time waited for claims, by class.
-    pub waits: [ClaimWait; Class::ALL.len()],
-    /// Virtual time.
-    pub time: Nanos,
-}
-
-impl Report {
-    /// Adds another report to this one.
-    pub fn add(&mut self, other: &Self) {
-        self.runs += other.runs;
-        self.requests += other.requests;
-        self.unserved += other.unserved;
-        self.steps += other.steps;
-        self.cuts += other.cuts;
-        self.cuts_in_recovery += other.cuts_in_recovery;
-        self.cuts_degraded += other.cuts_degraded;
-        self.refusals += other.refusals;
-        self.losses += other.losses;
-        self.rebuilds += other.rebuilds;
-        self.time += other.time;
-        self.add_counters(&other.counts, &other.waits);
-    }
-
-    fn add_counters(&mut self, counts: &[u64], waits: &[ClaimWait]) {
-        self.counts.iter_mut().zip(counts).for_each(|(count, more)| *count += more);
-        for (wait, more) in self.waits.iter_mut().zip(waits) {
-            wait.claims += more.claims;
-            wait.waited += more.waited;
-            wait.total += more.total;
-            wait.max = wait.max.max(more.max);
-        }
-    }
-}
-
-/// A history that must not be.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{what}\n{history}{}", log.join("\n"))]
-pub struct Failure {
-    /// What was violated.
-    pub what: String,
-    /// The history.
-    pub history: Box<History>,
-    /// The steps, if they were to be written down.
-    pub log: Vec<String>,
-}
+pub(crate) const PATIENCE: u64 = 200_000;
 
 /// Runs a history. Whatever it leads to, a panic of the controller too, is the answer.
 pub fn run(cache: &'static HostCacheInfo, history: &History, options: Options) -> Result<Report, Failure> {
@@ -140,13 +56,13 @@ impl Asked {
     }
 }
 
-struct HistoryRun<'a> {
+pub(crate) struct HistoryRun<'a> {
     cache: &'static HostCacheInfo,
     history: &'a History,
     cell: &'a Cell,
-    check: Parity,
-    memory: Memory<Box<dyn Served>>,
-    model: Model,
+    pub(crate) check: Parity,
+    pub(crate) memory: Memory<Box<dyn Served>>,
+    pub(crate) model: Model,
     dice: Dice,
     asked: Vec<Asked>,
     /// The number of the last request or cut.
@@ -175,7 +91,7 @@ struct HistoryRun<'a> {
 }
 
 impl<'a> HistoryRun<'a> {
-    fn new(cache: &'static HostCacheInfo, history: &'a History, options: Options, log: Option<Log>) -> Self {
+    pub(crate) fn new(cache: &'static HostCacheInfo, history: &'a History, options: Options, log: Option<Log>) -> Self {
         let cell = &history.cell;
         let members = (0..cell.geometry.members()).map(|_| cell.geometry.member_pages());
         let pages = members.chain(cache.devices(cell.cache_pages));
@@ -213,7 +129,7 @@ impl<'a> HistoryRun<'a> {
         run
     }
 
-    fn prepare(
+    pub(crate) fn prepare(
         cache: &'static HostCacheInfo,
         history: &History,
         remains: Remains,
@@ -308,7 +224,7 @@ impl<'a> HistoryRun<'a> {
     }
 
     /// Lets one step end.
-    fn step(&mut self) -> Result<(), String> {
+    pub(crate) fn step(&mut self) -> Result<(), String> {
         let runnable = self.memory.runnable() as u64;
         let pick = match self.history.order {
             Order::Random => Pick::At(self.dice.below(runnable) as usize),
@@ -386,7 +302,7 @@ impl<'a> HistoryRun<'a> {
         Ok(())
     }
 
-    fn request(&mut self, op: HostOp, sector: u64, sectors: u64, fua: bool) -> Result<(), String> {
+    pub(crate) fn request(&mut self, op: HostOp, sector: u64, sectors: u64, fua: bool) -> Result<(), String> {
         let mut patience = PATIENCE;
         while self.asked.len() >= self.history.requests && !self.refused {
             self.wait(&mut patience, "a request is not answered")?;
@@ -438,7 +354,7 @@ impl<'a> HistoryRun<'a> {
         self.step()
     }
 
-    fn become_ready(&mut self) -> Result<(), String> {
+    pub(crate) fn become_ready(&mut self) -> Result<(), String> {
         let mut patience = PATIENCE;
         while !self.refused && self.memory.status() == Status::Starting {
             self.wait(&mut patience, "the controller does not become ready")?;
@@ -447,7 +363,7 @@ impl<'a> HistoryRun<'a> {
     }
 
     /// Lets everything under way end, then looks at every row.
-    fn drain(&mut self) -> Result<(), String> {
+    pub(crate) fn drain(&mut self) -> Result<(), String> {
         self.memory.announce_all();
         let mut patience = PATIENCE;
         while !self.refused && !self.memory.is_idle() {
@@ -511,7 +427,7 @@ impl<'a> HistoryRun<'a> {
         Ok(())
     }
 
-    fn lose(&mut self, dev: u8, told: bool, beyond: bool) {
+    pub(crate) fn lose(&mut self, dev: u8, told: bool, beyond: bool) {
         let devices = self.cell.geometry.members() + self.cache.devices(self.cell.cache_pages).len() as u8;
         if dev >= devices || !self.memory.answers(Dev(dev)) {
             return;
@@ -715,111 +631,4 @@ impl<'a> HistoryRun<'a> {
         self.read_all()?;
         self.drain()
     }
-}
-
-/// Everything that must hold after a cut: the array starts, and every page reads as one that could
-/// be, twice. If the power is to be cut `again`, that is before these two, after so many steps.
-pub(crate) fn recovers(
-    cache: &'static HostCacheInfo,
-    history: &History,
-    check: &Parity,
-    remains: Remains,
-    model: &mut Model,
-    again: Option<(u64, &mut Dice)>,
-) -> Result<u64, String> {
-    let cell = &history.cell;
-    let mut steps = 0;
-    let mut remains = remains;
-    if let Some((after, dice)) = again {
-        let mut memory = HistoryRun::prepare(cache, history, remains, None, None);
-        memory.begin();
-        while memory.steps() < after && !memory.is_idle() {
-            memory.run(Pick::Oldest, check).map_err(|violation| format!("while recovering: {violation}"))?;
-        }
-        steps += memory.steps();
-        remains = memory.cut(dice.draw_cut());
-    }
-    for life in 0..2 {
-        let mut memory = HistoryRun::prepare(cache, history, remains, None, None);
-        memory.begin();
-        let len = cell.sectors() * SECTOR as u64;
-        memory
-            .submit(HostRequest { tag: 1, op: HostOp::Read, offset: 0, len, fua: false }, &[])
-            .map_err(|error| error.to_string())?;
-        let submitted = model.read_begins();
-        let mut read = false;
-        while !memory.is_idle() {
-            if let Status::Refused(why) = memory.status() {
-                return Err(format!("life {life} after the cut is refused: {why:?}"));
-            }
-            if memory.steps() > PATIENCE {
-                return Err(format!("life {life} after the cut does not come to rest"));
-            }
-            memory.run(Pick::Oldest, check).map_err(|violation| violation.to_string())?;
-            while let Some(notice) = memory.next_notice() {
-                if let HostNotice::Acked { ok, .. } = notice {
-                    if !ok {
-                        return Err("reading everything after the cut fails".to_owned());
-                    }
-                    model
-                        .read(submitted, 0, memory.request_bytes(1))
-                        .map_err(|wrong| format!("after the cut: {wrong}"))?;
-                    read = true;
-                }
-            }
-        }
-        if !read {
-            return Err(format!("life {life} after the cut ends without an answer"));
-        }
-        memory.check_all(check, check.geometry().member_pages()).map_err(|violation| violation.to_string())?;
-        steps += memory.steps();
-        remains = memory.cut(&mut Nothing);
-    }
-    Ok(steps)
-}
-
-/// A cut that loses all that can be lost.
-pub(crate) struct Nothing;
-
-impl destage_exec::CutChoice for Nothing {
-    fn page(&mut self, _: usize, _: u64, _: u128) -> u128 {
-        0
-    }
-    fn nvram(&mut self, _: usize) -> usize {
-        0
-    }
-}
-
-/// Runs a short history without misfortunes and shows the machine after every step, first when
-/// everything is submitted.
-pub(crate) fn watch(
-    cache: &'static HostCacheInfo,
-    history: &History,
-    mut at: impl FnMut(&Memory<Box<dyn Served>>, &Model, &Parity) -> Result<(), String>,
-) -> Result<(), String> {
-    let mut run = HistoryRun::new(cache, history, Options::default(), None);
-    run.become_ready()?;
-    for numbered in &history.actions {
-        match numbered.action {
-            Action::Request { op, sector, sectors, fua } => run.request(op, sector, sectors, fua)?,
-            Action::Drain => {
-                while !run.memory.is_idle() {
-                    at(&run.memory, &run.model, &run.check)?;
-                    run.step()?;
-                }
-            }
-            // It is noted before anything is asked.
-            Action::Lose { dev, told, beyond } => {
-                run.lose(dev, told, beyond);
-                run.drain()?;
-            }
-            other => return Err(format!("{other:?} has no place in a short history")),
-        }
-    }
-    at(&run.memory, &run.model, &run.check)?;
-    while !run.memory.is_idle() {
-        run.step()?;
-        at(&run.memory, &run.model, &run.check)?;
-    }
-    Ok(())
 }

@@ -5,7 +5,8 @@ use destage_plan::{DevSet, HostOp};
 
 use crate::cell::PAGE_SECTORS;
 use crate::history::{Action, History, Numbered, Order};
-use crate::run::{Failure, Options, run};
+use crate::report::{Failure, Options};
+use crate::run::run;
 
 /// The smallest history found that still fails in the same way, with its steps. Actions are left
 /// out as long as it fails without them, then simplified one by one; `tries` bounds how many

@@ -1,0 +1,89 @@
+//! How a history is run, and what comes of it.
+
+use destage_plan::{ClaimWait, Class, Nanos, StepKind};
+
+use crate::history::History;
+use crate::mutant::Mutant;
+
+/// How a history is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// A fault that the executor commits.
+    pub mutant: Option<Mutant>,
+    /// Do not look at rows: only what a host sees counts.
+    pub blind: bool,
+    /// Write down every step.
+    pub log: bool,
+}
+
+/// What happened in runs that found nothing wrong.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Histories.
+    pub runs: u64,
+    /// Requests answered.
+    pub requests: u64,
+    /// Of these, answered that they could not be served, while more was lost than the level can do
+    /// without.
+    pub unserved: u64,
+    /// Steps carried out.
+    pub steps: u64,
+    /// Losses of power.
+    pub cuts: u64,
+    /// Of these, while the array was still recovering from one.
+    pub cuts_in_recovery: u64,
+    /// Of these, while a member was lost or being filled.
+    pub cuts_degraded: u64,
+    /// Starts that were refused, rightly.
+    pub refusals: u64,
+    /// Devices lost.
+    pub losses: u64,
+    /// Members filled.
+    pub rebuilds: u64,
+    /// Steps issued, by kind.
+    pub counts: [u64; StepKind::ALL.len()],
+    /// Time waited for claims, by class.
+    pub waits: [ClaimWait; Class::ALL.len()],
+    /// Virtual time.
+    pub time: Nanos,
+}
+
+impl Report {
+    /// Adds another report to this one.
+    pub fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.requests += other.requests;
+        self.unserved += other.unserved;
+        self.steps += other.steps;
+        self.cuts += other.cuts;
+        self.cuts_in_recovery += other.cuts_in_recovery;
+        self.cuts_degraded += other.cuts_degraded;
+        self.refusals += other.refusals;
+        self.losses += other.losses;
+        self.rebuilds += other.rebuilds;
+        self.time += other.time;
+        self.add_counters(&other.counts, &other.waits);
+    }
+
+    pub(crate) fn add_counters(&mut self, counts: &[u64], waits: &[ClaimWait]) {
+        self.counts.iter_mut().zip(counts).for_each(|(count, more)| *count += more);
+        for (wait, more) in self.waits.iter_mut().zip(waits) {
+            wait.claims += more.claims;
+            wait.waited += more.waited;
+            wait.total += more.total;
+            wait.max = wait.max.max(more.max);
+        }
+    }
+}
+
+/// A history that must not be.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{what}\n{history}{}", log.join("\n"))]
+pub struct Failure {
+    /// What was violated.
+    pub what: String,
+    /// The history.
+    pub history: Box<History>,
+    /// The steps, if they were to be written down.
+    pub log: Vec<String>,
+}

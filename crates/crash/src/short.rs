@@ -1,0 +1,119 @@
+//! Short histories, looked at after every step, and what must hold after each cut of them.
+
+use destage_cache::{HostCacheInfo, Served};
+use destage_exec::{Memory, Pick, Remains};
+use destage_plan::{HostNotice, HostOp, HostRequest, Status};
+
+use crate::Dice;
+use crate::history::{Action, History};
+use crate::model::{Model, SECTOR};
+use crate::parity::Parity;
+use crate::report::Options;
+use crate::run::{HistoryRun, PATIENCE};
+
+/// Everything that must hold after a cut: the array starts, and every page reads as one that could
+/// be, twice. If the power is to be cut `again`, that is before these two, after so many steps.
+pub(crate) fn recovers(
+    cache: &'static HostCacheInfo,
+    history: &History,
+    check: &Parity,
+    remains: Remains,
+    model: &mut Model,
+    again: Option<(u64, &mut Dice)>,
+) -> Result<u64, String> {
+    let cell = &history.cell;
+    let mut steps = 0;
+    let mut remains = remains;
+    if let Some((after, dice)) = again {
+        let mut memory = HistoryRun::prepare(cache, history, remains, None, None);
+        memory.begin();
+        while memory.steps() < after && !memory.is_idle() {
+            memory.run(Pick::Oldest, check).map_err(|violation| format!("while recovering: {violation}"))?;
+        }
+        steps += memory.steps();
+        remains = memory.cut(dice.draw_cut());
+    }
+    for life in 0..2 {
+        let mut memory = HistoryRun::prepare(cache, history, remains, None, None);
+        memory.begin();
+        let len = cell.sectors() * SECTOR as u64;
+        memory
+            .submit(HostRequest { tag: 1, op: HostOp::Read, offset: 0, len, fua: false }, &[])
+            .map_err(|error| error.to_string())?;
+        let submitted = model.read_begins();
+        let mut read = false;
+        while !memory.is_idle() {
+            if let Status::Refused(why) = memory.status() {
+                return Err(format!("life {life} after the cut is refused: {why:?}"));
+            }
+            if memory.steps() > PATIENCE {
+                return Err(format!("life {life} after the cut does not come to rest"));
+            }
+            memory.run(Pick::Oldest, check).map_err(|violation| violation.to_string())?;
+            while let Some(notice) = memory.next_notice() {
+                if let HostNotice::Acked { ok, .. } = notice {
+                    if !ok {
+                        return Err("reading everything after the cut fails".to_owned());
+                    }
+                    model
+                        .read(submitted, 0, memory.request_bytes(1))
+                        .map_err(|wrong| format!("after the cut: {wrong}"))?;
+                    read = true;
+                }
+            }
+        }
+        if !read {
+            return Err(format!("life {life} after the cut ends without an answer"));
+        }
+        memory.check_all(check, check.geometry().member_pages()).map_err(|violation| violation.to_string())?;
+        steps += memory.steps();
+        remains = memory.cut(&mut Nothing);
+    }
+    Ok(steps)
+}
+
+/// A cut that loses all that can be lost.
+pub(crate) struct Nothing;
+
+impl destage_exec::CutChoice for Nothing {
+    fn page(&mut self, _: usize, _: u64, _: u128) -> u128 {
+        0
+    }
+    fn nvram(&mut self, _: usize) -> usize {
+        0
+    }
+}
+
+/// Runs a short history without misfortunes and shows the machine after every step, first when
+/// everything is submitted.
+pub(crate) fn watch(
+    cache: &'static HostCacheInfo,
+    history: &History,
+    mut at: impl FnMut(&Memory<Box<dyn Served>>, &Model, &Parity) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut run = HistoryRun::new(cache, history, Options::default(), None);
+    run.become_ready()?;
+    for numbered in &history.actions {
+        match numbered.action {
+            Action::Request { op, sector, sectors, fua } => run.request(op, sector, sectors, fua)?,
+            Action::Drain => {
+                while !run.memory.is_idle() {
+                    at(&run.memory, &run.model, &run.check)?;
+                    run.step()?;
+                }
+            }
+            // It is noted before anything is asked.
+            Action::Lose { dev, told, beyond } => {
+                run.lose(dev, told, beyond);
+                run.drain()?;
+            }
+            other => return Err(format!("{other:?} has no place in a short history")),
+        }
+    }
+    at(&run.memory, &run.model, &run.check)?;
+    while !run.memory.is_idle() {
+        run.step()?;
+        at(&run.memory, &run.model, &run.check)?;
+    }
+    Ok(())
+}
