@@ -15,6 +15,9 @@ mod nvram;
 
 pub use bytes::Bytes;
 pub use device::{Content, CutChoice, Disk};
-pub use files::{Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError};
+pub use files::{
+    Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Identity, Os, OsFile, Presence,
+    RealOs, SyncPoint,
+};
 pub use memory::{Conduct, Latency, Log, Memory, NoCheck, Pick, Ran, Remains, RowCheck, Tamper, View, Violation};
 pub use nvram::{Nvram, Page, RowSet};

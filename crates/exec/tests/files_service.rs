@@ -156,6 +156,58 @@ fn a_replaced_device_gets_no_steps_of_the_old_one() {
 }
 
 #[test]
+fn a_device_that_hangs_is_replaced_and_not_waited_for() {
+    let array = Array { depth: 8, ..Array::new(Level::Raid1, 2) };
+    let folder = folder();
+    let mut config = array.files(folder.path());
+    config.devices[1].options.delay = Duration::from_secs(15);
+    let mut files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
+    let sizes = array.sizes();
+    let mut content = Content::new(sizes);
+    for tag in 0..20 {
+        let request = request(tag, HostOp::Write, tag * sizes.page, sizes.page);
+        let data = data(&request, sizes.sector);
+        content.apply(&request, &data);
+        files.submit(request, data).expect("in range");
+    }
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(200) {
+        assert_eq!(files.poll().expect("the array is served"), None, "each needs both members");
+        std::thread::yield_now();
+    }
+    // Its own file may be written by the thread yet.
+    let own = member(folder.path(), 1);
+    let error = files.replace(Dev(1), &own).expect_err("its thread is at work on it");
+    assert!(matches!(error, FilesError::AtWork(path) if path == own));
+    assert!(!files.answers(Dev(1)), "it has failed");
+    let other = folder.path().join("other");
+    files.replace(Dev(1), &other).expect("a new file");
+    while let Some(completion) = files.wait().expect("the array is served") {
+        assert!(completion.ok);
+    }
+    files.settle().expect("the member is filled");
+    assert_holds(&mut files, &content, "with the new member");
+    drop(files.stop_clean().expect("the array stops"));
+    assert!(begin.elapsed() < Duration::from_secs(10), "nobody waited for the thread: {:?}", begin.elapsed());
+    assert_eq!(std::fs::read(&other).expect("it was made"), content.bytes());
+    let error =
+        Files::open(array.controller(), array.files(folder.path())).expect_err("a thread may still write to it");
+    assert!(matches!(error, FilesError::InUse(path) if path == own));
+}
+
+#[test]
+fn nothing_but_the_port_touches_the_operating_system() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/files");
+    for entry in std::fs::read_dir(folder).expect("the executor's sources") {
+        let path = entry.expect("a file").path();
+        let text = std::fs::read_to_string(&path).expect("a source");
+        let touches = ["std::fs::{", "std::fs::File", "fs::read", "fs::write", "rustix::fs", "std::os"];
+        let found = touches.iter().find(|what| text.contains(**what));
+        assert!(path.ends_with("real.rs") || found.is_none(), "{} uses {found:?}", path.display());
+    }
+}
+
+#[test]
 fn trimmed_pages_are_zeros_on_the_members() {
     let array = Array { page: 4096, sector: 512, ..Array::new(Level::Raid1, 2) };
     let folder = folder();

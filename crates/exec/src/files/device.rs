@@ -1,17 +1,15 @@
-//! The thread that keeps a device's file.
+//! What keeps a device's file.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use destage_plan::Issue;
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 
 use super::DeviceOptions;
-use super::port::Port;
+use super::lane::Worker;
+use super::os::{OsFile, SyncPoint};
 
 /// What is to be done. Offsets and lengths are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,15 +44,25 @@ pub(super) struct Command {
     pub(super) bytes: Vec<u8>,
 }
 
+/// Why a command failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) source: io::Error,
+    /// There was no room, and nothing is lost but what this command was to write. Not so if making
+    /// it durable failed, for whatever reason: what was written before may be gone then, and a
+    /// later success would say nothing of it.
+    pub(super) no_room: bool,
+}
+
 /// A command that is done, and how it ended.
-pub(super) type Done = (Command, io::Result<()>);
+pub(super) type Done = (Command, Result<(), Failure>);
 
 /// Zeros that are written at a time where the file system makes no holes.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A device's file.
 pub(super) struct DeviceFile {
-    file: File,
+    file: Arc<dyn OsFile>,
     options: DeviceOptions,
     /// Steps that were begun.
     steps: u64,
@@ -64,48 +72,33 @@ pub(super) struct DeviceFile {
 
 impl DeviceFile {
     /// Serves a file so.
-    pub(super) const fn new(file: File, options: DeviceOptions) -> Self {
+    pub(super) const fn new(file: Arc<dyn OsFile>, options: DeviceOptions) -> Self {
         Self { file, options, steps: 0, holes: true }
     }
 
-    /// Serves a port until it is closed.
-    pub(super) fn serve(mut self, port: &Port<Command, Done>) {
-        let mut taken = VecDeque::with_capacity(1);
-        loop {
-            port.take(1, &mut taken);
-            let Some(mut command) = taken.pop_front() else { return };
-            if !self.options.delay.is_zero() {
-                std::thread::sleep(self.options.delay);
-            }
-            let done = self.carry_out(command.work, &mut command.bytes);
-            port.finish([(command, done)]);
-        }
-    }
-
-    fn carry_out(&mut self, work: Work, bytes: &mut [u8]) -> io::Result<()> {
+    fn carry_out(&mut self, work: Work, bytes: &mut [u8]) -> Result<(), Failure> {
         if self.options.breaks_after.is_some_and(|steps| self.steps >= steps) {
-            return Err(io::Error::other("the device breaks here, as it was told"));
+            return Err(failed(io::Error::other("the device breaks here, as it was told")));
         }
         self.steps += 1;
         match work {
-            Work::Read { offset } => self.file.read_exact_at(bytes, offset),
+            Work::Read { offset } => self.file.read_exact_at(bytes, offset).map_err(failed),
             Work::Write { offset, fua } => {
-                self.file.write_all_at(bytes, offset)?;
+                self.file.write_all_at(bytes, offset).map_err(not_written)?;
                 // All that was written before becomes durable too, which is more than is asked for.
-                if fua { self.file.sync_data() } else { Ok(()) }
+                if fua { self.file.sync_data(SyncPoint::Fua).map_err(failed) } else { Ok(()) }
             }
-            Work::Trim { offset, len } => self.trim(offset, len),
-            Work::Flush => self.file.sync_data(),
+            Work::Trim { offset, len } => self.trim(offset, len).map_err(not_written),
+            Work::Flush => self.file.sync_data(SyncPoint::Flush).map_err(failed),
         }
     }
 
     fn trim(&mut self, mut offset: u64, len: u64) -> io::Result<()> {
         if self.holes {
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            match retry_on_intr(|| fallocate(self.file.as_fd(), flags, offset, len)) {
-                Ok(()) => return Ok(()),
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.holes = false,
-                Err(error) => return Err(error.into()),
+            let punched = self.file.punch_hole(offset, len);
+            match punched.as_ref().err().and_then(Errno::from_io_error) {
+                Some(Errno::OPNOTSUPP | Errno::NOSYS) => self.holes = false,
+                _ => return punched,
             }
         }
         let end = offset + len;
@@ -116,4 +109,34 @@ impl DeviceFile {
         }
         Ok(())
     }
+}
+
+impl Worker for DeviceFile {
+    type Command = Command;
+    type Done = Done;
+
+    const MOST: usize = 1;
+
+    fn work(&mut self, commands: &mut VecDeque<Command>, done: &mut dyn FnMut(Done)) {
+        while let Some(mut command) = commands.pop_front() {
+            if !self.options.delay.is_zero() {
+                std::thread::sleep(self.options.delay);
+            }
+            let result = self.carry_out(command.work, &mut command.bytes);
+            done((command, result));
+        }
+    }
+
+    fn hangs(&self) -> bool {
+        self.file.hangs()
+    }
+}
+
+fn failed(source: io::Error) -> Failure {
+    Failure { source, no_room: false }
+}
+
+fn not_written(source: io::Error) -> Failure {
+    let no_room = matches!(Errno::from_io_error(&source), Some(Errno::NOSPC | Errno::DQUOT));
+    Failure { source, no_room }
 }

@@ -30,6 +30,9 @@ pub enum FilesError {
     /// Two of the array's files are one.
     #[error("{} and {} are the same file", .0.display(), .1.display())]
     Same(PathBuf, PathBuf),
+    /// A device's own file cannot take its place again: a thread may still write to it.
+    #[error("a thread is still at work on {}; try again when it has ended, or take another file", .0.display())]
+    AtWork(PathBuf),
     /// Something that is not a regular file.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),

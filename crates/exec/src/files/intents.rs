@@ -19,14 +19,14 @@
 //! 508   4  CRC-32C of bytes 0 .. 508
 //! ```
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use destage_plan::{Row, Rows};
 
 use super::FilesError;
+use super::os::{OsFile, SyncPoint};
 use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
 use crate::RowSet;
 
@@ -41,7 +41,7 @@ const ROWS: u64 = ((BITS_END - BITS) * 8) as u64;
 
 /// The file.
 pub(super) struct IntentsFile {
-    file: File,
+    file: Arc<dyn OsFile>,
     rows: u64,
     /// The bitmap's sectors, as they are in the file or will be after [`sync`](Self::sync).
     sectors: Vec<Sector>,
@@ -67,7 +67,7 @@ fn header(array: u64, rows: u64) -> Sector {
 
 impl IntentsFile {
     /// Fills a new file: no intent is open. Not durable yet.
-    pub(super) fn create(file: File, array: u64, rows: u64) -> io::Result<Self> {
+    pub(super) fn create(file: Arc<dyn OsFile>, array: u64, rows: u64) -> io::Result<Self> {
         file.write_all_at(&header(array, rows), 0)?;
         let count = rows.div_ceil(ROWS);
         let mut sectors = vec![[0; SECTOR]; count as usize];
@@ -81,14 +81,14 @@ impl IntentsFile {
 
     /// Reads a file that is so long; the rows whose intent is open.
     pub(super) fn open(
-        file: File,
+        file: Arc<dyn OsFile>,
         path: &Path,
         length: u64,
         array: u64,
         rows: u64,
     ) -> Result<(Self, RowSet), FilesError> {
         // Before the size is looked at: the header knows which setting is another.
-        if let Some(sector) = sectors::first(&file, path, length)? {
+        if let Some(sector) = sectors::first(&*file, path, length)? {
             let reader = Reader::new(path, 0, &sector);
             reader.magic(MAGIC)?;
             reader.exactly("the version", 8, reader.u32(8), VERSION)?;
@@ -152,13 +152,13 @@ impl IntentsFile {
             seal(sector);
             self.file.write_all_at(sector, (1 + index) * SECTOR as u64)?;
         }
-        self.file.sync_data()?;
+        self.file.sync_data(SyncPoint::Intents)?;
         self.dirty.clear();
         Ok(())
     }
 
     /// Makes the file durable as a whole, its size too.
     pub(super) fn sync_all(&self) -> io::Result<()> {
-        self.file.sync_all()
+        self.file.sync_all(SyncPoint::CreateIntents)
     }
 }

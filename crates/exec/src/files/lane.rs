@@ -1,4 +1,5 @@
-//! A thread and what it shares with the main loop.
+//! Who carries commands out, one lane for each device and one for the NVRAM: a thread and what it
+//! shares with the main loop, or, where there are no threads, the main loop itself.
 //!
 //! A thread that panics takes the main loop with it ([`Lane::results`]): else that would wait for
 //! ever for results that nobody will bring.
@@ -11,35 +12,63 @@ use std::thread::{Builder, JoinHandle};
 
 use super::port::{Bell, Port};
 
-/// A thread that serves a port. It ends when the lane is dropped: what it is at work on is
-/// finished, what it has not begun never is.
-pub(super) struct Lane<T, R> {
-    port: Arc<Port<T, R>>,
-    thread: Option<JoinHandle<()>>,
+/// What carries out the commands of a lane.
+pub(super) trait Worker: Send + 'static {
+    /// What it is told.
+    type Command: Send + 'static;
+    /// What it answers.
+    type Done: Send + 'static;
+
+    /// Commands that it is given at a time at most.
+    const MOST: usize;
+
+    /// Carries out all of these, in order.
+    fn work(&mut self, commands: &mut VecDeque<Self::Command>, done: &mut dyn FnMut(Self::Done));
+
+    /// Whether it would not answer now. Only workers without threads know.
+    fn hangs(&self) -> bool {
+        false
+    }
+}
+
+/// The way to a worker. A thread ends when its lane is dropped: what it is at work on is finished,
+/// what it has not begun never is.
+pub(super) struct Lane<W: Worker> {
+    by: By<W>,
     /// Commands without a result so far.
     in_flight: usize,
     depth: usize,
 }
 
-impl<T: Send + 'static, R: Send + 'static> Lane<T, R> {
+enum By<W: Worker> {
+    Thread { port: Arc<Port<W::Command, W::Done>>, thread: Option<JoinHandle<()>> },
+    MainLoop { worker: W, commands: VecDeque<W::Command>, results: VecDeque<W::Done> },
+}
+
+impl<W: Worker> Lane<W> {
     /// Starts a thread that has at most `depth` commands at a time.
-    pub(super) fn start(
-        name: String,
-        depth: usize,
-        bell: &Arc<Bell>,
-        serve: impl FnOnce(&Port<T, R>) + Send + 'static,
-    ) -> io::Result<Self> {
+    pub(super) fn start(name: String, depth: usize, bell: &Arc<Bell>, mut worker: W) -> io::Result<Self> {
         let port = Arc::new(Port::new(depth, Arc::clone(bell)));
         let shared = Arc::clone(&port);
         let thread = Builder::new().name(name).spawn(move || {
             let end = End(shared);
-            serve(&end.0);
+            let mut taken = VecDeque::new();
+            loop {
+                end.0.take(W::MOST, &mut taken);
+                if taken.is_empty() {
+                    return;
+                }
+                worker.work(&mut taken, &mut |done| end.0.finish([done]));
+            }
         })?;
-        Ok(Self { port, thread: Some(thread), in_flight: 0, depth })
+        Ok(Self { by: By::Thread { port, thread: Some(thread) }, in_flight: 0, depth })
     }
-}
 
-impl<T, R> Lane<T, R> {
+    /// Has the main loop do the work, at most `depth` commands at a time.
+    pub(super) fn in_line(depth: usize, worker: W) -> Self {
+        Self { by: By::MainLoop { worker, commands: VecDeque::new(), results: VecDeque::new() }, in_flight: 0, depth }
+    }
+
     /// Whether another command may be sent.
     pub(super) const fn has_room(&self) -> bool {
         self.in_flight < self.depth
@@ -50,20 +79,45 @@ impl<T, R> Lane<T, R> {
         self.in_flight > 0
     }
 
-    /// Gives the thread a command.
-    pub(super) fn send(&mut self, command: T) {
+    /// Gives the worker a command.
+    pub(super) fn send(&mut self, command: W::Command) {
         debug_assert!(self.has_room(), "the caller looks for room");
         self.in_flight += 1;
-        self.port.send(command);
+        match &mut self.by {
+            By::Thread { port, .. } => port.send(command),
+            By::MainLoop { commands, .. } => commands.push_back(command),
+        }
+    }
+
+    /// Commands that [`turn`](Self::turn) could do now.
+    pub(super) fn ready(&self) -> usize {
+        match &self.by {
+            By::MainLoop { worker, commands, .. } if !worker.hangs() => commands.len().min(W::MOST),
+            _ => 0,
+        }
+    }
+
+    /// Without a thread: does so many commands.
+    pub(super) fn turn(&mut self, count: usize) {
+        if let By::MainLoop { worker, commands, results } = &mut self.by {
+            let mut taken = commands.drain(..count).collect();
+            worker.work(&mut taken, &mut |done| results.push_back(done));
+        }
     }
 
     /// Appends the results that there are.
     ///
     /// # Panics
     /// As the thread did, if it did.
-    pub(super) fn results(&mut self, into: &mut VecDeque<R>) {
+    pub(super) fn results(&mut self, into: &mut VecDeque<W::Done>) {
         let before = into.len();
-        let ended = self.port.results(into);
+        let ended = match &mut self.by {
+            By::Thread { port, .. } => port.results(into),
+            By::MainLoop { results, .. } => {
+                into.append(results);
+                false
+            }
+        };
         self.in_flight -= into.len() - before;
         if ended {
             self.join();
@@ -72,9 +126,14 @@ impl<T, R> Lane<T, R> {
         }
     }
 
-    /// Tells the thread to end; the commands that it has not begun.
-    pub(super) fn close(&mut self) -> VecDeque<T> {
-        let left = self.port.close();
+    /// Tells the worker to end; the commands that it has not begun.
+    pub(super) fn close(&mut self) -> VecDeque<W::Command> {
+        let left = match &mut self.by {
+            By::Thread { port, .. } => port.close(),
+            // One that hangs has begun the first.
+            By::MainLoop { worker, commands, .. } if worker.hangs() && !commands.is_empty() => commands.split_off(1),
+            By::MainLoop { commands, .. } => std::mem::take(commands),
+        };
         self.in_flight -= left.len();
         left
     }
@@ -83,17 +142,30 @@ impl<T, R> Lane<T, R> {
     ///
     /// # Panics
     /// As the thread did, if it did.
-    pub(super) fn join(&mut self) {
-        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+    fn join(&mut self) {
+        if let By::Thread { thread, .. } = &mut self.by
+            && let Some(Err(panic)) = thread.take().map(JoinHandle::join)
+        {
             resume_unwind(panic);
+        }
+    }
+
+    /// Leaves the worker to itself. What it is at work on may never come to an end, and nobody
+    /// waits for it; its file stays open, and locked, as long as that lasts.
+    pub(super) fn leave(mut self) {
+        self.close();
+        if let By::Thread { thread, .. } = &mut self.by {
+            drop(thread.take());
         }
     }
 }
 
-impl<T, R> Drop for Lane<T, R> {
+impl<W: Worker> Drop for Lane<W> {
     fn drop(&mut self) {
         self.close();
-        if let Some(thread) = self.thread.take() {
+        if let By::Thread { thread, .. } = &mut self.by
+            && let Some(thread) = thread.take()
+        {
             // A thread that panicked has said so, and what is dropped may be dropped by that very
             // panic.
             drop(thread.join());
@@ -116,18 +188,30 @@ mod tests {
 
     use super::*;
 
+    /// Answers with what it is told, and panics over one number.
+    struct Echo {
+        panics_over: Option<u32>,
+    }
+
+    impl Worker for Echo {
+        type Command = u32;
+        type Done = u32;
+
+        const MOST: usize = 1;
+
+        fn work(&mut self, commands: &mut VecDeque<u32>, done: &mut dyn FnMut(u32)) {
+            for command in commands.drain(..) {
+                assert!(self.panics_over != Some(command), "over {command}");
+                done(command);
+            }
+        }
+    }
+
     #[test]
     fn the_panic_of_a_thread_is_the_main_loops() {
         let bell = Arc::new(Bell::default());
-        // It does one command, and panics over the next.
-        let serve = |port: &Port<u32, u32>| {
-            let mut taken = VecDeque::new();
-            port.take(1, &mut taken);
-            port.finish(taken.drain(..));
-            port.take(1, &mut taken);
-            panic!("over {}", taken[0]);
-        };
-        let mut lane = Lane::start("destage-panics".to_owned(), 3, &bell, serve).expect("a thread");
+        let worker = Echo { panics_over: Some(2) };
+        let mut lane = Lane::start("destage-panics".to_owned(), 3, &bell, worker).expect("a thread");
         (1..=3).for_each(|command| lane.send(command));
         let mut results = VecDeque::new();
         let panic = loop {
@@ -145,12 +229,7 @@ mod tests {
     #[test]
     fn a_thread_that_ended_as_it_was_told_has_not_panicked() {
         let bell = Arc::new(Bell::default());
-        let serve = |port: &Port<u32, u32>| {
-            let mut taken = VecDeque::new();
-            port.take(1, &mut taken);
-            port.finish(taken.drain(..));
-        };
-        let mut lane = Lane::start("destage-ends".to_owned(), 1, &bell, serve).expect("a thread");
+        let mut lane = Lane::start("destage-ends".to_owned(), 1, &bell, Echo { panics_over: None }).expect("a thread");
         lane.send(1);
         let mut results = VecDeque::new();
         while results.is_empty() {

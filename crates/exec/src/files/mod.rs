@@ -12,6 +12,11 @@
 //!   a file in its place.
 //! * The NVRAM does not fail as far as controllers know. If its file does, the executor stops:
 //!   nothing is acknowledged any more, and every later call is an error.
+//! * A sync that failed is believed: what was written before it may be gone, so the device has
+//!   failed, even if there was no room, and nothing of it is asked again. Only a write for which
+//!   there is no room stops the executor and costs no member.
+//! * A device that hangs is replaced without waiting for it; its thread is left to itself.
+//! * Everything that touches the operating system goes through [`Os`], in `os.rs`.
 //! * A thread that panics is no device that fails: its panic is the caller's, in the call that
 //!   notices it.
 //! * Dropping the executor is a crash of the process: what threads are at work on is finished, what
@@ -28,14 +33,15 @@ mod intents;
 mod lane;
 mod nvram;
 mod opening;
+mod os;
 mod port;
+mod real;
 mod sectors;
 mod store;
 mod sync;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,17 +52,17 @@ use destage_plan::{
     Status, Step, StepOutcome,
 };
 
-use rustix::io::Errno;
-
 use crate::Bytes;
-use device::{DeviceFile, Work};
+use device::{DeviceFile, Failure, Work};
 use lane::Lane;
-use opening::{Identity, Opened};
+use opening::Opened;
 use port::Bell;
-use store::{Change, Lists};
+use store::{Change, Lists, Store};
 
 pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig};
 pub use error::FilesError;
+pub use os::{Identity, Os, OsFile, Presence, SyncPoint};
+pub use real::RealOs;
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +86,9 @@ struct Request {
 }
 
 struct Device {
-    lane: Option<Lane<device::Command, device::Done>>,
+    lane: Option<Lane<DeviceFile>>,
+    /// Steps that the lane has, in order.
+    under_way: VecDeque<Issue>,
     /// Steps for which the thread has no room.
     backlog: VecDeque<Issue>,
     failed: bool,
@@ -92,11 +100,12 @@ struct Device {
 
 /// Serves an array in files.
 pub struct Files<C> {
+    os: Arc<dyn Os>,
     engine: Engine<C>,
     bytes: Bytes,
     config: FilesConfig,
     devices: Vec<Device>,
-    store: Lane<store::Command, store::Done>,
+    store: Lane<Store>,
     store_backlog: VecDeque<Issue>,
     /// The NVRAM and the intents.
     state: [Identity; 2],
@@ -108,14 +117,26 @@ pub struct Files<C> {
     completions: VecDeque<Completion>,
     clean: bool,
     stopped: bool,
-    begin: Instant,
+    clock: Clock,
     device_results: VecDeque<device::Done>,
     store_results: VecDeque<store::Done>,
     spare_lists: Vec<Lists>,
     /// Held until every thread has ended, hence the last: nobody else may open the array while
     /// something is still written.
-    _lock: File,
+    _lock: Arc<dyn OsFile>,
 }
+
+/// Time since the beginning of this life.
+enum Clock {
+    Real(Instant),
+    /// Without threads: a microsecond for each command, and the time of the next timer when
+    /// nothing is under way.
+    Virtual(Nanos),
+}
+
+/// How long a thread may take to finish what it is at work on before its own file is put in its
+/// place again.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl<C: Controller> Files<C> {
     /// Makes the files of a new array, of zeros, and serves it. Their folders must exist.
@@ -124,9 +145,22 @@ impl<C: Controller> Files<C> {
     /// If a file exists and must not be overwritten, is in use, or cannot be made. If none was to
     /// be overwritten, none is left.
     pub fn create(controller: C, config: FilesConfig, existing: Existing) -> Result<Self, FilesError> {
+        Self::create_on(Arc::new(RealOs), controller, config, existing)
+    }
+
+    /// As [`create`](Self::create), on another operating system.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_on(
+        os: Arc<dyn Os>,
+        controller: C,
+        config: FilesConfig,
+        existing: Existing,
+    ) -> Result<Self, FilesError> {
         config.check()?;
-        let opened = opening::create(&config, existing)?;
-        Self::start(controller, config, opened)
+        let opened = opening::create(&*os, &config, existing)?;
+        Self::start(os, controller, config, opened)
     }
 
     /// Serves an array that was made before, with what its last life left. A device whose file is
@@ -136,12 +170,20 @@ impl<C: Controller> Files<C> {
     /// If the NVRAM or the intents are not there, not this array's, or damaged; if a file has
     /// another size, is in use, or cannot be opened though it is there.
     pub fn open(controller: C, config: FilesConfig) -> Result<Self, FilesError> {
-        config.check()?;
-        let opened = opening::open(&config)?;
-        Self::start(controller, config, opened)
+        Self::open_on(Arc::new(RealOs), controller, config)
     }
 
-    fn start(controller: C, config: FilesConfig, opened: Opened) -> Result<Self, FilesError> {
+    /// As [`open`](Self::open), on another operating system.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(os: Arc<dyn Os>, controller: C, config: FilesConfig) -> Result<Self, FilesError> {
+        config.check()?;
+        let opened = opening::open(&*os, &config)?;
+        Self::start(os, controller, config, opened)
+    }
+
+    fn start(os: Arc<dyn Os>, controller: C, config: FilesConfig, opened: Opened) -> Result<Self, FilesError> {
         let bell = Arc::new(Bell::default());
         let mut devices = Vec::with_capacity(opened.devices.len());
         for (dev, file) in opened.devices.into_iter().enumerate() {
@@ -150,13 +192,17 @@ impl<C: Controller> Files<C> {
                 Ok(file) => (Some(file), None),
                 Err(error) => (None, Some(FilesError::io(path, opening::OPEN)(error))),
             };
-            let identity = file.as_ref().map(|file| opening::identity(file, path)).transpose()?;
-            let lane = file.map(|file| start_device(&config, dev, file, &bell)).transpose();
+            let identity = file.as_ref().map(|file| opening::identity(&**file, path)).transpose()?;
+            let lane = file.map(|file| start_device(&*os, &config, dev, file, &bell)).transpose();
             let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
-            devices.push(Device { failed: lane.is_none(), lane, backlog: VecDeque::new(), error, file: identity });
+            let (under_way, backlog) = (VecDeque::new(), VecDeque::new());
+            devices.push(Device { failed: lane.is_none(), lane, under_way, backlog, error, file: identity });
         }
-        let store = opened.store;
-        let store = Lane::start("destage-nvram".to_owned(), config.depth, &bell, |port| store.serve(port));
+        let store = if os.is_in_line() {
+            Ok(Lane::in_line(config.depth, opened.store))
+        } else {
+            Lane::start("destage-nvram".to_owned(), config.depth, &bell, opened.store)
+        };
         let store = store.map_err(FilesError::io(&config.nvram, "start its thread"))?;
         let missing = devices.iter().zip(0..).filter(|(device, _)| device.failed).map(|(_, dev)| Dev(dev)).collect();
         let shape = config.shape;
@@ -175,7 +221,8 @@ impl<C: Controller> Files<C> {
             completions: VecDeque::new(),
             clean: false,
             stopped: false,
-            begin: Instant::now(),
+            clock: if os.is_in_line() { Clock::Virtual(Nanos::ZERO) } else { Clock::Real(Instant::now()) },
+            os,
             device_results: VecDeque::new(),
             store_results: VecDeque::new(),
             spare_lists: Vec::new(),
@@ -218,11 +265,13 @@ impl<C: Controller> Files<C> {
         self.go_on()
     }
 
-    /// The next request that was answered, if there is one. Does not wait.
+    /// The next request that was answered, if there is one. Does not wait; without threads, a
+    /// command is carried out first, or some of the NVRAM's, or else the next timer goes off.
     ///
     /// # Errors
     /// If the executor has stopped, or does now.
     pub fn poll(&mut self) -> Result<Option<Completion>, FilesError> {
+        self.turn();
         self.advance()?;
         Ok(self.completions.pop_front())
     }
@@ -263,7 +312,7 @@ impl<C: Controller> Files<C> {
     /// As [`wait`](Self::wait).
     pub fn settle(&mut self) -> Result<(), FilesError> {
         self.advance()?;
-        while self.is_busy() || !self.engine.is_idle() {
+        while !self.is_idle() {
             self.rest()?;
             self.advance()?;
         }
@@ -293,37 +342,73 @@ impl<C: Controller> Files<C> {
 
     /// Puts a file in the place of a device, which counts as failed from now on if it did not
     /// before: one that is there, of the right size and with whatever content, or else a new one.
-    /// The next [`open`](Self::open) must be given the path. Waits for what the device's thread is
-    /// at work on.
+    /// The next [`open`](Self::open) must be given the path.
+    ///
+    /// What the device's thread is at work on is not waited for, since it may never end: the thread
+    /// is left to itself, and its file stays locked until then. Only the device's own file, put in
+    /// its place again, must not be written by that thread any more.
     ///
     /// # Errors
     /// If the file cannot be opened or made, or is another of the array's; the device stays as it
-    /// is then. If the executor has stopped, or does now.
+    /// is then. If it is the device's own, and a thread is still at work on it after a second; the
+    /// device has failed then. If the executor has stopped, or does now.
     pub fn replace(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
         self.advance()?;
         let Some(device) = self.devices.get(dev.index()) else { return Err(FilesError::NoDevice(dev)) };
         let known = device.file;
-        let file = opening::open_replacement(&self.config, dev.index(), path)?;
-        let identity = Some(opening::identity(&file, path)?);
+        let file = opening::open_replacement(&*self.os, &self.config, dev.index(), path)?;
+        let identity = Some(opening::identity(&*file, path)?);
         if identity != known {
             self.check_unused(identity, path)?;
         }
         self.fail(dev);
-        if let Some(lane) = &mut self.devices[dev.index()].lane {
-            lane.join();
-        }
+        self.go_on()?;
         self.finish_device(dev)?;
         self.go_on()?;
+        if identity == known {
+            self.await_device(dev, path)?;
+        }
+        self.leave_device(dev)?;
         // The file may be the same one, which was locked until now.
-        opening::lock(&file, path)?;
-        self.config.devices[dev.index()].options.breaks_after = None;
-        let lane = start_device(&self.config, dev.index(), file, &self.bell);
+        opening::lock(&*file, path)?;
+        self.config.devices[dev.index()].options = DeviceOptions::default();
+        let lane = start_device(&*self.os, &self.config, dev.index(), file, &self.bell);
         let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];
         (device.lane, device.failed, device.error, device.file) = (Some(lane), false, None, identity);
         path.clone_into(&mut self.config.devices[dev.index()].path);
         let now = self.now();
         self.engine.device(now, dev, DeviceChange::Replaced);
+        self.go_on()
+    }
+
+    /// Waits, but not for ever, until nothing more is written to a device that has failed.
+    fn await_device(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
+        let begin = Instant::now();
+        while self.devices[dev.index()].lane.as_ref().is_some_and(Lane::is_busy) {
+            let left = PATIENCE.saturating_sub(begin.elapsed());
+            if left.is_zero() || self.os.is_in_line() {
+                return Err(FilesError::AtWork(path.to_owned()));
+            }
+            self.bell.wait(Some(left));
+            // Other lanes' results are taken in as well: theirs was perhaps the ring.
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    /// What a failed device is still at work on has failed, whatever becomes of it.
+    fn leave_device(&mut self, dev: Dev) -> Result<(), FilesError> {
+        let device = &mut self.devices[dev.index()];
+        device.file = None;
+        match device.lane.take() {
+            Some(lane) if lane.is_busy() => lane.leave(),
+            // Its thread has nothing to do and ends at once.
+            lane => drop(lane),
+        }
+        for issue in std::mem::take(&mut device.under_way) {
+            self.complete(issue, StepOutcome::Failed(dev));
+        }
         self.go_on()
     }
 
@@ -368,9 +453,17 @@ impl<C: Controller> Files<C> {
         &self.config
     }
 
+    /// Whether nothing is under way: no request, and nothing that the controller does on its own.
+    pub fn is_idle(&self) -> bool {
+        !self.is_busy() && self.engine.is_idle()
+    }
+
     /// Time since the beginning of this life.
     fn now(&self) -> Nanos {
-        Nanos(self.begin.elapsed().as_nanos() as u64)
+        match self.clock {
+            Clock::Real(begin) => Nanos(begin.elapsed().as_nanos() as u64),
+            Clock::Virtual(now) => now,
+        }
     }
 
     const fn check(&self) -> Result<(), FilesError> {
@@ -388,13 +481,37 @@ impl<C: Controller> Files<C> {
         self.store.is_busy() || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Lane::is_busy))
     }
 
+    /// Without threads: carries out a command of a lane that chance chooses, or some of the
+    /// NVRAM's; if there is none, it becomes the time of the next timer. Whether something happened.
+    fn turn(&mut self) -> bool {
+        let Clock::Virtual(now) = &mut self.clock else { return false };
+        let ready = |lane: &Option<Lane<_>>| lane.as_ref().is_some_and(|lane| lane.ready() > 0);
+        let devices = self.devices.iter().filter(|device| ready(&device.lane)).count();
+        let store = self.store.ready();
+        if devices == 0 && store == 0 {
+            let next = self.engine.next_timer();
+            *now = next.map_or(*now, |next| next.max(*now));
+            return next.is_some();
+        }
+        *now += Nanos(1_000);
+        let chosen = self.os.choose(devices + usize::from(store > 0));
+        match self.devices.iter_mut().filter(|device| ready(&device.lane)).nth(chosen) {
+            Some(device) => device.lane.iter_mut().for_each(|lane| lane.turn(1)),
+            None => self.store.turn(1 + self.os.choose(store)),
+        }
+        true
+    }
+
     /// Waits until a thread has something to say or a timer is due.
     fn rest(&mut self) -> Result<(), FilesError> {
         if let Status::Refused(why) = self.engine.status() {
             return Err(self.stop(FilesError::Refused(why)));
         }
+        if self.turn() {
+            return Ok(());
+        }
         let limit = self.engine.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0));
-        if limit.is_none() && !self.is_busy() {
+        if limit.is_none() && (!self.is_busy() || self.os.is_in_line()) {
             let what = format!("{:?}", self.engine.out());
             return Err(self.stop(FilesError::Stalled(what)));
         }
@@ -444,12 +561,13 @@ impl<C: Controller> Files<C> {
         let mut results = std::mem::take(&mut self.device_results);
         lane.results(&mut results);
         for (device::Command { issue, work, bytes }, done) in results.drain(..) {
+            self.devices[dev.index()].under_way.pop_front();
             let failed = match done {
                 Ok(()) => self.devices[dev.index()].failed,
-                Err(source) => {
+                Err(Failure { source, no_room }) => {
                     let path = self.config.devices[dev.index()].path.clone();
                     // A full file system is not a broken member: with room again nothing is lost.
-                    if matches!(Errno::from_io_error(&source), Some(Errno::NOSPC | Errno::DQUOT)) {
+                    if no_room && !self.devices[dev.index()].failed {
                         return Err(self.stop(FilesError::Io { path, what: "find room for a step", source }));
                     }
                     let error = FilesError::Io { path, what: work.what(), source };
@@ -488,6 +606,7 @@ impl<C: Controller> Files<C> {
         }
         let backlog = std::mem::take(&mut device.backlog);
         let unbegun = device.lane.as_mut().map(Lane::close).unwrap_or_default();
+        device.under_way.truncate(device.under_way.len() - unbegun.len());
         for device::Command { issue, bytes, .. } in unbegun {
             self.bytes.give_back(bytes);
             self.complete(issue, StepOutcome::Failed(dev));
@@ -586,7 +705,8 @@ impl<C: Controller> Files<C> {
             Step::FlushDev { .. } => Work::Flush,
             ref other => unreachable!("{other:?} is no step of a device"),
         };
-        let lane = self.devices[dev.index()].lane.as_mut().expect("a device that answers has a thread");
+        self.devices[dev.index()].under_way.push_back(issue);
+        let lane = self.devices[dev.index()].lane.as_mut().expect("a device that answers has a lane");
         lane.send(device::Command { issue, work, bytes });
     }
 
@@ -678,11 +798,15 @@ impl<C> fmt::Debug for Files<C> {
 }
 
 fn start_device(
+    os: &dyn Os,
     config: &FilesConfig,
     dev: usize,
-    file: File,
+    file: Arc<dyn OsFile>,
     bell: &Arc<Bell>,
-) -> io::Result<Lane<device::Command, device::Done>> {
-    let serving = DeviceFile::new(file, config.devices[dev].options);
-    Lane::start(format!("destage-dev{dev}"), config.depth, bell, |port| serving.serve(port))
+) -> io::Result<Lane<DeviceFile>> {
+    let worker = DeviceFile::new(file, config.devices[dev].options);
+    if os.is_in_line() {
+        return Ok(Lane::in_line(config.depth, worker));
+    }
+    Lane::start(format!("destage-dev{dev}"), config.depth, bell, worker)
 }

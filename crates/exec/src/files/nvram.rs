@@ -21,14 +21,14 @@
 //!                                           512      the page
 //! ```
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use destage_plan::{NvSlot, Tag};
 
 use super::FilesError;
+use super::os::{OsFile, SyncPoint};
 use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
 use crate::{Nvram, Page};
 
@@ -124,7 +124,7 @@ impl Header {
 
 /// The file.
 pub(super) struct NvramFile {
-    file: File,
+    file: Arc<dyn OsFile>,
     layout: Layout,
     /// Of the newest step.
     sequence: u64,
@@ -134,7 +134,7 @@ pub(super) struct NvramFile {
 
 impl NvramFile {
     /// Fills a new file: all slots are free. The header is written last; not durable yet.
-    pub(super) fn create(file: File, layout: Layout) -> io::Result<Self> {
+    pub(super) fn create(file: Arc<dyn OsFile>, layout: Layout) -> io::Result<Self> {
         for index in 0..layout.slots {
             let header = Header::free(index as u16, 0, 0).encode();
             file.write_all_at(&header, layout.offset(index as u16))?;
@@ -145,9 +145,14 @@ impl NvramFile {
 
     /// Reads a file that is so long, and what is in its slots. A put that was torn is made undone,
     /// durably.
-    pub(super) fn open(file: File, path: &Path, length: u64, layout: Layout) -> Result<(Self, Nvram), FilesError> {
+    pub(super) fn open(
+        file: Arc<dyn OsFile>,
+        path: &Path,
+        length: u64,
+        layout: Layout,
+    ) -> Result<(Self, Nvram), FilesError> {
         // Before the size is looked at: the header knows which setting is another.
-        if let Some(sector) = sectors::first(&file, path, length)? {
+        if let Some(sector) = sectors::first(&*file, path, length)? {
             let reader = Reader::new(path, 0, &sector);
             reader.magic(MAGIC)?;
             reader.exactly("the version", 8, reader.u32(8), VERSION)?;
@@ -219,7 +224,7 @@ impl NvramFile {
         self.image.extend_from_slice(&header.encode());
         self.image.extend_from_slice(page.unwrap_or_default());
         self.file.write_all_at(&self.image, self.layout.offset(slot.index))?;
-        self.file.sync_data()
+        self.file.sync_data(SyncPoint::Put)
     }
 
     /// Frees slots, durably.
@@ -229,11 +234,11 @@ impl NvramFile {
             let header = Header::free(slot.index, slot.generation, self.sequence).encode();
             self.file.write_all_at(&header, self.layout.offset(slot.index))?;
         }
-        self.file.sync_data()
+        self.file.sync_data(SyncPoint::Free)
     }
 
     /// Makes the file durable as a whole, its size too.
     pub(super) fn sync_all(&self) -> io::Result<()> {
-        self.file.sync_all()
+        self.file.sync_all(SyncPoint::CreateNvram)
     }
 }

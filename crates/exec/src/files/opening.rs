@@ -1,15 +1,16 @@
 //! Making and opening the files of an array.
 
-use std::collections::BTreeMap;
-use std::fs::{File, TryLockError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::TryLockError;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
 use super::intents::{self, IntentsFile};
 use super::nvram::NvramFile;
+use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::store::Store;
 use super::{Existing, FilesConfig, FilesError};
 use crate::Nvram;
@@ -17,152 +18,157 @@ use crate::Nvram;
 /// What is tried, as errors call it.
 pub(super) const OPEN: &str = "open it";
 
-/// What tells a file from all others: its file system and its number there.
-pub(super) type Identity = (u64, u64);
-
 /// The files of an array, open.
 pub(super) struct Opened {
     /// A file for each device; the error if it does not answer.
-    pub(super) devices: Vec<io::Result<File>>,
+    pub(super) devices: Vec<io::Result<Arc<dyn OsFile>>>,
     pub(super) store: Store,
     /// The NVRAM and the intents.
     pub(super) state: [Identity; 2],
     /// What the NVRAM and the intents say.
     pub(super) nvram: Nvram,
     /// The lock on the array: the NVRAM's file once more.
-    pub(super) lock: File,
+    pub(super) lock: Arc<dyn OsFile>,
 }
 
 /// Makes the files of a new array and makes them durable: devices of zeros, then the intents, then
 /// the NVRAM, without which nothing is opened.
-pub(super) fn create(config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
+pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
     let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
     if existing == Existing::Refuse {
         for path in paths {
-            if std::fs::exists(path).map_err(FilesError::io(path, "look for it"))? {
+            if os.exists(path).map_err(FilesError::io(path, "look for it"))? {
                 return Err(FilesError::Exists(path.clone()));
             }
         }
     }
     let mut made = Vec::new();
-    let opened = make(config, existing, &mut made);
+    let opened = make(os, config, existing, &mut made);
     if existing == Existing::Refuse && opened.is_err() {
         // What cannot be removed stays; the error that counts is the first.
         for path in made {
-            drop(std::fs::remove_file(path));
+            drop(os.remove(path));
         }
     }
     opened
 }
 
 /// The paths of files that were opened are appended to `made`.
-fn make<'a>(config: &'a FilesConfig, existing: Existing, made: &mut Vec<&'a Path>) -> Result<Opened, FilesError> {
+fn make<'a>(
+    os: &dyn Os,
+    config: &'a FilesConfig,
+    existing: Existing,
+    made: &mut Vec<&'a Path>,
+) -> Result<Opened, FilesError> {
     let mut files = Identities::default();
     let mut make_file = |path: &'a Path| {
-        let file = make_file(path, existing)?;
+        let file = make_file(os, path, existing)?;
         made.push(path);
         Ok::<_, FilesError>(file)
     };
     let nvram_file = make_file(&config.nvram)?;
-    lock(&nvram_file, &config.nvram)?;
-    let nvram_identity = files.add(&nvram_file, &config.nvram)?;
-    let guard = nvram_file.try_clone().map_err(FilesError::io(&config.nvram, "keep its lock"))?;
+    lock(&*nvram_file, &config.nvram)?;
+    let nvram_identity = files.add(&*nvram_file, &config.nvram)?;
+    let guard = Arc::clone(&nvram_file);
     // An array that is overwritten is none from here on: half of it must not be opened.
-    let emptied = nvram_file.set_len(0).and_then(|()| nvram_file.sync_all());
+    let emptied = nvram_file.set_len(0).and_then(|()| nvram_file.sync_all(SyncPoint::CreateEmptied));
     emptied.map_err(FilesError::io(&config.nvram, "empty it"))?;
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
         let file = make_file(&device.path)?;
-        files.add(&file, &device.path)?;
-        lock(&file, &device.path)?;
-        clear(&file, &device.path, config.device_bytes(dev))?;
-        file.sync_all().map_err(FilesError::io(&device.path, "make it durable"))?;
+        files.add(&*file, &device.path)?;
+        lock(&*file, &device.path)?;
+        clear(&*file, &device.path, config.device_bytes(dev))?;
+        file.sync_all(SyncPoint::CreateDevice).map_err(FilesError::io(&device.path, "make it durable"))?;
         devices.push(Ok(file));
     }
     let file = make_file(&config.intents)?;
-    let intents_identity = files.add(&file, &config.intents)?;
-    lock(&file, &config.intents)?;
-    clear(&file, &config.intents, intents::bytes(config.rows))?;
+    let intents_identity = files.add(&*file, &config.intents)?;
+    lock(&*file, &config.intents)?;
+    clear(&*file, &config.intents, intents::bytes(config.rows))?;
     let intents = IntentsFile::create(file, config.array, config.rows).and_then(|file| file.sync_all().map(|()| file));
     let intents = intents.map_err(FilesError::io(&config.intents, "write it"))?;
-    clear(&nvram_file, &config.nvram, config.layout().bytes())?;
+    clear(&*nvram_file, &config.nvram, config.layout().bytes())?;
     let nvram = NvramFile::create(nvram_file, config.layout()).and_then(|file| file.sync_all().map(|()| file));
     let nvram = nvram.map_err(FilesError::io(&config.nvram, "write it"))?;
-    for path in config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]) {
-        sync_folder(path)?;
+    let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
+    for folder in paths.map(|path| folder(path)).collect::<BTreeSet<_>>() {
+        sync_folder(os, folder, SyncPoint::CreateFolder)?;
     }
     let state = [nvram_identity, intents_identity];
-    Ok(Opened { devices, store: Store { nvram, intents }, state, nvram: Nvram::default(), lock: guard })
+    Ok(Opened { devices, store: Store::new(nvram, intents), state, nvram: Nvram::default(), lock: guard })
 }
 
 /// Opens the files of an array.
-pub(super) fn open(config: &FilesConfig) -> Result<Opened, FilesError> {
+pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesError> {
     let mut files = Identities::default();
     let present = |path: &PathBuf| {
-        open_file(path)?.map_err(|error| match error.kind() {
+        open_file(os, path)?.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => FilesError::Missing(path.clone()),
             _ => FilesError::io(path, OPEN)(error),
         })
     };
     let nvram_file = present(&config.nvram)?;
-    lock(&nvram_file, &config.nvram)?;
-    let nvram_length = length(&nvram_file, &config.nvram)?;
-    let nvram_identity = files.add(&nvram_file, &config.nvram)?;
-    let guard = nvram_file.try_clone().map_err(FilesError::io(&config.nvram, "keep its lock"))?;
+    lock(&*nvram_file, &config.nvram)?;
+    let nvram_length = length(&*nvram_file, &config.nvram)?;
+    let nvram_identity = files.add(&*nvram_file, &config.nvram)?;
+    let guard = Arc::clone(&nvram_file);
     // What is read from here on may be what an earlier process wrote and did not make durable; it
     // is relied on, so it must be.
-    settle(&nvram_file, &config.nvram)?;
+    settle(&*nvram_file, &config.nvram, SyncPoint::OpenNvram)?;
     let (nvram, mut found) = NvramFile::open(nvram_file, &config.nvram, nvram_length, config.layout())?;
     let intents_file = present(&config.intents)?;
-    let intents_length = length(&intents_file, &config.intents)?;
-    let intents_identity = files.add(&intents_file, &config.intents)?;
-    lock(&intents_file, &config.intents)?;
-    settle(&intents_file, &config.intents)?;
+    let intents_length = length(&*intents_file, &config.intents)?;
+    let intents_identity = files.add(&*intents_file, &config.intents)?;
+    lock(&*intents_file, &config.intents)?;
+    settle(&*intents_file, &config.intents, SyncPoint::OpenIntents)?;
     let (intents, open_rows) =
         IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;
     found.intents = open_rows;
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
-        let file = open_file(&device.path)?;
+        let file = open_file(os, &device.path)?;
         if let Ok(file) = &file {
-            check_size(file, config, dev, &device.path)?;
-            files.add(file, &device.path)?;
-            lock(file, &device.path)?;
-            settle(file, &device.path)?;
+            check_size(&**file, config, dev, &device.path)?;
+            files.add(&**file, &device.path)?;
+            lock(&**file, &device.path)?;
+            settle(&**file, &device.path, SyncPoint::OpenDevice)?;
         }
         devices.push(file);
     }
     let state = [nvram_identity, intents_identity];
-    Ok(Opened { devices, store: Store { nvram, intents }, state, nvram: found, lock: guard })
+    Ok(Opened { devices, store: Store::new(nvram, intents), state, nvram: found, lock: guard })
 }
 
 /// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a
 /// new one. It is not locked yet.
-pub(super) fn open_replacement(config: &FilesConfig, dev: usize, path: &Path) -> Result<File, FilesError> {
-    match open_file(path)? {
+pub(super) fn open_replacement(
+    os: &dyn Os,
+    config: &FilesConfig,
+    dev: usize,
+    path: &Path,
+) -> Result<Arc<dyn OsFile>, FilesError> {
+    match open_file(os, path)? {
         Ok(file) => {
-            check_size(&file, config, dev, path)?;
+            check_size(&*file, config, dev, path)?;
             return Ok(file);
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(FilesError::io(path, OPEN)(error)),
     }
-    let file = make_file(path, Existing::Refuse)?;
-    clear(&file, path, config.device_bytes(dev))?;
-    file.sync_all().map_err(FilesError::io(path, "make it durable"))?;
-    sync_folder(path)?;
+    let file = make_file(os, path, Existing::Refuse)?;
+    clear(&*file, path, config.device_bytes(dev))?;
+    file.sync_all(SyncPoint::ReplaceDevice).map_err(FilesError::io(path, "make it durable"))?;
+    sync_folder(os, folder(path), SyncPoint::ReplaceFolder)?;
     Ok(file)
 }
 
-fn make_file(path: &Path, existing: Existing) -> Result<File, FilesError> {
-    let mut options = File::options();
-    options.read(true).write(true);
-    match existing {
-        Existing::Refuse => options.create_new(true),
-        // Not truncated before it is known to be nobody's.
-        Existing::Overwrite => options.create(true).truncate(false),
+fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<Arc<dyn OsFile>, FilesError> {
+    let presence = match existing {
+        Existing::Refuse => Presence::New,
+        Existing::Overwrite => Presence::Either,
     };
-    match options.open(path) {
+    match os.open(path, presence) {
         Ok(file) => Ok(file),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(FilesError::Exists(path.to_owned())),
         Err(source) => Err(FilesError::Io { path: path.to_owned(), what: "make it", source }),
@@ -171,8 +177,8 @@ fn make_file(path: &Path, existing: Existing) -> Result<File, FilesError> {
 
 /// Opens a file; the inner error if it is not there or its device does not answer. Whatever else
 /// goes wrong is for the caller to put right: an array must not lose a member over a permission.
-fn open_file(path: &Path) -> Result<io::Result<File>, FilesError> {
-    match File::options().read(true).write(true).open(path) {
+fn open_file(os: &dyn Os, path: &Path) -> Result<io::Result<Arc<dyn OsFile>>, FilesError> {
+    match os.open(path, Presence::There) {
         Ok(file) => Ok(Ok(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound || does_not_answer(&error) => Ok(Err(error)),
         Err(error) => Err(FilesError::io(path, OPEN)(error)),
@@ -184,7 +190,7 @@ fn does_not_answer(error: &io::Error) -> bool {
 }
 
 /// Takes a file for this executor alone.
-pub(super) fn lock(file: &File, path: &Path) -> Result<(), FilesError> {
+pub(super) fn lock(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(FilesError::InUse(path.to_owned())),
@@ -193,36 +199,39 @@ pub(super) fn lock(file: &File, path: &Path) -> Result<(), FilesError> {
 }
 
 /// Makes durable what is in a file.
-fn settle(file: &File, path: &Path) -> Result<(), FilesError> {
-    file.sync_data().map_err(FilesError::io(path, "make it durable"))
+fn settle(file: &dyn OsFile, path: &Path, at: SyncPoint) -> Result<(), FilesError> {
+    file.sync_data(at).map_err(FilesError::io(path, "make it durable"))
 }
 
 /// Makes a file as long as this, of zeros.
-fn clear(file: &File, path: &Path, bytes: u64) -> Result<(), FilesError> {
+fn clear(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), FilesError> {
     let cleared = file.set_len(0).and_then(|()| file.set_len(bytes));
     cleared.map_err(FilesError::io(path, "set its size"))
 }
 
 /// Bytes of what must be a regular file.
-fn length(file: &File, path: &Path) -> Result<u64, FilesError> {
-    let metadata = file.metadata().map_err(FilesError::io(path, "ask for its size"))?;
-    if metadata.is_file() { Ok(metadata.len()) } else { Err(FilesError::NotAFile(path.to_owned())) }
+fn length(file: &dyn OsFile, path: &Path) -> Result<u64, FilesError> {
+    let length = file.length().map_err(FilesError::io(path, "ask for its size"))?;
+    length.ok_or_else(|| FilesError::NotAFile(path.to_owned()))
 }
 
 /// Whether a file is as long as a device's must be.
-fn check_size(file: &File, config: &FilesConfig, dev: usize, path: &Path) -> Result<(), FilesError> {
+fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<(), FilesError> {
     let found = length(file, path)?;
     if found == config.device_bytes(dev) { Ok(()) } else { Err(config.wrong_size(dev, path, found)) }
 }
 
-/// Makes a new file's name durable.
-fn sync_folder(path: &Path) -> Result<(), FilesError> {
-    let folder = match path.parent() {
+/// The folder that a file is in.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
-    };
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(FilesError::io(folder, "make its names durable"))
+    }
+}
+
+/// Makes new files' names durable.
+fn sync_folder(os: &dyn Os, folder: &Path, at: SyncPoint) -> Result<(), FilesError> {
+    os.sync_folder(folder, at).map_err(FilesError::io(folder, "make its names durable"))
 }
 
 /// Which file is which, so that none is used twice.
@@ -232,7 +241,7 @@ struct Identities {
 }
 
 impl Identities {
-    fn add(&mut self, file: &File, path: &Path) -> Result<Identity, FilesError> {
+    fn add(&mut self, file: &dyn OsFile, path: &Path) -> Result<Identity, FilesError> {
         let identity = identity(file, path)?;
         match self.seen.insert(identity, path.to_owned()) {
             None => Ok(identity),
@@ -242,7 +251,6 @@ impl Identities {
 }
 
 /// Which file this is.
-pub(super) fn identity(file: &File, path: &Path) -> Result<Identity, FilesError> {
-    let metadata = file.metadata().map_err(FilesError::io(path, "ask for its number"))?;
-    Ok((metadata.dev(), metadata.ino()))
+pub(super) fn identity(file: &dyn OsFile, path: &Path) -> Result<Identity, FilesError> {
+    file.identity().map_err(FilesError::io(path, "ask for its number"))
 }

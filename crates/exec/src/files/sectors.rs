@@ -6,11 +6,10 @@
 //! an error. All numbers are little-endian.
 
 use std::fmt::{Debug, Display};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::FilesError;
+use super::os::OsFile;
 
 /// Bytes of a sector.
 pub(super) const SECTOR: usize = 512;
@@ -121,7 +120,7 @@ impl<'a> Reader<'a> {
 
 /// Reads the sector at the beginning of a file that is so long; none if the file is shorter than
 /// that.
-pub(super) fn first(file: &File, path: &Path, length: u64) -> Result<Option<Sector>, FilesError> {
+pub(super) fn first(file: &dyn OsFile, path: &Path, length: u64) -> Result<Option<Sector>, FilesError> {
     if length < SECTOR as u64 {
         return Ok(None);
     }

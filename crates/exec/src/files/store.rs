@@ -1,4 +1,4 @@
-//! The thread that keeps the NVRAM and the intents.
+//! What keeps the NVRAM and the intents.
 //!
 //! Steps take effect in the order of issue: each is durable before the next begins. Intents that
 //! follow each other are made durable together: rows do not depend on each other, and the changes
@@ -10,8 +10,8 @@ use std::io;
 use destage_plan::{Issue, NvSlot, Rows, Tag};
 
 use super::intents::IntentsFile;
+use super::lane::Worker;
 use super::nvram::NvramFile;
-use super::port::Port;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -45,52 +45,56 @@ pub(super) type Done = (Command, io::Result<()>);
 
 /// The two files.
 pub(super) struct Store {
-    pub(super) nvram: NvramFile,
-    pub(super) intents: IntentsFile,
+    nvram: NvramFile,
+    intents: IntentsFile,
+    /// A step failed. Nothing more is done then: a later step must not be durable without the
+    /// earlier one, nor may a later success be taken for the earlier one's.
+    broken: bool,
+    /// Intents that are made durable together.
+    waiting: Vec<Command>,
 }
 
 impl Store {
-    /// Serves a port until it is closed. After an error nothing more is done: a later step must not
-    /// be durable without the earlier one.
-    pub(super) fn serve(mut self, port: &Port<Command, Done>) {
-        let mut batch = VecDeque::new();
-        let mut waiting: Vec<Command> = Vec::new();
-        let mut broken = false;
-        loop {
-            port.take(usize::MAX, &mut batch);
-            if batch.is_empty() {
-                return;
+    /// Serves these two.
+    pub(super) const fn new(nvram: NvramFile, intents: IntentsFile) -> Self {
+        Self { nvram, intents, broken: false, waiting: Vec::new() }
+    }
+}
+
+impl Worker for Store {
+    type Command = Command;
+    type Done = Done;
+
+    const MOST: usize = usize::MAX;
+
+    fn work(&mut self, commands: &mut VecDeque<Command>, done: &mut dyn FnMut(Done)) {
+        while let Some(command) = commands.pop_front() {
+            if self.broken {
+                done((command, Err(after_error())));
+                continue;
             }
-            while let Some(command) = batch.pop_front() {
-                if broken {
-                    port.finish([(command, Err(after_error()))]);
+            if let Change::Intent { set } = command.change {
+                for rows in &command.lists.rows {
+                    self.intents.set(*rows, set);
+                }
+                self.waiting.push(command);
+                if matches!(commands.front(), Some(Command { change: Change::Intent { .. }, .. })) {
                     continue;
                 }
-                if let Change::Intent { set } = command.change {
-                    for rows in &command.lists.rows {
-                        self.intents.set(*rows, set);
-                    }
-                    waiting.push(command);
-                    if matches!(batch.front(), Some(Command { change: Change::Intent { .. }, .. })) {
-                        continue;
-                    }
-                    let mut error = self.intents.sync().err();
-                    broken = error.is_some();
-                    let done = |command| {
-                        (command, if broken { Err(error.take().unwrap_or_else(after_error)) } else { Ok(()) })
-                    };
-                    port.finish(waiting.drain(..).map(done));
-                    continue;
+                let mut error = self.intents.sync().err();
+                self.broken = error.is_some();
+                for command in self.waiting.drain(..) {
+                    let failed = self.broken.then(|| error.take().unwrap_or_else(after_error));
+                    done((command, failed.map_or(Ok(()), Err)));
                 }
-                let done = match command.change {
-                    Change::Put { slot, tag, page } => {
-                        self.nvram.put(slot, tag, page.then_some(command.bytes.as_slice()))
-                    }
-                    _ => self.nvram.free(&command.lists.slots),
-                };
-                broken = done.is_err();
-                port.finish([(command, done)]);
+                continue;
             }
+            let changed = match command.change {
+                Change::Put { slot, tag, page } => self.nvram.put(slot, tag, page.then_some(command.bytes.as_slice())),
+                _ => self.nvram.free(&command.lists.slots),
+            };
+            self.broken = changed.is_err();
+            done((command, changed));
         }
     }
 }

@@ -1,0 +1,141 @@
+//! What the executor asks of the operating system: everything that `files` does to a file goes
+//! through [`Os`] and [`OsFile`]. Real files are one ([`RealOs`](super::RealOs)), files in memory
+//! of which any part can be lost are to be another.
+
+use std::fmt;
+use std::fs::TryLockError;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What tells a file from all others: its file system and its number there.
+pub type Identity = (u64, u64);
+
+/// Every place where the executor makes something durable: each says for what, so that a test can
+/// leave it out and see that it is missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SyncPoint {
+    /// A flush of a device.
+    Flush,
+    /// A write with FUA.
+    Fua,
+    /// A slot of the NVRAM was put.
+    Put,
+    /// Slots of the NVRAM were freed.
+    Free,
+    /// Intents were set or cleared.
+    Intents,
+    /// What was found in the NVRAM at the start, before anything relies on it.
+    OpenNvram,
+    /// What was found of the intents at the start.
+    OpenIntents,
+    /// What was found on a device at the start.
+    OpenDevice,
+    /// The NVRAM of an array that is overwritten was emptied.
+    CreateEmptied,
+    /// A new device.
+    CreateDevice,
+    /// The new intents.
+    CreateIntents,
+    /// The new NVRAM.
+    CreateNvram,
+    /// The names of a new array's files.
+    CreateFolder,
+    /// A new file in the place of a device.
+    ReplaceDevice,
+    /// Its name.
+    ReplaceFolder,
+}
+
+impl SyncPoint {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::Flush,
+        Self::Fua,
+        Self::Put,
+        Self::Free,
+        Self::Intents,
+        Self::OpenNvram,
+        Self::OpenIntents,
+        Self::OpenDevice,
+        Self::CreateEmptied,
+        Self::CreateDevice,
+        Self::CreateIntents,
+        Self::CreateNvram,
+        Self::CreateFolder,
+        Self::ReplaceDevice,
+        Self::ReplaceFolder,
+    ];
+}
+
+/// Which file is meant by a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// One that is there.
+    There,
+    /// One that is not there, and is made.
+    New,
+    /// One that is there, as it is; else it is made.
+    Either,
+}
+
+/// An operating system.
+pub trait Os: fmt::Debug + Send + Sync {
+    /// Whether there is something at a path.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+
+    /// Opens a file to be read and written.
+    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>>;
+
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a folder durable.
+    fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()>;
+
+    /// Whether commands are carried out by the main loop itself, one after the other, when it has
+    /// nothing else to do; there are no threads and no clock then.
+    fn is_in_line(&self) -> bool {
+        false
+    }
+
+    /// Without threads: which of so many comes next.
+    fn choose(&self, _among: usize) -> usize {
+        0
+    }
+}
+
+/// An open file; closed when dropped.
+pub trait OsFile: fmt::Debug + Send + Sync {
+    /// Bytes of a regular file; none if it is something else.
+    fn length(&self) -> io::Result<Option<u64>>;
+
+    /// Which file it is.
+    fn identity(&self) -> io::Result<Identity>;
+
+    /// Takes it for this open file alone, as long as it is open.
+    fn try_lock(&self) -> Result<(), TryLockError>;
+
+    /// Makes it so long, with zeros behind what it held.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+
+    /// Fills `bytes` from here on.
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `bytes` from here on.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Makes a range read as zeros without changing the length.
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Makes its content durable.
+    fn sync_data(&self, at: SyncPoint) -> io::Result<()>;
+
+    /// Makes its content and its length durable.
+    fn sync_all(&self, at: SyncPoint) -> io::Result<()>;
+
+    /// Whether what is asked of it now would not be answered. Only files without threads know.
+    fn hangs(&self) -> bool {
+        false
+    }
+}

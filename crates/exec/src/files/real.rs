@@ -1,0 +1,84 @@
+//! The operating system that there is: nothing else in `files` touches a real file.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::retry_on_intr;
+
+use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
+
+/// Real files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealOs;
+
+impl Os for RealOs {
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        std::fs::exists(path)
+    }
+
+    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
+        let mut options = File::options();
+        options.read(true).write(true);
+        match presence {
+            Presence::There => &mut options,
+            Presence::New => options.create_new(true),
+            // Not truncated before it is known to be nobody's.
+            Presence::Either => options.create(true).truncate(false),
+        };
+        Ok(Arc::new(options.open(path)?))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn sync_folder(&self, folder: &Path, _: SyncPoint) -> io::Result<()> {
+        File::open(folder)?.sync_all()
+    }
+}
+
+impl OsFile for File {
+    fn length(&self) -> io::Result<Option<u64>> {
+        let metadata = self.metadata()?;
+        Ok(metadata.is_file().then_some(metadata.len()))
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        let metadata = self.metadata()?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        Self::try_lock(self)
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        Self::set_len(self, bytes)
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, bytes, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        FileExt::write_all_at(self, bytes, offset)
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(retry_on_intr(|| fallocate(self.as_fd(), flags, offset, len))?)
+    }
+
+    fn sync_data(&self, _: SyncPoint) -> io::Result<()> {
+        Self::sync_data(self)
+    }
+
+    fn sync_all(&self, _: SyncPoint) -> io::Result<()> {
+        Self::sync_all(self)
+    }
+}
