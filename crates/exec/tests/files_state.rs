@@ -323,20 +323,30 @@ fn the_formats_are_as_described() {
     };
     let sealed = |sector: &[u8]| assert_eq!(number(sector, 508, 4), u64::from(crc32c::crc32c(&sector[..508])));
     assert_eq!((&nvram[..8], &intents[..8]), (&b"dstgNVRM"[..], &b"dstgINTS"[..]));
-    for file in [&nvram, &intents] {
-        assert_eq!((number(file, 8, 4), number(file, 12, 4)), (1, 512));
+    for (file, version) in [(&nvram, 2), (&intents, 1)] {
+        assert_eq!((number(file, 8, 4), number(file, 12, 4)), (version, 512));
         assert_eq!(number(file, 16, 8), 0x0102_0304_0506_0708);
         sealed(&file[..SECTOR]);
     }
     assert_eq!((number(&nvram, 24, 4), number(&nvram, 28, 4), number(&nvram, 32, 4)), (PAGE, PAGES, 1));
     assert_eq!(nvram.len(), SECTOR + PAGES as usize * STRIDE);
-    for (slot, state) in [(0, 2), (2, 0), (7, 1), (8, 0), (9, 2)] {
+    for (slot, state) in [(0, 2), (2, 4), (7, 1), (8, 0), (9, 2)] {
         let bytes = &nvram[SECTOR + slot as usize * STRIDE..][..STRIDE];
         assert_eq!(&bytes[..4], b"slot");
         assert_eq!((number(bytes, 4, 2), number(bytes, 6, 2)), (slot, state), "slot {slot}");
         assert_eq!(number(bytes, 16, 4), u64::from(slot != 8), "the generation of slot {slot}");
         assert_eq!(bytes[24..48], if state == 0 { [0; 24] } else { tag(slot) });
-        let crc = if state == 2 { crc32c::crc32c(&bytes[SECTOR..]) } else { 0 };
+        assert_eq!(
+            (number(bytes, 48, 4), number(bytes, 56, 8)),
+            if slot == 8 {
+                (0, 0)
+            } else if slot == 2 {
+                (1, 3)
+            } else {
+                (1, 0)
+            }
+        );
+        let crc = if matches!(state, 2 | 4) { crc32c::crc32c(&bytes[SECTOR..]) } else { 0 };
         assert_eq!(number(bytes, 20, 4), u64::from(crc));
         sealed(&bytes[..SECTOR]);
     }
@@ -394,9 +404,9 @@ fn files_of_another_array_or_shape_are_refused_by_name() {
     }
     let whole = images(folder.path());
     let mut other = whole.clone();
-    other[0][8] = 2;
+    other[0][8] = 1;
     put_back(folder.path(), &other);
-    refused(|_| {}, &nvram, ": the version at byte 8 is 2; it must be 1");
+    refused(|_| {}, &nvram, ": the version at byte 8 is 1; it must be 2");
     other = whole.clone();
     other[1][..8].copy_from_slice(b"dstgNVRM");
     put_back(folder.path(), &other);

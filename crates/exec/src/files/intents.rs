@@ -79,7 +79,7 @@ impl IntentsFile {
         Ok(Self { file, rows, sectors, dirty: Vec::new() })
     }
 
-    /// Reads a file that is so long; the rows whose intent is open.
+    /// Reads a file that is so long, and makes durable what it says; the rows whose intent is open.
     pub(super) fn open(
         file: Arc<dyn OsFile>,
         path: &Path,
@@ -121,6 +121,11 @@ impl IntentsFile {
                 }
             }
         }
+        // Written anew for the same reason as the NVRAM.
+        let written = file.write_all_at(&header(array, rows), 0);
+        let written = written.and_then(|()| file.write_all_at(sectors.as_flattened(), SECTOR as u64));
+        let durable = written.and_then(|()| file.sync_all(SyncPoint::OpenIntents));
+        durable.map_err(FilesError::io(path, "make it durable"))?;
         Ok((Self { file, rows, sectors, dirty: Vec::new() }, open))
     }
 

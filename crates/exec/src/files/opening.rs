@@ -92,9 +92,7 @@ fn make<'a>(
     let nvram = NvramFile::create(nvram_file, config.layout()).and_then(|file| file.sync_all().map(|()| file));
     let nvram = nvram.map_err(FilesError::io(&config.nvram, "write it"))?;
     let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
-    for folder in paths.map(|path| folder(path)).collect::<BTreeSet<_>>() {
-        sync_folder(os, folder, SyncPoint::CreateFolder)?;
-    }
+    sync_folders(os, paths, SyncPoint::CreateFolder)?;
     let state = [nvram_identity, intents_identity];
     Ok(Opened { devices, store: Store::new(nvram, intents), state, nvram: Nvram::default(), lock: guard })
 }
@@ -114,49 +112,54 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let nvram_identity = files.add(&*nvram_file, &config.nvram)?;
     let guard = Arc::clone(&nvram_file);
     // What is read from here on may be what an earlier process wrote and did not make durable; it
-    // is relied on, so it must be.
-    settle(&*nvram_file, &config.nvram, SyncPoint::OpenNvram)?;
+    // is relied on, so it must be: content, length and, in the end, names.
     let (nvram, mut found) = NvramFile::open(nvram_file, &config.nvram, nvram_length, config.layout())?;
     let intents_file = present(&config.intents)?;
     let intents_length = length(&*intents_file, &config.intents)?;
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     lock(&*intents_file, &config.intents)?;
-    settle(&*intents_file, &config.intents, SyncPoint::OpenIntents)?;
     let (intents, open_rows) =
         IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;
     found.intents = open_rows;
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
-        let file = open_file(os, &device.path)?;
-        if let Ok(file) = &file {
-            check_size(&**file, config, dev, &device.path)?;
-            files.add(&**file, &device.path)?;
-            lock(&**file, &device.path)?;
-            settle(&**file, &device.path, SyncPoint::OpenDevice)?;
+        let mut file = open_file(os, &device.path)?;
+        if let Ok(open) = &file {
+            files.add(&**open, &device.path)?;
+            lock(&**open, &device.path)?;
+            if is_unfinished(&**open, &device.path)? {
+                file = Err(io::Error::new(io::ErrorKind::NotFound, "it is empty: its making was cut short"));
+            } else {
+                check_size(&**open, config, dev, &device.path)?;
+                open.sync_all(SyncPoint::OpenDevice).map_err(FilesError::io(&device.path, "make it durable"))?;
+            }
         }
         devices.push(file);
     }
+    let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &device.path);
+    sync_folders(os, there.chain([&config.intents, &config.nvram]), SyncPoint::OpenFolder)?;
     let state = [nvram_identity, intents_identity];
     Ok(Opened { devices, store: Store::new(nvram, intents), state, nvram: found, lock: guard })
 }
 
 /// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a
-/// new one. It is not locked yet.
+/// new one. One that was there is not locked yet.
 pub(super) fn open_replacement(
     os: &dyn Os,
     config: &FilesConfig,
     dev: usize,
     path: &Path,
 ) -> Result<Arc<dyn OsFile>, FilesError> {
-    match open_file(os, path)? {
+    let file = match open_file(os, path)? {
+        Ok(file) if is_unfinished(&*file, path)? => file,
         Ok(file) => {
             check_size(&*file, config, dev, path)?;
             return Ok(file);
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make_file(os, path, Existing::Refuse)?,
         Err(error) => return Err(FilesError::io(path, OPEN)(error)),
-    }
-    let file = make_file(os, path, Existing::Refuse)?;
+    };
+    lock(&*file, path)?;
     clear(&*file, path, config.device_bytes(dev))?;
     file.sync_all(SyncPoint::ReplaceDevice).map_err(FilesError::io(path, "make it durable"))?;
     sync_folder(os, folder(path), SyncPoint::ReplaceFolder)?;
@@ -198,11 +201,6 @@ pub(super) fn lock(file: &dyn OsFile, path: &Path) -> Result<(), FilesError> {
     }
 }
 
-/// Makes durable what is in a file.
-fn settle(file: &dyn OsFile, path: &Path, at: SyncPoint) -> Result<(), FilesError> {
-    file.sync_data(at).map_err(FilesError::io(path, "make it durable"))
-}
-
 /// Makes a file as long as this, of zeros.
 fn clear(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), FilesError> {
     let cleared = file.set_len(0).and_then(|()| file.set_len(bytes));
@@ -213,6 +211,12 @@ fn clear(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), FilesError> {
 fn length(file: &dyn OsFile, path: &Path) -> Result<u64, FilesError> {
     let length = file.length().map_err(FilesError::io(path, "ask for its size"))?;
     length.ok_or_else(|| FilesError::NotAFile(path.to_owned()))
+}
+
+/// Whether a device's file is empty: it was being made, and holds nothing that could be lost. It
+/// counts as not there.
+fn is_unfinished(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
+    Ok(length(file, path)? == 0)
 }
 
 /// Whether a file is as long as a device's must be.
@@ -227,6 +231,16 @@ fn folder(path: &Path) -> &Path {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     }
+}
+
+/// Makes the names of these files durable.
+fn sync_folders<'a>(
+    os: &dyn Os,
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+    at: SyncPoint,
+) -> Result<(), FilesError> {
+    let folders: BTreeSet<_> = paths.into_iter().map(|path| folder(path)).collect();
+    folders.into_iter().try_for_each(|folder| sync_folder(os, folder, at))
 }
 
 /// Makes new files' names durable.

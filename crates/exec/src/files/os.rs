@@ -31,6 +31,8 @@ pub enum SyncPoint {
     OpenIntents,
     /// What was found on a device at the start.
     OpenDevice,
+    /// The names under which files were found at the start.
+    OpenFolder,
     /// The NVRAM of an array that is overwritten was emptied.
     CreateEmptied,
     /// A new device.
@@ -49,7 +51,7 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Flush,
         Self::Fua,
         Self::Put,
@@ -58,6 +60,7 @@ impl SyncPoint {
         Self::OpenNvram,
         Self::OpenIntents,
         Self::OpenDevice,
+        Self::OpenFolder,
         Self::CreateEmptied,
         Self::CreateDevice,
         Self::CreateIntents,

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 
@@ -38,7 +38,12 @@ impl Os for RealOs {
     }
 
     fn sync_folder(&self, folder: &Path, _: SyncPoint) -> io::Result<()> {
-        File::open(folder)?.sync_all()
+        let synced = File::open(folder)?.sync_all();
+        // File systems such as /proc and /dev have no names to make durable, and say so like this.
+        match synced.as_ref().err().and_then(Errno::from_io_error) {
+            Some(Errno::INVAL) => Ok(()),
+            _ => synced,
+        }
     }
 }
 
