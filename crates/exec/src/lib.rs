@@ -16,8 +16,8 @@ mod nvram;
 pub use bytes::Bytes;
 pub use device::{Content, CutChoice, Disk};
 pub use files::{
-    Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Identity, Os, OsFile, Presence,
-    RealOs, SyncPoint,
+    Chance, Completion, DeviceConfig, DeviceOptions, Existing, Fault, Files, FilesConfig, FilesError, Identity, Moment,
+    Os, OsFile, Presence, RealOs, Recording, Survival, SyncPoint,
 };
 pub use memory::{Conduct, Latency, Log, Memory, NoCheck, Pick, Ran, Remains, RowCheck, Tamper, View, Violation};
 pub use nvram::{Nvram, Page, RowSet};

@@ -36,6 +36,7 @@ mod opening;
 mod os;
 mod port;
 mod real;
+mod recording;
 mod sectors;
 mod store;
 mod sync;
@@ -63,6 +64,7 @@ pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig};
 pub use error::FilesError;
 pub use os::{Identity, Os, OsFile, Presence, SyncPoint};
 pub use real::RealOs;
+pub use recording::{Chance, Fault, Moment, Recording, Survival};
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -274,6 +276,11 @@ impl<C: Controller> Files<C> {
         self.turn();
         self.advance()?;
         Ok(self.completions.pop_front())
+    }
+
+    /// The next request that was answered and not fetched; nothing else happens.
+    pub fn next_completion(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
     }
 
     /// The next request that was answered; waits for one. None if there are no requests.

@@ -131,7 +131,10 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
                 file = Err(io::Error::new(io::ErrorKind::NotFound, "it is empty: its making was cut short"));
             } else {
                 check_size(&**open, config, dev, &device.path)?;
-                open.sync_all(SyncPoint::OpenDevice).map_err(FilesError::io(&device.path, "make it durable"))?;
+                // Content that may be gone though it can be read: the device does not answer.
+                if let Err(error) = open.sync_all(SyncPoint::OpenDevice) {
+                    file = Err(error);
+                }
             }
         }
         devices.push(file);

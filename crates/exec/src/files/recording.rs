@@ -1,0 +1,658 @@
+//! An operating system in memory that keeps apart what is durable and what is not, and records in
+//! one order over all files what was done to them: after any operation the power can fail, with any
+//! subset of what is not durable surviving, torn between sectors; or the process alone.
+//!
+//! It is as harsh as a real one may be:
+//!
+//! * What was written and not synced survives or not, sector by sector, in the order of the writes.
+//! * A length is made durable by `sync_all` alone, a name by a sync of its folder alone. Until then
+//!   a cut may leave a file without its name, or shorter than what was written to it.
+//! * When a sync fails, what was not durable becomes so or never does, sector by sector; reads show
+//!   it all the same, and the next sync succeeds and says nothing of it.
+//!
+//! There are no threads: chance decides which lane goes on, so that a seed decides everything. One
+//! [`SyncPoint`] can be left out, to see what misses it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::TryLockError;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
+
+/// Chance for a recording.
+pub trait Chance: Send {
+    /// A number below `n`.
+    fn below(&mut self, n: u64) -> u64;
+}
+
+/// What a loss of power leaves of what is not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// Nothing.
+    Nothing,
+    /// Everything.
+    Everything,
+    /// Some operations as a whole.
+    Operations,
+    /// Some sectors of each.
+    Sectors,
+    /// All of some files, nothing of others: a bit each.
+    Files(u64),
+}
+
+impl Survival {
+    /// One of all kinds.
+    pub fn draw(chance: &mut dyn Chance) -> Self {
+        match chance.below(8) {
+            0 | 1 => Self::Nothing,
+            2 => Self::Everything,
+            3 => Self::Sectors,
+            4 | 5 => Self::Files(chance.below(1 << 32)),
+            _ => Self::Operations,
+        }
+    }
+}
+
+/// What goes wrong with one of the coming operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails as a broken device does.
+    Broken,
+    /// There is no room. What asks for none does not fail.
+    NoRoom,
+}
+
+/// A moment that was kept: what could be found after it.
+#[derive(Debug)]
+pub struct Moment {
+    /// Operations before it.
+    pub operations: u64,
+    /// Whether the power failed; else the process alone, and what was written is still there.
+    pub power: bool,
+    /// What was left.
+    pub left: Recording,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write { offset: u64, bytes: Vec<u8> },
+    Punch { offset: u64, len: u64 },
+    SetLen(u64),
+}
+
+#[derive(Clone, Debug)]
+struct Inode {
+    /// What reads see.
+    content: Vec<u8>,
+    durable: Vec<u8>,
+    /// Since the last sync.
+    pending: Vec<Change>,
+    /// Bytes of a sector, which is never torn.
+    sector: u64,
+    /// Every operation on it fails.
+    broken: bool,
+    hangs: bool,
+    locked_by: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Disk {
+    inodes: Vec<Inode>,
+    names: BTreeMap<PathBuf, usize>,
+    durable_names: BTreeMap<PathBuf, usize>,
+}
+
+struct State {
+    disk: Disk,
+    /// Bytes of a sector by the file's name; 512 of others.
+    sectors: BTreeMap<PathBuf, u64>,
+    chance: Box<dyn Chance>,
+    /// Operations so far.
+    operations: u64,
+    skipped: Option<SyncPoint>,
+    fault: Option<(u64, Fault)>,
+    /// Of so many operations one is kept as a moment; none if 0.
+    rarity: u64,
+    moments: Vec<Moment>,
+    syncs: BTreeMap<SyncPoint, u64>,
+    handles: u64,
+    /// Whose moments draw from where.
+    fork: Fork,
+}
+
+/// Makes the chance of what is left of a moment.
+type Fork = Arc<dyn Fn(u64) -> Box<dyn Chance> + Send + Sync>;
+
+/// An operating system in memory. Clones are the same one.
+#[derive(Clone)]
+pub struct Recording {
+    state: Arc<Mutex<State>>,
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Recording").field("operations", &state.operations).finish_non_exhaustive()
+    }
+}
+
+impl Recording {
+    /// Without files. `fork` makes chance of a number.
+    pub fn new(fork: impl Fn(u64) -> Box<dyn Chance> + Send + Sync + 'static) -> Self {
+        let chance = fork(0);
+        Self::of(Disk::default(), BTreeMap::new(), chance, Arc::new(fork))
+    }
+
+    fn of(disk: Disk, sectors: BTreeMap<PathBuf, u64>, chance: Box<dyn Chance>, fork: Fork) -> Self {
+        let state = State {
+            disk,
+            sectors,
+            chance,
+            operations: 0,
+            skipped: None,
+            fault: None,
+            rarity: 0,
+            moments: Vec::new(),
+            syncs: BTreeMap::new(),
+            handles: 0,
+            fork,
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file that is made at this path has sectors of so many bytes, not 512.
+    pub fn set_sector(&self, path: &Path, bytes: u64) {
+        self.lock().sectors.insert(path.to_owned(), bytes);
+    }
+
+    /// Leaves out every sync of this kind from now on.
+    pub fn skip(&self, point: Option<SyncPoint>) {
+        self.lock().skipped = point;
+    }
+
+    /// One of the coming operations that change something fails: the one after so many.
+    pub fn fail_after(&self, operations: u64, fault: Fault) {
+        self.lock().fault = Some((operations, fault));
+    }
+
+    /// Whether the fault that was asked for is still to come; it does not come any more.
+    pub fn take_fault(&self) -> bool {
+        self.lock().fault.take().is_some()
+    }
+
+    /// Keeps one of so many operations as a moment; none if 0.
+    pub fn keep_moments(&self, rarity: u64) {
+        self.lock().rarity = rarity;
+    }
+
+    /// The moments that were kept since the last call.
+    pub fn take_moments(&self) -> Vec<Moment> {
+        std::mem::take(&mut self.lock().moments)
+    }
+
+    /// What would be left if it all ended now, with the power or the process.
+    #[must_use]
+    pub fn end(&self, power: bool) -> Self {
+        self.lock().end(power)
+    }
+
+    /// What is left if the power fails now, and so much survives.
+    #[must_use]
+    pub fn cut(&self, survival: Survival) -> Self {
+        self.lock().cut(survival)
+    }
+
+    /// Operations so far.
+    pub fn operations(&self) -> u64 {
+        self.lock().operations
+    }
+
+    /// Syncs so far, by what they were for.
+    pub fn syncs(&self) -> BTreeMap<SyncPoint, u64> {
+        self.lock().syncs.clone()
+    }
+
+    /// Breaks the file at this path, or mends it. Of what was not durable anything survives.
+    pub fn set_broken(&self, path: &Path, broken: bool) {
+        let mut state = self.lock();
+        if let Some(at) = state.disk.names.get(path).copied() {
+            state.disk.inodes[at].broken = broken;
+        }
+    }
+
+    /// Lets the file at this path hang, or go on.
+    pub fn set_hangs(&self, path: &Path, hangs: bool) {
+        let mut state = self.lock();
+        if let Some(at) = state.disk.names.get(path).copied() {
+            state.disk.inodes[at].hangs = hangs;
+        }
+    }
+
+    /// Takes a file away, at once and for good.
+    pub fn take_away(&self, path: &Path) {
+        let disk = &mut self.lock().disk;
+        disk.names.remove(path);
+        disk.durable_names.remove(path);
+    }
+
+    /// What a read of the whole file at this path would bring.
+    pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.lock();
+        state.disk.names.get(path).map(|at| state.disk.inodes[*at].content.clone())
+    }
+
+    /// Puts a file there, durably.
+    pub fn put(&self, path: &Path, bytes: Vec<u8>) {
+        let mut state = self.lock();
+        let sector = state.sectors.get(path).copied().unwrap_or(512);
+        let disk = &mut state.disk;
+        let at = disk.inodes.len();
+        disk.inodes.push(Inode::new(bytes, sector));
+        disk.names.insert(path.to_owned(), at);
+        disk.durable_names.insert(path.to_owned(), at);
+    }
+}
+
+impl State {
+    /// An operation begins. A moment may be kept: before the operation, that is after the last one.
+    fn begin(&mut self, needs_room: bool, changes: bool) -> io::Result<()> {
+        if self.rarity > 0 && self.chance.below(self.rarity) == 0 {
+            let power = self.chance.below(4) > 0;
+            let left = self.end(power);
+            self.moments.push(Moment { operations: self.operations, power, left });
+        }
+        self.operations += 1;
+        let Some((left, fault)) = &mut self.fault else { return Ok(()) };
+        if !changes || *fault == Fault::NoRoom && !needs_room {
+            return Ok(());
+        }
+        if *left > 0 {
+            *left -= 1;
+            return Ok(());
+        }
+        let errno = if *fault == Fault::NoRoom { Errno::NOSPC } else { Errno::IO };
+        self.fault = None;
+        Err(errno.into())
+    }
+
+    fn end(&mut self, power: bool) -> Recording {
+        if power {
+            let survival = Survival::draw(&mut *self.chance);
+            return self.cut(survival);
+        }
+        self.left(self.disk.clone())
+    }
+
+    fn cut(&mut self, survival: Survival) -> Recording {
+        let mut disk = Disk::default();
+        for (at, inode) in self.disk.inodes.iter().enumerate() {
+            let mut left = Inode::new(inode.durable.clone(), inode.sector);
+            (left.broken, left.hangs) = (inode.broken, false);
+            let mut whole = inode.durable.clone();
+            apply_some(&mut whole, &inode.pending, inode.sector, at, survival, &mut *self.chance);
+            left.content.clone_from(&whole);
+            left.durable = whole;
+            disk.inodes.push(left);
+        }
+        // Names that are not durable: each is made, or taken away, or not.
+        let names = self.disk.names.keys().chain(self.disk.durable_names.keys());
+        for path in names.collect::<BTreeSet<_>>() {
+            let (now, durable) = (self.disk.names.get(path), self.disk.durable_names.get(path));
+            let survives = match survival {
+                Survival::Nothing => false,
+                Survival::Everything => true,
+                _ => now != durable && self.chance.below(2) == 0,
+            };
+            if let Some(at) = if survives { now } else { durable } {
+                disk.names.insert(path.clone(), *at);
+            }
+        }
+        disk.durable_names.clone_from(&disk.names);
+        self.left(disk)
+    }
+
+    fn left(&mut self, mut disk: Disk) -> Recording {
+        disk.inodes.iter_mut().for_each(|inode| (inode.locked_by, inode.hangs) = (None, false));
+        let chance = (self.fork)(self.chance.below(u64::MAX));
+        let left = Recording::of(disk, self.sectors.clone(), chance, Arc::clone(&self.fork));
+        left.lock().skipped = self.skipped;
+        left
+    }
+}
+
+impl Inode {
+    fn new(bytes: Vec<u8>, sector: u64) -> Self {
+        let (content, pending) = (bytes.clone(), Vec::new());
+        Self { content, durable: bytes, pending, sector, broken: false, hangs: false, locked_by: None }
+    }
+
+    fn change(&mut self, change: Change) {
+        apply(&mut self.content, &change);
+        self.pending.push(change);
+    }
+
+    /// All that was done is durable, but for lengths that were set unless `lengths`.
+    fn sync(&mut self, lengths: bool) {
+        // What a length that is not durable cuts off or adds stays undecided, and so does what was
+        // done before it.
+        let last = self.pending.iter().rposition(|change| !lengths && matches!(change, Change::SetLen(_)));
+        for change in self.pending.drain(last.map_or(0, |last| last + 1)..) {
+            apply(&mut self.durable, &change);
+        }
+    }
+}
+
+fn apply(bytes: &mut Vec<u8>, change: &Change) {
+    match *change {
+        Change::Write { offset, bytes: ref new } => {
+            let end = offset as usize + new.len();
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[offset as usize..end].copy_from_slice(new);
+        }
+        Change::Punch { offset, len } => {
+            let end = ((offset + len) as usize).min(bytes.len());
+            if let Some(range) = bytes.get_mut(offset as usize..end) {
+                range.fill(0);
+            }
+        }
+        Change::SetLen(len) => bytes.resize(len as usize, 0),
+    }
+}
+
+/// Applies what survives of these changes.
+fn apply_some(
+    bytes: &mut Vec<u8>,
+    changes: &[Change],
+    sector: u64,
+    file: usize,
+    survival: Survival,
+    chance: &mut dyn Chance,
+) {
+    for change in changes {
+        let whole = match survival {
+            Survival::Nothing => false,
+            Survival::Everything => true,
+            Survival::Files(which) => which >> (file % 32) & 1 != 0,
+            Survival::Operations => chance.below(2) == 0,
+            Survival::Sectors => {
+                apply_sectors(bytes, change, sector, chance);
+                continue;
+            }
+        };
+        if whole {
+            apply(bytes, change);
+        }
+    }
+}
+
+fn apply_sectors(bytes: &mut Vec<u8>, change: &Change, sector: u64, chance: &mut dyn Chance) {
+    let (offset, len) = match change {
+        Change::Write { offset, bytes } => (*offset, bytes.len() as u64),
+        Change::Punch { offset, len } => (*offset, *len),
+        Change::SetLen(_) => {
+            if chance.below(2) == 0 {
+                apply(bytes, change);
+            }
+            return;
+        }
+    };
+    let mut at = offset;
+    while at < offset + len {
+        let end = ((at / sector + 1) * sector).min(offset + len);
+        if chance.below(2) == 0 {
+            let part = match change {
+                Change::Write { bytes, .. } => {
+                    Change::Write { offset: at, bytes: bytes[(at - offset) as usize..(end - offset) as usize].to_vec() }
+                }
+                _ => Change::Punch { offset: at, len: end - at },
+            };
+            apply(bytes, &part);
+        }
+        at = end;
+    }
+}
+
+impl Os for Recording {
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.lock().disk.names.contains_key(path))
+    }
+
+    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
+        let mut state = self.lock();
+        let there = state.disk.names.get(path).copied();
+        state.begin(there.is_none(), there.is_none() && presence != Presence::There)?;
+        let inode = match (there, presence) {
+            (Some(_), Presence::New) => return Err(Errno::EXIST.into()),
+            (None, Presence::There) => return Err(Errno::NOENT.into()),
+            (Some(inode), _) => inode,
+            (None, _) => {
+                let sector = state.sectors.get(path).copied().unwrap_or(512);
+                let inode = state.disk.inodes.len();
+                state.disk.inodes.push(Inode::new(Vec::new(), sector));
+                state.disk.names.insert(path.to_owned(), inode);
+                inode
+            }
+        };
+        if state.disk.inodes[inode].broken {
+            return Err(Errno::IO.into());
+        }
+        state.handles += 1;
+        let handle = state.handles;
+        drop(state);
+        Ok(Arc::new(RecordedFile { os: self.clone(), inode, handle }))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        state.begin(false, true)?;
+        state.disk.names.remove(path).map(|_| ()).ok_or_else(|| Errno::NOENT.into())
+    }
+
+    fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()> {
+        let mut state = self.lock();
+        *state.syncs.entry(at).or_default() += 1;
+        state.begin(false, true)?;
+        if state.skipped == Some(at) {
+            return Ok(());
+        }
+        let Disk { names, durable_names, .. } = &mut state.disk;
+        let inside = |path: &PathBuf| path.parent() == Some(folder);
+        durable_names.retain(|path, _| !inside(path) || names.contains_key(path));
+        durable_names.extend(names.iter().filter(|(path, _)| inside(path)).map(|(path, at)| (path.clone(), *at)));
+        Ok(())
+    }
+
+    fn is_in_line(&self) -> bool {
+        true
+    }
+
+    fn choose(&self, among: usize) -> usize {
+        self.lock().chance.below(among as u64) as usize
+    }
+}
+
+/// An open file of a recording.
+#[derive(Debug)]
+struct RecordedFile {
+    os: Recording,
+    inode: usize,
+    handle: u64,
+}
+
+impl RecordedFile {
+    /// Does something to the file if it answers.
+    fn operation<T>(
+        &self,
+        needs_room: bool,
+        changes: bool,
+        work: impl FnOnce(&mut Inode) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut state = self.os.lock();
+        let begun = state.begin(needs_room, changes);
+        let inode = &mut state.disk.inodes[self.inode];
+        if inode.broken {
+            return Err(Errno::IO.into());
+        }
+        begun?;
+        work(inode)
+    }
+
+    fn sync(&self, at: SyncPoint, lengths: bool) -> io::Result<()> {
+        let mut state = self.os.lock();
+        *state.syncs.entry(at).or_default() += 1;
+        let begun = state.begin(true, true);
+        let State { disk, chance, skipped, .. } = &mut *state;
+        let inode = &mut disk.inodes[self.inode];
+        if inode.broken || begun.is_err() {
+            let pending = std::mem::take(&mut inode.pending);
+            apply_some(&mut inode.durable, &pending, inode.sector, 0, Survival::Sectors, &mut **chance);
+            return Err(begun.err().unwrap_or_else(|| Errno::IO.into()));
+        }
+        if *skipped != Some(at) {
+            inode.sync(lengths);
+        }
+        Ok(())
+    }
+}
+
+impl OsFile for RecordedFile {
+    fn length(&self) -> io::Result<Option<u64>> {
+        self.operation(false, false, |inode| Ok(Some(inode.content.len() as u64)))
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        Ok((0, self.inode as u64))
+    }
+
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        let mut state = self.os.lock();
+        match &mut state.disk.inodes[self.inode].locked_by {
+            Some(other) if *other != self.handle => Err(TryLockError::WouldBlock),
+            free => {
+                *free = Some(self.handle);
+                Ok(())
+            }
+        }
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.operation(true, true, |inode| {
+            inode.change(Change::SetLen(bytes));
+            Ok(())
+        })
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.operation(false, false, |inode| {
+            let from = inode.content.get(offset as usize..offset as usize + bytes.len());
+            bytes.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+            Ok(())
+        })
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.operation(true, true, |inode| {
+            inode.change(Change::Write { offset, bytes: bytes.to_vec() });
+            Ok(())
+        })
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.operation(true, true, |inode| {
+            inode.change(Change::Punch { offset, len });
+            Ok(())
+        })
+    }
+
+    fn sync_data(&self, at: SyncPoint) -> io::Result<()> {
+        self.sync(at, false)
+    }
+
+    fn sync_all(&self, at: SyncPoint) -> io::Result<()> {
+        self.sync(at, true)
+    }
+
+    fn hangs(&self) -> bool {
+        self.os.lock().disk.inodes[self.inode].hangs
+    }
+}
+
+impl Drop for RecordedFile {
+    fn drop(&mut self) {
+        let mut state = self.os.lock();
+        let lock = &mut state.disk.inodes[self.inode].locked_by;
+        if *lock == Some(self.handle) {
+            *lock = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says yes to everything that survives by chance.
+    struct Kind;
+
+    impl Chance for Kind {
+        fn below(&mut self, _: u64) -> u64 {
+            0
+        }
+    }
+
+    fn file(os: &Recording) -> Arc<dyn OsFile> {
+        os.open(Path::new("/a/b"), Presence::Either).expect("a file")
+    }
+
+    #[test]
+    fn only_what_was_synced_is_certain() {
+        let os = Recording::new(|_| Box::new(Kind));
+        let made = file(&os);
+        made.set_len(4).expect("room");
+        made.sync_all(SyncPoint::CreateDevice).expect("it is synced");
+        assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")), None, "its name is not durable");
+        os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
+        made.write_all_at(b"one", 0).expect("room");
+        assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&[0; 4][..]));
+        assert_eq!(os.cut(Survival::Everything).content(Path::new("/a/b")).as_deref(), Some(&b"one\0"[..]));
+        assert_eq!(os.end(false).cut(Survival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&[0; 4][..]));
+        made.set_len(8).expect("room");
+        made.sync_data(SyncPoint::Flush).expect("it is synced");
+        assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")).map(|bytes| bytes.len()), Some(4));
+        made.sync_all(SyncPoint::Flush).expect("it is synced");
+        assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&b"one\0\0\0\0\0"[..]));
+    }
+
+    #[test]
+    fn a_success_after_a_failed_sync_says_nothing() {
+        /// Lets nothing survive.
+        struct Unkind;
+
+        impl Chance for Unkind {
+            fn below(&mut self, n: u64) -> u64 {
+                n - 1
+            }
+        }
+
+        let os = Recording::new(|_| Box::new(Unkind));
+        let made = file(&os);
+        os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
+        made.write_all_at(b"one", 0).expect("room");
+        os.fail_after(0, Fault::NoRoom);
+        assert!(made.sync_all(SyncPoint::Flush).is_err());
+        made.sync_all(SyncPoint::Flush).expect("nothing is left to be synced");
+        assert_eq!(os.content(Path::new("/a/b")).as_deref(), Some(&b"one"[..]), "a read shows it");
+        assert_eq!(os.cut(Survival::Everything).content(Path::new("/a/b")).as_deref(), Some(&b""[..]), "it is gone");
+    }
+}
