@@ -2,7 +2,7 @@
 
 use destage_cache::Served;
 use destage_exec::{RowCheck, View};
-use destage_plan::{Column, Dev, Row};
+use destage_plan::{Column, Dev, DevSet, Row};
 use destage_raid::kernels::reference;
 use destage_raid::{Geometry, Level, MAX_DEVICES, field};
 
@@ -54,17 +54,31 @@ impl RowCheck<Box<dyn Served>> for Parity {
     }
 
     fn row(&self, controller: &Box<dyn Served>, view: &View<'_>, row: Row) -> Result<(), String> {
+        if self.blind {
+            return Ok(());
+        }
+        self.consistent(row, controller.array().degraded(), |dev| view.page(dev, row.0))
+    }
+}
+
+impl Parity {
+    /// Whether the pages of a row belong together, as far as members that are not `degraded` tell.
+    pub(crate) fn consistent<'a>(
+        &self,
+        row: Row,
+        degraded: DevSet,
+        page_of: impl Fn(Dev) -> Option<&'a [u8]>,
+    ) -> Result<(), String> {
         let geometry = &self.geometry;
         let level = geometry.level();
-        if self.blind || level == Level::Raid0 || row.0 >= geometry.member_pages() {
+        if level == Level::Raid0 || row.0 >= geometry.member_pages() {
             return Ok(());
         }
         let stripe = geometry.stripe_of(row).0;
         let k = usize::from(geometry.data_columns());
-        let degraded = controller.array().degraded();
         let mut pages: [Option<&[u8]>; MAX_DEVICES] = [None; MAX_DEVICES];
         for (page, &dev) in pages.iter_mut().zip(geometry.devices(stripe)) {
-            *page = view.page(dev, row.0).filter(|_| !degraded.contains(dev));
+            *page = page_of(dev).filter(|_| !degraded.contains(dev));
         }
         let pages = &pages[..usize::from(geometry.members())];
         if level == Level::Raid1 {

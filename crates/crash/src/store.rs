@@ -1,0 +1,293 @@
+//! The file executor's NVRAM and intents, cut: what docs/assumptions.md takes for granted of an
+//! NVRAM, of the files that stand for one. Steps take effect whole, in the order of issue, and are
+//! durable when done; what a start has found, it stays.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Moment, Recording, RowSet, SyncPoint};
+use destage_plan::{
+    Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvSlot, OpId, Out, Row, Rows, Sectors, Shape,
+    Step, StepSet, Tag,
+};
+
+use crate::Dice;
+use crate::caught::caught;
+use crate::files::FilesFailure;
+
+const PAGE: u64 = 1024;
+const SECTOR: u64 = 128;
+const SLOTS: u16 = 12;
+/// Three sectors of the file, the last one in part.
+const ROWS: u64 = 10_000;
+
+/// What the host has the controller do.
+#[derive(Clone, Debug)]
+enum Plan {
+    Put { slot: NvSlot, page: bool },
+    Free(Vec<NvSlot>),
+    Intent { rows: Rows, set: bool },
+    Read(NvSlot),
+}
+
+type Plans = Arc<Mutex<VecDeque<Plan>>>;
+
+/// What a start found: slots with their tags, rows with an intent.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    slots: BTreeMap<u16, (u32, Tag)>,
+    intents: Vec<Rows>,
+}
+
+/// Plans what it is told, in order.
+struct Keeper {
+    plans: Plans,
+    found: Arc<Mutex<Found>>,
+    frags: Vec<Option<Frag>>,
+}
+
+impl Keeper {
+    fn plan(&self, frag: Frag, op: OpId, out: &mut Out) {
+        let plan = self.plans.lock().unwrap_or_else(PoisonError::into_inner).pop_front().expect("a plan per request");
+        let step = match plan {
+            Plan::Put { slot, page } => {
+                Step::NvPut { slot, tag: tag(slot), src: if page { frag.host(0) } else { Buf::None } }
+            }
+            Plan::Free(slots) => {
+                let bufs: Vec<Buf> = slots.into_iter().map(Buf::Nv).collect();
+                Step::NvFree { slots: out.list(op, &bufs) }
+            }
+            Plan::Intent { rows, set } => Step::Intent { rows: out.rows(op, &[rows]), set },
+            Plan::Read(slot) => {
+                let sectors = Sectors { first: 0, count: (PAGE / SECTOR) as u8 };
+                Step::Slice { src: Buf::Nv(slot), sectors, dst: frag.host(0) }
+            }
+        };
+        let done = out.step(op, step, StepSet::EMPTY);
+        out.step(op, Step::Ack { frag: frag.id, pages: 1, ok: true }, done);
+        out.close(op);
+    }
+}
+
+impl Controller for Keeper {
+    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
+        match event {
+            Event::Start(start) => {
+                let slots = start.nv.iter().map(|(slot, tag)| (slot.index, (slot.generation, *tag))).collect();
+                *self.found.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Found { slots, intents: start.intents.to_vec() };
+                out.ready();
+            }
+            Event::Submit(frag) => {
+                let op = out.open(Class::Internal, None, Some(frag.id));
+                if self.frags.len() <= op.index() {
+                    self.frags.resize(op.index() + 1, None);
+                }
+                self.frags[op.index()] = Some(frag);
+            }
+            Event::Granted(op) => {
+                if let Some(frag) = self.frags[op.index()].take() {
+                    self.plan(frag, op, out);
+                }
+            }
+            Event::Control(Control::Clean) => out.clean(),
+            _ => {}
+        }
+    }
+}
+
+fn tag(slot: NvSlot) -> Tag {
+    let mut tag = [slot.index as u8; 24];
+    tag[4..8].copy_from_slice(&slot.generation.to_le_bytes());
+    tag
+}
+
+fn page(slot: NvSlot) -> Vec<u8> {
+    (0..PAGE).map(|at| (at / 7) as u8 ^ slot.index as u8 ^ (slot.generation as u8).wrapping_mul(37)).collect()
+}
+
+/// What is there after some steps.
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// The generation of each slot in use, and whether it has a page.
+    slots: BTreeMap<u16, (u32, bool)>,
+    rows: RowSet,
+}
+
+struct Life {
+    os: Recording,
+    files: Files<Keeper>,
+    plans: Plans,
+    found: Found,
+    /// After each step that was issued since all were done.
+    states: Vec<State>,
+    /// Of these, done.
+    done: usize,
+    generation: u32,
+}
+
+fn config() -> FilesConfig {
+    let device = DeviceConfig { path: "/array/dev0".into(), pages: 1, options: DeviceOptions::default() };
+    FilesConfig {
+        array: 3,
+        shape: Shape::new(PAGE, SECTOR, 1, 1, 4).expect("a shape that can be"),
+        depth: 6,
+        devices: vec![device],
+        nvram: "/array/nvram".into(),
+        nv_slots: SLOTS,
+        intents: "/array/intents".into(),
+        rows: ROWS,
+    }
+}
+
+impl Life {
+    fn begin(os: Recording, create: bool, state: State, generation: u32) -> Result<Self, String> {
+        let (plans, found) = (Plans::default(), Arc::default());
+        let keeper = Keeper { plans: Arc::clone(&plans), found: Arc::clone(&found), frags: Vec::new() };
+        let system = Arc::new(os.clone());
+        let files = if create {
+            Files::create_on(system, keeper, config(), Existing::Refuse)
+        } else {
+            Files::open_on(system, keeper, config())
+        };
+        let files = files.map_err(|error| format!("it cannot be opened: {error}"))?;
+        let found = found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(Self { os, files, plans, found, states: vec![state], done: 0, generation })
+    }
+
+    /// Opens what is left, and says after which step that is.
+    fn after(&self, left: Recording) -> Result<Self, String> {
+        let life = Self::begin(left, false, State::default(), self.generation)?;
+        let same = |state: &State| {
+            let of = |(slot, (generation, _)): (&u16, &(u32, bool))| {
+                (*slot, (*generation, tag(NvSlot { index: *slot, generation: *generation })))
+            };
+            life.found.slots.iter().map(|(slot, of)| (*slot, *of)).eq(state.slots.iter().map(of))
+        };
+        let fits = |at: &usize| same(&self.states[*at]);
+        let Some(first) = (self.done..self.states.len()).find(fits) else {
+            let states = &self.states[self.done..];
+            return Err(format!("the slots are {:?}, which they were after none of {states:?}", life.found.slots));
+        };
+        // Steps that change intents alone are in between: each row is as after one of them.
+        let last = (first..self.states.len()).take_while(fits).last().expect("the first one fits");
+        let mut rows = RowSet::default();
+        life.found.intents.iter().for_each(|found| rows.set(*found, true));
+        let between = &self.states[first..=last];
+        for row in (0..ROWS).map(Row) {
+            let set = rows.contains(row);
+            if !between.iter().any(|state| state.rows.contains(row) == set) {
+                return Err(format!("the intent of {row:?} is {set} after steps {first} to {last}"));
+            }
+        }
+        let state = State { slots: self.states[first].slots.clone(), rows };
+        Ok(Self { states: vec![state], ..life })
+    }
+
+    /// Looks at the moments that were kept: the state is right, its pages are there, and it stays.
+    fn look(&self, moments: Vec<Moment>, report: &mut u64) -> Result<(), String> {
+        for moment in moments {
+            *report += 1;
+            let when = |what| format!("after operation {} (power {}): {what}", moment.operations, moment.power);
+            let mut life = self.after(moment.left.clone()).map_err(when)?;
+            let left = life.os.end(true);
+            *report += 1;
+            life.after(left).map_err(|what| when(format!("and the power failed again: {what}")))?;
+            let slots = life.states[0].slots.clone();
+            for (index, (generation, _)) in slots.into_iter().filter(|(_, (_, page))| *page) {
+                let slot = NvSlot { index, generation };
+                life.ask(Plan::Read(slot), HostOp::Read, Vec::new())?;
+                let completion = life.files.wait().map_err(|error| error.to_string())?;
+                if completion.is_none_or(|completion| completion.bytes != page(slot)) {
+                    return Err(when(format!("{slot:?} holds another page")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, plan: Plan, op: HostOp, data: Vec<u8>) -> Result<(), String> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).push_back(plan);
+        let len = if op == HostOp::Flush { 0 } else { PAGE };
+        let request = HostRequest { tag: 0, op, offset: 0, len, fua: false };
+        self.files.submit(request, data).map_err(|error| error.to_string())
+    }
+
+    /// A step of any kind.
+    fn issue(&mut self, dice: &mut Dice) -> Result<(), String> {
+        let mut state = self.states.last().expect("there is one").clone();
+        let free: Vec<u16> = (0..SLOTS).filter(|slot| !state.slots.contains_key(slot)).collect();
+        // A slot is freed when its put is done, and put again when its free is.
+        let settled = &self.states[self.done];
+        let ready = |slot: &u16| settled.slots.get(slot) == state.slots.get(slot);
+        let free: Vec<u16> = free.into_iter().filter(ready).collect();
+        let used: Vec<u16> = state.slots.keys().copied().filter(ready).collect();
+        match dice.below(6) {
+            0 | 1 if !free.is_empty() => {
+                self.generation += 1;
+                let (slot, page_too) =
+                    (NvSlot { index: dice.pick(&free), generation: self.generation }, !dice.one_in(3));
+                state.slots.insert(slot.index, (slot.generation, page_too));
+                self.ask(Plan::Put { slot, page: page_too }, HostOp::Write, page(slot))?;
+            }
+            2 | 3 if !used.is_empty() => {
+                let mut slots: Vec<u16> = (0..dice.within(1, 6)).map(|_| dice.pick(&used)).collect();
+                slots.sort_unstable();
+                slots.dedup();
+                let of = |index: u16| NvSlot { index, generation: state.slots[&index].0 };
+                let plan = Plan::Free(slots.iter().map(|slot| of(*slot)).collect());
+                state.slots.retain(|slot, _| !slots.contains(slot));
+                self.ask(plan, HostOp::Flush, Vec::new())?;
+            }
+            _ => {
+                let (rows, set) = (Rows::new(Row(dice.below(16) * 600), 900), dice.one_in(2));
+                state.rows.set(rows, set);
+                self.ask(Plan::Intent { rows, set }, HostOp::Flush, Vec::new())?;
+            }
+        }
+        self.states.push(state);
+        Ok(())
+    }
+
+    /// Lets some commands be carried out.
+    fn step(&mut self, report: &mut u64) -> Result<(), String> {
+        let first = self.files.poll().map_err(|error| error.to_string())?;
+        let moments = self.os.take_moments();
+        self.look(moments, report)?;
+        self.done += first.into_iter().chain(std::iter::from_fn(|| self.files.next_completion())).count();
+        Ok(())
+    }
+}
+
+/// Runs a history of steps of the NVRAM; how often it was cut.
+pub fn run_store(seed: u64, skip: Option<SyncPoint>) -> Result<u64, Box<FilesFailure>> {
+    let mut cuts = 0;
+    let outcome = caught(|| history(seed, skip, &mut cuts));
+    match outcome {
+        Ok(Ok(())) => Ok(cuts),
+        Ok(Err(what)) | Err(what) => Err(Box::new(FilesFailure { seed, what, cuts })),
+    }
+}
+
+fn history(seed: u64, skip: Option<SyncPoint>, cuts: &mut u64) -> Result<(), String> {
+    let mut dice = Dice::new(seed);
+    let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
+    let mut life = Life::begin(os, true, State::default(), 0)?;
+    life.os.skip(skip);
+    for _ in 0..dice.within(1, 4) {
+        life.os.keep_moments(dice.pick(&[2, 4]));
+        for _ in 0..dice.within(4, 30) {
+            life.issue(&mut dice)?;
+            for _ in 0..dice.below(4) {
+                life.step(cuts)?;
+            }
+            while life.files.unanswered() > 5 {
+                life.step(cuts)?;
+            }
+        }
+        *cuts += 1;
+        let left = life.os.end(dice.one_in(2));
+        life = life.after(left)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! The file executor is cut everywhere, and does without none of its syncs.
+
+use destage_cache::host_caches;
+use destage_crash::{FilesFailure, FilesOptions, FilesReport, run_files, run_store};
+use destage_exec::SyncPoint;
+use destage_raid::Level;
+use rayon::prelude::*;
+
+/// Histories of a cell: `CRASH_SEEDS`, or enough for a tenth of 10⁵ cuts, in the soak of 10⁶.
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let from = number("CRASH_FROM").unwrap_or(0);
+    let soak = std::env::var_os("DESTAGE_SOAK").is_some();
+    from..from + number("CRASH_SEEDS").unwrap_or(if soak { 600 } else { 50 })
+}
+
+fn cut_all(level: Level) {
+    for cache in host_caches() {
+        let options = FilesOptions { level: Some(level), ..FilesOptions::default() };
+        let reports: Result<Vec<_>, Box<FilesFailure>> =
+            seeds().into_par_iter().map(|seed| run_files(cache, seed, options)).collect();
+        let reports = reports.unwrap_or_else(|failure| panic!("{} {level}: {failure}", cache.name));
+        let mut total = FilesReport::default();
+        for report in &reports {
+            total.add(report);
+        }
+        println!("{} {level}: {total:?}", cache.name);
+        let ends = total.cuts + total.kills;
+        assert!(ends > 40 * total.runs && total.repeated > total.runs, "the histories do what they are for");
+    }
+}
+
+macro_rules! levels {
+    ($($name:ident: $level:expr;)*) => { $(
+        #[test]
+        fn $name() {
+            cut_all($level);
+        }
+    )* };
+}
+
+levels! {
+    raid0: Level::Raid0;
+    raid1: Level::Raid1;
+    raid4: Level::Raid4;
+    raid5: Level::Raid5;
+    raid6: Level::Raid6;
+}
+
+#[test]
+fn steps_of_the_nvram_are_whole_durable_and_in_order() {
+    let histories = if std::env::var_os("DESTAGE_SOAK").is_some() { 20_000 } else { 300 };
+    let cuts: Result<Vec<u64>, _> = (0..histories).into_par_iter().map(|seed| run_store(seed, None)).collect();
+    let cuts: u64 = cuts.unwrap_or_else(|failure| panic!("{failure}")).iter().sum();
+    println!("{histories} histories, {cuts} cuts");
+    assert!(cuts > 10 * histories, "the histories do what they are for");
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    for cache in host_caches() {
+        for seed in 0..6 {
+            let again = || format!("{:?}", run_files(cache, seed, FilesOptions::default()));
+            assert_eq!(again(), again(), "{} seed {seed}", cache.name);
+        }
+    }
+}
+
+/// Histories and their cuts until one fails, over all cells in turn.
+fn found(skip: SyncPoint, bound: u64) -> Option<(u64, u64, String)> {
+    let mut cuts = 0;
+    for round in 0..bound {
+        for seed in round * 10..(round + 1) * 10 {
+            match run_store(seed, Some(skip)) {
+                Ok(more) => cuts += more,
+                Err(failure) => return Some((round + 1, cuts + failure.cuts, format!("NVRAM: {failure}"))),
+            }
+        }
+        for cache in host_caches() {
+            for level in Level::ALL {
+                match run_files(cache, round, FilesOptions { level: Some(level), skip: Some(skip) }) {
+                    Ok(report) => cuts += report.cuts + report.kills,
+                    Err(failure) => {
+                        let what = format!("{} {level}: {failure}", cache.name);
+                        return Some((round + 1, cuts + failure.cuts, what));
+                    }
+                }
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn every_sync_is_missed_when_it_is_left_out() {
+    let bound = std::env::var("CRASH_SEEDS").map_or(30, |text| text.parse().expect("a number"));
+    let outcomes: Vec<_> = SyncPoint::ALL.into_par_iter().map(|point| (point, found(point, bound))).collect();
+    for (point, outcome) in &outcomes {
+        println!("{point:?}: {outcome:?}");
+    }
+    let missed: Vec<_> = outcomes.iter().filter(|(_, outcome)| outcome.is_none()).map(|(point, _)| point).collect();
+    assert!(missed.is_empty(), "nothing misses {missed:?}");
+}
