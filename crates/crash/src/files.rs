@@ -744,9 +744,14 @@ impl<'a> Life<'a> {
         let mut known = self.known(&left);
         known.depth = 0;
         count(&Moment { operations: 0, power, left: left.clone() }, report);
-        if self.dice.one_in(8) {
+        if self.dice.one_in(4) {
             // Opening itself is cut short by an error, and tried again.
-            left.fail_after(self.dice.below(24), Fault::Broken);
+            match self.dice.below(4) {
+                0 => left.fail_after(self.dice.below(24), Fault::Broken),
+                1 => left.fail_sync(SyncPoint::OpenNvram),
+                2 => left.fail_sync(SyncPoint::OpenIntents),
+                _ => left.fail_sync(SyncPoint::OpenDevice),
+            }
             report.faults += 1;
             let opened =
                 Files::open_on(Arc::new(left.clone()), self.scene.controller(), self.scene.config(&known.paths));

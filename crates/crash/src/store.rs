@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Moment, Recording, RowSet, SyncPoint};
+use destage_exec::{
+    DeviceConfig, DeviceOptions, Existing, Fault, Files, FilesConfig, FilesError, Moment, Recording, RowSet, SyncPoint,
+};
 use destage_plan::{
     Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvSlot, OpId, Out, Row, Rows, Sectors, Shape,
     Step, StepSet, Tag,
@@ -249,13 +251,21 @@ impl Life {
         Ok(())
     }
 
-    /// Lets some commands be carried out.
-    fn step(&mut self, report: &mut u64) -> Result<(), String> {
-        let first = self.files.poll().map_err(|error| error.to_string())?;
+    /// Lets some commands be carried out; whether it goes on. It stops, with the name of the file,
+    /// only over an operation that was made to fail.
+    fn step(&mut self, report: &mut u64) -> Result<bool, String> {
+        let polled = self.files.poll();
         let moments = self.os.take_moments();
         self.look(moments, report)?;
+        let first = match polled {
+            Ok(first) => first,
+            Err(FilesError::Io { path, .. }) if path.starts_with("/array") && !self.os.take_fault() => {
+                return Ok(false);
+            }
+            Err(error) => return Err(error.to_string()),
+        };
         self.done += first.into_iter().chain(std::iter::from_fn(|| self.files.next_completion())).count();
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -276,13 +286,18 @@ fn history(seed: u64, skip: Option<SyncPoint>, cuts: &mut u64) -> Result<(), Str
     life.os.skip(skip);
     for _ in 0..dice.within(1, 4) {
         life.os.keep_moments(dice.pick(&[2, 4]));
+        if dice.one_in(3) {
+            life.os.fail_after(dice.below(40), dice.pick(&[Fault::Broken, Fault::NoRoom]));
+        }
+        let mut goes_on = true;
         for _ in 0..dice.within(4, 30) {
-            life.issue(&mut dice)?;
-            for _ in 0..dice.below(4) {
-                life.step(cuts)?;
+            if goes_on {
+                life.issue(&mut dice)?;
             }
-            while life.files.unanswered() > 5 {
-                life.step(cuts)?;
+            let mut steps = dice.below(4);
+            while goes_on && (steps > 0 || life.files.unanswered() > 5) {
+                goes_on = life.step(cuts)?;
+                steps = steps.saturating_sub(1);
             }
         }
         *cuts += 1;

@@ -116,6 +116,7 @@ struct State {
     operations: u64,
     skipped: Option<SyncPoint>,
     fault: Option<(u64, Fault)>,
+    failing_sync: Option<SyncPoint>,
     /// Of so many operations one is kept as a moment; none if 0.
     rarity: u64,
     moments: Vec<Moment>,
@@ -156,6 +157,7 @@ impl Recording {
             operations: 0,
             skipped: None,
             fault: None,
+            failing_sync: None,
             rarity: 0,
             moments: Vec::new(),
             syncs: BTreeMap::new(),
@@ -184,9 +186,15 @@ impl Recording {
         self.lock().fault = Some((operations, fault));
     }
 
-    /// Whether the fault that was asked for is still to come; it does not come any more.
+    /// The next sync of a file of this kind fails.
+    pub fn fail_sync(&self, at: SyncPoint) {
+        self.lock().failing_sync = Some(at);
+    }
+
+    /// Whether a fault that was asked for is still to come; it does not come any more.
     pub fn take_fault(&self) -> bool {
-        self.lock().fault.take().is_some()
+        let mut state = self.lock();
+        state.failing_sync.take().is_some() | state.fault.take().is_some()
     }
 
     /// Keeps one of so many operations as a moment; none if 0.
@@ -511,7 +519,11 @@ impl RecordedFile {
     fn sync(&self, at: SyncPoint, lengths: bool) -> io::Result<()> {
         let mut state = self.os.lock();
         *state.syncs.entry(at).or_default() += 1;
-        let begun = state.begin(true, true);
+        let mut begun = state.begin(true, true);
+        if state.failing_sync == Some(at) {
+            state.failing_sync = None;
+            begun = Err(Errno::IO.into());
+        }
         let State { disk, chance, skipped, .. } = &mut *state;
         let inode = &mut disk.inodes[self.inode];
         if inode.broken || begun.is_err() {
