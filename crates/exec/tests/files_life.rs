@@ -301,6 +301,26 @@ fn why_members_do_not_answer_is_told_until_they_are_replaced() {
 }
 
 #[test]
+fn a_member_whose_making_was_cut_short_counts_as_not_there() {
+    let array = Array::new(Level::Raid5, 4);
+    let folder = folder();
+    let sizes = array.sizes();
+    let (mut dice, mut content, mut tag) = (Dice::new(71), Content::new(sizes), 0);
+    let mut files = array.create(folder.path());
+    work(&mut files, &mut dice, &sizes, &mut content, &mut tag, 50);
+    drop(files.stop_clean().expect("the array stops"));
+    let path = member(folder.path(), 2);
+    fs::write(&path, []).expect("it can be emptied");
+    let mut files = array.open(folder.path());
+    assert!(!files.answers(Dev(2)));
+    assert_holds(&mut files, &content, "without the member");
+    files.replace(Dev(2), &path).expect("it is made to an end");
+    files.settle().expect("the member is filled");
+    assert!(files.answers(Dev(2)));
+    assert_holds(&mut files, &content, "with the member");
+}
+
+#[test]
 fn too_many_lost_members_are_refused() {
     let array = Array::new(Level::Raid5, 4);
     let folder = folder();

@@ -92,7 +92,7 @@ impl<W: Worker> Lane<W> {
     /// Commands that [`turn`](Self::turn) could do now.
     pub(super) fn ready(&self) -> usize {
         match &self.by {
-            By::MainLoop { worker, commands, .. } if !worker.hangs() => commands.len().min(W::MOST),
+            By::MainLoop { worker, commands, .. } if !worker.hangs() => commands.len(),
             _ => 0,
         }
     }

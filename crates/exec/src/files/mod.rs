@@ -267,8 +267,8 @@ impl<C: Controller> Files<C> {
         self.go_on()
     }
 
-    /// The next request that was answered, if there is one. Does not wait; without threads, a
-    /// command is carried out first, or some of the NVRAM's, or else the next timer goes off.
+    /// The next request that was answered, if there is one. Does not wait; without threads,
+    /// some commands of one lane are carried out first, or else the next timer goes off.
     ///
     /// # Errors
     /// If the executor has stopped, or does now.
@@ -488,8 +488,8 @@ impl<C: Controller> Files<C> {
         self.store.is_busy() || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Lane::is_busy))
     }
 
-    /// Without threads: carries out a command of a lane that chance chooses, or some of the
-    /// NVRAM's; if there is none, it becomes the time of the next timer. Whether something happened.
+    /// Without threads: carries out some commands of a lane that chance chooses; if there is none,
+    /// it becomes the time of the next timer. Whether something happened.
     fn turn(&mut self) -> bool {
         let Clock::Virtual(now) = &mut self.clock else { return false };
         let ready = |lane: &Option<Lane<_>>| lane.as_ref().is_some_and(|lane| lane.ready() > 0);
@@ -503,8 +503,9 @@ impl<C: Controller> Files<C> {
         *now += Nanos(1_000);
         let chosen = self.os.choose(devices + usize::from(store > 0));
         match self.devices.iter_mut().filter(|device| ready(&device.lane)).nth(chosen) {
-            Some(device) => device.lane.iter_mut().for_each(|lane| lane.turn(1)),
-            None => self.store.turn(1 + self.os.choose(store)),
+            // Threads, too, are ahead of the main loop by more than one command.
+            Some(Device { lane: Some(lane), .. }) => lane.turn(1 + self.os.choose(lane.ready())),
+            _ => self.store.turn(1 + self.os.choose(store)),
         }
         true
     }
