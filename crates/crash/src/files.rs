@@ -748,9 +748,9 @@ impl<'a> Life<'a> {
             // Opening itself is cut short by an error, and tried again.
             match self.dice.below(4) {
                 0 => left.fail_after(self.dice.below(24), Fault::Broken),
-                1 => left.fail_sync(SyncPoint::OpenNvram),
-                2 => left.fail_sync(SyncPoint::OpenIntents),
-                _ => left.fail_sync(SyncPoint::OpenDevice),
+                1 => left.fail_sync(SyncPoint::OpenNvram, Fault::Broken),
+                2 => left.fail_sync(SyncPoint::OpenIntents, Fault::Broken),
+                _ => left.fail_sync(SyncPoint::OpenDevice, Fault::Broken),
             }
             report.faults += 1;
             let opened =
@@ -790,7 +790,12 @@ impl<'a> Life<'a> {
         }
         report.faults += 1;
         self.faulty = true;
-        self.os.fail_after(self.dice.below(12), fault);
+        if self.dice.one_in(2) {
+            self.os.fail_after(self.dice.below(12), fault);
+        } else {
+            let points = [SyncPoint::Flush, SyncPoint::Flush, SyncPoint::Fua, SyncPoint::Put, SyncPoint::Intents];
+            self.os.fail_sync(self.dice.pick(&points), fault);
+        }
     }
 
     /// A device breaks, or hangs until it is replaced.

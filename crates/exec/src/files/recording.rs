@@ -67,6 +67,15 @@ pub enum Fault {
     NoRoom,
 }
 
+impl Fault {
+    const fn errno(self) -> Errno {
+        match self {
+            Self::Broken => Errno::IO,
+            Self::NoRoom => Errno::NOSPC,
+        }
+    }
+}
+
 /// A moment that was kept: what could be found after it.
 #[derive(Debug)]
 pub struct Moment {
@@ -116,7 +125,7 @@ struct State {
     operations: u64,
     skipped: Option<SyncPoint>,
     fault: Option<(u64, Fault)>,
-    failing_sync: Option<SyncPoint>,
+    failing_sync: Option<(SyncPoint, Fault)>,
     /// Of so many operations one is kept as a moment; none if 0.
     rarity: u64,
     moments: Vec<Moment>,
@@ -187,8 +196,8 @@ impl Recording {
     }
 
     /// The next sync of a file of this kind fails.
-    pub fn fail_sync(&self, at: SyncPoint) {
-        self.lock().failing_sync = Some(at);
+    pub fn fail_sync(&self, at: SyncPoint, fault: Fault) {
+        self.lock().failing_sync = Some((at, fault));
     }
 
     /// Whether a fault that was asked for is still to come; it does not come any more.
@@ -287,7 +296,7 @@ impl State {
             *left -= 1;
             return Ok(());
         }
-        let errno = if *fault == Fault::NoRoom { Errno::NOSPC } else { Errno::IO };
+        let errno = fault.errno();
         self.fault = None;
         Err(errno.into())
     }
@@ -520,9 +529,8 @@ impl RecordedFile {
         let mut state = self.os.lock();
         *state.syncs.entry(at).or_default() += 1;
         let mut begun = state.begin(true, true);
-        if state.failing_sync == Some(at) {
-            state.failing_sync = None;
-            begun = Err(Errno::IO.into());
+        if let Some((_, fault)) = state.failing_sync.take_if(|failing| failing.0 == at) {
+            begun = Err(fault.errno().into());
         }
         let State { disk, chance, skipped, .. } = &mut *state;
         let inode = &mut disk.inodes[self.inode];
