@@ -246,6 +246,7 @@ impl Device {
     ///
     /// # Panics
     /// If the pages are not on the device, or time goes back.
+    #[inline]
     pub fn submit(&mut self, now: Nanos, op: DeviceOp, first: u64, pages: u32, tag: u32) {
         let command = ToMedium { op, first, pages, tag };
         match &mut self.cache {
@@ -293,6 +294,7 @@ impl Device {
 }
 
 impl Model {
+    #[inline]
     fn submit(&mut self, now: Nanos, command: ToMedium) {
         let ToMedium { op, first, pages, tag } = command;
         match self {
