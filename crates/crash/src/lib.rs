@@ -8,6 +8,7 @@
 //! rebuild and a clean stop must be reached within bounds. What is promised, and what is not, is
 //! written in docs/assumptions.md.
 
+mod asked;
 mod caught;
 mod cell;
 mod dice;
@@ -19,6 +20,7 @@ mod mutant;
 mod parity;
 mod report;
 mod run;
+mod seek;
 mod short;
 mod shrink;
 mod store;
@@ -33,5 +35,6 @@ pub use mutant::Mutant;
 pub use parity::Parity;
 pub use report::{Failure, Options, Report};
 pub use run::run;
+pub use seek::first_files_failure;
 pub use shrink::shrink;
 pub use store::run_store;

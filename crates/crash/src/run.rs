@@ -8,10 +8,11 @@ use destage_plan::{Control, Dev, DevSet, HostNotice, HostOp, HostRequest, Refusa
 use destage_raid::Level;
 
 use crate::Dice;
+use crate::asked::Asked;
 use crate::caught::caught;
 use crate::cell::{Cell, PAGE, PAGE_SECTORS};
 use crate::history::{Action, History, Order};
-use crate::model::{Change, Model, SECTOR, sector_bytes};
+use crate::model::{Model, SECTOR, sector_bytes};
 use crate::mutant::Planted;
 use crate::parity::Parity;
 use crate::report::{Failure, Options, Report};
@@ -33,27 +34,6 @@ pub fn run(cache: &'static HostCacheInfo, history: &History, options: Options) -
     };
     let log = std::mem::take(&mut *log.lock().unwrap_or_else(PoisonError::into_inner));
     Err(Failure { what, history: Box::new(history.clone()), log })
-}
-
-/// A request that is not answered.
-struct Asked {
-    tag: u64,
-    op: HostOp,
-    sector: u64,
-    sectors: u64,
-    fua: bool,
-    submitted: u64,
-}
-
-impl Asked {
-    const fn change(&self) -> Option<Change> {
-        match self.op {
-            HostOp::Write => Some(Change::Write),
-            HostOp::WriteZeroes => Some(Change::Zero),
-            HostOp::Discard => Some(Change::Discard),
-            HostOp::Read | HostOp::Flush => None,
-        }
-    }
 }
 
 pub(crate) struct HistoryRun<'a> {

@@ -1,7 +1,7 @@
 //! The file executor is cut everywhere, and does without none of its syncs.
 
 use destage_cache::host_caches;
-use destage_crash::{FilesFailure, FilesOptions, FilesReport, run_files, run_store};
+use destage_crash::{FilesFailure, FilesOptions, FilesReport, first_files_failure, run_files, run_store};
 use destage_exec::SyncPoint;
 use destage_raid::Level;
 use rayon::prelude::*;
@@ -66,47 +66,14 @@ fn a_seed_decides_everything() {
     }
 }
 
-/// Histories and their cuts until one fails, over all cells in turn.
-fn found(skip: Option<SyncPoint>, bound: u64) -> Option<(u64, u64, String)> {
-    let mut cuts = 0;
-    for round in 0..bound {
-        for seed in round * 10..(round + 1) * 10 {
-            match run_store(seed, skip) {
-                Ok(more) => cuts += more,
-                Err(failure) => return Some((round + 1, cuts + failure.cuts, format!("NVRAM: {failure}"))),
-            }
-        }
-        for cache in host_caches() {
-            for level in Level::ALL {
-                match run_files(cache, round, FilesOptions { level: Some(level), skip }) {
-                    Ok(report) => cuts += report.cuts + report.kills,
-                    Err(failure) => {
-                        let what = format!("{} {level}: {failure}", cache.name);
-                        return Some((round + 1, cuts + failure.cuts, what));
-                    }
-                }
-            }
-        }
-    }
-    None
-}
-
 #[test]
 fn every_sync_is_missed_when_it_is_left_out() {
     let bound = std::env::var("CRASH_SEEDS").map_or(30, |text| text.parse().expect("a number"));
-    let outcomes: Vec<_> = SyncPoint::ALL.into_par_iter().map(|point| (point, found(Some(point), bound))).collect();
+    let outcomes: Vec<_> =
+        SyncPoint::ALL.into_par_iter().map(|point| (point, first_files_failure(Some(point), bound))).collect();
     for (point, outcome) in &outcomes {
         println!("{point:?}: {outcome:?}");
     }
     let missed: Vec<_> = outcomes.iter().filter(|(_, outcome)| outcome.is_none()).map(|(point, _)| point).collect();
     assert!(missed.is_empty(), "nothing misses {missed:?}");
-}
-
-/// For faults that are planted by hand.
-#[test]
-#[ignore = "it succeeds only if something is wrong"]
-fn a_fault_is_found() {
-    let bound = std::env::var("CRASH_SEEDS").map_or(60, |text| text.parse().expect("a number"));
-    let (rounds, cuts, what) = found(None, bound).expect("nothing is found");
-    println!("found in round {rounds}, after {cuts} cuts: {what}");
 }

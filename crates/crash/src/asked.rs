@@ -1,0 +1,27 @@
+//! A request of the harness that is not answered.
+
+use destage_plan::HostOp;
+
+use crate::model::Change;
+
+/// What was asked, and when by the model's time.
+pub(crate) struct Asked {
+    pub(crate) tag: u64,
+    pub(crate) op: HostOp,
+    pub(crate) sector: u64,
+    pub(crate) sectors: u64,
+    pub(crate) fua: bool,
+    pub(crate) submitted: u64,
+}
+
+impl Asked {
+    /// What it does to sectors, if anything.
+    pub(crate) const fn change(&self) -> Option<Change> {
+        match self.op {
+            HostOp::Write => Some(Change::Write),
+            HostOp::WriteZeroes => Some(Change::Zero),
+            HostOp::Discard => Some(Change::Discard),
+            HostOp::Read | HostOp::Flush => None,
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! A life of an array in files: opened, served, watched, its answers held against the model.
+
+use std::sync::Arc;
+
+use destage_cache::Served;
+use destage_exec::{Completion, Files, FilesError, Moment, Recording};
+use destage_plan::{Dev, DevSet, HostOp, HostRequest, Refusal, Status};
+
+use super::{FilesReport, Known, Life, Outcome, PATIENCE, Scene, count};
+use crate::Dice;
+use crate::asked::Asked;
+use crate::cell::PAGE_SECTORS;
+use crate::model::{SECTOR, sector_bytes};
+
+impl<'a> Life<'a> {
+    pub(super) fn new(
+        scene: &'a Scene,
+        os: Recording,
+        files: Files<Box<dyn Served>>,
+        known: Known,
+        dice: Dice,
+    ) -> Self {
+        let down: DevSet = (0..known.paths.len() as u8).map(Dev).filter(|dev| !files.answers(*dev)).collect();
+        Self {
+            scene,
+            os,
+            files,
+            known,
+            asked: Vec::new(),
+            window: down & scene.members(),
+            noted: DevSet::EMPTY,
+            swapped: DevSet::EMPTY,
+            dead: down,
+            touched: down,
+            before: DevSet::EMPTY,
+            faulty: false,
+            dice,
+        }
+    }
+
+    /// Opens what an earlier life left; none if that is refused, rightly.
+    pub(super) fn open(
+        scene: &'a Scene,
+        os: Recording,
+        mut known: Known,
+        dice: Dice,
+        report: &mut FilesReport,
+    ) -> Result<Option<Self>, String> {
+        known.number += 1;
+        let number = known.number;
+        known.model.cut(number);
+        known.depth += 1;
+        let opened = Files::open_on(Arc::new(os.clone()), scene.controller(), scene.config(&known.paths));
+        let files = opened.map_err(|error| format!("it cannot be opened: {error}"))?;
+        let mut life = Self::new(scene, os, files, known, dice);
+        let news = life.dead - life.known.down;
+        if !news.is_empty() && !life.known.broken {
+            let why: Vec<_> = life.files.errors().map(|(_, error)| error.to_string()).collect();
+            return Err(format!("{news:?} do not answer, and did before: {}", why.join("; ")));
+        }
+        life.known.model.set_may_fail(life.known.broken);
+        if life.scene.too_many(life.dead | life.known.lost) && life.scene.too_many(life.dead) {
+            life.known.broken = true;
+        }
+        life.watch();
+        if let Status::Refused(why) = life.files.status() {
+            life.refused(why)?;
+            report.refusals += 1;
+            return Ok(None);
+        }
+        Ok(Some(life))
+    }
+
+    pub(super) fn degraded(&self) -> DevSet {
+        self.files.engine().controller().array().degraded()
+    }
+
+    /// Members that may be lost after an end now.
+    pub(super) fn may_be_lost(&self) -> DevSet {
+        let before = if self.files.status() == Status::Ready { DevSet::EMPTY } else { self.known.lost };
+        (before | self.degraded() | self.dead | self.window | self.swapped) & self.scene.members()
+    }
+
+    /// What is known when it ends now. Devices whose loss nobody has noted do not come back: who
+    /// starts the array knows that they failed, or that others stand in their place.
+    pub(super) fn known(&self, left: &Recording) -> Known {
+        let lost = self.may_be_lost() | self.before;
+        for dev in (self.window & (self.swapped | self.dead)).iter() {
+            left.take_away(&self.known.paths[dev.index()]);
+        }
+        let broken = self.known.broken && self.scene.too_many(lost);
+        let down = self.dead | self.window & self.swapped;
+        Known { lost, down, excused: !self.window.is_empty(), broken, ..self.known.clone() }
+    }
+
+    /// Opens what is left at a moment, and looks at it.
+    pub(super) fn probe(&self, moment: &Moment, report: &mut FilesReport) -> Result<(), String> {
+        count(moment, report);
+        report.repeated += u64::from(self.known.depth > 0);
+        let known = self.known(&moment.left);
+        let mut dice = Dice::new(moment.operations ^ self.dice.clone().draw());
+        let when = || {
+            let end = if moment.power { "the power failed" } else { "the process ended" };
+            format!("{end} after operation {} of life {}: ", moment.operations, self.known.depth)
+        };
+        let again = self.known.depth < 2 && dice.one_in(6);
+        let opened = Self::open(self.scene, moment.left.clone(), known, dice, report);
+        let Some(life) = opened.map_err(|what| when() + &what)? else { return Ok(()) };
+        if again {
+            life.os.keep_moments(12);
+        }
+        life.look(again, report).map_err(|what| when() + &what)
+    }
+
+    /// Whether it is as it must be after a start.
+    pub(super) fn look(mut self, work: bool, report: &mut FilesReport) -> Result<(), String> {
+        if matches!(self.ready(report)?, Outcome::Refused) {
+            return Ok(());
+        }
+        if work {
+            for _ in 0..self.dice.within(1, 5) {
+                self.request(report)?;
+            }
+        }
+        if let Outcome::Refused = self.read_all(report)? {
+            return Ok(());
+        }
+        self.os.keep_moments(0);
+        self.finish(report)
+    }
+
+    /// Waits until the array is recovered.
+    pub(super) fn ready(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+        let mut patience = PATIENCE;
+        while self.files.status() == Status::Starting {
+            patience = patience.checked_sub(1).ok_or("the controller does not become ready")?;
+            if !matches!(self.step(report)?, Outcome::On) {
+                return Ok(Outcome::Refused);
+            }
+        }
+        let news = self.degraded() - self.known.lost - self.touched;
+        if !news.is_empty() && !self.known.broken {
+            return Err(format!("members {news:?} are lost, and were not before"));
+        }
+        Ok(Outcome::On)
+    }
+
+    pub(super) fn refused(&self, why: Refusal) -> Result<(), String> {
+        let allowed = match why {
+            Refusal::MembersLost { .. } => self.known.broken || self.scene.too_many(self.known.lost | self.dead),
+            Refusal::WriteHole { .. } => self.known.excused || !self.window.is_empty(),
+            Refusal::Nvram => false,
+        };
+        let lost = self.known.lost;
+        if allowed { Ok(()) } else { Err(format!("the start is refused: {why:?}; members {lost:?} may be lost")) }
+    }
+
+    /// As in the harness of `Memory`.
+    pub(super) fn watch(&mut self) {
+        let failed: DevSet =
+            (0..self.known.paths.len() as u8).map(Dev).filter(|dev| !self.files.answers(*dev)).collect();
+        if self.faulty && !(failed - self.dead).is_empty() {
+            // It was the operation that was to fail.
+            let lost = failed - self.dead;
+            self.dead |= lost;
+            self.touched |= lost;
+            self.window |= lost & self.scene.members();
+            self.noted -= lost;
+            self.faulty = false;
+            self.break_if_too_many();
+        }
+        let unannounced = self.dead - failed;
+        let (degraded, exposed) = (self.degraded(), self.files.engine().controller().array().is_exposed());
+        self.noted |= (self.window & degraded) - unannounced;
+        if self.files.status() == Status::Ready && self.noted.contains_all(self.window) && !exposed {
+            (self.window, self.noted, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, DevSet::EMPTY);
+        }
+    }
+
+    pub(super) fn break_if_too_many(&mut self) {
+        if self.scene.too_many(self.may_be_lost()) {
+            self.known.broken = true;
+            self.known.model.set_may_fail(true);
+        }
+    }
+
+    /// One command is carried out. The moments in it precede what it leads to.
+    pub(super) fn step(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+        self.before = self.may_be_lost();
+        let polled = self.files.poll();
+        self.took(report)?;
+        let first = match polled {
+            Ok(first) => first,
+            Err(error) => return self.stopped(&error, report),
+        };
+        self.watch();
+        if let Status::Refused(why) = self.files.status() {
+            self.refused(why)?;
+            report.refusals += 1;
+            return Ok(Outcome::Refused);
+        }
+        for completion in
+            first.into_iter().chain(std::iter::from_fn(|| self.files.next_completion())).collect::<Vec<_>>()
+        {
+            self.answered(&completion, report)?;
+        }
+        Ok(Outcome::On)
+    }
+
+    /// Looks at the moments that were kept.
+    pub(super) fn took(&mut self, report: &mut FilesReport) -> Result<(), String> {
+        for moment in self.os.take_moments() {
+            self.dice.draw();
+            self.probe(&moment, report)?;
+        }
+        Ok(())
+    }
+
+    /// The executor stops only if it is refused, or over an operation that was made to fail, and
+    /// then it names the file.
+    pub(super) fn stopped(&mut self, error: &FilesError, report: &mut FilesReport) -> Result<Outcome, String> {
+        match error {
+            FilesError::Refused(why) => {
+                self.refused(*why)?;
+                report.refusals += 1;
+                Ok(Outcome::Refused)
+            }
+            FilesError::Io { path, .. } if self.faulty => {
+                report.stops += 1;
+                let config = self.scene.config(&self.known.paths);
+                let all = self.known.paths.iter().chain([&config.nvram, &config.intents]);
+                if !all.clone().any(|one| one == path) {
+                    return Err(format!("stopped over {}, which is none of its files", path.display()));
+                }
+                if !matches!(self.files.poll(), Err(FilesError::Stopped)) {
+                    return Err("it goes on after it stopped".to_owned());
+                }
+                Ok(Outcome::Stopped)
+            }
+            other => Err(format!("stopped: {other}")),
+        }
+    }
+
+    pub(super) fn answered(&mut self, completion: &Completion, report: &mut FilesReport) -> Result<(), String> {
+        let (tag, ok) = (completion.tag, completion.ok);
+        let at = self.asked.iter().position(|asked| asked.tag == tag);
+        let asked = self.asked.swap_remove(at.ok_or_else(|| format!("request {tag} is answered, and was not asked"))?);
+        report.requests += 1;
+        if !ok && !self.known.broken {
+            return Err(format!(
+                "request {tag} ({:?}) is answered as failed, though no more than {} members are lost: {:?}; files that do \
+                 not answer: {:?}; faulty {}, window {:?}, known {:?}, errors {:?}",
+                asked.op,
+                self.scene.cell.tolerated(),
+                self.degraded(),
+                self.dead,
+                self.faulty,
+                self.window,
+                self.known.lost,
+                self.files.errors().map(|(dev, error)| format!("{dev}: {error}")).collect::<Vec<_>>()
+            ));
+        }
+        let model = &mut self.known.model;
+        if let Some(change) = asked.change() {
+            model.changed(tag, change, asked.sector, asked.sectors, ok, asked.fua);
+        } else if asked.op == HostOp::Flush {
+            if ok {
+                model.flushed(asked.submitted);
+            }
+        } else if !ok {
+            model.read_fails();
+        } else {
+            model
+                .read(asked.submitted, asked.sector, &completion.bytes)
+                .map_err(|wrong| format!("request {tag}: {wrong}"))?;
+        }
+        Ok(())
+    }
+
+    /// A request of any kind.
+    pub(super) fn request(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+        let (cell, dice) = (&self.scene.cell, &mut self.dice);
+        let op = match dice.below(20) {
+            0..=3 => HostOp::Read,
+            4..=6 => HostOp::Flush,
+            7 => HostOp::Discard,
+            8 => HostOp::WriteZeroes,
+            _ => HostOp::Write,
+        };
+        let all = cell.sectors();
+        let (sector, sectors) = match dice.below(4) {
+            0 => {
+                let sector = dice.below(all);
+                (sector, dice.within(1, PAGE_SECTORS))
+            }
+            // Pages, mostly near the beginning.
+            1 | 2 => (dice.below((all / PAGE_SECTORS).min(8)) * PAGE_SECTORS, dice.within(1, 3) * PAGE_SECTORS),
+            _ => {
+                let sector = dice.below(all);
+                (sector, dice.within(1, 24))
+            }
+        };
+        let fua = op == HostOp::Write && dice.one_in(5);
+        self.ask(op, sector, sectors.min(all - sector), fua, report)
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        op: HostOp,
+        sector: u64,
+        sectors: u64,
+        fua: bool,
+        report: &mut FilesReport,
+    ) -> Result<Outcome, String> {
+        let mut patience = PATIENCE;
+        while self.asked.len() >= 8 {
+            patience = patience.checked_sub(1).ok_or("a request is not answered")?;
+            let outcome = self.step(report)?;
+            if !matches!(outcome, Outcome::On) {
+                return Ok(outcome);
+            }
+        }
+        self.known.number += 1;
+        let tag = self.known.number;
+        let mut asked = Asked { tag, op, sector, sectors, fua, submitted: 0 };
+        let mut data = Vec::new();
+        if op == HostOp::Write {
+            data.extend((0..sectors).flat_map(|index| sector_bytes(tag << 16 | index, sector + index)));
+        }
+        let model = &mut self.known.model;
+        if let Some(change) = asked.change() {
+            model.change(tag, change, sector, sectors);
+        }
+        asked.submitted = if op == HostOp::Read { model.read_begins() } else { model.tick() };
+        self.asked.push(asked);
+        let (offset, len) =
+            if op == HostOp::Flush { (0, 0) } else { (sector * SECTOR as u64, sectors * SECTOR as u64) };
+        match self.files.submit(HostRequest { tag, op, offset, len, fua }, data) {
+            Ok(()) => Ok(Outcome::On),
+            Err(error) => self.stopped(&error, report),
+        }
+    }
+
+    /// Lets everything come to rest.
+    pub(super) fn drain(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+        let mut patience = PATIENCE;
+        loop {
+            let outcome = self.step(report)?;
+            let done = self.files.is_idle() && self.files.status() == Status::Ready;
+            if done || !matches!(outcome, Outcome::On) {
+                return Ok(outcome);
+            }
+            patience = patience.checked_sub(1).ok_or("work does not end")?;
+        }
+    }
+
+    pub(super) fn read_all(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+        let outcome = self.ask(HostOp::Read, 0, self.scene.cell.sectors(), false, report)?;
+        if !matches!(outcome, Outcome::On) {
+            return Ok(outcome);
+        }
+        let mut patience = PATIENCE;
+        while !self.asked.is_empty() {
+            patience = patience.checked_sub(1).ok_or("a read is not answered")?;
+            let outcome = self.step(report)?;
+            if !matches!(outcome, Outcome::On) {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::On)
+    }
+}

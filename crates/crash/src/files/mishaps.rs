@@ -1,0 +1,257 @@
+//! What happens to an array in files, beside requests: ends, faults, losses, replacements, stops.
+
+use std::sync::Arc;
+
+use destage_exec::{Fault, Files, FilesError, Moment, Recording, Survival, SyncPoint};
+use destage_plan::{Dev, DevSet, Status};
+
+use super::{FilesReport, Known, Life, Outcome, check_rows, count, path, prepare};
+use crate::cell::PAGE;
+
+impl Life<'_> {
+    /// Something happens. The life that goes on; none if the history ends here.
+    pub(super) fn act(mut self, mishaps: u64, report: &mut FilesReport) -> Result<Option<Self>, String> {
+        let outcome = if self.dice.one_in(mishaps) {
+            match self.dice.below(8) {
+                0 | 1 => return self.end(report),
+                2 => {
+                    if matches!(self.ready(report)?, Outcome::Refused) {
+                        return Ok(None);
+                    }
+                    let (scene, dice) = (self.scene, self.dice.clone());
+                    let (os, known) = self.stop(report)?;
+                    return Self::open(scene, os, known, dice, report);
+                }
+                3 | 4 => {
+                    self.fault(report);
+                    Outcome::On
+                }
+                5 | 6 => self.lose(report)?,
+                _ => self.replace(report)?,
+            }
+        } else {
+            match self.dice.below(6) {
+                0 => self.drain(report)?,
+                1 => {
+                    let mut outcome = Outcome::On;
+                    for _ in 0..self.dice.within(1, 20) {
+                        outcome = self.step(report)?;
+                        if !matches!(outcome, Outcome::On) {
+                            break;
+                        }
+                    }
+                    outcome
+                }
+                _ => self.request(report)?,
+            }
+        };
+        match outcome {
+            Outcome::On => Ok(Some(self)),
+            Outcome::Refused => Ok(None),
+            Outcome::Stopped => self.end(report),
+        }
+    }
+
+    /// The power fails, or the process ends, and the array is opened again.
+    pub(super) fn end(mut self, report: &mut FilesReport) -> Result<Option<Self>, String> {
+        let power = self.dice.one_in(2);
+        let left = self.os.end(power);
+        let mut known = self.known(&left);
+        known.depth = 0;
+        count(&Moment { operations: 0, power, left: left.clone() }, report);
+        if self.dice.one_in(4) {
+            // Opening itself is cut short by an error, and tried again.
+            match self.dice.below(4) {
+                0 => left.fail_after(self.dice.below(24), Fault::Broken),
+                1 => left.fail_sync(SyncPoint::OpenNvram, Fault::Broken),
+                2 => left.fail_sync(SyncPoint::OpenIntents, Fault::Broken),
+                _ => left.fail_sync(SyncPoint::OpenDevice, Fault::Broken),
+            }
+            report.faults += 1;
+            let opened =
+                Files::open_on(Arc::new(left.clone()), self.scene.controller(), self.scene.config(&known.paths));
+            match opened {
+                Err(FilesError::Io { .. }) => {}
+                Err(other) => return Err(format!("it cannot be opened: {other}")),
+                // Who starts the array sees what failed; if that is too much, it is not the question.
+                Ok(files) => {
+                    let down = (0..known.paths.len() as u8).map(Dev).filter(|dev| !files.answers(*dev));
+                    for dev in down {
+                        known.lost.insert(dev);
+                        known.down.insert(dev);
+                        known.excused = true;
+                        left.take_away(&known.paths[dev.index()]);
+                    }
+                    known.lost = known.lost & self.scene.members();
+                    known.broken |= self.scene.too_many(known.lost);
+                }
+            }
+            left.take_fault();
+        }
+        left.keep_moments(8);
+        let mut life = Self::open(self.scene, left, known, self.dice.clone(), report)?;
+        if let Some(life) = &mut life {
+            life.known.depth = 0;
+        }
+        Ok(life)
+    }
+
+    /// One of the coming operations fails.
+    pub(super) fn fault(&mut self, report: &mut FilesReport) {
+        let fault = if self.dice.one_in(2) { Fault::Broken } else { Fault::NoRoom };
+        let lost = self.may_be_lost();
+        if self.faulty || !(lost & self.scene.members()).is_empty() && !self.dice.one_in(10) {
+            return;
+        }
+        report.faults += 1;
+        self.faulty = true;
+        if self.dice.one_in(2) {
+            self.os.fail_after(self.dice.below(12), fault);
+        } else {
+            let points = [SyncPoint::Flush, SyncPoint::Flush, SyncPoint::Fua, SyncPoint::Put, SyncPoint::Intents];
+            self.os.fail_sync(self.dice.pick(&points), fault);
+        }
+    }
+
+    /// A device breaks, or hangs until it is replaced.
+    pub(super) fn lose(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+        let dev = Dev(self.dice.below(self.known.paths.len() as u64) as u8);
+        let lost = self.may_be_lost() | DevSet::one(dev);
+        if self.faulty || self.dead.contains(dev) || self.scene.too_many(lost) {
+            return Ok(Outcome::On);
+        }
+        report.losses += 1;
+        let hangs = self.dice.one_in(3);
+        let path = self.known.paths[dev.index()].clone();
+        if hangs {
+            self.os.set_hangs(&path, true);
+            for _ in 0..self.dice.within(1, 12) {
+                let outcome = self.step(report)?;
+                if !matches!(outcome, Outcome::On) {
+                    return Ok(outcome);
+                }
+            }
+            return self.replace_by(dev, report);
+        }
+        self.os.set_broken(&path, true);
+        self.dead.insert(dev);
+        self.touched.insert(dev);
+        if self.scene.members().contains(dev) {
+            self.window.insert(dev);
+            self.noted.remove(dev);
+        }
+        Ok(Outcome::On)
+    }
+
+    /// A lost device is replaced, if there is one.
+    pub(super) fn replace(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
+        let lost = self.degraded() | self.dead;
+        match lost.lowest() {
+            Some(dev) if !self.faulty => self.replace_by(dev, report),
+            _ => Ok(Outcome::On),
+        }
+    }
+
+    pub(super) fn replace_by(&mut self, dev: Dev, report: &mut FilesReport) -> Result<Outcome, String> {
+        report.replaced += 1;
+        self.known.generation += 1;
+        let new = path(dev.index(), self.known.generation);
+        prepare(&self.os, &new);
+        if self.dice.one_in(2) {
+            let len = self.scene.pages()[dev.index()] as usize * PAGE;
+            let garbage = self.dice.draw().to_le_bytes();
+            self.os.put(&new, garbage.iter().copied().cycle().take(len).collect());
+        }
+        if self.scene.members().contains(dev) {
+            self.window.insert(dev);
+            self.noted.remove(dev);
+        }
+        self.dead.insert(dev);
+        self.touched.insert(dev);
+        let replaced = self.files.replace(dev, &new);
+        // Until it is replaced the old file is the array's, and does not answer.
+        self.took(report)?;
+        if let Err(error) = replaced {
+            return Err(format!("{dev} cannot be replaced: {error}"));
+        }
+        self.known.paths[dev.index()] = new;
+        self.dead.remove(dev);
+        if self.scene.members().contains(dev) {
+            self.swapped.insert(dev);
+        }
+        self.watch();
+        Ok(Outcome::On)
+    }
+
+    /// Stops cleanly, which is a flush, and leaves nothing to recover.
+    pub(super) fn stop(mut self, report: &mut FilesReport) -> Result<(Recording, Known), String> {
+        let outcome = self.drain(report)?;
+        if !matches!(outcome, Outcome::On) || self.faulty || self.known.broken {
+            // What stops it is not the question; the process ends here.
+            self.os.take_fault();
+            let left = self.os.end(false);
+            let known = self.known(&left);
+            return Ok((left, Known { depth: 0, ..known }));
+        }
+        self.os.keep_moments(6);
+        let scene = self.scene;
+        // What a moment of the stop is compared with is what is known now.
+        let (lost, excused, degraded) = (self.may_be_lost(), !self.window.is_empty(), self.degraded());
+        let strangers = self.window & (self.swapped | self.dead);
+        let Self { os, files, known, dead, dice, .. } = self;
+        let stopped = files.stop_clean();
+        os.keep_moments(0);
+        report.clean += 1;
+        let completions = stopped.map_err(|error| format!("it does not stop: {error}"))?;
+        if let Some(completion) = completions.first() {
+            return Err(format!("request {} is answered by the stop", completion.tag));
+        }
+        let mut known = Known { lost: lost | degraded, down: dead | strangers, excused, ..known };
+        let paths = known.paths.clone();
+        let take_away = |left: &Recording| strangers.iter().for_each(|dev| left.take_away(&paths[dev.index()]));
+        for moment in os.take_moments() {
+            count(&moment, report);
+            take_away(&moment.left);
+            let opened = Self::open(scene, moment.left, known.clone(), dice.clone(), report);
+            let opened = opened.map_err(|what| format!("cut while it stopped: {what}"))?;
+            if let Some(life) = opened {
+                let known = Known { depth: 3, ..life.known.clone() };
+                Life { known, ..life }.look(false, report).map_err(|what| format!("cut while it stopped: {what}"))?;
+            }
+        }
+        let tick = known.model.tick();
+        known.model.flushed(tick);
+        check_rows(scene, &os, &known.paths, degraded | dead)?;
+        let left = os.cut(Survival::Nothing);
+        take_away(&left);
+        report.cuts += 1;
+        known.depth = 0;
+        Ok((left, known))
+    }
+
+    /// Nothing more goes wrong: it comes to rest, stops, and has nothing to recover afterwards.
+    pub(super) fn finish(mut self, report: &mut FilesReport) -> Result<(), String> {
+        if matches!(self.ready(report)?, Outcome::Refused) || self.os.take_fault() || self.faulty {
+            return Ok(());
+        }
+        if self.known.broken {
+            return Ok(());
+        }
+        let scene = self.scene;
+        let dice = self.dice.clone();
+        let (os, known) = self.stop(report)?;
+        let depth = known.depth;
+        let opened = Self::open(scene, os, Known { depth: depth.max(2), ..known }, dice, report);
+        let Some(mut life) = opened.map_err(|what| format!("after a clean stop: {what}"))? else {
+            return Err("it is refused after a clean stop".to_owned());
+        };
+        let recovered = life.files.engine().controller().array().stats().recovered_rows;
+        if life.dead.is_empty() && (life.files.status() != Status::Ready || recovered > 0) {
+            return Err(format!("{recovered} rows are recovered after a clean stop"));
+        }
+        if matches!(life.ready(report)?, Outcome::Refused) {
+            return Err("it is refused after a clean stop".to_owned());
+        }
+        life.read_all(report).map_err(|what| format!("after a clean stop: {what}")).map(|_| ())
+    }
+}

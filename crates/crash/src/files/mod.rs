@@ -1,0 +1,334 @@
+//! The file executor, cut: histories over an operating system in memory that forgets whatever was
+//! not made durable. Most of the moments that are kept are starts of their own: what is left is
+//! opened by the same code, served a little, now and then cut again, stopped, and looked at.
+//!
+//! What a host may see is the [`Model`]'s to say, as it is for `Memory`. Beyond that a start finds
+//! no member lost that was not; it is refused only inside the documented window; after a clean stop
+//! rows are consistent, byte by byte, and the next start has nothing to recover.
+
+mod life;
+mod mishaps;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use destage_cache::{HostCacheInfo, Served};
+use destage_exec::{Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Moment, Recording, SyncPoint};
+use destage_plan::{Dev, DevSet, Row};
+use destage_raid::Level;
+
+use crate::asked::Asked;
+use crate::caught::caught;
+use crate::cell::{Cell, PAGE, PAGE_SECTORS};
+use crate::model::{Model, SECTOR};
+use crate::{Dice, Parity};
+
+/// Commands within which what was begun must end when nothing more goes wrong.
+const PATIENCE: u64 = 100_000;
+
+/// How histories of the file executor are run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FilesOptions {
+    /// Of this level.
+    pub level: Option<Level>,
+    /// A sync that is left out everywhere.
+    pub skip: Option<SyncPoint>,
+}
+
+/// What happened in histories that found nothing wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FilesReport {
+    /// Histories.
+    pub runs: u64,
+    /// Requests answered.
+    pub requests: u64,
+    /// Losses of power after which the array was opened.
+    pub cuts: u64,
+    /// Ends of the process alone, likewise.
+    pub kills: u64,
+    /// Of all these, while the array was being made.
+    pub in_creation: u64,
+    /// Of all these, after an earlier one of the same history, at depth two or three.
+    pub repeated: u64,
+    /// Starts that were refused, rightly.
+    pub refusals: u64,
+    /// Operations that were made to fail.
+    pub faults: u64,
+    /// Of these, after which the executor stopped.
+    pub stops: u64,
+    /// Devices that failed or hung.
+    pub losses: u64,
+    /// Devices replaced.
+    pub replaced: u64,
+    /// Clean stops.
+    pub clean: u64,
+}
+
+impl FilesReport {
+    /// Adds another report to this one.
+    pub const fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.requests += other.requests;
+        self.cuts += other.cuts;
+        self.kills += other.kills;
+        self.in_creation += other.in_creation;
+        self.repeated += other.repeated;
+        self.refusals += other.refusals;
+        self.faults += other.faults;
+        self.stops += other.stops;
+        self.losses += other.losses;
+        self.replaced += other.replaced;
+        self.clean += other.clean;
+    }
+}
+
+/// A history that must not be.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("seed {seed}: {what}")]
+pub struct FilesFailure {
+    /// The seed.
+    pub seed: u64,
+    /// What was violated.
+    pub what: String,
+    /// Cuts and kills of the history until then.
+    pub cuts: u64,
+}
+
+/// Runs the history of a seed.
+pub fn run_files(
+    cache: &'static HostCacheInfo,
+    seed: u64,
+    options: FilesOptions,
+) -> Result<FilesReport, Box<FilesFailure>> {
+    let mut report = FilesReport { runs: 1, ..FilesReport::default() };
+    let outcome = caught(|| history(cache, seed, options, &mut report));
+    match outcome {
+        Ok(Ok(())) => Ok(report),
+        Ok(Err(what)) | Err(what) => Err(Box::new(FilesFailure { seed, what, cuts: report.cuts + report.kills })),
+    }
+}
+
+impl Chance for Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        Self::below(self, n)
+    }
+}
+
+/// What all lives of a history share.
+struct Scene {
+    cache: &'static HostCacheInfo,
+    cell: Cell,
+    check: Parity,
+}
+
+impl Scene {
+    fn controller(&self) -> Box<dyn Served> {
+        self.cell.build(self.cache)
+    }
+
+    fn config(&self, paths: &[PathBuf]) -> FilesConfig {
+        let device = |(path, pages): (&PathBuf, u64)| DeviceConfig {
+            path: path.clone(),
+            pages,
+            options: DeviceOptions::default(),
+        };
+        FilesConfig {
+            array: 1,
+            shape: self.cell.shape(),
+            depth: self.cell.depth,
+            devices: paths.iter().zip(self.pages()).map(device).collect(),
+            nvram: "/array/nvram".into(),
+            nv_slots: self.cell.nv_slots + self.cache.nv_slots,
+            intents: "/array/intents".into(),
+            rows: self.cell.geometry.member_pages(),
+        }
+    }
+
+    /// Pages of each device.
+    fn pages(&self) -> Vec<u64> {
+        let geometry = &self.cell.geometry;
+        let members = (0..geometry.members()).map(|_| geometry.member_pages());
+        members.chain(self.cache.devices(self.cell.cache_pages)).collect()
+    }
+
+    fn members(&self) -> DevSet {
+        self.cell.geometry.member_set()
+    }
+
+    fn too_many(&self, lost: DevSet) -> bool {
+        (lost & self.members()).len() > self.cell.tolerated()
+    }
+}
+
+fn path(dev: usize, generation: u64) -> PathBuf {
+    format!("/array/dev{dev}.{generation}").into()
+}
+
+/// A file of a device, whose sectors are the host's.
+fn prepare(os: &Recording, path: &Path) {
+    os.set_sector(path, SECTOR as u64);
+}
+
+/// What is known of an array between two lives.
+#[derive(Clone)]
+struct Known {
+    model: Model,
+    paths: Vec<PathBuf>,
+    /// The number of the last request or end.
+    number: u64,
+    /// Members that may be lost.
+    lost: DevSet,
+    /// Devices whose files may be gone or not answer.
+    down: DevSet,
+    /// The power may have failed between the loss of a member and the note of it.
+    excused: bool,
+    /// More is lost than the level can do without.
+    broken: bool,
+    /// Devices replaced so far.
+    generation: u64,
+    /// What ended before, in this history.
+    depth: u32,
+}
+
+/// How a life goes on.
+enum Outcome {
+    /// It does.
+    On,
+    /// The executor stopped, as it should.
+    Stopped,
+    /// The start was refused, rightly.
+    Refused,
+}
+
+struct Life<'a> {
+    scene: &'a Scene,
+    os: Recording,
+    files: Files<Box<dyn Served>>,
+    known: Known,
+    asked: Vec<Asked>,
+    /// As in the harness of `Memory`: members whose loss is not noted or flushed, of these those
+    /// that the array knows, and those in whose place another stands.
+    window: DevSet,
+    noted: DevSet,
+    swapped: DevSet,
+    /// Devices whose files do not answer.
+    dead: DevSet,
+    /// Devices that were dead or replaced at any time of this life.
+    touched: DevSet,
+    /// Members that might have been lost before the last command.
+    before: DevSet,
+    /// An operation was made to fail, and it is not known what became of it.
+    faulty: bool,
+    dice: Dice,
+}
+
+fn history(
+    cache: &'static HostCacheInfo,
+    seed: u64,
+    options: FilesOptions,
+    report: &mut FilesReport,
+) -> Result<(), String> {
+    let mut dice = Dice::new(seed);
+    let mut cell = Cell::draw(seed, &mut dice, options.level);
+    cell.nv_slots = cell.nv_slots.min(24);
+    let check = Parity::new(cell.geometry.clone());
+    let scene = Scene { cache, cell, check };
+    let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
+    os.skip(options.skip);
+    let paths: Vec<PathBuf> = (0..scene.pages().len()).map(|dev| path(dev, 0)).collect();
+    for path in &paths {
+        prepare(&os, path);
+    }
+    let model = Model::new(scene.cell.sectors(), PAGE_SECTORS, scene.cell.every_write());
+    let (lost, excused, broken, depth) = (DevSet::EMPTY, false, false, 0);
+    let fresh = Known { model, paths, number: 0, lost, down: lost, excused, broken, generation: 0, depth };
+    let mut life = create(&scene, &os, &fresh, None, &mut dice, report)?;
+    if dice.one_in(6) {
+        // Made anew over what another array left.
+        for _ in 0..dice.within(1, 12) {
+            life.request(report)?;
+        }
+        let (os, old) = life.stop(report)?;
+        life = create(&scene, &os, &fresh, Some(&old), &mut dice, report)?;
+    }
+    life.os.keep_moments(dice.pick(&[4, 8, 16]));
+    let actions = dice.within(5, 40);
+    let mishaps = dice.pick(&[4, 8, 20]);
+    for _ in 0..actions {
+        match life.act(mishaps, report)? {
+            Some(next) => life = next,
+            None => return Ok(()),
+        }
+    }
+    life.os.keep_moments(0);
+    life.finish(report)
+}
+
+/// Makes an array, perhaps over an older one, and tries what is left at moments of that.
+fn create<'a>(
+    scene: &'a Scene,
+    os: &Recording,
+    fresh: &Known,
+    old: Option<&Known>,
+    dice: &mut Dice,
+    report: &mut FilesReport,
+) -> Result<Life<'a>, String> {
+    os.keep_moments(2);
+    let existing = if old.is_some() { Existing::Overwrite } else { Existing::Refuse };
+    let created = Files::create_on(Arc::new(os.clone()), scene.controller(), scene.config(&fresh.paths), existing);
+    os.keep_moments(0);
+    let files = created.map_err(|error| format!("it cannot be made: {error}"))?;
+    for moment in os.take_moments() {
+        report.in_creation += 1;
+        count(&moment, report);
+        let left = &moment.left;
+        // Half an array is none: it is not opened, or it is the old one whole, or a new one.
+        let begin = |known: &Known| {
+            let known = Known { depth: 2, lost: scene.members(), broken: true, ..known.clone() };
+            Life::open(scene, left.end(false), known, dice.clone(), &mut FilesReport::default())
+        };
+        let as_new = match begin(fresh) {
+            // Complete for whoever opens it, and so it stays, though its making never ended.
+            Ok(Some(mut life)) if life.dead.is_empty() => {
+                (life.known.broken, life.known.lost) = (false, DevSet::EMPTY);
+                life.look(false, &mut FilesReport::default())
+            }
+            Ok(Some(mut life)) => life.read_all(&mut FilesReport::default()).map(|_| ()),
+            Ok(None) | Err(_) => Ok(()),
+        };
+        if let Err(what) = as_new {
+            let as_old = match old.map(begin) {
+                Some(Ok(Some(mut life))) => life.read_all(&mut FilesReport::default()).map(|_| ()),
+                _ => Err(what.clone()),
+            };
+            as_old
+                .map_err(|as_old| format!("cut while it was made: as a new one, {what}; as the old one, {as_old}"))?;
+        }
+    }
+    let life = Life::new(scene, os.clone(), files, fresh.clone(), dice.clone());
+    // What was made is there.
+    for power in [true, true, false] {
+        let left = os.end(power);
+        life.probe(&Moment { operations: 0, power, left }, report).map_err(|what| format!("just made: {what}"))?;
+    }
+    dice.draw();
+    Ok(life)
+}
+
+fn count(moment: &Moment, report: &mut FilesReport) {
+    if moment.power {
+        report.cuts += 1;
+    } else {
+        report.kills += 1;
+    }
+}
+
+/// Rows are consistent on the members that can be trusted.
+fn check_rows(scene: &Scene, os: &Recording, paths: &[PathBuf], degraded: DevSet) -> Result<(), String> {
+    let images: Vec<_> = paths.iter().map(|path| os.content(path)).collect();
+    for row in (0..scene.cell.geometry.member_pages()).map(Row) {
+        let page = |dev: Dev| images[dev.index()].as_deref().and_then(|image| image.chunks(PAGE).nth(row.0 as usize));
+        scene.check.consistent(row, degraded, page).map_err(|what| format!("row {}: {what}", row.0))?;
+    }
+    Ok(())
+}
