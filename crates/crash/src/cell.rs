@@ -42,9 +42,10 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The shape of a seed, with whose numbers `dice` begins; of this level if one is given. Of the
-    /// levels with parity one array in forty is about as wide as arrays can be.
-    pub fn draw(seed: u64, dice: &mut Dice, level: Option<Level>) -> Self {
+    /// A shape drawn at random; of this level if one is given. With numbers of their own for that,
+    /// so that other shapes stay what they are, one array with parity in forty is about as `wide`
+    /// as arrays can be.
+    pub fn draw(dice: &mut Dice, level: Option<Level>, wide: Option<Dice>) -> Self {
         let level = level.unwrap_or_else(|| dice.pick(&Level::ALL));
         let mut members = match level {
             Level::Raid0 => dice.within(1, 4),
@@ -52,9 +53,10 @@ impl Cell {
             Level::Raid4 | Level::Raid5 => dice.within(3, 6),
             Level::Raid6 => dice.within(4, 7),
         } as u32;
-        // Drawn on their own, so that other shapes stay what they are.
-        let mut wide = Dice::part(seed, u64::MAX - 5);
-        if matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6) && wide.one_in(40) {
+        if matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6)
+            && let Some(mut wide) = wide
+            && wide.one_in(40)
+        {
             members = wide.within(20, u64::from(MAX_PARITY_MEMBERS)) as u32;
         }
         let layouts = level.layouts();
@@ -82,6 +84,11 @@ impl Cell {
             cache_pages: dice.pick(&[2, 4, 8, 16]),
             geometry,
         }
+    }
+
+    /// The shape of a seed, for the harness of `Memory`.
+    pub fn of_seed(seed: u64, dice: &mut Dice, level: Option<Level>) -> Self {
+        Self::draw(dice, level, Some(Dice::part(seed, u64::MAX - 5)))
     }
 
     /// How requests are split.

@@ -110,7 +110,7 @@ impl History {
     /// The history of a seed.
     pub fn draw(seed: u64, limits: &Limits, caches: u8) -> Self {
         let mut dice = Dice::new(seed);
-        let cell = Cell::draw(seed, &mut dice, limits.level);
+        let cell = Cell::of_seed(seed, &mut dice, limits.level);
         let members = cell.geometry.members();
         let length = match (limits.requests, dice.below(4)) {
             (Some(requests), _) => requests as u64 * 2,
