@@ -1,0 +1,152 @@
+//! A file of a recording: what reads see, what is durable, what lies between; and what of that a
+//! loss of power leaves.
+
+/// Chance for a recording.
+pub trait Chance: Send {
+    /// A number below `n`.
+    fn below(&mut self, n: u64) -> u64;
+}
+
+/// What a loss of power leaves of what is not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// Nothing.
+    Nothing,
+    /// Everything.
+    Everything,
+    /// Some operations as a whole.
+    Operations,
+    /// Some sectors of each.
+    Sectors,
+    /// All of some files, nothing of others: a bit each.
+    Files(u64),
+}
+
+impl Survival {
+    /// One of all kinds.
+    pub fn draw(chance: &mut dyn Chance) -> Self {
+        match chance.below(8) {
+            0 | 1 => Self::Nothing,
+            2 => Self::Everything,
+            3 => Self::Sectors,
+            4 | 5 => Self::Files(chance.below(1 << 32)),
+            _ => Self::Operations,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    Write { offset: u64, bytes: Vec<u8> },
+    Punch { offset: u64, len: u64 },
+    SetLen(u64),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Inode {
+    /// What reads see.
+    pub(super) content: Vec<u8>,
+    pub(super) durable: Vec<u8>,
+    /// Since the last sync.
+    pub(super) pending: Vec<Change>,
+    /// Bytes of a sector, which is never torn.
+    pub(super) sector: u64,
+    /// Every operation on it fails.
+    pub(super) broken: bool,
+    pub(super) hangs: bool,
+    pub(super) locked_by: Option<u64>,
+}
+
+impl Inode {
+    pub(super) fn new(bytes: Vec<u8>, sector: u64) -> Self {
+        let (content, pending) = (bytes.clone(), Vec::new());
+        Self { content, durable: bytes, pending, sector, broken: false, hangs: false, locked_by: None }
+    }
+
+    pub(super) fn change(&mut self, change: Change) {
+        apply(&mut self.content, &change);
+        self.pending.push(change);
+    }
+
+    /// All that was done is durable, but for lengths that were set unless `lengths`.
+    pub(super) fn sync(&mut self, lengths: bool) {
+        // What a length that is not durable cuts off or adds stays undecided, and so does what was
+        // done before it.
+        let last = self.pending.iter().rposition(|change| !lengths && matches!(change, Change::SetLen(_)));
+        for change in self.pending.drain(last.map_or(0, |last| last + 1)..) {
+            apply(&mut self.durable, &change);
+        }
+    }
+}
+
+fn apply(bytes: &mut Vec<u8>, change: &Change) {
+    match *change {
+        Change::Write { offset, bytes: ref new } => {
+            let end = offset as usize + new.len();
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[offset as usize..end].copy_from_slice(new);
+        }
+        Change::Punch { offset, len } => {
+            let end = ((offset + len) as usize).min(bytes.len());
+            if let Some(range) = bytes.get_mut(offset as usize..end) {
+                range.fill(0);
+            }
+        }
+        Change::SetLen(len) => bytes.resize(len as usize, 0),
+    }
+}
+
+/// Applies what survives of these changes.
+pub(super) fn apply_some(
+    bytes: &mut Vec<u8>,
+    changes: &[Change],
+    sector: u64,
+    file: usize,
+    survival: Survival,
+    chance: &mut dyn Chance,
+) {
+    for change in changes {
+        let whole = match survival {
+            Survival::Nothing => false,
+            Survival::Everything => true,
+            Survival::Files(which) => which >> (file % 32) & 1 != 0,
+            Survival::Operations => chance.below(2) == 0,
+            Survival::Sectors => {
+                apply_sectors(bytes, change, sector, chance);
+                continue;
+            }
+        };
+        if whole {
+            apply(bytes, change);
+        }
+    }
+}
+
+fn apply_sectors(bytes: &mut Vec<u8>, change: &Change, sector: u64, chance: &mut dyn Chance) {
+    let (offset, len) = match change {
+        Change::Write { offset, bytes } => (*offset, bytes.len() as u64),
+        Change::Punch { offset, len } => (*offset, *len),
+        Change::SetLen(_) => {
+            if chance.below(2) == 0 {
+                apply(bytes, change);
+            }
+            return;
+        }
+    };
+    let mut at = offset;
+    while at < offset + len {
+        let end = ((at / sector + 1) * sector).min(offset + len);
+        if chance.below(2) == 0 {
+            let part = match change {
+                Change::Write { bytes, .. } => {
+                    Change::Write { offset: at, bytes: bytes[(at - offset) as usize..(end - offset) as usize].to_vec() }
+                }
+                _ => Change::Punch { offset: at, len: end - at },
+            };
+            apply(bytes, &part);
+        }
+        at = end;
+    }
+}
