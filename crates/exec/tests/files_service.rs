@@ -129,12 +129,12 @@ fn what_was_not_begun_before_a_crash_never_happens() {
     assert!(!pages[1..].contains(&true), "only what was at work came to an end: {pages:?}");
 }
 
-#[test]
-fn a_replaced_device_gets_no_steps_of_the_old_one() {
+/// A mirror whose second device begins each step later, with twenty writes under way; what they
+/// will have written.
+fn written_with_a_slow_second(delay: Duration, folder: &Path) -> (Array, Files<Box<dyn Served>>, Content) {
     let array = Array { depth: 8, ..Array::new(Level::Raid1, 2) };
-    let folder = folder();
-    let mut config = array.files(folder.path());
-    config.devices[1].options.delay = Duration::from_millis(30);
+    let mut config = array.files(folder);
+    config.devices[1].options.delay = delay;
     let mut files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
     let sizes = array.sizes();
     let mut content = Content::new(sizes);
@@ -144,6 +144,13 @@ fn a_replaced_device_gets_no_steps_of_the_old_one() {
         content.apply(&request, &data);
         files.submit(request, data).expect("in range");
     }
+    (array, files, content)
+}
+
+#[test]
+fn a_replaced_device_gets_no_steps_of_the_old_one() {
+    let folder = folder();
+    let (_, mut files, content) = written_with_a_slow_second(Duration::from_millis(30), folder.path());
     let other = folder.path().join("other");
     files.replace(Dev(1), &other).expect("a new file");
     while let Some(completion) = files.wait().expect("the array is served") {
@@ -157,19 +164,8 @@ fn a_replaced_device_gets_no_steps_of_the_old_one() {
 
 #[test]
 fn a_device_that_hangs_is_replaced_and_not_waited_for() {
-    let array = Array { depth: 8, ..Array::new(Level::Raid1, 2) };
     let folder = folder();
-    let mut config = array.files(folder.path());
-    config.devices[1].options.delay = Duration::from_secs(15);
-    let mut files = Files::create(array.controller(), config, Existing::Refuse).expect("a new array");
-    let sizes = array.sizes();
-    let mut content = Content::new(sizes);
-    for tag in 0..20 {
-        let request = request(tag, HostOp::Write, tag * sizes.page, sizes.page);
-        let data = data(&request, sizes.sector);
-        content.apply(&request, &data);
-        files.submit(request, data).expect("in range");
-    }
+    let (array, mut files, content) = written_with_a_slow_second(Duration::from_secs(15), folder.path());
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(200) {
         assert_eq!(files.poll().expect("the array is served"), None, "each needs both members");
