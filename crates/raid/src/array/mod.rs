@@ -15,6 +15,7 @@
 //!   whose read fails has changed nothing and can be planned anew, and one whose write fails goes
 //!   on as planned: nothing is read from the lost member again.
 
+mod above;
 mod config;
 mod flush;
 mod log;
@@ -23,13 +24,14 @@ mod parity;
 mod read;
 mod rebuild;
 mod recover;
+mod seg;
 mod write;
 
 use std::collections::VecDeque;
 
 use destage_plan::{
     Buf, Claim, Column, ColumnSet, Control, Dev, DevSet, DeviceChange, Event, Frag, Intents, NvSlot, NvSlots, OpId,
-    Out, Row, Rows, Sectors, StepSet, Stripe, TimerId, TimerOwner,
+    Out, Row, Rows, Sectors, Stripe, TimerId, TimerOwner,
 };
 
 use flush::FlushTask;
@@ -39,70 +41,10 @@ use rebuild::Rebuild;
 use recover::Recovery;
 use write::WriteTask;
 
+pub use above::{Above, Duty};
 pub use config::{ArrayConfig, ArrayError, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod, Regime};
 pub use read::{Degraded, Lost};
-
-/// Rows of one stripe of which the same columns are meant: the unit in which parity is planned. A
-/// fragment has at most three.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seg {
-    /// The stripe.
-    pub stripe: Stripe,
-    /// First row in the stripe's chunks.
-    pub first: u32,
-    /// Rows.
-    pub rows: u32,
-    /// Data columns.
-    pub columns: ColumnSet,
-}
-
-impl Seg {
-    /// Pages of data.
-    pub const fn pages(&self) -> u16 {
-        (self.rows * self.columns.len()) as u16
-    }
-}
-
-/// What has to be done about a write that the array plans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
-    /// The last steps of a write are planned. Whatever else is wanted is appended, then the write
-    /// is acknowledged after the steps in `after` and the operation closed.
-    Finish {
-        /// The operation.
-        op: OpId,
-        /// When these are done, so is the write.
-        after: StepSet,
-        /// Of a write smaller than a page: the page as it will be, when the steps in `after` are
-        /// done.
-        merged: Buf,
-    },
-    /// A write cannot be done: more is lost than the level can do without. The operation has no
-    /// steps; it is acknowledged as failed, and closed.
-    Fail {
-        /// The operation.
-        op: OpId,
-    },
-    /// What was appended to a write failed, after the rows were written. The operation is
-    /// [given up](Out::give_up).
-    Stuck {
-        /// The operation.
-        op: OpId,
-    },
-    /// A write has ended.
-    Ended {
-        /// The operation.
-        op: OpId,
-    },
-}
-
-/// What stands on the array: a host cache, or nothing but the requests' own way.
-pub trait Above {
-    /// Handles an event that is not the array's own.
-    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out);
-    /// Does what has to be done about a write.
-    fn duty(&mut self, duty: Duty, array: &mut Array, out: &mut Out);
-}
+pub use seg::Seg;
 
 /// Pages that the array moved, for specs §0.3. Counted when planned: what is planned anew since a
 /// member was lost counts again.
@@ -257,47 +199,6 @@ impl Array {
     /// Rows whose intent is open.
     pub fn open_rows(&self) -> usize {
         self.intents.len()
-    }
-
-    /// The segments of a range of pages inside one stripe, at most three, rows ascending.
-    pub fn segments(&self, page: u64, pages: u16) -> impl Iterator<Item = Seg> + use<> {
-        let geometry = &self.config.geometry;
-        let chunk = geometry.chunk_pages();
-        let place = geometry.locate(page);
-        let begin = u32::from(place.column.0) * chunk + place.row_in_chunk;
-        let end = begin + u32::from(pages);
-        let (from, to) = (begin % chunk, (end - 1) % chunk + 1);
-        let (first, last) = (begin / chunk, (end - 1) / chunk);
-        // Columns first..=last; the first is touched from row `from` on, the last up to row `to`.
-        let columns = ColumnSet::between;
-        let stripe = place.stripe;
-        let seg = move |first, end, columns| Seg { stripe, first, rows: end - first, columns };
-        let segs = if first == last {
-            [seg(from, to, columns(first, last)), seg(0, 0, ColumnSet::EMPTY), seg(0, 0, ColumnSet::EMPTY)]
-        } else if from < to {
-            [
-                seg(0, from, columns(first + 1, last)),
-                seg(from, to, columns(first, last)),
-                seg(to, chunk, columns(first, last - 1)),
-            ]
-        } else {
-            [
-                seg(0, to, columns(first + 1, last)),
-                seg(to, from, columns(first + 1, last - 1)),
-                seg(from, chunk, columns(first, last - 1)),
-            ]
-        };
-        segs.into_iter().filter(|seg| seg.rows > 0 && !seg.columns.is_empty())
-    }
-
-    /// The pages of a segment, column by column.
-    pub fn pages_of(&self, seg: Seg) -> impl Iterator<Item = u64> + use<> {
-        let geometry = &self.config.geometry;
-        let (data, chunk) = (u64::from(geometry.data_columns()), u64::from(geometry.chunk_pages()));
-        seg.columns.iter().flat_map(move |column| {
-            let first = (seg.stripe.0 * data + u64::from(column.0)) * chunk + u64::from(seg.first);
-            first..first + u64::from(seg.rows)
-        })
     }
 
     /// The claim of an operation that writes the segment and keeps its parity true.

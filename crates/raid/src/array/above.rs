@@ -1,0 +1,46 @@
+//! What stands on the array, and what the array has it do.
+
+use destage_plan::{Buf, Event, OpId, Out, StepSet};
+
+use super::Array;
+
+/// What has to be done about a write that the array plans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// The last steps of a write are planned. Whatever else is wanted is appended, then the write
+    /// is acknowledged after the steps in `after` and the operation closed.
+    Finish {
+        /// The operation.
+        op: OpId,
+        /// When these are done, so is the write.
+        after: StepSet,
+        /// Of a write smaller than a page: the page as it will be, when the steps in `after` are
+        /// done.
+        merged: Buf,
+    },
+    /// A write cannot be done: more is lost than the level can do without. The operation has no
+    /// steps; it is acknowledged as failed, and closed.
+    Fail {
+        /// The operation.
+        op: OpId,
+    },
+    /// What was appended to a write failed, after the rows were written. The operation is
+    /// [given up](Out::give_up).
+    Stuck {
+        /// The operation.
+        op: OpId,
+    },
+    /// A write has ended.
+    Ended {
+        /// The operation.
+        op: OpId,
+    },
+}
+
+/// What stands on the array: a host cache, or nothing but the requests' own way.
+pub trait Above {
+    /// Handles an event that is not the array's own.
+    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out);
+    /// Does what has to be done about a write.
+    fn duty(&mut self, duty: Duty, array: &mut Array, out: &mut Out);
+}

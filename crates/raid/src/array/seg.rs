@@ -1,0 +1,69 @@
+//! What is planned in one piece: rows of a stripe of which the same columns are meant.
+
+use destage_plan::{ColumnSet, Stripe};
+
+use super::Array;
+
+/// Rows of one stripe of which the same columns are meant: the unit in which parity is planned. A
+/// fragment has at most three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seg {
+    /// The stripe.
+    pub stripe: Stripe,
+    /// First row in the stripe's chunks.
+    pub first: u32,
+    /// Rows.
+    pub rows: u32,
+    /// Data columns.
+    pub columns: ColumnSet,
+}
+
+impl Seg {
+    /// Pages of data.
+    pub const fn pages(&self) -> u16 {
+        (self.rows * self.columns.len()) as u16
+    }
+}
+
+impl Array {
+    /// The segments of a range of pages inside one stripe, at most three, rows ascending.
+    pub fn segments(&self, page: u64, pages: u16) -> impl Iterator<Item = Seg> + use<> {
+        let geometry = &self.config.geometry;
+        let chunk = geometry.chunk_pages();
+        let place = geometry.locate(page);
+        let begin = u32::from(place.column.0) * chunk + place.row_in_chunk;
+        let end = begin + u32::from(pages);
+        let (from, to) = (begin % chunk, (end - 1) % chunk + 1);
+        let (first, last) = (begin / chunk, (end - 1) / chunk);
+        // Columns first..=last; the first is touched from row `from` on, the last up to row `to`.
+        let columns = ColumnSet::between;
+        let stripe = place.stripe;
+        let seg = move |first, end, columns| Seg { stripe, first, rows: end - first, columns };
+        let segs = if first == last {
+            [seg(from, to, columns(first, last)), seg(0, 0, ColumnSet::EMPTY), seg(0, 0, ColumnSet::EMPTY)]
+        } else if from < to {
+            [
+                seg(0, from, columns(first + 1, last)),
+                seg(from, to, columns(first, last)),
+                seg(to, chunk, columns(first, last - 1)),
+            ]
+        } else {
+            [
+                seg(0, to, columns(first + 1, last)),
+                seg(to, from, columns(first + 1, last - 1)),
+                seg(from, chunk, columns(first, last - 1)),
+            ]
+        };
+        segs.into_iter().filter(|seg| seg.rows > 0 && !seg.columns.is_empty())
+    }
+
+    /// The pages of a segment, column by column.
+    pub fn pages_of(&self, seg: Seg) -> impl Iterator<Item = u64> + use<> {
+        let geometry = &self.config.geometry;
+        let (data, chunk) = (u64::from(geometry.data_columns()), u64::from(geometry.chunk_pages()));
+        seg.columns.iter().flat_map(move |column| {
+            let first = (seg.stripe.0 * data + u64::from(column.0)) * chunk + u64::from(seg.first);
+            first..first + u64::from(seg.rows)
+        })
+    }
+}
