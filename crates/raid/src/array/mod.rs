@@ -17,6 +17,7 @@
 
 mod above;
 mod config;
+mod degraded;
 mod flush;
 mod log;
 mod members;
@@ -25,6 +26,7 @@ mod read;
 mod rebuild;
 mod recover;
 mod seg;
+mod whole;
 mod write;
 
 use std::collections::VecDeque;

@@ -1,0 +1,115 @@
+//! Writing rows of which data is lost: it is kept in the NVRAM while the rows may be torn (specs §2.1, degraded mode).
+
+use destage_plan::{Buf, ColumnSet, HostOp, OpId, Out, Step, StepSet};
+
+use super::write::{NOTE_SLOTS, Pages, What};
+use super::{Array, advance};
+
+impl Array {
+    /// Data of the rows is lost: reads what is needed to know all data of the rows as it will be.
+    pub(super) fn read_degraded(&mut self, op: OpId, what: What, out: &mut Out) {
+        let columns = self.columns(what.stripe, what.rows);
+        let pages = what.rows.count as u16;
+        let lost = self.data - columns.live;
+        let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
+        let mut fresh = self.fresh(op, what);
+        let mut old = fresh;
+        let unknown = lost - kept;
+        let wanted = if unknown.is_empty() { self.data - kept } else { self.data | self.equations(columns.live, lost) };
+        let mut ready = StepSet::EMPTY;
+        for column in (wanted & columns.live).iter() {
+            old[column.index()] = out.tmp(op, pages);
+            ready |= self.read_column(op, what, column, old[column.index()], StepSet::EMPTY, out);
+        }
+        if !unknown.is_empty() {
+            lost.iter().for_each(|column| old[column.index()] = Buf::None);
+            ready |= self.compute_lost(op, what.stripe, &mut old, lost, columns.live, pages, ready, out);
+        }
+        if let Some(sectors) = what.part {
+            let column = what.only();
+            let dst = out.tmp(op, 1);
+            ready |= out.step(op, Step::Merge { old: old[column], new: fresh[column], sectors, dst }, ready);
+            fresh[column] = dst;
+        }
+        for column in (self.data - what.columns).iter() {
+            fresh[column.index()] = old[column.index()];
+        }
+        self.write_task(op).known = Some(Box::new(fresh));
+        if ready.is_empty() {
+            self.log_and_write(op, out);
+        } else {
+            self.write_task(op).join = out.step_notify(op, Step::Join, ready);
+        }
+    }
+
+    /// All data of the rows is known. What of it is lost is kept in the NVRAM while the rows may be
+    /// torn; the parity is computed anew. Members may have been lost, or filled, since the data was
+    /// read.
+    pub(super) fn log_and_write(&mut self, op: OpId, out: &mut Out) {
+        let mut what = self.what(op);
+        let left = what.rows.count;
+        what.rows.count = self.write_task(op).batch;
+        let columns = self.columns(what.stripe, what.rows);
+        let targets = columns.live | columns.sink;
+        let parity = self.parity() & targets;
+        let lost = self.data - columns.live;
+        let slots = (lost.len() * what.rows.count) as usize;
+        if !parity.is_empty()
+            && self.slots.available() + self.write_task(op).reserved < slots + NOTE_SLOTS + self.reserved
+        {
+            self.reserve(op, 0);
+            self.waiting.push(op);
+            self.own_flush(out);
+            return;
+        }
+        self.reserve(op, 0);
+        self.stats.degraded_writes += 1;
+        self.begin_rows(op, what.rows);
+        let fresh = *self.write_task(op).known.take().expect("the data was read");
+        let mut ready = StepSet::EMPTY;
+        if !parity.is_empty() {
+            ready = self.log_lost(op, what, lost, &fresh, out);
+            ready |= Self::intent(op, what.rows, ready, out);
+        }
+        let after = if self.write_task(op).op == HostOp::Discard {
+            let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
+                done | self.write_column(op, what, column, Buf::Zero, true, ready, out)
+            });
+            self.settle(op, what, targets, true, done, out)
+        } else {
+            let pages = what.rows.count as u16;
+            let (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, pages, ready, out);
+            self.write_columns(op, what, targets, &fresh, p, q, ready, out)
+        };
+        if what.rows.count < left {
+            self.write_task(op).join = out.step_notify(op, Step::Join, after);
+        } else {
+            let merged = if what.part.is_some() { fresh[what.only()] } else { Buf::None };
+            self.finish(op, after, merged, out);
+        }
+    }
+
+    /// Puts the lost data pages of the rows, as they will be, into the NVRAM; the steps.
+    fn log_lost(&mut self, op: OpId, what: What, lost: ColumnSet, fresh: &Pages, out: &mut Out) -> StepSet {
+        let mut puts = StepSet::EMPTY;
+        for column in lost.iter() {
+            let dev = self.dev(what.stripe, column);
+            for (index, row) in what.rows.iter().enumerate() {
+                if !what.columns.contains(column) && self.log.get(row, dev).is_some() {
+                    continue;
+                }
+                let slot = self.slots.alloc().expect("the caller has counted the slots");
+                let (superseded, tag) = self.log.put(row, dev, slot);
+                let src = advance(fresh[column.index()], index as u16);
+                let put = out.step(op, Step::NvPut { slot, tag, src }, StepSet::EMPTY);
+                puts |= put;
+                if let Some(superseded) = superseded {
+                    let slots = out.list(op, &[Buf::Nv(superseded)]);
+                    puts |= out.step(op, Step::NvFree { slots }, put);
+                    self.write_task(op).freed.push(superseded);
+                }
+            }
+        }
+        puts
+    }
+}
