@@ -55,13 +55,15 @@ pub enum Class {
     Recovery,
     /// Filling a replaced member.
     Rebuild,
+    /// Making parity cover data that was written without it.
+    Parity,
     /// Work of the controller's own that claims nothing: flushes, notes in the NVRAM.
     Internal,
 }
 
 impl Class {
     /// All classes, in the order of their numbers.
-    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Recovery, Self::Rebuild, Self::Internal];
+    pub const ALL: [Self; 6] = [Self::Read, Self::Write, Self::Recovery, Self::Rebuild, Self::Parity, Self::Internal];
 
     /// The name used in tables.
     pub const fn word(self) -> &'static str {
@@ -70,6 +72,7 @@ impl Class {
             Self::Write => "write",
             Self::Recovery => "recovery",
             Self::Rebuild => "rebuild",
+            Self::Parity => "parity",
             Self::Internal => "internal",
         }
     }

@@ -140,7 +140,7 @@ impl Mirror {
             Some(Task::Write(_, rows)) => self.intents.end(rows),
             Some(Task::Flush { generation, stop }) => {
                 self.clear.clear();
-                self.intents.flushed(generation, &mut self.clear);
+                self.intents.flushed(generation, |_| false, &mut self.clear);
                 let clear = std::mem::take(&mut self.clear);
                 let op = self.open(Class::Internal, None, None, Task::Clear { stop }, out);
                 let rows = out.rows(op, &clear);

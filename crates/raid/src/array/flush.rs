@@ -89,7 +89,7 @@ impl Array {
     pub(super) fn flush_done(&mut self, op: OpId, task: &FlushTask, out: &mut Out) {
         self.flushing.retain(|flushing| flushing.0 != op);
         let mut rows = Vec::new();
-        self.intents.flushed(task.generation, &mut rows);
+        self.intents.flushed(task.generation, |_| false, &mut rows);
         self.window_flushed(op, out);
         if rows.is_empty() {
             self.cleared(out);
