@@ -42,6 +42,9 @@ pub struct HostCacheInfo {
     pub bytes_per_page: u64,
     /// Slots of the NVRAM that it needs beside the array's.
     pub nv_slots: u16,
+    /// Whether it leaves parity behind the data for a while: until that is made good, the loss of its
+    /// device and that of a member together cost data.
+    pub delays_parity: bool,
     /// Its parameters.
     pub params: &'static [ParamSpec],
     /// What it counts beside [`CacheCounts`](crate::CacheCounts).
@@ -67,6 +70,7 @@ impl HostCacheInfo {
             max_pages: 0,
             bytes_per_page: 0,
             nv_slots: 0,
+            delays_parity: false,
             params: &[],
             figures: &[],
             small: |_| Vec::new(),

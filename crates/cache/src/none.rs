@@ -1,13 +1,15 @@
 //! No cache: every request goes to the array ("Nossd", specs §9.1).
 
 use destage_plan::Params;
-use destage_raid::array::ArrayConfig;
+use destage_raid::array::{ArrayConfig, Versions};
 
 use crate::{HostCache, HostCacheError, HostCacheInfo, Registered};
 
 /// Holds nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct NoCache;
+
+impl Versions for NoCache {}
 
 impl HostCache for NoCache {
     type Part = ();

@@ -2,14 +2,17 @@
 //! written here once: which operations serve a fragment, what happens when steps of theirs fail,
 //! when a fragment is acknowledged.
 
-use destage_plan::{Buf, Class, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out, Step, StepSet};
-use destage_raid::array::{Above, Array, Degraded, Duty, Lost, Seg};
+use destage_plan::{
+    Buf, Class, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out, Row, Step, StepSet,
+};
+use destage_raid::array::{Above, Array, Degraded, Duty, Lost, Seg, Sources, Versions};
 
 use crate::CacheCounts;
 
 /// What a host cache decides, over what every cache shares ([`Tier`]). What a method does unless a
-/// cache has it otherwise is what an array without a cache does.
-pub trait HostCache: Send + 'static {
+/// cache has it otherwise is what an array without a cache does. Where versions of pages are, if not
+/// on the members, it says as [`Versions`].
+pub trait HostCache: Versions + Send + 'static {
     /// What a part of a write is for.
     type Part: Copy + Send;
 
@@ -20,6 +23,11 @@ pub trait HostCache: Send + 'static {
     /// concern.
     fn lose(&mut self, devs: DevSet) {
         let _ = devs;
+    }
+
+    /// The array knows of the loss of these devices as well: what has to be done about it is begun.
+    fn lost(&mut self, devs: DevSet, array: &mut Array, out: &mut Out) {
+        let _ = (devs, array, out);
     }
 
     /// A device stands in the place of one that is not a member. Nothing is known of what it holds.
@@ -50,8 +58,11 @@ pub trait HostCache: Send + 'static {
         dst: Buf,
         array: &mut Array,
         out: &mut Out,
-    ) -> Result<StepSet, Lost> {
-        array.plan_read_seg(op, seg, frag.page, dst, out)
+    ) -> Result<StepSet, Lost>
+    where
+        Self: Sized,
+    {
+        array.plan_read_seg(op, seg, frag.page, dst, self, out)
     }
 
     /// The array's part of a write is planned: plans the cache's part, either in the same operation
@@ -79,6 +90,12 @@ pub trait HostCache: Send + 'static {
     fn plan_part(&mut self, op: OpId, part: Self::Part, array: &mut Array, out: &mut Out) {
         let _ = (part, array);
         out.close(op);
+    }
+
+    /// Something happened that is nobody's operation: a life begins, a timer of its own is due, a
+    /// device changed, an order came from outside.
+    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+        let _ = (event, array, out);
     }
 
     /// What is planned of the operation will not come about. Either it is planned anew or it ends.
@@ -229,6 +246,10 @@ pub trait Served: Controller + Send {
     fn counts(&self) -> Option<&CacheCounts>;
     /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self) -> Vec<u64>;
+    /// Where the pages of a row are.
+    fn sources(&self, row: Row) -> Sources;
+    /// Rows whose parity does not cover the newest version of their data.
+    fn stale_rows(&self) -> usize;
 }
 
 impl<C: HostCache> Tier<C> {
@@ -256,22 +277,36 @@ impl<C: HostCache> Served for Tier<C> {
         self.upper.cache.figures(&mut figures);
         figures
     }
+
+    fn sources(&self, row: Row) -> Sources {
+        self.upper.cache.sources(row)
+    }
+
+    fn stale_rows(&self) -> usize {
+        self.upper.cache.stale_rows()
+    }
 }
 
 impl<C: HostCache> Controller for Tier<C> {
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         // The cache knows of a loss before anything is planned anew because of it.
-        match event {
-            Event::OpStuck { devs, .. } => self.upper.cache.lose(devs),
-            Event::Start(start) => self.upper.cache.lose(start.missing),
-            Event::Device { dev, change: DeviceChange::Failed } => self.upper.cache.lose(DevSet::one(dev)),
-            _ => {}
-        }
+        let lost = match event {
+            Event::OpStuck { devs, .. } => devs,
+            Event::Start(start) => start.missing,
+            Event::Device { dev, change: DeviceChange::Failed } => DevSet::one(dev),
+            _ => return self.array.handle(event, &mut self.upper, out),
+        };
+        self.upper.cache.lose(lost);
         self.array.handle(event, &mut self.upper, out);
+        self.upper.cache.lost(lost, &mut self.array, out);
     }
 }
 
 impl<C: HostCache> Above for Upper<C> {
+    fn versions(&mut self) -> &mut dyn Versions {
+        &mut self.cache
+    }
+
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         match event {
             Event::Submit(frag) => self.submit(frag, array, out),
@@ -281,6 +316,7 @@ impl<C: HostCache> Above for Upper<C> {
             Event::OpStuck { op, devs, .. } => {
                 array.lose_all(devs, out);
                 self.cache.undone(op);
+                self.cache.released(op);
                 if let Work::Part { .. } = self.operations.get(op) {
                     out.abandon(op);
                 } else if !out.failed_read(op) {
@@ -294,12 +330,19 @@ impl<C: HostCache> Above for Upper<C> {
             }
             Event::OpDone(op) => {
                 self.cache.done(op);
+                self.cache.released(op);
                 if let Some(parent) = self.operations.end(op) {
                     self.part_done(parent, array, out);
                 }
             }
-            Event::Device { dev, change: DeviceChange::Replaced } => self.cache.replaced(dev),
-            Event::PhaseDone(_) | Event::Start(_) | Event::Timer(_) | Event::Device { .. } | Event::Control(_) => {}
+            Event::Device { dev, change: DeviceChange::Replaced } => {
+                self.cache.replaced(dev);
+                self.cache.event(event, array, out);
+            }
+            Event::Start(_) | Event::Timer(_) | Event::Device { .. } | Event::Control(_) => {
+                self.cache.event(event, array, out);
+            }
+            Event::PhaseDone(_) => {}
         }
     }
 
@@ -368,6 +411,15 @@ impl<C: HostCache> Upper<C> {
                     return finish_read(op, &frag, dst, count, done, out);
                 }
                 for seg in array.segments(pages.first(), count) {
+                    let claim = array.claim_read_seg(seg);
+                    let part = out.open(Class::Read, Some(claim), Some(frag.id));
+                    self.operations.set(part, Work::ReadSeg { frag, seg });
+                }
+                out.close(op);
+            }
+            Work::ReadSeg { frag, seg } if array.is_read_by_rows(seg, &self.cache) => {
+                for row in 0..seg.rows {
+                    let seg = Seg { first: seg.first + row, rows: 1, ..seg };
                     let claim = array.claim_read_seg(seg);
                     let part = out.open(Class::Read, Some(claim), Some(frag.id));
                     self.operations.set(part, Work::ReadSeg { frag, seg });

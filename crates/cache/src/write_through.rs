@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 
 use destage_plan::{Buf, Dev, DevSet, Frag, HostOp, OpId, Out, ParamSpec, Params, Row, Step, StepSet};
 use destage_raid::Geometry;
-use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg};
+use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg, Versions};
 
 use crate::frames::{BYTES_PER_PAGE, Frame, Frames, MAX_PAGES};
 use crate::{CacheCounts, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, Write};
@@ -139,6 +139,9 @@ impl WriteThrough {
     }
 }
 
+/// It has copies of what is on the members, and nothing else.
+impl Versions for WriteThrough {}
+
 impl HostCache for WriteThrough {
     /// Writes pages of the fragment to the cache.
     type Part = Frag;
@@ -224,7 +227,7 @@ impl HostCache for WriteThrough {
             }
             return Ok(done);
         }
-        let done = array.plan_read_seg(op, seg, frag.page, dst, out)?;
+        let done = array.plan_read_seg(op, seg, frag.page, dst, self, out)?;
         self.counts.read_misses += u64::from(count);
         Ok(done)
     }

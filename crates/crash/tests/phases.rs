@@ -5,10 +5,12 @@ use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Operations, Regist
 use destage_crash::{Limits, Options, explore, shrink};
 use destage_plan::{Buf, Ext, OpId, Out, Params, Step, StepSet};
 use destage_raid::Level;
-use destage_raid::array::{Array, ArrayConfig};
+use destage_raid::array::{Array, ArrayConfig, Versions};
 
 /// Frees nothing after each write, as a cache frees the slots of what it has staged.
 struct FreesLater;
+
+impl Versions for FreesLater {}
 
 impl HostCache for FreesLater {
     type Part = ();
@@ -31,6 +33,8 @@ impl Registered for FreesLater {
 /// Reads the page that was written once more after the host is answered, and does something with
 /// it: a second phase whose reads can fail.
 struct ReadsLater;
+
+impl Versions for ReadsLater {}
 
 impl HostCache for ReadsLater {
     type Part = ();

@@ -2,7 +2,7 @@
 
 use destage_plan::{Buf, Event, OpId, Out, StepSet};
 
-use super::Array;
+use super::{Array, Versions};
 
 /// What has to be done about a write that the array plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub enum Duty {
 
 /// What stands on the array: a host cache, or nothing but the requests' own way.
 pub trait Above {
+    /// What knows where versions of pages are.
+    fn versions(&mut self) -> &mut dyn Versions;
     /// Handles an event that is not the array's own.
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out);
     /// Does what has to be done about a write.

@@ -3,11 +3,11 @@
 use destage_plan::{Buf, ColumnSet, HostOp, OpId, Out, Step, StepSet};
 
 use super::write::{NOTE_SLOTS, Pages, What};
-use super::{Array, advance};
+use super::{Array, Versions, advance};
 
 impl Array {
     /// Data of the rows is lost: reads what is needed to know all data of the rows as it will be.
-    pub(super) fn read_degraded(&mut self, op: OpId, what: What, out: &mut Out) {
+    pub(super) fn read_degraded(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) {
         let columns = self.columns(what.stripe, what.rows);
         let pages = what.rows.count as u16;
         let lost = self.data - columns.live;
@@ -36,7 +36,7 @@ impl Array {
         }
         self.write_task(op).known = Some(Box::new(fresh));
         if ready.is_empty() {
-            self.log_and_write(op, out);
+            self.log_and_write(op, versions, out);
         } else {
             self.write_task(op).join = out.step_notify(op, Step::Join, ready);
         }
@@ -45,9 +45,8 @@ impl Array {
     /// All data of the rows is known. What of it is lost is kept in the NVRAM while the rows may be
     /// torn; the parity is computed anew. Members may have been lost, or filled, since the data was
     /// read.
-    pub(super) fn log_and_write(&mut self, op: OpId, out: &mut Out) {
+    pub(super) fn log_and_write(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         let mut what = self.what(op);
-        let left = what.rows.count;
         what.rows.count = self.write_task(op).batch;
         let columns = self.columns(what.stripe, what.rows);
         let targets = columns.live | columns.sink;
@@ -81,12 +80,8 @@ impl Array {
             let (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, pages, ready, out);
             self.write_columns(op, what, targets, &fresh, p, q, ready, out)
         };
-        if what.rows.count < left {
-            self.write_task(op).join = out.step_notify(op, Step::Join, after);
-        } else {
-            let merged = if what.part.is_some() { fresh[what.only()] } else { Buf::None };
-            self.finish(op, after, merged, out);
-        }
+        let merged = if what.part.is_some() { fresh[what.only()] } else { Buf::None };
+        self.finish_batch(op, what, after, merged, versions, out);
     }
 
     /// Puts the lost data pages of the rows, as they will be, into the NVRAM; the steps.

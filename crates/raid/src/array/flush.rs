@@ -1,9 +1,9 @@
 //! Making writes durable, and clearing the intents of rows that have become consistent on stable
 //! storage.
 
-use destage_plan::{Buf, Class, DevSet, FragId, NvSlot, OpId, Out, Rows, Step, StepSet};
+use destage_plan::{Buf, Class, DevSet, FragId, NvSlot, OpId, Out, Row, Rows, Step, StepSet};
 
-use super::{Array, Task};
+use super::{Array, Task, Versions};
 
 /// A flush: the host's, or the array's own.
 pub(super) struct FlushTask {
@@ -49,7 +49,7 @@ impl Array {
         }
     }
 
-    pub(super) fn plan_flush(&mut self, op: OpId, out: &mut Out) {
+    pub(super) fn plan_flush(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);
             return;
@@ -68,6 +68,7 @@ impl Array {
             }
             return out.close(op);
         }
+        self.dirty |= versions.unflushed();
         // What a flush in flight was to make durable is not durable yet, and this one may be done
         // before it.
         let devs = self.flushing.iter().fold(self.dirty, |devs, flushing| devs | flushing.1) - self.members.lost();
@@ -86,10 +87,10 @@ impl Array {
         out.close(op);
     }
 
-    pub(super) fn flush_done(&mut self, op: OpId, task: &FlushTask, out: &mut Out) {
+    pub(super) fn flush_done(&mut self, op: OpId, task: &FlushTask, versions: &mut dyn Versions, out: &mut Out) {
         self.flushing.retain(|flushing| flushing.0 != op);
         let mut rows = Vec::new();
-        self.intents.flushed(task.generation, |_| false, &mut rows);
+        self.intents.flushed(task.generation, |row| versions.holds(row), &mut rows);
         self.window_flushed(op, out);
         if rows.is_empty() {
             self.cleared(out);
@@ -149,12 +150,14 @@ impl Array {
         if self.intents.ended() > 0 {
             self.flush_when_idle(out);
         }
-        if self.ready {
-            self.rebuild_more(out);
-        } else {
-            self.recover_more(out);
-        }
-        self.try_clean(out);
+        self.rebuild_more(out);
+    }
+
+    /// The intent of a row that was [held](Versions::holds) need not stay for the sake of what stands
+    /// above: it is cleared after the next flush.
+    pub fn let_go(&mut self, row: Row, out: &mut Out) {
+        self.intents.let_go(row);
+        self.flush_when_idle(out);
     }
 
     /// Drops what is no longer exposed: rows whose intent is cleared, and rows of which nothing is
@@ -181,14 +184,14 @@ impl Array {
     }
 
     /// Says that the array is clean, if that was ordered and is so.
-    pub(super) fn try_clean(&mut self, out: &mut Out) {
+    pub(super) fn try_clean(&mut self, versions: &dyn Versions, out: &mut Out) {
         if !self.cleaning || !self.ready || self.clearing > 0 {
             return;
         }
         if !self.flushing.is_empty() || self.flushes_opened > 0 {
             return;
         }
-        if self.intents.is_empty() && self.dirty.is_empty() {
+        if self.intents.is_at_rest() && self.dirty.is_empty() && versions.is_clean() {
             self.cleaning = false;
             out.clean();
         } else if self.intents.ended() > 0 || !self.dirty.is_empty() {

@@ -260,9 +260,6 @@ impl Array {
             return;
         }
         self.free_needless_logs(out);
-        if !self.ready {
-            self.recover_more(out);
-        }
         self.wake(out);
         self.forget_exposed();
         self.flush_exposed(out);

@@ -18,6 +18,7 @@
 mod above;
 mod config;
 mod degraded;
+mod departed;
 mod flush;
 mod log;
 mod members;
@@ -26,6 +27,8 @@ mod read;
 mod rebuild;
 mod recover;
 mod seg;
+mod sources;
+mod versions;
 mod whole;
 mod write;
 
@@ -47,6 +50,7 @@ pub use above::{Above, Duty};
 pub use config::{ArrayConfig, ArrayError, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod, Regime};
 pub use read::{Degraded, Lost};
 pub use seg::Seg;
+pub use versions::{Approach, OnMembers, Source, Sources, Updated, Versions};
 
 /// Pages that the array moved, for specs §0.3. Counted when planned: what is planned anew since a
 /// member was lost counts again.
@@ -68,6 +72,8 @@ pub struct ArrayStats {
     pub rcw_writes: u64,
     /// Of a row of which data was lost.
     pub degraded_writes: u64,
+    /// Of data alone, the parity left as it was.
+    pub delayed_writes: u64,
     /// Flushes begun.
     pub flushes: u64,
     /// Rows made consistent after an unclean start.
@@ -238,37 +244,47 @@ impl Array {
     /// Handles an event: the array's own here, another above. What has to be done about writes in
     /// consequence is done above before this returns.
     pub fn handle(&mut self, event: Event<'_>, above: &mut impl Above, out: &mut Out) {
-        if !self.handle_own(event, out) {
+        if !self.handle_own(event, above.versions(), out) {
             above.event(event, self, out);
         }
         while let Some(duty) = self.duties.pop_front() {
             above.duty(duty, self, out);
         }
+        if !self.ready {
+            self.recover_more(above.versions(), out);
+        }
+        if self.cleaning {
+            self.try_clean(above.versions(), out);
+        }
     }
 
     /// Handles an event, if it is the array's own; whether it was.
-    fn handle_own(&mut self, event: Event<'_>, out: &mut Out) -> bool {
+    fn handle_own(&mut self, event: Event<'_>, versions: &mut dyn Versions, out: &mut Out) -> bool {
         match event {
-            Event::Start(start) => self.start(start, out),
+            Event::Start(start) => {
+                self.start(start, out);
+                // What stands above recovers, too.
+                return false;
+            }
             Event::Granted(op) => match self.task(op) {
                 None => return false,
-                Some(Task::Write(_)) => self.plan_write(op, out),
-                Some(Task::Flush(_)) => self.plan_flush(op, out),
+                Some(Task::Write(_)) => self.plan_write(op, versions, out),
+                Some(Task::Flush(_)) => self.plan_flush(op, versions, out),
                 Some(Task::Persist(_)) => self.plan_persist(op, out),
                 Some(Task::Free(_)) => self.plan_free(op, out),
                 Some(Task::Clear { .. }) => self.plan_clear(op, out),
-                Some(&mut Task::Recover(rows)) => self.plan_recover(op, rows, out),
-                Some(&mut Task::Rebuild(rows)) => self.plan_rebuild(op, rows, out),
+                Some(&mut Task::Recover(rows)) => self.plan_recover(op, rows, versions, out),
+                Some(&mut Task::Rebuild(rows)) => self.plan_rebuild(op, rows, versions, out),
             },
             Event::StepDone { op, step, outcome: _ } => match self.task(op) {
                 None => return false,
                 Some(Task::Write(task)) if !task.goes_on_after().contains(step) => return false,
-                Some(Task::Write(_)) => self.write_goes_on(op, out),
+                Some(Task::Write(_)) => self.write_goes_on(op, versions, out),
                 Some(Task::Persist(_)) => self.persist_done(out),
                 Some(_) => {}
             },
             Event::PhaseDone(op) => match self.task(op) {
-                Some(Task::Write(_)) => self.rows_done(op, out),
+                Some(Task::Write(_)) => self.rows_done(op, versions, out),
                 _ => return false,
             },
             Event::OpStuck { op, failed: _, devs } => {
@@ -277,11 +293,12 @@ impl Array {
                 }
                 self.lose_all(devs, out);
                 match self.task(op) {
-                    Some(Task::Write(_)) => self.write_stuck(op, out),
+                    Some(Task::Write(_)) => self.write_stuck(op, versions, out),
                     // It goes on when the loss is noted.
                     Some(Task::Flush(_)) => out.again(op),
                     // What these read is not changed by what they wrote, so they begin again.
                     Some(Task::Recover(_) | Task::Rebuild(_)) => {
+                        versions.released(op);
                         out.restart(op);
                         out.again(op);
                     }
@@ -290,15 +307,18 @@ impl Array {
                     }
                 }
             }
-            Event::OpDone(op) if matches!(self.task(op), Some(Task::Write(_))) => self.write_done(op, out),
+            Event::OpDone(op) if matches!(self.task(op), Some(Task::Write(_))) => self.write_done(op, versions, out),
             Event::OpDone(op) => match self.tasks.get_mut(op.index()).and_then(Option::take) {
                 None | Some(Task::Write(_)) => return false,
-                Some(Task::Flush(task)) => self.flush_done(op, &task, out),
+                Some(Task::Flush(task)) => self.flush_done(op, &task, versions, out),
                 Some(Task::Persist(old)) => old.into_iter().for_each(|slot| self.slots.free(slot)),
                 Some(Task::Free(slots)) => self.free_done(slots, out),
                 Some(Task::Clear { slots, .. }) => self.clear_done(slots, out),
-                Some(Task::Recover(rows)) => self.recover_done(rows, out),
-                Some(Task::Rebuild(rows)) => self.rebuild_done(rows, out),
+                Some(Task::Recover(rows)) => self.recover_done(op, rows, versions),
+                Some(Task::Rebuild(rows)) => {
+                    versions.released(op);
+                    self.rebuild_done(rows, out);
+                }
             },
             Event::Timer(TimerId { owner: TimerOwner::Array, .. }) => {
                 self.idle_timer = false;
@@ -316,6 +336,8 @@ impl Array {
             Event::Control(Control::Clean) => {
                 self.cleaning = true;
                 self.open_flush(None, out);
+                // What stands above has its own to write back.
+                return false;
             }
             Event::Submit(_) | Event::Timer(_) => return false,
         }

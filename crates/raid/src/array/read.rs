@@ -2,7 +2,8 @@
 
 use destage_plan::{Buf, Claim, Column, ColumnSet, Ext, OpId, Out, Row, Rows, Step, StepSet, Stripe};
 
-use super::{Array, Seg, advance};
+use super::sources::DepartedRow;
+use super::{Array, Seg, Versions, advance};
 use crate::{Level, MAX_DEVICES};
 
 /// Some of the pages must be computed, or are lost: they are to be read segment by segment
@@ -13,6 +14,12 @@ pub struct Degraded;
 /// Some of the pages are lost: more members are than the level can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost;
+
+impl From<super::sources::Unknown> for Lost {
+    fn from(_: super::sources::Unknown) -> Self {
+        Self
+    }
+}
 
 impl Array {
     /// The claim of an operation that reads pages inside one stripe from their members.
@@ -72,7 +79,15 @@ impl Array {
     /// As [`plan_read`](Self::plan_read) for a segment of the pages from `page` on, which `dst` is
     /// for; computes what is lost. The operation holds the claim of
     /// [`claim_read_seg`](Self::claim_read_seg).
-    pub fn plan_read_seg(&mut self, op: OpId, seg: Seg, page: u64, dst: Buf, out: &mut Out) -> Result<StepSet, Lost> {
+    pub fn plan_read_seg(
+        &mut self,
+        op: OpId,
+        seg: Seg,
+        page: u64,
+        dst: Buf,
+        versions: &mut dyn Versions,
+        out: &mut Out,
+    ) -> Result<StepSet, Lost> {
         let geometry = &self.config.geometry;
         let chunk = geometry.chunk_pages();
         let rows = Rows::new(geometry.row(seg.stripe, seg.first), seg.rows);
@@ -82,6 +97,9 @@ impl Array {
         let missing = seg.columns.meets(lost);
         if geometry.level() == Level::Raid1 && !live.is_empty() {
             return Ok(self.read_rows(op, seg.stripe, rows, copy_of(rows.first, live), dst, StepSet::EMPTY, out));
+        }
+        if missing && versions.departs(rows) {
+            return self.read_departed(op, seg, begin, dst, versions, out);
         }
         if missing && (self.all - live).len() > u32::from(geometry.parity_columns()) {
             return Err(Lost);
@@ -102,6 +120,42 @@ impl Array {
             done |= self.compute_lost(op, seg.stripe, &mut columns, lost, live, seg.rows as u16, done, out);
         }
         Ok(done)
+    }
+
+    /// Whether a segment has to be read row by row: pages of it must be computed, and the rows have
+    /// each their own sources.
+    pub fn is_read_by_rows(&self, seg: Seg, versions: &dyn Versions) -> bool {
+        let rows = Rows::new(self.config.geometry.row(seg.stripe, seg.first), seg.rows);
+        let live = self.columns(seg.stripe, rows).live;
+        seg.rows > 1 && !live.contains_all(seg.columns) && versions.departs(rows)
+    }
+
+    /// As [`plan_read_seg`](Self::plan_read_seg) of one row, whose pages are not all on their
+    /// members; `begin` is where `dst` begins in the stripe's data.
+    fn read_departed(
+        &mut self,
+        op: OpId,
+        seg: Seg,
+        begin: u32,
+        dst: Buf,
+        versions: &mut dyn Versions,
+        out: &mut Out,
+    ) -> Result<StepSet, Lost> {
+        debug_assert_eq!(seg.rows, 1, "such a segment is read by rows");
+        let geometry = &self.config.geometry;
+        let chunk = geometry.chunk_pages();
+        let rows = Rows::new(geometry.row(seg.stripe, seg.first), 1);
+        let sources = versions.sources(rows.first);
+        let columns = self.columns(seg.stripe, rows);
+        let row = DepartedRow { stripe: seg.stripe, rows, columns, sources: &sources };
+        let mut pages = [Buf::None; MAX_DEVICES];
+        let read = self.gather_newest(op, row, seg.columns, &mut pages, out)?;
+        versions.uses(op, rows.first);
+        Ok(seg.columns.iter().fold(read, |done, column| {
+            let dst = advance(dst, (u32::from(column.0) * chunk + seg.first - begin) as u16);
+            let srcs = out.list(op, &[pages[column.index()]]);
+            done | out.step(op, Step::Xor { srcs, pages: 1, dst }, read)
+        }))
     }
 
     /// What pages inside one stripe touch.

@@ -2,9 +2,10 @@
 //! durable and noted, so that a cut costs no more than a window, and no row is trusted to the new
 //! member sooner. Until then writes keep what was filled in true.
 
-use destage_plan::{Buf, Claim, Class, ColumnSet, Dev, OpId, Out, Row, Rows, StepSet};
+use destage_plan::{Buf, Claim, Class, Column, ColumnSet, Dev, OpId, Out, Row, Rows, StepSet};
 
-use super::{Array, Task};
+use super::sources::{DepartedRow, Unknown};
+use super::{Array, Task, Versions};
 use crate::{Level, MAX_DEVICES};
 
 /// Operations that fill rows at the same time, and the most rows of each: what they read is held in
@@ -30,6 +31,9 @@ pub(super) struct Rebuild {
     wanted: Vec<Dev>,
     phase: Phase,
     active: u32,
+    /// A row cannot be filled in, since what it needs is lost: no row counts as filled until a row of
+    /// which pages are elsewhere was written.
+    halted: bool,
 }
 
 impl Rebuild {
@@ -44,6 +48,11 @@ impl Rebuild {
         }
     }
 
+    /// A row may have become one that can be filled in.
+    pub(super) fn go_on(&mut self) {
+        self.halted = false;
+    }
+
     /// The member being filled is lost.
     pub(super) fn stop(&mut self) {
         self.phase = Phase::Idle;
@@ -53,7 +62,7 @@ impl Rebuild {
 impl Array {
     /// Goes on with the filling of a member, if there is one to be filled.
     pub(super) fn rebuild_more(&mut self, out: &mut Out) {
-        if !self.ready || !self.members.persisted() || self.cleaning {
+        if !self.ready || !self.members.persisted() || self.cleaning || self.rebuild.halted {
             return;
         }
         if self.rebuild.phase == Phase::Noting {
@@ -112,10 +121,14 @@ impl Array {
         }
     }
 
-    pub(super) fn plan_rebuild(&mut self, op: OpId, rows: Rows, out: &mut Out) {
+    pub(super) fn plan_rebuild(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);
             return;
+        }
+        let departs = versions.departs(rows);
+        if departs && rows.count > 1 {
+            return self.rebuild_by_rows(op, rows, out);
         }
         let geometry = &self.config.geometry;
         let stripe = geometry.stripe_of(rows.first).0;
@@ -129,6 +142,16 @@ impl Array {
         };
         let column = geometry.column(stripe, dev);
         let pages = rows.count as u16;
+        if departs && self.needs_log() {
+            let sources = versions.sources(rows.first);
+            let row = DepartedRow { stripe, rows, columns, sources: &sources };
+            versions.uses(op, rows.first);
+            if self.rebuild_departed(op, row, column, out).is_err() {
+                self.rebuild.halted = true;
+                self.rebuild.stop();
+            }
+            return out.close(op);
+        }
         if geometry.level() == Level::Raid1 {
             let page = out.tmp(op, pages);
             let source = columns.live.lowest().expect("a copy is left");
@@ -156,6 +179,46 @@ impl Array {
         };
         self.write_rows(op, stripe, rows, column, src, ready, out);
         out.close(op);
+    }
+
+    /// Rows that have each their own sources are filled in one by one.
+    fn rebuild_by_rows(&mut self, op: OpId, rows: Rows, out: &mut Out) {
+        let (stripe, first) = self.config.geometry.stripe_of(rows.first);
+        for (row, first) in rows.iter().zip(first..) {
+            self.rebuild.active += 1;
+            let claim = Claim { stripe, first, rows: 1, r: self.all, w: self.all };
+            let part = out.open(Class::Rebuild, Some(claim), None);
+            self.set_task(part, Task::Rebuild(Rows::new(row, 1)));
+        }
+        self.set_task(op, Task::Rebuild(Rows::new(rows.first, 0)));
+        out.close(op);
+    }
+
+    /// Fills a row in whose pages are not all on their members. A data page becomes the newest
+    /// version. Parity becomes what other parity is: that of the versions which are covered.
+    fn rebuild_departed(
+        &mut self,
+        op: OpId,
+        row: DepartedRow<'_>,
+        column: Column,
+        out: &mut Out,
+    ) -> Result<(), Unknown> {
+        let mut pages = [Buf::None; MAX_DEVICES];
+        let (src, ready) = if self.data.contains(column) {
+            let ready = self.gather_newest(op, row, ColumnSet::one(column), &mut pages, out)?;
+            (pages[column.index()], ready)
+        } else {
+            let ready = if row.sources.is_torn() {
+                self.gather_newest(op, row, self.data, &mut pages, out)?
+            } else {
+                self.gather_covered(op, row, &mut pages, out)?
+            };
+            let parity = ColumnSet::one(column);
+            let (p, q, ready) = self.compute_parity(op, row.stripe, parity, &pages, 1, ready, out);
+            (if column == self.config.geometry.p_column() { p } else { q }, ready)
+        };
+        self.write_rows(op, row.stripe, row.rows, column, src, ready, out);
+        Ok(())
     }
 
     pub(super) fn rebuild_done(&mut self, rows: Rows, out: &mut Out) {

@@ -7,7 +7,9 @@ use destage_plan::{
 };
 
 use super::members::Unknown;
-use super::{Array, Task, log, members};
+use super::sources::DepartedRow;
+use super::versions::{Source, Sources, Updated};
+use super::{Array, Task, Versions, log, members};
 use crate::{Level, MAX_DEVICES};
 
 /// Operations that make rows consistent at the same time, and the most rows of each: what they read
@@ -21,6 +23,8 @@ pub(super) struct Recovery {
     todo: VecDeque<Rows>,
     active: u32,
     refused: bool,
+    /// Rows that cannot be made consistent were looked for.
+    checked: bool,
 }
 
 impl Array {
@@ -50,16 +54,22 @@ impl Array {
                 self.queue_recovery(*rows);
             }
         }
-        if let Some(refusal) = self.hole() {
-            return self.refuse(refusal, out);
-        }
         let intents = &self.intents;
         self.log.retain(|row, _| intents.contains(row), &mut stale);
         self.free_slots(stale, out);
+    }
+
+    /// Looks whether all rows can be made consistent, before anything is changed; whether they can.
+    fn check_recovery(&mut self, versions: &dyn Versions, out: &mut Out) -> bool {
+        self.recovery.checked = true;
+        if let Some(refusal) = self.hole(versions) {
+            self.refuse(refusal, out);
+            return false;
+        }
         if !self.members.persisted() {
             self.persist(out);
         }
-        self.recover_more(out);
+        true
     }
 
     /// Divides rows as they will be recovered: by stripe, and one by one where a lost page is taken
@@ -85,11 +95,11 @@ impl Array {
     }
 
     /// Rows left to be made consistent of which a lost data page is in no log.
-    fn hole(&self) -> Option<Refusal> {
+    fn hole(&self, versions: &dyn Versions) -> Option<Refusal> {
         if self.members.all_live() || !self.needs_log() {
             return None;
         }
-        let open = |row: &Row| self.has_hole(*row);
+        let open = |row: &Row| self.has_hole(*row) && self.is_hole(*row, versions);
         let rows = self.recovery.todo.iter().flat_map(|rows| rows.iter()).filter(open);
         let (first, count) = rows.fold((Row(u64::MAX), 0), |(first, count), row| (row.min(first), count + 1));
         (count > 0).then_some(Refusal::WriteHole { row: first, rows: count })
@@ -99,6 +109,19 @@ impl Array {
         let stripe = self.config.geometry.stripe_of(row).0;
         let lost = self.data - self.columns(stripe, Rows::new(row, 1)).live;
         lost.iter().any(|column| self.log.get(row, self.dev(stripe, column)).is_none())
+    }
+
+    /// Whether a lost data page of a row is neither in the log nor known above.
+    fn is_hole(&self, row: Row, versions: &dyn Versions) -> bool {
+        let rows = Rows::new(row, 1);
+        if !versions.departs(rows) {
+            return true;
+        }
+        let sources = versions.sources(row);
+        let stripe = self.config.geometry.stripe_of(row).0;
+        let lost = self.data - self.columns(stripe, rows).live;
+        let unknown = |column| matches!(sources.newest(column), Source::Member | Source::Lost);
+        lost.iter().any(|column| unknown(column) && self.log.get(row, self.dev(stripe, column)).is_none())
     }
 
     fn refuse(&mut self, why: Refusal, out: &mut Out) {
@@ -114,12 +137,24 @@ impl Array {
     }
 
     /// Goes on with recovery; says so when it is finished.
-    pub(super) fn recover_more(&mut self, out: &mut Out) {
-        if self.ready || self.recovery.refused || !self.members.persisted() {
+    pub(super) fn recover_more(&mut self, versions: &mut dyn Versions, out: &mut Out) {
+        if self.ready || self.recovery.refused || !versions.is_recovered() {
+            return;
+        }
+        if !self.recovery.checked && !self.check_recovery(versions, out) {
+            return;
+        }
+        if !self.members.persisted() {
             return;
         }
         while self.recovery.active < CONCURRENT {
             let Some(rows) = self.recovery.todo.pop_front() else { break };
+            if rows.count > 1 && versions.departs(rows) {
+                for row in (rows.first.0..rows.end().0).rev() {
+                    self.recovery.todo.push_front(Rows::new(Row(row), 1));
+                }
+                continue;
+            }
             self.recovery.active += 1;
             let (stripe, first) = self.config.geometry.stripe_of(rows.first);
             let claim = Claim { stripe, first, rows: rows.count, r: self.all, w: self.all };
@@ -129,7 +164,7 @@ impl Array {
         if self.recovery.active > 0 || !self.flushing.is_empty() || self.flushes_opened > 0 || self.clearing > 0 {
             return;
         }
-        if self.intents.is_empty() {
+        if self.intents.is_at_rest() {
             self.ready = true;
             out.ready();
             self.rebuild_more(out);
@@ -138,7 +173,7 @@ impl Array {
         }
     }
 
-    pub(super) fn plan_recover(&mut self, op: OpId, rows: Rows, out: &mut Out) {
+    pub(super) fn plan_recover(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);
             return;
@@ -169,13 +204,25 @@ impl Array {
         if parity.is_empty() {
             return out.close(op);
         }
-        if !lost.is_empty() && (rows.count > 1 || self.has_hole(rows.first)) {
+        let departs = versions.departs(rows);
+        let hole = |row| self.has_hole(row) && self.is_hole(row, versions);
+        if !lost.is_empty() && (rows.count > 1 || hole(rows.first)) {
             self.refuse(Refusal::WriteHole { row: rows.first, rows: u64::from(rows.count) }, out);
             return out.close(op);
         }
         let mut data = [Buf::None; MAX_DEVICES];
         let mut reads = StepSet::EMPTY;
-        for column in self.data.iter() {
+        if departs {
+            let sources = versions.sources(rows.first);
+            let row = DepartedRow { stripe, rows, columns, sources: &sources };
+            let logged = row.missing(lost, Sources::newest);
+            versions.uses(op, rows.first);
+            reads = self.gather(op, row, self.data - logged, Sources::newest, &mut data, out);
+        }
+        for column in self.data.iter().filter(|column| !departs || lost.contains(*column)) {
+            if data[column.index()] != Buf::None {
+                continue;
+            }
             data[column.index()] = if lost.contains(column) {
                 let slot = self.log.get(rows.first, self.dev(stripe, column)).expect("the row has no hole");
                 Buf::Nv(slot)
@@ -193,12 +240,13 @@ impl Array {
         out.close(op);
     }
 
-    pub(super) fn recover_done(&mut self, rows: Rows, out: &mut Out) {
+    pub(super) fn recover_done(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions) {
+        versions.written(op, rows, ColumnSet::EMPTY, Updated::Computed);
+        versions.released(op);
         self.recovery.active -= 1;
         self.stats.recovered_rows += u64::from(rows.count);
         self.intents.end(rows);
         self.dirty |= self.config.geometry.member_set() - self.members.lost();
-        self.recover_more(out);
     }
 
     /// Writes rows of one column.

@@ -1,15 +1,16 @@
 //! Writing a segment so that its rows stay consistent, or can be made so (specs §2.1, and the write
 //! hole).
 
-use destage_plan::{Buf, ColumnSet, DevSet, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, StepSet, Stripe};
+use destage_plan::{Buf, ColumnSet, DevSet, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step, StepSet, Stripe};
 
-use super::{Array, Duty, Part, Regime, Seg, Task};
+use super::{Approach, Array, Duty, Part, Regime, Seg, Task, Updated, Versions};
 use crate::{Geometry, Level, MAX_DEVICES};
 
 /// A write of one segment.
 #[derive(Debug)]
 pub(super) struct WriteTask {
-    frag: FragId,
+    /// The fragment whose bytes are written; none if only parity is.
+    frag: Option<FragId>,
     pub(super) op: HostOp,
     fua: bool,
     seg: Seg,
@@ -31,6 +32,9 @@ pub(super) struct WriteTask {
     begun: Option<Rows>,
     /// A write failed; the plan goes on when the loss is noted.
     stuck: bool,
+    /// The batch is written with regard to where its versions are, or without its parity: what becomes
+    /// of that.
+    pub(super) departed: Option<Updated>,
     /// All rows are written; what else the operation does is no concern of the array.
     written: bool,
     /// Slots whose pages were superseded.
@@ -41,12 +45,24 @@ impl WriteTask {
     pub(super) fn new(geometry: &Geometry, frag: &Frag, seg: Seg) -> Self {
         let place = geometry.locate(frag.page);
         Self {
-            frag: frag.id,
+            frag: Some(frag.id),
             op: frag.op,
             fua: frag.fua,
-            seg,
             part: frag.sectors,
             begin: u32::from(place.column.0) * geometry.chunk_pages() + place.row_in_chunk,
+            ..Self::of_parity(seg)
+        }
+    }
+
+    /// The parity of a row is to cover the newest version of its data; the segment has no columns.
+    pub(super) const fn of_parity(seg: Seg) -> Self {
+        Self {
+            frag: None,
+            op: HostOp::Write,
+            fua: false,
+            seg,
+            part: None,
+            begin: 0,
             done: 0,
             batch: 0,
             join: StepSet::EMPTY,
@@ -54,9 +70,15 @@ impl WriteTask {
             reserved: 0,
             begun: None,
             stuck: false,
+            departed: None,
             written: false,
             freed: Vec::new(),
         }
+    }
+
+    /// Whether nothing but parity is written.
+    pub(super) const fn is_of_parity(&self) -> bool {
+        self.frag.is_none()
     }
 
     /// The step after which the plan is to be gone on with.
@@ -89,7 +111,7 @@ pub(super) const NOTE_SLOTS: usize = 3;
 pub(super) type Pages = [Buf; MAX_DEVICES];
 
 impl Array {
-    pub(super) fn plan_write(&mut self, op: OpId, out: &mut Out) {
+    pub(super) fn plan_write(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);
             return;
@@ -97,18 +119,29 @@ impl Array {
         let task = self.write_task(op);
         let (seg, stuck, goes_on) = (task.seg, std::mem::take(&mut task.stuck), task.known.is_some());
         if self.members.broken() && self.lost_in(seg) {
-            self.drop_plan(op, out);
-            self.duties.push_back(Duty::Fail { op });
+            self.drop_plan(op, versions, out);
+            self.fail(op, versions, out);
         } else if stuck {
             out.forgive(op);
         } else if goes_on {
-            self.log_and_write(op, out);
+            self.log_and_write(op, versions, out);
         } else {
-            self.begin_write(op, out);
+            self.begin_write(op, versions, out);
         }
     }
 
-    fn begin_write(&mut self, op: OpId, out: &mut Out) {
+    /// The operation cannot do what it is for: more is lost than the level can do without.
+    pub(super) fn fail(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+        if self.write_task(op).is_of_parity() {
+            let rows = self.what(op).rows;
+            versions.written(op, rows, ColumnSet::EMPTY, Updated::Lost);
+            out.close(op);
+        } else {
+            self.duties.push_back(Duty::Fail { op });
+        }
+    }
+
+    fn begin_write(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         let full = self.intents.len() >= self.config.max_open_rows;
         if full && (self.intents.ended() > 0 || self.clearing > 0) && !self.parity().is_empty() {
             self.waiting.push(op);
@@ -116,7 +149,23 @@ impl Array {
             return;
         }
         self.merged = Buf::None;
-        let mut what = self.what(op);
+        let what = self.what(op);
+        let task = self.write_task(op);
+        let (seg, host) = (task.seg, task.op);
+        let approach = if task.is_of_parity() {
+            Approach::Departed
+        } else {
+            versions.approach(op, host, seg, what.rows, self.needs_log() && self.members.all_live())
+        };
+        match approach {
+            Approach::Plain => self.begin_plain(op, what, versions, out),
+            Approach::Departed => self.begin_departed(op, what, versions, out),
+            Approach::Delayed => self.plan_delayed(op, what, versions, out),
+        }
+    }
+
+    /// Writes rows of which the members hold the newest versions, and the parity covers them.
+    pub(super) fn begin_plain(&mut self, op: OpId, mut what: What, versions: &mut dyn Versions, out: &mut Out) {
         let columns = self.columns(what.stripe, what.rows);
         let lost = self.data - columns.live;
         if !lost.is_empty() && self.needs_log() {
@@ -130,7 +179,7 @@ impl Array {
             what.rows.count = batch;
             self.reserve(op, (batch * lost.len()) as usize);
             self.write_task(op).batch = batch;
-            return self.read_degraded(op, what, out);
+            return self.read_degraded(op, what, versions, out);
         }
         self.write_task(op).batch = what.rows.count;
         self.begin_rows(op, what.rows);
@@ -141,15 +190,32 @@ impl Array {
         } else {
             self.plan_whole(op, what, fresh, trim, out)
         };
-        self.finish(op, after, self.merged, out);
+        self.finish_batch(op, what, after, self.merged, versions, out);
     }
 
-    /// The last writes of the rows are planned: when they are done, so is the array's part.
-    pub(super) fn finish(&mut self, op: OpId, after: StepSet, merged: Buf, out: &mut Out) {
-        if !out.phase(op, after) {
-            self.rows_done(op, out);
+    /// The last writes of a batch are planned: when they are done, the next batch is planned, or the
+    /// array's part is done.
+    pub(super) fn finish_batch(
+        &mut self,
+        op: OpId,
+        what: What,
+        after: StepSet,
+        merged: Buf,
+        versions: &mut dyn Versions,
+        out: &mut Out,
+    ) {
+        if what.rows.count < self.what(op).rows.count {
+            self.write_task(op).join = out.step_notify(op, Step::Join, after);
+            return;
         }
-        self.duties.push_back(Duty::Finish { op, after, merged });
+        if !out.phase(op, after) {
+            self.rows_done(op, versions, out);
+        }
+        if self.write_task(op).is_of_parity() {
+            out.close(op);
+        } else {
+            self.duties.push_back(Duty::Finish { op, after, merged });
+        }
     }
 
     /// The rows that are left to be written.
@@ -168,7 +234,7 @@ impl Array {
         let mut fresh = [Buf::None; MAX_DEVICES];
         for column in what.columns.iter() {
             let page = (u32::from(column.0) * chunk + task.seg.first + task.done - task.begin) as u16;
-            let host = Buf::Host { frag: task.frag, page };
+            let host = Buf::Host { frag: task.frag.expect("only a fragment's bytes are written"), page };
             fresh[column.index()] = if task.op == HostOp::Write { host } else { Buf::Zero };
         }
         fresh
@@ -193,13 +259,16 @@ impl Array {
 
     /// Drops a plan that was not carried out to its end. What it has written is not durable even
     /// where writes are told to be: the flush that follows a trim may be among the steps left out.
-    fn drop_plan(&mut self, op: OpId, out: &mut Out) {
+    pub(super) fn drop_plan(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         self.mark_dirty(op);
-        self.forget_plan(op, out);
+        self.forget_plan(op, versions, out);
     }
 
     /// Drops what was planned.
-    fn forget_plan(&mut self, op: OpId, out: &mut Out) {
+    fn forget_plan(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+        if self.write_task(op).departed.take().is_some() {
+            versions.released(op);
+        }
         self.reserve(op, 0);
         self.batch_ended(op);
         let task = self.write_task(op);
@@ -250,25 +319,30 @@ impl Array {
     }
 
     /// What the plan waited for is done: what a degraded write must know, or a batch of it.
-    pub(super) fn write_goes_on(&mut self, op: OpId, out: &mut Out) {
+    pub(super) fn write_goes_on(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         let task = self.write_task(op);
         task.join = StepSet::EMPTY;
         if task.known.is_none() {
+            self.tell_written(op, versions);
+            let task = self.write_task(op);
             task.done += task.batch;
-            self.forget_plan(op, out);
+            self.forget_plan(op, versions, out);
             self.after_batch(out);
         }
-        self.plan_write(op, out);
+        self.plan_write(op, versions, out);
     }
 
     /// Steps failed; their members are lost by now.
-    pub(super) fn write_stuck(&mut self, op: OpId, out: &mut Out) {
+    pub(super) fn write_stuck(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         if self.write_task(op).written {
             return self.duties.push_back(Duty::Stuck { op });
         }
         if out.failed_read(op) {
             // Nothing of the array was written yet, but by batches before, and they are done.
-            self.forget_plan(op, out);
+            self.forget_plan(op, versions, out);
+        } else if self.write_task(op).departed == Some(Updated::Delayed) {
+            // No parity covers what was to be written to the lost member, so it is not forgiven.
+            self.drop_plan(op, versions, out);
         } else {
             self.write_task(op).stuck = true;
         }
@@ -277,17 +351,27 @@ impl Array {
 
     /// The rows are written, as far as they can be: from now on a flush makes them durable, and
     /// their intents can be cleared after one, whatever the operation goes on to do.
-    pub(super) fn rows_done(&mut self, op: OpId, out: &mut Out) {
+    pub(super) fn rows_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+        self.tell_written(op, versions);
         self.reserve(op, 0);
         self.batch_ended(op);
         self.write_task(op).written = true;
         self.after_batch(out);
-        self.try_clean(out);
     }
 
-    pub(super) fn write_done(&mut self, op: OpId, out: &mut Out) {
+    /// The rows of the batch are written: whoever knows where their versions are hears of it.
+    fn tell_written(&mut self, op: OpId, versions: &mut dyn Versions) {
+        let Some(updated) = self.write_task(op).departed.take() else { return };
+        let what = self.what(op);
+        let rows = Rows::new(what.rows.first, self.write_task(op).batch);
+        versions.written(op, rows, what.columns, updated);
+        versions.released(op);
+        self.rebuild.go_on();
+    }
+
+    pub(super) fn write_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         if !self.write_task(op).written {
-            self.rows_done(op, out);
+            self.rows_done(op, versions, out);
         }
         self.tasks[op.index()] = None;
         self.duties.push_back(Duty::Ended { op });

@@ -1,0 +1,215 @@
+//! Writing rows of which the newest versions, or those that the parity covers, are not all on the
+//! members; leaving the parity as it is; making it cover what it was left behind of (specs §9.4,
+//! §9.6).
+
+use destage_plan::{Buf, Class, ColumnSet, HostOp, OpId, Out, Row, Rows, Step, StepSet};
+
+use super::sources::DepartedRow;
+use super::versions::{Source, Sources, Updated};
+use super::write::{NOTE_SLOTS, What, WriteTask};
+use super::{Array, ParityMethod, Seg, Task, Versions};
+use crate::{Level, MAX_DEVICES};
+
+impl Array {
+    /// Opens the operation that makes the parity of a row cover the newest version of its data, if
+    /// it does not. What becomes of it is [told](Versions::written).
+    pub fn open_parity_update(&mut self, row: Row, out: &mut Out) -> OpId {
+        let (stripe, first) = self.config.geometry.stripe_of(row);
+        let seg = Seg { stripe, first, rows: 1, columns: ColumnSet::EMPTY };
+        let op = out.open(Class::Parity, Some(self.claim_write(seg)), None);
+        self.set_task(op, Task::Write(WriteTask::of_parity(seg)));
+        op
+    }
+
+    /// Plans the rows up to the next that departs from its members, or that one.
+    pub(super) fn begin_departed(&mut self, op: OpId, mut what: What, versions: &mut dyn Versions, out: &mut Out) {
+        let departs = |row: &Row| versions.departs(Rows::new(*row, 1));
+        let plain = what.rows.iter().take_while(|row| !departs(row)).count();
+        if plain > 0 {
+            what.rows.count = plain as u32;
+            if self.write_task(op).is_of_parity() {
+                // Another operation has done it meanwhile.
+                return out.close(op);
+            }
+            return self.begin_plain(op, what, versions, out);
+        }
+        what.rows.count = 1;
+        self.write_task(op).batch = 1;
+        let sources = versions.sources(what.rows.first);
+        if self.write_task(op).is_of_parity() && sources.stale().is_empty() {
+            return out.close(op);
+        }
+        versions.uses(op, what.rows.first);
+        self.write_task(op).departed = Some(Updated::Computed);
+        let columns = self.columns(what.stripe, what.rows);
+        let row = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
+        if self.needs_log() && !self.data_is_live(row) {
+            return self.gather_degraded(op, what, row, versions, out);
+        }
+        self.plan_departed(op, what, row, versions, out);
+    }
+
+    /// Whether the members of all data columns can be read.
+    fn data_is_live(&self, row: DepartedRow<'_>) -> bool {
+        row.columns.live.contains_all(self.data)
+    }
+
+    /// All data of the row is live.
+    fn plan_departed(
+        &mut self,
+        op: OpId,
+        what: What,
+        row: DepartedRow<'_>,
+        versions: &mut dyn Versions,
+        out: &mut Out,
+    ) {
+        self.begin_rows(op, what.rows);
+        let mut fresh = self.fresh(op, what);
+        let targets = row.columns.live | row.columns.sink;
+        let parity = self.parity() & targets;
+        let trim = self.write_task(op).op == HostOp::Discard;
+        let ready = if parity.is_empty() { StepSet::EMPTY } else { Self::intent(op, what.rows, StepSet::EMPTY, out) };
+        if trim {
+            let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
+                done | self.write_column(op, what, column, Buf::Zero, true, ready, out)
+            });
+            let after = self.settle(op, what, targets, true, done, out);
+            return self.finish_batch(op, what, after, Buf::None, versions, out);
+        }
+        let mut ready = ready;
+        if let Some(sectors) = what.part {
+            let mut newest = [Buf::None; MAX_DEVICES];
+            let column = what.only();
+            ready |= self.gather(op, row, what.columns, Sources::newest, &mut newest, out);
+            let dst = out.tmp(op, 1);
+            ready |= out.step(op, Step::Merge { old: newest[column], new: fresh[column], sectors, dst }, ready);
+            (fresh[column], self.merged) = (dst, dst);
+        }
+        if self.config.geometry.level() == Level::Raid1 {
+            let done = targets.iter().fold(StepSet::EMPTY, |done, column| {
+                done | self.write_column(op, what, column, fresh[0], false, ready, out)
+            });
+            let after = self.settle(op, what, targets, false, done, out);
+            return self.finish_batch(op, what, after, self.merged, versions, out);
+        }
+        let (p, q);
+        let update = if what.columns.is_empty() { row.sources.stale() } else { what.columns };
+        if parity.is_empty() {
+            (p, q) = (Buf::None, Buf::None);
+        } else if self.modifies(what, row, parity) {
+            self.stats.rmw_writes += 1;
+            if !row.sources.stale().is_empty() && !update.contains_all(row.sources.stale()) {
+                self.write_task(op).departed = Some(Updated::Modified);
+            }
+            let mut old = [Buf::None; MAX_DEVICES];
+            ready |= self.gather(op, row, update, Sources::covered, &mut old, out);
+            ready |= self.gather(op, row, parity, Sources::newest, &mut old, out);
+            ready |= self.gather(op, row, update - what.columns, Sources::newest, &mut fresh, out);
+            let modified = What { columns: update, ..what };
+            (p, q, ready) = self.modify_parity(op, modified, parity, &fresh, &old, ready, out);
+        } else {
+            if what.columns == self.data && what.part.is_none() {
+                self.stats.full_writes += 1;
+            } else {
+                self.stats.rcw_writes += 1;
+            }
+            ready |= self.gather(op, row, self.data - what.columns, Sources::newest, &mut fresh, out);
+            (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, 1, ready, out);
+        }
+        let after = self.write_columns(op, what, targets, &fresh, p, q, ready, out);
+        self.finish_batch(op, what, after, self.merged, versions, out);
+    }
+
+    /// Whether parity is modified by what changes, rather than computed from all data. It has to be
+    /// while columns are stale that are not written: computed parity would cover their newest
+    /// version, and what is kept of them would be added to it once more.
+    fn modifies(&self, what: What, row: DepartedRow<'_>, parity: ColumnSet) -> bool {
+        let stale = row.sources.stale();
+        // A parity that is being filled holds nothing to modify.
+        if parity.meets(row.columns.sink) || row.sources.is_torn() || what.columns == self.data && what.part.is_none() {
+            return false;
+        }
+        let from_members = |columns: ColumnSet, source: fn(&Sources, _) -> Source| {
+            columns.iter().filter(|column| source(row.sources, *column) == Source::Member).count()
+        };
+        if what.columns.is_empty() {
+            // What fewer member pages are read for (specs §9.6).
+            let rmw = from_members(stale, Sources::newest) + from_members(parity, Sources::newest);
+            return rmw < from_members(self.data, Sources::newest);
+        }
+        let rmw = from_members(what.columns, Sources::covered) + from_members(parity, Sources::newest);
+        let rcw = from_members(self.data - what.columns, Sources::newest) + usize::from(what.part.is_some());
+        !what.columns.contains_all(stale)
+            || match self.config.parity {
+                ParityMethod::Min => rmw < rcw,
+                ParityMethod::Rmw => true,
+                ParityMethod::Rcw => false,
+                ParityMethod::Disksim => 2 * what.columns.len() < self.data.len(),
+            }
+    }
+
+    /// Data of the row is lost: makes all of it known as it will be. Parity is computed from that, so
+    /// that nothing stays stale.
+    fn gather_degraded(
+        &mut self,
+        op: OpId,
+        what: What,
+        row: DepartedRow<'_>,
+        versions: &mut dyn Versions,
+        out: &mut Out,
+    ) {
+        let lost = self.data - row.columns.live;
+        let room = self.slots.available().saturating_sub(NOTE_SLOTS + self.reserved) as u32;
+        if room < lost.len() {
+            versions.released(op);
+            self.write_task(op).departed = None;
+            self.waiting.push(op);
+            self.own_flush(out);
+            return;
+        }
+        self.reserve(op, lost.len() as usize);
+        let mut fresh = self.fresh(op, what);
+        let host = fresh;
+        let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
+        let Ok(mut ready) = self.gather_newest(op, row, self.data - kept, &mut fresh, out) else {
+            self.drop_plan(op, versions, out);
+            return self.fail(op, versions, out);
+        };
+        if let Some(sectors) = what.part {
+            let column = what.only();
+            let dst = out.tmp(op, 1);
+            ready |= out.step(op, Step::Merge { old: fresh[column], new: host[column], sectors, dst }, ready);
+            fresh[column] = dst;
+        }
+        self.write_task(op).known = Some(Box::new(fresh));
+        if ready.is_empty() {
+            self.log_and_write(op, versions, out);
+        } else {
+            self.write_task(op).join = out.step_notify(op, Step::Join, ready);
+        }
+    }
+
+    /// Writes data and leaves the parity as it is. All members are live.
+    pub(super) fn plan_delayed(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) {
+        let task = self.write_task(op);
+        (task.batch, task.departed) = (what.rows.count, Some(Updated::Delayed));
+        self.begin_rows(op, what.rows);
+        let mut fresh = self.fresh(op, what);
+        let mut ready = Self::intent(op, what.rows, StepSet::EMPTY, out);
+        if let Some(sectors) = what.part {
+            let sources = versions.sources(what.rows.first);
+            let columns = self.columns(what.stripe, what.rows);
+            let row = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
+            let mut newest = [Buf::None; MAX_DEVICES];
+            let column = what.only();
+            versions.uses(op, what.rows.first);
+            ready |= self.gather(op, row, what.columns, Sources::newest, &mut newest, out);
+            let dst = out.tmp(op, 1);
+            ready |= out.step(op, Step::Merge { old: newest[column], new: fresh[column], sectors, dst }, ready);
+            (fresh[column], self.merged) = (dst, dst);
+        }
+        self.stats.delayed_writes += 1;
+        let after = self.write_columns(op, what, what.columns, &fresh, Buf::None, Buf::None, ready, out);
+        self.finish_batch(op, what, after, self.merged, versions, out);
+    }
+}

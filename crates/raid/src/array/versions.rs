@@ -1,0 +1,179 @@
+//! Where the versions of a row's pages are: what the array asks of the cache above it, which may
+//! hold newer pages than the members, and older ones that the parity still covers.
+
+use destage_plan::{Column, ColumnSet, DevSet, Ext, HostOp, NvSlot, OpId, Row, Rows};
+
+use super::Seg;
+use crate::MAX_DEVICES;
+
+/// Where a version of a page is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// On its member.
+    #[default]
+    Member,
+    /// In a page of a device that is no member. The extent has one page.
+    Page(Ext),
+    /// In a slot of the NVRAM.
+    Nv(NvSlot),
+    /// Nowhere: it is lost.
+    Lost,
+}
+
+/// The source map of a row: for each column where its newest version is, and where the one is that
+/// the parity covers. They differ in columns that are *stale*: parity is the parity of what is
+/// covered. A row of which a covered version is lost is *torn*: its parity says nothing.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    newest: [Source; MAX_DEVICES],
+    covered: [Source; MAX_DEVICES],
+    stale: ColumnSet,
+}
+
+impl Default for Sources {
+    /// Everything is on its member, and the parity covers it.
+    fn default() -> Self {
+        let members = [Source::Member; MAX_DEVICES];
+        Self { newest: members, covered: members, stale: ColumnSet::EMPTY }
+    }
+}
+
+impl Sources {
+    /// The newest version of a column, of parity too, is there.
+    pub const fn set_newest(&mut self, column: Column, source: Source) {
+        self.newest[column.index()] = source;
+    }
+
+    /// The parity does not cover the newest version of a data column; the one that it covers is
+    /// there.
+    pub const fn set_stale(&mut self, column: Column, covered: Source) {
+        self.covered[column.index()] = covered;
+        self.stale.insert(column);
+    }
+
+    /// Where the newest version of a column is.
+    pub const fn newest(&self, column: Column) -> Source {
+        self.newest[column.index()]
+    }
+
+    /// Where the version of a column is that the parity covers.
+    pub const fn covered(&self, column: Column) -> Source {
+        if self.stale.contains(column) { self.covered[column.index()] } else { self.newest[column.index()] }
+    }
+
+    /// The data columns of which the parity covers another version than the newest.
+    pub const fn stale(&self) -> ColumnSet {
+        self.stale
+    }
+
+    /// Whether the parity of the row says nothing.
+    pub fn is_torn(&self) -> bool {
+        self.stale.iter().any(|column| self.covered(column) == Source::Lost)
+    }
+}
+
+/// How a write is to be planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approach {
+    /// All rows are as their members have them: data and parity are written.
+    Plain,
+    /// Some row [departs](Versions::departs) from its members: data and parity are written, with
+    /// regard to the row's [sources](Versions::sources).
+    Departed,
+    /// The data is written and the parity left as it is. From now on the columns count as stale;
+    /// what the parity covers is in the cache.
+    Delayed,
+}
+
+/// What became of the parity of rows that were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Updated {
+    /// It covers what was written, and what it covered else.
+    Modified,
+    /// It covers the newest version of every column, or there is no parity left that could cover
+    /// another.
+    Computed,
+    /// It is as it was.
+    Delayed,
+    /// More is lost than the level can do without: neither it nor what is lost can be computed, and
+    /// the row stays what it is.
+    Lost,
+}
+
+/// What the array asks of what stands on it about versions of pages. The answers of a cache that
+/// leaves everything to the members are those given here.
+///
+/// The sources of a row change only under a claim that writes its parity or the column in question,
+/// or when a device is lost; so a plan made under a claim stays right.
+pub trait Versions {
+    /// How what the host asks for is to be planned of a segment, of which these rows are left. It is asked anew
+    /// whenever the write is planned anew. Parity can be left alone only if `may_delay`.
+    fn approach(&mut self, op: OpId, host: HostOp, seg: Seg, rows: Rows, may_delay: bool) -> Approach {
+        let _ = (op, host, seg, may_delay);
+        if self.departs(rows) { Approach::Departed } else { Approach::Plain }
+    }
+
+    /// Whether a page of these rows has its newest version elsewhere than on its member, or another
+    /// than the parity covers.
+    fn departs(&self, rows: Rows) -> bool {
+        let _ = rows;
+        false
+    }
+
+    /// Where the pages of a row are.
+    fn sources(&self, row: Row) -> Sources {
+        let _ = row;
+        Sources::default()
+    }
+
+    /// An operation uses what the [sources](Self::sources) of the row name: it stays where it is
+    /// until it is [released](Self::released).
+    fn uses(&mut self, op: OpId, row: Row) {
+        let _ = (op, row);
+    }
+
+    /// An operation no longer uses what sources named.
+    fn released(&mut self, op: OpId) {
+        let _ = op;
+    }
+
+    /// Rows that were to be written with regard to their sources, or with their parity left alone,
+    /// are written in these columns.
+    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
+        let _ = (op, rows, columns, updated);
+    }
+
+    /// Rows whose parity does not cover the newest version of their data.
+    fn stale_rows(&self) -> usize {
+        0
+    }
+
+    /// Whether the intent of a row that is consistent on stable storage, or stale there, has to
+    /// stay. When it need not any more, the array is [told](super::Array::let_go).
+    fn holds(&self, row: Row) -> bool {
+        let _ = row;
+        false
+    }
+
+    /// Devices beside the members that hold what a flush must make durable, written since this was
+    /// asked last.
+    fn unflushed(&mut self) -> DevSet {
+        DevSet::EMPTY
+    }
+
+    /// Whether requests can be served as far as it is concerned. The array is not ready before.
+    fn is_recovered(&self) -> bool {
+        true
+    }
+
+    /// Whether everything is written back that can be. A clean stop is not reached before.
+    fn is_clean(&self) -> bool {
+        true
+    }
+}
+
+/// Everything is on the members.
+#[derive(Clone, Copy, Debug)]
+pub struct OnMembers;
+
+impl Versions for OnMembers {}
