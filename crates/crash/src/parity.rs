@@ -2,7 +2,8 @@
 
 use destage_cache::Served;
 use destage_exec::{RowCheck, View};
-use destage_plan::{Column, Dev, DevSet, Row};
+use destage_plan::{Column, Dev, Row};
+use destage_raid::array::Source;
 use destage_raid::kernels::reference;
 use destage_raid::{Geometry, Level, MAX_DEVICES, field};
 
@@ -57,17 +58,27 @@ impl RowCheck<Box<dyn Served>> for Parity {
         if self.blind {
             return Ok(());
         }
-        self.consistent(row, controller.array().degraded(), |dev| view.page(dev, row.0))
+        // The parity may cover other versions than the newest, and neither need be on the members.
+        let sources = controller.sources(row);
+        if sources.is_torn() {
+            return Ok(());
+        }
+        let degraded = controller.array().degraded();
+        self.consistent(row, |column, dev| match sources.covered(column) {
+            Source::Member => view.page(dev, row.0).filter(|_| !degraded.contains(dev)),
+            Source::Lost => None,
+            Source::Page(ext) => view.page(ext.dev(), ext.first()),
+            Source::Nv(slot) => Some(view.slot(slot)),
+        })
     }
 }
 
 impl Parity {
-    /// Whether the pages of a row belong together, as far as members that are not `degraded` tell.
+    /// Whether the pages of a row belong together, as far as there are any.
     pub(crate) fn consistent<'a>(
         &self,
         row: Row,
-        degraded: DevSet,
-        page_of: impl Fn(Dev) -> Option<&'a [u8]>,
+        page_of: impl Fn(Column, Dev) -> Option<&'a [u8]>,
     ) -> Result<(), String> {
         let geometry = &self.geometry;
         let level = geometry.level();
@@ -77,8 +88,8 @@ impl Parity {
         let stripe = geometry.stripe_of(row).0;
         let k = usize::from(geometry.data_columns());
         let mut pages: [Option<&[u8]>; MAX_DEVICES] = [None; MAX_DEVICES];
-        for (page, &dev) in pages.iter_mut().zip(geometry.devices(stripe)) {
-            *page = page_of(dev).filter(|_| !degraded.contains(dev));
+        for ((column, page), &dev) in (0..).map(Column).zip(&mut pages).zip(geometry.devices(stripe)) {
+            *page = page_of(column, dev);
         }
         let pages = &pages[..usize::from(geometry.members())];
         if level == Level::Raid1 {

@@ -350,6 +350,14 @@ impl<'a> HistoryRun<'a> {
             self.wait(&mut patience, "work does not end")?;
             self.memory.announce_all();
         }
+        self.watch_window();
+        // A cache may take its time to make good what it left behind.
+        while !self.refused
+            && !self.window.is_empty()
+            && (!self.memory.is_idle() || self.memory.engine().next_timer().is_some())
+        {
+            self.wait(&mut patience, "what a loss exposes is not made good")?;
+        }
         self.notices()?;
         if self.refused {
             return Ok(());
@@ -407,6 +415,20 @@ impl<'a> HistoryRun<'a> {
         Ok(())
     }
 
+    /// Whether the loss of a device costs data since there are rows, or may be for all that the
+    /// controller knows, of which neither the parity nor the cache tells what a member held.
+    fn costs_what_parity_does_not_cover(&self, dev: Dev) -> bool {
+        let lost = self.lost() | DevSet::one(dev);
+        let (members, cache) = (lost & self.members(), lost - self.members());
+        if !self.cache.delays_parity || members.is_empty() || cache.is_empty() {
+            return false;
+        }
+        let controller = self.memory.engine().controller();
+        let knows = !self.memory.unannounced().meets(lost)
+            && (!controller.is_caching() || !(members & controller.array().degraded()).is_empty());
+        controller.stale_rows() > 0 || !knows
+    }
+
     pub(crate) fn lose(&mut self, dev: u8, told: bool, beyond: bool) {
         let devices = self.cell.geometry.members() + self.cache.devices(self.cell.cache_pages).len() as u8;
         if dev >= devices || !self.memory.answers(Dev(dev)) {
@@ -415,7 +437,7 @@ impl<'a> HistoryRun<'a> {
         let dev = Dev(dev);
         let member = self.members().contains(dev);
         let lost = self.lost() | DevSet::one(dev);
-        if member && self.too_many(lost) {
+        if member && self.too_many(lost) || self.costs_what_parity_does_not_cover(dev) {
             if !beyond {
                 return;
             }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use destage_cache::{HostCacheInfo, Served};
 use destage_exec::{Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Moment, Recording, SyncPoint};
-use destage_plan::{Dev, DevSet, Row};
+use destage_plan::{Column, Dev, DevSet, Row};
 use destage_raid::Level;
 
 use crate::asked::Asked;
@@ -328,8 +328,11 @@ fn count(moment: &Moment, report: &mut FilesReport) {
 fn check_rows(scene: &Scene, os: &Recording, paths: &[PathBuf], degraded: DevSet) -> Result<(), String> {
     let images: Vec<_> = paths.iter().map(|path| os.content(path)).collect();
     for row in (0..scene.cell.geometry.member_pages()).map(Row) {
-        let page = |dev: Dev| images[dev.index()].as_deref().and_then(|image| image.chunks(PAGE).nth(row.0 as usize));
-        scene.check.consistent(row, degraded, page).map_err(|what| format!("row {}: {what}", row.0))?;
+        let page = |_: Column, dev: Dev| {
+            let image = images[dev.index()].as_deref().filter(|_| !degraded.contains(dev))?;
+            image.chunks(PAGE).nth(row.0 as usize)
+        };
+        scene.check.consistent(row, page).map_err(|what| format!("row {}: {what}", row.0))?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! What must hold of the rows of an array in memory, whatever its controller does.
 
-use destage_plan::{Controller, Dev, Row, Rows, Step};
+use destage_plan::{Controller, Dev, NvSlot, Row, Rows, Step};
 
 use super::{Conduct, Memory};
+use crate::Nvram;
 use crate::device::Device;
 
 /// What must never be.
@@ -29,9 +30,10 @@ pub enum Violation {
     Deadlock(String),
 }
 
-/// The members as reads would find them.
+/// Devices and NVRAM as reads would find them.
 pub struct View<'a> {
     devices: &'a [Device],
+    nvram: &'a Nvram,
 }
 
 impl View<'_> {
@@ -39,6 +41,11 @@ impl View<'_> {
     pub fn page(&self, dev: Dev, page: u64) -> Option<&[u8]> {
         let device = &self.devices[dev.index()];
         device.answers().then(|| device.page(page))
+    }
+
+    /// The page in a slot of the NVRAM.
+    pub fn slot(&self, slot: NvSlot) -> &[u8] {
+        self.nvram.page(slot)
     }
 }
 
@@ -75,7 +82,7 @@ impl<C: Controller> Memory<C> {
         check: &R,
         rows: impl Iterator<Item = Row>,
     ) -> Result<(), Violation> {
-        let view = View { devices: &self.devices };
+        let view = self.view();
         for row in rows.filter(|row| !self.bytes.nvram().intents.contains(*row)) {
             check.row(self.engine.controller(), &view, row).map_err(|why| Violation::Row { row, why })?;
         }
@@ -121,8 +128,8 @@ impl<C: Controller> Memory<C> {
         })
     }
 
-    /// The devices as reads would find them.
+    /// What reads would find.
     pub fn view(&self) -> View<'_> {
-        View { devices: &self.devices }
+        View { devices: &self.devices, nvram: self.bytes.nvram() }
     }
 }
