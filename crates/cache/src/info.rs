@@ -41,7 +41,7 @@ pub struct HostCacheInfo {
     /// Bytes of memory that it takes per page, roughly.
     pub bytes_per_page: u64,
     /// Slots of the NVRAM that it needs beside the array's.
-    pub nv_slots: u16,
+    pub nv_slots: u32,
     /// Whether it leaves parity behind the data for a while: until that is made good, the loss of its
     /// device and that of a member together cost data.
     pub delays_parity: bool,

@@ -139,10 +139,12 @@ fn degraded_reads_and_writes() {
     assert_eq!(bench.ask(5, HostOp::Read, 1, 1, false), (4, 0), "all others of the row");
     assert_eq!(bench.ask(5, HostOp::Read, 0, 1, false), (1, 0));
     assert_eq!(bench.ask(5, HostOp::Write, 1, 1, false), (3, 1), "only the parity is written");
-    assert_eq!(bench.count(StepKind::NvPut), 1);
+    assert_eq!(bench.count(StepKind::NvCommit), 1);
+    assert_eq!(bench.ask(5, HostOp::Write, 1, 1, false), (3, 1));
+    assert_eq!(bench.count(StepKind::NvCommit), 1, "the new page is put and the old one freed in one");
     // The lost page is computed from what was, so that it can be logged.
     assert_eq!(bench.ask(5, HostOp::Write, 2, 1, false), (4, 2));
-    assert_eq!(bench.count(StepKind::NvPut), 0, "its log is still open");
+    assert_eq!(bench.count(StepKind::NvCommit), 0, "its log is still open");
     // The parity is lost: nothing but the data to be written, and nothing to be torn.
     let mut bench = none(Level::Raid4, 5, 1, ParityMethod::Min, DevSet::one(Dev(4)));
     assert_eq!(bench.ask(5, HostOp::Write, 1, 1, false), (0, 1));

@@ -174,7 +174,7 @@ fn what_cannot_start_says_why_and_serves_nothing() {
         // least one of them.
         (hole, Refusal::WriteHole { row: Row(7), rows: 2 }),
         (Start { nv: &[(slot, tag)], ..FRESH }, Refusal::Nvram),
-        (Start { nv: &[(NvSlot { index: u16::MAX, generation: 1 }, tag)], ..FRESH }, Refusal::Nvram),
+        (Start { nv: &[(NvSlot { index: u32::MAX, generation: 1 }, tag)], ..FRESH }, Refusal::Nvram),
     ];
     for (how, why) in cells {
         let mut engine = start(&config(Level::Raid5, 5, 1, 256), 8, how);

@@ -26,7 +26,7 @@ pub struct Cell {
     /// Rows with an open intent before the array flushes on its own.
     pub max_open_rows: usize,
     /// Slots of the NVRAM.
-    pub nv_slots: u16,
+    pub nv_slots: u32,
     /// Whether discards are passed on.
     pub trims: bool,
     /// Time without a flush before the array flushes on its own.

@@ -9,8 +9,8 @@ use destage_exec::{
     DeviceConfig, DeviceOptions, Existing, Fault, Files, FilesConfig, FilesError, Moment, Recording, RowSet, SyncPoint,
 };
 use destage_plan::{
-    Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvSlot, OpId, Out, Row, Rows, Sectors, Shape,
-    Step, StepSet, Tag,
+    Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvPut, NvSlot, OpId, Out, Row, Rows, Sectors,
+    Shape, Step, StepSet, Tag,
 };
 
 use crate::Dice;
@@ -19,17 +19,26 @@ use crate::files::FilesFailure;
 
 const PAGE: u64 = 1024;
 const SECTOR: u64 = 128;
-const SLOTS: u16 = 12;
+const SLOTS: u32 = 12;
 /// Three sectors of the file, the last one in part.
 const ROWS: u64 = 10_000;
+/// Slots that a commit puts at most.
+const MOST_PUTS: u64 = 4;
 
 /// What the host has the controller do.
 #[derive(Clone, Debug)]
 enum Plan {
-    Put { slot: NvSlot, page: bool },
-    Free(Vec<NvSlot>),
-    Intent { rows: Rows, set: bool },
-    Read(NvSlot),
+    /// Each put has a page of the request, of which so many bytes are put.
+    Commit {
+        puts: Vec<(NvSlot, u32)>,
+        frees: Vec<NvSlot>,
+    },
+    Intent {
+        rows: Rows,
+        set: bool,
+    },
+    /// The whole sectors of so many bytes of a slot.
+    Read(NvSlot, u32),
 }
 
 type Plans = Arc<Mutex<VecDeque<Plan>>>;
@@ -37,7 +46,7 @@ type Plans = Arc<Mutex<VecDeque<Plan>>>;
 /// What a start found: slots with their tags, rows with an intent.
 #[derive(Clone, Debug, Default)]
 struct Found {
-    slots: BTreeMap<u16, (u32, Tag)>,
+    slots: BTreeMap<u32, (u32, Tag)>,
     intents: Vec<Rows>,
 }
 
@@ -52,21 +61,22 @@ impl Keeper {
     fn plan(&self, frag: Frag, op: OpId, out: &mut Out) {
         let plan = self.plans.lock().unwrap_or_else(PoisonError::into_inner).pop_front().expect("a plan per request");
         let step = match plan {
-            Plan::Put { slot, page } => {
-                Step::NvPut { slot, tag: tag(slot), src: if page { frag.host(0) } else { Buf::None } }
-            }
-            Plan::Free(slots) => {
-                let bufs: Vec<Buf> = slots.into_iter().map(Buf::Nv).collect();
-                Step::NvFree { slots: out.list(op, &bufs) }
+            Plan::Commit { puts, frees } => {
+                let put = |(&(slot, len), page): (&(NvSlot, u32), u16)| {
+                    let src = if len == 0 { Buf::None } else { frag.host(page) };
+                    NvPut { slot, tag: tag(slot), src, len }
+                };
+                let puts: Vec<_> = puts.iter().zip(0..).map(put).collect();
+                Step::NvCommit { puts: out.puts(op, &puts), frees: out.slots(op, &frees) }
             }
             Plan::Intent { rows, set } => Step::Intent { rows: out.rows(op, &[rows]), set },
-            Plan::Read(slot) => {
-                let sectors = Sectors { first: 0, count: (PAGE / SECTOR) as u8 };
+            Plan::Read(slot, len) => {
+                let sectors = Sectors { first: 0, count: (u64::from(len) / SECTOR) as u8 };
                 Step::Slice { src: Buf::Nv(slot), sectors, dst: frag.host(0) }
             }
         };
         let done = out.step(op, step, StepSet::EMPTY);
-        out.step(op, Step::Ack { frag: frag.id, pages: 1, ok: true }, done);
+        out.step(op, Step::Ack { frag: frag.id, pages: frag.pages, ok: true }, done);
         out.close(op);
     }
 }
@@ -111,8 +121,8 @@ fn page(slot: NvSlot) -> Vec<u8> {
 /// What is there after some steps.
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// The generation of each slot in use, and whether it has a page.
-    slots: BTreeMap<u16, (u32, bool)>,
+    /// The generation of each slot in use, and how many bytes it has.
+    slots: BTreeMap<u32, (u32, u32)>,
     rows: RowSet,
 }
 
@@ -132,7 +142,7 @@ fn config() -> FilesConfig {
     let device = DeviceConfig { path: "/array/dev0".into(), pages: 1, options: DeviceOptions::default() };
     FilesConfig {
         array: 3,
-        shape: Shape::new(PAGE, SECTOR, 1, 1, 4).expect("a shape that can be"),
+        shape: Shape::new(PAGE, SECTOR, MOST_PUTS, MOST_PUTS, MOST_PUTS).expect("a shape that can be"),
         depth: 6,
         devices: vec![device],
         nvram: "/array/nvram".into(),
@@ -161,7 +171,7 @@ impl Life {
     fn after(&self, left: Recording) -> Result<Self, String> {
         let life = Self::begin(left, false, State::default(), self.generation)?;
         let same = |state: &State| {
-            let of = |(slot, (generation, _)): (&u16, &(u32, bool))| {
+            let of = |(slot, (generation, _)): (&u32, &(u32, u32))| {
                 (*slot, (*generation, tag(NvSlot { index: *slot, generation: *generation })))
             };
             life.found.slots.iter().map(|(slot, of)| (*slot, *of)).eq(state.slots.iter().map(of))
@@ -196,59 +206,79 @@ impl Life {
             *report += 1;
             life.after(left).map_err(|what| when(format!("and the power failed again: {what}")))?;
             let slots = life.states[0].slots.clone();
-            for (index, (generation, _)) in slots.into_iter().filter(|(_, (_, page))| *page) {
+            for (index, (generation, len)) in slots.into_iter().filter(|(_, (_, len))| u64::from(*len) >= SECTOR) {
                 let slot = NvSlot { index, generation };
-                life.ask(Plan::Read(slot), HostOp::Read, Vec::new())?;
+                life.ask(Plan::Read(slot, len), HostOp::Read, 1, Vec::new())?;
                 let completion = life.files.wait().map_err(|error| error.to_string())?;
-                if completion.is_none_or(|completion| completion.bytes != page(slot)) {
-                    return Err(when(format!("{slot:?} holds another page")));
+                let read = (u64::from(len) / SECTOR * SECTOR) as usize;
+                if completion.is_none_or(|completion| completion.bytes[..read] != page(slot)[..read]) {
+                    return Err(when(format!("{slot:?} holds other bytes")));
                 }
             }
         }
         Ok(())
     }
 
-    fn ask(&mut self, plan: Plan, op: HostOp, data: Vec<u8>) -> Result<(), String> {
+    fn ask(&mut self, plan: Plan, op: HostOp, pages: usize, data: Vec<u8>) -> Result<(), String> {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner).push_back(plan);
-        let len = if op == HostOp::Flush { 0 } else { PAGE };
+        let len = pages as u64 * PAGE;
         let request = HostRequest { tag: 0, op, offset: 0, len, fua: false };
         self.files.submit(request, data).map_err(|error| error.to_string())
     }
 
-    /// A step of any kind.
-    fn issue(&mut self, dice: &mut Dice) -> Result<(), String> {
+    /// A step of any kind. A commit of puts frees slots, too, and the other way round, as the dice
+    /// for what commits have besides say.
+    fn issue(&mut self, dice: &mut Dice, besides: &mut Dice) -> Result<(), String> {
         let mut state = self.states.last().expect("there is one").clone();
-        let free: Vec<u16> = (0..SLOTS).filter(|slot| !state.slots.contains_key(slot)).collect();
+        let free: Vec<u32> = (0..SLOTS).filter(|slot| !state.slots.contains_key(slot)).collect();
         // A slot is freed when its put is done, and put again when its free is.
         let settled = &self.states[self.done];
-        let ready = |slot: &u16| settled.slots.get(slot) == state.slots.get(slot);
-        let free: Vec<u16> = free.into_iter().filter(ready).collect();
-        let used: Vec<u16> = state.slots.keys().copied().filter(ready).collect();
-        match dice.below(6) {
+        let ready = |slot: &u32| settled.slots.get(slot) == state.slots.get(slot);
+        let free: Vec<u32> = free.into_iter().filter(ready).collect();
+        let used: Vec<u32> = state.slots.keys().copied().filter(ready).collect();
+        let some = |from: &[u32], count: u64, dice: &mut Dice| {
+            let mut slots: Vec<u32> = (0..count).filter(|_| !from.is_empty()).map(|_| dice.pick(from)).collect();
+            slots.sort_unstable();
+            slots.dedup();
+            slots
+        };
+        let (to_put, to_free) = match dice.below(6) {
             0 | 1 if !free.is_empty() => {
-                self.generation += 1;
-                let (slot, page_too) =
-                    (NvSlot { index: dice.pick(&free), generation: self.generation }, !dice.one_in(3));
-                state.slots.insert(slot.index, (slot.generation, page_too));
-                self.ask(Plan::Put { slot, page: page_too }, HostOp::Write, page(slot))?;
+                let first = dice.pick(&free);
+                let mut to_put = some(&free, besides.below(MOST_PUTS), besides);
+                to_put.retain(|slot| *slot != first);
+                to_put.insert(0, first);
+                (to_put, some(&used, besides.below(4), besides))
             }
             2 | 3 if !used.is_empty() => {
-                let mut slots: Vec<u16> = (0..dice.within(1, 6)).map(|_| dice.pick(&used)).collect();
-                slots.sort_unstable();
-                slots.dedup();
-                let of = |index: u16| NvSlot { index, generation: state.slots[&index].0 };
-                let plan = Plan::Free(slots.iter().map(|slot| of(*slot)).collect());
-                state.slots.retain(|slot, _| !slots.contains(slot));
-                self.ask(plan, HostOp::Flush, Vec::new())?;
+                let to_free = some(&used, dice.within(1, 6), dice);
+                (some(&free, besides.below(3), besides), to_free)
             }
             _ => {
                 let (rows, set) = (Rows::new(Row(dice.below(16) * 600), 900), dice.one_in(2));
                 state.rows.set(rows, set);
-                self.ask(Plan::Intent { rows, set }, HostOp::Flush, Vec::new())?;
+                self.states.push(state);
+                return self.ask(Plan::Intent { rows, set }, HostOp::Flush, 0, Vec::new());
             }
+        };
+        let frees = to_free.iter().map(|&index| NvSlot { index, generation: state.slots[&index].0 }).collect();
+        state.slots.retain(|slot, _| !to_free.contains(slot));
+        let (mut puts, mut data) = (Vec::new(), Vec::new());
+        for index in to_put {
+            self.generation += 1;
+            let slot = NvSlot { index, generation: self.generation };
+            let len = match besides.below(4) {
+                0 => 0,
+                1 => PAGE as u32,
+                _ => besides.within(1, PAGE) as u32,
+            };
+            state.slots.insert(index, (slot.generation, len));
+            puts.push((slot, len));
+            data.extend(page(slot));
         }
+        let (op, pages) = (if puts.is_empty() { HostOp::Flush } else { HostOp::Write }, puts.len());
         self.states.push(state);
-        Ok(())
+        self.ask(Plan::Commit { puts, frees }, op, pages, data)
     }
 
     /// Lets some commands be carried out; whether it goes on. It stops, with the name of the file,
@@ -281,6 +311,7 @@ pub fn run_store(seed: u64, skip: Option<SyncPoint>) -> Result<u64, Box<FilesFai
 
 fn history(seed: u64, skip: Option<SyncPoint>, cuts: &mut u64) -> Result<(), String> {
     let mut dice = Dice::new(seed);
+    let mut besides = Dice::part(seed, u64::MAX - 6);
     let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
     let mut life = Life::begin(os, true, State::default(), 0)?;
     life.os.skip(skip);
@@ -292,7 +323,7 @@ fn history(seed: u64, skip: Option<SyncPoint>, cuts: &mut u64) -> Result<(), Str
         let mut goes_on = true;
         for _ in 0..dice.within(4, 30) {
             if goes_on {
-                life.issue(&mut dice)?;
+                life.issue(&mut dice, &mut besides)?;
             }
             let mut steps = dice.below(4);
             while goes_on && (steps > 0 || life.files.unanswered() > 5) {

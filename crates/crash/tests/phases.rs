@@ -3,7 +3,7 @@
 
 use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Operations, Registered, Write};
 use destage_crash::{Limits, Options, explore, shrink};
-use destage_plan::{Buf, Ext, OpId, Out, Params, Step, StepSet};
+use destage_plan::{Buf, Ext, List, OpId, Out, Params, PutList, Step, StepSet};
 use destage_raid::Level;
 use destage_raid::array::{Array, ArrayConfig, Versions};
 
@@ -16,8 +16,7 @@ impl HostCache for FreesLater {
     type Part = ();
 
     fn write(&mut self, op: OpId, write: Write<'_>, _: &mut Array, _: &mut Operations<()>, out: &mut Out) -> StepSet {
-        let slots = out.list(op, &[]);
-        out.step(op, Step::NvFree { slots }, write.after);
+        out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees: List::EMPTY }, write.after);
         write.after
     }
 }

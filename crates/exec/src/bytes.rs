@@ -1,11 +1,11 @@
 //! Where the bytes behind the names of buffers live, and the steps that compute.
 
-use destage_plan::{Buf, Controller, Engine, Issue, NvSlot, OpId, Sectors, Step};
+use destage_plan::{Buf, Controller, Engine, Issue, NvPut, NvSlot, OpId, Sectors, Step};
 use destage_raid::{MAX_DEVICES, kernels};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::nvram::{Nvram, Page};
+use crate::Nvram;
 
 /// The bytes of all buffers. A buffer of an operation is known by the operation's place and its
 /// number; it grows to what was asked for and is used again by the next operation in that place, so
@@ -105,7 +105,7 @@ impl Bytes {
         self.spare.push(bytes);
     }
 
-    /// The NVRAM, whose pages are buffers too.
+    /// The NVRAM, whose slots are buffers too.
     pub const fn nvram(&self) -> &Nvram {
         &self.nvram
     }
@@ -133,34 +133,31 @@ impl Bytes {
     /// # Panics
     /// If it is another step, or puts into a slot that is in use, or frees one that is not.
     pub fn change_nvram<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) {
-        // Out of the way, so that the buffers can be read; a page that moves from slot to slot is
-        // copied before.
-        let moved = match *engine.step(issue) {
-            Step::NvPut { src: Buf::Nv(from), .. } => Some(self.nvram.page(from).to_vec()),
-            _ => None,
-        };
+        // Out of the way, so that the other buffers can be read.
         let mut nvram = std::mem::take(&mut self.nvram);
-        match (*engine.step(issue), &moved) {
-            (Step::NvPut { slot, tag, .. }, Some(page)) => nvram.put(slot, tag, Page::Bytes(page)),
-            _ => self.nv_step(engine, issue, &mut nvram),
-        }
+        self.nv_step(engine, issue, &mut nvram);
         self.nvram = nvram;
     }
 
-    /// What a step of the NVRAM would make of it. Pages in slots are read from the NVRAM as it is.
+    /// Makes of an NVRAM what a step of it does. Bytes that move from slot to slot are taken from
+    /// that NVRAM.
     pub(crate) fn nv_step<C: Controller>(&self, engine: &Engine<C>, issue: Issue, nvram: &mut Nvram) {
         let op = issue.op;
         match *engine.step(issue) {
-            Step::NvPut { slot, tag, src: Buf::None } => nvram.put(slot, tag, Page::None),
-            Step::NvPut { slot, tag, src } => {
-                nvram.put(
-                    slot,
-                    tag,
-                    self.source(engine, op, src, self.page).map_or(Page::Zeros(self.page), Page::Bytes),
-                );
-            }
-            Step::NvFree { slots } => {
-                for buf in engine.bufs(op, slots) {
+            Step::NvCommit { puts, frees } => {
+                for &NvPut { slot, tag, src, len } in engine.puts(op, puts) {
+                    let len = len as usize;
+                    assert!(len <= self.page, "{slot:?} has no room for {len} bytes");
+                    match src {
+                        _ if len == 0 => nvram.put(slot, tag, &[]),
+                        Buf::Nv(from) => nvram.put_copy(slot, tag, from, len),
+                        src => match self.source(engine, op, src, len) {
+                            Some(bytes) => nvram.put(slot, tag, bytes),
+                            None => nvram.put_zeros(slot, tag, len),
+                        },
+                    }
+                }
+                for buf in engine.bufs(op, frees) {
                     let Buf::Nv(slot) = *buf else { panic!("{buf:?} is no slot of the NVRAM") };
                     nvram.free(slot);
                 }
@@ -195,8 +192,9 @@ impl Bytes {
             Step::Slice { src, sectors, dst } => {
                 let range = self.range(sectors);
                 let src = self.locate(engine, op, src);
-                self.produce(engine, op, dst, range.len(), &[(src, page)], |bytes, out| {
-                    put(out, bytes.get(src, page).map(|page| &page[range.clone()]));
+                let end = range.end;
+                self.produce(engine, op, dst, range.len(), &[(src, end)], |bytes, out| {
+                    put(out, bytes.get(src, end).map(|bytes| &bytes[range.clone()]));
                 });
             }
             Step::Xor { srcs, pages, dst } => {
@@ -268,8 +266,7 @@ impl Bytes {
             | Step::Write { .. }
             | Step::FlushDev { .. }
             | Step::Trim { .. }
-            | Step::NvPut { .. }
-            | Step::NvFree { .. }
+            | Step::NvCommit { .. }
             | Step::Intent { .. }
             | Step::Join
             | Step::Ack { .. } => return false,
@@ -303,7 +300,7 @@ impl Bytes {
             At::Zero => return None,
             At::Host { tag, from } => &self.hosts[&tag][from..from + len],
             At::Tmp { op, id, from } => &self.tmps[op][id][from..from + len],
-            At::Nv(slot) => &self.nvram.page(slot)[..len],
+            At::Nv(slot) => &self.nvram.bytes(slot)[..len],
         })
     }
 

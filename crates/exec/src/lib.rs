@@ -20,4 +20,4 @@ pub use files::{
     Os, OsFile, Presence, RealOs, Recording, Survival, SyncPoint,
 };
 pub use memory::{Conduct, Latency, Log, Memory, NoCheck, Pick, Ran, Remains, RowCheck, Tamper, View, Violation};
-pub use nvram::{Nvram, Page, RowSet};
+pub use nvram::{Nvram, RowSet};

@@ -1,4 +1,4 @@
-//! What survives a power failure beside the devices: slots with a tag and a page, and the rows with
+//! What survives a power failure beside the devices: slots with a tag and bytes, and the rows with
 //! an open intent.
 
 use destage_plan::{NvSlot, Row, Rows, Tag};
@@ -83,18 +83,7 @@ impl RowSet {
 struct Entry {
     generation: u32,
     tag: Tag,
-    page: Option<Vec<u8>>,
-}
-
-/// What goes into a slot beside the tag.
-#[derive(Clone, Copy, Debug)]
-pub enum Page<'a> {
-    /// Nothing.
-    None,
-    /// So many zeros.
-    Zeros(usize),
-    /// These bytes.
-    Bytes(&'a [u8]),
+    bytes: Vec<u8>,
 }
 
 /// The NVRAM. Each change is atomic, and durable when made.
@@ -107,30 +96,49 @@ pub struct Nvram {
 }
 
 impl Nvram {
-    /// Puts a tag, and a page if there is one, into a free slot.
+    /// Puts a tag, and exactly these bytes, into a free slot.
     ///
     /// # Panics
     /// If the slot is in use: what it holds would be lost before what replaces it is durable.
-    pub fn put(&mut self, slot: NvSlot, tag: Tag, page: Page<'_>) {
-        let index = usize::from(slot.index);
+    pub fn put(&mut self, slot: NvSlot, tag: Tag, bytes: &[u8]) {
+        let mut kept = self.room();
+        kept.extend_from_slice(bytes);
+        self.keep(slot, tag, kept);
+    }
+
+    /// Puts a tag and so many zeros.
+    ///
+    /// # Panics
+    /// As [`put`](Self::put).
+    pub fn put_zeros(&mut self, slot: NvSlot, tag: Tag, len: usize) {
+        let mut kept = self.room();
+        kept.resize(len, 0);
+        self.keep(slot, tag, kept);
+    }
+
+    /// Puts a tag and the first bytes of another slot.
+    ///
+    /// # Panics
+    /// As [`put`](Self::put) and [`bytes`](Self::bytes), and if the other slot holds fewer bytes.
+    pub fn put_copy(&mut self, slot: NvSlot, tag: Tag, from: NvSlot, len: usize) {
+        let mut kept = self.room();
+        kept.extend_from_slice(&self.bytes(from)[..len]);
+        self.keep(slot, tag, kept);
+    }
+
+    fn keep(&mut self, slot: NvSlot, tag: Tag, bytes: Vec<u8>) {
+        let index = slot.index as usize;
         if index >= self.slots.len() {
             self.slots.resize(index + 1, None);
         }
         assert!(self.slots[index].is_none(), "{slot:?} is put while it is in use");
-        let page = match page {
-            Page::None => None,
-            Page::Zeros(len) => Some(self.room(&[], len)),
-            Page::Bytes(bytes) => Some(self.room(bytes, bytes.len())),
-        };
-        self.slots[index] = Some(Entry { generation: slot.generation, tag, page });
+        self.slots[index] = Some(Entry { generation: slot.generation, tag, bytes });
     }
 
-    fn room(&mut self, bytes: &[u8], len: usize) -> Vec<u8> {
-        let mut page = self.spare.pop().unwrap_or_default();
-        page.clear();
-        page.extend_from_slice(bytes);
-        page.resize(len, 0);
-        page
+    fn room(&mut self) -> Vec<u8> {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes
     }
 
     /// Frees a slot.
@@ -138,28 +146,33 @@ impl Nvram {
     /// # Panics
     /// If this use of the slot has ended already.
     pub fn free(&mut self, slot: NvSlot) {
-        let entry = self.slots.get_mut(usize::from(slot.index)).and_then(Option::take);
+        let entry = self.slots.get_mut(slot.index as usize).and_then(Option::take);
         let entry = entry.filter(|entry| entry.generation == slot.generation);
         let entry = entry.unwrap_or_else(|| panic!("{slot:?} is freed but not in use"));
-        self.spare.extend(entry.page);
+        self.spare.push(entry.bytes);
     }
 
-    /// The page in a slot.
+    /// Whether this use of a slot goes on.
+    pub fn holds(&self, slot: NvSlot) -> bool {
+        let entry = self.slots.get(slot.index as usize).and_then(Option::as_ref);
+        entry.is_some_and(|entry| entry.generation == slot.generation)
+    }
+
+    /// The bytes in a slot, as many as were put.
     ///
     /// # Panics
-    /// If this use of the slot has ended, or holds no page.
-    pub fn page(&self, slot: NvSlot) -> &[u8] {
-        let entry = self.slots.get(usize::from(slot.index)).and_then(Option::as_ref);
+    /// If this use of the slot has ended.
+    pub fn bytes(&self, slot: NvSlot) -> &[u8] {
+        let entry = self.slots.get(slot.index as usize).and_then(Option::as_ref);
         let entry = entry.filter(|entry| entry.generation == slot.generation);
-        let entry = entry.unwrap_or_else(|| panic!("{slot:?} is read but not in use"));
-        entry.page.as_deref().unwrap_or_else(|| panic!("{slot:?} is read but holds no page"))
+        &entry.unwrap_or_else(|| panic!("{slot:?} is read but not in use")).bytes
     }
 
     /// The slots in use, ascending, with what they say.
     pub fn slots(&self) -> impl Iterator<Item = (NvSlot, Tag)> {
         self.slots.iter().enumerate().filter_map(|(index, entry)| {
             let entry = entry.as_ref()?;
-            Some((NvSlot { index: index as u16, generation: entry.generation }, entry.tag))
+            Some((NvSlot { index: index as u32, generation: entry.generation }, entry.tag))
         })
     }
 }
@@ -184,11 +197,12 @@ mod tests {
     fn a_slot_is_known_by_its_generation() {
         let mut nvram = Nvram::default();
         let (first, second) = (NvSlot { index: 2, generation: 1 }, NvSlot { index: 2, generation: 2 });
-        nvram.put(first, [7; 24], Page::Bytes(b"page"));
-        assert_eq!(nvram.page(first), b"page");
+        nvram.put(first, [7; 24], b"page");
+        assert_eq!(nvram.bytes(first), b"page");
         assert_eq!(nvram.slots().collect::<Vec<_>>(), [(first, [7; 24])]);
         nvram.free(first);
-        nvram.put(second, [8; 24], Page::None);
-        assert!(std::panic::catch_unwind(|| nvram.page(first).len()).is_err());
+        nvram.put(second, [8; 24], &[]);
+        assert!(nvram.bytes(second).is_empty());
+        assert!(std::panic::catch_unwind(|| nvram.bytes(first).len()).is_err());
     }
 }

@@ -14,7 +14,7 @@ use arrays::{Array, assert_holds, cache, member, serve};
 use common::{Content, Dice, Sizes, data, folder, soak};
 use destage_cache::Served;
 use destage_exec::{Existing, Files, FilesConfig, FilesError};
-use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, Out, RangeError, Step, StepSet};
+use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, List, NvPut, NvSlot, Out, RangeError, Step, StepSet};
 use destage_raid::Level;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
@@ -338,22 +338,30 @@ fn the_first_error_of_a_device_is_kept() {
 #[test]
 fn a_controller_that_asks_for_what_is_not_there_is_stopped() {
     let read = |dev, page| Step::Read { ext: Ext::new(Dev(dev), page, 2), dst: Buf::None };
-    let slot = destage_plan::NvSlot { index: 16, generation: 1 };
+    let slot = |index| NvSlot { index, generation: 1 };
     let cases = [
         (Some(read(0, 0)), "the controller uses the page 1, but pages of the device = 1"),
         (Some(Step::FlushDev { dev: Dev(3) }), "there is no dev3"),
-        (
-            Some(Step::NvPut { slot, tag: [0; 24], src: Buf::None }),
-            "the controller uses the slot 16, but nv-slots = 16",
-        ),
         (None, "nothing is in flight and no timer is set, but work is under way"),
     ];
-    for (step, expected) in cases {
+    let puts = [
+        (NvPut::tag(slot(16), [0; 24]), "the controller uses the slot 16, but nv-slots = 16"),
+        (
+            NvPut::page(slot(15), [0; 24], Buf::Zero, 513),
+            "the controller uses the byte of a slot 512, but page-bytes = 512",
+        ),
+    ];
+    let cases = cases.map(|(step, expected)| (step, None, expected));
+    for (step, put, expected) in cases.into_iter().chain(puts.map(|(put, expected)| (None, Some(put), expected))) {
         let folder = folder();
         // With no step it never answers.
         let script = Script(|_, op, out: &mut Out| {
             if let Some(step) = step {
                 out.step(op, step, StepSet::EMPTY);
+            }
+            if let Some(put) = put {
+                let puts = out.puts(op, &[put]);
+                out.step(op, Step::NvCommit { puts, frees: List::EMPTY }, StepSet::EMPTY);
             }
         });
         let mut files = Files::create(script, scribe::config(folder.path()), Existing::Refuse).expect("a new array");

@@ -11,9 +11,12 @@ use std::sync::Arc;
 
 use common::{Dice, folder, soak};
 use destage_exec::{Existing, Files, FilesConfig, FilesError};
-use destage_plan::{Buf, Frag, HostOp, HostRequest, NvSlot, Out, Row, Rows, Shape, Step, StepSet};
+use destage_plan::{Frag, HostOp, HostRequest, List, NvPut, NvSlot, Out, Row, Rows, Shape, Step, StepSet};
 use proptest::prelude::*;
-use scribe::{Found, PAGE, PAGES, ROWS, Scribe, Script, intent, intents, nvram, open, put, request, rows, serve, tag};
+use scribe::{
+    Found, PAGE, PAGES, ROWS, Scribe, Script, intent, intents, length, nvram, open, put, request, rows, serve, tag,
+    whole_sectors,
+};
 
 const SECTOR: usize = 512;
 /// Bytes of a slot in the file.
@@ -22,8 +25,8 @@ const STRIDE: usize = SECTOR + PAGE as usize;
 /// What must be found.
 #[derive(Clone, Default)]
 struct Model {
-    /// The page of each slot in use, if it has one.
-    slots: BTreeMap<u64, Option<Vec<u8>>>,
+    /// The bytes of each slot in use.
+    slots: BTreeMap<u64, Vec<u8>>,
     intents: Vec<bool>,
 }
 
@@ -38,8 +41,19 @@ impl Model {
 
     fn assert_found(&self, found: &Found) {
         let slots: Vec<_> = found.slots.iter().map(|(slot, tag)| (u64::from(slot.index), *tag)).collect();
-        assert_eq!(slots, self.slots.keys().map(|page| (*page, tag(*page))).collect::<Vec<_>>());
+        let of = |(page, bytes): (&u64, &Vec<u8>)| (*page, tag(*page, bytes.len() as u32));
+        assert_eq!(slots, self.slots.iter().map(of).collect::<Vec<_>>());
         assert_eq!(bits(&found.intents), self.intents);
+    }
+}
+
+impl Model {
+    /// Of slots that this life found.
+    fn assert_read(&self, files: &mut Files<Scribe>) {
+        for (page, bytes) in &self.slots {
+            let (read, kept) = (serve(files, request(HostOp::Read, *page), Vec::new()), whole_sectors(bytes));
+            assert_eq!(read[..kept.len()], *kept);
+        }
     }
 }
 
@@ -52,7 +66,18 @@ fn bits(intents: &[Rows]) -> Vec<bool> {
 /// Does something of all that can be done, here and in the model.
 fn act(dice: &mut Dice, files: &mut Files<Scribe>, model: &mut Model) {
     let page = dice.below(PAGES);
-    match dice.below(4) {
+    match dice.below(6) {
+        4 | 5 if page + 1 < PAGES => {
+            let pages = dice.within(2, (PAGES - page).min(6));
+            let data: Vec<u8> = (0..pages).flat_map(|_| dice.next().to_le_bytes().repeat(PAGE as usize / 8)).collect();
+            serve(files, HostRequest { len: pages * PAGE, ..request(HostOp::Write, page) }, data.clone());
+            for (of, bytes) in (page..page + pages).zip(data.chunks(PAGE as usize)) {
+                if model.slots.remove(&of).is_none() {
+                    let len = length(of, page, pages as u16) as usize;
+                    model.slots.insert(of, bytes[..len].to_vec());
+                }
+            }
+        }
         0 => {
             intent(files, page, true);
             model.set(page, true);
@@ -66,7 +91,7 @@ fn act(dice: &mut Dice, files: &mut Files<Scribe>, model: &mut Model) {
             let bytes = dice.next().to_le_bytes().repeat(PAGE as usize / 8);
             let fua = dice.below(3) == 0;
             serve(files, HostRequest { fua, ..request(HostOp::Write, page) }, bytes.clone());
-            model.slots.insert(page, (!fua).then_some(bytes));
+            model.slots.insert(page, if fua { Vec::new() } else { bytes });
         }
     }
 }
@@ -86,11 +111,7 @@ fn what_was_done_is_found_in_the_next_life() {
         let found;
         (files, found) = open(folder.path()).expect("the array is there");
         model.assert_found(&found);
-        for (page, bytes) in &model.slots {
-            if let Some(bytes) = bytes {
-                assert_eq!(serve(&mut files, request(HostOp::Read, *page), Vec::new()), *bytes);
-            }
-        }
+        model.assert_read(&mut files);
     }
 }
 
@@ -102,13 +123,13 @@ fn steps_take_effect_in_the_order_of_issue_at_every_depth() {
         // As many puts as the thread is given at a time; intents, which wait; and what clears them
         // again: issued when the first put is done and there is room, but after those that wait.
         let script = Script(move |frag: Frag, op, out: &mut Out| {
-            let put = |index: usize| Step::NvPut {
-                slot: NvSlot { index: index as u16, generation: 1 },
-                tag: tag(index as u64),
-                src: Buf::None,
+            let put = |index: usize, out: &mut Out| {
+                let slot = NvSlot { index: index as u32, generation: 1 };
+                let puts = out.puts(op, &[NvPut::tag(slot, tag(index as u64, 0))]);
+                out.step(op, Step::NvCommit { puts, frees: List::EMPTY }, StepSet::EMPTY)
             };
-            let first = out.step(op, put(0), StepSet::EMPTY);
-            let puts = (1..depth).fold(first, |puts, index| puts | out.step(op, put(index), StepSet::EMPTY));
+            let first = put(0, out);
+            let puts = (1..depth).fold(first, |puts, index| puts | put(index, out));
             let list = out.rows(op, &[rows(3)]);
             let set = out.step(op, Step::Intent { rows: list, set: true }, StepSet::EMPTY);
             let cleared = out.step(op, Step::Intent { rows: list, set: false }, first);
@@ -142,7 +163,7 @@ fn a_step_that_is_torn_anywhere_is_done_or_not_and_stays_so() {
     let mut files = scribe::create(folder.path());
     let mut model = Model::new();
     let mut dice = Dice::new(2);
-    let mut torn_puts = 0;
+    let (mut torn_puts, mut torn_commits) = (0, 0);
     for _ in 0..rounds {
         let (before, old) = (images(folder.path()), model.clone());
         act(&mut dice, &mut files, &mut model);
@@ -161,10 +182,16 @@ fn a_step_that_is_torn_anywhere_is_done_or_not_and_stays_so() {
         for (row, open) in bits(&found.intents).into_iter().enumerate() {
             assert!(open == old.intents[row] || open == model.intents[row], "row {row}");
         }
-        let slots = found.slots.iter().map(|(slot, _)| u64::from(slot.index));
-        if !slots.clone().eq(model.slots.keys().copied()) {
-            assert!(slots.eq(old.slots.keys().copied()), "the slots in use are those before the step or after it");
-            torn_puts += u32::from(old.slots.len() < model.slots.len() && torn[0] != before[0]);
+        let is_found = |model: &Model| {
+            let of = |(page, bytes): (&u64, &Vec<u8>)| (*page, tag(*page, bytes.len() as u32));
+            found.slots.iter().map(|(slot, tag)| (u64::from(slot.index), *tag)).eq(model.slots.iter().map(of))
+        };
+        if !is_found(&model) {
+            assert!(is_found(&old), "the slots in use are those before the step or after it");
+            let changed = |page: &u64| old.slots.get(page) != model.slots.get(page);
+            let slots = (0..PAGES).filter(changed).count();
+            torn_puts += u32::from(slots == 1 && old.slots.len() < model.slots.len() && torn[0] != before[0]);
+            torn_commits += u32::from(slots > 1 && torn[0] != before[0]);
             model.slots = old.slots;
         }
         model.intents = bits(&found.intents);
@@ -172,17 +199,14 @@ fn a_step_that_is_torn_anywhere_is_done_or_not_and_stays_so() {
         let again;
         (files, again) = open(folder.path()).expect("what was torn is mended");
         assert_eq!(again, found);
-        for (page, bytes) in &model.slots {
-            if let Some(bytes) = bytes {
-                assert_eq!(serve(&mut files, request(HostOp::Read, *page), Vec::new()), *bytes);
-            }
-        }
+        model.assert_read(&mut files);
     }
-    assert!(torn_puts > rounds / 50, "puts were torn: {torn_puts}");
+    assert!(torn_puts > rounds / 50 && torn_commits > rounds / 10, "torn: {torn_puts} puts, {torn_commits} commits");
 }
 
-/// An array with slots of all kinds and open intents; the slot that was put last.
-fn sample(folder: &Path) -> (Found, u64) {
+/// An array with slots of all kinds and open intents; what is there, and what was there before its
+/// last step: a commit that puts two slots and frees three.
+fn sample(folder: &Path) -> (Found, Found) {
     let mut files = scribe::create(folder);
     for page in 0..6 {
         put(&mut files, page, page as u8 + 1);
@@ -191,15 +215,11 @@ fn sample(folder: &Path) -> (Found, u64) {
     serve(&mut files, request(HostOp::Discard, 2), Vec::new());
     intent(&mut files, 6, true);
     intent(&mut files, 14, true);
-    put(&mut files, 9, 0x77);
     drop(files);
-    (open(folder).expect("the array is there").1, 9)
-}
-
-/// The same without a slot.
-fn without(found: &Found, page: u64) -> Found {
-    let slots = found.slots.iter().copied().filter(|(slot, _)| u64::from(slot.index) != page).collect();
-    Found { slots, intents: found.intents.clone() }
+    let (mut files, before) = open(folder).expect("the array is there");
+    serve(&mut files, HostRequest { len: 5 * PAGE, ..request(HostOp::Write, 4) }, vec![0x77; 5 * PAGE as usize]);
+    drop(files);
+    (open(folder).expect("the array is there").1, before)
 }
 
 #[test]
@@ -221,19 +241,19 @@ fn every_byte_of_the_intents_is_covered() {
 #[test]
 fn every_byte_of_the_nvram_that_says_something_is_covered() {
     let folder = folder();
-    let (found, newest) = sample(folder.path());
+    let (found, before) = sample(folder.path());
     let whole = images(folder.path());
-    let with_page = [0, 1, 3, 4, 5, newest];
+    let put_last = [(6, length(6, 4, 5) as usize), (8, length(8, 4, 5) as usize)];
     for at in (0..whole[0].len()).step_by(if soak() { 1 } else { 5 }) {
         let mut damaged = whole.clone();
         damaged[0][at] ^= 1 << (at % 8);
         put_back(folder.path(), &damaged);
         let slot = (at >= SECTOR).then(|| ((at - SECTOR) / STRIDE) as u64);
-        let in_page = slot.filter(|_| (at - SECTOR) % STRIDE >= SECTOR);
-        let expected = match in_page {
-            Some(slot) if slot == newest => Some(without(&found, newest)),
-            Some(slot) if !with_page.contains(&slot) => Some(found.clone()),
-            _ => None,
+        let in_bytes = |slot: &u64| ((at - SECTOR) % STRIDE).checked_sub(SECTOR).map(|byte| (*slot, byte));
+        let expected = match slot.as_ref().and_then(in_bytes) {
+            Some((0 | 1 | 3, _)) | None => None,
+            Some((slot, byte)) if put_last.iter().any(|(put, len)| *put == slot && byte < *len) => Some(before.clone()),
+            _ => Some(found.clone()),
         };
         match (open(folder.path()).map(|found| found.1), expected) {
             (Ok(found), Some(expected)) => assert_eq!(found, expected, "byte {at}"),
@@ -298,13 +318,13 @@ proptest! {
     #[test]
     fn damage_is_an_error_that_names_the_file_or_changes_nothing(which in 0..2_usize, damage in damage()) {
         let folder = folder();
-        let (found, newest) = sample(folder.path());
+        let (found, before) = sample(folder.path());
         let mut images = images(folder.path());
         apply(&mut images[which], &damage);
         put_back(folder.path(), &images);
         let path = [nvram(folder.path()), intents(folder.path())][which].clone();
         match open(folder.path()) {
-            Ok((_, now)) => prop_assert!(now == found || which == 0 && now == without(&found, newest), "{:?}", now),
+            Ok((_, now)) => prop_assert!(now == found || which == 0 && now == before, "{:?}", now),
             Err(error @ (FilesError::Field { .. } | FilesError::Size { .. })) => {
                 prop_assert!(error.to_string().contains(&path.display().to_string()), "{}", error);
             }
@@ -323,35 +343,35 @@ fn the_formats_are_as_described() {
     };
     let sealed = |sector: &[u8]| assert_eq!(number(sector, 508, 4), u64::from(crc32c::crc32c(&sector[..508])));
     assert_eq!((&nvram[..8], &intents[..8]), (&b"dstgNVRM"[..], &b"dstgINTS"[..]));
-    for (file, version) in [(&nvram, 2), (&intents, 1)] {
+    for (file, version) in [(&nvram, 3), (&intents, 1)] {
         assert_eq!((number(file, 8, 4), number(file, 12, 4)), (version, 512));
         assert_eq!(number(file, 16, 8), 0x0102_0304_0506_0708);
         sealed(&file[..SECTOR]);
     }
     assert_eq!((number(&nvram, 24, 4), number(&nvram, 28, 4), number(&nvram, 32, 4)), (PAGE, PAGES, 1));
     assert_eq!(nvram.len(), SECTOR + PAGES as usize * STRIDE);
-    for (slot, state) in [(0, 2), (2, 4), (7, 1), (8, 0), (9, 2)] {
+    // Six puts, one more, a free, a commit of two puts and three frees: for each slot its state, the
+    // bytes in it, the step and its headers, the step that put it and its headers.
+    let slots = [
+        (0, [1, 512, 1, 1, 0, 0]),
+        (2, [2, 512, 8, 1, 3, 1]),
+        (5, [2, 512, 9, 5, 6, 1]),
+        (6, [1, length(6, 4, 5).into(), 9, 5, 0, 0]),
+        (7, [2, 0, 9, 5, 7, 1]),
+        (9, [0; 6]),
+    ];
+    for (slot, expected) in slots {
         let bytes = &nvram[SECTOR + slot as usize * STRIDE..][..STRIDE];
-        assert_eq!(&bytes[..4], b"slot");
-        assert_eq!((number(bytes, 4, 2), number(bytes, 6, 2)), (slot, state), "slot {slot}");
-        assert_eq!(number(bytes, 16, 4), u64::from(slot != 8), "the generation of slot {slot}");
-        assert_eq!(bytes[24..48], if state == 0 { [0; 24] } else { tag(slot) });
-        assert_eq!(
-            (number(bytes, 48, 4), number(bytes, 56, 8)),
-            if slot == 8 {
-                (0, 0)
-            } else if slot == 2 {
-                (1, 3)
-            } else {
-                (1, 0)
-            }
-        );
-        let crc = if matches!(state, 2 | 4) { crc32c::crc32c(&bytes[SECTOR..]) } else { 0 };
+        assert_eq!((&bytes[..4], number(bytes, 4, 4)), (&b"slot"[..], slot));
+        let fields = [(56, 4), (52, 4), (8, 8), (48, 4), (64, 8), (60, 4)].map(|(at, len)| number(bytes, at, len));
+        assert_eq!(fields, expected, "slot {slot}");
+        assert_eq!(number(bytes, 16, 4), u64::from(slot != 9), "the generation of slot {slot}");
+        let len = expected[1] as usize;
+        assert_eq!(bytes[24..48], if expected[0] == 0 { [0; 24] } else { tag(slot, len as u32) });
+        let crc = if len > 0 { crc32c::crc32c(&bytes[SECTOR..][..len]) } else { 0 };
         assert_eq!(number(bytes, 20, 4), u64::from(crc));
         sealed(&bytes[..SECTOR]);
     }
-    // Six puts, one more, a free, the last put.
-    assert_eq!(number(&nvram, SECTOR + 9 * STRIDE + 8, 8), 9);
     assert_eq!((number(&intents, 24, 8), intents.len()), (ROWS, 4 * SECTOR));
     for (index, sector) in intents.chunks(SECTOR).skip(1).enumerate() {
         assert_eq!(number(sector, 0, 8), index as u64);
@@ -404,9 +424,9 @@ fn files_of_another_array_or_shape_are_refused_by_name() {
     }
     let whole = images(folder.path());
     let mut other = whole.clone();
-    other[0][8] = 1;
+    other[0][8] = 2;
     put_back(folder.path(), &other);
-    refused(|_| {}, &nvram, ": the version at byte 8 is 1; it must be 2");
+    refused(|_| {}, &nvram, ": the version at byte 8 is 2; it must be 3");
     other = whole.clone();
     other[1][..8].copy_from_slice(b"dstgNVRM");
     put_back(folder.path(), &other);

@@ -30,23 +30,48 @@ pub enum Buf {
         /// Page in the buffer.
         page: u16,
     },
-    /// The page kept in a slot of the NVRAM.
+    /// The bytes kept in a slot of the NVRAM.
     Nv(NvSlot),
 }
 
-/// A page-sized slot of the NVRAM, together with how often it had been put when it was taken: a
-/// slot number alone could name what another use of the slot put there since.
+/// A slot of the NVRAM with room for a page, together with how often it had been put when it was
+/// taken: a slot number alone could name what another use of the slot put there since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NvSlot {
     /// Place in the NVRAM.
-    pub index: u16,
+    pub index: u32,
     /// Uses of the slot before this one.
     pub generation: u32,
 }
 
-/// What a slot of the NVRAM says of its page; durable in one piece with it. Its content is the
+/// What a slot of the NVRAM says of its bytes; durable in one piece with them. Its content is the
 /// controller's.
 pub type Tag = [u8; 24];
+
+/// What is put into a slot of the NVRAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NvPut {
+    /// A free slot.
+    pub slot: NvSlot,
+    /// What it says.
+    pub tag: Tag,
+    /// The bytes, from the beginning of a buffer; [`Buf::None`] if there are none.
+    pub src: Buf,
+    /// How many, at most a page: what is put costs as many as it has.
+    pub len: u32,
+}
+
+impl NvPut {
+    /// A tag alone.
+    pub const fn tag(slot: NvSlot, tag: Tag) -> Self {
+        Self { slot, tag, src: Buf::None, len: 0 }
+    }
+
+    /// A tag, and a page of so many bytes.
+    pub const fn page(slot: NvSlot, tag: Tag, src: Buf, bytes: u32) -> Self {
+        Self { slot, tag, src, len: bytes }
+    }
+}
 
 /// Sectors of a page: a range, since a request covers a page from somewhere to somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,11 +86,14 @@ pub struct Sectors {
 /// wants them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct List {
-    pub(crate) start: u16,
-    pub(crate) len: u16,
+    pub(crate) start: u32,
+    pub(crate) len: u32,
 }
 
 impl List {
+    /// No buffers.
+    pub const EMPTY: Self = Self { start: 0, len: 0 };
+
     /// How many.
     pub const fn len(self) -> usize {
         self.len as usize
@@ -86,6 +114,28 @@ pub struct RowList {
 
 impl RowList {
     /// How many ranges.
+    pub const fn len(self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}
+
+/// A list of puts kept with the operation whose step names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PutList {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+impl PutList {
+    /// No puts.
+    pub const EMPTY: Self = Self { start: 0, len: 0 };
+
+    /// How many.
     pub const fn len(self) -> usize {
         self.len as usize
     }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use crate::out::Pending;
 use crate::{
-    Buf, Claim, Control, Dev, DeviceChange, Event, Frag, FragId, HostOp, Issue, List, Nanos, OpId, Out, Piece,
-    RangeError, RowList, Rows, Shape, Start, Status, Step, StepOutcome,
+    Buf, Claim, Control, Dev, DeviceChange, Event, Frag, FragId, HostOp, Issue, List, Nanos, NvPut, OpId, Out, Piece,
+    PutList, RangeError, RowList, Rows, Shape, Start, Status, Step, StepOutcome,
 };
 
 /// A policy of the host side: a pure state machine. Everything it does follows from the events it
@@ -100,7 +100,7 @@ impl<C: Controller> Engine<C> {
     pub fn new(controller: C, shape: Shape, depth: usize) -> Self {
         Self {
             controller,
-            out: Out::default(),
+            out: Out::new(&shape),
             shape,
             depth: depth.max(1),
             frags: Vec::new(),
@@ -196,6 +196,12 @@ impl<C: Controller> Engine<C> {
     #[inline]
     pub fn bufs(&self, op: OpId, list: List) -> &[Buf] {
         self.out.bufs(op, list)
+    }
+
+    /// A list of puts that a step of `op` names.
+    #[inline]
+    pub fn puts(&self, op: OpId, list: PutList) -> &[NvPut] {
+        self.out.put_list(op, list)
     }
 
     /// A list of rows that a step of `op` names.

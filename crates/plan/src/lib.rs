@@ -25,7 +25,7 @@ mod out; // what a controller answers
 mod sets; // sets of steps, devices, columns
 mod step; // what an executor is asked to do
 
-pub use buf::{Buf, List, NvSlot, RowList, Sectors, Tag};
+pub use buf::{Buf, List, NvPut, NvSlot, PutList, RowList, Sectors, Tag};
 pub use claim::{Claim, ClaimTable, ClaimWait, Class};
 pub use device::{Column, Dev, DeviceChange, Ext, Row, Rows, Stripe};
 pub use engine::{Controller, Engine, HostNotice, HostRequest};

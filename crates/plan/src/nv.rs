@@ -6,46 +6,61 @@ use crate::NvSlot;
 /// stay until what replaces it is durable elsewhere.
 #[derive(Debug)]
 pub struct NvSlots {
-    free: Vec<u16>,
+    slots: u32,
+    /// Slots that were in use and are not; those beyond `generations` never were.
+    free: Vec<u32>,
     generations: Vec<u32>,
     used: Vec<bool>,
 }
 
 impl NvSlots {
-    /// `slots` free slots.
-    pub fn new(slots: u16) -> Self {
-        Self {
-            free: (0..slots).rev().collect(),
-            generations: vec![0; usize::from(slots)],
-            used: vec![false; usize::from(slots)],
-        }
+    /// `slots` free slots. They take memory only once they are in use.
+    pub const fn new(slots: u32) -> Self {
+        Self { slots, free: Vec::new(), generations: Vec::new(), used: Vec::new() }
     }
 
     /// Notes that a slot was in use when this life began; whether there is such a slot and it was
     /// free.
     pub fn occupy(&mut self, slot: NvSlot) -> bool {
-        let index = usize::from(slot.index);
-        if self.used.get(index) != Some(&false) {
+        let index = slot.index as usize;
+        if slot.index >= self.slots || self.used.get(index) == Some(&true) {
             return false;
+        }
+        if let Some(at) = self.free.iter().position(|free| *free == slot.index) {
+            self.free.remove(at);
+        }
+        // The lowest is to be taken first.
+        let between = self.used.len() as u32..slot.index;
+        self.free.splice(0..0, between.rev());
+        if self.used.len() <= index {
+            self.used.resize(index + 1, false);
+            self.generations.resize(index + 1, 0);
         }
         self.used[index] = true;
         self.generations[index] = slot.generation;
-        self.free.retain(|free| *free != slot.index);
         true
     }
 
     /// A free slot.
     pub fn alloc(&mut self) -> Option<NvSlot> {
-        let index = self.free.pop()?;
-        self.used[usize::from(index)] = true;
-        let generation = &mut self.generations[usize::from(index)];
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if (self.used.len() as u32) < self.slots => {
+                self.used.push(false);
+                self.generations.push(0);
+                self.used.len() as u32 - 1
+            }
+            None => return None,
+        };
+        self.used[index as usize] = true;
+        let generation = &mut self.generations[index as usize];
         *generation = generation.wrapping_add(1);
         Some(NvSlot { index, generation: *generation })
     }
 
     /// Takes a slot back, after the step that frees it was issued.
     pub fn free(&mut self, slot: NvSlot) {
-        let index = usize::from(slot.index);
+        let index = slot.index as usize;
         assert!(self.used[index] && self.generations[index] == slot.generation, "{slot:?} is not in use");
         self.used[index] = false;
         self.free.push(slot.index);
@@ -53,6 +68,39 @@ impl NvSlots {
 
     /// Slots that are free.
     pub fn available(&self) -> usize {
-        self.free.len()
+        self.slots as usize - self.used.len() + self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn slot(index: u32, generation: u32) -> NvSlot {
+        NvSlot { index, generation }
+    }
+
+    #[test]
+    fn the_lowest_slot_comes_first_and_then_what_was_freed_last() {
+        let mut slots = NvSlots::new(4);
+        let taken: Vec<_> = std::iter::from_fn(|| slots.alloc()).collect();
+        assert_eq!(taken, [slot(0, 1), slot(1, 1), slot(2, 1), slot(3, 1)]);
+        assert_eq!(slots.available(), 0);
+        slots.free(slot(2, 1));
+        slots.free(slot(0, 1));
+        assert_eq!((slots.available(), slots.alloc(), slots.alloc()), (2, Some(slot(0, 2)), Some(slot(2, 2))));
+    }
+
+    #[test]
+    fn slots_of_an_earlier_life_are_not_given_away() {
+        let mut slots = NvSlots::new(6);
+        assert!(slots.occupy(slot(4, 9)) && slots.occupy(slot(1, 3)));
+        assert!(!slots.occupy(slot(4, 9)) && !slots.occupy(slot(1, 1)) && !slots.occupy(slot(6, 1)));
+        assert_eq!(slots.available(), 4);
+        let taken: Vec<_> = std::iter::from_fn(|| slots.alloc()).collect();
+        assert_eq!(taken, [slot(0, 1), slot(2, 1), slot(3, 1), slot(5, 1)]);
+        slots.free(slot(4, 9));
+        assert_eq!(slots.alloc(), Some(slot(4, 10)));
+        assert_eq!(NvSlots::new(u32::MAX).alloc(), Some(slot(0, 1)), "no memory for slots that are not used");
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::{
-    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, List, Nanos, OpId, Row, RowList, Rows, Step,
-    StepKind, StepNo, StepOutcome, StepSet, TimerId,
+    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, List, Nanos, NvPut, NvSlot, OpId, PutList, Row,
+    RowList, Rows, Shape, Step, StepKind, StepNo, StepOutcome, StepSet, TimerId,
 };
 
 /// A step that may begin.
@@ -69,6 +69,7 @@ struct Op {
     steps: Vec<Slot>,
     bufs: Vec<Buf>,
     rows: Vec<Rows>,
+    puts: Vec<NvPut>,
     /// Pages of each buffer of the operation.
     tmps: Vec<u16>,
     claim: Option<Claim>,
@@ -95,6 +96,7 @@ impl Op {
         self.steps.clear();
         self.bufs.clear();
         self.rows.clear();
+        self.puts.clear();
         self.tmps.clear();
         (self.issued, self.done, self.failed, self.notify, self.phase) = Default::default();
         self.failed_devs = DevSet::EMPTY;
@@ -124,6 +126,7 @@ impl Op {
 #[derive(Default)]
 pub struct Out {
     pub(crate) now: Nanos,
+    pub(crate) page_bytes: u32,
     ops: Vec<Op>,
     free: Vec<OpId>,
     live: usize,
@@ -140,9 +143,18 @@ pub struct Out {
 }
 
 impl Out {
+    pub(crate) fn new(shape: &Shape) -> Self {
+        Self { page_bytes: shape.page_bytes() as u32, ..Self::default() }
+    }
+
     /// The time of the event being handled.
     pub const fn now(&self) -> Nanos {
         self.now
+    }
+
+    /// Bytes of a page.
+    pub const fn page_bytes(&self) -> u32 {
+        self.page_bytes
     }
 
     /// Begins an operation. It hears [`Granted`](crate::Event::Granted) when its claim holds;
@@ -214,9 +226,25 @@ impl Out {
     /// Keeps a list of buffers with the operation.
     pub fn list(&mut self, op: OpId, bufs: &[Buf]) -> List {
         let kept = &mut self.ops[op.index()].bufs;
-        let start = kept.len() as u16;
+        let start = kept.len() as u32;
         kept.extend_from_slice(bufs);
-        List { start, len: bufs.len() as u16 }
+        List { start, len: bufs.len() as u32 }
+    }
+
+    /// Keeps a list of slots with the operation.
+    pub fn slots(&mut self, op: OpId, slots: &[NvSlot]) -> List {
+        let kept = &mut self.ops[op.index()].bufs;
+        let start = kept.len() as u32;
+        kept.extend(slots.iter().map(|slot| Buf::Nv(*slot)));
+        List { start, len: slots.len() as u32 }
+    }
+
+    /// Keeps a list of puts with the operation.
+    pub fn puts(&mut self, op: OpId, puts: &[NvPut]) -> PutList {
+        let kept = &mut self.ops[op.index()].puts;
+        let start = kept.len() as u32;
+        kept.extend_from_slice(puts);
+        PutList { start, len: puts.len() as u32 }
     }
 
     /// Keeps a list of row ranges with the operation.
@@ -328,6 +356,7 @@ impl Out {
         slot.steps.clear();
         slot.bufs.clear();
         slot.rows.clear();
+        slot.puts.clear();
         (slot.issued, slot.done, slot.notify) = Default::default();
     }
 
@@ -384,7 +413,11 @@ impl Out {
     }
 
     pub(crate) fn bufs(&self, op: OpId, list: List) -> &[Buf] {
-        &self.ops[op.index()].bufs[usize::from(list.start)..][..list.len()]
+        &self.ops[op.index()].bufs[list.start as usize..][..list.len()]
+    }
+
+    pub(crate) fn put_list(&self, op: OpId, list: PutList) -> &[NvPut] {
+        &self.ops[op.index()].puts[list.start as usize..][..list.len()]
     }
 
     pub(crate) fn row_list(&self, op: OpId, list: RowList) -> &[Rows] {

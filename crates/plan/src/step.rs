@@ -1,6 +1,6 @@
 //! The steps of which an operation consists: what an executor can be asked to do.
 
-use crate::{Buf, Dev, Ext, FragId, List, NvSlot, RowList, Sectors, Tag};
+use crate::{Buf, Dev, Ext, FragId, List, PutList, RowList, Sectors};
 
 /// One step. Steps that move or compute whole pages say how many; all their buffers are that long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum Step {
     },
     /// `dst`, which holds these sectors only, = `sectors` of page `src`.
     Slice {
-        /// A page.
+        /// A page, or as much of one as the sectors need.
         src: Buf,
         /// Which of its sectors.
         sectors: Sectors,
@@ -89,20 +89,14 @@ pub enum Step {
         /// The result.
         dst: Buf,
     },
-    /// Puts a tag, and a page if `src` is not [`Buf::None`], into a free slot of the NVRAM: both or
-    /// none, durable when done. NVRAM steps take effect in the order in which they were issued.
-    NvPut {
-        /// Which slot.
-        slot: NvSlot,
-        /// What it says.
-        tag: Tag,
-        /// The page.
-        src: Buf,
-    },
-    /// Frees slots of the NVRAM; each entry is a [`Buf::Nv`].
-    NvFree {
-        /// Which.
-        slots: List,
+    /// Puts tags and bytes into free slots of the NVRAM and frees others: all of it or nothing,
+    /// durable when done. What is put may come from a slot that is freed. NVRAM steps take effect
+    /// in the order in which they were issued.
+    NvCommit {
+        /// What is put.
+        puts: PutList,
+        /// Which slots are freed; each entry is a [`Buf::Nv`].
+        frees: List,
     },
     /// Notes in the NVRAM that rows may be inconsistent, or that they are consistent again. Durable
     /// when done, in the order in which they were issued.
@@ -125,6 +119,9 @@ pub enum Step {
         ok: bool,
     },
 }
+
+// Plans are tables of steps.
+const _: () = assert!(size_of::<Buf>() <= 16 && size_of::<Step>() <= 48);
 
 impl Step {
     /// The device that the step keeps busy, if any.
@@ -153,8 +150,7 @@ impl Step {
             Self::Xor { .. } => StepKind::Xor,
             Self::Pq { .. } => StepKind::Pq,
             Self::Gf { .. } => StepKind::Gf,
-            Self::NvPut { .. } => StepKind::NvPut,
-            Self::NvFree { .. } => StepKind::NvFree,
+            Self::NvCommit { .. } => StepKind::NvCommit,
             Self::Intent { .. } => StepKind::Intent,
             Self::Join => StepKind::Join,
             Self::Ack { .. } => StepKind::Ack,
@@ -176,8 +172,7 @@ pub enum StepKind {
     Xor,
     Pq,
     Gf,
-    NvPut,
-    NvFree,
+    NvCommit,
     Intent,
     Join,
     Ack,
@@ -185,7 +180,7 @@ pub enum StepKind {
 
 impl StepKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 13] = [
         Self::Read,
         Self::Write,
         Self::FlushDev,
@@ -195,8 +190,7 @@ impl StepKind {
         Self::Xor,
         Self::Pq,
         Self::Gf,
-        Self::NvPut,
-        Self::NvFree,
+        Self::NvCommit,
         Self::Intent,
         Self::Join,
         Self::Ack,
@@ -214,8 +208,7 @@ impl StepKind {
             Self::Xor => "xor",
             Self::Pq => "pq",
             Self::Gf => "gf",
-            Self::NvPut => "nv-put",
-            Self::NvFree => "nv-free",
+            Self::NvCommit => "nv-commit",
             Self::Intent => "intent",
             Self::Join => "join",
             Self::Ack => "ack",

@@ -176,7 +176,9 @@ fn service(settings: &Settings, page: u64) -> Result<Service> {
             Ok(0) | Err(_) => Err("a whole number between 1 and 2^32 - 1"),
             Ok(stripes) => Ok(stripes),
         })?,
-        nv_slots: settings.one("raid.nv-slots", |text| text.parse().map_err(|_| "a whole number below 65536"))?,
+        nv_slots: settings.one("raid.nv-slots", |text| {
+            text.parse().ok().filter(|slots| *slots <= 1 << 24).ok_or("a whole number up to 16777216")
+        })?,
         times: StepTimes {
             nv_write: settings.one("nvram.write", bounded(LONGEST_PAGE))?,
             nv_read: settings.one("nvram.read", bounded(LONGEST_PAGE))?,

@@ -108,7 +108,7 @@ impl Life<'_> {
         if self.dice.one_in(2) {
             self.os.fail_after(self.dice.below(12), fault);
         } else {
-            let points = [SyncPoint::Flush, SyncPoint::Flush, SyncPoint::Fua, SyncPoint::Put, SyncPoint::Intents];
+            let points = [SyncPoint::Flush, SyncPoint::Flush, SyncPoint::Fua, SyncPoint::Commit, SyncPoint::Intents];
             self.os.fail_sync(self.dice.pick(&points), fault);
         }
     }

@@ -24,7 +24,7 @@ pub struct FilesConfig {
     /// File of the NVRAM.
     pub nvram: PathBuf,
     /// Slots of the NVRAM, as many as the controller was told.
-    pub nv_slots: u16,
+    pub nv_slots: u32,
     /// File of the intents.
     pub intents: PathBuf,
     /// Rows that can have an intent: pages of a member.
@@ -66,6 +66,9 @@ const MAX_DEVICES: u64 = 64;
 /// Bytes of a page at most.
 const MAX_PAGE_BYTES: u64 = 1 << 20;
 
+/// Slots of the NVRAM at most: of 4 KiB they are 64 GiB.
+const MAX_NV_SLOTS: u64 = 1 << 24;
+
 impl FilesConfig {
     pub(super) fn check(&self) -> Result<(), FilesError> {
         let limit = |key: &str, found, range: std::ops::RangeInclusive<u64>, expected| {
@@ -78,6 +81,7 @@ impl FilesConfig {
         limit("depth", self.depth as u64, 1..=65_536, "it must be between 1 and 65,536")?;
         limit("devices", self.devices.len() as u64, 1..=MAX_DEVICES, "there must be between 1 and 64")?;
         limit("page-bytes", self.shape.page_bytes(), 1..=MAX_PAGE_BYTES, "it must be at most 1,048,576")?;
+        limit("nv-slots", self.nv_slots.into(), 0..=MAX_NV_SLOTS, "it must be at most 16,777,216")?;
         limit("rows", self.rows, 0..=Ext::MAX_DEVICE_PAGES, "it must be at most 2^40")?;
         for (device, dev) in self.devices.iter().zip(0..) {
             let key = format!("pages of {}", Dev(dev));
@@ -105,7 +109,7 @@ impl FilesConfig {
         Layout {
             array: self.array,
             page_bytes: self.shape.page_bytes() as u32,
-            slots: u32::from(self.nv_slots),
+            slots: self.nv_slots,
             devices: self.devices.len() as u32,
         }
     }

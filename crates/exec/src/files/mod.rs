@@ -658,7 +658,7 @@ impl<C: Controller> Files<C> {
                 self.begin_device(ext.dev(), issue)?;
             }
             Step::FlushDev { dev } => self.begin_device(dev, issue)?,
-            Step::NvPut { .. } | Step::NvFree { .. } | Step::Intent { .. } => {
+            Step::NvCommit { .. } | Step::Intent { .. } => {
                 self.check_nvram(issue)?;
                 // Not ahead of what waits: they take effect in the order of issue.
                 if self.store_backlog.is_empty() && self.store.has_room() {
@@ -722,7 +722,14 @@ impl<C: Controller> Files<C> {
     fn check_nvram(&mut self, issue: Issue) -> Result<(), FilesError> {
         let slots = u64::from(self.config.nv_slots);
         match *self.engine.step(issue) {
-            Step::NvPut { slot, .. } => self.within("the slot", u64::from(slot.index), "nv-slots", slots),
+            Step::NvCommit { puts, .. } => {
+                let puts = self.engine.puts(issue.op, puts);
+                let last = puts.iter().map(|put| u64::from(put.slot.index) + 1).max().unwrap_or(0);
+                let longest = puts.iter().map(|put| u64::from(put.len)).max().unwrap_or(0);
+                let page = self.engine.shape().page_bytes();
+                self.within("the slot", last.saturating_sub(1), "nv-slots", slots.max(u64::from(last == 0)))?;
+                self.within("the byte of a slot", longest.saturating_sub(1), "page-bytes", page)
+            }
             Step::Intent { rows, .. } => {
                 let last = self.engine.rows(issue.op, rows).iter().map(|rows| rows.end().0).max().unwrap_or(0);
                 self.within("the row", last.saturating_sub(1), "rows", self.config.rows.max(u64::from(last == 0)))
@@ -739,26 +746,24 @@ impl<C: Controller> Files<C> {
         let mut bytes = self.bytes.lend();
         let mut lists = self.spare_lists.pop().unwrap_or_default();
         lists.rows.clear();
-        lists.slots.clear();
+        lists.puts.clear();
+        lists.frees.clear();
         let change = match *self.engine.step(issue) {
-            Step::NvPut { slot, tag, src } => {
-                let page = src != Buf::None;
-                if page {
-                    let len = self.engine.shape().page_bytes() as usize;
-                    match self.bytes.source(&self.engine, issue.op, src, len) {
-                        Some(source) => bytes.extend_from_slice(source),
-                        None => bytes.resize(len, 0),
+            Step::NvCommit { puts, frees } => {
+                let puts = self.engine.puts(issue.op, puts);
+                for put in puts.iter().filter(|put| put.len > 0) {
+                    let end = bytes.len() + put.len as usize;
+                    if let Some(source) = self.bytes.source(&self.engine, issue.op, put.src, put.len as usize) {
+                        bytes.extend_from_slice(source);
                     }
+                    bytes.resize(end, 0);
                 }
-                Change::Put { slot, tag, page }
-            }
-            Step::NvFree { slots } => {
-                let slots = self.engine.bufs(issue.op, slots).iter();
-                lists.slots.extend(slots.map(|buf| match buf {
+                lists.puts.extend_from_slice(puts);
+                lists.frees.extend(self.engine.bufs(issue.op, frees).iter().map(|buf| match buf {
                     Buf::Nv(slot) => *slot,
                     other => panic!("{other:?} is no slot of the NVRAM"),
                 }));
-                Change::Free
+                Change::Commit
             }
             Step::Intent { rows, set } => {
                 lists.rows.extend_from_slice(self.engine.rows(issue.op, rows));

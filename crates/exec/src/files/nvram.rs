@@ -1,15 +1,18 @@
-//! The NVRAM in a file: slots with a tag and a page.
+//! The NVRAM in a file: slots with a tag and bytes.
 //!
-//! A step is a put of one slot or a free of any number of them. It carries the next sequence number
-//! and is durable, by one fdatasync, before the next one begins: so at most the newest step can be
-//! torn, and whether it is can be told.
+//! A step is a commit: it puts any number of slots and frees any number. It carries the next
+//! sequence number and is durable, by one fdatasync, before the next one begins: so at most the
+//! newest step can be torn, and whether it is can be told. Its headers say how many they are, and
+//! those of slots that it put have the checksum of the slot's bytes. If there are fewer headers
+//! than they say, or bytes that do not match, the commit was torn, and all of it is undone:
 //!
-//! * A put is one write of header and page; the page's checksum is in the header. If the newest
-//!   slot's page does not match, the put was torn and the slot is free; any other that does not
-//!   match is damaged, and an error.
-//! * A free rewrites the headers of its slots, which say how many they are. If the newest step has
-//!   fewer headers than it says, the free was torn and is undone: a freed slot's header still holds
-//!   what the slot held, and its page was not touched since. So a free of several slots is atomic.
+//! * a slot that it freed is again what it was: its header still says that, and its bytes were not
+//!   touched since;
+//! * a slot that it put is free. The header keeps the number of the commit and says that it was
+//!   undone: what the slot's header said before is lost, and the headers of the commit before this
+//!   one must not be counted any more.
+//!
+//! Bytes that do not match in a slot of an earlier commit are damaged, and an error.
 //!
 //! A header is a sector ([`sectors`]), is never torn, and is damaged if it does not match its
 //! checksum. Opening writes anew whatever it relies on before it makes that durable: after a sync
@@ -18,42 +21,40 @@
 //! ```text
 //! sector 0                                  slot s, at 512 + s · (512 + page rounded up to sectors)
 //!   0   8  "dstgNVRM"                         0   4  "slot"
-//!   8   4  version, 2                         4   2  s
-//!  12   4  bytes of a sector, 512             6   2  state: 0 free, 1 tag, 2 tag and page,
-//!  16   8  number of the array                       3 freed, was 1; 4 freed, was 2
-//!  24   4  bytes of a page                    8   8  sequence number of the step that wrote the header
-//!  28   4  slots                             16   4  generation
-//!  32   4  devices                           20   4  CRC-32C of the page, 0 if there is none
-//!  36 472  0                                 24  24  tag; zeros if the state is 0
-//! 508   4  CRC-32C of bytes 0 .. 508         48   4  headers that the step wrote; 0 if it was none
-//!                                            52   4  0
-//!                                            56   8  freed: the number of the step that put it; else 0
-//!                                            64 444  0
+//!   8   4  version, 3                         4   4  s
+//!  12   4  bytes of a sector, 512             8   8  sequence number of the step that wrote the header
+//!  16   8  number of the array               16   4  generation
+//!  24   4  bytes of a page                   20   4  CRC-32C of the slot's bytes, 0 if there are none
+//!  28   4  slots                             24  24  tag; zeros if the state is 0
+//!  32   4  devices                           48   4  headers that the step wrote; 0 if it was none, or undone
+//!  36 472  0                                 52   4  bytes that the slot holds
+//! 508   4  CRC-32C of bytes 0 .. 508         56   4  state: 0 free, 1 in use, 2 freed and was 1
+//!                                            60   4  freed: headers of the step that put it; else 0
+//!                                            64   8  freed: the number of the step that put it; else 0
+//!                                            72 436  0
 //!                                           508   4  CRC-32C of bytes 0 .. 508
-//!                                           512      the page
+//!                                           512      the bytes; behind them, anything
 //! ```
 //!
-//! Version 1, in which a torn free of several slots could not be told, is refused.
+//! Versions 1 and 2, whose slots held whole pages, are refused.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use destage_plan::{NvSlot, Tag};
+use destage_plan::{NvPut, NvSlot, Tag};
 
 use super::FilesError;
 use super::os::{OsFile, SyncPoint};
 use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
-use crate::{Nvram, Page};
+use crate::Nvram;
 
 const MAGIC: [u8; 8] = *b"dstgNVRM";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const SLOT: [u8; 4] = *b"slot";
-const FREE: u16 = 0;
-const TAG: u16 = 1;
-const TAG_AND_PAGE: u16 = 2;
-/// What is added to a slot's state when it is freed.
-const FREED: u16 = 2;
+const FREE: u32 = 0;
+const USED: u32 = 1;
+const FREED: u32 = 2;
 
 /// What the file's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl Layout {
         SECTOR as u64 + (self.page_bytes as u64).next_multiple_of(SECTOR as u64)
     }
 
-    const fn offset(&self, slot: u16) -> u64 {
+    const fn offset(&self, slot: u32) -> u64 {
         SECTOR as u64 + slot as u64 * self.stride()
     }
 
@@ -101,72 +102,85 @@ impl Layout {
 struct Header {
     sequence: u64,
     slot: NvSlot,
-    state: u16,
+    state: u32,
     tag: Tag,
-    page_crc: u32,
+    /// Bytes that the slot holds, and their checksum.
+    len: u32,
+    crc: u32,
     /// Headers that the step wrote.
     together: u32,
-    /// Of a freed slot: the step that put it.
+    /// Of a freed slot: the step that put it, and how many headers that wrote.
     put_by: u64,
+    put_together: u32,
 }
 
 impl Header {
-    const fn free(index: u16, generation: u32, sequence: u64) -> Self {
-        let together = (sequence > 0) as u32;
-        Self {
-            sequence,
-            slot: NvSlot { index, generation },
-            state: FREE,
-            tag: [0; 24],
-            page_crc: 0,
-            together,
-            put_by: 0,
-        }
+    const fn free(slot: NvSlot, sequence: u64) -> Self {
+        let (put_by, put_together) = (0, 0);
+        Self { sequence, slot, state: FREE, tag: [0; 24], len: 0, crc: 0, together: 0, put_by, put_together }
+    }
+
+    /// The header of a slot that a step has put, with others or alone.
+    fn put(put: &NvPut, bytes: &[u8], sequence: u64, together: u32) -> Self {
+        let crc = if bytes.is_empty() { 0 } else { crc32c::crc32c(bytes) };
+        let free = Self::free(put.slot, sequence);
+        Self { state: USED, tag: put.tag, len: put.len, crc, together, ..free }
     }
 
     /// The header of the slot when a step has freed it, with others or alone.
     const fn freed(self, sequence: u64, together: u32) -> Self {
-        Self { sequence, state: self.state + FREED, together, put_by: self.sequence, ..self }
+        Self { sequence, state: FREED, together, put_by: self.sequence, put_together: self.together, ..self }
     }
 
-    const fn is_freed(&self) -> bool {
-        self.state > TAG_AND_PAGE
-    }
-
-    /// The header as it was before the slot was freed. Puts write a single one.
+    /// The header when the step that wrote it is undone.
     const fn undone(self) -> Self {
-        Self { sequence: self.put_by, state: self.state - FREED, together: 1, put_by: 0, ..self }
+        if self.state != FREED {
+            return Self::free(self.slot, self.sequence);
+        }
+        let (sequence, together) = (self.put_by, self.put_together);
+        Self { sequence, state: USED, together, put_by: 0, put_together: 0, ..self }
     }
 
     fn encode(&self) -> Sector {
         let mut sector = [0; SECTOR];
         put(&mut sector, 0, &SLOT);
         put(&mut sector, 4, &self.slot.index.to_le_bytes());
-        put(&mut sector, 6, &self.state.to_le_bytes());
         put(&mut sector, 8, &self.sequence.to_le_bytes());
         put(&mut sector, 16, &self.slot.generation.to_le_bytes());
-        put(&mut sector, 20, &self.page_crc.to_le_bytes());
+        put(&mut sector, 20, &self.crc.to_le_bytes());
         put(&mut sector, 24, &self.tag);
         put(&mut sector, 48, &self.together.to_le_bytes());
-        put(&mut sector, 56, &self.put_by.to_le_bytes());
+        put(&mut sector, 52, &self.len.to_le_bytes());
+        put(&mut sector, 56, &self.state.to_le_bytes());
+        put(&mut sector, 60, &self.put_together.to_le_bytes());
+        put(&mut sector, 64, &self.put_by.to_le_bytes());
         seal(&mut sector);
         sector
     }
 
-    fn decode(reader: &Reader<'_>, sector: &Sector, index: u16) -> Result<Self, FilesError> {
+    fn decode(reader: &Reader<'_>, sector: &Sector, index: u32, page_bytes: u32) -> Result<Self, FilesError> {
         reader.crc("the CRC-32C of a slot's header")?;
         reader.exactly("the mark of a slot", 0, reader.u32(0), u32::from_le_bytes(SLOT))?;
-        reader.exactly("the number of a slot", 4, reader.u16(4), index)?;
-        let state = reader.u16(6);
-        if state > TAG_AND_PAGE + FREED {
-            return Err(reader.wrong("the state of a slot", 6, state, "0 to 4"));
+        reader.exactly("the number of a slot", 4, reader.u32(4), index)?;
+        let (len, state) = (reader.u32(52), reader.u32(56));
+        if len > page_bytes {
+            return Err(reader.wrong("the bytes in a slot", 52, len, format_args!("at most {page_bytes}")));
         }
-        reader.exactly("a reserved number", 52, reader.u32(52), 0)?;
-        reader.zeros(64)?;
-        let tag = sector[24..48].try_into().expect("twenty-four bytes");
-        let slot = NvSlot { index, generation: reader.u32(16) };
-        let (sequence, together, put_by) = (reader.u64(8), reader.u32(48), reader.u64(56));
-        Ok(Self { sequence, slot, state, tag, page_crc: reader.u32(20), together, put_by })
+        if state > FREED {
+            return Err(reader.wrong("the state of a slot", 56, state, "0 to 2"));
+        }
+        reader.zeros(72)?;
+        Ok(Self {
+            sequence: reader.u64(8),
+            slot: NvSlot { index, generation: reader.u32(16) },
+            state,
+            tag: sector[24..48].try_into().expect("twenty-four bytes"),
+            len,
+            crc: reader.u32(20),
+            together: reader.u32(48),
+            put_by: reader.u64(64),
+            put_together: reader.u32(60),
+        })
     }
 }
 
@@ -184,7 +198,7 @@ pub(super) struct NvramFile {
 impl NvramFile {
     /// Fills a new file: all slots are free. The header is written last; not durable yet.
     pub(super) fn create(file: Arc<dyn OsFile>, layout: Layout) -> io::Result<Self> {
-        let headers: Vec<_> = (0..layout.slots).map(|index| Header::free(index as u16, 0, 0)).collect();
+        let headers: Vec<_> = (0..layout.slots).map(|index| Header::free(NvSlot { index, generation: 0 }, 0)).collect();
         for header in &headers {
             file.write_all_at(&header.encode(), layout.offset(header.slot.index))?;
         }
@@ -223,110 +237,129 @@ impl NvramFile {
         }
         let mut sector = [0; SECTOR];
         let mut headers = Vec::with_capacity(layout.slots as usize);
-        for index in 0..layout.slots as u16 {
+        for index in 0..layout.slots {
             let offset = layout.offset(index);
             file.read_exact_at(&mut sector, offset).map_err(FilesError::io(path, "read the header of a slot"))?;
-            headers.push(Header::decode(&Reader::new(path, offset, &sector), &sector, index)?);
+            headers.push(Header::decode(&Reader::new(path, offset, &sector), &sector, index, layout.page_bytes)?);
         }
         let mut opened = Self { file, layout, sequence: 0, headers, image: Vec::new() };
-        opened.undo_torn_free(path)?;
-        let mut nvram = Nvram::default();
-        let mut page = vec![0; layout.page_bytes as usize];
-        for index in 0..opened.headers.len() {
-            let header = opened.headers[index];
-            let mut rewritten = None;
-            match header.state {
-                TAG => nvram.put(header.slot, header.tag, Page::None),
-                TAG_AND_PAGE => {
-                    let offset = layout.offset(header.slot.index) + SECTOR as u64;
-                    let read = opened.file.read_exact_at(&mut page, offset);
-                    read.map_err(FilesError::io(path, "read the page of a slot"))?;
-                    let crc = crc32c::crc32c(&page);
-                    if crc == header.page_crc {
-                        nvram.put(header.slot, header.tag, Page::Bytes(&page));
-                        rewritten = Some(&page);
-                    } else if header.sequence == opened.sequence {
-                        let free = Header::free(header.slot.index, header.slot.generation, header.sequence);
-                        opened.headers[index] = free;
-                    } else {
-                        return Err(FilesError::Field {
-                            path: path.to_owned(),
-                            field: "the CRC-32C of a slot's page",
-                            offset: layout.offset(header.slot.index) + 20,
-                            found: header.page_crc.to_string(),
-                            expected: crc.to_string(),
-                        });
-                    }
-                }
-                _ => {}
-            }
-            let written = opened.write(opened.headers[index], rewritten.map(Vec::as_slice));
-            written.map_err(FilesError::io(path, "write a slot anew"))?;
-        }
+        let nvram = opened.take_over(path)?;
         let written = opened.file.write_all_at(&layout.header(), 0);
         let durable = written.and_then(|()| opened.file.sync_all(SyncPoint::OpenNvram));
         durable.map_err(FilesError::io(path, "make it durable"))?;
         Ok((opened, nvram))
     }
 
-    /// Finds the newest step, and undoes it if it is a free that was torn. Should that be torn as
-    /// well, what is left of the step is undone the next time.
-    fn undo_torn_free(&mut self, path: &Path) -> Result<(), FilesError> {
+    /// Finds the newest step and undoes it if it was torn, reads what is in the slots, and writes
+    /// all of it anew. Should that be torn as well, what is left of the step is undone the next
+    /// time.
+    fn take_over(&mut self, path: &Path) -> Result<Nvram, FilesError> {
         self.sequence = self.headers.iter().map(|header| header.sequence).max().unwrap_or(0);
-        if self.sequence == 0 {
+        let is_newest = |header: &Header| header.sequence == self.sequence && header.together > 0;
+        let newest = self.headers.iter().filter(|header| is_newest(header)).count() as u32;
+        let mut torn = false;
+        for header in self.headers.iter().filter(|header| is_newest(header)) {
+            if header.together < newest {
+                let (field, at) = ("the number of headers of a step", 48);
+                return Err(self.wrong(path, header, field, at, header.together, newest));
+            }
+            torn |= header.together > newest;
+        }
+        let (mut nvram, mut bytes) = (Nvram::default(), Vec::new());
+        for header in self.headers.iter().filter(|header| header.state == USED) {
+            let crc = self.read(header, &mut bytes).map_err(FilesError::io(path, "read the bytes of a slot"))?;
+            if crc == header.crc {
+                nvram.put(header.slot, header.tag, &bytes);
+            } else if is_newest(header) {
+                torn = true;
+            } else {
+                return Err(self.wrong(path, header, "the CRC-32C of a slot's bytes", 20, header.crc, crc));
+            }
+        }
+        if torn {
+            for index in 0..self.headers.len() {
+                let header = self.headers[index];
+                if header.sequence != self.sequence || header.together == 0 {
+                    continue;
+                }
+                let undone = header.undone();
+                self.headers[index] = undone;
+                if header.state == FREED {
+                    let crc =
+                        self.read(&undone, &mut bytes).map_err(FilesError::io(path, "read the bytes of a slot"))?;
+                    if crc != undone.crc {
+                        return Err(self.wrong(path, &undone, "the CRC-32C of a slot's bytes", 20, undone.crc, crc));
+                    }
+                    nvram.put(undone.slot, undone.tag, &bytes);
+                } else if nvram.holds(header.slot) {
+                    nvram.free(header.slot);
+                }
+            }
+        }
+        for index in 0..self.headers.len() {
+            let header = self.headers[index];
+            let kept: &[u8] = if header.state == USED { nvram.bytes(header.slot) } else { &[] };
+            self.write(header, kept).map_err(FilesError::io(path, "write a slot anew"))?;
+        }
+        Ok(nvram)
+    }
+
+    /// Reads the bytes that a slot holds; their checksum.
+    fn read(&self, header: &Header, bytes: &mut Vec<u8>) -> io::Result<u32> {
+        bytes.resize(header.len as usize, 0);
+        if header.len == 0 {
+            return Ok(0);
+        }
+        self.file.read_exact_at(bytes, self.layout.offset(header.slot.index) + SECTOR as u64)?;
+        Ok(crc32c::crc32c(bytes))
+    }
+
+    fn wrong(
+        &self,
+        path: &Path,
+        header: &Header,
+        field: &'static str,
+        at: u64,
+        found: u32,
+        expected: u32,
+    ) -> FilesError {
+        FilesError::Field {
+            path: path.to_owned(),
+            field,
+            offset: self.layout.offset(header.slot.index) + at,
+            found: found.to_string(),
+            expected: expected.to_string(),
+        }
+    }
+
+    /// Puts free slots, with bytes that follow each other in `bytes`, and frees slots in use: all
+    /// of it or nothing, durably.
+    pub(super) fn commit(&mut self, puts: &[NvPut], mut bytes: &[u8], frees: &[NvSlot]) -> io::Result<()> {
+        let together = (puts.len() + frees.len()) as u32;
+        if together == 0 {
             return Ok(());
         }
-        let layout = self.layout;
-        let mut newest: Vec<_> = self.headers.iter_mut().filter(|header| header.sequence == self.sequence).collect();
-        let found = newest.len() as u32;
-        for header in &mut newest {
-            // Only frees write several.
-            if header.together < found || header.together > 1 && !header.is_freed() {
-                return Err(FilesError::Field {
-                    path: path.to_owned(),
-                    field: "the number of headers of a step",
-                    offset: layout.offset(header.slot.index) + 48,
-                    found: header.together.to_string(),
-                    expected: found.to_string(),
-                });
-            }
-            if header.together > found {
-                **header = header.undone();
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts a tag, and a page if there is one, into a free slot, durably.
-    pub(super) fn put(&mut self, slot: NvSlot, tag: Tag, page: Option<&[u8]>) -> io::Result<()> {
         self.sequence += 1;
-        let state = if page.is_some() { TAG_AND_PAGE } else { TAG };
-        let page_crc = page.map_or(0, crc32c::crc32c);
-        let header = Header { sequence: self.sequence, slot, state, tag, page_crc, together: 1, put_by: 0 };
-        self.write(header, page)?;
-        self.file.sync_data(SyncPoint::Put)
+        for put in puts {
+            let (own, others) = bytes.split_at(put.len as usize);
+            bytes = others;
+            debug_assert!(self.headers[put.slot.index as usize].state != USED, "{:?} is free", put.slot);
+            self.write(Header::put(put, own, self.sequence, together), own)?;
+        }
+        for slot in frees {
+            let header = self.headers[slot.index as usize];
+            debug_assert!(header.slot == *slot && header.state == USED, "{slot:?} is in use");
+            self.write(header.freed(self.sequence, together), &[])?;
+        }
+        self.file.sync_data(SyncPoint::Commit)
     }
 
-    /// Frees slots in use, all of them or none, durably.
-    pub(super) fn free(&mut self, slots: &[NvSlot]) -> io::Result<()> {
-        if slots.is_empty() {
-            return Ok(());
-        }
-        self.sequence += 1;
-        for slot in slots {
-            let header = self.headers[usize::from(slot.index)];
-            debug_assert!(header.slot == *slot && !header.is_freed(), "{slot:?} is in use");
-            self.write(header.freed(self.sequence, slots.len() as u32), None)?;
-        }
-        self.file.sync_data(SyncPoint::Free)
-    }
-
-    /// Writes a slot's header, and a page behind it if there is one.
-    fn write(&mut self, header: Header, page: Option<&[u8]>) -> io::Result<()> {
+    /// Writes a slot's header, and bytes behind it if there are any.
+    fn write(&mut self, header: Header, bytes: &[u8]) -> io::Result<()> {
         self.image.clear();
         self.image.extend_from_slice(&header.encode());
-        self.image.extend_from_slice(page.unwrap_or_default());
-        self.headers[usize::from(header.slot.index)] = header;
+        self.image.extend_from_slice(bytes);
+        self.headers[header.slot.index as usize] = header;
         self.file.write_all_at(&self.image, self.layout.offset(header.slot.index))
     }
 

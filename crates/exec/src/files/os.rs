@@ -19,10 +19,8 @@ pub enum SyncPoint {
     Flush,
     /// A write with FUA.
     Fua,
-    /// A slot of the NVRAM was put.
-    Put,
-    /// Slots of the NVRAM were freed.
-    Free,
+    /// Slots of the NVRAM were put and freed.
+    Commit,
     /// Intents were set or cleared.
     Intents,
     /// What was found in the NVRAM at the start, before anything relies on it.
@@ -51,11 +49,10 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 15] = [
         Self::Flush,
         Self::Fua,
-        Self::Put,
-        Self::Free,
+        Self::Commit,
         Self::Intents,
         Self::OpenNvram,
         Self::OpenIntents,

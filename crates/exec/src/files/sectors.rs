@@ -56,10 +56,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn u16(&self, at: usize) -> u16 {
-        u16::from_le_bytes([self.sector[at], self.sector[at + 1]])
-    }
-
     pub(super) fn u32(&self, at: usize) -> u32 {
         u32::from_le_bytes(self.sector[at..at + 4].try_into().expect("four bytes"))
     }

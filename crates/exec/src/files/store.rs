@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use destage_plan::{Issue, NvSlot, Rows, Tag};
+use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
 use super::intents::IntentsFile;
 use super::lane::Worker;
@@ -16,10 +16,8 @@ use super::nvram::NvramFile;
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    /// Puts a tag, and the bytes of the command if they are a page.
-    Put { slot: NvSlot, tag: Tag, page: bool },
-    /// Frees the slots of the command.
-    Free,
+    /// Puts what the command's puts say, with its bytes one after the other, and frees its slots.
+    Commit,
     /// Sets or clears the intents of the rows of the command.
     Intent { set: bool },
 }
@@ -36,7 +34,8 @@ pub(super) struct Command {
 /// Lists that travel with a step, to be used again.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    pub(super) slots: Vec<NvSlot>,
+    pub(super) puts: Vec<NvPut>,
+    pub(super) frees: Vec<NvSlot>,
     pub(super) rows: Vec<Rows>,
 }
 
@@ -89,10 +88,8 @@ impl Worker for Store {
                 }
                 continue;
             }
-            let changed = match command.change {
-                Change::Put { slot, tag, page } => self.nvram.put(slot, tag, page.then_some(command.bytes.as_slice())),
-                _ => self.nvram.free(&command.lists.slots),
-            };
+            let lists = &command.lists;
+            let changed = self.nvram.commit(&lists.puts, &command.bytes, &lists.frees);
             self.broken = changed.is_err();
             done((command, changed));
         }

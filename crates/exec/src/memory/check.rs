@@ -43,9 +43,9 @@ impl View<'_> {
         device.answers().then(|| device.page(page))
     }
 
-    /// The page in a slot of the NVRAM.
+    /// The bytes in a slot of the NVRAM.
     pub fn slot(&self, slot: NvSlot) -> &[u8] {
-        self.nvram.page(slot)
+        self.nvram.bytes(slot)
     }
 }
 

@@ -372,7 +372,7 @@ impl<C: Controller> Memory<C> {
             }
             Step::Trim { ext } => self.devices[ext.dev().index()].write(ext, None, false),
             Step::FlushDev { dev } => self.devices[dev.index()].flush(entry.covers),
-            Step::NvPut { .. } | Step::NvFree { .. } | Step::Intent { .. } => {
+            Step::NvCommit { .. } | Step::Intent { .. } => {
                 self.bytes.change_nvram(&self.engine, entry.issue);
                 if let Step::Intent { rows, set: false } = entry.step {
                     for &rows in self.engine.rows(op, rows) {
@@ -406,7 +406,7 @@ impl<C: Controller> Memory<C> {
                 early: None,
             };
             match step {
-                Step::NvPut { .. } | Step::NvFree { .. } | Step::Intent { .. } => self.nv_queue.push_back(entry),
+                Step::NvCommit { .. } | Step::Intent { .. } => self.nv_queue.push_back(entry),
                 Step::Write { ext, src, .. } if conduct == Conduct::Early && !entry.lost => {
                     let mut bytes = self.bytes.lend();
                     let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;

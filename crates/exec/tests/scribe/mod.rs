@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError};
 use destage_plan::{
-    Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvSlot, OpId, Out, Row, Rows, Sectors, Shape,
-    Step, StepSet, Tag,
+    Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvPut, NvSlot, OpId, Out, PutList, Row, Rows,
+    Sectors, Shape, Step, StepSet, Tag,
 };
 
 /// Bytes of a page.
@@ -28,18 +28,21 @@ pub struct Found {
     pub intents: Vec<Rows>,
 }
 
-/// A write puts a slot with the page, one with FUA a slot without; a discard frees it. Zeroes set
-/// the intents of the page's rows, zeroes of a part of it clear them. A read gives the page in the
-/// slot.
+/// A write puts a slot with the page, one with FUA a slot without; a discard frees it. A write of
+/// several pages is one commit that puts the slots of those that have none, with [`length`] bytes
+/// each, and frees those of the others. Zeroes set the intents of the page's rows, zeroes of a part
+/// of it clear them. A read gives the whole sectors of the bytes in the slot.
 pub struct Scribe {
     found: Arc<Mutex<Found>>,
     slots: BTreeMap<u64, NvSlot>,
+    /// Of the slots that this life found: the bytes in them.
+    lens: BTreeMap<u64, u32>,
     frags: Vec<Option<Frag>>,
 }
 
 impl Scribe {
     pub fn new(found: &Arc<Mutex<Found>>) -> Self {
-        Self { found: Arc::clone(found), slots: BTreeMap::new(), frags: Vec::new() }
+        Self { found: Arc::clone(found), slots: BTreeMap::new(), lens: BTreeMap::new(), frags: Vec::new() }
     }
 
     fn plan(&mut self, frag: Frag, op: OpId, out: &mut Out) {
@@ -47,24 +50,31 @@ impl Scribe {
         let mut done = StepSet::EMPTY;
         match frag.op {
             HostOp::Write => {
-                let slot = NvSlot {
-                    index: page as u16,
-                    generation: self.slots.get(&page).map_or(0, |slot| slot.generation) + 1,
-                };
-                let src = if frag.fua { Buf::None } else { frag.host(0) };
-                done = out.step(op, Step::NvPut { slot, tag: tag(page), src }, StepSet::EMPTY);
-                self.slots.insert(page, slot);
+                let (mut puts, mut frees) = (Vec::new(), Vec::new());
+                for at in 0..frag.pages {
+                    let page = page + u64::from(at);
+                    if let Some(slot) = self.slots.remove(&page) {
+                        frees.push(slot);
+                        continue;
+                    }
+                    let slot = NvSlot { index: page as u32, generation: 1 };
+                    let len = if frag.fua { 0 } else { length(page, frag.page, frag.pages) };
+                    puts.push(NvPut { slot, tag: tag(page, len), src: frag.host(at), len });
+                    self.slots.insert(page, slot);
+                }
+                let commit = Step::NvCommit { puts: out.puts(op, &puts), frees: out.slots(op, &frees) };
+                done = out.step(op, commit, StepSet::EMPTY);
             }
             HostOp::Discard => {
-                let slots = out.list(op, &[Buf::Nv(self.slots.remove(&page).expect("the slot is in use"))]);
-                done = out.step(op, Step::NvFree { slots }, StepSet::EMPTY);
+                let frees = out.slots(op, &[self.slots.remove(&page).expect("the slot is in use")]);
+                done = out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
             }
             HostOp::WriteZeroes => {
                 let rows = out.rows(op, &[rows(page)]);
                 done = out.step(op, Step::Intent { rows, set: frag.sectors.is_none() }, StepSet::EMPTY);
             }
             HostOp::Read => {
-                let sectors = Sectors { first: 0, count: (PAGE / SECTOR) as u8 };
+                let sectors = Sectors { first: 0, count: (self.lens[&page] / SECTOR as u32) as u8 };
                 done = out.step(
                     op,
                     Step::Slice { src: Buf::Nv(self.slots[&page]), sectors, dst: frag.host(0) },
@@ -73,7 +83,7 @@ impl Scribe {
             }
             HostOp::Flush => {}
         }
-        out.step(op, Step::Ack { frag: frag.id, pages: 1, ok: true }, done);
+        out.step(op, Step::Ack { frag: frag.id, pages: frag.pages, ok: true }, done);
         out.close(op);
     }
 }
@@ -83,6 +93,7 @@ impl Controller for Scribe {
         match event {
             Event::Start(start) => {
                 *self.found.lock().unwrap() = Found { slots: start.nv.to_vec(), intents: start.intents.to_vec() };
+                self.lens = start.nv.iter().map(|(slot, tag)| (u64::from(slot.index), bytes_in(tag))).collect();
                 self.slots = start.nv.iter().map(|(slot, _)| (u64::from(slot.index), *slot)).collect();
                 out.ready();
             }
@@ -121,11 +132,27 @@ impl<F: FnMut(Frag, OpId, &mut Out)> Controller for Script<F> {
     }
 }
 
-/// What a page's slot says.
-pub fn tag(page: u64) -> Tag {
+/// Bytes that a write of `pages` pages from `first` on puts of a page.
+pub fn length(page: u64, first: u64, pages: u16) -> u32 {
+    if pages == 1 { PAGE as u32 } else { ((page * 131 + first * 57 + u64::from(pages) * 97) % (PAGE + 1)) as u32 }
+}
+
+/// What a page's slot says that holds so many bytes.
+pub fn tag(page: u64, len: u32) -> Tag {
     let mut tag = [page as u8; 24];
+    tag[16..20].copy_from_slice(&len.to_le_bytes());
     tag[23] = 0xa5;
     tag
+}
+
+/// The bytes in a slot, as its tag says.
+fn bytes_in(tag: &Tag) -> u32 {
+    u32::from_le_bytes([tag[16], tag[17], tag[18], tag[19]])
+}
+
+/// What a read gives of bytes that were put.
+pub fn whole_sectors(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len() - bytes.len() % SECTOR as usize]
 }
 
 /// The rows of a page; those of neighbours overlap, and some lie in two sectors of the file.
@@ -137,11 +164,11 @@ pub fn config(folder: &Path) -> FilesConfig {
     let device = DeviceConfig { path: folder.join("dev0"), pages: 1, options: DeviceOptions::default() };
     FilesConfig {
         array: 0x0102_0304_0506_0708,
-        shape: Shape::new(PAGE, SECTOR, 1, 1, PAGES).expect("a shape that can be"),
+        shape: Shape::new(PAGE, SECTOR, PAGES, PAGES, PAGES).expect("a shape that can be"),
         depth: 4,
         devices: vec![device],
         nvram: nvram(folder),
-        nv_slots: PAGES as u16,
+        nv_slots: PAGES as u32,
         intents: intents(folder),
         rows: ROWS,
     }

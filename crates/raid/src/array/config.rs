@@ -52,7 +52,7 @@ pub struct ArrayConfig {
     pub max_open_rows: usize,
     /// Slots of the NVRAM, at least [`ArrayConfig::MIN_NV_SLOTS`]. Each row that is written while a
     /// member is lost takes one or two until the next flush.
-    pub nv_slots: u16,
+    pub nv_slots: u32,
     /// Whether trimmed pages of the members read as zeros, so that discards of whole rows can be
     /// passed on.
     pub trims: bool,
@@ -66,7 +66,7 @@ pub struct ArrayConfig {
 impl ArrayConfig {
     /// The least number of slots: three for the note of the members' states, and some for rows that
     /// are written with two members lost.
-    pub const MIN_NV_SLOTS: u16 = 16;
+    pub const MIN_NV_SLOTS: u32 = 16;
 
     /// An array served as md would: flush regime, 16,384 open rows, discards passed on.
     pub const fn new(geometry: Geometry) -> Self {
@@ -109,7 +109,7 @@ pub enum ArrayError {
     /// Chunks with more pages than an extent can have.
     Chunk(u32),
     /// Too few slots in the NVRAM.
-    NvSlots(u16),
+    NvSlots(u32),
     /// `max_open_rows` or `rebuild_window` is 0.
     Zero,
 }

@@ -1,6 +1,6 @@
 //! Writing rows of which data is lost: it is kept in the NVRAM while the rows may be torn (specs §2.1, degraded mode).
 
-use destage_plan::{Buf, ColumnSet, HostOp, OpId, Out, Step, StepSet};
+use destage_plan::{Buf, ColumnSet, HostOp, NvPut, OpId, Out, Step, StepSet};
 
 use super::write::{NOTE_SLOTS, Pages, What};
 use super::{Array, Versions, advance};
@@ -84,9 +84,10 @@ impl Array {
         self.finish_batch(op, what, after, merged, versions, out);
     }
 
-    /// Puts the lost data pages of the rows, as they will be, into the NVRAM; the steps.
+    /// Puts the lost data pages of the rows, as they will be, into the NVRAM in place of those that
+    /// they supersede; the step.
     fn log_lost(&mut self, op: OpId, what: What, lost: ColumnSet, fresh: &Pages, out: &mut Out) -> StepSet {
-        let mut puts = StepSet::EMPTY;
+        let (mut puts, superseded) = (Vec::new(), self.write_task(op).freed.len());
         for column in lost.iter() {
             let dev = self.dev(what.stripe, column);
             for (index, row) in what.rows.iter().enumerate() {
@@ -96,15 +97,15 @@ impl Array {
                 let slot = self.slots.alloc().expect("the caller has counted the slots");
                 let (superseded, tag) = self.log.put(row, dev, slot);
                 let src = advance(fresh[column.index()], index as u16);
-                let put = out.step(op, Step::NvPut { slot, tag, src }, StepSet::EMPTY);
-                puts |= put;
-                if let Some(superseded) = superseded {
-                    let slots = out.list(op, &[Buf::Nv(superseded)]);
-                    puts |= out.step(op, Step::NvFree { slots }, put);
-                    self.write_task(op).freed.push(superseded);
-                }
+                puts.push(NvPut::page(slot, tag, src, out.page_bytes()));
+                self.write_task(op).freed.extend(superseded);
             }
         }
-        puts
+        if puts.is_empty() {
+            return StepSet::EMPTY;
+        }
+        let puts = out.puts(op, &puts);
+        let frees = out.slots(op, &self.write_task(op).freed[superseded..]);
+        out.step(op, Step::NvCommit { puts, frees }, StepSet::EMPTY)
     }
 }

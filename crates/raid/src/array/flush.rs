@@ -1,7 +1,7 @@
 //! Making writes durable, and clearing the intents of rows that have become consistent on stable
 //! storage.
 
-use destage_plan::{Buf, Class, DevSet, FragId, NvSlot, OpId, Out, Row, Rows, Step, StepSet};
+use destage_plan::{Class, DevSet, FragId, NvSlot, OpId, Out, PutList, Row, Rows, Step, StepSet};
 
 use super::{Array, Task, Versions};
 
@@ -115,9 +115,8 @@ impl Array {
             self.log.forget(*rows, self.config.geometry.members(), &mut slots);
         }
         if !slots.is_empty() {
-            let bufs: Vec<Buf> = slots.iter().map(|slot| Buf::Nv(*slot)).collect();
-            let list = out.list(op, &bufs);
-            out.step(op, Step::NvFree { slots: list }, clear);
+            let frees = out.slots(op, &slots);
+            out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, clear);
         }
         if let Some(Task::Clear { slots: kept, .. }) = self.task(op) {
             *kept = slots;

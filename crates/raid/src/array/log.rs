@@ -2,7 +2,7 @@
 //! on stable storage: with them a torn row is made consistent by computing its parity anew, and the
 //! lost page stays what it was.
 
-use destage_plan::{Buf, Class, Dev, NvSlot, OpId, Out, Row, Rows, Step, StepSet, Tag};
+use destage_plan::{Class, Dev, NvSlot, OpId, Out, PutList, Row, Rows, Step, StepSet, Tag};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -113,9 +113,8 @@ impl Array {
 
     pub(super) fn plan_free(&mut self, op: OpId, out: &mut Out) {
         let Some(Task::Free(slots)) = self.task(op) else { unreachable!("the operation frees slots") };
-        let bufs: Vec<Buf> = slots.iter().map(|slot| Buf::Nv(*slot)).collect();
-        let list = out.list(op, &bufs);
-        out.step(op, Step::NvFree { slots: list }, StepSet::EMPTY);
+        let frees = out.slots(op, slots);
+        out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
         out.close(op);
     }
 

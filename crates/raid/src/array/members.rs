@@ -3,7 +3,7 @@
 //! A change for the worse counts at once in what is read, but no write is planned before it is
 //! noted. A change for the better (rows filled in) counts only when it is noted.
 
-use destage_plan::{Buf, Class, Dev, DevSet, NvSlot, OpId, Out, Row, Rows, Step, StepSet, Tag};
+use destage_plan::{Class, Dev, DevSet, List, NvPut, NvSlot, OpId, Out, PutList, Row, Rows, Step, StepSet, Tag};
 
 use super::{Array, Task};
 use crate::MAX_DEVICES;
@@ -244,10 +244,11 @@ impl Array {
         let old = self.members.slot.replace(slot);
         self.members.again = false;
         let tag = self.members.tag();
-        let put = out.step_notify(op, Step::NvPut { slot, tag, src: Buf::None }, StepSet::EMPTY);
+        let puts = out.puts(op, &[NvPut::tag(slot, tag)]);
+        let put = out.step_notify(op, Step::NvCommit { puts, frees: List::EMPTY }, StepSet::EMPTY);
         if let Some(old) = old {
-            let slots = out.list(op, &[Buf::Nv(old)]);
-            out.step(op, Step::NvFree { slots }, put);
+            let frees = out.slots(op, &[old]);
+            out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, put);
             self.set_task(op, Task::Persist(Some(old)));
         }
         out.close(op);

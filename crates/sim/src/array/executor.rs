@@ -16,36 +16,7 @@ use destage_plan::{
 use super::device::{Device, DeviceOp, ModelCounts};
 use super::lane::{Asked, DeviceCounters, Lane};
 use super::serial::{Serial, Then};
-
-/// What steps cost that are no device's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepTimes {
-    /// Writing a page to the NVRAM.
-    pub nv_write: Nanos,
-    /// Reading a page from the NVRAM.
-    pub nv_read: Nanos,
-    /// A note in the NVRAM: a tag without a page, a slot freed, a range of rows in an intent.
-    pub nv_note: Nanos,
-    /// Computing a page: parity, a merge of sectors, a copy of them. One processor computes one
-    /// step after the other.
-    pub compute: Nanos,
-    /// Pages that a command joined from several steps has at most; 1 joins none.
-    pub merge_pages: u32,
-}
-
-impl Default for StepTimes {
-    /// NVRAM of 1 µs a write and 0.125 µs a read; computing is free; commands of up to 128 pages
-    /// are joined.
-    fn default() -> Self {
-        Self {
-            nv_write: Nanos(1_000),
-            nv_read: Nanos(125),
-            nv_note: Nanos(1_000),
-            compute: Nanos::ZERO,
-            merge_pages: 128,
-        }
-    }
-}
+use super::times::StepTimes;
 
 /// What happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -324,7 +295,8 @@ impl<C: Controller> Executor<C> {
     fn nv_reads(&self, issue: Issue) -> u64 {
         let is_nv = |buf: &Buf| u64::from(matches!(buf, Buf::Nv(_)));
         match self.engine.step(issue) {
-            Step::Write { src, .. } | Step::NvPut { src, .. } | Step::Slice { src, .. } => is_nv(src),
+            Step::Write { src, .. } | Step::Slice { src, .. } => is_nv(src),
+            Step::NvCommit { puts, .. } => self.engine.puts(issue.op, *puts).iter().map(|put| is_nv(&put.src)).sum(),
             Step::Merge { old, new, .. } => is_nv(old) + is_nv(new),
             Step::Xor { srcs, .. } | Step::Pq { srcs, .. } => {
                 self.engine.bufs(issue.op, *srcs).iter().map(is_nv).sum::<u64>()
@@ -333,7 +305,6 @@ impl<C: Controller> Executor<C> {
             Step::Read { .. }
             | Step::FlushDev { .. }
             | Step::Trim { .. }
-            | Step::NvFree { .. }
             | Step::Intent { .. }
             | Step::Join
             | Step::Ack { .. } => 0,
@@ -351,11 +322,12 @@ impl<C: Controller> Executor<C> {
             }
             Step::Trim { ext } => self.take(issue, ext.dev(), DeviceOp::Trim, ext.first(), ext.pages()),
             Step::FlushDev { dev } => self.take(issue, dev, DeviceOp::Flush, 0, 0),
-            Step::NvPut { src, .. } => {
-                let time = if src == Buf::None { times.nv_note } else { times.nv_write };
-                self.take_nv(issue, time);
+            Step::NvCommit { puts, frees } => {
+                let page = self.engine.shape().page_bytes();
+                let puts = self.engine.puts(issue.op, puts).iter().map(|put| times.put(put.len, page).0);
+                let time = puts.sum::<u64>() + times.nv_note.0 * frees.len() as u64;
+                self.take_nv(issue, Nanos(time));
             }
-            Step::NvFree { slots } => self.take_nv(issue, Nanos(times.nv_note.0 * slots.len() as u64)),
             Step::Intent { rows, .. } => self.take_nv(issue, Nanos(times.nv_note.0 * rows.len() as u64)),
             Step::Xor { pages, .. } | Step::Pq { pages, .. } | Step::Gf { pages, .. } => self.compute(issue, pages),
             Step::Merge { .. } | Step::Slice { .. } => self.compute(issue, 1),

@@ -14,10 +14,11 @@ mod lane;
 mod result;
 mod serial;
 mod setup;
+mod times;
 
 pub use device::{Device, DeviceOp, FixedTimes, ModelCounts};
 pub use drive_cache::DriveCacheSetup;
-pub use executor::{Executor, NextEvent, StepTimes};
+pub use executor::{Executor, NextEvent};
 pub use experiment::{ArrayError, ArrayExperiment, ArrayReport};
 pub use host::{ArrayHost, Injection, InjectionKind};
 pub use lane::DeviceCounters;
@@ -26,3 +27,4 @@ pub use result::{
     FailureResult, HostCounters, HostResponses, NvramTraffic, OwnFigures, SeriesOverTime, SeriesPoint, StepCounts,
 };
 pub use setup::{ArraySetup, DeviceSetup, Service, SetupError};
+pub use times::StepTimes;

@@ -91,8 +91,7 @@ counters! {
         xor ["1"] "XORs",
         pq ["1"] "computations of P and Q",
         gf ["1"] "combinations over GF(2^8)",
-        nv_put ["1"] "puts into the NVRAM",
-        nv_free ["1"] "slots of the NVRAM freed",
+        nv_commit ["1"] "commits of slots of the NVRAM: puts and frees that take effect together",
         intent ["1"] "intents set or cleared",
         join ["1"] "joins of other steps",
         ack ["1"] "answers to the host",
@@ -102,8 +101,8 @@ counters! {
 impl StepCounts {
     /// From an engine's counts.
     pub(super) const fn of(counts: &[u64; StepKind::ALL.len()]) -> Self {
-        let &[read, write, flush, trim, merge, slice, xor, pq, gf, nv_put, nv_free, intent, join, ack] = counts;
-        Self { read, write, flush, trim, merge, slice, xor, pq, gf, nv_put, nv_free, intent, join, ack }
+        let &[read, write, flush, trim, merge, slice, xor, pq, gf, nv_commit, intent, join, ack] = counts;
+        Self { read, write, flush, trim, merge, slice, xor, pq, gf, nv_commit, intent, join, ack }
     }
 }
 

@@ -7,7 +7,7 @@ use destage_raid::array::{ArrayConfig, ArrayError, ParityMethod, Regime};
 use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
 
 use super::device::{Device, FixedTimes};
-use super::executor::StepTimes;
+use super::times::StepTimes;
 use crate::disk::{Disk, DiskError, DiskProfile, Scheduler};
 use crate::ssd::{self, Ssd, SsdConfig, SsdShape, StartState};
 
@@ -75,7 +75,7 @@ pub struct Service {
     /// Stripes that a rebuild fills between two notes.
     pub rebuild_window: u32,
     /// Slots of the NVRAM.
-    pub nv_slots: u16,
+    pub nv_slots: u32,
     /// What steps cost that are no device's.
     pub times: StepTimes,
 }
