@@ -420,10 +420,17 @@ impl<'a> HistoryRun<'a> {
     fn costs_what_parity_does_not_cover(&self, dev: Dev) -> bool {
         let lost = self.lost() | DevSet::one(dev);
         let (members, cache) = (lost & self.members(), lost - self.members());
-        if !self.cache.delays_parity || members.is_empty() || cache.is_empty() {
+        let controller = self.memory.engine().controller();
+        if !self.cache.delays_parity || members.is_empty() {
             return false;
         }
-        let controller = self.memory.engine().controller();
+        // Another device may stand in the cache's place already.
+        if (0..self.cell.geometry.member_pages()).any(|row| controller.sources(Row(row)).is_torn()) {
+            return true;
+        }
+        if cache.is_empty() {
+            return false;
+        }
         let knows = !self.memory.unannounced().meets(lost)
             && (!controller.is_caching() || !(members & controller.array().degraded()).is_empty());
         controller.stale_rows() > 0 || !knows

@@ -176,6 +176,13 @@ impl Versions for Delays {
             match updated {
                 Updated::Modified | Updated::Computed if columns.contains(column) => self.forget(page),
                 Updated::Modified | Updated::Delayed | Updated::Lost => {}
+                Updated::Torn => {
+                    let kept = self.pages.get_mut(&page).expect("it is kept");
+                    if kept.stale {
+                        // The frame is not used again: a row that is torn stays so.
+                        kept.base = None;
+                    }
+                }
                 Updated::Computed => {
                     let kept = self.pages[&page];
                     if !kept.stale {

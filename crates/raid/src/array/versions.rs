@@ -95,6 +95,9 @@ pub enum Updated {
     Computed,
     /// It is as it was.
     Delayed,
+    /// It may be any mixture: it was to be written, and more was lost meanwhile than the level can do
+    /// without.
+    Torn,
     /// More is lost than the level can do without: neither it nor what is lost can be computed, and
     /// the row stays what it is.
     Lost,

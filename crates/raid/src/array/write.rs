@@ -119,6 +119,10 @@ impl Array {
         let task = self.write_task(op);
         let (seg, stuck, goes_on) = (task.seg, std::mem::take(&mut task.stuck), task.known.is_some());
         if self.members.broken() && self.lost_in(seg) {
+            if stuck && matches!(self.write_task(op).departed, Some(Updated::Modified | Updated::Computed)) {
+                self.write_task(op).departed = Some(Updated::Torn);
+                self.tell_written(op, versions);
+            }
             self.drop_plan(op, versions, out);
             self.fail(op, versions, out);
         } else if stuck {
