@@ -12,6 +12,8 @@ pub enum Medium {
     None,
     /// A device of its own, behind the members.
     Device,
+    /// The NVRAM.
+    Nvram,
 }
 
 /// A figure that a cache keeps account of: a count that only grows.
@@ -40,8 +42,8 @@ pub struct HostCacheInfo {
     pub max_pages: u64,
     /// Bytes of memory that it takes per page, roughly.
     pub bytes_per_page: u64,
-    /// Slots of the NVRAM that it needs beside the array's.
-    pub nv_slots: u32,
+    /// Slots of the NVRAM that a cache of so many pages over such an array needs beside the array's.
+    pub nv_slots: fn(pages: u64, array: &ArrayConfig) -> u32,
     /// Whether it leaves parity behind the data for a while: until that is made good, the loss of its
     /// device and that of a member together cost data.
     pub delays_parity: bool,
@@ -69,14 +71,15 @@ impl HostCacheInfo {
             medium: Medium::None,
             max_pages: 0,
             bytes_per_page: 0,
-            nv_slots: 0,
+            nv_slots: |_, _| 0,
             delays_parity: false,
             params: &[],
             figures: &[],
             small: |_| Vec::new(),
             build: |pages, config, params| {
                 let cache = C::new(pages, config, params)?;
-                Ok(Box::new(Tier::new(Array::new(config.clone())?, cache)))
+                let share = (C::INFO.nv_slots)(pages, config);
+                Ok(Box::new(Tier::new(Array::new(config.clone(), share)?, cache)))
             },
         }
     }

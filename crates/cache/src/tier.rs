@@ -3,9 +3,10 @@
 //! when a fragment is acknowledged.
 
 use destage_plan::{
-    Buf, Class, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, OpId, Out, Row, Step, StepSet,
+    Buf, Claim, Class, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, NvSlot, OpId, Out, Row, Step,
+    StepSet, Tag,
 };
-use destage_raid::array::{Above, Array, Degraded, Duty, Lost, Seg, Sources, Versions};
+use destage_raid::array::{Above, Absorbed, Array, Degraded, Duty, Lost, Seg, Sources, Versions};
 
 use crate::CacheCounts;
 
@@ -25,9 +26,24 @@ pub trait HostCache: Versions + Send + 'static {
         let _ = devs;
     }
 
-    /// The array knows of the loss of these devices as well: what has to be done about it is begun.
-    fn lost(&mut self, devs: DevSet, array: &mut Array, out: &mut Out) {
-        let _ = (devs, array, out);
+    /// An event was handled, by whomever: what is due is begun (specs §8.10.7).
+    fn turn(&mut self, array: &mut Array, operations: &mut Operations<Self::Part>, out: &mut Out) {
+        let _ = (array, operations, out);
+    }
+
+    /// Takes a slot of the NVRAM that was in use when this life began, by its tag; whether it is its
+    /// own and understood. If not, the start is refused.
+    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
+        let _ = (slot, tag);
+        false
+    }
+
+    /// Plans what takes the pages of a row of a write that is
+    /// [absorbed](destage_raid::array::Approach::Absorbed), which are there after the steps `after`;
+    /// the steps after which it has them.
+    fn absorb(&mut self, op: OpId, pages: Absorbed, after: StepSet, array: &mut Array, out: &mut Out) -> StepSet {
+        let _ = (op, pages, after, array, out);
+        unreachable!("a cache that absorbs says how")
     }
 
     /// A device stands in the place of one that is not a member. Nothing is known of what it holds.
@@ -86,7 +102,7 @@ pub trait HostCache: Versions + Send + 'static {
         let _ = (seg, array);
     }
 
-    /// Plans a part of a write.
+    /// Plans a part of a write, or an [operation of its own](Operations::open_own).
     fn plan_part(&mut self, op: OpId, part: Self::Part, array: &mut Array, out: &mut Out) {
         let _ = (part, array);
         out.close(op);
@@ -180,6 +196,8 @@ enum Work<T> {
     Skip { frag: Frag, pages: u16 },
     /// A part of a write.
     Part { part: T, parent: OpId },
+    /// The cache's own.
+    Own { part: T },
 }
 
 /// What the operations above an array are for.
@@ -198,6 +216,14 @@ impl<T: Copy> Operations<T> {
         let frag = frag.id;
         let op = out.open(Class::Internal, None, Some(frag));
         self.set(op, Work::Part { part, parent });
+        op
+    }
+
+    /// Opens an operation of the cache's own. It is [planned](HostCache::plan_part) as parts of writes
+    /// are, and anew if a device fails meanwhile.
+    pub fn open_own(&mut self, claim: Option<Claim>, part: T, out: &mut Out) -> OpId {
+        let op = out.open(Class::Destage, claim, None);
+        self.set(op, Work::Own { part });
         op
     }
 
@@ -290,15 +316,14 @@ impl<C: HostCache> Served for Tier<C> {
 impl<C: HostCache> Controller for Tier<C> {
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         // The cache knows of a loss before anything is planned anew because of it.
-        let lost = match event {
-            Event::OpStuck { devs, .. } => devs,
-            Event::Start(start) => start.missing,
-            Event::Device { dev, change: DeviceChange::Failed } => DevSet::one(dev),
-            _ => return self.array.handle(event, &mut self.upper, out),
-        };
-        self.upper.cache.lose(lost);
+        match event {
+            Event::OpStuck { devs, .. } => self.upper.cache.lose(devs),
+            Event::Start(start) => self.upper.cache.lose(start.missing),
+            Event::Device { dev, change: DeviceChange::Failed } => self.upper.cache.lose(DevSet::one(dev)),
+            _ => {}
+        }
         self.array.handle(event, &mut self.upper, out);
-        self.upper.cache.lost(lost, &mut self.array, out);
+        self.upper.cache.turn(&mut self.array, &mut self.upper.operations, out);
     }
 }
 
@@ -319,6 +344,9 @@ impl<C: HostCache> Above for Upper<C> {
                 self.cache.released(op);
                 if let Work::Part { .. } = self.operations.get(op) {
                     out.abandon(op);
+                } else if let Work::Own { .. } = self.operations.get(op) {
+                    out.restart(op);
+                    out.again(op);
                 } else if !out.failed_read(op) {
                     // The pages were read, and acknowledged; what failed would have filled the
                     // cache.
@@ -339,7 +367,14 @@ impl<C: HostCache> Above for Upper<C> {
                 self.cache.replaced(dev);
                 self.cache.event(event, array, out);
             }
-            Event::Start(_) | Event::Timer(_) | Event::Device { .. } | Event::Control(_) => {
+            Event::Start(start) => {
+                let mut above = start.nv.iter().filter(|(_, tag)| Array::is_above(tag));
+                if !above.all(|(slot, tag)| self.cache.load(*slot, tag)) {
+                    array.refuse_nvram(out);
+                }
+                self.cache.event(event, array, out);
+            }
+            Event::Timer(_) | Event::Device { .. } | Event::Control(_) => {
                 self.cache.event(event, array, out);
             }
             Event::PhaseDone(_) => {}
@@ -349,6 +384,10 @@ impl<C: HostCache> Above for Upper<C> {
     fn duty(&mut self, duty: Duty, array: &mut Array, out: &mut Out) {
         match duty {
             Duty::Finish { op, after, merged } => self.finish_write(op, after, merged, array, out),
+            Duty::Absorb { op, after } => {
+                let done = self.cache.absorb(op, *array.absorbed(), after, array, out);
+                array.finish_absorbed(op, done, out);
+            }
             Duty::Fail { op } => {
                 self.cache.undone(op);
                 self.set_write(op, |left, _| (left.max(1), false));
@@ -434,7 +473,7 @@ impl<C: HostCache> Upper<C> {
                 }
             }
             Work::Skip { frag, pages } => acknowledge(op, &frag, pages, true, StepSet::EMPTY, out),
-            Work::Part { part, .. } => self.cache.plan_part(op, part, array, out),
+            Work::Part { part, .. } | Work::Own { part } => self.cache.plan_part(op, part, array, out),
             Work::Write { .. } => unreachable!("the array plans writes"),
         }
     }

@@ -4,7 +4,7 @@
 //! Its frames are known in memory only. So nothing of it outlives a cut, after which the rows that it
 //! held are made consistent from what the members have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Registered, Write};
 use destage_crash::{Limits, Options, Report, explore, shrink};
@@ -40,9 +40,13 @@ struct Delays {
     pages: BTreeMap<u64, Kept>,
     free: Vec<u32>,
     works: Vec<Work>,
+    /// Rows whose parity cannot be brought up to their data: too much is lost.
+    hopeless: BTreeSet<Row>,
     /// Parity updates under way.
     updates: BTreeMap<OpId, Row>,
     enabled: bool,
+    /// Devices were lost, and nothing was done about it.
+    has_lost: bool,
     /// After a loss other operations find stale rows for a while.
     takes_its_time: bool,
     clock: u64,
@@ -103,7 +107,7 @@ impl Delays {
 
     /// Begins to bring the parity of all stale rows up to their data.
     fn update_all(&mut self, array: &mut Array, out: &mut Out) {
-        let rows: std::collections::BTreeSet<Row> = self.stale().map(|(page, _)| self.row(page).0).collect();
+        let rows: BTreeSet<Row> = self.stale().map(|(page, _)| self.row(page).0).collect();
         for row in rows {
             if !self.updates.values().any(|under_way| *under_way == row) {
                 let op = array.open_parity_update(row, out);
@@ -175,7 +179,10 @@ impl Versions for Delays {
             let column = self.row(page).1;
             match updated {
                 Updated::Modified | Updated::Computed if columns.contains(column) => self.forget(page),
-                Updated::Modified | Updated::Delayed | Updated::Lost => {}
+                Updated::Lost => {
+                    self.hopeless.insert(self.row(page).0);
+                }
+                Updated::Modified | Updated::Delayed | Updated::Absorbed => {}
                 Updated::Torn => {
                     let kept = self.pages.get_mut(&page).expect("it is kept");
                     if kept.stale {
@@ -209,7 +216,7 @@ impl Versions for Delays {
     }
 
     fn is_clean(&self) -> bool {
-        self.stale().all(|(_, kept)| kept.base.is_none() && self.updates.is_empty())
+        self.updates.is_empty() && self.stale().all(|(page, _)| self.hopeless.contains(&self.row(page).0))
     }
 }
 
@@ -217,6 +224,7 @@ impl HostCache for Delays {
     type Part = ();
 
     fn lose(&mut self, devs: DevSet) {
+        self.has_lost |= !devs.is_empty();
         if !devs.contains(self.dev()) || !self.enabled {
             return;
         }
@@ -226,7 +234,10 @@ impl HostCache for Delays {
         self.free.clear();
     }
 
-    fn lost(&mut self, _: DevSet, array: &mut Array, out: &mut Out) {
+    fn turn(&mut self, array: &mut Array, _: &mut Operations<()>, out: &mut Out) {
+        if !std::mem::take(&mut self.has_lost) {
+            return;
+        }
         if self.takes_its_time {
             out.timer(IDLE, out.now() + Nanos(1_000_000));
         } else {
@@ -330,7 +341,9 @@ impl Registered for Delays {
             free: (0..frames).rev().collect(),
             works: Vec::new(),
             updates: BTreeMap::new(),
+            hopeless: BTreeSet::new(),
             enabled: true,
+            has_lost: false,
             takes_its_time: matches!(pages, 4 | 16),
             clock: 0,
         })

@@ -57,13 +57,16 @@ pub enum Class {
     Rebuild,
     /// Making parity cover data that was written without it.
     Parity,
+    /// Writing back what a cache holds.
+    Destage,
     /// Work of the controller's own that claims nothing: flushes, notes in the NVRAM.
     Internal,
 }
 
 impl Class {
     /// All classes, in the order of their numbers.
-    pub const ALL: [Self; 6] = [Self::Read, Self::Write, Self::Recovery, Self::Rebuild, Self::Parity, Self::Internal];
+    pub const ALL: [Self; 7] =
+        [Self::Read, Self::Write, Self::Recovery, Self::Rebuild, Self::Parity, Self::Destage, Self::Internal];
 
     /// The name used in tables.
     pub const fn word(self) -> &'static str {
@@ -73,6 +76,7 @@ impl Class {
             Self::Recovery => "recovery",
             Self::Rebuild => "rebuild",
             Self::Parity => "parity",
+            Self::Destage => "destage",
             Self::Internal => "internal",
         }
     }

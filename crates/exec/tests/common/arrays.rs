@@ -89,7 +89,7 @@ impl Array {
             depth: self.depth,
             devices: (0..).zip(self.device_pages()).map(device).collect(),
             nvram: folder.join("nvram"),
-            nv_slots: self.config().nv_slots + self.cache.nv_slots,
+            nv_slots: self.config().nv_slots + (self.cache.nv_slots)(self.cache_pages, &self.config()),
             intents: folder.join("intents"),
             rows: self.member_pages,
         }

@@ -18,6 +18,15 @@ pub enum Duty {
         /// done.
         merged: Buf,
     },
+    /// A row of a write that is to be [absorbed](super::Approach::Absorbed) is planned as far as its
+    /// [pages](Array::absorbed) are concerned, which are there after these steps. What takes them is
+    /// planned, then [`Array::finish_absorbed`] called.
+    Absorb {
+        /// The operation.
+        op: OpId,
+        /// When these are done, the pages are there.
+        after: StepSet,
+    },
     /// A write cannot be done: more is lost than the level can do without. The operation has no
     /// steps; it is acknowledged as failed, and closed.
     Fail {

@@ -53,9 +53,7 @@ impl Array {
         let parity = self.parity() & targets;
         let lost = self.data - columns.live;
         let slots = (lost.len() * what.rows.count) as usize;
-        if !parity.is_empty()
-            && self.slots.available() + self.write_task(op).reserved < slots + NOTE_SLOTS + self.reserved
-        {
+        if !parity.is_empty() && self.own_slots() + self.write_task(op).reserved < slots + NOTE_SLOTS + self.reserved {
             self.reserve(op, 0);
             self.waiting.push(op);
             self.own_flush(out);

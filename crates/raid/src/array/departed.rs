@@ -159,7 +159,7 @@ impl Array {
         out: &mut Out,
     ) {
         let lost = self.data - row.columns.live;
-        let room = self.slots.available().saturating_sub(NOTE_SLOTS + self.reserved) as u32;
+        let room = self.own_slots().saturating_sub(NOTE_SLOTS + self.reserved) as u32;
         if room < lost.len() {
             versions.released(op);
             self.write_task(op).departed = None;

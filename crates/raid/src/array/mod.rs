@@ -16,6 +16,7 @@
 //!   on as planned: nothing is read from the lost member again.
 
 mod above;
+mod absorbed;
 mod config;
 mod degraded;
 mod departed;
@@ -27,6 +28,7 @@ mod read;
 mod rebuild;
 mod recover;
 mod seg;
+mod slots;
 mod sources;
 mod versions;
 mod whole;
@@ -44,9 +46,11 @@ use log::Log;
 use members::Members;
 use rebuild::Rebuild;
 use recover::Recovery;
+use slots::Share;
 use write::WriteTask;
 
 pub use above::{Above, Duty};
+pub use absorbed::Absorbed;
 pub use config::{ArrayConfig, ArrayError, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod, Regime};
 pub use read::{Degraded, Lost};
 pub use seg::Seg;
@@ -116,6 +120,8 @@ pub struct Array {
     intents: Intents,
     log: Log,
     slots: NvSlots,
+    /// What of the slots belongs to what stands on the array.
+    share: Share,
     /// Members written since a flush of them began.
     dirty: DevSet,
     /// Members that a flush in flight was to make clean.
@@ -140,6 +146,8 @@ pub struct Array {
     duties: VecDeque<Duty>,
     /// The page that the plan being made merges.
     merged: Buf,
+    /// The row that the plan being made absorbs.
+    absorbed: Absorbed,
     stats: ArrayStats,
 }
 
@@ -147,8 +155,9 @@ pub struct Array {
 const IDLE_TIMER: TimerId = TimerId { owner: TimerOwner::Array, number: 0 };
 
 impl Array {
-    /// An array; nothing is known of its members before [`Event::Start`].
-    pub fn new(config: ArrayConfig) -> Result<Self, ArrayError> {
+    /// An array, and `share` slots of the NVRAM beside its own for what stands on it; nothing is known
+    /// of its members before [`Event::Start`].
+    pub fn new(config: ArrayConfig, share: u32) -> Result<Self, ArrayError> {
         config.check()?;
         let geometry = &config.geometry;
         Ok(Self {
@@ -157,7 +166,9 @@ impl Array {
             members: Members::new(geometry.members(), geometry.parity_columns()),
             intents: Intents::default(),
             log: Log::default(),
-            slots: NvSlots::new(config.nv_slots),
+            slots: NvSlots::new(config.nv_slots + share),
+            share: Share { slots: share, used: 0 },
+            absorbed: Absorbed::default(),
             dirty: DevSet::EMPTY,
             flushing: Vec::new(),
             flushes_opened: 0,
@@ -386,6 +397,22 @@ impl Array {
 
     fn dev(&self, stripe: Stripe, column: Column) -> Dev {
         self.config.geometry.device(stripe, column)
+    }
+
+    /// Whether a device is a member that takes no writes. Nothing must be done that relies on the loss
+    /// before it is [noted](Self::is_noted).
+    pub fn is_lost(&self, dev: Dev) -> bool {
+        self.config.geometry.member_set().contains(dev) && self.members.is_lost(dev)
+    }
+
+    /// Whether the loss of every member is noted. If not, the operation is told to go
+    /// [again](Out::again) when it is.
+    pub fn is_noted(&mut self, op: OpId) -> bool {
+        let noted = self.members.persisted();
+        if !noted {
+            self.waiting.push(op);
+        }
+        noted
     }
 
     /// Lets operations that wait try again.

@@ -98,7 +98,7 @@ impl Array {
         if geometry.level() == Level::Raid1 && !live.is_empty() {
             return Ok(self.read_rows(op, seg.stripe, rows, copy_of(rows.first, live), dst, StepSet::EMPTY, out));
         }
-        if missing && versions.departs(rows) {
+        if versions.departs(rows) {
             return self.read_departed(op, seg, begin, dst, versions, out);
         }
         if missing && (self.all - live).len() > u32::from(geometry.parity_columns()) {
@@ -122,12 +122,10 @@ impl Array {
         Ok(done)
     }
 
-    /// Whether a segment has to be read row by row: pages of it must be computed, and the rows have
-    /// each their own sources.
+    /// Whether a segment has to be read row by row: the rows have each their own sources.
     pub fn is_read_by_rows(&self, seg: Seg, versions: &dyn Versions) -> bool {
         let rows = Rows::new(self.config.geometry.row(seg.stripe, seg.first), seg.rows);
-        let live = self.columns(seg.stripe, rows).live;
-        seg.rows > 1 && !live.contains_all(seg.columns) && versions.departs(rows)
+        seg.rows > 1 && versions.departs(rows)
     }
 
     /// As [`plan_read_seg`](Self::plan_read_seg) of one row, whose pages are not all on their

@@ -34,6 +34,11 @@ impl Array {
         for (slot, tag) in start.nv {
             let loaded = match tag[1] {
                 _ if !self.slots.occupy(*slot) => Err(Unknown),
+                // What stands above takes it, or refuses.
+                _ if Self::is_above(tag) && self.share.used < self.share.slots => {
+                    self.share.used += 1;
+                    Ok(None)
+                }
                 members::KIND_MEMBERS => self.members.load(*slot, tag),
                 log::KIND_LOG => self.log.load(*slot, tag, count),
                 _ => Err(Unknown),
@@ -122,6 +127,11 @@ impl Array {
         let lost = self.data - self.columns(stripe, rows).live;
         let unknown = |column| matches!(sources.newest(column), Source::Member | Source::Lost);
         lost.iter().any(|column| unknown(column) && self.log.get(row, self.dev(stripe, column)).is_none())
+    }
+
+    /// What stands above found in the NVRAM what it did not write.
+    pub fn refuse_nvram(&mut self, out: &mut Out) {
+        self.refuse(Refusal::Nvram, out);
     }
 
     fn refuse(&mut self, why: Refusal, out: &mut Out) {

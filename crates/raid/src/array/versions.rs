@@ -83,6 +83,12 @@ pub enum Approach {
     /// The data is written and the parity left as it is. From now on the columns count as stale;
     /// what the parity covers is in the cache.
     Delayed,
+    /// Nothing is written to the members: what stands above [takes](super::Duty::Absorb) the data and
+    /// the parity of all data, row by row, and has their newest versions from then on.
+    Absorbed,
+    /// There is no room to absorb it. It is asked anew when a slot is [given back](super::Array::give_slot)
+    /// or a flush is done.
+    Waits,
 }
 
 /// What became of the parity of rows that were written.
@@ -95,6 +101,8 @@ pub enum Updated {
     Computed,
     /// It is as it was.
     Delayed,
+    /// It is where the data is, in what stands above, and covers the newest version of every column.
+    Absorbed,
     /// It may be any mixture: it was to be written, and more was lost meanwhile than the level can do
     /// without.
     Torn,
@@ -106,8 +114,9 @@ pub enum Updated {
 /// What the array asks of what stands on it about versions of pages. The answers of a cache that
 /// leaves everything to the members are those given here.
 ///
-/// The sources of a row change only under a claim that writes its parity or the column in question,
-/// or when a device is lost; so a plan made under a claim stays right.
+/// Versions change only under a claim that writes the column in question, and what the parity covers
+/// only under one that writes the parity, or when a device is lost. Where a version is may change at
+/// any moment; what was named to an operation that [uses](Versions::uses) it stays there as well.
 pub trait Versions {
     /// How what the host asks for is to be planned of a segment, of which these rows are left. It is asked anew
     /// whenever the write is planned anew. Parity can be left alone only if `may_delay`.

@@ -165,6 +165,8 @@ impl Array {
             Approach::Plain => self.begin_plain(op, what, versions, out),
             Approach::Departed => self.begin_departed(op, what, versions, out),
             Approach::Delayed => self.plan_delayed(op, what, versions, out),
+            Approach::Absorbed => self.plan_absorbed(op, what, versions, out),
+            Approach::Waits => self.waiting.push(op),
         }
     }
 
@@ -173,7 +175,7 @@ impl Array {
         let columns = self.columns(what.stripe, what.rows);
         let lost = self.data - columns.live;
         if !lost.is_empty() && self.needs_log() {
-            let room = self.slots.available().saturating_sub(NOTE_SLOTS + self.reserved) as u32;
+            let room = self.own_slots().saturating_sub(NOTE_SLOTS + self.reserved) as u32;
             let batch = self.batch(what.rows.count, lost.len()).min(room / lost.len());
             if batch == 0 {
                 self.waiting.push(op);
