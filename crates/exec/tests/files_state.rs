@@ -351,19 +351,19 @@ fn the_formats_are_as_described() {
     assert_eq!((number(&nvram, 24, 4), number(&nvram, 28, 4), number(&nvram, 32, 4)), (PAGE, PAGES, 1));
     assert_eq!(nvram.len(), SECTOR + PAGES as usize * STRIDE);
     // Six puts, one more, a free, a commit of two puts and three frees: for each slot its state, the
-    // bytes in it, the step and its headers, the step that put it and its headers.
+    // bytes in it, the step and its headers.
     let slots = [
-        (0, [1, 512, 1, 1, 0, 0]),
-        (2, [2, 512, 8, 1, 3, 1]),
-        (5, [2, 512, 9, 5, 6, 1]),
-        (6, [1, length(6, 4, 5).into(), 9, 5, 0, 0]),
-        (7, [2, 0, 9, 5, 7, 1]),
-        (9, [0; 6]),
+        (0, [1, 512, 1, 1]),
+        (2, [2, 512, 8, 1]),
+        (5, [2, 512, 9, 5]),
+        (6, [1, length(6, 4, 5).into(), 9, 5]),
+        (7, [2, 0, 9, 5]),
+        (9, [0; 4]),
     ];
     for (slot, expected) in slots {
         let bytes = &nvram[SECTOR + slot as usize * STRIDE..][..STRIDE];
         assert_eq!((&bytes[..4], number(bytes, 4, 4)), (&b"slot"[..], slot));
-        let fields = [(56, 4), (52, 4), (8, 8), (48, 4), (64, 8), (60, 4)].map(|(at, len)| number(bytes, at, len));
+        let fields = [(56, 4), (52, 4), (8, 8), (48, 4)].map(|(at, len)| number(bytes, at, len));
         assert_eq!(fields, expected, "slot {slot}");
         assert_eq!(number(bytes, 16, 4), u64::from(slot != 9), "the generation of slot {slot}");
         let len = expected[1] as usize;

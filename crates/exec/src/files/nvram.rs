@@ -6,11 +6,12 @@
 //! those of slots that it put have the checksum of the slot's bytes. If there are fewer headers
 //! than they say, or bytes that do not match, the commit was torn, and all of it is undone:
 //!
-//! * a slot that it freed is again what it was: its header still says that, and its bytes were not
-//!   touched since;
-//! * a slot that it put is free. The header keeps the number of the commit and says that it was
-//!   undone: what the slot's header said before is lost, and the headers of the commit before this
-//!   one must not be counted any more.
+//! * a slot that it freed is in use again: its header still says what it held, and its bytes were
+//!   not touched since;
+//! * a slot that it put is free.
+//!
+//! Either header keeps the number of the commit and says that it was undone: what the slot's header
+//! said before is lost, and the headers of the commit before this one must not be counted any more.
 //!
 //! Bytes that do not match in a slot of an earlier commit are damaged, and an error.
 //!
@@ -29,9 +30,7 @@
 //!  32   4  devices                           48   4  headers that the step wrote; 0 if it was none, or undone
 //!  36 472  0                                 52   4  bytes that the slot holds
 //! 508   4  CRC-32C of bytes 0 .. 508         56   4  state: 0 free, 1 in use, 2 freed and was 1
-//!                                            60   4  freed: headers of the step that put it; else 0
-//!                                            64   8  freed: the number of the step that put it; else 0
-//!                                            72 436  0
+//!                                            60 448  0
 //!                                           508   4  CRC-32C of bytes 0 .. 508
 //!                                           512      the bytes; behind them, anything
 //! ```
@@ -109,15 +108,11 @@ struct Header {
     crc: u32,
     /// Headers that the step wrote.
     together: u32,
-    /// Of a freed slot: the step that put it, and how many headers that wrote.
-    put_by: u64,
-    put_together: u32,
 }
 
 impl Header {
     const fn free(slot: NvSlot, sequence: u64) -> Self {
-        let (put_by, put_together) = (0, 0);
-        Self { sequence, slot, state: FREE, tag: [0; 24], len: 0, crc: 0, together: 0, put_by, put_together }
+        Self { sequence, slot, state: FREE, tag: [0; 24], len: 0, crc: 0, together: 0 }
     }
 
     /// The header of a slot that a step has put, with others or alone.
@@ -129,16 +124,15 @@ impl Header {
 
     /// The header of the slot when a step has freed it, with others or alone.
     const fn freed(self, sequence: u64, together: u32) -> Self {
-        Self { sequence, state: FREED, together, put_by: self.sequence, put_together: self.together, ..self }
+        Self { sequence, state: FREED, together, ..self }
     }
 
     /// The header when the step that wrote it is undone.
     const fn undone(self) -> Self {
-        if self.state != FREED {
-            return Self::free(self.slot, self.sequence);
+        match self.state {
+            FREED => Self { state: USED, together: 0, ..self },
+            _ => Self::free(self.slot, self.sequence),
         }
-        let (sequence, together) = (self.put_by, self.put_together);
-        Self { sequence, state: USED, together, put_by: 0, put_together: 0, ..self }
     }
 
     fn encode(&self) -> Sector {
@@ -152,8 +146,6 @@ impl Header {
         put(&mut sector, 48, &self.together.to_le_bytes());
         put(&mut sector, 52, &self.len.to_le_bytes());
         put(&mut sector, 56, &self.state.to_le_bytes());
-        put(&mut sector, 60, &self.put_together.to_le_bytes());
-        put(&mut sector, 64, &self.put_by.to_le_bytes());
         seal(&mut sector);
         sector
     }
@@ -169,7 +161,7 @@ impl Header {
         if state > FREED {
             return Err(reader.wrong("the state of a slot", 56, state, "0 to 2"));
         }
-        reader.zeros(72)?;
+        reader.zeros(60)?;
         Ok(Self {
             sequence: reader.u64(8),
             slot: NvSlot { index, generation: reader.u32(16) },
@@ -178,8 +170,6 @@ impl Header {
             len,
             crc: reader.u32(20),
             together: reader.u32(48),
-            put_by: reader.u64(64),
-            put_together: reader.u32(60),
         })
     }
 }
