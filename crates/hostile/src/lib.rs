@@ -6,6 +6,7 @@
 //! input that ever broke one. Nothing but tests uses this crate.
 
 mod bytes;
+mod deltas;
 mod exporting;
 mod policies;
 mod reading;
@@ -128,6 +129,7 @@ const OTHERS: &[Target] = &[
     Target::other("ring-page", "a page of the kernel's trace ring buffer", 512, 1, recording::page),
     Target::other("event-format", "the kernel's description of an event or a page", 2048, 1, recording::layouts),
     Target::other("recording", "block events of two processors", 1024, 2, recording::pairing),
+    Target::other("delta", "the length of a page, a byte that fills it, and a delta of it", 512, 1, deltas::check),
     Target::other("simulation", "requests that are fed to experiments", 1024, 20, simulating::check),
 ];
 
