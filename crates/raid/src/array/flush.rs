@@ -1,20 +1,48 @@
 //! Making writes durable, and clearing the intents of rows that have become consistent on stable
 //! storage.
+//!
+//! A *round* flushes every member that was written since the last one. One round is under way at a
+//! time, and whoever asks meanwhile shares the next one: so a round has nothing to make durable but
+//! what was done before it began, and what came before it is durable already.
 
-use destage_plan::{Class, DevSet, FragId, NvSlot, OpId, Out, PutList, Row, Rows, Step, StepSet};
+use destage_plan::{Class, FragId, NvSlot, OpId, Out, PutList, Row, Rows, Step, StepSet};
 
 use super::{Array, Task, Versions};
 
 /// A flush: the host's, or the array's own.
 pub(super) struct FlushTask {
     frag: Option<FragId>,
-    generation: u64,
-    planned: bool,
 }
 
 impl FlushTask {
     pub(super) const fn new(frag: Option<FragId>) -> Self {
-        Self { frag, generation: 0, planned: false }
+        Self { frag }
+    }
+}
+
+/// The round that is under way, and the one that gathers.
+#[derive(Default)]
+pub(super) struct Flushes {
+    /// Flushes that are opened and not granted yet.
+    opened: u32,
+    /// Those that the next round is for.
+    gathered: Vec<OpId>,
+    /// Those that the round under way is for, if one is; its steps are the first one's.
+    round: Vec<OpId>,
+    /// Its generation.
+    generation: u64,
+    /// Whether it makes everything durable that was acknowledged.
+    ok: bool,
+}
+
+impl Flushes {
+    /// Whether a flush is asked for that is not done.
+    pub(super) const fn is_under_way(&self) -> bool {
+        self.opened > 0 || !self.gathered.is_empty() || !self.round.is_empty()
+    }
+
+    pub(super) const fn opens(&mut self) {
+        self.opened += 1;
     }
 }
 
@@ -22,7 +50,7 @@ impl Array {
     /// Flushes, unless a flush is under way already; what that leaves comes to the same question
     /// when it is done.
     pub(super) fn own_flush(&mut self, out: &mut Out) {
-        if self.intents.ended() > 0 && self.flushing.is_empty() && self.flushes_opened == 0 {
+        if self.intents.ended() > 0 && !self.flushes.is_under_way() {
             self.open_flush(None, out);
         }
     }
@@ -44,54 +72,73 @@ impl Array {
             return;
         }
         self.own_flush(out);
-        if self.flushing.is_empty() && self.flushes_opened == 0 && self.clearing == 0 {
+        if !self.flushes.is_under_way() && self.clearing == 0 {
             self.wake(out);
         }
     }
 
     pub(super) fn plan_flush(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+        if self.flushes.round.first() != Some(&op) {
+            self.flushes.opened -= 1;
+            self.flushes.gathered.push(op);
+            return self.begin_round(versions, out);
+        }
+        // A member was lost meanwhile: the round goes on when that is noted.
         if !self.members.persisted() {
             self.waiting.push(op);
+        } else if self.members.broken() {
+            self.flushes.ok = false;
+            out.restart(op);
+            self.answer_flush(op, StepSet::EMPTY, out);
+        } else {
+            out.forgive(op);
+        }
+    }
+
+    /// Begins a round for the flushes that have gathered, unless one is under way.
+    pub(super) fn begin_round(&mut self, versions: &mut dyn Versions, out: &mut Out) {
+        let flushes = &mut self.flushes;
+        if !flushes.round.is_empty() || !self.members.persisted() {
             return;
         }
-        let broken = self.members.broken();
-        let Some(Task::Flush(task)) = self.tasks[op.index()].as_mut() else { unreachable!("the operation is a flush") };
-        let frag = task.frag;
-        if task.planned {
-            // A member was lost meanwhile, and that is noted.
-            if !broken {
-                return out.forgive(op);
-            }
-            out.restart(op);
-            if let Some(frag) = frag {
-                out.step(op, Step::Ack { frag, pages: 1, ok: false }, StepSet::EMPTY);
-            }
-            return out.close(op);
-        }
+        let Some(&op) = flushes.gathered.first() else { return };
+        std::mem::swap(&mut flushes.gathered, &mut flushes.round);
+        (flushes.generation, flushes.ok) = (self.intents.flush_begins(), !self.members.broken());
         self.dirty |= versions.unflushed();
-        // What a flush in flight was to make durable is not durable yet, and this one may be done
-        // before it.
-        let devs = self.flushing.iter().fold(self.dirty, |devs, flushing| devs | flushing.1) - self.members.lost();
-        self.dirty = DevSet::EMPTY;
-        self.flushes_opened -= 1;
-        self.flushing.push((op, devs));
-        (task.generation, task.planned) = (self.intents.flush_begins(), true);
-        let mut done = StepSet::EMPTY;
-        for dev in devs.iter() {
-            done |= out.step(op, Step::FlushDev { dev }, StepSet::EMPTY);
-        }
-        if let Some(frag) = frag {
-            out.step(op, Step::Ack { frag, pages: 1, ok: !broken }, done);
-        }
+        let devs = std::mem::take(&mut self.dirty) - self.members.lost();
+        let done =
+            devs.iter().fold(StepSet::EMPTY, |done, dev| done | out.step(op, Step::FlushDev { dev }, StepSet::EMPTY));
         self.stats.flushes += 1;
+        self.answer_flush(op, done, out);
+    }
+
+    /// Acknowledges a flush after these steps, if it is the host's, and closes.
+    fn answer_flush(&mut self, op: OpId, after: StepSet, out: &mut Out) {
+        let Some(&mut Task::Flush(FlushTask { frag })) = self.task(op) else {
+            unreachable!("the operation is a flush")
+        };
+        if let Some(frag) = frag {
+            out.step(op, Step::Ack { frag, pages: 1, ok: self.flushes.ok }, after);
+        }
         out.close(op);
     }
 
-    pub(super) fn flush_done(&mut self, op: OpId, task: &FlushTask, versions: &mut dyn Versions, out: &mut Out) {
-        self.flushing.retain(|flushing| flushing.0 != op);
-        let mut rows = Vec::new();
-        self.intents.flushed(task.generation, |row| versions.holds(row), &mut rows);
+    pub(super) fn flush_done(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         self.window_flushed(op, out);
+        if self.flushes.round.first() == Some(&op) {
+            self.round_done(versions, out);
+        }
+    }
+
+    fn round_done(&mut self, versions: &mut dyn Versions, out: &mut Out) {
+        let mut round = std::mem::take(&mut self.flushes.round);
+        for op in round.drain(..).skip(1) {
+            self.answer_flush(op, StepSet::EMPTY, out);
+        }
+        self.flushes.round = round;
+        let mut rows = Vec::new();
+        self.intents.flushed(self.flushes.generation, |row| versions.holds(row), &mut rows);
+        self.begin_round(versions, out);
         if rows.is_empty() {
             self.cleared(out);
         } else {
@@ -187,7 +234,7 @@ impl Array {
         if !self.cleaning || !self.ready || self.clearing > 0 {
             return;
         }
-        if !self.flushing.is_empty() || self.flushes_opened > 0 {
+        if self.flushes.is_under_way() {
             return;
         }
         if self.intents.is_at_rest() && self.dirty.is_empty() && versions.is_clean() {

@@ -5,7 +5,7 @@
 
 use destage_plan::{Class, Dev, DevSet, List, NvPut, NvSlot, OpId, Out, PutList, Row, Rows, Step, StepSet, Tag};
 
-use super::{Array, Task};
+use super::{Array, Task, Versions};
 use crate::MAX_DEVICES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,13 +254,14 @@ impl Array {
         out.close(op);
     }
 
-    pub(super) fn persist_done(&mut self, out: &mut Out) {
+    pub(super) fn persist_done(&mut self, versions: &mut dyn Versions, out: &mut Out) {
         self.members.noted();
         if self.members.again {
             self.persist(out);
             return;
         }
         self.free_needless_logs(out);
+        self.begin_round(versions, out);
         self.wake(out);
         self.forget_exposed();
         self.flush_exposed(out);

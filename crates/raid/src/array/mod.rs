@@ -41,7 +41,7 @@ use destage_plan::{
     Out, Row, Rows, Sectors, Stripe, TimerId, TimerOwner,
 };
 
-use flush::FlushTask;
+use flush::{FlushTask, Flushes};
 use log::Log;
 use members::Members;
 use rebuild::Rebuild;
@@ -78,7 +78,7 @@ pub struct ArrayStats {
     pub degraded_writes: u64,
     /// Of data alone, the parity left as it was.
     pub delayed_writes: u64,
-    /// Flushes begun.
+    /// Rounds of flushes begun: several flushes may share one.
     pub flushes: u64,
     /// Rows made consistent after an unclean start.
     pub recovered_rows: u64,
@@ -124,10 +124,7 @@ pub struct Array {
     share: Share,
     /// Members written since a flush of them began.
     dirty: DevSet,
-    /// Members that a flush in flight was to make clean.
-    flushing: Vec<(OpId, DevSet)>,
-    /// Flushes that are opened and not planned yet.
-    flushes_opened: u32,
+    flushes: Flushes,
     /// Operations that clear intents.
     clearing: u32,
     /// Slots of the NVRAM set aside for writes that are planned.
@@ -170,8 +167,7 @@ impl Array {
             share: Share { slots: share, used: 0 },
             absorbed: Absorbed::default(),
             dirty: DevSet::EMPTY,
-            flushing: Vec::new(),
-            flushes_opened: 0,
+            flushes: Flushes::default(),
             clearing: 0,
             reserved: 0,
             exposed: Vec::new(),
@@ -248,7 +244,7 @@ impl Array {
     pub fn open_flush(&mut self, frag: Option<&Frag>, out: &mut Out) -> OpId {
         let op = out.open(destage_plan::Class::Internal, None, frag.map(|frag| frag.id));
         self.set_task(op, Task::Flush(FlushTask::new(frag.map(|frag| frag.id))));
-        self.flushes_opened += 1;
+        self.flushes.opens();
         op
     }
 
@@ -291,7 +287,7 @@ impl Array {
                 None => return false,
                 Some(Task::Write(task)) if !task.goes_on_after().contains(step) => return false,
                 Some(Task::Write(_)) => self.write_goes_on(op, versions, out),
-                Some(Task::Persist(_)) => self.persist_done(out),
+                Some(Task::Persist(_)) => self.persist_done(versions, out),
                 Some(_) => {}
             },
             Event::PhaseDone(op) => match self.task(op) {
@@ -321,7 +317,7 @@ impl Array {
             Event::OpDone(op) if matches!(self.task(op), Some(Task::Write(_))) => self.write_done(op, versions, out),
             Event::OpDone(op) => match self.tasks.get_mut(op.index()).and_then(Option::take) {
                 None | Some(Task::Write(_)) => return false,
-                Some(Task::Flush(task)) => self.flush_done(op, &task, versions, out),
+                Some(Task::Flush(_)) => self.flush_done(op, versions, out),
                 Some(Task::Persist(old)) => old.into_iter().for_each(|slot| self.slots.free(slot)),
                 Some(Task::Free(slots)) => self.free_done(slots, out),
                 Some(Task::Clear { slots, .. }) => self.clear_done(slots, out),

@@ -171,7 +171,7 @@ impl Array {
             let op = out.open(Class::Recovery, Some(claim), None);
             self.set_task(op, Task::Recover(rows));
         }
-        if self.recovery.active > 0 || !self.flushing.is_empty() || self.flushes_opened > 0 || self.clearing > 0 {
+        if self.recovery.active > 0 || self.flushes.is_under_way() || self.clearing > 0 {
             return;
         }
         if self.intents.is_at_rest() {

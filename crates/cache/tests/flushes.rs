@@ -1,0 +1,110 @@
+//! What durability costs: device flushes and steps of the NVRAM, counted over an executor that does
+//! nothing but hold back what a test wants held.
+
+use destage_cache::{Served, serve};
+use destage_plan::{
+    DevSet, Engine, HostNotice, HostOp, HostRequest, Issue, Nanos, Shape, Start, Step, StepKind, StepOutcome,
+};
+use destage_raid::array::ArrayConfig;
+use destage_raid::{Geometry, Level};
+
+const PAGE: u64 = 4096;
+
+/// An array, and the steps that it issued.
+struct Bench {
+    engine: Engine<Box<dyn Served>>,
+    now: Nanos,
+    steps: Vec<Step>,
+    acked: Vec<u64>,
+    /// Steps that are not done until they are let go.
+    hold: fn(&Step) -> bool,
+    held: Vec<Issue>,
+}
+
+impl Bench {
+    fn new(config: &ArrayConfig) -> Self {
+        let geometry = &config.geometry;
+        let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
+        let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).unwrap();
+        let mut engine = Engine::new(serve("none", config, 0).unwrap(), shape, 64);
+        engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY });
+        let (steps, acked, held) = (Vec::new(), Vec::new(), Vec::new());
+        let mut bench = Self { engine, now: Nanos(0), steps, acked, hold: |_| false, held };
+        bench.run();
+        bench
+    }
+
+    /// Carries out everything that is not held back.
+    fn run(&mut self) {
+        while let Some(issue) = self.engine.next_issue() {
+            let step = *self.engine.step(issue);
+            self.steps.push(step);
+            if (self.hold)(&step) {
+                self.held.push(issue);
+            } else {
+                self.engine.complete(self.now, issue, StepOutcome::Ok);
+            }
+        }
+        while let Some(notice) = self.engine.next_notice() {
+            if let HostNotice::Acked { tag, ok } = notice {
+                assert!(ok, "nothing is lost");
+                self.acked.push(tag);
+            }
+        }
+    }
+
+    /// Carries out what is held back now.
+    fn let_go(&mut self) {
+        for issue in std::mem::take(&mut self.held) {
+            self.engine.complete(self.now, issue, StepOutcome::Ok);
+        }
+        self.run();
+    }
+
+    fn ask(&mut self, tag: u64, op: HostOp, page: u64, pages: u64) {
+        let request = HostRequest { tag, op, offset: page * PAGE, len: pages * PAGE, fua: false };
+        self.engine.submit(self.now, request).unwrap();
+        self.run();
+    }
+
+    fn count(&self, kind: StepKind) -> usize {
+        self.steps.iter().filter(|step| step.kind() == kind).count()
+    }
+}
+
+fn raid5() -> ArrayConfig {
+    ArrayConfig::new(Geometry::new(Level::Raid5, None, 5, 16, 1024).unwrap())
+}
+
+#[test]
+fn flushes_that_wait_share_one_round() {
+    let mut bench = Bench::new(&raid5());
+    bench.hold = |step| step.kind() == StepKind::FlushDev;
+    bench.ask(0, HostOp::Write, 21, 1);
+    for tag in 1..=8 {
+        bench.ask(tag, HostOp::Flush, 0, 0);
+    }
+    assert_eq!(bench.held.len(), 2, "the page's member and the parity's, once each");
+    assert_eq!(bench.acked, [0], "no flush is done before the devices' are");
+    bench.let_go();
+    assert_eq!(bench.acked, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(bench.count(StepKind::FlushDev), 2, "the second round had nothing to flush");
+}
+
+#[test]
+fn a_flush_waits_for_what_was_written_while_another_was_under_way() {
+    let mut bench = Bench::new(&raid5());
+    bench.hold = |step| step.kind() == StepKind::FlushDev;
+    bench.ask(0, HostOp::Write, 21, 1);
+    bench.ask(1, HostOp::Flush, 0, 0);
+    // The same members.
+    bench.ask(2, HostOp::Write, 22, 1);
+    (3..=8).for_each(|tag| bench.ask(tag, HostOp::Flush, 0, 0));
+    assert_eq!((bench.acked.as_slice(), bench.held.len()), ([0, 2].as_slice(), 2));
+    bench.let_go();
+    assert_eq!((bench.acked.as_slice(), bench.held.len()), ([0, 2, 1].as_slice(), 2), "the second round flushes again");
+    bench.let_go();
+    assert_eq!(bench.acked, [0, 2, 1, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(bench.count(StepKind::FlushDev), 4);
+    assert!(bench.held.is_empty());
+}
