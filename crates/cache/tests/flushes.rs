@@ -3,7 +3,8 @@
 
 use destage_cache::{Served, serve};
 use destage_plan::{
-    DevSet, Engine, HostNotice, HostOp, HostRequest, Issue, Nanos, Shape, Start, Step, StepKind, StepOutcome,
+    Control, Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, Issue, Nanos, Shape, Start, Step,
+    StepKind, StepOutcome,
 };
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
@@ -67,6 +68,17 @@ impl Bench {
         self.run();
     }
 
+    /// Lets the next timer go off.
+    fn idle(&mut self) {
+        self.now = self.engine.next_timer().expect("a timer is set");
+        self.engine.timers(self.now);
+        self.run();
+    }
+
+    fn open_rows(&self) -> usize {
+        self.engine.controller().array().open_rows()
+    }
+
     fn count(&self, kind: StepKind) -> usize {
         self.steps.iter().filter(|step| step.kind() == kind).count()
     }
@@ -107,4 +119,76 @@ fn a_flush_waits_for_what_was_written_while_another_was_under_way() {
     assert_eq!(bench.acked, [0, 2, 1, 3, 4, 5, 6, 7, 8]);
     assert_eq!(bench.count(StepKind::FlushDev), 4);
     assert!(bench.held.is_empty());
+}
+
+#[test]
+fn a_row_that_is_written_and_flushed_again_and_again_sets_its_intent_once() {
+    let mut bench = Bench::new(&raid5());
+    for tag in 0..100 {
+        bench.ask(2 * tag, HostOp::Write, 21, 1);
+        bench.ask(2 * tag + 1, HostOp::Flush, 0, 0);
+    }
+    assert_eq!(bench.acked.len(), 200);
+    assert_eq!((bench.count(StepKind::Intent), bench.open_rows()), (1, 1), "set once, not cleared");
+    bench.idle();
+    assert_eq!((bench.count(StepKind::Intent), bench.open_rows()), (2, 0), "an idle array is clean");
+    bench.ask(200, HostOp::Write, 21, 1);
+    assert_eq!((bench.count(StepKind::Intent), bench.open_rows()), (3, 1), "what was cleared is set again");
+}
+
+#[test]
+fn writes_of_a_row_that_are_not_flushed_set_its_intent_once() {
+    let mut bench = Bench::new(&raid5());
+    (0..100).for_each(|tag| bench.ask(tag, HostOp::Write, 21, 1));
+    assert_eq!((bench.count(StepKind::Intent), bench.open_rows()), (1, 1));
+    // Row 5 again, and the next ones.
+    bench.ask(100, HostOp::Write, 21, 3);
+    assert_eq!((bench.count(StepKind::Intent), bench.open_rows()), (2, 3), "one that is not set is set");
+}
+
+#[test]
+fn a_write_sets_an_intent_that_is_being_cleared() {
+    let mut bench = Bench::new(&raid5());
+    bench.ask(0, HostOp::Write, 21, 1);
+    bench.hold = |step| matches!(step, Step::Intent { set: false, .. });
+    bench.idle();
+    assert_eq!(bench.held.len(), 1, "the clear is under way");
+    bench.ask(1, HostOp::Write, 21, 1);
+    let sets = bench.steps.iter().filter(|step| matches!(step, Step::Intent { set: true, .. }));
+    assert_eq!(sets.count(), 2);
+    bench.let_go();
+    assert_eq!(bench.open_rows(), 1);
+}
+
+#[test]
+fn kept_intents_are_bounded_and_cleared_many_at_a_time() {
+    let config = ArrayConfig { max_open_rows: 64, ..raid5() };
+    let mut bench = Bench::new(&config);
+    for row in 0..640 {
+        // Column 0 of each row.
+        bench.ask(2 * row, HostOp::Write, row / 16 * 64 + row % 16, 1);
+        bench.ask(2 * row + 1, HostOp::Flush, 0, 0);
+        assert!(bench.open_rows() < 48, "three quarters");
+    }
+    let sets = bench.steps.iter().filter(|step| matches!(step, Step::Intent { set: true, .. })).count();
+    let clears = bench.count(StepKind::Intent) - sets;
+    assert_eq!(sets, 640);
+    assert!((36..=40).contains(&clears), "{clears} clears: a quarter of what may be open each time");
+}
+
+#[test]
+fn the_loss_of_a_member_and_a_clean_stop_leave_no_kept_intent() {
+    for lose in [true, false] {
+        let mut bench = Bench::new(&raid5());
+        (0..50).for_each(|row| bench.ask(row, HostOp::Write, row / 16 * 64 + row % 16, 1));
+        bench.ask(50, HostOp::Flush, 0, 0);
+        assert_eq!((bench.open_rows(), bench.engine.controller().array().is_exposed()), (50, false));
+        if lose {
+            bench.engine.device(bench.now, Dev(0), DeviceChange::Failed);
+        } else {
+            bench.engine.control(bench.now, Control::Clean);
+        }
+        bench.run();
+        assert_eq!((bench.open_rows(), bench.engine.controller().array().is_exposed()), (0, false));
+    }
 }

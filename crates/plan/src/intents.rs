@@ -4,6 +4,11 @@
 //! A row's intent is set, durably, before an operation changes it. It may be cleared when no
 //! operation is at work on the row and a flush of all members *began* after the last one had ended:
 //! before that, a cut may still take away any part of what was written.
+//!
+//! A row that may be cleared need not be. As long as its intent is kept, an operation on it has
+//! none to set, so that a row that is written and flushed again and again costs no step each time.
+//! What is cleared is forgotten at once: an operation that comes while the clear is under way knows
+//! of no intent, and sets its own, which takes effect after the clear.
 
 use std::collections::VecDeque;
 
@@ -18,6 +23,11 @@ struct State {
     active: u32,
     /// The generation in which the last one ended.
     ended: u64,
+    /// An operation that has set the intent has ended, hence it is durable, and nothing that was
+    /// issued since takes it away.
+    set: bool,
+    /// Consistent on stable storage.
+    clearable: bool,
 }
 
 /// Rows with an open intent.
@@ -27,6 +37,11 @@ pub struct Intents {
     /// Rows in the order in which operations on them ended, with the generation. An entry is stale
     /// if the row changed since.
     ended: VecDeque<(Row, u64)>,
+    /// Rows that may be cleared, those first that have been for the longest. An entry is stale as
+    /// above.
+    clearable: VecDeque<(Row, u64)>,
+    /// Rows that may be cleared.
+    kept: usize,
     /// Flushes begun.
     generation: u64,
     /// Rows at work, once for each operation.
@@ -34,21 +49,31 @@ pub struct Intents {
 }
 
 impl Intents {
-    /// An operation is about to change `rows`. The caller issues the intent in every case: an
-    /// earlier one may be about to be cleared.
+    /// An operation is about to change `rows`. It sets their intent unless that
+    /// [is set](Self::is_set).
     pub fn begin(&mut self, rows: Rows) {
         for row in rows.iter() {
-            self.rows.entry(row).or_default().active += 1;
+            let state = self.rows.entry(row).or_default();
+            state.active += 1;
+            self.kept -= usize::from(std::mem::take(&mut state.clearable));
         }
         self.active += u64::from(rows.count);
     }
 
-    /// The operation has ended; its writes are done, though not necessarily durable.
-    pub fn end(&mut self, rows: Rows) {
+    /// Whether the intent of all these rows is durably set already. Not because an operation has
+    /// issued it that is still at work.
+    pub fn is_set(&self, rows: Rows) -> bool {
+        rows.iter().all(|row| self.rows.get(&row).is_some_and(|state| state.set))
+    }
+
+    /// The operation has ended; its writes are done, though not necessarily durable. `set` tells
+    /// whether it has set the intent.
+    pub fn end(&mut self, rows: Rows, set: bool) {
         for row in rows.iter() {
             let state = self.rows.get_mut(&row).expect("the row was begun");
             state.active -= 1;
             state.ended = self.generation;
+            state.set |= set;
             if state.active == 0 {
                 self.ended.push_back((row, self.generation));
             }
@@ -62,18 +87,43 @@ impl Intents {
         self.generation
     }
 
-    /// The flush of `generation` is done: appends the rows that are consistent on stable storage
-    /// now, ascending where they were written so, and forgets them. The caller clears their
-    /// intents. Rows that are `held` keep theirs until they are begun anew or [let go](Self::let_go).
-    pub fn flushed(&mut self, generation: u64, held: impl Fn(Row) -> bool, rows: &mut Vec<Rows>) {
+    /// The flush of `generation` is done: rows that are consistent on stable storage now may be
+    /// cleared, but for those that are `held` until they are begun anew or [let go](Self::let_go).
+    pub fn flushed(&mut self, generation: u64, held: impl Fn(Row) -> bool) {
         while let Some(&(row, ended)) = self.ended.front().filter(|entry| entry.1 < generation) {
             self.ended.pop_front();
-            if self.rows.get(&row).is_some_and(|state| state.active == 0 && state.ended == ended) && !held(row) {
-                self.rows.remove(&row);
-                match rows.last_mut() {
-                    Some(last) if last.end() == row => last.count += 1,
-                    _ => rows.push(Rows::new(row, 1)),
-                }
+            if let Some(state) = self.rows.get_mut(&row)
+                && state.active == 0
+                && state.ended == ended
+                && !state.clearable
+                && !held(row)
+            {
+                state.clearable = true;
+                self.kept += 1;
+                self.clearable.push_back((row, ended));
+            }
+        }
+        if self.clearable.len() > 64 + 2 * self.kept {
+            self.clearable.retain(|entry| is_current(&self.rows, *entry));
+        }
+    }
+
+    /// Forgets rows that may be cleared, those first that have been for the longest, until no more
+    /// than `left` intents are open: appends them, ascending where they were written so. The caller
+    /// clears their intents.
+    pub fn clear(&mut self, left: usize, cleared: &mut Vec<Rows>) {
+        while self.rows.len() > left
+            && let Some(entry) = self.clearable.pop_front()
+        {
+            if !is_current(&self.rows, entry) {
+                continue;
+            }
+            let row = entry.0;
+            self.rows.remove(&row);
+            self.kept -= 1;
+            match cleared.last_mut() {
+                Some(last) if last.end() == row => last.count += 1,
+                _ => cleared.push(Rows::new(row, 1)),
             }
         }
     }
@@ -99,7 +149,7 @@ impl Intents {
     /// Whether no operation is at work on a row, and a flush would clear nothing: what is open is
     /// held.
     pub fn is_at_rest(&self) -> bool {
-        self.active == 0 && self.ended.is_empty()
+        self.active == 0 && !self.has_idle()
     }
 
     /// Rows with an open intent, in no particular but always the same order.
@@ -117,54 +167,117 @@ impl Intents {
         self.rows.is_empty()
     }
 
-    /// Rows that a flush would allow to clear.
-    pub fn ended(&self) -> usize {
-        self.ended.len()
+    /// Whether there are rows that can be cleared, at once or after a flush.
+    pub fn has_idle(&self) -> bool {
+        self.kept > 0 || !self.ended.is_empty()
     }
+}
+
+/// Whether nothing has happened to a row since it could be cleared.
+fn is_current(rows: &HashMap<Row, State, FixedState>, (row, ended): (Row, u64)) -> bool {
+    rows.get(&row).is_some_and(|state| state.clearable && state.ended == ended)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn rows(first: u64, count: u32) -> Rows {
+        Rows::new(Row(first), count)
+    }
+
+    fn flush(intents: &mut Intents) {
+        let generation = intents.flush_begins();
+        intents.flushed(generation, |_| false);
+    }
+
+    fn clear(intents: &mut Intents, left: usize) -> Vec<Rows> {
+        let mut cleared = Vec::new();
+        intents.clear(left, &mut cleared);
+        cleared
+    }
+
     #[test]
     fn an_intent_is_cleared_only_by_a_flush_that_began_after_the_operation_ended() {
         let mut intents = Intents::default();
-        let mut clear = Vec::new();
-        intents.begin(Rows::new(Row(4), 2));
+        intents.begin(rows(4, 2));
         let early = intents.flush_begins();
-        intents.end(Rows::new(Row(4), 2));
-        intents.flushed(early, |_| false, &mut clear);
-        assert!(clear.is_empty() && intents.len() == 2);
+        intents.end(rows(4, 2), true);
+        intents.flushed(early, |_| false);
+        assert!(clear(&mut intents, 0).is_empty() && intents.len() == 2);
         let later = intents.flush_begins();
-        intents.begin(Rows::new(Row(5), 1));
-        intents.flushed(later, |_| false, &mut clear);
-        assert_eq!(clear, [Rows::new(Row(4), 1)], "row 5 is at work again");
-        intents.end(Rows::new(Row(5), 1));
-        clear.clear();
-        intents.flushed(later, |_| false, &mut clear);
-        assert!(clear.is_empty());
-        let last = intents.flush_begins();
-        intents.flushed(last, |_| false, &mut clear);
-        assert_eq!(clear, [Rows::new(Row(5), 1)]);
-        assert!(intents.is_empty() && intents.ended() == 0);
+        intents.begin(rows(5, 1));
+        intents.flushed(later, |_| false);
+        assert_eq!(clear(&mut intents, 0), [rows(4, 1)], "row 5 is at work again");
+        intents.end(rows(5, 1), false);
+        intents.flushed(later, |_| false);
+        assert!(clear(&mut intents, 0).is_empty());
+        flush(&mut intents);
+        assert_eq!(clear(&mut intents, 0), [rows(5, 1)]);
+        assert!(intents.is_empty() && !intents.has_idle());
+    }
+
+    #[test]
+    fn an_intent_is_set_from_the_end_of_an_operation_that_set_it_until_it_is_cleared() {
+        let mut intents = Intents::default();
+        intents.begin(rows(7, 1));
+        assert!(!intents.is_set(rows(7, 1)), "it is on its way");
+        intents.begin(rows(7, 1));
+        intents.end(rows(7, 1), false);
+        assert!(!intents.is_set(rows(7, 1)), "the one that ended has not set it");
+        intents.end(rows(7, 1), true);
+        assert!(intents.is_set(rows(7, 1)) && !intents.is_set(rows(7, 2)));
+        flush(&mut intents);
+        intents.begin(rows(7, 1));
+        assert!(intents.is_set(rows(7, 1)));
+        assert!(clear(&mut intents, 0).is_empty(), "it was clearable, and is at work again");
+        intents.end(rows(7, 1), false);
+        flush(&mut intents);
+        assert_eq!(clear(&mut intents, 0), [rows(7, 1)]);
+        intents.begin(rows(7, 1));
+        assert!(!intents.is_set(rows(7, 1)), "the clear may be on its way");
+    }
+
+    #[test]
+    fn those_are_cleared_first_that_could_be_for_the_longest() {
+        let mut intents = Intents::default();
+        for row in [3, 1, 2] {
+            intents.begin(rows(row, 1));
+            intents.end(rows(row, 1), true);
+            flush(&mut intents);
+        }
+        intents.begin(rows(3, 1));
+        intents.end(rows(3, 1), false);
+        flush(&mut intents);
+        assert_eq!(clear(&mut intents, 1), [rows(1, 2)]);
+        assert!(intents.contains(Row(3)) && intents.has_idle());
+    }
+
+    #[test]
+    fn a_row_that_is_flushed_for_ever_takes_no_more_room() {
+        let mut intents = Intents::default();
+        for _ in 0..10_000 {
+            intents.begin(rows(9, 1));
+            intents.end(rows(9, 1), true);
+            flush(&mut intents);
+        }
+        assert!(intents.clearable.len() < 100 && intents.ended.is_empty());
+        assert_eq!(clear(&mut intents, 0), [rows(9, 1)]);
     }
 
     #[test]
     fn an_intent_that_is_held_stays_until_it_is_let_go() {
         let mut intents = Intents::default();
-        let mut clear = Vec::new();
-        intents.begin(Rows::new(Row(7), 1));
-        intents.end(Rows::new(Row(7), 1));
+        intents.begin(rows(7, 1));
+        intents.end(rows(7, 1), true);
         let held = intents.flush_begins();
-        intents.flushed(held, |_| true, &mut clear);
-        assert!(clear.is_empty() && intents.contains(Row(7)) && intents.ended() == 0);
+        intents.flushed(held, |_| true);
+        assert!(clear(&mut intents, 0).is_empty() && intents.contains(Row(7)) && intents.is_at_rest());
         let before = intents.flush_begins();
         intents.let_go(Row(7));
-        intents.flushed(before, |_| false, &mut clear);
-        assert!(clear.is_empty(), "what let it go may not have been durable when that flush began");
-        let after = intents.flush_begins();
-        intents.flushed(after, |_| false, &mut clear);
-        assert_eq!(clear, [Rows::new(Row(7), 1)]);
+        intents.flushed(before, |_| false);
+        assert!(clear(&mut intents, 0).is_empty(), "what let it go may not have been durable when that flush began");
+        flush(&mut intents);
+        assert_eq!(clear(&mut intents, 0), [rows(7, 1)]);
     }
 }

@@ -137,10 +137,11 @@ impl Mirror {
 
     fn done(&mut self, op: OpId, out: &mut Out) {
         match self.tasks[op.index()].take() {
-            Some(Task::Write(_, rows)) => self.intents.end(rows),
+            Some(Task::Write(_, rows)) => self.intents.end(rows, true),
             Some(Task::Flush { generation, stop }) => {
                 self.clear.clear();
-                self.intents.flushed(generation, |_| false, &mut self.clear);
+                self.intents.flushed(generation, |_| false);
+                self.intents.clear(0, &mut self.clear);
                 let clear = std::mem::take(&mut self.clear);
                 let op = self.open(Class::Internal, None, None, Task::Clear { stop }, out);
                 let rows = out.rows(op, &clear);

@@ -66,7 +66,7 @@ impl Array {
         let mut ready = StepSet::EMPTY;
         if !parity.is_empty() {
             ready = self.log_lost(op, what, lost, &fresh, out);
-            ready |= Self::intent(op, what.rows, ready, out);
+            ready |= self.intent(op, what.rows, ready, out);
         }
         let after = if self.write_task(op).op == HostOp::Discard {
             let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {

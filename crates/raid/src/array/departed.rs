@@ -68,7 +68,7 @@ impl Array {
         let targets = row.columns.live | row.columns.sink;
         let parity = self.parity() & targets;
         let trim = self.write_task(op).op == HostOp::Discard;
-        let ready = if parity.is_empty() { StepSet::EMPTY } else { Self::intent(op, what.rows, StepSet::EMPTY, out) };
+        let ready = if parity.is_empty() { StepSet::EMPTY } else { self.intent(op, what.rows, StepSet::EMPTY, out) };
         if trim {
             let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
                 done | self.write_column(op, what, column, Buf::Zero, true, ready, out)
@@ -195,7 +195,7 @@ impl Array {
         (task.batch, task.departed) = (what.rows.count, Some(Updated::Delayed));
         self.begin_rows(op, what.rows);
         let mut fresh = self.fresh(op, what);
-        let mut ready = Self::intent(op, what.rows, StepSet::EMPTY, out);
+        let mut ready = self.intent(op, what.rows, StepSet::EMPTY, out);
         if let Some(sectors) = what.part {
             let sources = versions.sources(what.rows.first);
             let columns = self.columns(what.stripe, what.rows);

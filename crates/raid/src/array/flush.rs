@@ -33,6 +33,8 @@ pub(super) struct Flushes {
     generation: u64,
     /// Whether it makes everything durable that was acknowledged.
     ok: bool,
+    /// When it is done, no intent is kept.
+    idle: bool,
 }
 
 impl Flushes {
@@ -50,7 +52,7 @@ impl Array {
     /// Flushes, unless a flush is under way already; what that leaves comes to the same question
     /// when it is done.
     pub(super) fn own_flush(&mut self, out: &mut Out) {
-        if self.intents.ended() > 0 && !self.flushes.is_under_way() {
+        if self.intents.has_idle() && !self.flushes.is_under_way() {
             self.open_flush(None, out);
         }
     }
@@ -136,9 +138,9 @@ impl Array {
             self.answer_flush(op, StepSet::EMPTY, out);
         }
         self.flushes.round = round;
-        let mut rows = Vec::new();
-        self.intents.flushed(self.flushes.generation, |row| versions.holds(row), &mut rows);
+        self.intents.flushed(self.flushes.generation, |row| versions.holds(row));
         self.begin_round(versions, out);
+        let rows = self.rows_to_clear();
         if rows.is_empty() {
             self.cleared(out);
         } else {
@@ -146,6 +148,29 @@ impl Array {
             self.set_task(clear, Task::Clear { rows, slots: Vec::new() });
             self.clearing += 1;
         }
+    }
+
+    /// Rows whose intent is not kept any longer. All that can be cleared are when the array is
+    /// idle, stops or has just started, or has lost a member: an open intent is then all that a
+    /// start would be refused over. Else half of what may be open is kept, so that rows that are
+    /// written and flushed again and again find theirs set, and no write waits for room.
+    fn rows_to_clear(&mut self) -> Vec<Rows> {
+        let most = self.config.max_open_rows;
+        let idle = std::mem::take(&mut self.flushes.idle);
+        let safe = self.members.all_live() && self.exposed.is_empty();
+        let mut rows = Vec::new();
+        if idle || self.cleaning || !self.ready || !safe {
+            self.intents.clear(0, &mut rows);
+        } else if self.intents.len() >= most - most / 4 {
+            self.intents.clear(most / 2, &mut rows);
+        }
+        rows
+    }
+
+    /// Nothing flushed for a while: leaves no intent open that can be cleared.
+    pub(super) fn idle(&mut self, out: &mut Out) {
+        self.flushes.idle = self.intents.has_idle();
+        self.own_flush(out);
     }
 
     /// Clears intents, then frees what was logged of the rows: an open intent must find its log.
@@ -193,7 +218,7 @@ impl Array {
         self.flush_exposed(out);
         self.wake(out);
         // Rows that were written while the flush was under way: the timer may have gone off then.
-        if self.intents.ended() > 0 {
+        if self.intents.has_idle() {
             self.flush_when_idle(out);
         }
         self.rebuild_more(out);
@@ -240,7 +265,7 @@ impl Array {
         if self.intents.is_at_rest() && self.dirty.is_empty() && versions.is_clean() {
             self.cleaning = false;
             out.clean();
-        } else if self.intents.ended() > 0 || !self.dirty.is_empty() {
+        } else if self.intents.has_idle() || !self.dirty.is_empty() {
             self.open_flush(None, out);
         }
     }

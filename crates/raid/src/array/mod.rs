@@ -329,7 +329,7 @@ impl Array {
             },
             Event::Timer(TimerId { owner: TimerOwner::Array, .. }) => {
                 self.idle_timer = false;
-                self.own_flush(out);
+                self.idle(out);
             }
             Event::Device { dev, change } => {
                 if dev.0 >= self.config.geometry.members() {

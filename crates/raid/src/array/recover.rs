@@ -255,7 +255,7 @@ impl Array {
         versions.released(op);
         self.recovery.active -= 1;
         self.stats.recovered_rows += u64::from(rows.count);
-        self.intents.end(rows);
+        self.intents.end(rows, true);
         self.dirty |= self.config.geometry.member_set() - self.members.lost();
     }
 

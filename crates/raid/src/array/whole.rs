@@ -13,7 +13,7 @@ impl Array {
         let targets = columns.live | columns.sink;
         let mut ready = StepSet::EMPTY;
         if targets.len() > 1 {
-            ready |= Self::intent(op, what.rows, StepSet::EMPTY, out);
+            ready |= self.intent(op, what.rows, StepSet::EMPTY, out);
         }
         let mut page = fresh;
         if let Some(sectors) = what.part {
@@ -37,7 +37,7 @@ impl Array {
         let targets = columns.live | columns.sink;
         let parity = self.parity() & targets;
         let pages = what.rows.count as u16;
-        let intent = if parity.is_empty() { StepSet::EMPTY } else { Self::intent(op, what.rows, StepSet::EMPTY, out) };
+        let intent = if parity.is_empty() { StepSet::EMPTY } else { self.intent(op, what.rows, StepSet::EMPTY, out) };
         if trim {
             let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
                 done | self.write_column(op, what, column, Buf::Zero, true, intent, out)
@@ -100,7 +100,12 @@ impl Array {
         self.write_columns(op, what, targets, &fresh, p, q, ready, out)
     }
 
-    pub(super) fn intent(op: OpId, rows: Rows, after: StepSet, out: &mut Out) -> StepSet {
+    /// Sets the intent of rows, if it is not set; what writes of them come after.
+    pub(super) fn intent(&mut self, op: OpId, rows: Rows, after: StepSet, out: &mut Out) -> StepSet {
+        if self.intents.is_set(rows) {
+            return after;
+        }
+        self.write_task(op).sets = true;
         let rows = out.rows(op, &[rows]);
         out.step(op, Step::Intent { rows, set: true }, after)
     }

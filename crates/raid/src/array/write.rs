@@ -30,6 +30,8 @@ pub(super) struct WriteTask {
     pub(super) reserved: usize,
     /// Rows whose intents were begun.
     begun: Option<Rows>,
+    /// The plan sets their intents.
+    pub(super) sets: bool,
     /// A write failed; the plan goes on when the loss is noted.
     stuck: bool,
     /// The batch is written with regard to where its versions are, or without its parity: what becomes
@@ -69,6 +71,7 @@ impl WriteTask {
             known: None,
             reserved: 0,
             begun: None,
+            sets: false,
             stuck: false,
             departed: None,
             written: false,
@@ -147,7 +150,7 @@ impl Array {
 
     fn begin_write(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         let full = self.intents.len() >= self.config.max_open_rows;
-        if full && (self.intents.ended() > 0 || self.clearing > 0) && !self.parity().is_empty() {
+        if full && (self.intents.has_idle() || self.clearing > 0) && !self.parity().is_empty() {
             self.waiting.push(op);
             self.own_flush(out);
             return;
@@ -259,7 +262,8 @@ impl Array {
     pub(super) fn begin_rows(&mut self, op: OpId, rows: Rows) {
         if !self.parity().is_empty() {
             self.intents.begin(rows);
-            self.write_task(op).begun = Some(rows);
+            let task = self.write_task(op);
+            (task.begun, task.sets) = (Some(rows), false);
         }
     }
 
@@ -289,7 +293,7 @@ impl Array {
             self.slots.free(slot);
         }
         if let Some(rows) = task.begun.take() {
-            self.intents.end(rows);
+            self.intents.end(rows, task.sets);
         }
         if self.config.regime == Regime::Flush {
             self.mark_dirty(op);
