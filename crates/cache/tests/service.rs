@@ -82,6 +82,50 @@ fn a_rebuild_fills_every_row_once_and_ends() {
 }
 
 #[test]
+fn reads_go_on_while_rows_are_filled_in() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid4, 5), (Level::Raid5, 5), (Level::Raid6, 6)] {
+        let config = config(level, members, 128, 1024);
+        let mut engine = start(&config, 1024, FRESH);
+        engine.device(Nanos(0), Dev(1), DeviceChange::Failed);
+        run(&mut engine, DevSet::EMPTY);
+        engine.device(Nanos(0), Dev(1), DeviceChange::Replaced);
+        // Everything is done but for what is written to the new member.
+        let mut held = Vec::new();
+        let mut step = |engine: &mut Engine<Box<dyn Served>>| {
+            let mut writes = 0;
+            while let Some(issue) = engine.next_issue() {
+                let step = *engine.step(issue);
+                writes += usize::from(matches!(step, Step::Write { .. }));
+                if let Step::Write { ext, .. } = step
+                    && ext.dev() == Dev(1)
+                {
+                    assert!(ext.pages() <= 64, "{level}: a write waits for no more than so many rows");
+                    held.push(issue);
+                } else {
+                    engine.complete(Nanos(0), issue, StepOutcome::Ok);
+                }
+            }
+            let acked = std::iter::from_fn(|| engine.next_notice());
+            (acked.filter(|notice| matches!(notice, HostNotice::Acked { ok: true, .. })).count(), writes)
+        };
+        assert_eq!(step(&mut engine), (0, 4), "{level}: four operations fill in rows");
+        // Of each of these rows each page, also those that the new member is to hold.
+        let pages = u64::from(config.geometry.data_columns()) * 128;
+        for page in 0..2 * pages {
+            engine.submit(Nanos(0), request(page, HostOp::Read, page, 1)).unwrap();
+        }
+        assert_eq!(step(&mut engine), (2 * pages as usize, 0), "{level}: reads go on");
+        engine.submit(Nanos(0), request(0, HostOp::Write, 0, 1)).unwrap();
+        assert_eq!(step(&mut engine), (0, 0), "{level}: a write of a row that is being filled in waits");
+        for issue in std::mem::take(&mut held) {
+            engine.complete(Nanos(0), issue, StepOutcome::Ok);
+        }
+        run(&mut engine, DevSet::EMPTY);
+        assert_eq!(engine.controller().array().degraded(), DevSet::EMPTY);
+    }
+}
+
+#[test]
 fn an_array_that_lost_too_much_answers_everything() {
     let config = ArrayConfig { max_open_rows: 4, ..config(Level::Raid5, 5, 1, 256) };
     let mut engine = start(&config, 8, FRESH);

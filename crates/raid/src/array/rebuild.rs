@@ -11,7 +11,8 @@ use crate::{Level, MAX_DEVICES};
 /// Operations that fill rows at the same time, and the most rows of each: what they read is held in
 /// memory.
 const CONCURRENT: u32 = 4;
-const ROWS: u32 = 256;
+/// Writes of the rows wait for that long.
+const ROWS: u32 = 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
@@ -99,7 +100,9 @@ impl Array {
             let rows = Rows::new(next, (chunk as u32 - first).min(ROWS));
             next = rows.end();
             self.rebuild.active += 1;
-            let claim = Claim { stripe, first, rows: rows.count, r: self.all, w: self.all };
+            // Reads go on, also those that compute what is being filled in: the member is read only
+            // where it has been filled. Writes conflict with what is read.
+            let claim = Claim { stripe, first, rows: rows.count, r: self.all, w: ColumnSet::EMPTY };
             let op = out.open(Class::Rebuild, Some(claim), None);
             self.set_task(op, Task::Rebuild(rows));
         }
