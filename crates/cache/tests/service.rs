@@ -3,8 +3,8 @@
 
 use destage_cache::{Served, serve};
 use destage_plan::{
-    Control, Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, Nanos, NvSlot, Refusal, Row, Rows,
-    Shape, Start, Status, Step, StepKind, StepOutcome,
+    Control, Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, LostPages, Nanos, NvSlot, PageRange,
+    Refusal, Row, Rows, Shape, Start, Status, Step, StepKind, StepOutcome,
 };
 use destage_raid::array::{ArrayConfig, MAX_MEMBERS, MAX_PARITY_MEMBERS, Regime};
 use destage_raid::{Geometry, Level};
@@ -211,12 +211,12 @@ fn a_flush_has_no_range() {
 fn what_cannot_start_says_why_and_serves_nothing() {
     let tag = [9; 24];
     let slot = NvSlot { index: 0, generation: 1 };
+    // Pages 30 and 35: column 2 of stripe 7, column 3 of stripe 8.
+    let lost = LostPages::new(&[PageRange { first: 30, pages: 1 }, PageRange { first: 35, pages: 1 }]);
     let hole = Start { missing: DevSet::one(Dev(0)), intents: &[Rows::new(Row(7), 2)], ..FRESH };
     let cells = [
         (Start { missing: DevSet::first(2), ..FRESH }, Refusal::MembersLost { lost: 2, tolerated: 1 }),
-        // Stripe 7 has its parity on another device than stripe 8; the lost device holds data of at
-        // least one of them.
-        (hole, Refusal::WriteHole { row: Row(7), rows: 2 }),
+        (hole, Refusal::WriteHole { row: Row(7), rows: 2, lost }),
         (Start { nv: &[(slot, tag)], ..FRESH }, Refusal::Nvram),
         (Start { nv: &[(NvSlot { index: u32::MAX, generation: 1 }, tag)], ..FRESH }, Refusal::Nvram),
     ];

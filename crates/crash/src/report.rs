@@ -36,6 +36,8 @@ pub struct Report {
     pub cuts_degraded: u64,
     /// Starts that were refused, rightly.
     pub refusals: u64,
+    /// Starts made after one was refused, with the losses accepted that it named.
+    pub accepted: u64,
     /// Devices lost.
     pub losses: u64,
     /// Members filled.
@@ -59,6 +61,7 @@ impl Report {
         self.cuts_in_recovery += other.cuts_in_recovery;
         self.cuts_degraded += other.cuts_degraded;
         self.refusals += other.refusals;
+        self.accepted += other.accepted;
         self.losses += other.losses;
         self.rebuilds += other.rebuilds;
         self.time += other.time;

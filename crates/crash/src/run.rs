@@ -1,5 +1,7 @@
 //! Runs one history, and says what is wrong.
 
+mod accept;
+
 use std::sync::PoisonError;
 
 use destage_cache::{HostCacheInfo, Served};
@@ -66,6 +68,8 @@ pub(crate) struct HistoryRun<'a> {
     clean: bool,
     refused: bool,
     planted: Option<Planted>,
+    /// What the next life is to be started with, if it is not as any other.
+    accepting: Option<Box<dyn Served>>,
     log: Option<Log>,
     report: Report,
 }
@@ -99,6 +103,7 @@ impl<'a> HistoryRun<'a> {
             clean: false,
             refused: false,
             planted,
+            accepting: None,
             report: Report { runs: 1, ..Report::default() },
             log,
             cache,
@@ -116,8 +121,17 @@ impl<'a> HistoryRun<'a> {
         log: Option<Log>,
         planted: Option<&Planted>,
     ) -> Memory<Box<dyn Served>> {
+        Self::prepare_with(history.cell.build(cache), history, remains, log, planted)
+    }
+
+    fn prepare_with(
+        controller: Box<dyn Served>,
+        history: &History,
+        remains: Remains,
+        log: Option<Log>,
+        planted: Option<&Planted>,
+    ) -> Memory<Box<dyn Served>> {
         let cell = &history.cell;
-        let controller = cell.build(cache);
         let mut memory = Memory::prepare(controller, remains, cell.shape(), cell.depth);
         memory.set_compute_at_once(history.compute_at_once);
         if let Some(log) = log {
@@ -138,7 +152,9 @@ impl<'a> HistoryRun<'a> {
             }
         }
         self.dice = Dice::part(self.history.seed, u64::MAX - 1);
-        if !self.refused {
+        if self.refused && !self.broken {
+            self.accept_losses()?;
+        } else if !self.refused {
             self.heal()?;
         }
         self.count_life();
@@ -519,7 +535,8 @@ impl<'a> HistoryRun<'a> {
         let down: DevSet =
             (0..).map(Dev).zip(&remains.disks).filter(|(_, disk)| !disk.answers).map(|(dev, _)| dev).collect();
         let down = down & self.members();
-        let memory = Self::prepare(self.cache, self.history, remains, self.log.clone(), self.planted.as_ref());
+        let controller = self.accepting.take().unwrap_or_else(|| self.cell.build(self.cache));
+        let memory = Self::prepare_with(controller, self.history, remains, self.log.clone(), self.planted.as_ref());
         self.memory = memory;
         // Until the controller has noted them, members that it found missing may be lost with what
         // is open.

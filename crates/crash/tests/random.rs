@@ -51,7 +51,7 @@ fn try_all(cache: &'static HostCacheInfo, level: Level) {
 
 fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
     println!(
-        "{} {level}: {} histories, {} requests ({} unserved), {} steps, {} cuts ({} while recovering, {} degraded), {} refusals, \
+        "{} {level}: {} histories, {} requests ({} unserved), {} steps, {} cuts ({} while recovering, {} degraded), {} refusals ({} losses accepted), \
          {} losses, {} rebuilds",
         cache.name,
         report.runs,
@@ -62,6 +62,7 @@ fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
         report.cuts_in_recovery,
         report.cuts_degraded,
         report.refusals,
+        report.accepted,
         report.losses,
         report.rebuilds
     );
@@ -74,6 +75,8 @@ fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
         report.runs < 1_000 || report.cuts > report.runs / 2 && report.requests > report.runs,
         "the histories do what they are for"
     );
+    let computes = matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6);
+    assert!(report.runs < 5_000 || !computes || report.accepted > 0, "losses are accepted");
 }
 
 macro_rules! levels {

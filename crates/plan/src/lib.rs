@@ -20,6 +20,7 @@ mod event; // what a controller is told
 mod fragment; // requests to fragments, for arrays
 mod ids; // names of operations, steps, fragments, timers
 mod intents; // which rows may be inconsistent
+mod lost; // ranges whose data cannot be known
 mod nv; // slots of the NVRAM
 mod out; // what a controller answers
 mod sets; // sets of steps, devices, columns
@@ -33,6 +34,7 @@ pub use event::{Control, Event, Frag, HostOp, Start};
 pub use fragment::{Piece, RangeError, Shape, ShapeError};
 pub use ids::{FragId, OpId, StepNo, TimerId, TimerOwner};
 pub use intents::Intents;
+pub use lost::{LostPages, PageRange};
 pub use nv::NvSlots;
 pub use out::{Issue, Out, Refusal, Status};
 pub use request::{Op, Request};

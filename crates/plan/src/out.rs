@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::{
-    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, List, Nanos, NvPut, NvSlot, OpId, PutList, Row,
-    RowList, Rows, Shape, Step, StepKind, StepNo, StepOutcome, StepSet, TimerId,
+    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, List, LostPages, Nanos, NvPut, NvSlot, OpId,
+    PutList, Row, RowList, Rows, Shape, Step, StepKind, StepNo, StepOutcome, StepSet, TimerId,
 };
 
 /// A step that may begin.
@@ -26,6 +26,8 @@ pub enum Refusal {
         row: Row,
         /// How many there are.
         rows: u64,
+        /// The pages of the array that are lost with them.
+        lost: LostPages,
     },
     /// More members are lost than the level can do without.
     MembersLost {

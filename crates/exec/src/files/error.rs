@@ -138,9 +138,14 @@ impl FilesError {
 
 fn refusal(why: &Refusal) -> String {
     match why {
-        Refusal::WriteHole { row, rows } => {
+        Refusal::WriteHole { row, rows, lost } => {
+            let named = lost.named().iter().map(|range| format!("{} to {}", range.first, range.end() - 1));
+            let named = named.collect::<Vec<_>>().join(", ");
+            let more = if lost.unnamed() > 0 { format!(" and {} ranges more", lost.unnamed()) } else { String::new() };
             format!(
-                "{rows} rows, the first of them row {row}, were being written when the last life ended, and data of theirs is lost"
+                "{rows} rows, the first of them row {row}, may have been torn when the last life ended, and data of theirs is lost: \
+                 {} pages of the array, {named}{more}; bring the member back, or name them as accepted losses",
+                lost.pages()
             )
         }
         Refusal::MembersLost { lost, tolerated } => {

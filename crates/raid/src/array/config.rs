@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use destage_plan::Nanos;
+use destage_plan::{Nanos, PageRange};
 
 use crate::{Geometry, Level};
 
@@ -61,6 +61,10 @@ pub struct ArrayConfig {
     pub idle_flush: Nanos,
     /// Stripes that a rebuild fills between two notes of how far it has come.
     pub rebuild_window: u32,
+    /// Pages of the array that may be lost: a start that would be refused over rows that may be torn
+    /// and have lost data goes on if all that they have lost is among these.
+    /// [`Array::lost`](super::Array::lost) tells what of them is.
+    pub accepted_losses: Vec<PageRange>,
 }
 
 impl ArrayConfig {
@@ -79,6 +83,7 @@ impl ArrayConfig {
             trims: true,
             idle_flush: Nanos(5_000_000_000),
             rebuild_window: 8,
+            accepted_losses: Vec::new(),
         }
     }
 

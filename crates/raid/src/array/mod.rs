@@ -22,6 +22,7 @@ mod degraded;
 mod departed;
 mod flush;
 mod log;
+mod lost;
 mod members;
 mod parity;
 mod read;
@@ -38,7 +39,7 @@ use std::collections::VecDeque;
 
 use destage_plan::{
     Buf, Claim, Column, ColumnSet, Control, Dev, DevSet, DeviceChange, Event, Frag, Intents, NvSlot, NvSlots, OpId,
-    Out, Row, Rows, Sectors, Stripe, TimerId, TimerOwner,
+    Out, PageRange, Row, Rows, Sectors, Stripe, TimerId, TimerOwner,
 };
 
 use flush::{FlushTask, Flushes};
@@ -136,6 +137,8 @@ pub struct Array {
     waiting: Vec<OpId>,
     tasks: Vec<Option<Task>>,
     recovery: Recovery,
+    /// Pages that are lost, as far as the start knows.
+    lost: Vec<PageRange>,
     rebuild: Rebuild,
     cleaning: bool,
     idle_timer: bool,
@@ -174,6 +177,7 @@ impl Array {
             waiting: Vec::new(),
             tasks: Vec::new(),
             recovery: Recovery::default(),
+            lost: Vec::new(),
             rebuild: Rebuild::default(),
             cleaning: false,
             idle_timer: false,

@@ -189,7 +189,7 @@ impl Array {
         let (stripe, first) = self.config.geometry.stripe_of(rows.first);
         for (row, first) in rows.iter().zip(first..) {
             self.rebuild.active += 1;
-            let claim = Claim { stripe, first, rows: 1, r: self.all, w: self.all };
+            let claim = Claim { stripe, first, rows: 1, r: self.all, w: ColumnSet::EMPTY };
             let part = out.open(Class::Rebuild, Some(claim), None);
             self.set_task(part, Task::Rebuild(Rows::new(row, 1)));
         }

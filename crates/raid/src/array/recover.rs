@@ -67,7 +67,8 @@ impl Array {
     /// Looks whether all rows can be made consistent, before anything is changed; whether they can.
     fn check_recovery(&mut self, versions: &dyn Versions, out: &mut Out) -> bool {
         self.recovery.checked = true;
-        if let Some(refusal) = self.hole(versions) {
+        let todo = self.recovery.todo.make_contiguous().to_vec();
+        if let Some(refusal) = self.check_holes(&todo, versions) {
             self.refuse(refusal, out);
             return false;
         }
@@ -97,36 +98,6 @@ impl Array {
             }
             row = chunk.end();
         }
-    }
-
-    /// Rows left to be made consistent of which a lost data page is in no log.
-    fn hole(&self, versions: &dyn Versions) -> Option<Refusal> {
-        if self.members.all_live() || !self.needs_log() {
-            return None;
-        }
-        let open = |row: &Row| self.has_hole(*row) && self.is_hole(*row, versions);
-        let rows = self.recovery.todo.iter().flat_map(|rows| rows.iter()).filter(open);
-        let (first, count) = rows.fold((Row(u64::MAX), 0), |(first, count), row| (row.min(first), count + 1));
-        (count > 0).then_some(Refusal::WriteHole { row: first, rows: count })
-    }
-
-    pub(super) fn has_hole(&self, row: Row) -> bool {
-        let stripe = self.config.geometry.stripe_of(row).0;
-        let lost = self.data - self.columns(stripe, Rows::new(row, 1)).live;
-        lost.iter().any(|column| self.log.get(row, self.dev(stripe, column)).is_none())
-    }
-
-    /// Whether a lost data page of a row is neither in the log nor known above.
-    fn is_hole(&self, row: Row, versions: &dyn Versions) -> bool {
-        let rows = Rows::new(row, 1);
-        if !versions.departs(rows) {
-            return true;
-        }
-        let sources = versions.sources(row);
-        let stripe = self.config.geometry.stripe_of(row).0;
-        let lost = self.data - self.columns(stripe, rows).live;
-        let unknown = |column| matches!(sources.newest(column), Source::Member | Source::Lost);
-        lost.iter().any(|column| unknown(column) && self.log.get(row, self.dev(stripe, column)).is_none())
     }
 
     /// What stands above found in the NVRAM what it did not write.
@@ -215,24 +186,31 @@ impl Array {
             return out.close(op);
         }
         let departs = versions.departs(rows);
-        let hole = |row| self.has_hole(row) && self.is_hole(row, versions);
-        if !lost.is_empty() && (rows.count > 1 || hole(rows.first)) {
-            self.refuse(Refusal::WriteHole { row: rows.first, rows: u64::from(rows.count) }, out);
+        let refusal = if !lost.is_empty() && rows.count > 1 {
+            Some(self.refuse_rows(rows, lost))
+        } else {
+            self.check_holes(&[rows], versions)
+        };
+        if let Some(refusal) = refusal {
+            self.refuse(refusal, out);
             return out.close(op);
         }
+        let hole = self.hole_of(rows.first, versions) & lost;
         let mut data = [Buf::None; MAX_DEVICES];
         let mut reads = StepSet::EMPTY;
-        if departs {
+        let above = if departs {
             let sources = versions.sources(rows.first);
+            let elsewhere = |column: &Column| matches!(sources.newest(*column), Source::Page(_) | Source::Nv(_));
+            let above = self.data.iter().filter(elsewhere).collect();
             let row = DepartedRow { stripe, rows, columns, sources: &sources };
-            let logged = row.missing(lost, Sources::newest);
             versions.uses(op, rows.first);
-            reads = self.gather(op, row, self.data - logged, Sources::newest, &mut data, out);
-        }
-        for column in self.data.iter().filter(|column| !departs || lost.contains(*column)) {
-            if data[column.index()] != Buf::None {
-                continue;
-            }
+            reads = self.gather(op, row, above, Sources::newest, &mut data, out);
+            above
+        } else {
+            ColumnSet::EMPTY
+        };
+        let equations = if hole.is_empty() { ColumnSet::EMPTY } else { self.equations(columns.live, hole) };
+        for column in ((self.data - hole - above) | equations).iter() {
             data[column.index()] = if lost.contains(column) {
                 let slot = self.log.get(rows.first, self.dev(stripe, column)).expect("the row has no hole");
                 Buf::Nv(slot)
@@ -241,6 +219,9 @@ impl Array {
                 reads |= self.read_rows(op, stripe, rows, column, page, StepSet::EMPTY, out);
                 page
             };
+        }
+        if !hole.is_empty() {
+            reads |= self.compute_lost(op, stripe, &mut data, hole, columns.live, pages, reads, out);
         }
         let (p, q, ready) = self.compute_parity(op, stripe, parity, &data, pages, reads, out);
         for column in parity.iter() {
