@@ -221,7 +221,7 @@ impl<'a> Life<'a> {
     pub(super) fn stopped(&mut self, error: &FilesError, report: &mut FilesReport) -> Result<Outcome, String> {
         match error {
             FilesError::Refused(why) => {
-                self.refused(*why)?;
+                self.refused(**why)?;
                 report.refusals += 1;
                 Ok(Outcome::Refused)
             }

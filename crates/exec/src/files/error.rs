@@ -108,7 +108,7 @@ pub enum FilesError {
     NoDevice(Dev),
     /// The controller does not start.
     #[error("the array cannot be started: {}", refusal(.0))]
-    Refused(Refusal),
+    Refused(Box<Refusal>),
     /// The controller asks for what the configuration does not provide.
     #[error("the controller uses {what} {found}, but {key} = {limit}")]
     Beyond {

@@ -513,7 +513,7 @@ impl<C: Controller> Files<C> {
     /// Waits until a thread has something to say or a timer is due.
     fn rest(&mut self) -> Result<(), FilesError> {
         if let Status::Refused(why) = self.engine.status() {
-            return Err(self.stop(FilesError::Refused(why)));
+            return Err(self.stop(FilesError::Refused(Box::new(why))));
         }
         if self.turn() {
             return Ok(());
