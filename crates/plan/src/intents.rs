@@ -49,21 +49,19 @@ pub struct Intents {
 }
 
 impl Intents {
-    /// An operation is about to change `rows`. It sets their intent unless that
-    /// [is set](Self::is_set).
-    pub fn begin(&mut self, rows: Rows) {
+    /// An operation is about to change `rows`. Whether the intent of all of them is durably set
+    /// already, so that it need not set it: not because an operation has issued it that is still at
+    /// work.
+    pub fn begin(&mut self, rows: Rows) -> bool {
+        let mut set = true;
         for row in rows.iter() {
             let state = self.rows.entry(row).or_default();
             state.active += 1;
             self.kept -= usize::from(std::mem::take(&mut state.clearable));
+            set &= state.set;
         }
         self.active += u64::from(rows.count);
-    }
-
-    /// Whether the intent of all these rows is durably set already. Not because an operation has
-    /// issued it that is still at work.
-    pub fn is_set(&self, rows: Rows) -> bool {
-        rows.iter().all(|row| self.rows.get(&row).is_some_and(|state| state.set))
+        set
     }
 
     /// The operation has ended; its writes are done, though not necessarily durable. `set` tells
@@ -220,22 +218,21 @@ mod tests {
     #[test]
     fn an_intent_is_set_from_the_end_of_an_operation_that_set_it_until_it_is_cleared() {
         let mut intents = Intents::default();
-        intents.begin(rows(7, 1));
-        assert!(!intents.is_set(rows(7, 1)), "it is on its way");
-        intents.begin(rows(7, 1));
+        assert!(!intents.begin(rows(7, 1)));
+        assert!(!intents.begin(rows(7, 1)), "it is on its way");
         intents.end(rows(7, 1), false);
-        assert!(!intents.is_set(rows(7, 1)), "the one that ended has not set it");
+        assert!(!intents.begin(rows(7, 1)), "the one that ended has not set it");
         intents.end(rows(7, 1), true);
-        assert!(intents.is_set(rows(7, 1)) && !intents.is_set(rows(7, 2)));
+        assert!(!intents.begin(rows(7, 2)), "one of two rows");
+        intents.end(rows(7, 2), false);
+        intents.end(rows(7, 1), false);
         flush(&mut intents);
-        intents.begin(rows(7, 1));
-        assert!(intents.is_set(rows(7, 1)));
-        assert!(clear(&mut intents, 0).is_empty(), "it was clearable, and is at work again");
+        assert!(intents.begin(rows(7, 1)));
+        assert_eq!(clear(&mut intents, 0), [rows(8, 1)], "row 7 was clearable, and is at work again");
         intents.end(rows(7, 1), false);
         flush(&mut intents);
         assert_eq!(clear(&mut intents, 0), [rows(7, 1)]);
-        intents.begin(rows(7, 1));
-        assert!(!intents.is_set(rows(7, 1)), "the clear may be on its way");
+        assert!(!intents.begin(rows(7, 1)), "the clear may be on its way");
     }
 
     #[test]

@@ -102,10 +102,11 @@ impl Array {
 
     /// Sets the intent of rows, if it is not set; what writes of them come after.
     pub(super) fn intent(&mut self, op: OpId, rows: Rows, after: StepSet, out: &mut Out) -> StepSet {
-        if self.intents.is_set(rows) {
+        let task = self.write_task(op);
+        if task.finds_set {
             return after;
         }
-        self.write_task(op).sets = true;
+        task.sets = true;
         let rows = out.rows(op, &[rows]);
         out.step(op, Step::Intent { rows, set: true }, after)
     }

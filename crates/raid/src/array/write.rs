@@ -30,6 +30,8 @@ pub(super) struct WriteTask {
     pub(super) reserved: usize,
     /// Rows whose intents were begun.
     begun: Option<Rows>,
+    /// Their intents were set already.
+    pub(super) finds_set: bool,
     /// The plan sets their intents.
     pub(super) sets: bool,
     /// A write failed; the plan goes on when the loss is noted.
@@ -71,6 +73,7 @@ impl WriteTask {
             known: None,
             reserved: 0,
             begun: None,
+            finds_set: false,
             sets: false,
             stuck: false,
             departed: None,
@@ -213,7 +216,8 @@ impl Array {
         versions: &mut dyn Versions,
         out: &mut Out,
     ) {
-        if what.rows.count < self.what(op).rows.count {
+        let task = self.write_task(op);
+        if what.rows.count < task.seg.rows - task.done {
             self.write_task(op).join = out.step_notify(op, Step::Join, after);
             return;
         }
@@ -261,9 +265,9 @@ impl Array {
 
     pub(super) fn begin_rows(&mut self, op: OpId, rows: Rows) {
         if !self.parity().is_empty() {
-            self.intents.begin(rows);
+            let set = self.intents.begin(rows);
             let task = self.write_task(op);
-            (task.begun, task.sets) = (Some(rows), false);
+            (task.begun, task.finds_set, task.sets) = (Some(rows), set, false);
         }
     }
 
