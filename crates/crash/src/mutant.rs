@@ -67,15 +67,16 @@ impl Planted {
             (Mutant::OmitFlush, Step::FlushDev { .. })
             | (Mutant::UnreadMember, Step::Read { dst: Buf::Tmp { .. }, .. }) => once(),
             (Mutant::SkipIntent, Step::Intent { set: true, .. }) => Conduct::Omit,
-            (Mutant::AckBeforeWrite, Step::Write { .. }) => Conduct::Early,
-            (Mutant::IgnoreFua, Step::Write { fua: true, .. }) => Conduct::Volatile,
+            (Mutant::AckBeforeWrite, Step::Write { .. } | Step::WriteList { .. }) => Conduct::Early,
+            (Mutant::IgnoreFua, step) if step.is_fua() => Conduct::Volatile,
             _ => Conduct::Honest,
         })
     }
 
     /// What else the fault does when a step has ended.
     pub(crate) fn after<C: Controller>(&self, ran: &Ran, memory: &mut Memory<C>) {
-        if let (Mutant::EarlyClear, Step::Write { ext, .. }, StepOutcome::Ok) = (self.mutant, ran.step, ran.outcome)
+        if let (Mutant::EarlyClear, Step::Write { ext, .. } | Step::WriteList { ext, .. }, StepOutcome::Ok) =
+            (self.mutant, ran.step, ran.outcome)
             && memory.in_flight(ran.op, StepKind::Write) == 0
         {
             // The rows of an operation are those of each of its writes.

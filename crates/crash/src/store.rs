@@ -9,8 +9,8 @@ use destage_exec::{
     DeviceConfig, DeviceOptions, Existing, Fault, Files, FilesConfig, FilesError, Moment, Recording, RowSet, SyncPoint,
 };
 use destage_plan::{
-    Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvPut, NvSlot, OpId, Out, Row, Rows, Sectors,
-    Shape, Step, StepSet, Tag,
+    Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvPut, NvSlot, OpId, Out, Row, Rows, Shape,
+    Span, Step, StepSet, Tag,
 };
 
 use crate::Dice;
@@ -37,7 +37,7 @@ enum Plan {
         rows: Rows,
         set: bool,
     },
-    /// The whole sectors of so many bytes of a slot.
+    /// So many bytes of a slot.
     Read(NvSlot, u32),
 }
 
@@ -71,8 +71,8 @@ impl Keeper {
             }
             Plan::Intent { rows, set } => Step::Intent { rows: out.rows(op, &[rows]), set },
             Plan::Read(slot, len) => {
-                let sectors = Sectors { first: 0, count: (u64::from(len) / SECTOR) as u8 };
-                Step::Slice { src: Buf::Nv(slot), sectors, dst: frag.host(0) }
+                let parts = out.spans(op, &[Span { buf: Buf::Nv(slot), offset: 0, len }]);
+                Step::Pack { parts, dst: frag.host(0) }
             }
         };
         let done = out.step(op, step, StepSet::EMPTY);
@@ -206,12 +206,13 @@ impl Life {
             *report += 1;
             life.after(left).map_err(|what| when(format!("and the power failed again: {what}")))?;
             let slots = life.states[0].slots.clone();
-            for (index, (generation, len)) in slots.into_iter().filter(|(_, (_, len))| u64::from(*len) >= SECTOR) {
+            for (index, (generation, len)) in slots.into_iter().filter(|(_, (_, len))| *len > 0) {
                 let slot = NvSlot { index, generation };
                 life.ask(Plan::Read(slot, len), HostOp::Read, 1, Vec::new())?;
                 let completion = life.files.wait().map_err(|error| error.to_string())?;
-                let read = (u64::from(len) / SECTOR * SECTOR) as usize;
-                if completion.is_none_or(|completion| completion.bytes[..read] != page(slot)[..read]) {
+                let mut expected = page(slot);
+                expected[len as usize..].fill(0);
+                if completion.is_none_or(|completion| completion.bytes != expected) {
                     return Err(when(format!("{slot:?} holds other bytes")));
                 }
             }

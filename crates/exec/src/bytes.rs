@@ -1,6 +1,6 @@
 //! Where the bytes behind the names of buffers live, and the steps that compute.
 
-use destage_plan::{Buf, Controller, Engine, Issue, NvPut, NvSlot, OpId, Sectors, Step};
+use destage_plan::{Buf, Controller, Engine, Issue, NvPut, NvSlot, OpId, Sectors, Step, StepOutcome};
 use destage_raid::{MAX_DEVICES, kernels};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -25,6 +25,8 @@ pub struct Bytes {
     tmps: Vec<Vec<Vec<u8>>>,
     nvram: Nvram,
     scratch: [Vec<u8>; 2],
+    /// A page of zeros.
+    zeros: Vec<u8>,
     spare: Vec<Vec<u8>>,
 }
 
@@ -34,7 +36,7 @@ enum At {
     Zero,
     Host { tag: u64, from: usize },
     Tmp { op: usize, id: usize, from: usize },
-    Nv(NvSlot),
+    Nv { slot: NvSlot, from: usize },
 }
 
 impl At {
@@ -47,10 +49,19 @@ impl At {
         }
     }
 
+    /// So many bytes behind it.
+    fn beyond(mut self, offset: u32) -> Self {
+        match &mut self {
+            Self::Host { from, .. } | Self::Tmp { from, .. } | Self::Nv { from, .. } => *from += offset as usize,
+            Self::Zero => {}
+        }
+        self
+    }
+
     const fn from(self) -> usize {
         match self {
-            Self::Host { from, .. } | Self::Tmp { from, .. } => from,
-            Self::Zero | Self::Nv(_) => 0,
+            Self::Host { from, .. } | Self::Tmp { from, .. } | Self::Nv { from, .. } => from,
+            Self::Zero => 0,
         }
     }
 }
@@ -58,7 +69,8 @@ impl At {
 impl Bytes {
     /// No bytes yet; pages and sectors of these sizes.
     pub fn new(page_bytes: u64, sector_bytes: u64, nvram: Nvram) -> Self {
-        Self { page: page_bytes as usize, sector: sector_bytes as usize, nvram, ..Self::default() }
+        let page = page_bytes as usize;
+        Self { page, sector: sector_bytes as usize, nvram, zeros: vec![0; page], ..Self::default() }
     }
 
     /// Keeps the bytes of a request until [`release`](Self::release): what is to be written, or
@@ -128,6 +140,27 @@ impl Bytes {
         &mut self.allocation(at)[from..from + len]
     }
 
+    /// Appends what a step writes to a device; zeros if it trims.
+    ///
+    /// # Panics
+    /// If it writes nothing, or other than what its extent has room for.
+    pub fn written<C: Controller>(&self, engine: &Engine<C>, op: OpId, step: &Step, to: &mut Vec<u8>) {
+        let Some(ext) = step.changes() else { panic!("{step:?} writes nothing") };
+        let (start, len) = (to.len(), usize::from(ext.pages()) * self.page);
+        let mut append = |buf: Buf, len: usize| {
+            let end = to.len() + len;
+            to.extend_from_slice(self.source(engine, op, buf, len).unwrap_or_default());
+            to.resize(end, 0);
+        };
+        match *step {
+            Step::Write { src, .. } => append(src, len),
+            Step::WriteList { srcs, .. } => engine.bufs(op, srcs).iter().for_each(|src| append(*src, self.page)),
+            Step::MetaWrite { bytes, .. } => to.extend_from_slice(engine.bytes(op, bytes)),
+            _ => append(Buf::Zero, len),
+        }
+        assert_eq!(to.len() - start, len, "{step:?} has as many bytes as pages");
+    }
+
     /// Does a step of the NVRAM.
     ///
     /// # Panics
@@ -171,15 +204,16 @@ impl Bytes {
         }
     }
 
-    /// Does a step if it is one that computes; whether it is. Where the result goes may also be a
+    /// Does a step if it is one that computes; how it ended. Where the result goes may also be a
     /// source, then whole: in place.
     ///
     /// # Panics
     /// If the result's place overlaps a source's in part, is no place to write to, or a buffer is
     /// shorter than the step says.
-    pub fn compute<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) -> bool {
+    pub fn compute<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) -> Option<StepOutcome> {
         let op = issue.op;
         let page = self.page;
+        let mut outcome = StepOutcome::Ok;
         match *engine.step(issue) {
             Step::Merge { old, new, sectors, dst } => {
                 let range = self.range(sectors);
@@ -262,16 +296,55 @@ impl Bytes {
                     }
                 });
             }
+            Step::Encode { base, new, dst, .. } => {
+                let (base, new) = (self.locate(engine, op, base), self.locate(engine, op, new));
+                let mut delta = std::mem::take(&mut self.scratch[1]);
+                delta.clear();
+                self.produce(engine, op, dst, page, &[(base, page), (new, page)], |bytes, out| {
+                    let len = destage_delta::encode(bytes.page(base), bytes.page(new), &mut delta);
+                    out[..len].copy_from_slice(&delta);
+                    out[len..].fill(0);
+                    outcome = StepOutcome::Length(len as u32);
+                });
+                self.scratch[1] = delta;
+            }
+            Step::Decode { base, delta, dst } => {
+                let base = self.locate(engine, op, base);
+                let (at, len) = (self.locate(engine, op, delta.buf).beyond(delta.offset), delta.len as usize);
+                self.produce(engine, op, dst, page, &[(base, page), (at, len)], |bytes, out| {
+                    let delta = bytes.get(at, len).unwrap_or_else(|| &bytes.zeros[..len]);
+                    if destage_delta::decode(bytes.page(base), delta, out).is_err() {
+                        outcome = StepOutcome::Undecodable;
+                    }
+                });
+            }
+            Step::Pack { parts, dst } => {
+                let mut packed = std::mem::take(&mut self.scratch[1]);
+                packed.clear();
+                for part in engine.spans(op, parts) {
+                    let at = self.locate(engine, op, part.buf).beyond(part.offset);
+                    let end = packed.len() + part.len as usize;
+                    packed.extend_from_slice(self.get(at, part.len as usize).unwrap_or_default());
+                    packed.resize(end, 0);
+                }
+                assert!(packed.len() <= page, "parts of {} B for a page", packed.len());
+                packed.resize(page, 0);
+                self.target(engine, op, dst, page).copy_from_slice(&packed);
+                self.scratch[1] = packed;
+            }
             Step::Read { .. }
             | Step::Write { .. }
+            | Step::WriteList { .. }
+            | Step::MetaWrite { .. }
+            | Step::MetaRead { .. }
             | Step::FlushDev { .. }
             | Step::Trim { .. }
             | Step::NvCommit { .. }
             | Step::Intent { .. }
             | Step::Join
-            | Step::Ack { .. } => return false,
+            | Step::Ack { .. } => return None,
         }
-        true
+        Some(outcome)
     }
 
     fn range(&self, sectors: Sectors) -> std::ops::Range<usize> {
@@ -290,7 +363,7 @@ impl Bytes {
             Buf::Tmp { id, page } => {
                 At::Tmp { op: op.index(), id: usize::from(id), from: usize::from(page) * self.page }
             }
-            Buf::Nv(slot) => At::Nv(slot),
+            Buf::Nv(slot) => At::Nv { slot, from: 0 },
         }
     }
 
@@ -300,8 +373,13 @@ impl Bytes {
             At::Zero => return None,
             At::Host { tag, from } => &self.hosts[&tag][from..from + len],
             At::Tmp { op, id, from } => &self.tmps[op][id][from..from + len],
-            At::Nv(slot) => &self.nvram.bytes(slot)[..len],
+            At::Nv { slot, from } => &self.nvram.bytes(slot)[from..from + len],
         })
+    }
+
+    /// A page.
+    fn page(&self, at: At) -> &[u8] {
+        self.get(at, self.page).unwrap_or(&self.zeros)
     }
 
     /// Makes a buffer of an operation as long as was asked for.
@@ -322,7 +400,7 @@ impl Bytes {
         match at {
             At::Host { tag, .. } => self.hosts.get_mut(&tag).expect("the request is under way"),
             At::Tmp { op, id, .. } => &mut self.tmps[op][id],
-            At::Zero | At::Nv(_) => panic!("{at:?} is no place to write to"),
+            At::Zero | At::Nv { .. } => panic!("{at:?} is no place to write to"),
         }
     }
 

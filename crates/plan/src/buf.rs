@@ -73,6 +73,18 @@ impl NvPut {
     }
 }
 
+/// So many bytes of a buffer from one of them on: a delta, which is shorter than a page and may lie
+/// in one with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Where.
+    pub buf: Buf,
+    /// The first byte.
+    pub offset: u32,
+    /// How many.
+    pub len: u32,
+}
+
 /// Sectors of a page: a range, since a request covers a page from somewhere to somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sectors {
@@ -80,68 +92,4 @@ pub struct Sectors {
     pub first: u8,
     /// How many, at least 1.
     pub count: u8,
-}
-
-/// A list of buffers kept with the operation whose step names it, in the order in which the step
-/// wants them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct List {
-    pub(crate) start: u32,
-    pub(crate) len: u32,
-}
-
-impl List {
-    /// No buffers.
-    pub const EMPTY: Self = Self { start: 0, len: 0 };
-
-    /// How many.
-    pub const fn len(self) -> usize {
-        self.len as usize
-    }
-
-    /// Whether there are none.
-    pub const fn is_empty(self) -> bool {
-        self.len == 0
-    }
-}
-
-/// A list of row ranges kept with the operation whose step names it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RowList {
-    pub(crate) start: u32,
-    pub(crate) len: u32,
-}
-
-impl RowList {
-    /// How many ranges.
-    pub const fn len(self) -> usize {
-        self.len as usize
-    }
-
-    /// Whether there are none.
-    pub const fn is_empty(self) -> bool {
-        self.len == 0
-    }
-}
-
-/// A list of puts kept with the operation whose step names it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PutList {
-    pub(crate) start: u32,
-    pub(crate) len: u32,
-}
-
-impl PutList {
-    /// No puts.
-    pub const EMPTY: Self = Self { start: 0, len: 0 };
-
-    /// How many.
-    pub const fn len(self) -> usize {
-        self.len as usize
-    }
-
-    /// Whether there are none.
-    pub const fn is_empty(self) -> bool {
-        self.len == 0
-    }
 }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use crate::out::Pending;
 use crate::{
-    Buf, Claim, Control, Dev, DeviceChange, Event, Frag, FragId, HostOp, Issue, List, Nanos, NvPut, OpId, Out, Piece,
-    PutList, RangeError, RowList, Rows, Shape, Start, Status, Step, StepOutcome,
+    Buf, ByteList, Claim, Control, Dev, DeviceChange, Event, Frag, FragId, HostOp, Issue, List, Nanos, NvPut, OpId,
+    Out, Piece, PutList, RangeError, RowList, Rows, Shape, Span, SpanList, Start, Status, Step, StepOutcome,
 };
 
 /// A policy of the host side: a pure state machine. Everything it does follows from the events it
@@ -202,6 +202,23 @@ impl<C: Controller> Engine<C> {
     #[inline]
     pub fn puts(&self, op: OpId, list: PutList) -> &[NvPut] {
         self.out.put_list(op, list)
+    }
+
+    /// A list of spans that a step of `op` names.
+    #[inline]
+    pub fn spans(&self, op: OpId, list: SpanList) -> &[Span] {
+        self.out.span_list(op, list)
+    }
+
+    /// Bytes that a step of `op` names.
+    #[inline]
+    pub fn bytes(&self, op: OpId, list: ByteList) -> &[u8] {
+        self.out.byte_list(op, list)
+    }
+
+    /// Hands over what a [`Step::MetaRead`] has read, before it is [complete](Self::complete).
+    pub fn read(&mut self, issue: Issue, bytes: &[u8]) {
+        self.out.keep_read(issue, bytes);
     }
 
     /// A list of rows that a step of `op` names.

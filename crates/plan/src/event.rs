@@ -98,7 +98,7 @@ pub enum Event<'a> {
         op: OpId,
         /// The steps that failed.
         failed: StepSet,
-        /// The devices that did not do them.
+        /// The devices that did not do them; none if only [decoding](crate::Step::Decode) failed.
         devs: DevSet,
     },
     /// The operation is closed and all its steps are done. Its claim is given back after this

@@ -20,13 +20,14 @@ mod event; // what a controller is told
 mod fragment; // requests to fragments, for arrays
 mod ids; // names of operations, steps, fragments, timers
 mod intents; // which rows may be inconsistent
+mod lists; // what steps name and is too long for them
 mod lost; // ranges whose data cannot be known
 mod nv; // slots of the NVRAM
 mod out; // what a controller answers
 mod sets; // sets of steps, devices, columns
 mod step; // what an executor is asked to do
 
-pub use buf::{Buf, List, NvPut, NvSlot, PutList, RowList, Sectors, Tag};
+pub use buf::{Buf, NvPut, NvSlot, Sectors, Span, Tag};
 pub use claim::{Claim, ClaimTable, ClaimWait, Class};
 pub use device::{Column, Dev, DeviceChange, Ext, Row, Rows, Stripe};
 pub use engine::{Controller, Engine, HostNotice, HostRequest};
@@ -34,6 +35,7 @@ pub use event::{Control, Event, Frag, HostOp, Start};
 pub use fragment::{Piece, RangeError, Shape, ShapeError};
 pub use ids::{FragId, OpId, StepNo, TimerId, TimerOwner};
 pub use intents::Intents;
+pub use lists::{ByteList, List, PutList, RowList, SpanList};
 pub use lost::{LostPages, PageRange};
 pub use nv::NvSlots;
 pub use out::{Issue, Out, Refusal, Status};

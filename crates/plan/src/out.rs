@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use crate::lists::Lists;
 use crate::{
-    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, List, LostPages, Nanos, NvPut, NvSlot, OpId,
-    PutList, Row, RowList, Rows, Shape, Step, StepKind, StepNo, StepOutcome, StepSet, TimerId,
+    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, LostPages, Nanos, OpId, Row, Shape, Step, StepKind,
+    StepNo, StepOutcome, StepSet, TimerId,
 };
 
 /// A step that may begin.
@@ -69,9 +70,8 @@ struct Slot {
 #[derive(Default)]
 struct Op {
     steps: Vec<Slot>,
-    bufs: Vec<Buf>,
-    rows: Vec<Rows>,
-    puts: Vec<NvPut>,
+    /// What the steps name.
+    lists: Lists,
     /// Pages of each buffer of the operation.
     tmps: Vec<u16>,
     claim: Option<Claim>,
@@ -96,9 +96,7 @@ struct Op {
 impl Op {
     fn clear_plan(&mut self) {
         self.steps.clear();
-        self.bufs.clear();
-        self.rows.clear();
-        self.puts.clear();
+        self.lists.clear();
         self.tmps.clear();
         (self.issued, self.done, self.failed, self.notify, self.phase) = Default::default();
         self.failed_devs = DevSet::EMPTY;
@@ -225,38 +223,6 @@ impl Out {
         Buf::Tmp { id: (tmps.len() - 1) as u8, page: 0 }
     }
 
-    /// Keeps a list of buffers with the operation.
-    pub fn list(&mut self, op: OpId, bufs: &[Buf]) -> List {
-        let kept = &mut self.ops[op.index()].bufs;
-        let start = kept.len() as u32;
-        kept.extend_from_slice(bufs);
-        List { start, len: bufs.len() as u32 }
-    }
-
-    /// Keeps a list of slots with the operation.
-    pub fn slots(&mut self, op: OpId, slots: &[NvSlot]) -> List {
-        let kept = &mut self.ops[op.index()].bufs;
-        let start = kept.len() as u32;
-        kept.extend(slots.iter().map(|slot| Buf::Nv(*slot)));
-        List { start, len: slots.len() as u32 }
-    }
-
-    /// Keeps a list of puts with the operation.
-    pub fn puts(&mut self, op: OpId, puts: &[NvPut]) -> PutList {
-        let kept = &mut self.ops[op.index()].puts;
-        let start = kept.len() as u32;
-        kept.extend_from_slice(puts);
-        PutList { start, len: puts.len() as u32 }
-    }
-
-    /// Keeps a list of row ranges with the operation.
-    pub fn rows(&mut self, op: OpId, rows: &[Rows]) -> RowList {
-        let kept = &mut self.ops[op.index()].rows;
-        let start = kept.len() as u32;
-        kept.extend_from_slice(rows);
-        RowList { start, len: rows.len() as u32 }
-    }
-
     /// No further steps will come: the operation ends when those it has are done.
     pub fn close(&mut self, op: OpId) {
         self.ops[op.index()].closed = true;
@@ -283,8 +249,9 @@ impl Out {
         slot.done |= failed;
         slot.told = false;
         for step in (failed & slot.notify).iter() {
-            let dev = slot.steps[step.index()].step.dev().expect("only steps of devices fail");
-            self.queue.push_back(Pending::StepDone(op, step, StepOutcome::Failed(dev)));
+            let dev = slot.steps[step.index()].step.dev();
+            let outcome = dev.map_or(StepOutcome::Undecodable, StepOutcome::Failed);
+            self.queue.push_back(Pending::StepDone(op, step, outcome));
         }
         self.ops[op.index()].end_phase();
         self.issue_after(op, failed);
@@ -356,9 +323,7 @@ impl Out {
         let slot = &mut self.ops[op.index()];
         assert!(slot.done == slot.all() && !slot.closed, "{op:?} has steps that are not done");
         slot.steps.clear();
-        slot.bufs.clear();
-        slot.rows.clear();
-        slot.puts.clear();
+        slot.lists.clear();
         (slot.issued, slot.done, slot.notify) = Default::default();
     }
 
@@ -392,7 +357,9 @@ impl Out {
     /// Whether a read is among the operation's failed steps.
     pub fn failed_read(&self, op: OpId) -> bool {
         let slot = &self.ops[op.index()];
-        slot.failed.iter().any(|step| matches!(slot.steps[step.index()].step, Step::Read { .. }))
+        slot.failed
+            .iter()
+            .any(|step| matches!(slot.steps[step.index()].step, Step::Read { .. } | Step::MetaRead { .. }))
     }
 
     /// Operations that are open.
@@ -414,16 +381,12 @@ impl Out {
         &self.ops[issue.op.index()].steps[issue.step.index()].step
     }
 
-    pub(crate) fn bufs(&self, op: OpId, list: List) -> &[Buf] {
-        &self.ops[op.index()].bufs[list.start as usize..][..list.len()]
+    pub(crate) fn lists(&self, op: OpId) -> &Lists {
+        &self.ops[op.index()].lists
     }
 
-    pub(crate) fn put_list(&self, op: OpId, list: PutList) -> &[NvPut] {
-        &self.ops[op.index()].puts[list.start as usize..][..list.len()]
-    }
-
-    pub(crate) fn row_list(&self, op: OpId, list: RowList) -> &[Rows] {
-        &self.ops[op.index()].rows[list.start as usize..][..list.len()]
+    pub(crate) fn lists_mut(&mut self, op: OpId) -> &mut Lists {
+        &mut self.ops[op.index()].lists
     }
 
     pub(crate) fn tmp_pages(&self, op: OpId, id: u8) -> u16 {
@@ -458,7 +421,8 @@ impl Out {
                 op.failed.insert(step);
                 op.failed_devs.insert(dev);
             }
-            StepOutcome::Ok => self.step_done(id, step, outcome),
+            StepOutcome::Undecodable => op.failed.insert(step),
+            StepOutcome::Ok | StepOutcome::Length(_) => self.step_done(id, step, outcome),
         }
         self.settle(id);
     }

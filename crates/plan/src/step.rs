@@ -1,6 +1,6 @@
 //! The steps of which an operation consists: what an executor can be asked to do.
 
-use crate::{Buf, Dev, Ext, FragId, List, PutList, RowList, Sectors};
+use crate::{Buf, ByteList, Dev, Ext, FragId, List, PutList, RowList, Sectors, Span, SpanList};
 
 /// One step. Steps that move or compute whole pages say how many; all their buffers are that long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,30 @@ pub enum Step {
         src: Buf,
         /// Durable when done, together with whatever earlier writes left of these pages.
         fua: bool,
+    },
+    /// As [`Write`](Self::Write), but each page comes from a buffer of its own.
+    WriteList {
+        /// To where.
+        ext: Ext,
+        /// From where, as many as there are pages.
+        srcs: List,
+        /// As of a write.
+        fua: bool,
+    },
+    /// Writes bytes that the controller itself has made: the metadata of a cache.
+    MetaWrite {
+        /// To where: pages that hold nothing but metadata.
+        ext: Ext,
+        /// What, as long as these pages.
+        bytes: ByteList,
+        /// As of a write.
+        fua: bool,
+    },
+    /// Reads bytes for the controller itself: it finds them with
+    /// [`Out::read_bytes`](crate::Out::read_bytes).
+    MetaRead {
+        /// From where.
+        ext: Ext,
     },
     /// Makes every write of the device that was done before this step began durable.
     FlushDev {
@@ -89,6 +113,35 @@ pub enum Step {
         /// The result.
         dst: Buf,
     },
+    /// `dst`, a page, = what makes page `new` of page `base`, and zeros behind it. It ends with the
+    /// [length](StepOutcome::Length), which is at most a page.
+    Encode {
+        /// The page as it was.
+        base: Buf,
+        /// The page as it is.
+        new: Buf,
+        /// The delta.
+        dst: Buf,
+        /// Page of the array whose delta it is. Executors without bytes tell the length by it.
+        page: u64,
+    },
+    /// `dst` = what a delta makes of page `base`. It fails as
+    /// [undecodable](StepOutcome::Undecodable) if the bytes are no delta.
+    Decode {
+        /// The page as it was.
+        base: Buf,
+        /// What changed.
+        delta: Span,
+        /// The page as it is.
+        dst: Buf,
+    },
+    /// `dst`, a page, = the parts one after the other, and zeros behind them.
+    Pack {
+        /// At most a page of bytes.
+        parts: SpanList,
+        /// Where they go.
+        dst: Buf,
+    },
     /// Puts tags and bytes into free slots of the NVRAM and frees others: all of it or nothing,
     /// durable when done. What is put may come from a slot that is freed. NVRAM steps take effect
     /// in the order in which they were issued.
@@ -127,10 +180,34 @@ impl Step {
     /// The device that the step keeps busy, if any.
     pub const fn dev(&self) -> Option<Dev> {
         match self {
-            Self::Read { ext, .. } | Self::Write { ext, .. } | Self::Trim { ext } => Some(ext.dev()),
+            Self::Read { ext, .. }
+            | Self::Write { ext, .. }
+            | Self::WriteList { ext, .. }
+            | Self::MetaWrite { ext, .. }
+            | Self::MetaRead { ext }
+            | Self::Trim { ext } => Some(ext.dev()),
             Self::FlushDev { dev } => Some(*dev),
             _ => None,
         }
+    }
+
+    /// The pages that the step changes, if any.
+    pub const fn changes(&self) -> Option<Ext> {
+        match self {
+            Self::Write { ext, .. }
+            | Self::WriteList { ext, .. }
+            | Self::MetaWrite { ext, .. }
+            | Self::Trim { ext } => Some(*ext),
+            _ => None,
+        }
+    }
+
+    /// Whether what the step writes is durable when it is done.
+    pub const fn is_fua(&self) -> bool {
+        matches!(
+            self,
+            Self::Write { fua: true, .. } | Self::WriteList { fua: true, .. } | Self::MetaWrite { fua: true, .. }
+        )
     }
 
     /// Whether the engine does it itself, at once.
@@ -142,7 +219,9 @@ impl Step {
     pub const fn kind(&self) -> StepKind {
         match self {
             Self::Read { .. } => StepKind::Read,
-            Self::Write { .. } => StepKind::Write,
+            Self::Write { .. } | Self::WriteList { .. } => StepKind::Write,
+            Self::MetaWrite { .. } => StepKind::MetaWrite,
+            Self::MetaRead { .. } => StepKind::MetaRead,
             Self::FlushDev { .. } => StepKind::FlushDev,
             Self::Trim { .. } => StepKind::Trim,
             Self::Merge { .. } => StepKind::Merge,
@@ -150,6 +229,9 @@ impl Step {
             Self::Xor { .. } => StepKind::Xor,
             Self::Pq { .. } => StepKind::Pq,
             Self::Gf { .. } => StepKind::Gf,
+            Self::Encode { .. } => StepKind::Encode,
+            Self::Decode { .. } => StepKind::Decode,
+            Self::Pack { .. } => StepKind::Pack,
             Self::NvCommit { .. } => StepKind::NvCommit,
             Self::Intent { .. } => StepKind::Intent,
             Self::Join => StepKind::Join,
@@ -165,6 +247,8 @@ impl Step {
 pub enum StepKind {
     Read,
     Write,
+    MetaWrite,
+    MetaRead,
     FlushDev,
     Trim,
     Merge,
@@ -172,6 +256,9 @@ pub enum StepKind {
     Xor,
     Pq,
     Gf,
+    Encode,
+    Decode,
+    Pack,
     NvCommit,
     Intent,
     Join,
@@ -180,9 +267,11 @@ pub enum StepKind {
 
 impl StepKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 18] = [
         Self::Read,
         Self::Write,
+        Self::MetaWrite,
+        Self::MetaRead,
         Self::FlushDev,
         Self::Trim,
         Self::Merge,
@@ -190,6 +279,9 @@ impl StepKind {
         Self::Xor,
         Self::Pq,
         Self::Gf,
+        Self::Encode,
+        Self::Decode,
+        Self::Pack,
         Self::NvCommit,
         Self::Intent,
         Self::Join,
@@ -201,6 +293,8 @@ impl StepKind {
         match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::MetaWrite => "meta-write",
+            Self::MetaRead => "meta-read",
             Self::FlushDev => "flush",
             Self::Trim => "trim",
             Self::Merge => "merge",
@@ -208,6 +302,9 @@ impl StepKind {
             Self::Xor => "xor",
             Self::Pq => "pq",
             Self::Gf => "gf",
+            Self::Encode => "encode",
+            Self::Decode => "decode",
+            Self::Pack => "pack",
             Self::NvCommit => "nv-commit",
             Self::Intent => "intent",
             Self::Join => "join",
@@ -221,6 +318,11 @@ impl StepKind {
 pub enum StepOutcome {
     /// Done.
     Ok,
+    /// Done, with a result of so many bytes.
+    Length(u32),
+    /// The bytes that were to be decoded are no delta. Nothing is known of the result, and it is
+    /// the same when it is tried again.
+    Undecodable,
     /// The device did not do it. Nothing is known of what it did.
     Failed(Dev),
 }

@@ -2,8 +2,8 @@
 //! that failed and were forgiven, phases.
 
 use destage_plan::{
-    Buf, Claim, Class, ColumnSet, Controller, Dev, DevSet, Engine, Event, Ext, Issue, Nanos, OpId, Out, Shape, Start,
-    Step, StepOutcome, StepSet, Stripe,
+    Buf, Claim, Class, ColumnSet, Controller, Dev, DevSet, Engine, Event, Ext, Issue, Nanos, OpId, Out, Shape, Span,
+    Start, Step, StepNo, StepOutcome, StepSet, Stripe,
 };
 
 /// What a controller was told, in order.
@@ -21,6 +21,8 @@ struct Scripted {
     open: Vec<Option<Claim>>,
     script: fn(Told, &mut Out),
     told: Vec<Told>,
+    /// Devices of steps that failed.
+    blamed: DevSet,
 }
 
 impl Controller for Scripted {
@@ -35,7 +37,10 @@ impl Controller for Scripted {
             Event::Granted(op) => Told::Granted(op),
             Event::StepDone { op, outcome, .. } => Told::Step(op, outcome),
             Event::PhaseDone(op) => Told::Phase(op),
-            Event::OpStuck { op, .. } => Told::Stuck(op),
+            Event::OpStuck { op, devs, .. } => {
+                self.blamed |= devs;
+                Told::Stuck(op)
+            }
             Event::OpDone(op) => Told::Done(op),
             other => panic!("{other:?} was not expected"),
         };
@@ -46,7 +51,7 @@ impl Controller for Scripted {
 
 fn start(open: Vec<Option<Claim>>, script: fn(Told, &mut Out)) -> Engine<Scripted> {
     let shape = Shape::new(4096, 512, 16, 16, 1024).expect("a shape that can be");
-    let mut engine = Engine::new(Scripted { open, script, told: Vec::new() }, shape, 4);
+    let mut engine = Engine::new(Scripted { open, script, told: Vec::new(), blamed: DevSet::EMPTY }, shape, 4);
     engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY });
     engine
 }
@@ -171,6 +176,7 @@ fn of_a_step_that_was_forgiven_it_is_told_that_it_failed() {
         Told::Done(A),
     ];
     assert_eq!(engine.controller().told, expected);
+    assert_eq!(engine.controller().blamed, DevSet::one(Dev(0)));
 }
 
 #[test]
@@ -209,4 +215,59 @@ fn what_is_given_up_after_its_phase_is_not_begun() {
     let fails = |step: &Step| if step.dev() == Some(Dev(1)) { StepOutcome::Failed(Dev(1)) } else { StepOutcome::Ok };
     assert_eq!(run(&mut engine, fails), 2, "the third never begins");
     assert_eq!(engine.controller().told, [Told::Granted(A), Told::Phase(A), Told::Stuck(A), Told::Done(A)]);
+}
+
+#[test]
+fn results_of_steps_are_told() {
+    let script = |told: Told, out: &mut Out| match told {
+        Told::Granted(op) => {
+            let page = out.tmp(op, 1);
+            let read = out.step_notify(op, Step::MetaRead { ext: Ext::new(Dev(0), 3, 1) }, StepSet::EMPTY);
+            out.step_notify(op, Step::Encode { base: page, new: Buf::Zero, dst: page, page: 0 }, read);
+        }
+        Told::Step(op, StepOutcome::Ok) => assert_eq!(out.read_bytes(op, StepNo(0)), b"what it says"),
+        Told::Step(op, StepOutcome::Length(_)) => {
+            assert_eq!(out.read_bytes(op, StepNo(0)), b"what it says");
+            assert!(out.read_bytes(op, StepNo(1)).is_empty(), "another step has read nothing");
+            out.renew(op);
+            assert!(out.read_bytes(op, StepNo(0)).is_empty(), "it goes with the plan");
+            out.close(op);
+        }
+        _ => {}
+    };
+    let mut engine = start(vec![None], script);
+    let read = engine.next_issue().expect("the read may begin");
+    engine.read(read, b"what it says");
+    engine.complete(Nanos(0), read, StepOutcome::Ok);
+    assert_eq!(run(&mut engine, |_| StepOutcome::Length(77)), 1);
+    let told = [StepOutcome::Ok, StepOutcome::Length(77)].map(|outcome| Told::Step(A, outcome));
+    assert_eq!(engine.controller().told, [Told::Granted(A), told[0], told[1], Told::Done(A)]);
+}
+
+#[test]
+fn what_cannot_be_decoded_is_stuck_and_no_device_is_to_blame() {
+    let script = |told: Told, out: &mut Out| match told {
+        Told::Granted(op) => {
+            let dst = out.tmp(op, 1);
+            let delta = Span { buf: dst, offset: 0, len: 9 };
+            let decoded = out.step_notify(op, Step::Decode { base: Buf::Zero, delta, dst }, StepSet::EMPTY);
+            out.step(op, write(1, 0), decoded);
+            out.close(op);
+        }
+        Told::Stuck(op) if op == A => out.abandon(op),
+        Told::Stuck(op) => {
+            assert!(!out.failed_read(op), "reading again brings nothing else");
+            out.forgive(op);
+        }
+        _ => {}
+    };
+    let mut engine = start(vec![None, None], script);
+    let fails = |step: &Step| if step.dev().is_none() { StepOutcome::Undecodable } else { StepOutcome::Ok };
+    assert_eq!(run(&mut engine, fails), 3, "what was to follow begins only where that is forgiven");
+    let told = &engine.controller().told;
+    assert!(
+        told.contains(&Told::Step(B, StepOutcome::Undecodable))
+            && !told.contains(&Told::Step(A, StepOutcome::Undecodable))
+    );
+    assert_eq!(engine.controller().blamed, DevSet::EMPTY);
 }

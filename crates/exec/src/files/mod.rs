@@ -587,8 +587,12 @@ impl<C: Controller> Files<C> {
                 self.complete(issue, StepOutcome::Failed(dev));
                 self.fail(dev);
             } else {
-                if let Step::Read { dst, .. } = *self.engine.step(issue) {
-                    self.bytes.target(&self.engine, issue.op, dst, bytes.len()).copy_from_slice(&bytes);
+                match *self.engine.step(issue) {
+                    Step::Read { dst, .. } => {
+                        self.bytes.target(&self.engine, issue.op, dst, bytes.len()).copy_from_slice(&bytes);
+                    }
+                    Step::MetaRead { .. } => self.engine.read(issue, &bytes),
+                    _ => {}
                 }
                 self.complete(issue, StepOutcome::Ok);
             }
@@ -651,7 +655,12 @@ impl<C: Controller> Files<C> {
 
     fn begin(&mut self, issue: Issue) -> Result<(), FilesError> {
         match *self.engine.step(issue) {
-            Step::Read { ext, .. } | Step::Write { ext, .. } | Step::Trim { ext } => {
+            Step::Read { ext, .. }
+            | Step::Write { ext, .. }
+            | Step::WriteList { ext, .. }
+            | Step::MetaWrite { ext, .. }
+            | Step::MetaRead { ext }
+            | Step::Trim { ext } => {
                 let end = ext.first() + u64::from(ext.pages());
                 let pages = self.config.devices.get(ext.dev().index()).map_or(u64::MAX, |device| device.pages);
                 self.within("the page", end - 1, "pages of the device", pages)?;
@@ -667,11 +676,11 @@ impl<C: Controller> Files<C> {
                     self.store_backlog.push_back(issue);
                 }
             }
-            Step::Merge { .. } | Step::Slice { .. } | Step::Xor { .. } | Step::Pq { .. } | Step::Gf { .. } => {
-                self.bytes.compute(&self.engine, issue);
-                self.complete(issue, StepOutcome::Ok);
-            }
             Step::Join | Step::Ack { .. } => unreachable!("the engine does these itself"),
+            _ => {
+                let outcome = self.bytes.compute(&self.engine, issue).expect("all others compute");
+                self.complete(issue, outcome);
+            }
         }
         Ok(())
     }
@@ -692,19 +701,16 @@ impl<C: Controller> Files<C> {
         let page = self.engine.shape().page_bytes();
         let place = |ext: Ext| (ext.first() * page, u64::from(ext.pages()) * page);
         let mut bytes = self.bytes.lend();
-        let work = match *self.engine.step(issue) {
-            Step::Read { ext, .. } => {
+        let step = *self.engine.step(issue);
+        let work = match step {
+            Step::Read { ext, .. } | Step::MetaRead { ext } => {
                 let (offset, len) = place(ext);
                 bytes.resize(len as usize, 0);
                 Work::Read { offset }
             }
-            Step::Write { ext, src, fua } => {
-                let (offset, len) = place(ext);
-                match self.bytes.source(&self.engine, issue.op, src, len as usize) {
-                    Some(source) => bytes.extend_from_slice(source),
-                    None => bytes.resize(len as usize, 0),
-                }
-                Work::Write { offset, fua }
+            Step::Write { ext, .. } | Step::WriteList { ext, .. } | Step::MetaWrite { ext, .. } => {
+                self.bytes.written(&self.engine, issue.op, &step, &mut bytes);
+                Work::Write { offset: place(ext).0, fua: step.is_fua() }
             }
             Step::Trim { ext } => {
                 let (offset, len) = place(ext);

@@ -1,6 +1,6 @@
 //! What must hold of the rows of an array in memory, whatever its controller does.
 
-use destage_plan::{Controller, Dev, NvSlot, Row, Rows, Step};
+use destage_plan::{Controller, Dev, NvSlot, Row, Rows};
 
 use super::{Conduct, Memory};
 use crate::Nvram;
@@ -94,20 +94,17 @@ impl<C: Controller> Memory<C> {
     pub(super) fn check_cleared<R: RowCheck<C>>(&self, check: &R, rows: Rows) -> Result<(), Violation> {
         let page_bytes = self.engine.shape().page_bytes() as usize;
         let changing = |dev: Dev, row: Row| {
-            self.in_flight.iter().filter(|entry| entry.conduct != Conduct::Omit).any(|entry| match entry.step {
-                Step::Write { ext, .. } | Step::Trim { ext } if ext.dev() == dev && ext.rows().contains(row) => {
-                    let bytes = match (entry.step, &entry.early) {
-                        (_, Some(bytes)) => Some(bytes.as_slice()),
-                        (Step::Write { src, .. }, None) => {
-                            let len = usize::from(ext.pages()) * page_bytes;
-                            self.bytes.source(&self.engine, entry.issue.op, src, len)
-                        }
-                        _ => None,
-                    };
-                    let page = bytes.map(|bytes| &bytes[(row.0 - ext.first()) as usize * page_bytes..][..page_bytes]);
-                    self.devices[dev.index()].changes(row.0, page)
+            self.in_flight.iter().filter(|entry| entry.conduct != Conduct::Omit).any(|entry| {
+                match entry.step.changes() {
+                    Some(ext) if ext.dev() == dev && ext.rows().contains(row) => {
+                        let bytes =
+                            entry.early.as_deref().map_or_else(|| self.written(entry), |bytes| Some(bytes.into()));
+                        let at = (row.0 - ext.first()) as usize * page_bytes;
+                        self.devices[dev.index()]
+                            .changes(row.0, bytes.as_ref().map(|bytes| &bytes[at..at + page_bytes]))
+                    }
+                    _ => false,
                 }
-                _ => false,
             })
         };
         for dev in (0..check.members()).map(Dev).filter(|dev| self.devices[dev.index()].answers()) {

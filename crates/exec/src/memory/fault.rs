@@ -100,19 +100,13 @@ impl<C: Controller> Memory<C> {
     }
 
     fn cut_device(&self, dev: Dev, choice: &mut impl CutChoice) -> Vec<u8> {
-        let page_bytes = self.engine.shape().page_bytes() as usize;
         let honest = self.in_flight.iter().filter(|entry| !entry.lost && entry.conduct != Conduct::Omit);
-        let writes = honest.filter_map(|entry| match entry.step {
-            Step::Write { ext, src, .. } if ext.dev() == dev => {
-                let len = usize::from(ext.pages()) * page_bytes;
-                Some(match &entry.early {
-                    Some(bytes) => (ext, Some(bytes.as_slice())),
-                    None => (ext, self.bytes.source(&self.engine, entry.issue.op, src, len)),
-                })
-            }
-            Step::Trim { ext } if ext.dev() == dev => Some((ext, None)),
-            _ => None,
+        let writes = honest.filter_map(|entry| {
+            let ext = entry.step.changes().filter(|ext| ext.dev() == dev)?;
+            Some((ext, entry.early.as_deref().map_or_else(|| self.written(entry), |bytes| Some(bytes.into()))))
         });
+        let writes: Vec<_> = writes.collect();
+        let writes = writes.iter().map(|(ext, bytes)| (*ext, bytes.as_deref()));
         self.devices[dev.index()].cut(dev.index(), writes, choice)
     }
 

@@ -3,6 +3,7 @@
 mod check;
 mod fault;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,8 +66,11 @@ impl Default for Latency {
 impl Latency {
     const fn of(&self, step: &Step) -> Nanos {
         let (base, pages) = match step {
-            Step::Read { ext, .. } => (self.read.0, ext.pages()),
-            Step::Write { ext, .. } | Step::Trim { ext } => (self.write.0, ext.pages()),
+            Step::Read { ext, .. } | Step::MetaRead { ext } => (self.read.0, ext.pages()),
+            Step::Write { ext, .. }
+            | Step::WriteList { ext, .. }
+            | Step::MetaWrite { ext, .. }
+            | Step::Trim { ext } => (self.write.0, ext.pages()),
             Step::FlushDev { .. } => (self.flush.0, 0),
             _ => (self.quick.0, 0),
         };
@@ -322,16 +326,18 @@ impl<C: Controller> Memory<C> {
         let told = entry.early.is_some();
         let outcome = match entry.step.dev() {
             Some(dev) if entry.lost || !self.devices[dev.index()].answers() => StepOutcome::Failed(dev),
-            _ => {
-                self.carry_out(&mut entry, check)?;
-                StepOutcome::Ok
-            }
+            _ => self.carry_out(&mut entry, check)?,
         };
         self.note(|| {
-            let more = if outcome == StepOutcome::Ok { "" } else { ": failed" };
+            let more = match outcome {
+                StepOutcome::Ok => String::new(),
+                StepOutcome::Length(bytes) => format!(": {bytes} B"),
+                StepOutcome::Undecodable => ": undecodable".to_owned(),
+                StepOutcome::Failed(_) => ": failed".to_owned(),
+            };
             format!("{op:?}.{} {:?}{more}{}", entry.issue.step, entry.step, if told { " (late)" } else { "" })
         });
-        if let Step::Write { ext, .. } | Step::Trim { ext } = entry.step
+        if let Some(ext) = entry.step.changes()
             && outcome == StepOutcome::Ok
             && ext.dev().0 < check.members()
         {
@@ -346,7 +352,7 @@ impl<C: Controller> Memory<C> {
         Ok(Ran { op, step: entry.step, outcome })
     }
 
-    fn carry_out<R: RowCheck<C>>(&mut self, entry: &mut InFlight, check: &R) -> Result<(), Violation> {
+    fn carry_out<R: RowCheck<C>>(&mut self, entry: &mut InFlight, check: &R) -> Result<StepOutcome, Violation> {
         let op = entry.issue.op;
         if entry.conduct == Conduct::Omit {
             if let Step::Read { ext, dst } = entry.step {
@@ -354,7 +360,7 @@ impl<C: Controller> Memory<C> {
                 let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
                 self.bytes.target(&self.engine, op, dst, len);
             }
-            return Ok(());
+            return Ok(StepOutcome::Ok);
         }
         match entry.step {
             Step::Read { ext, dst } => {
@@ -370,6 +376,17 @@ impl<C: Controller> Memory<C> {
                 let fua = fua && entry.conduct != Conduct::Volatile;
                 self.devices[ext.dev().index()].write(ext, bytes, fua);
             }
+            Step::WriteList { ext, fua, .. } | Step::MetaWrite { ext, fua, .. } => {
+                let mut bytes = self.bytes.lend();
+                match &entry.early {
+                    Some(early) => bytes.extend_from_slice(early),
+                    None => self.bytes.written(&self.engine, op, &entry.step, &mut bytes),
+                }
+                let fua = fua && entry.conduct != Conduct::Volatile;
+                self.devices[ext.dev().index()].write(ext, Some(&bytes), fua);
+                self.bytes.give_back(bytes);
+            }
+            Step::MetaRead { ext } => self.engine.read(entry.issue, self.devices[ext.dev().index()].read(ext)),
             Step::Trim { ext } => self.devices[ext.dev().index()].write(ext, None, false),
             Step::FlushDev { dev } => self.devices[dev.index()].flush(entry.covers),
             Step::NvCommit { .. } | Step::Intent { .. } => {
@@ -381,12 +398,30 @@ impl<C: Controller> Memory<C> {
                     }
                 }
             }
-            Step::Merge { .. } | Step::Slice { .. } | Step::Xor { .. } | Step::Pq { .. } | Step::Gf { .. } => {
-                self.bytes.compute(&self.engine, entry.issue);
-            }
             Step::Join | Step::Ack { .. } => unreachable!("the engine does these itself"),
+            _ => {
+                let outcome = self.bytes.compute(&self.engine, entry.issue);
+                return Ok(outcome.expect("all others compute"));
+            }
         }
-        Ok(())
+        Ok(StepOutcome::Ok)
+    }
+
+    /// What a step in flight writes to its device; none if that is zeros.
+    fn written(&self, entry: &InFlight) -> Option<Cow<'_, [u8]>> {
+        let op = entry.issue.op;
+        match entry.step {
+            Step::Trim { .. } => None,
+            Step::Write { ext, src, .. } => {
+                let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
+                self.bytes.source(&self.engine, op, src, len).map(Cow::Borrowed)
+            }
+            _ => {
+                let mut bytes = Vec::new();
+                self.bytes.written(&self.engine, op, &entry.step, &mut bytes);
+                Some(Cow::Owned(bytes))
+            }
+        }
     }
 
     fn take_issues(&mut self) {
@@ -407,13 +442,11 @@ impl<C: Controller> Memory<C> {
             };
             match step {
                 Step::NvCommit { .. } | Step::Intent { .. } => self.nv_queue.push_back(entry),
-                Step::Write { ext, src, .. } if conduct == Conduct::Early && !entry.lost => {
+                Step::Write { .. } | Step::WriteList { .. } | Step::MetaWrite { .. }
+                    if conduct == Conduct::Early && !entry.lost =>
+                {
                     let mut bytes = self.bytes.lend();
-                    let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
-                    match self.bytes.source(&self.engine, issue.op, src, len) {
-                        Some(source) => bytes.extend_from_slice(source),
-                        None => bytes.resize(len, 0),
-                    }
+                    self.bytes.written(&self.engine, issue.op, &step, &mut bytes);
                     entry.early = Some(bytes);
                     self.in_flight.push(entry);
                     self.engine.complete(self.now, issue, StepOutcome::Ok);
@@ -421,8 +454,9 @@ impl<C: Controller> Memory<C> {
                 _ if step.dev().is_none() && self.compute_at_once => {
                     self.steps += 1;
                     self.note(|| format!("{:?}.{} {step:?}", issue.op, issue.step));
-                    self.bytes.compute(&self.engine, issue);
-                    self.engine.complete(self.now, issue, StepOutcome::Ok);
+                    let outcome =
+                        self.bytes.compute(&self.engine, issue).expect("it is no device's and not the NVRAM's");
+                    self.engine.complete(self.now, issue, outcome);
                 }
                 _ => self.in_flight.push(entry),
             }

@@ -13,6 +13,7 @@ use destage_plan::{
     Shape, Start, Status, Step, StepOutcome,
 };
 
+use super::contents::{DeltaLengths, Deltas, Metadata};
 use super::device::{Device, DeviceOp, ModelCounts};
 use super::lane::{Asked, DeviceCounters, Lane};
 use super::serial::{Serial, Then};
@@ -37,6 +38,8 @@ pub struct Executor<C> {
     nvram: Serial,
     processor: Serial,
     times: StepTimes,
+    deltas: Deltas,
+    metadata: Metadata,
     /// When the next completion of each device, of the NVRAM and of the processor is due.
     due: Vec<u64>,
     /// Devices that took or completed something since `due` was true, a bit each.
@@ -61,6 +64,8 @@ impl<C: Controller> Executor<C> {
             nvram: Serial::default(),
             processor: Serial::default(),
             times,
+            deltas: Deltas::default(),
+            metadata: Metadata::default(),
             touched: 0,
             now: Nanos::ZERO,
             issued: 0,
@@ -69,6 +74,12 @@ impl<C: Controller> Executor<C> {
         executor.engine.start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: DevSet::EMPTY });
         executor.carry_out();
         executor
+    }
+
+    /// How long deltas are: of a page of the array and how often it was encoded before. Unless it
+    /// is told, a quarter of a page each.
+    pub fn set_delta_lengths(&mut self, lengths: DeltaLengths) {
+        self.deltas.lengths = Some(lengths);
     }
 
     /// The time of the latest event.
@@ -215,6 +226,7 @@ impl<C: Controller> Executor<C> {
         self.touched |= 1 << dev.0;
         self.engine.device(now, dev, DeviceChange::Failed);
         for issue in lost.drain(..) {
+            self.metadata.end(&mut self.engine, issue, false);
             self.engine.complete(now, issue, StepOutcome::Failed(dev));
         }
         self.completed = lost;
@@ -228,6 +240,7 @@ impl<C: Controller> Executor<C> {
     pub fn replace(&mut self, now: Nanos, dev: Dev, device: Device) {
         self.fail(now, dev);
         self.lanes[dev.index()].replace(device);
+        self.metadata.forget(dev);
         self.engine.device(now, dev, DeviceChange::Replaced);
         self.carry_out();
     }
@@ -252,6 +265,7 @@ impl<C: Controller> Executor<C> {
             self.lanes[place].complete(&mut completed);
             self.touched |= 1 << place;
             for issue in completed.drain(..) {
+                self.metadata.end(&mut self.engine, issue, true);
                 self.engine.complete(self.now, issue, StepOutcome::Ok);
             }
             self.completed = completed;
@@ -261,7 +275,7 @@ impl<C: Controller> Executor<C> {
         let taken = server.complete();
         self.due[place] = server.next_completion().map_or(NEVER, |at| at.0);
         match taken {
-            Some((_, issue, Then::Done)) => self.engine.complete(self.now, issue, StepOutcome::Ok),
+            Some((_, issue, Then::Done)) => self.computed(issue),
             Some((_, issue, Then::CarryOut)) => self.begin(issue),
             None => {}
         }
@@ -270,14 +284,12 @@ impl<C: Controller> Executor<C> {
     /// Begins every step that may begin.
     fn carry_out(&mut self) {
         while let Some(issue) = self.engine.next_issue() {
-            let reads = self.nv_reads(issue);
-            if reads == 0 {
+            let begins = match self.nv_reads(issue) {
+                None => true,
+                Some(time) => self.nvram.take(self.now, time, issue, Then::CarryOut),
+            };
+            if begins {
                 self.begin(issue);
-            } else {
-                let time = Nanos(self.times.nv_read.0 * reads);
-                if self.nvram.take(self.now, time, issue, Then::CarryOut) {
-                    self.begin(issue);
-                }
             }
         }
         while self.touched != 0 {
@@ -291,24 +303,43 @@ impl<C: Controller> Executor<C> {
         self.due[lanes + 1] = self.processor.next_completion().map_or(NEVER, |at| at.0);
     }
 
-    /// Pages that a step takes from the NVRAM.
-    fn nv_reads(&self, issue: Issue) -> u64 {
+    /// The time that it takes to fetch what a step takes from the NVRAM; none if it takes nothing
+    /// from there.
+    fn nv_reads(&self, issue: Issue) -> Option<Nanos> {
+        let (op, page) = (issue.op, self.engine.shape().page_bytes());
         let is_nv = |buf: &Buf| u64::from(matches!(buf, Buf::Nv(_)));
-        match self.engine.step(issue) {
+        let bytes = |buf: Buf, len: u32| is_nv(&buf) * u64::from(len);
+        let mut part = 0;
+        let pages = match self.engine.step(issue) {
             Step::Write { src, .. } | Step::Slice { src, .. } => is_nv(src),
-            Step::NvCommit { puts, .. } => self.engine.puts(issue.op, *puts).iter().map(|put| is_nv(&put.src)).sum(),
-            Step::Merge { old, new, .. } => is_nv(old) + is_nv(new),
-            Step::Xor { srcs, .. } | Step::Pq { srcs, .. } => {
-                self.engine.bufs(issue.op, *srcs).iter().map(is_nv).sum::<u64>()
+            Step::WriteList { srcs, .. } | Step::Xor { srcs, .. } | Step::Pq { srcs, .. } => {
+                self.engine.bufs(op, *srcs).iter().map(is_nv).sum()
             }
+            Step::Merge { old, new, .. } => is_nv(old) + is_nv(new),
             Step::Gf { x, y, .. } => is_nv(x) + is_nv(y),
+            Step::Encode { base, new, .. } => is_nv(base) + is_nv(new),
+            Step::Decode { base, delta, .. } => {
+                part = bytes(delta.buf, delta.len);
+                is_nv(base)
+            }
+            Step::Pack { parts, .. } => {
+                part = self.engine.spans(op, *parts).iter().map(|part| bytes(part.buf, part.len)).sum();
+                0
+            }
+            Step::NvCommit { puts, .. } => {
+                part = self.engine.puts(op, *puts).iter().map(|put| bytes(put.src, put.len)).sum();
+                0
+            }
             Step::Read { .. }
+            | Step::MetaRead { .. }
+            | Step::MetaWrite { .. }
             | Step::FlushDev { .. }
             | Step::Trim { .. }
             | Step::Intent { .. }
             | Step::Join
             | Step::Ack { .. } => 0,
-        }
+        };
+        (pages + part > 0).then(|| Nanos((self.times.nv_read.0 * (pages * page + part)).div_ceil(page)))
     }
 
     /// Begins a step whose sources are there.
@@ -316,9 +347,18 @@ impl<C: Controller> Executor<C> {
         let times = &self.times;
         match *self.engine.step(issue) {
             Step::Read { ext, .. } => self.take(issue, ext.dev(), DeviceOp::Read, ext.first(), ext.pages()),
-            Step::Write { ext, fua, .. } => {
+            Step::Write { ext, fua, .. } | Step::WriteList { ext, fua, .. } => {
                 let op = if fua { DeviceOp::WriteFua } else { DeviceOp::Write };
                 self.take(issue, ext.dev(), op, ext.first(), ext.pages());
+            }
+            Step::MetaWrite { ext, fua, .. } => {
+                self.metadata.begin();
+                let op = if fua { DeviceOp::WriteFua } else { DeviceOp::Write };
+                self.take(issue, ext.dev(), op, ext.first(), ext.pages());
+            }
+            Step::MetaRead { ext } => {
+                self.metadata.begin();
+                self.take(issue, ext.dev(), DeviceOp::Read, ext.first(), ext.pages());
             }
             Step::Trim { ext } => self.take(issue, ext.dev(), DeviceOp::Trim, ext.first(), ext.pages()),
             Step::FlushDev { dev } => self.take(issue, dev, DeviceOp::Flush, 0, 0),
@@ -330,7 +370,9 @@ impl<C: Controller> Executor<C> {
             }
             Step::Intent { rows, .. } => self.take_nv(issue, Nanos(times.nv_note.0 * rows.len() as u64)),
             Step::Xor { pages, .. } | Step::Pq { pages, .. } | Step::Gf { pages, .. } => self.compute(issue, pages),
-            Step::Merge { .. } | Step::Slice { .. } => self.compute(issue, 1),
+            Step::Merge { .. } | Step::Slice { .. } | Step::Encode { .. } | Step::Decode { .. } | Step::Pack { .. } => {
+                self.compute(issue, 1);
+            }
             // The engine does these itself.
             Step::Join | Step::Ack { .. } => {}
         }
@@ -340,6 +382,7 @@ impl<C: Controller> Executor<C> {
         let lane = &mut self.lanes[dev.index()];
         if !lane.is_alive() {
             lane.refuse();
+            self.metadata.end(&mut self.engine, issue, false);
             self.engine.complete(self.now, issue, StepOutcome::Failed(dev));
             return;
         }
@@ -358,7 +401,16 @@ impl<C: Controller> Executor<C> {
     fn compute(&mut self, issue: Issue, pages: u16) {
         let time = Nanos(self.times.compute.0 * u64::from(pages));
         if self.processor.take(self.now, time, issue, Then::Done) {
-            self.engine.complete(self.now, issue, StepOutcome::Ok);
+            self.computed(issue);
         }
+    }
+
+    /// Ends a step that computes, and one of the NVRAM.
+    fn computed(&mut self, issue: Issue) {
+        let outcome = match *self.engine.step(issue) {
+            Step::Encode { page, .. } => StepOutcome::Length(self.deltas.next(page, self.engine.shape().page_bytes())),
+            _ => StepOutcome::Ok,
+        };
+        self.engine.complete(self.now, issue, outcome);
     }
 }

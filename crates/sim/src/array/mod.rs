@@ -4,6 +4,7 @@
 //! [`Executor`] carries a controller's steps out; [`ArrayExperiment`] plays a trace against several
 //! of them.
 
+mod contents;
 mod counters;
 mod device;
 mod drive_cache;
@@ -16,6 +17,7 @@ mod serial;
 mod setup;
 mod times;
 
+pub use contents::DeltaLengths;
 pub use device::{Device, DeviceOp, FixedTimes, ModelCounts};
 pub use drive_cache::DriveCacheSetup;
 pub use executor::{Executor, NextEvent};

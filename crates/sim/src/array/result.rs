@@ -84,6 +84,8 @@ counters! {
     pub struct StepCounts {
         read ["1"] "reads of an extent",
         write ["1"] "writes of an extent",
+        meta_write ["1"] "writes of a cache's metadata",
+        meta_read ["1"] "reads of a cache's metadata",
         flush ["1"] "flushes of a device",
         trim ["1"] "trims of an extent",
         merge ["1"] "merges of sectors into a page",
@@ -91,6 +93,9 @@ counters! {
         xor ["1"] "XORs",
         pq ["1"] "computations of P and Q",
         gf ["1"] "combinations over GF(2^8)",
+        encode ["1"] "deltas made",
+        decode ["1"] "deltas applied",
+        pack ["1"] "pages packed from parts",
         nv_commit ["1"] "commits of slots of the NVRAM: puts and frees that take effect together",
         intent ["1"] "intents set or cleared",
         join ["1"] "joins of other steps",
@@ -101,8 +106,46 @@ counters! {
 impl StepCounts {
     /// From an engine's counts.
     pub(super) const fn of(counts: &[u64; StepKind::ALL.len()]) -> Self {
-        let &[read, write, flush, trim, merge, slice, xor, pq, gf, nv_commit, intent, join, ack] = counts;
-        Self { read, write, flush, trim, merge, slice, xor, pq, gf, nv_commit, intent, join, ack }
+        let &[
+            read,
+            write,
+            meta_write,
+            meta_read,
+            flush,
+            trim,
+            merge,
+            slice,
+            xor,
+            pq,
+            gf,
+            encode,
+            decode,
+            pack,
+            nv_commit,
+            intent,
+            join,
+            ack,
+        ] = counts;
+        Self {
+            read,
+            write,
+            meta_write,
+            meta_read,
+            flush,
+            trim,
+            merge,
+            slice,
+            xor,
+            pq,
+            gf,
+            encode,
+            decode,
+            pack,
+            nv_commit,
+            intent,
+            join,
+            ack,
+        }
     }
 }
 
