@@ -339,7 +339,7 @@ impl<C: Controller> Executor<C> {
             | Step::Join
             | Step::Ack { .. } => 0,
         };
-        (pages + part > 0).then(|| Nanos((self.times.nv_read.0 * (pages * page + part)).div_ceil(page)))
+        (pages + part > 0).then(|| self.times.read(pages, part, page))
     }
 
     /// Begins a step whose sources are there.

@@ -41,6 +41,12 @@ impl StepTimes {
         let part = (page.abs_diff(note) as u128 * bytes as u128).div_ceil(page_bytes as u128) as u64;
         Nanos(if page >= note { note + part } else { note - part })
     }
+
+    /// Fetching so many pages and bytes from the NVRAM.
+    pub(super) const fn read(&self, pages: u64, bytes: u64, page_bytes: u64) -> Nanos {
+        let part = (self.nv_read.0 as u128 * bytes as u128).div_ceil(page_bytes as u128) as u64;
+        Nanos(self.nv_read.0 * pages + part)
+    }
 }
 
 #[cfg(test)]
@@ -56,5 +62,15 @@ mod tests {
         assert_eq!([0, 1, 400, 2048, 4096].map(|bytes| put(100, 4196, bytes)), [100, 101, 500, 2148, 4196]);
         assert_eq!([0, 1, 1024, 4096].map(|bytes| put(1_000, 0, bytes)), [1_000, 999, 750, 0]);
         assert_eq!([0, 77, 4096].map(|bytes| put(1_000, 1_000, bytes)), [1_000; 3]);
+    }
+
+    #[test]
+    fn bytes_are_read_at_the_pace_of_pages() {
+        let second = StepTimes { nv_read: Nanos(1_000_000_000), ..StepTimes::default() };
+        let read = |pages, bytes| second.read(pages, bytes, 1 << 20).0;
+        assert_eq!([read(1, 0), read(0, 1 << 20), read(0, 1 << 18)], [1_000_000_000, 1_000_000_000, 250_000_000]);
+        assert_eq!(read(2, 1), 2_000_000_954);
+        // What one commit can move at most does not overflow.
+        assert_eq!(read(0, 1 << 44), 1_000_000_000 << 24);
     }
 }
