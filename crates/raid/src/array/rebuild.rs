@@ -44,6 +44,7 @@ impl Rebuild {
 
     /// A lost member has been replaced.
     pub(super) fn wants(&mut self, dev: Dev) {
+        self.halted = false;
         if !self.wanted.contains(&dev) {
             self.wanted.push(dev);
         }
