@@ -73,6 +73,8 @@ list! {
 pub(crate) struct Lists {
     bufs: Vec<Buf>,
     rows: Vec<Rows>,
+    /// Whether the others may have entries: most plans need none, and are to be cleared quickly.
+    more: bool,
     puts: Vec<NvPut>,
     spans: Vec<Span>,
     bytes: Vec<u8>,
@@ -85,6 +87,12 @@ impl Lists {
     pub(crate) fn clear(&mut self) {
         self.bufs.clear();
         self.rows.clear();
+        if std::mem::take(&mut self.more) {
+            self.clear_more();
+        }
+    }
+
+    fn clear_more(&mut self) {
         self.puts.clear();
         self.spans.clear();
         self.bytes.clear();
@@ -106,17 +114,17 @@ impl Out {
 
     /// Keeps a list of puts with the operation.
     pub fn puts(&mut self, op: OpId, puts: &[NvPut]) -> PutList {
-        PutList::keep(&mut self.lists_mut(op).puts, puts.iter().copied())
+        PutList::keep(&mut self.more_lists(op).puts, puts.iter().copied())
     }
 
     /// Keeps a list of spans with the operation.
     pub fn spans(&mut self, op: OpId, spans: &[Span]) -> SpanList {
-        SpanList::keep(&mut self.lists_mut(op).spans, spans.iter().copied())
+        SpanList::keep(&mut self.more_lists(op).spans, spans.iter().copied())
     }
 
     /// Keeps bytes with the operation.
     pub fn bytes(&mut self, op: OpId, bytes: &[u8]) -> ByteList {
-        ByteList::keep(&mut self.lists_mut(op).bytes, bytes.iter().copied())
+        ByteList::keep(&mut self.more_lists(op).bytes, bytes.iter().copied())
     }
 
     /// Keeps a list of row ranges with the operation.
@@ -150,12 +158,19 @@ impl Out {
 
     /// Keeps what a step has read for the controller.
     pub(crate) fn keep_read(&mut self, issue: Issue, bytes: &[u8]) {
-        let lists = self.lists_mut(issue.op);
+        let lists = self.more_lists(issue.op);
         let read = ByteList::keep(&mut lists.read, bytes.iter().copied());
         lists.reads.push((issue.step, read));
     }
 
     pub(crate) fn row_list(&self, op: OpId, list: RowList) -> &[Rows] {
         list.of(&self.lists(op).rows)
+    }
+
+    /// Those that few plans need.
+    fn more_lists(&mut self, op: OpId) -> &mut Lists {
+        let lists = self.lists_mut(op);
+        lists.more = true;
+        lists
     }
 }
