@@ -73,6 +73,8 @@ pub struct Walk {
     /// Slots that are freed with an operation, by its place.
     freed: BTreeMap<OpId, Vec<NvSlot>>,
     waiting: Option<OpId>,
+    /// Admissions that are not in the NVRAM so far: nothing of theirs can be destaged.
+    admitting: u32,
 }
 
 const STAGED: u8 = 1;
@@ -111,6 +113,7 @@ impl Walk {
             admitted: BTreeMap::new(),
             freed: BTreeMap::new(),
             waiting: None,
+            admitting: 0,
         }
     }
 
@@ -328,6 +331,7 @@ impl Walk {
 
     /// The page and the parity of its row, in one commit.
     fn admit(&mut self, op: OpId, frag: Frag, out: &mut Out) -> StepSet {
+        self.admitting += 1;
         let (dev, row) = place(frag.page);
         let (other, parity) = (out.tmp(op, 1), out.tmp(op, 1));
         let read = out.step(op, Step::Read { ext: ext(Dev(1 - dev.0), row.0), dst: other }, StepSet::EMPTY);
@@ -371,7 +375,10 @@ impl Walk {
         match self.ops[op.index()].take() {
             Some(Doing::Start) => out.ready(),
             Some(Doing::Job(Job::Fill, _)) => self.cached.extend([0, 1]),
-            Some(Doing::Job(Job::Admit, _)) => out.timer(TIMER, out.now() + Nanos(1_000_000)),
+            Some(Doing::Job(Job::Admit, _)) => {
+                self.admitting -= 1;
+                out.timer(TIMER, out.now() + Nanos(1_000_000));
+            }
             Some(Doing::Destage) => {
                 self.admitted.clear();
                 if let Some(Some(Doing::Job(_, frag))) = self.waiting.map(|op| self.ops[op.index()]) {
@@ -404,7 +411,7 @@ impl Controller for Walk {
                 out.close(op);
             }
             Event::OpDone(op) => self.done(op, out),
-            Event::Timer(TIMER) if self.admitted.len() as u32 == 2 * STRIP.count => {
+            Event::Timer(TIMER) if self.admitting == 0 && self.admitted.len() as u32 == 2 * STRIP.count => {
                 self.open(Class::Internal, None, None, Doing::Destage, out);
             }
             Event::Timer(_) => {}
