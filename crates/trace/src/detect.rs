@@ -62,15 +62,17 @@ fn behind_mark(head: &[u8], whole: bool, format: FormatSpec, Held { bytes, prove
     if rest.is_empty() {
         return Ok(format);
     }
-    let other = match marked(rest, whole).filter(|_| bytes > 0) {
-        Some((other, _)) => Ok(other),
-        None => unmarked(rest, whole),
+    // A record that is not whole begins like one, but may be what is left of it in front of a text.
+    let (other, broken) = match marked(rest, whole).filter(|_| bytes > 0) {
+        Some((again, _)) if again == format && proven => return Ok(format),
+        Some((again, _)) if again == format => (unmarked(rest, whole), true),
+        Some((other, _)) => (Ok(other), false),
+        None => (unmarked(rest, whole), false),
     };
     let then = match other {
-        Ok(other) if other == format => return Ok(format),
         Ok(other) => format!("fits {other}"),
         Err(Refusal::Undecided(_)) => "fits other formats".to_owned(),
-        Err(Refusal::Unknown(_)) if bytes > 0 && !proven => "fits no known format".to_owned(),
+        Err(Refusal::Unknown(_)) if bytes > 0 && !proven && !broken => "fits no known format".to_owned(),
         Err(Refusal::Unknown(_)) => return Ok(format),
     };
     Err(Refusal::Undecided(format!(
@@ -280,7 +282,13 @@ mod tests {
         assert!(mark(&record).starts_with("begins like blktrace, but from byte 48 on it fits ssdsim; "));
         let text = refusal(&[&record[..], &[b'x'; 60]].concat());
         assert!(text.starts_with("begins like blktrace, but from byte 48 on it fits no known format; "), "{text}");
+        // The first four bytes of a second record make no records of what is a text.
+        let broken = [&record[..], b"\x07tae\0\0\0\0\n"].concat();
+        assert!(mark(&broken).starts_with("begins like blktrace, but from byte 48 on it fits ssdsim; "));
         // Its own damage is for its reader to report.
+        let mut long = record;
+        long[46] = 200;
+        assert_eq!(detect(&[&record[..], &long, &[1; 60]].concat()).unwrap().id(), FormatId::Blktrace);
         let damaged = [&record.repeat(3)[..], &[1; 60]].concat();
         assert_eq!(detect(&damaged).unwrap().id(), FormatId::Blktrace);
     }
