@@ -100,7 +100,7 @@ impl<C: Controller> Engine<C> {
     pub fn new(controller: C, shape: Shape, depth: usize) -> Self {
         Self {
             controller,
-            out: Out::new(&shape),
+            out: Out::new(shape.page_bytes() as u32),
             shape,
             depth: depth.max(1),
             frags: Vec::new(),

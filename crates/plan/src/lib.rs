@@ -20,6 +20,7 @@ mod event; // what a controller is told
 mod fragment; // requests to fragments, for arrays
 mod ids; // names of operations, steps, fragments, timers
 mod intents; // which rows may be inconsistent
+mod kept; // what operations keep for their steps
 mod lists; // what steps name and is too long for them
 mod lost; // ranges whose data cannot be known
 mod nv; // slots of the NVRAM

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::lists::Lists;
 use crate::{
-    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, LostPages, Nanos, OpId, Row, Shape, Step, StepKind,
-    StepNo, StepOutcome, StepSet, TimerId,
+    Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, LostPages, Nanos, OpId, Row, Step, StepKind, StepNo,
+    StepOutcome, StepSet, TimerId,
 };
 
 /// A step that may begin.
@@ -143,8 +143,8 @@ pub struct Out {
 }
 
 impl Out {
-    pub(crate) fn new(shape: &Shape) -> Self {
-        Self { page_bytes: shape.page_bytes() as u32, ..Self::default() }
+    pub(crate) fn new(page_bytes: u32) -> Self {
+        Self { page_bytes, ..Self::default() }
     }
 
     /// The time of the event being handled.

@@ -1,0 +1,78 @@
+//! What a controller keeps with an operation for its steps to name, and what these have read for it.
+
+use crate::lists::Lists;
+use crate::{Buf, ByteList, Issue, List, NvPut, NvSlot, OpId, Out, PutList, RowList, Rows, Span, SpanList, StepNo};
+
+impl Out {
+    /// Keeps a list of buffers with the operation.
+    pub fn list(&mut self, op: OpId, bufs: &[Buf]) -> List {
+        List::keep(&mut self.lists_mut(op).bufs, bufs.iter().copied())
+    }
+
+    /// Keeps a list of slots with the operation.
+    pub fn slots(&mut self, op: OpId, slots: &[NvSlot]) -> List {
+        List::keep(&mut self.lists_mut(op).bufs, slots.iter().map(|slot| Buf::Nv(*slot)))
+    }
+
+    /// Keeps a list of puts with the operation.
+    pub fn puts(&mut self, op: OpId, puts: &[NvPut]) -> PutList {
+        PutList::keep(&mut self.more_lists(op).puts, puts.iter().copied())
+    }
+
+    /// Keeps a list of spans with the operation.
+    pub fn spans(&mut self, op: OpId, spans: &[Span]) -> SpanList {
+        SpanList::keep(&mut self.more_lists(op).spans, spans.iter().copied())
+    }
+
+    /// Keeps bytes with the operation.
+    pub fn bytes(&mut self, op: OpId, bytes: &[u8]) -> ByteList {
+        ByteList::keep(&mut self.more_lists(op).bytes, bytes.iter().copied())
+    }
+
+    /// Keeps a list of row ranges with the operation.
+    pub fn rows(&mut self, op: OpId, rows: &[Rows]) -> RowList {
+        RowList::keep(&mut self.lists_mut(op).rows, rows.iter().copied())
+    }
+
+    /// What a step has read for the controller, when that is [told](Self::step_notify) that it is
+    /// done, and as long as the operation's present plan; nothing if it is another step or not
+    /// done.
+    pub fn read_bytes(&self, op: OpId, step: StepNo) -> &[u8] {
+        let lists = self.lists(op);
+        lists.reads.iter().find(|read| read.0 == step).map_or(&[], |read| read.1.of(&lists.read))
+    }
+
+    pub(crate) fn bufs(&self, op: OpId, list: List) -> &[Buf] {
+        list.of(&self.lists(op).bufs)
+    }
+
+    pub(crate) fn put_list(&self, op: OpId, list: PutList) -> &[NvPut] {
+        list.of(&self.lists(op).puts)
+    }
+
+    pub(crate) fn span_list(&self, op: OpId, list: SpanList) -> &[Span] {
+        list.of(&self.lists(op).spans)
+    }
+
+    pub(crate) fn byte_list(&self, op: OpId, list: ByteList) -> &[u8] {
+        list.of(&self.lists(op).bytes)
+    }
+
+    /// Keeps what a step has read for the controller.
+    pub(crate) fn keep_read(&mut self, issue: Issue, bytes: &[u8]) {
+        let lists = self.more_lists(issue.op);
+        let read = ByteList::keep(&mut lists.read, bytes.iter().copied());
+        lists.reads.push((issue.step, read));
+    }
+
+    pub(crate) fn row_list(&self, op: OpId, list: RowList) -> &[Rows] {
+        list.of(&self.lists(op).rows)
+    }
+
+    /// Those that few plans need.
+    fn more_lists(&mut self, op: OpId) -> &mut Lists {
+        let lists = self.lists_mut(op);
+        lists.more = true;
+        lists
+    }
+}
