@@ -7,6 +7,7 @@ mod scribe;
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -78,7 +79,7 @@ fn settings_that_cannot_be_are_named() {
     refused(&|config| config.depth = 0, "depth = 0; it must be between 1 and 65,536");
     refused(&|config| config.devices[2].pages = 0, "pages of dev2 = 0; it must be between 1 and 2^40");
     let size = format!(
-        "{} is 32768 bytes long; with pages of dev1 = 65 and page-bytes = 512 it must be 33280",
+        "{} is 33280 bytes long; with pages of dev1 = 65 and page-bytes = 512 it must be 33792",
         member(folder.path(), 1).display()
     );
     refused(&|config| config.devices[1].pages = 65, &size);
@@ -87,8 +88,16 @@ fn settings_that_cannot_be_are_named() {
     std::fs::write(&short, [0; 100]).expect("a file");
     let mut files = array.open(folder.path());
     let error = files.replace(Dev(3), &short).expect_err("it is too short");
-    let size = "is 100 bytes long; with pages of dev3 = 64 and page-bytes = 512 it must be 32768";
+    let size = "is 100 bytes long; with pages of dev3 = 64 and page-bytes = 512 it must be 33280";
     assert_eq!(error.to_string(), format!("{} {size}", short.display()));
+}
+
+/// What a member's file holds before its label.
+fn pages_of(path: &Path, len: usize) -> Vec<u8> {
+    let mut bytes = std::fs::read(path).expect("the file is there");
+    assert_eq!((bytes.len(), &bytes[len..len + 8]), (len + 512, b"dstgMEMB".as_slice()));
+    bytes.truncate(len);
+    bytes
 }
 
 /// RAID-0 whose first member is slow.
@@ -124,7 +133,7 @@ fn what_was_not_begun_before_a_crash_never_happens() {
         files.submit(request(tag, HostOp::Write, 2 * tag * page, page), vec![7; page as usize]).expect("in range");
     }
     drop(files);
-    let written = std::fs::read(member(folder.path(), 0)).expect("the file is there");
+    let written = pages_of(&member(folder.path(), 0), (array.member_pages * page) as usize);
     let pages: Vec<bool> = written.chunks(page as usize).map(|page| page[0] == 7).collect();
     assert!(!pages[1..].contains(&true), "only what was at work came to an end: {pages:?}");
 }
@@ -158,8 +167,8 @@ fn a_replaced_device_gets_no_steps_of_the_old_one() {
     }
     files.settle().expect("the member is filled");
     drop(files.stop_clean().expect("the array stops"));
-    assert_eq!(std::fs::read(&other).expect("it was made"), content.bytes());
-    assert_eq!(std::fs::read(member(folder.path(), 0)).expect("it is there"), content.bytes());
+    assert_eq!(pages_of(&other, content.bytes().len()), content.bytes());
+    assert_eq!(pages_of(&member(folder.path(), 0), content.bytes().len()), content.bytes());
 }
 
 #[test]
@@ -185,7 +194,7 @@ fn a_device_that_hangs_is_replaced_and_not_waited_for() {
     assert_holds(&mut files, &content, "with the new member");
     drop(files.stop_clean().expect("the array stops"));
     assert!(begin.elapsed() < Duration::from_secs(10), "nobody waited for the thread: {:?}", begin.elapsed());
-    assert_eq!(std::fs::read(&other).expect("it was made"), content.bytes());
+    assert_eq!(pages_of(&other, content.bytes().len()), content.bytes());
     let error =
         Files::open(array.controller(), array.files(folder.path())).expect_err("a thread may still write to it");
     assert!(matches!(error, FilesError::InUse(path) if path == own));
@@ -221,7 +230,7 @@ fn trimmed_pages_are_zeros_on_the_members() {
     let bytes = std::fs::read(member(folder.path(), 1)).expect("it is there");
     let pages: Vec<u8> = bytes.chunks(4096).take(10).map(|page| page[4095]).collect();
     assert_eq!(pages, [0, 9, 0, 0, 0, 0, 9, 9, 9, 0]);
-    assert_eq!(bytes.len() as u64, array.member_pages * 4096, "holes do not shorten the file");
+    assert_eq!(bytes.len() as u64, array.member_pages * 4096 + 512, "holes do not shorten the file");
 }
 
 #[test]
@@ -296,7 +305,7 @@ fn files_in_the_way_in_use_or_used_twice_are_refused() {
     assert!(matches!(open(&|config| config.nvram = folder.path().join("no")), FilesError::Missing(_)));
     assert!(matches!(
         open(&|config| config.devices[1].pages += 1),
-        FilesError::Size { found: 32_768, expected: 33_280, .. }
+        FilesError::Size { found: 33_280, expected: 33_792, .. }
     ));
     assert!(matches!(open(&|config| config.devices[0].path = folder.path().to_owned()), FilesError::Io { .. }));
     let missing = Files::create(array.controller(), array.files(&folder.path().join("no")), Existing::Refuse);
@@ -309,8 +318,9 @@ fn the_first_error_of_a_device_is_kept() {
     drop(scribe::create(folder.path()));
     // A file in memory that can be made to refuse writes.
     let memory = File::from(memfd_create("device", MemfdFlags::ALLOW_SEALING).expect("a file in memory"));
-    memory.set_len(scribe::PAGE).expect("room");
     let mut config = scribe::config(folder.path());
+    let made = std::fs::read(&config.devices[0].path).expect("it is there");
+    memory.write_all_at(&made, 0).expect("room");
     config.devices[0].path = format!("/proc/self/fd/{}", memory.as_raw_fd()).into();
     let script = Script(|_, op, out: &mut Out| {
         let ext = Ext::new(Dev(0), 0, 1);

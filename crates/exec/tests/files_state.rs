@@ -343,7 +343,7 @@ fn the_formats_are_as_described() {
     };
     let sealed = |sector: &[u8]| assert_eq!(number(sector, 508, 4), u64::from(crc32c::crc32c(&sector[..508])));
     assert_eq!((&nvram[..8], &intents[..8]), (&b"dstgNVRM"[..], &b"dstgINTS"[..]));
-    for (file, version) in [(&nvram, 3), (&intents, 1)] {
+    for (file, version) in [(&nvram, 3), (&intents, 2)] {
         assert_eq!((number(file, 8, 4), number(file, 12, 4)), (version, 512));
         assert_eq!(number(file, 16, 8), 0x0102_0304_0506_0708);
         sealed(&file[..SECTOR]);

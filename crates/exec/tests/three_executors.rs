@@ -218,7 +218,8 @@ fn history(array: &Array, size: u64, operations: u64, seed: u64) {
     let view = memory.memory.view();
     for dev in 0..array.members {
         let bytes = std::fs::read(member(folder.path(), dev)).expect("a member's file");
-        for (page, bytes) in (0..).zip(bytes.chunks_exact(array.page as usize)) {
+        // Behind the pages is the file's label.
+        for (page, bytes) in (0..array.member_pages).zip(bytes.chunks_exact(array.page as usize)) {
             assert!(view.page(Dev(dev), page) == Some(bytes), "page {page} of member {dev} is the same in both");
         }
     }

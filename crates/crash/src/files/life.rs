@@ -84,13 +84,17 @@ impl<'a> Life<'a> {
     /// What is known when it ends now. Devices whose loss nobody has noted do not come back: who
     /// starts the array knows that they failed, or that others stand in their place.
     pub(super) fn known(&self, left: &Recording) -> Known {
-        let lost = self.may_be_lost() | self.before;
-        for dev in (self.window & (self.swapped | self.dead)).iter() {
+        // Those that failed in this very command: the roster says so, or does not yet.
+        let failed: DevSet =
+            (0..self.known.paths.len() as u8).map(Dev).filter(|dev| !self.files.answers(*dev)).collect();
+        let lost = self.may_be_lost() | self.before | failed & self.scene.members();
+        let new = failed - self.dead;
+        for dev in (self.window & (self.swapped | self.dead) | new).iter() {
             left.take_away(&self.known.paths[dev.index()]);
         }
         let broken = self.known.broken && self.scene.too_many(lost);
-        let down = self.dead | self.window & self.swapped;
-        Known { lost, down, excused: !self.window.is_empty(), broken, ..self.known.clone() }
+        let down = self.dead | failed | self.window & self.swapped;
+        Known { lost, down, excused: !(self.window | new).is_empty(), broken, ..self.known.clone() }
     }
 
     /// Opens what is left at a moment, and looks at it.

@@ -6,7 +6,6 @@ use destage_exec::{Fault, Files, FilesError, Moment, Recording, Survival, SyncPo
 use destage_plan::{Dev, DevSet, Status};
 
 use super::{FilesReport, Known, Life, Outcome, check_rows, count, path, prepare};
-use crate::cell::PAGE;
 
 impl Life<'_> {
     /// Something happens. The life that goes on; none if the history ends here.
@@ -158,7 +157,7 @@ impl Life<'_> {
         let new = path(dev.index(), self.known.generation);
         prepare(&self.os, &new);
         if self.dice.one_in(2) {
-            let len = self.scene.pages()[dev.index()] as usize * PAGE;
+            let len = self.scene.config(&self.known.paths).file_bytes(dev.index()) as usize;
             let garbage = self.dice.draw().to_le_bytes();
             self.os.put(&new, garbage.iter().copied().cycle().take(len).collect());
         }

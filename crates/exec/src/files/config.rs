@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use destage_plan::{Dev, Ext, Shape};
 
-use super::FilesError;
 use super::nvram::Layout;
+use super::{FilesError, label};
 
 /// An array in files, and how it is served.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct FilesConfig {
 /// A device's file.
 #[derive(Clone, Debug)]
 pub struct DeviceConfig {
-    /// The file: pages from byte 0 on, nothing else.
+    /// The file: pages from byte 0 on, and behind them a label that says whose they are.
     pub path: PathBuf,
     /// Pages.
     pub pages: u64,
@@ -62,7 +62,7 @@ pub enum Existing {
 }
 
 /// Devices that an array can have: the controllers keep sets of them in 64 bits.
-const MAX_DEVICES: u64 = 64;
+const MAX_DEVICES: u64 = label::MAX_DEVICES as u64;
 /// Bytes of a page at most.
 const MAX_PAGE_BYTES: u64 = 1 << 20;
 
@@ -90,6 +90,11 @@ impl FilesConfig {
         Ok(())
     }
 
+    /// Bytes of a device's file: its pages, and a label behind them.
+    pub fn file_bytes(&self, dev: usize) -> u64 {
+        label::file_bytes(self.device_bytes(dev))
+    }
+
     pub(super) fn device_bytes(&self, dev: usize) -> u64 {
         self.devices[dev].pages * self.shape.page_bytes()
     }
@@ -100,7 +105,7 @@ impl FilesConfig {
         FilesError::Size {
             path: path.to_owned(),
             found,
-            expected: self.device_bytes(dev),
+            expected: self.file_bytes(dev),
             settings: format!("pages of {} = {pages} and page-bytes = {page_bytes}", Dev(dev as u8)),
         }
     }

@@ -36,6 +36,16 @@ pub enum FilesError {
     /// Something that is not a regular file.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),
+    /// The file of another device or another array.
+    #[error("{} is {found}; in its place must be {expected}", path.display())]
+    Stranger {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        found: String,
+        /// Whose it must be.
+        expected: String,
+    },
     /// A file of another size than the settings say.
     #[error("{} is {found} bytes long; with {settings} it must be {expected}", path.display())]
     Size {

@@ -11,13 +11,17 @@
 //! ```text
 //! sector 0                                  sector 1 + i
 //!   0   8  "dstgINTS"                         0    8  i
-//!   8   4  version, 1                         8  496  bits of the rows 3968·i .. 3968·(i + 1): of row r, bit r mod 8 of
+//!   8   4  version, 2                         8  496  bits of the rows 3968·i .. 3968·(i + 1): of row r, bit r mod 8 of
 //!  12   4  bytes of a sector, 512                     byte (r mod 3968) / 8; those behind the last row are 0
 //!  16   8  number of the array              504    4  0
 //!  24   8  rows                             508    4  CRC-32C of bytes 0 .. 508
-//!  32 476  0
+//!  32  16  drawn when the array was made
+//!  48 256  of each of 64 devices the generation of its file: the roster (`label.rs`)
+//! 304 204  0
 //! 508   4  CRC-32C of bytes 0 .. 508
 //! ```
+//!
+//! Version 1, which has no roster, is refused.
 
 use std::io;
 use std::path::Path;
@@ -26,12 +30,13 @@ use std::sync::Arc;
 use destage_plan::{Row, Rows};
 
 use super::FilesError;
+use super::label::{Origin, ROSTER_END, Roster};
 use super::os::{OsFile, SyncPoint};
 use super::sectors::{self, Reader, SECTOR, Sector, put, seal};
 use crate::RowSet;
 
 const MAGIC: [u8; 8] = *b"dstgINTS";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Where the bits of a sector begin.
 const BITS: usize = 8;
 /// Where they end.
@@ -61,14 +66,15 @@ fn header(array: u64, rows: u64) -> Sector {
     put(&mut sector, 12, &(SECTOR as u32).to_le_bytes());
     put(&mut sector, 16, &array.to_le_bytes());
     put(&mut sector, 24, &rows.to_le_bytes());
-    seal(&mut sector);
     sector
 }
 
 impl IntentsFile {
-    /// Fills a new file: no intent is open. Not durable yet.
-    pub(super) fn create(file: Arc<dyn OsFile>, array: u64, rows: u64) -> io::Result<Self> {
-        file.write_all_at(&header(array, rows), 0)?;
+    /// Fills a new file: no intent is open, and all files are of the first generation. Not durable
+    /// yet.
+    pub(super) fn create(file: Arc<dyn OsFile>, origin: Origin, rows: u64) -> io::Result<(Self, Roster)> {
+        let roster = Roster::new(Arc::clone(&file), &header(origin.array, rows), origin);
+        file.write_all_at(roster.sector(), 0)?;
         let count = rows.div_ceil(ROWS);
         let mut sectors = vec![[0; SECTOR]; count as usize];
         for (sector, index) in sectors.iter_mut().zip(0_u64..) {
@@ -76,17 +82,19 @@ impl IntentsFile {
             seal(sector);
         }
         file.write_all_at(sectors.as_flattened(), SECTOR as u64)?;
-        Ok(Self { file, rows, sectors, dirty: Vec::new() })
+        Ok((Self { file, rows, sectors, dirty: Vec::new() }, roster))
     }
 
-    /// Reads a file that is so long, and makes durable what it says; the rows whose intent is open.
+    /// Reads a file that is so long, and makes durable what it says; the rows whose intent is open,
+    /// and the roster.
     pub(super) fn open(
         file: Arc<dyn OsFile>,
         path: &Path,
         length: u64,
         array: u64,
         rows: u64,
-    ) -> Result<(Self, RowSet), FilesError> {
+    ) -> Result<(Self, RowSet, Roster), FilesError> {
+        let mut roster = None;
         // Before the size is looked at: the header knows which setting is another.
         if let Some(sector) = sectors::first(&*file, path, length)? {
             let reader = Reader::new(path, 0, &sector);
@@ -96,12 +104,13 @@ impl IntentsFile {
             reader.exactly("the sector's size", 12, reader.u32(12), SECTOR as u32)?;
             reader.setting("array", "the array's number", 16, reader.u64(16), array)?;
             reader.setting("rows", "the number of rows", 24, reader.u64(24), rows)?;
-            reader.zeros(32)?;
+            reader.zeros(ROSTER_END)?;
+            roster = Some(Roster::read(Arc::clone(&file), &sector, array));
         }
-        if length != bytes(rows) {
+        let Some(roster) = roster.filter(|_| length == bytes(rows)) else {
             let (path, settings) = (path.to_owned(), format!("rows = {rows}"));
             return Err(FilesError::Size { path, found: length, expected: bytes(rows), settings });
-        }
+        };
         let mut sectors = vec![[0; SECTOR]; rows.div_ceil(ROWS) as usize];
         let read = file.read_exact_at(sectors.as_flattened_mut(), SECTOR as u64);
         read.map_err(FilesError::io(path, "read the bitmap"))?;
@@ -122,11 +131,11 @@ impl IntentsFile {
             }
         }
         // Written anew for the same reason as the NVRAM.
-        let written = file.write_all_at(&header(array, rows), 0);
+        let written = file.write_all_at(roster.sector(), 0);
         let written = written.and_then(|()| file.write_all_at(sectors.as_flattened(), SECTOR as u64));
         let durable = written.and_then(|()| file.sync_all(SyncPoint::OpenIntents));
         durable.map_err(FilesError::io(path, "make it durable"))?;
-        Ok((Self { file, rows, sectors, dirty: Vec::new() }, open))
+        Ok((Self { file, rows, sectors, dirty: Vec::new() }, open, roster))
     }
 
     /// Sets or clears intents; durable after [`sync`](Self::sync).

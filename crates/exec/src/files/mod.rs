@@ -23,13 +23,15 @@
 //!   they have not begun never happens. A loss of power leaves what the operating system was told
 //!   to make durable.
 //!
-//! A member's file holds its pages from byte 0 on, as md places them, and nothing else. The formats
-//! of the other two files are described byte by byte in `nvram.rs` and `intents.rs`.
+//! A member's file holds its pages from byte 0 on, as md places them, and behind them a label that
+//! says whose they are. Its format and those of the other two files are described byte by byte in
+//! `label.rs`, `nvram.rs` and `intents.rs`.
 
 mod config;
 mod device;
 mod error;
 mod intents;
+mod label;
 mod lane;
 mod nvram;
 mod opening;
@@ -49,12 +51,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_plan::{
-    Buf, Control, Controller, Dev, DeviceChange, Engine, Ext, HostNotice, HostOp, HostRequest, Issue, Nanos, Start,
-    Status, Step, StepOutcome,
+    Buf, Control, Controller, Dev, DevSet, DeviceChange, Engine, Ext, HostNotice, HostOp, HostRequest, Issue, Nanos,
+    Start, Status, Step, StepOutcome,
 };
 
 use crate::Bytes;
 use device::{DeviceFile, Failure, Work};
+use label::Roster;
 use lane::Lane;
 use opening::Opened;
 use port::Bell;
@@ -108,6 +111,7 @@ pub struct Files<C> {
     config: FilesConfig,
     devices: Vec<Device>,
     store: Lane<Store>,
+    roster: Roster,
     store_backlog: VecDeque<Issue>,
     /// The NVRAM and the intents.
     state: [Identity; 2],
@@ -214,6 +218,7 @@ impl<C: Controller> Files<C> {
             config,
             devices,
             store,
+            roster: opened.roster,
             store_backlog: VecDeque::new(),
             state: opened.state,
             bell,
@@ -233,6 +238,10 @@ impl<C: Controller> Files<C> {
         let nv: Vec<_> = files.bytes.nvram().slots().collect();
         let intents = files.bytes.nvram().intents.ranges();
         files.engine.start(files.now(), Start { nv: &nv, intents: &intents, missing });
+        // A start that is refused changes nothing: what is missing may be brought back.
+        if !missing.is_empty() && !matches!(files.engine.status(), Status::Refused(_)) {
+            files.distrust(missing)?;
+        }
         files.go_on()?;
         Ok(files)
     }
@@ -368,7 +377,7 @@ impl<C: Controller> Files<C> {
         if identity != known {
             self.check_unused(identity, path)?;
         }
-        self.fail(dev);
+        self.fail(dev)?;
         self.go_on()?;
         self.finish_device(dev)?;
         self.go_on()?;
@@ -378,6 +387,8 @@ impl<C: Controller> Files<C> {
         self.leave_device(dev)?;
         // The file may be the same one, which was locked until now.
         opening::lock(&*file, path)?;
+        opening::label_replacement(&*self.os, &*file, &self.config, &self.roster, dev.index(), path)?;
+        self.distrust(DevSet::one(dev))?;
         self.config.devices[dev.index()].options = DeviceOptions::default();
         let lane = start_device(&*self.os, &self.config, dev.index(), file, &self.bell);
         let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
@@ -585,7 +596,7 @@ impl<C: Controller> Files<C> {
             };
             if failed {
                 self.complete(issue, StepOutcome::Failed(dev));
-                self.fail(dev);
+                self.fail(dev)?;
             } else {
                 match *self.engine.step(issue) {
                     Step::Read { dst, .. } => {
@@ -611,10 +622,10 @@ impl<C: Controller> Files<C> {
     }
 
     /// A device answers no more: what it was to do has failed, and the controller is told.
-    fn fail(&mut self, dev: Dev) {
+    fn fail(&mut self, dev: Dev) -> Result<(), FilesError> {
         let device = &mut self.devices[dev.index()];
         if std::mem::replace(&mut device.failed, true) {
-            return;
+            return Ok(());
         }
         let backlog = std::mem::take(&mut device.backlog);
         let unbegun = device.lane.as_mut().map(Lane::close).unwrap_or_default();
@@ -628,6 +639,17 @@ impl<C: Controller> Files<C> {
         }
         let now = self.now();
         self.engine.device(now, dev, DeviceChange::Failed);
+        self.distrust(DevSet::one(dev))
+    }
+
+    /// The files that these devices had are theirs no more, whether they answer again or not.
+    fn distrust(&mut self, devs: DevSet) -> Result<(), FilesError> {
+        devs.iter().for_each(|dev| self.roster.leave(dev.index()));
+        let synced = self.roster.sync();
+        synced.map_err(|source| {
+            let path = self.config.intents.clone();
+            self.stop(FilesError::Io { path, what: "note which files are the devices'", source })
+        })
     }
 
     fn complete(&mut self, issue: Issue, outcome: StepOutcome) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::intents::{self, IntentsFile};
+use super::label::{self, Origin, Roster, label_offset};
 use super::nvram::NvramFile;
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::store::Store;
@@ -23,6 +24,7 @@ pub(super) struct Opened {
     /// A file for each device; the error if it does not answer.
     pub(super) devices: Vec<io::Result<Arc<dyn OsFile>>>,
     pub(super) store: Store,
+    pub(super) roster: Roster,
     /// The NVRAM and the intents.
     pub(super) state: [Identity; 2],
     /// What the NVRAM and the intents say.
@@ -73,12 +75,15 @@ fn make<'a>(
     // An array that is overwritten is none from here on: half of it must not be opened.
     let emptied = nvram_file.set_len(0).and_then(|()| nvram_file.sync_all(SyncPoint::CreateEmptied));
     emptied.map_err(FilesError::io(&config.nvram, "empty it"))?;
+    let origin = Origin { array: config.array, drawn: os.draw() };
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
         let file = make_file(&device.path)?;
         files.add(&*file, &device.path)?;
         lock(&*file, &device.path)?;
-        clear(&*file, &device.path, config.device_bytes(dev))?;
+        clear(&*file, &device.path, config.file_bytes(dev))?;
+        let labelled = label::write(&*file, origin, dev, 1, label_offset(config.device_bytes(dev)));
+        labelled.map_err(FilesError::io(&device.path, "label it"))?;
         file.sync_all(SyncPoint::CreateDevice).map_err(FilesError::io(&device.path, "make it durable"))?;
         devices.push(Ok(file));
     }
@@ -86,15 +91,15 @@ fn make<'a>(
     let intents_identity = files.add(&*file, &config.intents)?;
     lock(&*file, &config.intents)?;
     clear(&*file, &config.intents, intents::bytes(config.rows))?;
-    let intents = IntentsFile::create(file, config.array, config.rows).and_then(|file| file.sync_all().map(|()| file));
-    let intents = intents.map_err(FilesError::io(&config.intents, "write it"))?;
+    let intents = IntentsFile::create(file, origin, config.rows).and_then(|made| made.0.sync_all().map(|()| made));
+    let (intents, roster) = intents.map_err(FilesError::io(&config.intents, "write it"))?;
     clear(&*nvram_file, &config.nvram, config.layout().bytes())?;
     let nvram = NvramFile::create(nvram_file, config.layout()).and_then(|file| file.sync_all().map(|()| file));
     let nvram = nvram.map_err(FilesError::io(&config.nvram, "write it"))?;
     let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
     sync_folders(os, paths, SyncPoint::CreateFolder)?;
     let state = [nvram_identity, intents_identity];
-    Ok(Opened { devices, store: Store::new(nvram, intents), state, nvram: Nvram::default(), lock: guard })
+    Ok(Opened { devices, store: Store::new(nvram, intents), roster, state, nvram: Nvram::default(), lock: guard })
 }
 
 /// Opens the files of an array.
@@ -118,7 +123,7 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let intents_length = length(&*intents_file, &config.intents)?;
     let intents_identity = files.add(&*intents_file, &config.intents)?;
     lock(&*intents_file, &config.intents)?;
-    let (intents, open_rows) =
+    let (intents, open_rows, roster) =
         IntentsFile::open(intents_file, &config.intents, intents_length, config.array, config.rows)?;
     found.intents = open_rows;
     let mut devices = Vec::with_capacity(config.devices.len());
@@ -132,7 +137,15 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
             } else {
                 check_size(&**open, config, dev, &device.path)?;
                 // Content that may be gone though it can be read: the device does not answer.
-                if let Err(error) = open.sync_all(SyncPoint::OpenDevice) {
+                let at = label_offset(config.device_bytes(dev));
+                let origin = roster.origin();
+                let generation = roster.generation(dev);
+                let durable = open.sync_all(SyncPoint::OpenDevice);
+                let trusted = match durable {
+                    Ok(()) => label::check(&**open, &device.path, at, origin, dev, generation)?,
+                    gone => gone,
+                };
+                if let Err(error) = trusted {
                     file = Err(error);
                 }
             }
@@ -142,7 +155,7 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
     let there = config.devices.iter().zip(&devices).filter(|(_, file)| file.is_ok()).map(|(device, _)| &device.path);
     sync_folders(os, there.chain([&config.intents, &config.nvram]), SyncPoint::OpenFolder)?;
     let state = [nvram_identity, intents_identity];
-    Ok(Opened { devices, store: Store::new(nvram, intents), state, nvram: found, lock: guard })
+    Ok(Opened { devices, store: Store::new(nvram, intents), roster, state, nvram: found, lock: guard })
 }
 
 /// Opens what stands in a lost device's place: a file of the right size, whatever it holds, or a
@@ -163,10 +176,25 @@ pub(super) fn open_replacement(
         Err(error) => return Err(FilesError::io(path, OPEN)(error)),
     };
     lock(&*file, path)?;
-    clear(&*file, path, config.device_bytes(dev))?;
-    file.sync_all(SyncPoint::ReplaceDevice).map_err(FilesError::io(path, "make it durable"))?;
-    sync_folder(os, folder(path), SyncPoint::ReplaceFolder)?;
+    clear(&*file, path, config.file_bytes(dev))?;
     Ok(file)
+}
+
+/// Makes a file the device's, durably: of the generation that the roster is to have next.
+pub(super) fn label_replacement(
+    os: &dyn Os,
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    roster: &Roster,
+    dev: usize,
+    path: &Path,
+) -> Result<(), FilesError> {
+    let at = label_offset(config.device_bytes(dev));
+    let generation = roster.generation(dev).wrapping_add(1);
+    let labelled = label::write(file, roster.origin(), dev, generation, at);
+    let durable = labelled.and_then(|()| file.sync_all(SyncPoint::ReplaceDevice));
+    durable.map_err(FilesError::io(path, "make it durable"))?;
+    sync_folder(os, folder(path), SyncPoint::ReplaceFolder)
 }
 
 fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<Arc<dyn OsFile>, FilesError> {
@@ -225,7 +253,7 @@ fn is_unfinished(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
 /// Whether a file is as long as a device's must be.
 fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<(), FilesError> {
     let found = length(file, path)?;
-    if found == config.device_bytes(dev) { Ok(()) } else { Err(config.wrong_size(dev, path, found)) }
+    if found == config.file_bytes(dev) { Ok(()) } else { Err(config.wrong_size(dev, path, found)) }
 }
 
 /// The folder that a file is in.

@@ -41,7 +41,9 @@ pub enum SyncPoint {
     CreateNvram,
     /// The names of a new array's files.
     CreateFolder,
-    /// A new file in the place of a device.
+    /// Which files are the devices'.
+    Roster,
+    /// A file in the place of a device, with its label.
     ReplaceDevice,
     /// Its name.
     ReplaceFolder,
@@ -49,7 +51,7 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Flush,
         Self::Fua,
         Self::Commit,
@@ -63,6 +65,7 @@ impl SyncPoint {
         Self::CreateIntents,
         Self::CreateNvram,
         Self::CreateFolder,
+        Self::Roster,
         Self::ReplaceDevice,
         Self::ReplaceFolder,
     ];
@@ -92,6 +95,9 @@ pub trait Os: fmt::Debug + Send + Sync {
 
     /// Makes the names in a folder durable.
     fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()>;
+
+    /// A number that no other array has.
+    fn draw(&self) -> [u8; 16];
 
     /// Whether commands are carried out by the main loop itself, one after the other, when it has
     /// nothing else to do; there are no threads and no clock then.

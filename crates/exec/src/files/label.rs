@@ -1,0 +1,175 @@
+//! Which file is which: a label behind the pages of each device's file, and the roster that says
+//! which label each must have.
+//!
+//! A file is written into the array's place by its label once, when the array is made or the file
+//! replaces another; it never changes. The roster, in the header of the intents, has a generation
+//! for each device. It grows when the device fails, when its file is not there at a start, and when
+//! another replaces it: so a file that has missed writes is told from the one that has not, though
+//! both answer.
+//!
+//! ```text
+//! label, at the next multiple of 512 behind the pages
+//!   0   8  "dstgMEMB"
+//!   8   4  version, 1
+//!  12   4  number of the device
+//!  16   8  number of the array
+//!  24  16  drawn when the array was made
+//!  40   4  generation
+//!  44 464  0
+//! 508   4  CRC-32C of bytes 0 .. 508
+//! ```
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use destage_plan::Dev;
+
+use super::FilesError;
+use super::os::{OsFile, SyncPoint};
+use super::sectors::{Reader, SECTOR, Sector, put, seal};
+
+const MAGIC: [u8; 8] = *b"dstgMEMB";
+const VERSION: u32 = 1;
+/// Devices that a roster has room for.
+pub(super) const MAX_DEVICES: usize = 64;
+
+/// What the files of an array have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// The caller's number of the array.
+    pub(super) array: u64,
+    /// Drawn when the array was made.
+    pub(super) drawn: [u8; 16],
+}
+
+/// Where a file of so many bytes of pages has its label.
+pub(super) const fn label_offset(pages_bytes: u64) -> u64 {
+    pages_bytes.next_multiple_of(SECTOR as u64)
+}
+
+/// Bytes of a file with so many bytes of pages.
+pub(super) const fn file_bytes(pages_bytes: u64) -> u64 {
+    label_offset(pages_bytes) + SECTOR as u64
+}
+
+/// Labels a file; not durable yet.
+pub(super) fn write(file: &dyn OsFile, origin: Origin, dev: usize, generation: u32, at: u64) -> io::Result<()> {
+    let mut sector: Sector = [0; SECTOR];
+    put(&mut sector, 0, &MAGIC);
+    put(&mut sector, 8, &VERSION.to_le_bytes());
+    put(&mut sector, 12, &(dev as u32).to_le_bytes());
+    put(&mut sector, 16, &origin.array.to_le_bytes());
+    put(&mut sector, 24, &origin.drawn);
+    put(&mut sector, 40, &generation.to_le_bytes());
+    seal(&mut sector);
+    file.write_all_at(&sector, at)
+}
+
+/// Whether a file is the device's; the inner error if it is not that any more, or was never made to
+/// an end. A file of another array or device is in the wrong place, which nobody meant.
+pub(super) fn check(
+    file: &dyn OsFile,
+    path: &Path,
+    at: u64,
+    origin: Origin,
+    dev: usize,
+    generation: u32,
+) -> Result<io::Result<()>, FilesError> {
+    let mut sector: Sector = [0; SECTOR];
+    if let Err(error) = file.read_exact_at(&mut sector, at) {
+        return Ok(Err(error));
+    }
+    let reader = Reader::new(path, at, &sector);
+    let whole = reader.magic(MAGIC).and_then(|()| reader.crc("the label's CRC-32C"));
+    if let Err(error) = whole.and_then(|()| reader.exactly("the label's version", 8, reader.u32(8), VERSION)) {
+        return Ok(Err(io::Error::other(format!("it has no label: {error}"))));
+    }
+    let other = |found: String| FilesError::Stranger {
+        path: path.to_owned(),
+        found,
+        expected: format!("{} of array {}", Dev(dev as u8), origin.array),
+    };
+    let (its_dev, array) = (Dev(reader.u32(12).min(255) as u8), reader.u64(16));
+    if array != origin.array {
+        return Err(other(format!("{its_dev} of array {array}")));
+    }
+    if sector[24..40] != origin.drawn {
+        return Err(other(format!("{its_dev} of another array with the number {array}")));
+    }
+    if its_dev.index() != dev {
+        return Err(other(format!("{its_dev} of this array")));
+    }
+    let found = reader.u32(40);
+    if found == generation {
+        return Ok(Ok(()));
+    }
+    let text = format!("it has missed writes: its generation is {found}, that of {its_dev} is {generation}");
+    Ok(Err(io::Error::other(text)))
+}
+
+/// The roster, and the file that it is in.
+pub(super) struct Roster {
+    file: Arc<dyn OsFile>,
+    /// The sector that it is a part of.
+    header: Sector,
+    origin: Origin,
+    generations: [u32; MAX_DEVICES],
+}
+
+/// Where the roster begins in its sector.
+const AT: usize = 32;
+/// Where it ends.
+pub(super) const ROSTER_END: usize = AT + 16 + 4 * MAX_DEVICES;
+
+impl Roster {
+    /// The roster of a new array.
+    pub(super) fn new(file: Arc<dyn OsFile>, header: &Sector, origin: Origin) -> Self {
+        let mut roster = Self { file, header: *header, origin, generations: [1; MAX_DEVICES] };
+        roster.fill();
+        roster
+    }
+
+    /// The roster that a sector has.
+    pub(super) fn read(file: Arc<dyn OsFile>, header: &Sector, array: u64) -> Self {
+        let drawn = header[AT..AT + 16].try_into().expect("sixteen bytes");
+        let numbers = header[AT + 16..ROSTER_END].as_chunks().0;
+        let generations = std::array::from_fn(|dev| u32::from_le_bytes(numbers[dev]));
+        Self { file, header: *header, origin: Origin { array, drawn }, generations }
+    }
+
+    /// What the files have in common.
+    pub(super) const fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// The generation that a device's file must have.
+    pub(super) const fn generation(&self, dev: usize) -> u32 {
+        self.generations[dev]
+    }
+
+    /// The sector with the roster in it.
+    pub(super) const fn sector(&self) -> &Sector {
+        &self.header
+    }
+
+    /// The file of a device is not to be trusted from now on; durable after [`sync`](Self::sync).
+    pub(super) fn leave(&mut self, dev: usize) {
+        self.generations[dev] = self.generations[dev].wrapping_add(1);
+        self.fill();
+    }
+
+    fn fill(&mut self) {
+        put(&mut self.header, AT, &self.origin.drawn);
+        for (dev, generation) in self.generations.iter().enumerate() {
+            put(&mut self.header, AT + 16 + 4 * dev, &generation.to_le_bytes());
+        }
+        seal(&mut self.header);
+    }
+
+    /// Makes the roster durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.write_all_at(&self.header, 0)?;
+        self.file.sync_data(SyncPoint::Roster)
+    }
+}

@@ -1,0 +1,137 @@
+//! Files that are not the array's, or not any more, are told from those that are.
+
+#[path = "common/arrays.rs"]
+mod arrays;
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use arrays::{Array, assert_holds, member, serve};
+use common::{Content, Sizes, data, folder};
+use destage_cache::Served;
+use destage_exec::{Files, FilesError};
+use destage_plan::{Dev, HostOp, HostRequest};
+use destage_raid::Level;
+
+/// An array that holds something, stopped cleanly.
+fn made(array: &Array, folder: &Path) -> Content {
+    let sizes = array.sizes();
+    let mut content = Content::new(sizes);
+    let mut files = array.create(folder);
+    write(&mut files, &sizes, &mut content, 1);
+    drop(files.stop_clean().expect("the array stops"));
+    content
+}
+
+fn write(files: &mut Files<Box<dyn Served>>, sizes: &Sizes, content: &mut Content, tag: u64) {
+    let request = HostRequest { tag, op: HostOp::Write, offset: 0, len: sizes.pages * sizes.page, fua: false };
+    let bytes = data(&request, sizes.sector);
+    content.apply(&request, &bytes);
+    assert!(serve(files, request, bytes).ok);
+}
+
+fn error(array: &Array, folder: &Path) -> FilesError {
+    Files::open(array.controller(), array.files(folder)).expect_err("one file is not the array's")
+}
+
+fn why(files: &Files<Box<dyn Served>>, dev: Dev) -> String {
+    let error = files.errors().find(|(which, _)| *which == dev).expect("the device does not answer");
+    error.1.to_string()
+}
+
+#[test]
+fn members_that_changed_places_are_refused() {
+    let array = Array::new(Level::Raid5, 4);
+    let folder = folder();
+    let content = made(&array, folder.path());
+    let [zero, two, aside] = [member(folder.path(), 0), member(folder.path(), 2), folder.path().join("aside")];
+    let swap = || {
+        fs::rename(&zero, &aside).expect("it is there");
+        fs::rename(&two, &zero).expect("it is there");
+        fs::rename(&aside, &two).expect("it is there");
+    };
+    swap();
+    let expected = format!("{} is dev2 of this array; in its place must be dev0 of array 7", zero.display());
+    assert_eq!(error(&array, folder.path()).to_string(), expected);
+    swap();
+    assert_holds(&mut array.open(folder.path()), &content, "each in its place again");
+}
+
+#[test]
+fn a_member_of_another_array_is_refused_though_the_array_has_the_same_number() {
+    let array = Array::new(Level::Raid5, 4);
+    let (ours, theirs) = (folder(), folder());
+    made(&array, ours.path());
+    made(&array, theirs.path());
+    fs::copy(member(theirs.path(), 1), member(ours.path(), 1)).expect("it can be copied");
+    let message = error(&array, ours.path()).to_string();
+    assert!(message.contains("dev1 is dev1 of another array with the number 7"), "{message}");
+}
+
+#[test]
+fn a_file_that_was_replaced_is_not_taken_for_the_one_that_replaced_it() {
+    let array = Array::new(Level::Raid5, 4);
+    let folder = folder();
+    let sizes = array.sizes();
+    let mut content = made(&array, folder.path());
+    let old = folder.path().join("old");
+    fs::copy(member(folder.path(), 1), &old).expect("it can be copied");
+    let mut files = array.open(folder.path());
+    files.replace(Dev(1), &folder.path().join("new")).expect("it is made");
+    write(&mut files, &sizes, &mut content, 2);
+    files.settle().expect("it is filled");
+    drop(files.stop_clean().expect("the array stops"));
+
+    // The old one, of the right size, in the right place, with the right number.
+    let mut files = array.open(folder.path());
+    assert!(!files.answers(Dev(1)));
+    let message = why(&files, Dev(1));
+    assert!(message.contains("has missed writes: its generation is 1, that of dev1 is 3"), "{message}");
+    assert_holds(&mut files, &content, "without it");
+    files.replace(Dev(1), &member(folder.path(), 1)).expect("it may be filled anew");
+    files.settle().expect("it is filled");
+    drop(files.stop_clean().expect("the array stops"));
+    let mut files = array.open(folder.path());
+    assert!(files.answers(Dev(1)));
+    fs::remove_file(member(folder.path(), 0)).expect("it is there");
+    assert_holds(&mut files, &content, "with it");
+}
+
+#[test]
+fn a_member_that_was_away_while_the_array_went_on_has_missed_writes() {
+    let array = Array::new(Level::Raid6, 5);
+    let folder = folder();
+    let sizes = array.sizes();
+    let mut content = made(&array, folder.path());
+    let (path, aside) = (member(folder.path(), 3), folder.path().join("aside"));
+    fs::rename(&path, &aside).expect("it is there");
+    let mut files = array.open(folder.path());
+    files.wait_ready().expect("one may be missing");
+    write(&mut files, &sizes, &mut content, 2);
+    drop(files);
+    fs::rename(&aside, &path).expect("it was put aside");
+    let mut files = array.open(folder.path());
+    assert!(!files.answers(Dev(3)), "it answers, and is not trusted");
+    let message = why(&files, Dev(3));
+    assert!(message.contains("dev3") && message.contains("its generation is 1, that of dev3 is 2"), "{message}");
+    assert_holds(&mut files, &content, "without it");
+}
+
+#[test]
+fn a_file_without_a_label_counts_as_not_there() {
+    let array = Array::new(Level::Raid1, 2);
+    let folder = folder();
+    let content = made(&array, folder.path());
+    let path = member(folder.path(), 1);
+    let mut bytes = fs::read(&path).expect("it is there");
+    for at in [bytes.len() - 512, bytes.len() - 472, bytes.len() - 1] {
+        bytes[at] ^= 1;
+        fs::write(&path, &bytes).expect("it can be written");
+        let controller = array.controller();
+        let mut files = Files::open(controller, array.files(folder.path())).expect("one copy is enough");
+        assert!(!files.answers(Dev(1)) && why(&files, Dev(1)).contains("it has no label"), "byte {at}");
+        assert_holds(&mut files, &content, "without it");
+        bytes[at] ^= 1;
+    }
+}
