@@ -2,11 +2,11 @@
 //! members; leaving the parity as it is; making it cover what it was left behind of (specs §9.4,
 //! §9.6).
 
-use destage_plan::{Buf, Class, ColumnSet, HostOp, OpId, Out, Row, Rows, Step, StepSet};
+use destage_plan::{Buf, Class, ColumnSet, HostOp, OpId, Out, Row, Rows, Sectors, Step, StepSet};
 
 use super::sources::DepartedRow;
 use super::versions::{Source, Sources, Updated};
-use super::write::{NOTE_SLOTS, What, WriteTask};
+use super::write::{NOTE_SLOTS, Pages, What, WriteTask};
 use super::{Array, ParityMethod, Seg, Task, Versions};
 use crate::{Level, MAX_DEVICES};
 
@@ -78,12 +78,7 @@ impl Array {
         }
         let mut ready = ready;
         if let Some(sectors) = what.part {
-            let mut newest = [Buf::None; MAX_DEVICES];
-            let column = what.only();
-            ready |= self.gather(op, row, what.columns, Sources::newest, &mut newest, out);
-            let dst = out.tmp(op, 1);
-            ready |= out.step(op, Step::Merge { old: newest[column], new: fresh[column], sectors, dst }, ready);
-            (fresh[column], self.merged) = (dst, dst);
+            ready |= self.merge_newest(op, what, row, sectors, &mut fresh, ready, out);
         }
         if self.config.geometry.level() == Level::Raid1 {
             let done = targets.iter().fold(StepSet::EMPTY, |done, column| {
@@ -118,6 +113,28 @@ impl Array {
         }
         let after = self.write_columns(op, what, targets, &fresh, p, q, ready, out);
         self.finish_batch(op, what, after, self.merged, versions, out);
+    }
+
+    /// Makes the page of a write that is a part of one: its newest version with what is written; the
+    /// steps.
+    #[expect(clippy::too_many_arguments, reason = "a page's place, content and order are that many things")]
+    fn merge_newest(
+        &mut self,
+        op: OpId,
+        what: What,
+        row: DepartedRow<'_>,
+        sectors: Sectors,
+        fresh: &mut Pages,
+        after: StepSet,
+        out: &mut Out,
+    ) -> StepSet {
+        let mut newest = [Buf::None; MAX_DEVICES];
+        let column = what.only();
+        let read = after | self.gather(op, row, what.columns, Sources::newest, &mut newest, out);
+        let dst = out.tmp(op, 1);
+        let merge = Step::Merge { old: newest[column], new: fresh[column], sectors, dst };
+        (fresh[column], self.merged) = (dst, dst);
+        read | out.step(op, merge, read)
     }
 
     /// Whether parity is modified by what changes, rather than computed from all data. It has to be
@@ -200,13 +217,8 @@ impl Array {
             let sources = versions.sources(what.rows.first);
             let columns = self.columns(what.stripe, what.rows);
             let row = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
-            let mut newest = [Buf::None; MAX_DEVICES];
-            let column = what.only();
             versions.uses(op, what.rows.first);
-            ready |= self.gather(op, row, what.columns, Sources::newest, &mut newest, out);
-            let dst = out.tmp(op, 1);
-            ready |= out.step(op, Step::Merge { old: newest[column], new: fresh[column], sectors, dst }, ready);
-            (fresh[column], self.merged) = (dst, dst);
+            ready |= self.merge_newest(op, what, row, sectors, &mut fresh, ready, out);
         }
         self.stats.delayed_writes += 1;
         let after = self.write_columns(op, what, what.columns, &fresh, Buf::None, Buf::None, ready, out);
