@@ -1,0 +1,96 @@
+//! Putting another file in a device's place, be it that its thread hangs.
+
+use std::path::Path;
+use std::time::Instant;
+
+use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
+
+use super::lane::Lane;
+use super::os::Identity;
+use super::{DeviceOptions, Files, FilesError, PATIENCE, opening, start_device};
+
+impl<C: Controller> Files<C> {
+    /// Puts a file in the place of a device, which counts as failed from now on if it did not
+    /// before: one that is there, of the right size and with whatever content, or else a new one.
+    /// The next [`open`](Self::open) must be given the path.
+    ///
+    /// What the device's thread is at work on is not waited for, since it may never end: the thread
+    /// is left to itself, and its file stays locked until then. Only the device's own file, put in
+    /// its place again, must not be written by that thread any more.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or made, or is another of the array's; the device stays as it
+    /// is then. If it is the device's own, and a thread is still at work on it after a second; the
+    /// device has failed then. If the executor has stopped, or does now.
+    pub fn replace(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
+        self.advance()?;
+        let Some(device) = self.devices.get(dev.index()) else { return Err(FilesError::NoDevice(dev)) };
+        let known = device.file;
+        let file = opening::open_replacement(&*self.os, &self.config, dev.index(), path)?;
+        let identity = Some(opening::identity(&*file, path)?);
+        if identity != known {
+            self.check_unused(identity, path)?;
+        }
+        self.fail(dev)?;
+        self.go_on()?;
+        self.finish_device(dev)?;
+        self.go_on()?;
+        if identity == known {
+            self.await_device(dev, path)?;
+        }
+        self.leave_device(dev)?;
+        // The file may be the same one, which was locked until now.
+        opening::lock(&*file, path)?;
+        opening::label_replacement(&*self.os, &*file, &self.config, &self.roster, dev.index(), path)?;
+        self.distrust(DevSet::one(dev))?;
+        self.config.devices[dev.index()].options = DeviceOptions::default();
+        let lane = start_device(&*self.os, &self.config, dev.index(), file, &self.bell);
+        let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
+        let device = &mut self.devices[dev.index()];
+        (device.lane, device.failed, device.error, device.file) = (Some(lane), false, None, identity);
+        path.clone_into(&mut self.config.devices[dev.index()].path);
+        let now = self.now();
+        self.engine.device(now, dev, DeviceChange::Replaced);
+        self.go_on()
+    }
+
+    /// Waits, but not for ever, until nothing more is written to a device that has failed.
+    fn await_device(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
+        let begin = Instant::now();
+        while self.devices[dev.index()].lane.as_ref().is_some_and(Lane::is_busy) {
+            let left = PATIENCE.saturating_sub(begin.elapsed());
+            if left.is_zero() || self.os.is_in_line() {
+                return Err(FilesError::AtWork(path.to_owned()));
+            }
+            self.bell.wait(Some(left));
+            // Other lanes' results are taken in as well: theirs was perhaps the ring.
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    /// What a failed device is still at work on has failed, whatever becomes of it.
+    fn leave_device(&mut self, dev: Dev) -> Result<(), FilesError> {
+        let device = &mut self.devices[dev.index()];
+        device.file = None;
+        match device.lane.take() {
+            Some(lane) if lane.is_busy() => lane.leave(),
+            // Its thread has nothing to do and ends at once.
+            lane => drop(lane),
+        }
+        for issue in std::mem::take(&mut device.under_way) {
+            self.complete(issue, StepOutcome::Failed(dev));
+        }
+        self.go_on()
+    }
+
+    fn check_unused(&self, identity: Option<Identity>, path: &Path) -> Result<(), FilesError> {
+        let devices = self.devices.iter().zip(&self.config.devices).map(|(device, config)| (device.file, &config.path));
+        let [nvram, intents] = self.state;
+        let other_files = [(Some(nvram), &self.config.nvram), (Some(intents), &self.config.intents)];
+        match devices.chain(other_files).find(|used| used.0 == identity) {
+            Some((_, other)) => Err(FilesError::Same(other.clone(), path.to_owned())),
+            None => Ok(()),
+        }
+    }
+}

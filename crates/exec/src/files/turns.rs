@@ -1,0 +1,332 @@
+//! The main loop: results of the threads are fetched, steps that may begin are handed out.
+
+use std::time::Duration;
+
+use destage_plan::{
+    Buf, Controller, Dev, DevSet, DeviceChange, Ext, HostNotice, HostOp, Issue, Nanos, Status, Step, StepOutcome,
+};
+
+use super::device::{Failure, Work};
+use super::lane::Lane;
+use super::store::Change;
+use super::{Clock, Completion, Device, Files, FilesError, device, store};
+
+impl<C: Controller> Files<C> {
+    pub(super) fn is_busy(&self) -> bool {
+        self.store.is_busy() || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Lane::is_busy))
+    }
+
+    /// Without threads: carries out some commands of a lane that chance chooses; if there is none,
+    /// it becomes the time of the next timer. Whether something happened.
+    pub(super) fn turn(&mut self) -> bool {
+        let Clock::Virtual(now) = &mut self.clock else { return false };
+        let ready = |lane: &Option<Lane<_>>| lane.as_ref().is_some_and(|lane| lane.ready() > 0);
+        let devices = self.devices.iter().filter(|device| ready(&device.lane)).count();
+        let store = self.store.ready();
+        if devices == 0 && store == 0 {
+            let next = self.engine.next_timer();
+            *now = next.map_or(*now, |next| next.max(*now));
+            return next.is_some();
+        }
+        *now += Nanos(1_000);
+        let chosen = self.os.choose(devices + usize::from(store > 0));
+        match self.devices.iter_mut().filter(|device| ready(&device.lane)).nth(chosen) {
+            // Threads, too, are ahead of the main loop by more than one command.
+            Some(Device { lane: Some(lane), .. }) => lane.turn(1 + self.os.choose(lane.ready())),
+            _ => self.store.turn(1 + self.os.choose(store)),
+        }
+        true
+    }
+
+    /// Waits until a thread has something to say or a timer is due.
+    pub(super) fn rest(&mut self) -> Result<(), FilesError> {
+        if let Status::Refused(why) = self.engine.status() {
+            return Err(self.stop(FilesError::Refused(Box::new(why))));
+        }
+        if self.turn() {
+            return Ok(());
+        }
+        let limit = self.engine.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0));
+        if limit.is_none() && (!self.is_busy() || self.os.is_in_line()) {
+            let what = format!("{:?}", self.engine.out());
+            return Err(self.stop(FilesError::Stalled(what)));
+        }
+        self.bell.wait(limit);
+        Ok(())
+    }
+
+    /// Takes in what threads have done and lets timers go off; does not wait.
+    pub(super) fn advance(&mut self) -> Result<(), FilesError> {
+        self.check()?;
+        self.store.results(&mut self.store_results);
+        while let Some((command, done)) = self.store_results.pop_front() {
+            if let Err(source) = done {
+                let path = if matches!(command.change, Change::Intent { .. }) {
+                    &self.config.intents
+                } else {
+                    &self.config.nvram
+                };
+                let error = FilesError::Io { path: path.clone(), what: "carry out a step of the NVRAM", source };
+                return Err(self.stop(error));
+            }
+            self.bytes.change_nvram(&self.engine, command.issue);
+            self.bytes.give_back(command.bytes);
+            self.spare_lists.push(command.lists);
+            self.complete(command.issue, StepOutcome::Ok);
+            self.go_on()?;
+        }
+        while self.store.has_room() {
+            let Some(issue) = self.store_backlog.pop_front() else { break };
+            self.send_store(issue);
+        }
+        for dev in (0..self.devices.len()).map(|dev| Dev(dev as u8)) {
+            self.finish_device(dev)?;
+            self.go_on()?;
+        }
+        if self.engine.next_timer().is_some_and(|at| at <= self.now()) {
+            let now = self.now();
+            self.engine.timers(now);
+            self.go_on()?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what a device's thread has done, and gives it more.
+    pub(super) fn finish_device(&mut self, dev: Dev) -> Result<(), FilesError> {
+        let Some(lane) = &mut self.devices[dev.index()].lane else { return Ok(()) };
+        let mut results = std::mem::take(&mut self.device_results);
+        lane.results(&mut results);
+        for (device::Command { issue, work, bytes }, done) in results.drain(..) {
+            self.devices[dev.index()].under_way.pop_front();
+            let failed = match done {
+                Ok(()) => self.devices[dev.index()].failed,
+                Err(Failure { source, no_room }) => {
+                    let path = self.config.devices[dev.index()].path.clone();
+                    // A full file system is not a broken member: with room again nothing is lost.
+                    if no_room && !self.devices[dev.index()].failed {
+                        return Err(self.stop(FilesError::Io { path, what: "find room for a step", source }));
+                    }
+                    let error = FilesError::Io { path, what: work.what(), source };
+                    self.devices[dev.index()].error.get_or_insert(error);
+                    true
+                }
+            };
+            if failed {
+                self.complete(issue, StepOutcome::Failed(dev));
+                self.fail(dev)?;
+            } else {
+                match *self.engine.step(issue) {
+                    Step::Read { dst, .. } => {
+                        self.bytes.target(&self.engine, issue.op, dst, bytes.len()).copy_from_slice(&bytes);
+                    }
+                    Step::MetaRead { .. } => self.engine.read(issue, &bytes),
+                    _ => {}
+                }
+                self.complete(issue, StepOutcome::Ok);
+            }
+            self.bytes.give_back(bytes);
+        }
+        self.device_results = results;
+        let device = &mut self.devices[dev.index()];
+        if device.failed && device.lane.as_ref().is_some_and(|lane| !lane.is_busy()) {
+            (device.lane, device.file) = (None, None);
+        }
+        while self.devices[dev.index()].lane.as_ref().is_some_and(Lane::has_room) {
+            let Some(issue) = self.devices[dev.index()].backlog.pop_front() else { break };
+            self.send_device(dev, issue);
+        }
+        Ok(())
+    }
+
+    /// A device answers no more: what it was to do has failed, and the controller is told.
+    pub(super) fn fail(&mut self, dev: Dev) -> Result<(), FilesError> {
+        let device = &mut self.devices[dev.index()];
+        if std::mem::replace(&mut device.failed, true) {
+            return Ok(());
+        }
+        let backlog = std::mem::take(&mut device.backlog);
+        let unbegun = device.lane.as_mut().map(Lane::close).unwrap_or_default();
+        device.under_way.truncate(device.under_way.len() - unbegun.len());
+        for device::Command { issue, bytes, .. } in unbegun {
+            self.bytes.give_back(bytes);
+            self.complete(issue, StepOutcome::Failed(dev));
+        }
+        for issue in backlog {
+            self.complete(issue, StepOutcome::Failed(dev));
+        }
+        let now = self.now();
+        self.engine.device(now, dev, DeviceChange::Failed);
+        self.distrust(DevSet::one(dev))
+    }
+
+    /// The files that these devices had are theirs no more, whether they answer again or not.
+    pub(super) fn distrust(&mut self, devs: DevSet) -> Result<(), FilesError> {
+        devs.iter().for_each(|dev| self.roster.leave(dev.index()));
+        let synced = self.roster.sync();
+        synced.map_err(|source| {
+            let path = self.config.intents.clone();
+            self.stop(FilesError::Io { path, what: "note which files are the devices'", source })
+        })
+    }
+
+    pub(super) fn complete(&mut self, issue: Issue, outcome: StepOutcome) {
+        let now = self.now();
+        self.engine.complete(now, issue, outcome);
+    }
+
+    /// Begins the steps that may begin, and takes in what became of requests.
+    pub(super) fn go_on(&mut self) -> Result<(), FilesError> {
+        while let Some(issue) = self.engine.next_issue() {
+            self.begin(issue)?;
+        }
+        while let Some(notice) = self.engine.next_notice() {
+            match notice {
+                HostNotice::Acked { tag, ok } => self.answer(tag, ok),
+                HostNotice::Released { tag } => {
+                    self.bytes.release(tag);
+                    self.free.push(tag);
+                }
+                HostNotice::Clean => self.clean = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, issue: Issue) -> Result<(), FilesError> {
+        match *self.engine.step(issue) {
+            Step::Read { ext, .. }
+            | Step::Write { ext, .. }
+            | Step::WriteList { ext, .. }
+            | Step::MetaWrite { ext, .. }
+            | Step::MetaRead { ext }
+            | Step::Trim { ext } => {
+                let end = ext.first() + u64::from(ext.pages());
+                let pages = self.config.devices.get(ext.dev().index()).map_or(u64::MAX, |device| device.pages);
+                self.within("the page", end - 1, "pages of the device", pages)?;
+                self.begin_device(ext.dev(), issue)?;
+            }
+            Step::FlushDev { dev } => self.begin_device(dev, issue)?,
+            Step::NvCommit { .. } | Step::Intent { .. } => {
+                self.check_nvram(issue)?;
+                // Not ahead of what waits: they take effect in the order of issue.
+                if self.store_backlog.is_empty() && self.store.has_room() {
+                    self.send_store(issue);
+                } else {
+                    self.store_backlog.push_back(issue);
+                }
+            }
+            Step::Join | Step::Ack { .. } => unreachable!("the engine does these itself"),
+            _ => {
+                let outcome = self.bytes.compute(&self.engine, issue).expect("all others compute");
+                self.complete(issue, outcome);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_device(&mut self, dev: Dev, issue: Issue) -> Result<(), FilesError> {
+        let Some(device) = self.devices.get_mut(dev.index()) else { return Err(self.stop(FilesError::NoDevice(dev))) };
+        if device.failed {
+            self.complete(issue, StepOutcome::Failed(dev));
+        } else if device.lane.as_ref().is_some_and(Lane::has_room) {
+            self.send_device(dev, issue);
+        } else {
+            device.backlog.push_back(issue);
+        }
+        Ok(())
+    }
+
+    fn send_device(&mut self, dev: Dev, issue: Issue) {
+        let page = self.engine.shape().page_bytes();
+        let place = |ext: Ext| (ext.first() * page, u64::from(ext.pages()) * page);
+        let mut bytes = self.bytes.lend();
+        let step = *self.engine.step(issue);
+        let work = match step {
+            Step::Read { ext, .. } | Step::MetaRead { ext } => {
+                let (offset, len) = place(ext);
+                bytes.resize(len as usize, 0);
+                Work::Read { offset }
+            }
+            Step::Write { ext, .. } | Step::WriteList { ext, .. } | Step::MetaWrite { ext, .. } => {
+                self.bytes.written(&self.engine, issue.op, &step, &mut bytes);
+                Work::Write { offset: place(ext).0, fua: step.is_fua() }
+            }
+            Step::Trim { ext } => {
+                let (offset, len) = place(ext);
+                Work::Trim { offset, len }
+            }
+            Step::FlushDev { .. } => Work::Flush,
+            ref other => unreachable!("{other:?} is no step of a device"),
+        };
+        self.devices[dev.index()].under_way.push_back(issue);
+        let lane = self.devices[dev.index()].lane.as_mut().expect("a device that answers has a lane");
+        lane.send(device::Command { issue, work, bytes });
+    }
+
+    /// Whether the NVRAM and the intents have room for what the controller wants.
+    fn check_nvram(&mut self, issue: Issue) -> Result<(), FilesError> {
+        let slots = u64::from(self.config.nv_slots);
+        match *self.engine.step(issue) {
+            Step::NvCommit { puts, .. } => {
+                let puts = self.engine.puts(issue.op, puts);
+                let last = puts.iter().map(|put| u64::from(put.slot.index) + 1).max().unwrap_or(0);
+                let longest = puts.iter().map(|put| u64::from(put.len)).max().unwrap_or(0);
+                let page = self.engine.shape().page_bytes();
+                self.within("the slot", last.saturating_sub(1), "nv-slots", slots.max(u64::from(last == 0)))?;
+                self.within("the byte of a slot", longest.saturating_sub(1), "page-bytes", page)
+            }
+            Step::Intent { rows, .. } => {
+                let last = self.engine.rows(issue.op, rows).iter().map(|rows| rows.end().0).max().unwrap_or(0);
+                self.within("the row", last.saturating_sub(1), "rows", self.config.rows.max(u64::from(last == 0)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn within(&mut self, what: &'static str, found: u64, key: &'static str, limit: u64) -> Result<(), FilesError> {
+        if found < limit { Ok(()) } else { Err(self.stop(FilesError::Beyond { what, found, key, limit })) }
+    }
+
+    fn send_store(&mut self, issue: Issue) {
+        let mut bytes = self.bytes.lend();
+        let mut lists = self.spare_lists.pop().unwrap_or_default();
+        lists.rows.clear();
+        lists.puts.clear();
+        lists.frees.clear();
+        let change = match *self.engine.step(issue) {
+            Step::NvCommit { puts, frees } => {
+                let puts = self.engine.puts(issue.op, puts);
+                for put in puts.iter().filter(|put| put.len > 0) {
+                    let end = bytes.len() + put.len as usize;
+                    if let Some(source) = self.bytes.source(&self.engine, issue.op, put.src, put.len as usize) {
+                        bytes.extend_from_slice(source);
+                    }
+                    bytes.resize(end, 0);
+                }
+                lists.puts.extend_from_slice(puts);
+                lists.frees.extend(self.engine.bufs(issue.op, frees).iter().map(|buf| match buf {
+                    Buf::Nv(slot) => *slot,
+                    other => panic!("{other:?} is no slot of the NVRAM"),
+                }));
+                Change::Commit
+            }
+            Step::Intent { rows, set } => {
+                lists.rows.extend_from_slice(self.engine.rows(issue.op, rows));
+                Change::Intent { set }
+            }
+            ref other => unreachable!("{other:?} is no step of the NVRAM"),
+        };
+        self.store.send(store::Command { issue, change, bytes, lists });
+    }
+
+    fn answer(&mut self, id: u64, ok: bool) {
+        let request = self.requests[id as usize].take().expect("a request is answered once");
+        let mut bytes = request.buffer;
+        bytes.clear();
+        if ok && request.op == HostOp::Read {
+            bytes.extend_from_slice(self.bytes.host_bytes(id));
+        }
+        self.unanswered -= 1;
+        self.completions.push_back(Completion { tag: request.tag, ok, bytes });
+    }
+}
