@@ -342,7 +342,9 @@ impl<C: HostCache> Above for Upper<C> {
                 array.lose_all(devs, out);
                 self.cache.undone(op);
                 self.cache.released(op);
-                if let Work::Part { .. } = self.operations.get(op) {
+                if out.failed_decode(op) {
+                    self.undecodable(op, out);
+                } else if let Work::Part { .. } = self.operations.get(op) {
                     out.abandon(op);
                 } else if let Work::Own { .. } = self.operations.get(op) {
                     out.restart(op);
@@ -475,6 +477,28 @@ impl<C: HostCache> Upper<C> {
             Work::Skip { frag, pages } => acknowledge(op, &frag, pages, true, StepSet::EMPTY, out),
             Work::Part { part, .. } | Work::Own { part } => self.cache.plan_part(op, part, array, out),
             Work::Write { .. } => unreachable!("the array plans writes"),
+        }
+    }
+
+    /// Bytes of the cache cannot be decoded: what needs them fails, and is not tried again.
+    fn undecodable(&mut self, op: OpId, out: &mut Out) {
+        match *self.operations.get(op) {
+            Work::Read { frag, pages, .. } => {
+                out.restart(op);
+                acknowledge(op, &frag, pages, false, StepSet::EMPTY, out);
+            }
+            Work::ReadSeg { frag, seg } => {
+                out.restart(op);
+                acknowledge(op, &frag, seg.pages(), false, StepSet::EMPTY, out);
+            }
+            Work::Part { parent, .. } => {
+                self.set_write(parent, |left, _| (left, false));
+                out.abandon(op);
+            }
+            Work::Own { .. } => out.abandon(op),
+            Work::Write { .. } | Work::Skip { .. } => {
+                unreachable!("the array has writes, and the rest decodes nothing")
+            }
         }
     }
 

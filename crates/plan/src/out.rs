@@ -362,6 +362,13 @@ impl Out {
             .any(|step| matches!(slot.steps[step.index()].step, Step::Read { .. } | Step::MetaRead { .. }))
     }
 
+    /// Whether what failed of the operation is no device's fault: bytes that cannot be
+    /// [decoded](Step::Decode). It would fail again.
+    pub fn failed_decode(&self, op: OpId) -> bool {
+        let slot = &self.ops[op.index()];
+        slot.failed.iter().any(|step| slot.steps[step.index()].step.dev().is_none())
+    }
+
     /// Operations that are open.
     pub const fn live(&self) -> usize {
         self.live

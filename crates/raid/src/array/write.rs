@@ -351,6 +351,10 @@ impl Array {
         if self.write_task(op).written {
             return self.duties.push_back(Duty::Stuck { op });
         }
+        if out.failed_decode(op) {
+            self.drop_plan(op, versions, out);
+            return self.fail(op, versions, out);
+        }
         if out.failed_read(op) {
             // Nothing of the array was written yet, but by batches before, and they are done.
             self.forget_plan(op, versions, out);
