@@ -285,6 +285,10 @@ mod tests {
         // The first four bytes of a second record make no records of what is a text.
         let broken = [&record[..], b"\x07tae\0\0\0\0\n"].concat();
         assert!(mark(&broken).starts_with("begins like blktrace, but from byte 48 on it fits ssdsim; "));
+        // Nor does one whose further data would be just that text.
+        let mut all = record;
+        all[46..].copy_from_slice(&(mqsim.len() as u16).to_le_bytes());
+        assert!(mark(&all).starts_with("begins like blktrace, but from byte 48 on it fits ssdsim; "));
         // Its own damage is for its reader to report.
         let mut long = record;
         long[46] = 200;

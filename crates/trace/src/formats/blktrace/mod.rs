@@ -162,6 +162,10 @@ fn held(head: &[u8], whole: bool) -> Held {
         bytes += length;
         records += 1;
     }
+    // Nor does one whose further data would be all of a text.
+    if records == 1 && bytes > MOST_ALONE {
+        return Held { bytes: MIN_HEADER, proven: false };
+    }
     Held::all(head)
 }
 
