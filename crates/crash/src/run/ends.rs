@@ -1,0 +1,173 @@
+//! How long a history waits for what must come to an end, and what must be true when it has: all is
+//! answered, noted, flushed, whole again and as it was written.
+
+use destage_exec::Content;
+use destage_plan::{Control, DevSet, HostOp, Status};
+use destage_raid::Level;
+
+use super::{HistoryRun, PATIENCE};
+use crate::Dice;
+use crate::cell::PAGE_SECTORS;
+
+impl HistoryRun<'_> {
+    /// Lets one step end in a wait that must not last for ever.
+    pub(super) fn wait(&mut self, patience: &mut u64, what: &str) -> Result<(), String> {
+        if *patience == 0 {
+            return Err(format!("{what} within {PATIENCE} steps:\n{:?}", self.memory.engine().out()));
+        }
+        *patience -= 1;
+        if self.memory.is_idle() && self.memory.engine().next_timer().is_none() {
+            return Err(format!("{what}, and nothing is under way"));
+        }
+        self.step()
+    }
+
+    pub(crate) fn become_ready(&mut self) -> Result<(), String> {
+        let mut patience = PATIENCE;
+        while !self.refused && self.memory.status() == Status::Starting {
+            self.wait(&mut patience, "the controller does not become ready")?;
+        }
+        Ok(())
+    }
+
+    /// Lets everything under way end, then looks at every row.
+    pub(crate) fn drain(&mut self) -> Result<(), String> {
+        self.memory.announce_all();
+        let mut patience = PATIENCE;
+        while !self.refused && !self.memory.is_idle() {
+            self.wait(&mut patience, "work does not end")?;
+            self.memory.announce_all();
+        }
+        self.watch_window();
+        // A cache may take its time to make good what it left behind.
+        while !self.refused
+            && !self.window.is_empty()
+            && (!self.memory.is_idle() || self.memory.engine().next_timer().is_some())
+        {
+            self.wait(&mut patience, "what a loss exposes is not made good")?;
+        }
+        self.notices()?;
+        if self.refused {
+            return Ok(());
+        }
+        self.watch_window();
+        if !self.asked.is_empty() && self.memory.status() == Status::Ready {
+            return Err(format!("nothing is under way, but request {} is not answered", self.asked[0].tag));
+        }
+        if self.memory.status() == Status::Ready && !self.broken {
+            self.memory
+                .check_all(&self.check, self.cell.geometry.member_pages())
+                .map_err(|violation| violation.to_string())?;
+            if !self.window.is_empty() {
+                return Err("nothing is under way, but the loss of a member is not noted or flushed".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody asks for anything any more: a redundant array then makes durable what it has
+    /// acknowledged, and leaves no intent open.
+    fn leave_alone(&mut self) -> Result<(), String> {
+        let submitted = self.model.tick();
+        let mut patience = PATIENCE;
+        while !self.refused && (!self.memory.is_idle() || self.memory.engine().next_timer().is_some()) {
+            self.wait(&mut patience, "an array that is left alone does not come to rest")?;
+        }
+        if self.refused || self.broken || self.memory.status() != Status::Ready {
+            return Ok(());
+        }
+        if !self.memory.nvram().intents.is_empty() {
+            return Err(format!("left alone, but intents are open: {:?}", self.memory.nvram().intents.ranges()));
+        }
+        if self.cell.geometry.level() != Level::Raid0 {
+            self.model.flushed(submitted);
+        }
+        Ok(())
+    }
+
+    /// Reads every page.
+    pub(super) fn read_all(&mut self) -> Result<(), String> {
+        self.unread = false;
+        let mut sector = 0;
+        // A request of more than this would be one fragment after the other anyway.
+        let most = 64 * PAGE_SECTORS;
+        while sector < self.cell.sectors() && !self.refused {
+            let sectors = most.min(self.cell.sectors() - sector);
+            self.request(HostOp::Read, sector, sectors, false)?;
+            sector += sectors;
+        }
+        let mut patience = PATIENCE;
+        while !self.asked.is_empty() && !self.refused {
+            self.wait(&mut patience, "a read is not answered")?;
+        }
+        Ok(())
+    }
+
+    /// Stops cleanly.
+    pub(super) fn stop(&mut self) -> Result<(), String> {
+        self.become_ready()?;
+        self.drain()?;
+        if self.refused {
+            return Ok(());
+        }
+        self.clean = false;
+        // What is stopped cleanly is flushed.
+        let submitted = self.model.tick();
+        self.memory.control(Control::Clean);
+        self.notices()?;
+        let mut patience = PATIENCE;
+        while !self.clean {
+            self.wait(&mut patience, "the clean stop is not reached")?;
+        }
+        if !self.broken && !self.memory.nvram().intents.is_empty() {
+            return Err(format!("stopped cleanly, but intents are open: {:?}", self.memory.nvram().intents.ranges()));
+        }
+        if !self.broken {
+            self.model.flushed(submitted);
+        }
+        Ok(())
+    }
+
+    /// Nothing more goes wrong: what was lost is replaced, and then everything must become whole
+    /// within bounds.
+    pub(super) fn heal(&mut self) -> Result<(), String> {
+        self.become_ready()?;
+        if self.refused {
+            return Ok(());
+        }
+        if self.broken {
+            // What is lost is lost. Whatever is answered must be true all the same.
+            self.read_all()?;
+            return self.drain();
+        }
+        for dev in self.lost().iter() {
+            let content = if self.dice.one_in(2) { Content::Zeros } else { Content::Garbage(self.dice.draw()) };
+            self.replace(dev, content)?;
+        }
+        if self.dice.one_in(2) {
+            self.read_all()?;
+        }
+        let mut patience = PATIENCE;
+        while !self.lost().is_empty() && !self.refused {
+            self.wait(&mut patience, "replaced members are not filled")?;
+        }
+        self.drain()?;
+        self.read_all()?;
+        // Half of the histories end without an order to stop.
+        if Dice::part(self.history.seed, u64::MAX - 3).one_in(2) {
+            self.leave_alone()?;
+        } else {
+            self.stop()?;
+        }
+        if self.refused {
+            return Ok(());
+        }
+        self.cut(DevSet::EMPTY, None)?;
+        self.become_ready()?;
+        if !self.lost().is_empty() {
+            return Err(format!("members {:?} are lost again after a clean stop", self.lost()));
+        }
+        self.read_all()?;
+        self.drain()
+    }
+}

@@ -1,0 +1,177 @@
+//! What a history has go wrong: members lost, replaced and back again, cuts, and starts that may be
+//! refused because of them.
+
+use destage_exec::{Content, Remains};
+use destage_plan::{Dev, DevSet, Refusal, Row, Status};
+use destage_raid::Level;
+
+use super::HistoryRun;
+
+impl HistoryRun<'_> {
+    /// Whether the array has noted the loss of members and flushed what was in flight then.
+    pub(super) fn watch_window(&mut self) {
+        if !self.window.is_empty() {
+            self.hole.add(&self.memory.nvram().intents);
+        }
+        let array = self.memory.engine().controller().array();
+        self.known |= (self.window & array.degraded()) - self.memory.unannounced();
+        if self.memory.status() != Status::Ready || self.window.is_empty() && self.hole.is_empty() {
+            return;
+        }
+        if self.known.contains_all(self.window) && !array.is_exposed() {
+            (self.window, self.known, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, DevSet::EMPTY);
+            self.hole.clear();
+        }
+    }
+
+    /// Whether the loss of a device costs data since there are rows, or may be for all that the
+    /// controller knows, of which neither the parity nor the cache tells what a member held.
+    fn costs_what_parity_does_not_cover(&self, dev: Dev) -> bool {
+        let lost = self.lost() | DevSet::one(dev);
+        let (members, cache) = (lost & self.members(), lost - self.members());
+        let controller = self.memory.engine().controller();
+        if !self.cache.delays_parity || members.is_empty() {
+            return false;
+        }
+        // Another device may stand in the cache's place already.
+        if (0..self.cell.geometry.member_pages()).any(|row| controller.sources(Row(row)).is_torn()) {
+            return true;
+        }
+        if cache.is_empty() {
+            return false;
+        }
+        let knows = !self.memory.unannounced().meets(lost)
+            && (!controller.is_caching() || !(members & controller.array().degraded()).is_empty());
+        controller.stale_rows() > 0 || !knows
+    }
+
+    pub(crate) fn lose(&mut self, dev: u8, told: bool, beyond: bool) {
+        let devices = self.cell.geometry.members() + self.cache.devices(self.cell.cache_pages).len() as u8;
+        if dev >= devices || !self.memory.answers(Dev(dev)) {
+            return;
+        }
+        let dev = Dev(dev);
+        let member = self.members().contains(dev);
+        let lost = self.lost() | DevSet::one(dev);
+        if member && self.too_many(lost) || self.costs_what_parity_does_not_cover(dev) {
+            if !beyond {
+                return;
+            }
+            self.broken = true;
+            self.model.set_may_fail(true);
+        }
+        self.report.losses += 1;
+        if member {
+            self.window.insert(dev);
+            self.known.remove(dev);
+            self.hole.add(&self.memory.nvram().intents);
+        }
+        self.memory.fail(dev, self.dice.draw_cut());
+        if told {
+            self.memory.announce(dev);
+        }
+    }
+
+    pub(super) fn replace(&mut self, dev: Dev, content: Content) -> Result<(), String> {
+        if self.memory.answers(dev) {
+            // It is pulled out before: a member that is being filled, or that came back.
+            self.window.insert(dev);
+            self.known.remove(dev);
+            self.hole.add(&self.memory.nvram().intents);
+            self.memory.fail(dev, self.dice.draw_cut());
+        }
+        self.swapped.insert(dev);
+        self.memory.replace(dev, content);
+        self.watch_window();
+        self.notices()
+    }
+
+    pub(super) fn cut(&mut self, back: DevSet, gone: Option<u8>) -> Result<(), String> {
+        // A controller that is still starting may not know yet what the harness does.
+        let starting = self.memory.status() == Status::Starting;
+        let before = if starting { self.lost_before } else { DevSet::EMPTY };
+        let lost = (self.lost() | before) & self.members();
+        self.report.cuts_degraded += u64::from(!lost.is_empty());
+        self.report.cuts_in_recovery += u64::from(starting && self.unread);
+        let mut remains = self.memory.cut(self.dice.draw_cut());
+        if !self.window.is_empty() {
+            self.hole.add(&remains.nvram.intents);
+        }
+        // Another device stands there and nobody has noted it: whoever starts the array knows its
+        // members, and misses one, this time and the next until it is noted.
+        let strangers = self.swapped & self.window & self.members();
+        for (dev, disk) in (0..).map(Dev).zip(&mut remains.disks) {
+            disk.answers |= back.contains(dev);
+            disk.answers &= !strangers.contains(dev);
+        }
+        self.lost_before = lost;
+        let gone =
+            gone.map(Dev).filter(|dev| self.members().contains(*dev) && !self.too_many(lost | DevSet::one(*dev)));
+        if let Some(dev) = gone {
+            remains.disks[dev.index()].answers = false;
+            self.lost_before.insert(dev);
+            self.report.losses += 1;
+            self.hole.add(&remains.nvram.intents);
+        }
+        self.hole.keep(&remains.nvram.intents);
+        self.broken = self.broken && self.too_many(self.lost_before);
+        self.model.set_may_fail(self.broken);
+        (self.window, self.known, self.swapped) = (DevSet::EMPTY, DevSet::EMPTY, strangers);
+        self.number += 1;
+        self.model.cut(self.number);
+        self.asked.clear();
+        self.restart(remains)
+    }
+
+    fn restart(&mut self, remains: Remains) -> Result<(), String> {
+        self.count_life();
+        let down: DevSet =
+            (0..).map(Dev).zip(&remains.disks).filter(|(_, disk)| !disk.answers).map(|(dev, _)| dev).collect();
+        let down = down & self.members();
+        let controller = self.accepting.take().unwrap_or_else(|| self.cell.build(self.cache));
+        let memory = Self::prepare_with(controller, self.history, remains, self.log.clone(), self.planted.as_ref());
+        self.memory = memory;
+        // Until the controller has noted them, members that it found missing may be lost with what
+        // is open.
+        self.window = down;
+        (self.unread, self.clean) = (true, false);
+        self.memory.begin();
+        self.watch_window();
+        self.notices()?;
+        if let Status::Refused(why) = self.memory.status() {
+            self.refusal(why)?;
+        }
+        Ok(())
+    }
+
+    /// A start may be refused only inside the double-fault window, or with too many members lost.
+    pub(super) fn refusal(&mut self, why: Refusal) -> Result<(), String> {
+        if self.refused {
+            return Ok(());
+        }
+        self.refused = true;
+        self.report.refusals += 1;
+        let lost = (self.lost_before | self.lost()) & self.members();
+        let geometry = &self.cell.geometry;
+        let excused = |row: Row| {
+            let stripe = geometry.stripe_of(row).0;
+            self.hole.contains(row)
+                && geometry.data_set().iter().any(|column| lost.contains(geometry.device(stripe, column)))
+        };
+        let allowed = match why {
+            Refusal::MembersLost { .. } => self.broken || self.too_many(lost),
+            Refusal::WriteHole { row, .. } => {
+                matches!(geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6) && excused(row)
+            }
+            Refusal::Nvram => false,
+        };
+        if allowed {
+            return Ok(());
+        }
+        Err(format!(
+            "the start is refused ({why:?}) though members {lost:?} of at most {} are lost and a cut may have cost rows {:?} only",
+            self.cell.tolerated(),
+            self.hole.iter().collect::<Vec<_>>()
+        ))
+    }
+}
