@@ -2,11 +2,13 @@
 //! written here once: which operations serve a fragment, what happens when steps of theirs fail,
 //! when a fragment is acknowledged.
 
+use std::collections::VecDeque;
+
 use destage_plan::{
     Buf, Claim, Class, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, NvSlot, OpId, Out, Row, Step,
-    StepSet, Tag,
+    StepNo, StepSet, Tag,
 };
-use destage_raid::array::{Above, Absorbed, Array, Degraded, Duty, Lost, Seg, Sources, Versions};
+use destage_raid::array::{Above, Absorbed, Array, Degraded, Duty, Lost, Seg, Sources, Taken, Versions};
 
 use crate::CacheCounts;
 
@@ -38,12 +40,40 @@ pub trait HostCache: Versions + Send + 'static {
         false
     }
 
-    /// Plans what takes the pages of a row of a write that is
-    /// [absorbed](destage_raid::array::Approach::Absorbed), which are there after the steps `after`;
-    /// the steps after which it has them.
-    fn absorb(&mut self, op: OpId, pages: Absorbed, after: StepSet, array: &mut Array, out: &mut Out) -> StepSet {
+    /// Takes a write, or not: then it opens the operations that have it
+    /// [take](Operations::open_taken) all of its pages, now or later.
+    fn take(&mut self, frag: &Frag, array: &mut Array, operations: &mut Operations<Self::Part>, out: &mut Out) -> bool {
+        let _ = (frag, array, operations, out);
+        false
+    }
+
+    /// Whether a request has to wait since an earlier write of the same pages does, which the cache has
+    /// not let in so far.
+    fn holds_back(&self, frag: &Frag) -> bool {
+        let _ = frag;
+        false
+    }
+
+    /// Plans what takes pages of a write that is [absorbed](destage_raid::array::Approach::Absorbed) or
+    /// [taken](Taken), which are there after the steps `after`; the steps after which it has them. None
+    /// if it will do so later, and then call [`Array::finish_absorbed`]; unless the operation is planned
+    /// anew before.
+    fn absorb(
+        &mut self,
+        op: OpId,
+        pages: Absorbed,
+        after: StepSet,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Option<StepSet> {
         let _ = (op, pages, after, array, out);
         unreachable!("a cache that absorbs says how")
+    }
+
+    /// A step that it asked to be told of is done; whether it was one.
+    fn step_done(&mut self, op: OpId, step: StepNo) -> bool {
+        let _ = (op, step);
+        false
     }
 
     /// A device stands in the place of one that is not a member. Nothing is known of what it holds.
@@ -192,8 +222,8 @@ enum Work<T> {
     /// Writes a segment. `left` of its parts are not done: its own steps, and the operations that
     /// were opened for it.
     Write { frag: Frag, seg: Seg, left: u32, ok: bool },
-    /// Pages that need nothing done.
-    Skip { frag: Frag, pages: u16 },
+    /// Pages of which nothing is done.
+    Skip { frag: Frag, pages: u16, ok: bool },
     /// A part of a write.
     Part { part: T, parent: OpId },
     /// The cache's own.
@@ -217,6 +247,19 @@ impl<T: Copy> Operations<T> {
         let op = out.open(Class::Internal, None, Some(frag));
         self.set(op, Work::Part { part, parent });
         op
+    }
+
+    /// Opens the operation that has the cache take a segment of a fragment.
+    pub fn open_taken(&mut self, frag: &Frag, seg: Seg, taken: Taken, array: &mut Array, out: &mut Out) -> OpId {
+        let op = array.open_taken(frag, seg, taken, out);
+        self.set(op, Work::Write { frag: *frag, seg, left: 0, ok: true });
+        op
+    }
+
+    /// Answers pages of a fragment as failed: they cannot be taken.
+    pub fn refuse(&mut self, frag: &Frag, pages: u16, out: &mut Out) {
+        let op = out.open(Class::Internal, None, Some(frag.id));
+        self.set(op, Work::Skip { frag: *frag, pages, ok: false });
     }
 
     /// Opens an operation of the cache's own. It is [planned](HostCache::plan_part) as parts of writes
@@ -260,6 +303,9 @@ pub struct Tier<C: HostCache> {
 struct Upper<C: HostCache> {
     cache: C,
     operations: Operations<C::Part>,
+    /// Requests behind writes that wait, in order: those on the same pages take effect in the order in
+    /// which they were submitted.
+    held: VecDeque<Frag>,
 }
 
 /// A host cache over its array, whichever cache it is.
@@ -281,7 +327,7 @@ pub trait Served: Controller + Send {
 impl<C: HostCache> Tier<C> {
     /// Serves the array with this cache.
     pub const fn new(array: Array, cache: C) -> Self {
-        Self { array, upper: Upper { cache, operations: Operations { works: Vec::new() } } }
+        Self { array, upper: Upper { cache, operations: Operations { works: Vec::new() }, held: VecDeque::new() } }
     }
 }
 
@@ -324,6 +370,10 @@ impl<C: HostCache> Controller for Tier<C> {
         }
         self.array.handle(event, &mut self.upper, out);
         self.upper.cache.turn(&mut self.array, &mut self.upper.operations, out);
+        if !self.upper.held.is_empty() {
+            self.upper.let_go(&mut self.array, out);
+        }
+        self.array.do_duties(&mut self.upper, out);
     }
 }
 
@@ -334,8 +384,10 @@ impl<C: HostCache> Above for Upper<C> {
 
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         match event {
+            Event::Submit(frag) if self.waits(&frag, self.held.len()) => self.held.push_back(frag),
             Event::Submit(frag) => self.submit(frag, array, out),
             Event::Granted(op) => self.granted(op, array, out),
+            Event::StepDone { op, step, .. } if self.cache.step_done(op, step) => {}
             // The steps of a write that has parts.
             Event::StepDone { op, .. } => self.part_done(op, array, out),
             Event::OpStuck { op, devs, .. } => {
@@ -387,8 +439,9 @@ impl<C: HostCache> Above for Upper<C> {
         match duty {
             Duty::Finish { op, after, merged } => self.finish_write(op, after, merged, array, out),
             Duty::Absorb { op, after } => {
-                let done = self.cache.absorb(op, *array.absorbed(), after, array, out);
-                array.finish_absorbed(op, done, out);
+                if let Some(done) = self.cache.absorb(op, *array.absorbed(), after, array, out) {
+                    array.finish_absorbed(op, done, out);
+                }
             }
             Duty::Fail { op } => {
                 self.cache.undone(op);
@@ -410,6 +463,31 @@ impl<C: HostCache> Above for Upper<C> {
 }
 
 impl<C: HostCache> Upper<C> {
+    /// Whether a request has to wait for an earlier one on the same pages, of those that are held the first
+    /// `behind`.
+    fn waits(&self, frag: &Frag, behind: usize) -> bool {
+        let reads = |frag: &Frag| frag.op == HostOp::Read;
+        let overlaps = |other: &Frag| {
+            frag.page < other.page + u64::from(other.pages) && other.page < frag.page + u64::from(frag.pages)
+        };
+        frag.op != HostOp::Flush
+            && (self.cache.holds_back(frag)
+                || self.held.iter().take(behind).any(|other| overlaps(other) && !(reads(frag) && reads(other))))
+    }
+
+    /// Submits what waits no longer.
+    fn let_go(&mut self, array: &mut Array, out: &mut Out) {
+        let mut index = 0;
+        while let Some(&frag) = self.held.get(index) {
+            if self.waits(&frag, index) {
+                index += 1;
+            } else {
+                self.held.remove(index);
+                self.submit(frag, array, out);
+            }
+        }
+    }
+
     fn submit(&mut self, frag: Frag, array: &mut Array, out: &mut Out) {
         match frag.op {
             HostOp::Flush => {
@@ -425,6 +503,7 @@ impl<C: HostCache> Upper<C> {
                     from += pages;
                 }
             }
+            HostOp::Write | HostOp::WriteZeroes if self.cache.take(&frag, array, &mut self.operations, out) => {}
             HostOp::Write | HostOp::WriteZeroes | HostOp::Discard => {
                 let mut skipped = 0;
                 for seg in array.segments(frag.page, frag.pages) {
@@ -437,7 +516,7 @@ impl<C: HostCache> Upper<C> {
                 }
                 if skipped > 0 {
                     let op = out.open(Class::Internal, None, Some(frag.id));
-                    self.operations.set(op, Work::Skip { frag, pages: skipped });
+                    self.operations.set(op, Work::Skip { frag, pages: skipped, ok: true });
                 }
             }
         }
@@ -474,7 +553,7 @@ impl<C: HostCache> Upper<C> {
                     Err(Lost) => acknowledge(op, &frag, seg.pages(), false, StepSet::EMPTY, out),
                 }
             }
-            Work::Skip { frag, pages } => acknowledge(op, &frag, pages, true, StepSet::EMPTY, out),
+            Work::Skip { frag, pages, ok } => acknowledge(op, &frag, pages, ok, StepSet::EMPTY, out),
             Work::Part { part, .. } | Work::Own { part } => self.cache.plan_part(op, part, array, out),
             Work::Write { .. } => unreachable!("the array plans writes"),
         }

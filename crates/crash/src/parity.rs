@@ -48,10 +48,17 @@ impl RowCheck<Box<dyn Served>> for Parity {
             Level::Raid0 => false,
             Level::Raid1 => devices.iter().filter(|dev| live(dev)).count() > 1,
             Level::Raid4 | Level::Raid5 | Level::Raid6 => {
+                // With more lost than can be done without nothing is computed any more.
                 devices[usize::from(self.geometry.data_columns())..].iter().any(live)
+                    && devices.iter().filter(|dev| !live(dev)).count() <= usize::from(self.geometry.parity_columns())
             }
         };
-        redundant && live(&dev)
+        // What the parity covers and what is newest of a page may be in the NVRAM: then nothing depends on
+        // its member.
+        let column = self.geometry.column(self.geometry.stripe_of(row).0, dev);
+        let sources = controller.sources(row);
+        let elsewhere = |source| matches!(source, Source::Nv(_));
+        redundant && live(&dev) && !(elsewhere(sources.newest(column)) && elsewhere(sources.covered(column)))
     }
 
     fn row(&self, controller: &Box<dyn Served>, view: &View<'_>, row: Row) -> Result<(), String> {

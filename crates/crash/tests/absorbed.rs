@@ -190,20 +190,28 @@ impl HostCache for Absorbs {
         true
     }
 
-    fn absorb(&mut self, op: OpId, pages: Absorbed, after: StepSet, array: &mut Array, out: &mut Out) -> StepSet {
+    fn absorb(
+        &mut self,
+        op: OpId,
+        pages: Absorbed,
+        after: StepSet,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Option<StepSet> {
         self.reserved.remove(&op);
         self.seq += 1;
         let mut puts = Vec::new();
         for column in pages.columns.iter() {
-            let place = (pages.row, column);
+            let row = pages.rows.first;
+            let place = (row, column);
             let slot = array.take_slot().expect("slots were set aside");
-            puts.push(NvPut::page(slot, tag(place, self.seq), pages.page(column), out.page_bytes()));
+            puts.push(NvPut::page(slot, tag(place, self.seq), pages.page(column, row), out.page_bytes()));
             self.putting.entry(op).or_default().push((place, slot));
         }
         let puts = out.puts(op, &puts);
         self.idle = false;
         out.timer(IDLE, out.now() + Nanos(3_000_000));
-        out.step(op, Step::NvCommit { puts, frees: List::EMPTY }, after)
+        Some(out.step(op, Step::NvCommit { puts, frees: List::EMPTY }, after))
     }
 
     fn read(

@@ -18,9 +18,10 @@ pub enum Duty {
         /// done.
         merged: Buf,
     },
-    /// A row of a write that is to be [absorbed](super::Approach::Absorbed) is planned as far as its
-    /// [pages](Array::absorbed) are concerned, which are there after these steps. What takes them is
-    /// planned, then [`Array::finish_absorbed`] called.
+    /// A row of a write that is to be [absorbed](super::Approach::Absorbed), or all of one that is to be
+    /// [stored](super::Taken::Stored), is planned as far as its [pages](Array::absorbed) are concerned,
+    /// which are there after these steps. What takes them is planned, now or later, then
+    /// [`Array::finish_absorbed`] called.
     Absorb {
         /// The operation.
         op: OpId,

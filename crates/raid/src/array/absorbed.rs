@@ -1,61 +1,147 @@
-//! Writes that what stands on the array takes instead of the members: the parity of each row is
-//! computed from the newest versions of its data, wherever they are, so that *newest parity = parity
-//! of newest data* holds at every moment and members are written one by one later (specs §8.4,
-//! §8.6).
+//! Writes that what stands on the array takes instead of the members: with the parity of each row,
+//! computed from the newest versions of its data that parity covers, so that *newest parity = parity of
+//! newest data* holds at every moment and members are written one by one later (specs §8.4, §8.6); or
+//! the data alone (§8.2), of which the members and the parity are [written](Array::open_write_back)
+//! later.
 
-use destage_plan::{Buf, Column, ColumnSet, OpId, Out, Row, Step, StepSet};
+use destage_plan::{Buf, Claim, Class, Column, ColumnSet, Frag, OpId, Out, Row, Rows, Sectors, Step, StepSet};
 
 use super::sources::{DepartedRow, Unknown};
 use super::versions::{Source, Sources, Updated};
-use super::write::{Pages, What};
-use super::{Array, Duty, ParityMethod, Versions};
+use super::write::{Pages, What, WriteTask};
+use super::{Array, Duty, ParityMethod, Seg, Task, Versions, advance};
 use crate::MAX_DEVICES;
 
-/// The pages of a row that are absorbed.
+/// What takes the pages of a write in place of the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// What stands above takes the data alone. The parity stays what it is, so that the columns count as
+    /// stale.
+    Stored,
+    /// It takes data and parity, row by row.
+    Absorbed,
+}
+
+/// The pages that are taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Absorbed {
-    /// The row.
-    pub row: Row,
-    /// The columns that have a new version: data that is written, and all parity, be it that its member
-    /// is lost.
+    /// The rows: one, unless they are [stored](Taken::Stored).
+    pub rows: Rows,
+    /// The columns that have a new version: data that is written, and, if it is
+    /// [absorbed](Taken::Absorbed), all parity, be it that its member is lost.
     pub columns: ColumnSet,
+    /// Whether the data comes from what stands above, and not from a fragment.
+    pub from_above: bool,
     pages: Pages,
 }
 
 impl Absorbed {
-    /// The new version of a column.
-    pub const fn page(&self, column: Column) -> Buf {
-        self.pages[column.index()]
+    /// The new version of a column in one of the rows.
+    pub fn page(&self, column: Column, row: Row) -> Buf {
+        advance(self.pages[column.index()], (row.0 - self.rows.first.0) as u16)
     }
 }
 
 impl Array {
-    /// The pages of the row that is being absorbed.
+    /// The pages of the write that is being absorbed or stored.
     pub const fn absorbed(&self) -> &Absorbed {
         &self.absorbed
+    }
+
+    /// Opens the operation that has what stands above take a segment of a fragment. What is stored keeps
+    /// no other operation of its rows waiting but those on the same pages.
+    pub fn open_taken(&mut self, frag: &Frag, seg: Seg, taken: Taken, out: &mut Out) -> OpId {
+        let w = match taken {
+            Taken::Absorbed => seg.columns | self.parity(),
+            Taken::Stored => seg.columns,
+        };
+        // A page that is written in part is read before, and may have to be computed from the others.
+        let r = if frag.sectors.is_some() { self.all } else { ColumnSet::EMPTY };
+        let claim = Claim { stripe: seg.stripe, first: seg.first, rows: seg.rows, r, w };
+        let op = out.open(Class::Write, Some(claim), Some(frag.id));
+        let task = WriteTask::taken(&self.config.geometry, frag, seg, taken);
+        self.set_task(op, Task::Write(task));
+        op
+    }
+
+    /// Plans the pages of a write that is to be stored.
+    pub(super) fn plan_stored(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) {
+        let task = self.write_task(op);
+        (task.batch, task.departed) = (what.rows.count, Some(Updated::Stored));
+        let mut pages = self.fresh(op, what);
+        let mut ready = StepSet::EMPTY;
+        if let Some(sectors) = what.part {
+            let sources = versions.sources(what.rows.first);
+            versions.uses(op, what.rows.first);
+            let columns = self.columns(what.stripe, what.rows);
+            let row = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
+            let Ok(merged) = self.merge_part(op, what, row, sectors, &mut pages, out) else {
+                self.drop_plan(op, versions, out);
+                return self.fail(op, versions, out);
+            };
+            ready = merged;
+        }
+        self.absorbed = Absorbed { rows: what.rows, columns: what.columns, from_above: false, pages };
+        self.duties.push_back(Duty::Absorb { op, after: ready });
+    }
+
+    /// Makes the page of a write that is a part of one: its newest version with what is written; the
+    /// steps.
+    fn merge_part(
+        &mut self,
+        op: OpId,
+        what: What,
+        row: DepartedRow<'_>,
+        sectors: Sectors,
+        pages: &mut Pages,
+        out: &mut Out,
+    ) -> Result<StepSet, Unknown> {
+        let column = what.only();
+        let mut newest = [Buf::None; MAX_DEVICES];
+        let read = self.gather_newest(op, row, what.columns, &mut newest, out)?;
+        let dst = out.tmp(op, 1);
+        let merge = Step::Merge { old: newest[column], new: pages[column], sectors, dst };
+        (pages[column], self.merged) = (dst, dst);
+        Ok(read | out.step(op, merge, read))
     }
 
     /// Plans the pages of the next row.
     pub(super) fn plan_absorbed(&mut self, op: OpId, mut what: What, versions: &mut dyn Versions, out: &mut Out) {
         what.rows.count = 1;
+        // Of a row that may be inconsistent parity is made anew after a cut, from what its members hold;
+        // what was absorbed would not fit to that.
+        if !self.is_settled(op, what.rows.first, out) {
+            return;
+        }
+        let sources = versions.sources(what.rows.first);
         let task = self.write_task(op);
         (task.batch, task.departed) = (1, Some(Updated::Absorbed));
-        let sources = versions.sources(what.rows.first);
+        if task.from_above {
+            what.columns = sources.above();
+            task.set_columns(what.columns);
+            if what.columns.is_empty() {
+                // Another operation has done it meanwhile.
+                task.departed = None;
+                return out.close(op);
+            }
+        }
         versions.uses(op, what.rows.first);
         let columns = self.columns(what.stripe, what.rows);
         let row = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
         // Of members that are lost as well: an older parity of theirs may be in the cache.
         let parity = self.parity();
-        let mut pages = self.fresh(op, what);
+        let mut pages = self.fresh_of(op, what, row, out);
         let Ok(ready) = self.pages_to_absorb(op, what, row, parity, &mut pages, out) else {
             self.drop_plan(op, versions, out);
             return self.fail(op, versions, out);
         };
-        self.absorbed = Absorbed { row: what.rows.first, columns: what.columns | parity, pages };
+        let from_above = self.write_task(op).from_above;
+        self.absorbed = Absorbed { rows: what.rows, columns: what.columns | parity, from_above, pages };
         self.duties.push_back(Duty::Absorb { op, after: ready });
     }
 
-    /// Makes the new version of all that changes known; the steps.
+    /// Makes the new version of all that changes known; the steps. Parity is to cover what is written, and
+    /// what it covers else: a newer version that is above all that is absorbed is not in it.
     fn pages_to_absorb(
         &mut self,
         op: OpId,
@@ -65,35 +151,31 @@ impl Array {
         pages: &mut Pages,
         out: &mut Out,
     ) -> Result<StepSet, Unknown> {
-        let host = *pages;
-        let whole = what.columns == self.data && what.part.is_none();
-        let modify = !whole && !parity.is_empty() && self.modifies_absorbed(what, row, parity);
-        let mut old = [Buf::None; MAX_DEVICES];
-        // What is written whole need not be known.
-        let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
-        let mut ready = if modify {
-            self.gather(op, row, what.columns | parity, Sources::newest, &mut old, out)
-        } else {
-            let wanted = if parity.is_empty() { what.columns } else { self.data };
-            self.gather_newest(op, row, wanted - kept, &mut old, out)?
-        };
-        for column in (self.data - what.columns).iter() {
-            pages[column.index()] = old[column.index()];
-        }
+        let mut ready = StepSet::EMPTY;
         if let Some(sectors) = what.part {
-            let column = what.only();
-            let dst = out.tmp(op, 1);
-            ready |= out.step(op, Step::Merge { old: old[column], new: host[column], sectors, dst }, ready);
-            (pages[column], self.merged) = (dst, dst);
+            ready |= self.merge_part(op, what, row, sectors, pages, out)?;
         }
         if parity.is_empty() {
             return Ok(ready);
         }
-        let (p, q, ready) = if modify {
-            self.modify_parity(op, what, parity, pages, &old, ready, out)
+        let mut old = [Buf::None; MAX_DEVICES];
+        let (p, q);
+        if self.modifies_absorbed(what, row, parity) {
+            ready |= self.gather(op, row, what.columns, Sources::covered, &mut old, out);
+            ready |= self.gather(op, row, parity, Sources::newest, &mut old, out);
+            (p, q, ready) = self.modify_parity(op, what, parity, pages, &old, ready, out);
         } else {
-            self.compute_parity(op, what.stripe, parity, pages, 1, ready, out)
-        };
+            let others = self.data - what.columns;
+            if row.missing(others, Sources::covered).is_empty() {
+                ready |= self.gather(op, row, others, Sources::covered, &mut old, out);
+            } else {
+                ready |= self.gather_covered(op, row, &mut old, out)?;
+            }
+            for column in others.iter() {
+                pages[column.index()] = old[column.index()];
+            }
+            (p, q, ready) = self.compute_parity(op, what.stripe, parity, pages, 1, ready, out);
+        }
         for column in parity.iter() {
             pages[column.index()] = if column == self.config.geometry.p_column() { p } else { q };
         }
@@ -102,14 +184,18 @@ impl Array {
 
     /// Whether parity can be modified by what changes, and is to be.
     fn modifies_absorbed(&self, what: What, row: DepartedRow<'_>, parity: ColumnSet) -> bool {
-        if !row.missing(what.columns | parity, Sources::newest).is_empty() {
+        if what.columns == self.data || row.sources.is_torn() {
             return false;
         }
-        if !row.missing(self.data, Sources::newest).is_empty() {
+        // The source of parity is the same of both kinds.
+        if !row.missing(what.columns | parity, Sources::covered).is_empty() {
+            return false;
+        }
+        if !row.missing(self.data, Sources::covered).is_empty() {
             return true;
         }
         let read =
-            |columns: ColumnSet| columns.iter().filter(|column| row.sources.newest(*column) == Source::Member).count();
+            |columns: ColumnSet| columns.iter().filter(|column| row.sources.covered(*column) == Source::Member).count();
         let rmw = read(what.columns | parity);
         let rcw = read(self.data - what.columns) + if what.part.is_some() { read(what.columns) } else { 0 };
         match self.config.parity {
@@ -123,13 +209,18 @@ impl Array {
     /// What takes the pages of a row that is absorbed is planned: when these steps are done, so is the
     /// row.
     pub fn finish_absorbed(&mut self, op: OpId, done: StepSet, out: &mut Out) {
-        if self.what(op).rows.count > 1 {
-            self.write_task(op).join = out.step_notify(op, Step::Join, done);
+        let left = self.what(op).rows.count;
+        let task = self.write_task(op);
+        if left > task.batch {
+            task.join = out.step_notify(op, Step::Join, done);
             return;
         }
         let pending = out.phase(op, done);
         assert!(pending, "what takes the pages is a step");
-        let merged = self.merged;
-        self.duties.push_back(Duty::Finish { op, after: done, merged });
+        if self.write_task(op).is_own() {
+            out.close(op);
+        } else {
+            self.duties.push_back(Duty::Finish { op, after: done, merged: Buf::None });
+        }
     }
 }

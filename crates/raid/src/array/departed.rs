@@ -2,8 +2,9 @@
 //! members; leaving the parity as it is; making it cover what it was left behind of (specs §9.4,
 //! §9.6).
 
-use destage_plan::{Buf, Class, ColumnSet, HostOp, OpId, Out, Row, Rows, Sectors, Step, StepSet};
+use destage_plan::{Buf, Claim, Class, ColumnSet, HostOp, OpId, Out, Row, Rows, Sectors, Step, StepSet};
 
+use super::absorbed::Taken;
 use super::sources::DepartedRow;
 use super::versions::{Source, Sources, Updated};
 use super::write::{NOTE_SLOTS, Pages, What, WriteTask};
@@ -21,13 +22,37 @@ impl Array {
         op
     }
 
+    /// Opens the operation that writes the newest versions of a row that are in the NVRAM and that the
+    /// parity does not cover to their members, durably, and makes the parity cover them. What becomes
+    /// of them is [told](Versions::written). It does not claim their columns: newer versions may come
+    /// meanwhile.
+    pub fn open_write_back(&mut self, row: Row, out: &mut Out) -> OpId {
+        self.open_of_above(row, None, out)
+    }
+
+    /// Opens the operation that has what is above [absorb](super::Duty::Absorb) the newest versions of a
+    /// row that are in the NVRAM and that the parity does not cover. As of a
+    /// [write-back](Self::open_write_back), newer ones may come meanwhile.
+    pub fn open_absorb(&mut self, row: Row, out: &mut Out) -> OpId {
+        self.open_of_above(row, Some(Taken::Absorbed), out)
+    }
+
+    fn open_of_above(&mut self, row: Row, taken: Option<Taken>, out: &mut Out) -> OpId {
+        let (stripe, first) = self.config.geometry.stripe_of(row);
+        let seg = Seg { stripe, first, rows: 1, columns: ColumnSet::EMPTY };
+        let claim = Claim { stripe, first, rows: 1, r: ColumnSet::EMPTY, w: self.parity() };
+        let op = out.open(Class::Destage, Some(claim), None);
+        self.set_task(op, Task::Write(WriteTask::of_above(seg, taken)));
+        op
+    }
+
     /// Plans the rows up to the next that departs from its members, or that one.
     pub(super) fn begin_departed(&mut self, op: OpId, mut what: What, versions: &mut dyn Versions, out: &mut Out) {
         let departs = |row: &Row| versions.departs(Rows::new(*row, 1));
         let plain = what.rows.iter().take_while(|row| !departs(row)).count();
         if plain > 0 {
             what.rows.count = plain as u32;
-            if self.write_task(op).is_of_parity() {
+            if self.write_task(op).is_own() {
                 // Another operation has done it meanwhile.
                 return out.close(op);
             }
@@ -36,8 +61,12 @@ impl Array {
         what.rows.count = 1;
         self.write_task(op).batch = 1;
         let sources = versions.sources(what.rows.first);
-        if self.write_task(op).is_of_parity() && sources.stale().is_empty() {
+        if self.write_task(op).is_own() && sources.stale().is_empty() {
             return out.close(op);
+        }
+        if self.write_task(op).from_above {
+            what.columns = sources.above();
+            self.write_task(op).set_columns(what.columns);
         }
         versions.uses(op, what.rows.first);
         self.write_task(op).departed = Some(Updated::Computed);
@@ -47,6 +76,16 @@ impl Array {
             return self.gather_degraded(op, what, row, versions, out);
         }
         self.plan_departed(op, what, row, versions, out);
+    }
+
+    /// The pages that are written, by column: the host's, or those that are above.
+    pub(super) fn fresh_of(&mut self, op: OpId, what: What, row: DepartedRow<'_>, out: &mut Out) -> Pages {
+        let mut fresh = self.fresh(op, what);
+        if self.write_task(op).from_above {
+            let done = self.gather(op, row, what.columns, Sources::newest, &mut fresh, out);
+            debug_assert!(done.is_empty(), "pages in the NVRAM need not be read");
+        }
+        fresh
     }
 
     /// Whether the members of all data columns can be read.
@@ -64,7 +103,7 @@ impl Array {
         out: &mut Out,
     ) {
         self.begin_rows(op, what.rows);
-        let mut fresh = self.fresh(op, what);
+        let mut fresh = self.fresh_of(op, what, row, out);
         let targets = row.columns.live | row.columns.sink;
         let parity = self.parity() & targets;
         let trim = self.write_task(op).op == HostOp::Discard;
@@ -185,7 +224,7 @@ impl Array {
             return;
         }
         self.reserve(op, lost.len() as usize);
-        let mut fresh = self.fresh(op, what);
+        let mut fresh = self.fresh_of(op, what, row, out);
         let host = fresh;
         let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
         let Ok(mut ready) = self.gather_newest(op, row, self.data - kept, &mut fresh, out) else {

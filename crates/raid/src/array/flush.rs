@@ -167,7 +167,7 @@ impl Array {
         rows
     }
 
-    /// Nothing flushed for a while: leaves no intent open that can be cleared.
+    /// Nothing flushed for a while, or somebody waits for it: leaves no intent open that can be cleared.
     pub(super) fn idle(&mut self, out: &mut Out) {
         self.flushes.idle = self.intents.has_idle();
         self.own_flush(out);

@@ -51,7 +51,7 @@ use slots::Share;
 use write::WriteTask;
 
 pub use above::{Above, Duty};
-pub use absorbed::Absorbed;
+pub use absorbed::{Absorbed, Taken};
 pub use config::{ArrayConfig, ArrayError, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod, Regime};
 pub use read::{Degraded, Lost};
 pub use seg::Seg;
@@ -98,7 +98,8 @@ enum Task {
         rows: Vec<Rows>,
         slots: Vec<NvSlot>,
     },
-    Recover(Rows),
+    /// And the columns that are written beside the parity.
+    Recover(Rows, ColumnSet),
     Rebuild(Rows),
 }
 
@@ -215,6 +216,16 @@ impl Array {
         self.rebuild.is_active() || self.members.filling().is_some()
     }
 
+    /// Whether more is lost than the level can do without.
+    pub fn is_broken(&self) -> bool {
+        self.members.broken()
+    }
+
+    /// Whether recovery is finished and requests are served.
+    pub const fn is_ready(&self) -> bool {
+        self.ready
+    }
+
     /// Rows whose intent is open.
     pub fn open_rows(&self) -> usize {
         self.intents.len()
@@ -258,14 +269,20 @@ impl Array {
         if !self.handle_own(event, above.versions(), out) {
             above.event(event, self, out);
         }
-        while let Some(duty) = self.duties.pop_front() {
-            above.duty(duty, self, out);
-        }
+        self.do_duties(above, out);
         if !self.ready {
             self.recover_more(above.versions(), out);
         }
         if self.cleaning {
             self.try_clean(above.versions(), out);
+        }
+    }
+
+    /// Has what stands above do what has to be done about writes: after events, and after what it did on
+    /// its own.
+    pub fn do_duties(&mut self, above: &mut impl Above, out: &mut Out) {
+        while let Some(duty) = self.duties.pop_front() {
+            above.duty(duty, self, out);
         }
     }
 
@@ -284,7 +301,7 @@ impl Array {
                 Some(Task::Persist(_)) => self.plan_persist(op, out),
                 Some(Task::Free(_)) => self.plan_free(op, out),
                 Some(Task::Clear { .. }) => self.plan_clear(op, out),
-                Some(&mut Task::Recover(rows)) => self.plan_recover(op, rows, versions, out),
+                Some(&mut Task::Recover(rows, _)) => self.plan_recover(op, rows, versions, out),
                 Some(&mut Task::Rebuild(rows)) => self.plan_rebuild(op, rows, versions, out),
             },
             Event::StepDone { op, step, outcome: _ } => match self.task(op) {
@@ -308,7 +325,7 @@ impl Array {
                     // It goes on when the loss is noted.
                     Some(Task::Flush(_)) => out.again(op),
                     // What these read is not changed by what they wrote, so they begin again.
-                    Some(Task::Recover(_) | Task::Rebuild(_)) => {
+                    Some(Task::Recover(..) | Task::Rebuild(_)) => {
                         versions.released(op);
                         out.restart(op);
                         out.again(op);
@@ -325,7 +342,7 @@ impl Array {
                 Some(Task::Persist(old)) => old.into_iter().for_each(|slot| self.slots.free(slot)),
                 Some(Task::Free(slots)) => self.free_done(slots, out),
                 Some(Task::Clear { slots, .. }) => self.clear_done(slots, out),
-                Some(Task::Recover(rows)) => self.recover_done(op, rows, versions),
+                Some(Task::Recover(rows, back)) => self.recover_done(op, rows, back, versions),
                 Some(Task::Rebuild(rows)) => {
                     versions.released(op);
                     self.rebuild_done(rows, out);
@@ -413,6 +430,17 @@ impl Array {
             self.waiting.push(op);
         }
         noted
+    }
+
+    /// Whether the intent of a row is not open. If it is, it is cleared as soon as can be, and the operation
+    /// is told to go [again](Out::again).
+    fn is_settled(&mut self, op: OpId, row: Row, out: &mut Out) -> bool {
+        let settled = !self.intents.contains(row) && self.clearing == 0;
+        if !settled {
+            self.waiting.push(op);
+            self.idle(out);
+        }
+        settled
     }
 
     /// Lets operations that wait try again.

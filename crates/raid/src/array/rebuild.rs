@@ -5,7 +5,7 @@
 use destage_plan::{Buf, Claim, Class, Column, ColumnSet, Dev, OpId, Out, Row, Rows, StepSet};
 
 use super::sources::{DepartedRow, Unknown};
-use super::{Array, Task, Versions};
+use super::{Array, Source, Task, Versions};
 use crate::{Level, MAX_DEVICES};
 
 /// Operations that fill rows at the same time, and the most rows of each: what they read is held in
@@ -198,8 +198,9 @@ impl Array {
         out.close(op);
     }
 
-    /// Fills a row in whose pages are not all on their members. A data page becomes the newest
-    /// version. Parity becomes what other parity is: that of the versions which are covered.
+    /// Fills a row in whose pages are not all on their members. A data page becomes the version that its
+    /// member is to have: the newest, unless that is elsewhere and the parity covers the member's. Parity
+    /// becomes what other parity is: that of the versions which are covered.
     fn rebuild_departed(
         &mut self,
         op: OpId,
@@ -209,7 +210,12 @@ impl Array {
     ) -> Result<(), Unknown> {
         let mut pages = [Buf::None; MAX_DEVICES];
         let (src, ready) = if self.data.contains(column) {
-            let ready = self.gather_newest(op, row, ColumnSet::one(column), &mut pages, out)?;
+            let elsewhere = row.sources.newest(column) != Source::Member;
+            let ready = if elsewhere && row.sources.covered(column) == Source::Member {
+                self.gather_covered(op, row, &mut pages, out)?
+            } else {
+                self.gather_newest(op, row, ColumnSet::one(column), &mut pages, out)?
+            };
             (pages[column.index()], ready)
         } else {
             let ready = if row.sources.is_torn() {

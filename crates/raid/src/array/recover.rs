@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use destage_plan::{
-    Buf, Claim, Class, Column, ColumnSet, NvSlot, OpId, Out, Refusal, Row, Rows, Start, Step, StepSet, Stripe,
+    Buf, Claim, Class, Column, ColumnSet, Ext, NvSlot, OpId, Out, Refusal, Row, Rows, Start, Step, StepSet, Stripe,
 };
 
 use super::members::Unknown;
@@ -140,7 +140,7 @@ impl Array {
             let (stripe, first) = self.config.geometry.stripe_of(rows.first);
             let claim = Claim { stripe, first, rows: rows.count, r: self.all, w: self.all };
             let op = out.open(Class::Recovery, Some(claim), None);
-            self.set_task(op, Task::Recover(rows));
+            self.set_task(op, Task::Recover(rows, ColumnSet::EMPTY));
         }
         if self.recovery.active > 0 || self.flushes.is_under_way() || self.clearing > 0 {
             return;
@@ -186,6 +186,7 @@ impl Array {
             return out.close(op);
         }
         let departs = versions.departs(rows);
+        let mut back = ColumnSet::EMPTY;
         let refusal = if !lost.is_empty() && rows.count > 1 {
             Some(self.refuse_rows(rows, lost))
         } else {
@@ -203,6 +204,9 @@ impl Array {
             let elsewhere = |column: &Column| matches!(sources.newest(*column), Source::Page(_) | Source::Nv(_));
             let above = self.data.iter().filter(elsewhere).collect();
             let row = DepartedRow { stripe, rows, columns, sources: &sources };
+            // Of a lost member the parity alone tells the page, so that its slot is kept: it is not
+            // durable before the next flush.
+            back = sources.above() & targets;
             versions.uses(op, rows.first);
             reads = self.gather(op, row, above, Sources::newest, &mut data, out);
             above
@@ -228,11 +232,19 @@ impl Array {
             let src = if column == self.config.geometry.p_column() { p } else { q };
             self.write_rows(op, stripe, rows, column, src, ready, out);
         }
+        // The parity covers them from now on: their members must have them, or nobody would know after
+        // another cut that it does.
+        for column in back.iter() {
+            let ext = Ext::new(self.dev(stripe, column), rows.first.0, 1);
+            self.stats.data_writes += 1;
+            out.step(op, Step::Write { ext, src: data[column.index()], fua: true }, ready);
+        }
+        self.set_task(op, Task::Recover(rows, back));
         out.close(op);
     }
 
-    pub(super) fn recover_done(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions) {
-        versions.written(op, rows, ColumnSet::EMPTY, Updated::Computed);
+    pub(super) fn recover_done(&mut self, op: OpId, rows: Rows, back: ColumnSet, versions: &mut dyn Versions) {
+        versions.written(op, rows, back, Updated::Computed);
         versions.released(op);
         self.recovery.active -= 1;
         self.stats.recovered_rows += u64::from(rows.count);

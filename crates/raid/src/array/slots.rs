@@ -36,6 +36,11 @@ impl Array {
         Some(self.slots.alloc().expect("the share is kept free"))
     }
 
+    /// Slots of the share that can be taken.
+    pub const fn slots_left(&self) -> u32 {
+        self.share.slots - self.share.used
+    }
+
     /// Takes back a slot of the share, after the step that frees it was done, or if nothing was put
     /// into it. Writes that [wait](super::Approach::Waits) try again.
     pub fn give_slot(&mut self, slot: NvSlot, out: &mut Out) {

@@ -66,6 +66,11 @@ impl Sources {
         self.stale
     }
 
+    /// The stale columns whose newest version is in the NVRAM.
+    pub(super) fn above(&self) -> ColumnSet {
+        self.stale.iter().filter(|column| matches!(self.newest(*column), Source::Nv(_))).collect()
+    }
+
     /// Whether the parity of the row says nothing.
     pub fn is_torn(&self) -> bool {
         self.stale.iter().any(|column| self.covered(column) == Source::Lost)
@@ -84,8 +89,10 @@ pub enum Approach {
     /// what the parity covers is in the cache.
     Delayed,
     /// Nothing is written to the members: what stands above [takes](super::Duty::Absorb) the data and
-    /// the parity of all data, row by row, and has their newest versions from then on.
+    /// the parity, row by row, and has their newest versions from then on.
     Absorbed,
+    /// Nothing is done: what is asked for need not be.
+    Skipped,
     /// There is no room to absorb it. It is asked anew when a slot is [given back](super::Array::give_slot)
     /// or a flush is done.
     Waits,
@@ -101,8 +108,11 @@ pub enum Updated {
     Computed,
     /// It is as it was.
     Delayed,
-    /// It is where the data is, in what stands above, and covers the newest version of every column.
+    /// It is where the data is, in what stands above, and covers what was written, and what it
+    /// covered else.
     Absorbed,
+    /// It is as it was, and so are the members: what was written is in what stands above.
+    Stored,
     /// It may be any mixture: it was to be written, and more was lost meanwhile than the level can do
     /// without.
     Torn,

@@ -3,14 +3,19 @@
 
 use destage_plan::{Buf, ColumnSet, DevSet, Frag, FragId, HostOp, NvSlot, OpId, Out, Rows, Step, StepSet, Stripe};
 
+use super::absorbed::Taken;
 use super::{Approach, Array, Duty, Part, Regime, Seg, Task, Updated, Versions};
 use crate::{Geometry, Level, MAX_DEVICES};
 
 /// A write of one segment.
 #[derive(Debug)]
 pub(super) struct WriteTask {
-    /// The fragment whose bytes are written; none if only parity is.
+    /// The fragment whose bytes are written; none if parity alone is, or pages that are above.
     frag: Option<FragId>,
+    /// What is above takes the pages, instead of the members.
+    pub(super) taken: Option<Taken>,
+    /// The newest versions that are above are written.
+    pub(super) from_above: bool,
     pub(super) op: HostOp,
     fua: bool,
     seg: Seg,
@@ -58,10 +63,17 @@ impl WriteTask {
         }
     }
 
+    /// What stands above takes a segment of a fragment.
+    pub(super) fn taken(geometry: &Geometry, frag: &Frag, seg: Seg, taken: Taken) -> Self {
+        Self { taken: Some(taken), ..Self::new(geometry, frag, seg) }
+    }
+
     /// The parity of a row is to cover the newest version of its data; the segment has no columns.
     pub(super) const fn of_parity(seg: Seg) -> Self {
         Self {
             frag: None,
+            taken: None,
+            from_above: false,
             op: HostOp::Write,
             fua: false,
             seg,
@@ -82,9 +94,20 @@ impl WriteTask {
         }
     }
 
-    /// Whether nothing but parity is written.
-    pub(super) const fn is_of_parity(&self) -> bool {
+    /// The newest versions of a row that are above and that the parity does not cover are written, or
+    /// taken by what else is above.
+    pub(super) fn of_above(seg: Seg, taken: Option<Taken>) -> Self {
+        Self { from_above: true, taken, fua: true, ..Self::of_parity(seg) }
+    }
+
+    /// Whether no fragment is written: nobody waits for an answer.
+    pub(super) const fn is_own(&self) -> bool {
         self.frag.is_none()
+    }
+
+    /// These columns are written: those that were found to have pages above.
+    pub(super) const fn set_columns(&mut self, columns: ColumnSet) {
+        self.seg.columns = columns;
     }
 
     /// The step after which the plan is to be gone on with.
@@ -142,7 +165,7 @@ impl Array {
 
     /// The operation cannot do what it is for: more is lost than the level can do without.
     pub(super) fn fail(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
-        if self.write_task(op).is_of_parity() {
+        if self.write_task(op).is_own() {
             let rows = self.what(op).rows;
             versions.written(op, rows, ColumnSet::EMPTY, Updated::Lost);
             out.close(op);
@@ -162,16 +185,21 @@ impl Array {
         let what = self.what(op);
         let task = self.write_task(op);
         let (seg, host) = (task.seg, task.op);
-        let approach = if task.is_of_parity() {
-            Approach::Departed
-        } else {
-            versions.approach(op, host, seg, what.rows, self.needs_log() && self.members.all_live())
+        let approach = match task.taken {
+            Some(Taken::Stored) => return self.plan_stored(op, what, versions, out),
+            Some(Taken::Absorbed) => Approach::Absorbed,
+            None if task.is_own() => Approach::Departed,
+            None => versions.approach(op, host, seg, what.rows, self.needs_log() && self.members.all_live()),
         };
         match approach {
             Approach::Plain => self.begin_plain(op, what, versions, out),
             Approach::Departed => self.begin_departed(op, what, versions, out),
             Approach::Delayed => self.plan_delayed(op, what, versions, out),
             Approach::Absorbed => self.plan_absorbed(op, what, versions, out),
+            Approach::Skipped => {
+                self.write_task(op).batch = what.rows.count;
+                self.finish_batch(op, what, StepSet::EMPTY, Buf::None, versions, out);
+            }
             Approach::Waits => self.waiting.push(op),
         }
     }
@@ -224,7 +252,7 @@ impl Array {
         if !out.phase(op, after) {
             self.rows_done(op, versions, out);
         }
-        if self.write_task(op).is_of_parity() {
+        if self.write_task(op).is_own() {
             out.close(op);
         } else {
             self.duties.push_back(Duty::Finish { op, after, merged });
@@ -240,14 +268,15 @@ impl Array {
         What { stripe: seg.stripe, rows: Rows::new(row, seg.rows - done), columns: seg.columns, part, fua }
     }
 
-    /// The pages that the host writes, by column.
+    /// The pages that the host writes, by column; none if no fragment is written.
     pub(super) fn fresh(&mut self, op: OpId, what: What) -> Pages {
         let chunk = self.config.geometry.chunk_pages();
         let task = self.write_task(op);
         let mut fresh = [Buf::None; MAX_DEVICES];
+        let Some(frag) = task.frag else { return fresh };
         for column in what.columns.iter() {
             let page = (u32::from(column.0) * chunk + task.seg.first + task.done - task.begin) as u16;
-            let host = Buf::Host { frag: task.frag.expect("only a fragment's bytes are written"), page };
+            let host = Buf::Host { frag, page };
             fresh[column.index()] = if task.op == HostOp::Write { host } else { Buf::Zero };
         }
         fresh
