@@ -1,6 +1,7 @@
 //! What there is to know about a host cache before it is built, and how it is.
 
 use destage_plan::{ParamSpec, Params, SpecError};
+use destage_raid::Level;
 use destage_raid::array::{Array, ArrayConfig, ArrayError};
 
 use crate::{HostCache, Served, Tier};
@@ -38,6 +39,10 @@ pub struct HostCacheInfo {
     pub paper: &'static str,
     /// What its size is a size of.
     pub medium: Medium,
+    /// Whether it can serve arrays of this level.
+    pub serves: fn(Level) -> bool,
+    /// The least pages that it can do with over such an array.
+    pub min_pages: fn(&ArrayConfig, &Params) -> u64,
     /// The most pages that it can have.
     pub max_pages: u64,
     /// Bytes of memory that it takes per page, roughly.
@@ -69,6 +74,8 @@ impl HostCacheInfo {
             title,
             paper,
             medium: Medium::None,
+            serves: |_| true,
+            min_pages: |_, _| 1,
             max_pages: 0,
             bytes_per_page: 0,
             nv_slots: |_, _| 0,
@@ -111,14 +118,19 @@ pub enum HostCacheError {
     /// Because of the array.
     #[error(transparent)]
     Array(#[from] ArrayError),
-    /// The cache is empty, or larger than it can be.
-    #[error("a cache of {pages} pages: it must hold between 1 and {max}")]
+    /// The cache is too small, or larger than it can be.
+    #[error("a cache of {pages} pages: it must hold between {min} and {max}")]
     Pages {
         /// Pages asked for.
         pages: u64,
+        /// The least that it can do with.
+        min: u64,
         /// The most that it can have.
         max: u64,
     },
+    /// It is no cache for arrays of this level.
+    #[error("it does not serve {0}, whose members all hold the same pages")]
+    Level(Level),
     /// Because of its name or a parameter.
     #[error(transparent)]
     Spec(#[from] SpecError),

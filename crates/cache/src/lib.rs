@@ -12,5 +12,5 @@ mod write_through;
 
 pub use counts::CacheCounts;
 pub use info::{Build, CacheFigure, HostCacheError, HostCacheInfo, Medium, Registered};
-pub use registry::{HostCacheSpec, host_caches, serve};
+pub use registry::{HostCacheSpec, host_caches, host_caches_of, serve};
 pub use tier::{HostCache, Operations, Pages, Served, Tier, Write};

@@ -31,6 +31,11 @@ pub fn host_caches() -> impl Iterator<Item = &'static HostCacheInfo> {
     CACHES.iter().copied()
 }
 
+/// Every host cache that serves arrays of this level.
+pub fn host_caches_of(level: Level) -> impl Iterator<Item = &'static HostCacheInfo> {
+    host_caches().filter(move |info| (info.serves)(level))
+}
+
 impl HostCacheSpec {
     /// The cache of this name, with its defaults.
     pub fn of(info: &'static HostCacheInfo) -> Self {
@@ -50,7 +55,8 @@ impl HostCacheSpec {
         let resolved = Self { info, params: params.remove(0) };
         // Only a cache can say whether it takes the values; what else is against this array does
         // not matter.
-        match resolved.build(&smallest_array(), 1) {
+        let array = smallest_array();
+        match resolved.build(&array, resolved.min_pages(&array)) {
             Err(HostCacheError::Spec(error)) => Err(error),
             _ => Ok(resolved),
         }
@@ -68,21 +74,30 @@ impl HostCacheSpec {
 
     /// Serves an array with a cache of so many pages (of no meaning if it has no size).
     pub fn build(&self, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Served>, HostCacheError> {
-        self.check_pages(pages)?;
+        self.check_pages(array, pages)?;
         (self.info.build)(pages, array, &self.params)
+    }
+
+    /// The least pages that it can do with over such an array.
+    pub fn min_pages(&self, array: &ArrayConfig) -> u64 {
+        (self.info.min_pages)(array, &self.params)
     }
 
     /// Whether the array can be served with a cache of so many pages, without taking the memory for
     /// that.
     pub fn check(&self, array: &ArrayConfig, pages: u64) -> Result<(), HostCacheError> {
-        self.check_pages(pages)?;
-        self.build(array, 1).map(drop)
+        self.check_pages(array, pages)?;
+        self.build(array, self.min_pages(array)).map(drop)
     }
 
-    fn check_pages(&self, pages: u64) -> Result<(), HostCacheError> {
-        let info = self.info();
-        if info.is_sized() && !(1..=info.max_pages).contains(&pages) {
-            return Err(HostCacheError::Pages { pages, max: info.max_pages });
+    fn check_pages(&self, array: &ArrayConfig, pages: u64) -> Result<(), HostCacheError> {
+        let level = array.geometry.level();
+        if !(self.info.serves)(level) {
+            return Err(HostCacheError::Level(level));
+        }
+        let (min, max) = (self.min_pages(array), self.info.max_pages);
+        if self.info.is_sized() && !(min..=max).contains(&pages) {
+            return Err(HostCacheError::Pages { pages, min, max });
         }
         Ok(())
     }

@@ -114,8 +114,18 @@ impl Cell {
 
     /// Such an array with this cache.
     pub fn build(&self, cache: &'static HostCacheInfo) -> Box<dyn Served> {
-        let built = HostCacheSpec::small(cache, self.cache_pages).build(&self.array(), self.cache_pages);
+        self.build_with(cache, &self.array())
+    }
+
+    /// Such an array, served so, with this cache.
+    pub(crate) fn build_with(&self, cache: &'static HostCacheInfo, array: &ArrayConfig) -> Box<dyn Served> {
+        let built = HostCacheSpec::small(cache, self.cache_pages).build(array, self.pages_of(cache));
         built.expect("the shape is one that can be served")
+    }
+
+    /// Pages of this cache.
+    pub fn pages_of(&self, cache: &'static HostCacheInfo) -> u64 {
+        self.cache_pages.max(HostCacheSpec::small(cache, self.cache_pages).min_pages(&self.array()))
     }
 
     /// Members that can be lost.

@@ -1,6 +1,6 @@
 //! How soon something is found in histories of the file executor.
 
-use destage_cache::host_caches;
+use destage_cache::host_caches_of;
 use destage_exec::SyncPoint;
 use destage_raid::Level;
 
@@ -18,8 +18,8 @@ pub fn first_files_failure(skip: Option<SyncPoint>, rounds: u64) -> Option<(u64,
                 Err(failure) => return Some((round + 1, cuts + failure.cuts, format!("NVRAM: {failure}"))),
             }
         }
-        for cache in host_caches() {
-            for level in Level::ALL {
+        for level in Level::ALL {
+            for cache in host_caches_of(level) {
                 match run_files(cache, round, FilesOptions { level: Some(level), skip }) {
                     Ok(report) => cuts += report.cuts + report.kills,
                     Err(failure) => {

@@ -1,6 +1,6 @@
 //! Short histories, cut after every step in every way.
 
-use destage_cache::{HostCacheInfo, host_caches};
+use destage_cache::{HostCacheInfo, host_caches_of};
 use destage_crash::{Limits, exhaust};
 use destage_raid::Level;
 
@@ -33,7 +33,7 @@ macro_rules! levels {
     ($($name:ident: $level:expr;)*) => { $(
         #[test]
         fn $name() {
-            host_caches().for_each(|cache| all(cache, $level));
+            host_caches_of($level).for_each(|cache| all(cache, $level));
         }
     )* };
 }

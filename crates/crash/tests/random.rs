@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::sync::OnceLock;
 
-use destage_cache::{HostCacheInfo, host_caches};
+use destage_cache::{HostCacheInfo, host_caches_of};
 use destage_crash::{Failure, Limits, Options, Report, explore, shrink};
 use destage_plan::{Class, StepKind};
 use destage_raid::Level;
@@ -76,14 +76,15 @@ fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
         "the histories do what they are for"
     );
     let computes = matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6);
-    assert!(report.runs < 5_000 || !computes || report.accepted > 0, "losses are accepted");
+    let notes = report.counts[StepKind::Intent as usize] > report.requests / 10;
+    assert!(report.runs < 5_000 || !computes || !notes || report.accepted > 0, "losses are accepted");
 }
 
 macro_rules! levels {
     ($($name:ident: $level:expr;)*) => { $(
         #[test]
         fn $name() {
-            host_caches().for_each(|cache| try_all(cache, $level));
+            host_caches_of($level).for_each(|cache| try_all(cache, $level));
         }
     )* };
 }
@@ -102,8 +103,8 @@ fn found_far_away() {
     // With every write durable, more was lost than the level can do without while a discard was
     // under way: its trims were never made durable, and yet the row's intent was cleared.
     for seed in [771_459_308, 900_307_095, 900_083_600] {
-        for cache in host_caches() {
-            for level in [Level::Raid0, Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6] {
+        for level in Level::ALL {
+            for cache in host_caches_of(level) {
                 let limits = Limits { level: Some(level), ..Limits::default() };
                 if let Err(failure) = explore(cache, seed..seed + 1, &limits, Options::default()) {
                     panic!("{}", explain(cache, &failure));

@@ -139,7 +139,7 @@ fn lives() -> u64 {
 #[test]
 fn acknowledged_writes_survive_crashes_under_every_cache() {
     for (cache, seeds) in host_caches().zip((1..).step_by(10)) {
-        for (array, seed) in arrays().iter().zip(seeds..) {
+        for (array, seed) in arrays().iter().zip(seeds..).filter(|(array, _)| (cache.serves)(array.level)) {
             crashes(&Array { cache, ..*array }, seed, lives());
         }
     }

@@ -233,7 +233,7 @@ fn operations() -> u64 {
 fn arrays() -> impl Iterator<Item = (Array, u64)> {
     let of = |(cache, seeds)| {
         let with = move |(array, seed)| (Array { cache, cache_pages: 48, ..array }, seed);
-        levels().into_iter().zip(seeds..).map(with)
+        levels().into_iter().zip(seeds..).filter(move |(array, _)| (cache.serves)(array.level)).map(with)
     };
     host_caches().zip((1..).step_by(10)).flat_map(of)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use destage_cache::HostCacheSpec;
 use destage_exec::{Content, Pick};
 use destage_plan::{DevSet, HostNotice, HostOp, HostRequest, PageRange, Refusal, Status};
 use destage_raid::array::ArrayConfig;
@@ -38,8 +37,7 @@ impl HistoryRun<'_> {
             }
             self.refused = false;
             let config = ArrayConfig { accepted_losses: accepted.clone(), ..self.cell.array() };
-            let built = HostCacheSpec::small(self.cache, self.cell.cache_pages).build(&config, self.cell.cache_pages);
-            self.accepting = Some(built.map_err(|error| error.to_string())?);
+            self.accepting = Some(self.cell.build_with(self.cache, &config));
             self.cut(DevSet::EMPTY, None)?;
             self.become_ready()?;
         }
