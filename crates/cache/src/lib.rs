@@ -8,6 +8,7 @@ mod info;
 mod none;
 mod registry;
 mod tier;
+mod write_cache;
 mod write_through;
 
 pub use counts::CacheCounts;

@@ -1,0 +1,296 @@
+//! Pages by entries: WOW's groups, or the strips of one member. How many are held, which entry is
+//! destaged next, and what becomes of its pages until they are acknowledged (specs §8.0, §8.10.9).
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::ring::Ring;
+
+/// A page of an entry.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    /// Its place in the entry.
+    index: u32,
+    /// It is held, and not under way.
+    dirty: bool,
+    /// A version of it is under way to its member, and held until that is acknowledged.
+    under_way: bool,
+    /// Versions of it that were let in and are not in the NVRAM so far.
+    coming: u16,
+}
+
+/// Pages that are destaged together.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    /// By index.
+    pages: Vec<Page>,
+    /// The request that made it: its own further pages are no hits on it (specs §8.10.8).
+    made_by: u64,
+    /// Versions that are not in the NVRAM so far.
+    coming: u32,
+    /// It is being destaged.
+    busy: bool,
+}
+
+impl Entry {
+    fn find(&self, index: u32) -> Result<usize, usize> {
+        self.pages.binary_search_by_key(&index, |page| page.index)
+    }
+
+    fn can_go(&self) -> bool {
+        !self.busy && self.coming == 0 && self.pages.iter().any(|page| page.dirty)
+    }
+}
+
+/// When the recency bit of an entry is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recency {
+    /// By each hit on the entry, as in WOW.
+    Hit,
+    /// By each store into it, the first too, as the pseudo-code of LAWC's Algorithm 1 has it.
+    Store,
+}
+
+/// Pages in entries.
+#[derive(Debug)]
+pub(super) struct Pool {
+    capacity: u64,
+    recency: Recency,
+    held: u64,
+    ring: Ring,
+    entries: HashMap<u64, Entry, FixedState>,
+    spare: Vec<Entry>,
+}
+
+impl Pool {
+    pub(super) fn new(capacity: u64, recency: Recency) -> Self {
+        Self { capacity, recency, held: 0, ring: Ring::default(), entries: HashMap::default(), spare: Vec::new() }
+    }
+
+    /// Pages that it can hold.
+    pub(super) const fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Pages that it holds; one that is rewritten under way counts twice.
+    pub(super) const fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Pages that there is room for.
+    pub(super) const fn free(&self) -> u64 {
+        self.capacity.saturating_sub(self.held)
+    }
+
+    /// Whether it holds nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether a version of a page is held, under way or not.
+    pub(super) fn has(&self, number: u64, index: u32) -> bool {
+        self.entries.get(&number).is_some_and(|entry| entry.find(index).is_ok())
+    }
+
+    /// Whether a page takes room if it is written: it does not if it is held and not under way.
+    pub(super) fn takes_room(&self, number: u64, index: u32) -> bool {
+        let Some(entry) = self.entries.get(&number) else { return true };
+        entry.find(index).map_or(true, |at| !entry.pages[at].dirty)
+    }
+
+    /// Lets a page of a request in; whether a version of it was held.
+    pub(super) fn admit(&mut self, number: u64, index: u32, request: u64) -> bool {
+        let recency = self.recency;
+        let ring = &mut self.ring;
+        let entry = match self.entries.entry(number) {
+            hashbrown::hash_map::Entry::Occupied(entry) => {
+                let entry = entry.into_mut();
+                if recency == Recency::Store || entry.made_by != request {
+                    ring.set(number);
+                }
+                entry
+            }
+            hashbrown::hash_map::Entry::Vacant(place) => {
+                ring.insert(number, recency == Recency::Store);
+                let entry = self.spare.pop().unwrap_or_default();
+                place.insert(Entry { made_by: request, ..entry })
+            }
+        };
+        entry.coming += 1;
+        match entry.find(index) {
+            Ok(at) => {
+                let page = &mut entry.pages[at];
+                page.coming += 1;
+                self.held += u64::from(!std::mem::replace(&mut page.dirty, true));
+                true
+            }
+            Err(at) => {
+                entry.pages.insert(at, Page { index, dirty: true, under_way: false, coming: 1 });
+                self.held += 1;
+                false
+            }
+        }
+    }
+
+    /// Takes over a page that an earlier life left.
+    pub(super) fn load(&mut self, number: u64, index: u32) {
+        self.admit(number, index, 0);
+        self.came(number, index);
+    }
+
+    /// A version that was let in is in the NVRAM.
+    pub(super) fn came(&mut self, number: u64, index: u32) {
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        entry.coming -= 1;
+        if let Ok(at) = entry.find(index) {
+            entry.pages[at].coming -= 1;
+        }
+    }
+
+    /// A version that was let in will not come. `is_held` says whether an older one is in the NVRAM that
+    /// is not under way.
+    pub(super) fn take_back(&mut self, number: u64, index: u32, is_held: bool) {
+        self.came(number, index);
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        let Ok(at) = entry.find(index) else { return };
+        let page = &mut entry.pages[at];
+        if page.dirty && page.coming == 0 && !is_held {
+            page.dirty = false;
+            self.held -= 1;
+            if !page.under_way {
+                entry.pages.remove(at);
+            }
+        }
+        self.forget_if_empty(number);
+    }
+
+    /// Advances the pointer to the entry that is destaged next.
+    pub(super) fn advance(&mut self) -> Option<u64> {
+        let entries = &self.entries;
+        self.ring.advance(|number| entries[&number].can_go())
+    }
+
+    /// Whether the entry can be destaged now.
+    pub(super) fn can_go(&self, number: u64) -> bool {
+        self.entries.get(&number).is_some_and(Entry::can_go)
+    }
+
+    /// The entry is being destaged: its pages are under way, and appended.
+    pub(super) fn depart(&mut self, number: u64, indices: &mut Vec<u32>) {
+        let entry = self.entries.get_mut(&number).expect("what is destaged is held");
+        entry.busy = true;
+        for page in entry.pages.iter_mut().filter(|page| page.dirty) {
+            (page.dirty, page.under_way) = (false, true);
+            indices.push(page.index);
+        }
+    }
+
+    /// All that was under way of an entry is acknowledged. `is_held` says of a page whether a version is
+    /// in the NVRAM that is not on its member.
+    pub(super) fn landed(&mut self, number: u64, is_held: impl Fn(u32) -> bool) {
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        entry.busy = false;
+        let held = &mut self.held;
+        entry.pages.retain_mut(|page| {
+            let before = u64::from(page.dirty) + u64::from(std::mem::take(&mut page.under_way));
+            // What could not be written is held as before.
+            page.dirty = page.coming > 0 || is_held(page.index);
+            *held = *held - before + u64::from(page.dirty);
+            page.dirty
+        });
+        self.forget_if_empty(number);
+    }
+
+    /// A page is on its member without having been destaged with its entry.
+    pub(super) fn gone(&mut self, number: u64, index: u32) {
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        let Ok(at) = entry.find(index) else { return };
+        if !entry.busy && entry.pages[at].coming == 0 {
+            entry.pages.remove(at);
+            self.held -= 1;
+            self.forget_if_empty(number);
+        }
+    }
+
+    fn forget_if_empty(&mut self, number: u64) {
+        if self.entries.get(&number).is_some_and(|entry| entry.pages.is_empty() && !entry.busy) {
+            self.ring.remove(number);
+            if let Some(mut entry) = self.entries.remove(&number) {
+                (entry.made_by, entry.coming, entry.busy) = (0, 0, false);
+                self.spare.push(entry);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(pool: &mut Pool, request: u64, number: u64, indices: &[u32]) {
+        for index in indices {
+            pool.admit(number, *index, request);
+            pool.came(number, *index);
+        }
+    }
+
+    fn destage(pool: &mut Pool) -> Option<(u64, Vec<u32>)> {
+        let number = pool.advance()?;
+        let mut indices = Vec::new();
+        pool.depart(number, &mut indices);
+        Some((number, indices))
+    }
+
+    #[test]
+    fn a_page_under_way_takes_room_until_it_is_acknowledged_and_a_new_version_more() {
+        let mut pool = Pool::new(4, Recency::Hit);
+        write(&mut pool, 1, 5, &[0, 1]);
+        assert_eq!(destage(&mut pool), Some((5, vec![0, 1])));
+        assert_eq!(pool.held(), 2);
+        assert!(pool.takes_room(5, 1) && pool.has(5, 1));
+        write(&mut pool, 2, 5, &[1]);
+        assert_eq!((pool.held(), pool.takes_room(5, 1)), (3, false));
+        assert_eq!(destage(&mut pool), None, "an entry is destaged again when it is acknowledged");
+        pool.landed(5, |index| index == 1);
+        assert_eq!(pool.held(), 1);
+        assert_eq!(destage(&mut pool), Some((5, vec![1])));
+        pool.landed(5, |_| false);
+        assert!(pool.is_empty() && pool.held() == 0);
+    }
+
+    #[test]
+    fn own_pages_of_a_request_are_no_hits_on_the_entry_that_it_made() {
+        let mut pool = Pool::new(8, Recency::Hit);
+        write(&mut pool, 1, 3, &[0, 1]);
+        write(&mut pool, 1, 4, &[0]);
+        assert_eq!(destage(&mut pool), Some((3, vec![0, 1])));
+        write(&mut pool, 2, 4, &[1]);
+        write(&mut pool, 3, 6, &[0]);
+        assert_eq!(destage(&mut pool).map(|entry| entry.0), Some(6), "4 was hit");
+    }
+
+    #[test]
+    fn what_comes_is_waited_for_and_may_be_taken_back() {
+        let mut pool = Pool::new(8, Recency::Store);
+        pool.admit(1, 0, 1);
+        assert_eq!(destage(&mut pool), None);
+        pool.take_back(1, 0, false);
+        assert!(pool.is_empty() && pool.held() == 0);
+        write(&mut pool, 1, 1, &[0]);
+        pool.admit(1, 0, 2);
+        pool.take_back(1, 0, true);
+        assert_eq!((pool.held(), destage(&mut pool)), (1, Some((1, vec![0]))));
+    }
+
+    #[test]
+    fn a_version_that_went_along_is_not_held_any_more() {
+        let mut pool = Pool::new(8, Recency::Hit);
+        write(&mut pool, 1, 1, &[0]);
+        destage(&mut pool).expect("it can go");
+        write(&mut pool, 2, 1, &[0]);
+        assert_eq!(pool.held(), 2);
+        pool.landed(1, |_| false);
+        assert_eq!(pool.held(), 0);
+        assert!(pool.is_empty());
+    }
+}
