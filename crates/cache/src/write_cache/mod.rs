@@ -3,5 +3,6 @@
 
 mod pool;
 mod ring;
+mod store;
 mod synchroniser;
 mod threshold;

@@ -1,0 +1,437 @@
+//! The versions of pages that are in the NVRAM, in two layers.
+//!
+//! * A version of the *lower* layer is one that the parity covers, wherever the newest parity is; the
+//!   parity itself can be in this layer.
+//! * A version of the *upper* layer is newer than what the parity covers, and newer than what the lower
+//!   layer has of its page.
+//!
+//! A version that is superseded or on its member is dead. Dead ones are freed in the order of their
+//! making, page by page: if a newer one went first, a cut would make the older one the newest again.
+
+use destage_plan::{Column, ColumnSet, NvSlot, OpId, Row, Rows, Tag};
+use destage_raid::array::{Array, Source, Sources};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// A page of a member.
+pub(super) type Place = (Row, Column);
+
+/// Where a version stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Layer {
+    Upper,
+    Lower,
+}
+
+const VERSION: u8 = 1;
+const KIND: u8 = Array::kind_above(0);
+
+/// The tag of a version: format, kind, column, layer; row; sequence.
+pub(super) fn tag((row, column): Place, layer: Layer, seq: u64) -> Tag {
+    let mut tag = [0; 24];
+    (tag[0], tag[1], tag[2], tag[3]) = (VERSION, KIND, column.0, layer as u8);
+    tag[8..16].copy_from_slice(&row.0.to_le_bytes());
+    tag[16..24].copy_from_slice(&seq.to_le_bytes());
+    tag
+}
+
+fn read_tag(tag: &Tag) -> Option<(Place, Layer, u64)> {
+    let u64_at = |at: usize| u64::from_le_bytes(tag[at..at + 8].try_into().expect("eight bytes"));
+    let layer = match tag[3] {
+        0 => Layer::Upper,
+        1 => Layer::Lower,
+        _ => return None,
+    };
+    let known = tag[0] == VERSION && tag[1] == KIND && tag[4..8] == [0; 4];
+    known.then(|| ((Row(u64_at(8)), Column(tag[2])), layer, u64_at(16)))
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    slot: NvSlot,
+    place: Place,
+    layer: Layer,
+    seq: u64,
+    /// Operations that use its bytes.
+    pins: u32,
+    dead: bool,
+    /// The next of its page, by sequence.
+    newer: Option<u32>,
+}
+
+/// What there is of a page, by the numbers of slots.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    oldest: Option<u32>,
+    upper: Option<u32>,
+    lower: Option<u32>,
+}
+
+/// A version that is being put.
+#[derive(Clone, Copy, Debug)]
+struct Putting {
+    op: OpId,
+    slot: NvSlot,
+    place: Place,
+    layer: Layer,
+    seq: u64,
+    /// The version of the upper layer that it is a copy of.
+    copy_of: Option<NvSlot>,
+}
+
+/// The versions.
+pub(super) struct Store {
+    columns: usize,
+    /// By number of the slot.
+    versions: Vec<Option<Version>>,
+    /// Where the pages of a row are in `held`, if there are any.
+    rows: HashMap<Row, u32, FixedState>,
+    held: Vec<Held>,
+    present: Vec<ColumnSet>,
+    spare: Vec<u32>,
+    putting: Vec<Putting>,
+    pinned: Vec<Vec<NvSlot>>,
+    /// Dead, and not freed so far.
+    dead: Vec<u32>,
+    /// What an earlier life left.
+    loaded: Vec<(u64, Layer, Place, NvSlot)>,
+    seq: u64,
+}
+
+impl Store {
+    pub(super) fn new(columns: u8) -> Self {
+        Self {
+            columns: usize::from(columns),
+            versions: Vec::new(),
+            rows: HashMap::default(),
+            held: Vec::new(),
+            present: Vec::new(),
+            spare: Vec::new(),
+            putting: Vec::new(),
+            pinned: Vec::new(),
+            dead: Vec::new(),
+            loaded: Vec::new(),
+            seq: 0,
+        }
+    }
+
+    /// A number for a version that is made now.
+    pub(super) const fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    fn get(&self, number: u32) -> &Version {
+        self.versions[number as usize].as_ref().expect("the slot has a version")
+    }
+
+    fn get_mut(&mut self, number: u32) -> &mut Version {
+        self.versions[number as usize].as_mut().expect("the slot has a version")
+    }
+
+    fn held(&self, (row, column): Place) -> Held {
+        self.rows.get(&row).map_or(Held::default(), |at| self.held[*at as usize * self.columns + column.index()])
+    }
+
+    fn held_mut(&mut self, (row, column): Place) -> &mut Held {
+        let (columns, held, present, spare) = (self.columns, &mut self.held, &mut self.present, &mut self.spare);
+        let at = *self.rows.entry(row).or_insert_with(|| {
+            spare.pop().unwrap_or_else(|| {
+                held.resize(held.len() + columns, Held::default());
+                present.push(ColumnSet::EMPTY);
+                present.len() as u32 - 1
+            })
+        });
+        self.present[at as usize].insert(column);
+        &mut self.held[at as usize * columns + column.index()]
+    }
+
+    fn slot(&self, number: Option<u32>) -> Option<NvSlot> {
+        number.map(|number| self.get(number).slot)
+    }
+
+    /// The newest version of a page.
+    pub(super) fn newest(&self, place: Place) -> Option<NvSlot> {
+        let held = self.held(place);
+        self.slot(held.upper.or(held.lower))
+    }
+
+    /// The version of a page in one layer.
+    pub(super) fn in_layer(&self, place: Place, layer: Layer) -> Option<NvSlot> {
+        let held = self.held(place);
+        self.slot(if layer == Layer::Upper { held.upper } else { held.lower })
+    }
+
+    /// Whether nothing is in the NVRAM.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.putting.is_empty()
+    }
+
+    /// Whether something of the row is in the NVRAM, be it dead.
+    pub(super) fn has(&self, row: Row) -> bool {
+        self.rows.contains_key(&row)
+    }
+
+    /// Whether a page of these rows has its newest version in the NVRAM.
+    pub(super) fn departs(&self, rows: Rows) -> bool {
+        if self.rows.is_empty() {
+            return false;
+        }
+        rows.iter().any(|row| {
+            let Some(at) = self.rows.get(&row) else { return false };
+            let begin = *at as usize * self.columns;
+            self.held[begin..begin + self.columns].iter().any(|held| held.upper.is_some() || held.lower.is_some())
+        })
+    }
+
+    /// Rows with versions that the parity does not cover.
+    pub(super) fn uncovered_rows(&self) -> usize {
+        let rows = self.rows.values().filter(|at| {
+            let begin = **at as usize * self.columns;
+            self.held[begin..begin + self.columns].iter().any(|held| held.upper.is_some())
+        });
+        rows.count()
+    }
+
+    /// Where the pages of a row are.
+    pub(super) fn sources(&self, row: Row) -> Sources {
+        let mut sources = Sources::default();
+        let Some(at) = self.rows.get(&row) else { return sources };
+        for column in self.present[*at as usize].iter() {
+            let held = self.held[*at as usize * self.columns + column.index()];
+            let lower = self.slot(held.lower).map_or(Source::Member, Source::Nv);
+            if let Some(upper) = self.slot(held.upper) {
+                sources.set_newest(column, Source::Nv(upper));
+                sources.set_stale(column, lower);
+            } else if held.lower.is_some() {
+                sources.set_newest(column, lower);
+            }
+        }
+        sources
+    }
+
+    /// An operation uses these bytes: their slot is not freed until it is [released](Self::unpin).
+    pub(super) fn pin(&mut self, op: OpId, slot: NvSlot) {
+        self.get_mut(slot.index).pins += 1;
+        if self.pinned.len() <= op.index() {
+            self.pinned.resize_with(op.index() + 1, Vec::new);
+        }
+        self.pinned[op.index()].push(slot);
+    }
+
+    /// An operation uses what the sources of a row name.
+    pub(super) fn pin_row(&mut self, op: OpId, row: Row) {
+        let Some(at) = self.rows.get(&row) else { return };
+        let at = *at as usize;
+        for column in self.present[at].iter() {
+            let held = self.held[at * self.columns + column.index()];
+            for number in [held.upper, held.lower].into_iter().flatten() {
+                self.pin(op, self.get(number).slot);
+            }
+        }
+    }
+
+    /// The version of a page in this layer that the operation uses.
+    pub(super) fn pinned(&self, op: OpId, place: Place, layer: Layer) -> Option<NvSlot> {
+        let slots = self.pinned.get(op.index())?;
+        slots.iter().copied().find(|slot| {
+            let version = self.get(slot.index);
+            version.place == place && version.layer == layer
+        })
+    }
+
+    /// An operation has read what it uses, but for pages of the upper layer if it takes them from there.
+    pub(super) fn unpin_read(&mut self, op: OpId, from_above: bool) {
+        let Some(slots) = self.pinned.get_mut(op.index()) else { return };
+        let mut slots = std::mem::take(slots);
+        slots.retain(|slot| {
+            let version = self.get_mut(slot.index);
+            let keeps = from_above && version.layer == Layer::Upper;
+            version.pins -= u32::from(!keeps);
+            keeps
+        });
+        self.pinned[op.index()] = slots;
+    }
+
+    /// An operation uses nothing any more.
+    pub(super) fn unpin(&mut self, op: OpId) {
+        let Some(slots) = self.pinned.get_mut(op.index()) else { return };
+        let mut slots = std::mem::take(slots);
+        for slot in slots.drain(..) {
+            self.get_mut(slot.index).pins -= 1;
+        }
+        self.pinned[op.index()] = slots;
+    }
+
+    /// A version is being put by an operation: a new one, or the copy of one of the upper layer in the
+    /// lower. The tag to put it with.
+    pub(super) fn put(
+        &mut self,
+        op: OpId,
+        slot: NvSlot,
+        place: Place,
+        layer: Layer,
+        seq: u64,
+        copy_of: Option<NvSlot>,
+    ) -> Tag {
+        // A copy is as old as what it is a copy of: a newer one may have been put meanwhile.
+        let seq = copy_of.map_or(seq, |slot| self.get(slot.index).seq);
+        self.putting.push(Putting { op, slot, place, layer, seq, copy_of });
+        tag(place, layer, seq)
+    }
+
+    /// What the operation was putting is there.
+    pub(super) fn put_done(&mut self, op: OpId, mut each: impl FnMut(Place, Layer)) {
+        let mut index = 0;
+        while index < self.putting.len() {
+            if self.putting[index].op != op {
+                index += 1;
+                continue;
+            }
+            // In order of putting: what a page has twice must not be swapped.
+            let Putting { slot, place, layer, seq, copy_of, .. } = self.putting.remove(index);
+            self.add(slot, place, layer, seq);
+            let held = self.held_mut(place);
+            let layers = if layer == Layer::Upper { &mut held.upper } else { &mut held.lower };
+            let old = layers.replace(slot.index);
+            let copied = copy_of.filter(|of| held.upper == Some(of.index));
+            if copied.is_some() {
+                held.upper = None;
+            }
+            old.into_iter().chain(copied.map(|slot| slot.index)).for_each(|number| self.kill(number));
+            each(place, layer);
+        }
+    }
+
+    fn add(&mut self, slot: NvSlot, place: Place, layer: Layer, seq: u64) {
+        let number = slot.index;
+        if self.versions.len() <= number as usize {
+            self.versions.resize(number as usize + 1, None);
+        }
+        let mut before = None;
+        let mut next = self.held(place).oldest;
+        while let Some(other) = next {
+            let version = self.get(other);
+            if (version.seq, version.layer) > (seq, layer) {
+                break;
+            }
+            (before, next) = (next, version.newer);
+        }
+        self.versions[number as usize] = Some(Version { slot, place, layer, seq, pins: 0, dead: false, newer: next });
+        match before {
+            Some(before) => self.get_mut(before).newer = Some(number),
+            None => self.held_mut(place).oldest = Some(number),
+        }
+    }
+
+    fn kill(&mut self, number: u32) {
+        self.get_mut(number).dead = true;
+        self.dead.push(number);
+    }
+
+    /// The version is on its member. If there is no newer one in its layer, it is of no use any more, nor
+    /// is what there is of the page in a lower one; the layers that are without a version then.
+    pub(super) fn written(&mut self, slot: NvSlot) -> impl Iterator<Item = Layer> + use<> {
+        let Version { place, layer, .. } = *self.get(slot.index);
+        let held = self.held_mut(place);
+        let of_layer = if layer == Layer::Upper { &mut held.upper } else { &mut held.lower };
+        let newest = *of_layer == Some(slot.index);
+        if newest {
+            *of_layer = None;
+        }
+        let below = held.lower.take_if(|_| newest && layer == Layer::Upper);
+        for number in newest.then_some(slot.index).into_iter().chain(below) {
+            self.kill(number);
+        }
+        newest.then_some(layer).into_iter().chain(below.map(|_| Layer::Lower))
+    }
+
+    /// Whether something is dead and not freed.
+    pub(super) fn has_dead(&self) -> bool {
+        !self.dead.is_empty()
+    }
+
+    /// Dead versions.
+    pub(super) fn dead(&self) -> usize {
+        self.dead.len()
+    }
+
+    /// Takes dead versions out that can be freed now, and appends their slots.
+    pub(super) fn take_freeable(&mut self, slots: &mut Vec<NvSlot>) {
+        let mut dead = std::mem::take(&mut self.dead);
+        loop {
+            let before = dead.len();
+            dead.retain(|number| {
+                let version = *self.get(*number);
+                let free = version.pins == 0 && self.held(version.place).oldest == Some(*number);
+                if free {
+                    self.versions[*number as usize] = None;
+                    let held = self.held_mut(version.place);
+                    held.oldest = version.newer;
+                    if held.oldest.is_none() {
+                        self.forget(version.place);
+                    }
+                    slots.push(version.slot);
+                }
+                !free
+            });
+            if dead.len() == before {
+                break;
+            }
+        }
+        self.dead = dead;
+    }
+
+    /// A page has no versions any more.
+    fn forget(&mut self, (row, column): Place) {
+        let at = self.rows[&row];
+        self.present[at as usize].remove(column);
+        if self.present[at as usize].is_empty() {
+            self.rows.remove(&row);
+            self.spare.push(at);
+        }
+    }
+
+    /// Takes a slot that was in use when this life began, by its tag; whether it can be one of these
+    /// layers.
+    pub(super) fn load(&mut self, slot: NvSlot, tag: &Tag, upper: bool, lower: bool, rows: u64) -> bool {
+        let Some((place, layer, seq)) = read_tag(tag) else { return false };
+        let known = if layer == Layer::Upper { upper } else { lower };
+        if !known || place.1.index() >= self.columns || place.0.0 >= rows {
+            return false;
+        }
+        self.loaded.push((seq, layer, place, slot));
+        true
+    }
+
+    /// Everything is loaded: what is newest is found out. The pages that are held in a layer.
+    pub(super) fn begin(&mut self, mut each: impl FnMut(Place, Layer)) {
+        let mut loaded = std::mem::take(&mut self.loaded);
+        loaded.sort_unstable_by_key(|(seq, layer, ..)| (*seq, *layer));
+        let mut places = Vec::new();
+        for (seq, layer, place, slot) in loaded {
+            self.seq = self.seq.max(seq);
+            self.add(slot, place, layer, seq);
+            let held = self.held_mut(place);
+            let of_layer = if layer == Layer::Upper { &mut held.upper } else { &mut held.lower };
+            let mut old = [of_layer.replace(slot.index), None];
+            if layer == Layer::Lower {
+                // As old as this or older, so that this is a copy of it or newer.
+                old[1] = held.upper.take();
+            }
+            old.into_iter().flatten().for_each(|number| self.kill(number));
+            places.push(place);
+        }
+        places.sort_unstable();
+        places.dedup();
+        for place in places {
+            let held = self.held(place);
+            if held.upper.is_some() {
+                each(place, Layer::Upper);
+            }
+            if held.lower.is_some() {
+                each(place, Layer::Lower);
+            }
+        }
+    }
+}
