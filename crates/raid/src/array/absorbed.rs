@@ -4,7 +4,9 @@
 //! the data alone (§8.2), of which the members and the parity are [written](Array::open_write_back)
 //! later.
 
-use destage_plan::{Buf, Claim, Class, Column, ColumnSet, Frag, OpId, Out, Row, Rows, Sectors, Step, StepSet};
+use destage_plan::{
+    Buf, Claim, Class, Column, ColumnSet, Ext, Frag, NvSlot, OpId, Out, Row, Rows, Sectors, Step, StepSet,
+};
 
 use super::sources::{DepartedRow, Unknown};
 use super::versions::{Source, Sources, Updated};
@@ -64,6 +66,25 @@ impl Array {
         op
     }
 
+    /// Writes what is in slots of the NVRAM to consecutive pages of a column's member, from this row on, as
+    /// it is and durably: what the parity covers, wherever that is. The step.
+    pub fn write_slots(&mut self, op: OpId, row: Row, column: Column, slots: &[NvSlot], out: &mut Out) -> StepSet {
+        let pages = slots.len();
+        if self.data.contains(column) {
+            self.stats.data_writes += pages as u64;
+        } else {
+            self.stats.parity_writes += pages as u64;
+        }
+        let stripe = self.config.geometry.stripe_of(row).0;
+        let ext = Ext::new(self.dev(stripe, column), row.0, pages as u16);
+        let step = if let [slot] = slots {
+            Step::Write { ext, src: Buf::Nv(*slot), fua: true }
+        } else {
+            Step::WriteList { ext, srcs: out.slots(op, slots), fua: true }
+        };
+        out.step(op, step, StepSet::EMPTY)
+    }
+
     /// Plans the pages of a write that is to be stored.
     pub(super) fn plan_stored(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) {
         let task = self.write_task(op);
@@ -75,7 +96,7 @@ impl Array {
             versions.uses(op, what.rows.first);
             let columns = self.columns(what.stripe, what.rows);
             let row = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
-            let Ok(merged) = self.merge_part(op, what, row, sectors, &mut pages, out) else {
+            let Ok((_, merged)) = self.merge_part(op, what, row, sectors, &mut pages, out) else {
                 self.drop_plan(op, versions, out);
                 return self.fail(op, versions, out);
             };
@@ -85,8 +106,8 @@ impl Array {
         self.duties.push_back(Duty::Absorb { op, after: ready });
     }
 
-    /// Makes the page of a write that is a part of one: its newest version with what is written; the
-    /// steps.
+    /// Makes the page of a write that is a part of one: its newest version with what is written; that
+    /// version and the steps.
     fn merge_part(
         &mut self,
         op: OpId,
@@ -95,14 +116,14 @@ impl Array {
         sectors: Sectors,
         pages: &mut Pages,
         out: &mut Out,
-    ) -> Result<StepSet, Unknown> {
+    ) -> Result<(Buf, StepSet), Unknown> {
         let column = what.only();
         let mut newest = [Buf::None; MAX_DEVICES];
         let read = self.gather_newest(op, row, what.columns, &mut newest, out)?;
         let dst = out.tmp(op, 1);
         let merge = Step::Merge { old: newest[column], new: pages[column], sectors, dst };
         (pages[column], self.merged) = (dst, dst);
-        Ok(read | out.step(op, merge, read))
+        Ok((newest[column], read | out.step(op, merge, read)))
     }
 
     /// Plans the pages of the next row.
@@ -152,16 +173,23 @@ impl Array {
         out: &mut Out,
     ) -> Result<StepSet, Unknown> {
         let mut ready = StepSet::EMPTY;
+        let mut old = [Buf::None; MAX_DEVICES];
+        let mut unread = what.columns;
         if let Some(sectors) = what.part {
-            ready |= self.merge_part(op, what, row, sectors, pages, out)?;
+            let (newest, merged) = self.merge_part(op, what, row, sectors, pages, out)?;
+            ready |= merged;
+            if (row.sources.stale() & what.columns).is_empty() {
+                // It is what the parity covers as well.
+                old[what.only()] = newest;
+                unread = ColumnSet::EMPTY;
+            }
         }
         if parity.is_empty() {
             return Ok(ready);
         }
-        let mut old = [Buf::None; MAX_DEVICES];
         let (p, q);
         if self.modifies_absorbed(what, row, parity) {
-            ready |= self.gather(op, row, what.columns, Sources::covered, &mut old, out);
+            ready |= self.gather(op, row, unread, Sources::covered, &mut old, out);
             ready |= self.gather(op, row, parity, Sources::newest, &mut old, out);
             (p, q, ready) = self.modify_parity(op, what, parity, pages, &old, ready, out);
         } else {
