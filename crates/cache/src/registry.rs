@@ -12,6 +12,7 @@ use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
 use crate::none::NoCache;
+use crate::write_cache::{IWC, LAWC, SYNC_IWC, WOW};
 use crate::write_through::WriteThrough;
 use crate::{HostCacheError, HostCacheInfo, Registered, Served};
 
@@ -24,7 +25,7 @@ pub struct HostCacheSpec {
 }
 
 /// All of them, in the order in which they are listed.
-static CACHES: &[&HostCacheInfo] = &[&NoCache::INFO, &WriteThrough::INFO];
+static CACHES: &[&HostCacheInfo] = &[&NoCache::INFO, &WriteThrough::INFO, &WOW, &IWC, &SYNC_IWC, &LAWC];
 
 /// Every host cache.
 pub fn host_caches() -> impl Iterator<Item = &'static HostCacheInfo> {

@@ -124,7 +124,7 @@ fn policies_sizes_and_schedulers_are_combined_the_same_on_any_number_of_threads(
     let scenario = folder.path().join("array.toml");
     fs::write(
         &scenario,
-        "trace = \"small.spc\"\narray = \"raid6:6\"\nmember-size = \"16MiB\"\ncache = [\"1MiB\", \"4MiB\"]\n\
+        "trace = \"small.spc\"\narray = \"raid6:6\"\npolicy = [\"none\", \"write-through\"]\nmember-size = \"16MiB\"\ncache = [\"1MiB\", \"4MiB\"]\n\
          scheduler = [\"fcfs\", \"sptf\"]\nhost = \"closed:8\"\n[disk]\noverhead = \"0.2ms\"\n\
          [nvram]\nwrite = \"2us\"\n",
     )
@@ -149,6 +149,7 @@ fn policies_sizes_and_schedulers_are_combined_the_same_on_any_number_of_threads(
         "--trace",
         text(&trace),
         "--array=raid6:6",
+        "--policy=none,write-through",
         "--member-size=16MiB",
         "--cache=1MiB,4MiB",
         "--scheduler=fcfs,sptf",
@@ -178,6 +179,8 @@ fn the_table_of_a_small_run() {
         "3ms",
         "--member-size",
         "16MiB",
+        "--policy",
+        "none,write-through",
         "--cache",
         "8MiB",
         "--cache-device",
@@ -268,5 +271,5 @@ fn policies_of_both_places_are_listed() {
     }
     let json: Vec<Value> = serde_json::from_str(&quietly(&["policies", "--json"])).unwrap();
     let of_host: Vec<_> = json.iter().filter(|p| p["place"] == "host").map(|p| p["name"].as_str().unwrap()).collect();
-    assert_eq!(of_host, ["none", "write-through"]);
+    assert_eq!(of_host, ["none", "write-through", "wow", "iwc", "sync+iwc", "lawc"]);
 }

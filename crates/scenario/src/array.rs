@@ -1,6 +1,6 @@
 //! The settings of `destage sim --array`, and the experiment they describe.
 
-use destage_cache::{HostCacheSpec, host_caches};
+use destage_cache::{HostCacheSpec, host_caches_of};
 use destage_plan::{Dev, Nanos, PageGeometry, SpecError};
 use destage_policy::buffer;
 use destage_raid::array::{ParityMethod, Regime};
@@ -283,7 +283,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         settings.all("policy", controller)?
     } else {
         // Everything that can be with what was given.
-        let usable = host_caches().filter(|info| !info.is_sized() || !caches.is_empty());
+        let usable = host_caches_of(level).filter(|info| !info.is_sized() || !caches.is_empty());
         usable.map(HostCacheSpec::of).collect()
     };
     let caching = policies.iter().any(|policy| policy.info().is_sized());

@@ -1,8 +1,469 @@
-//! Write caches in the NVRAM of the controller (specs §8).
-#![expect(dead_code, reason = "the caches that are made of these come next")]
+//! Write caches in the NVRAM of the controller (specs §8): writes are answered when they are in the
+//! NVRAM, and reach the members later, in an order and at a pace that suits these.
+//!
+//! One cache has up to two layers, each of which can be alone.
+//!
+//! * The *upper* layer holds data by groups, a group to a stripe. Parity knows nothing of it. A group is
+//!   destaged to the members together with its parity, or, if there is a lower layer, into that. Alone
+//!   it is [WOW](wow).
+//! * The *lower* layer holds data and parity by strips, each member's in a pool of its own. Parity is
+//!   made when data enters, so that strips are destaged one by one and without regard to each other:
+//!   [IWC](iwc), or all at a time where a [synchroniser](synchroniser) has them wait.
+//!
+//! Both together are [LAWC](lawc).
+//!
+//! What is where is the [store](store)'s knowledge; how much there is, and what goes next, the
+//! [pools](pool)'.
 
+mod destage;
+mod enter;
+mod iwc;
+mod lawc;
+mod options;
 mod pool;
+mod read;
+mod registered;
 mod ring;
 mod store;
 mod synchroniser;
 mod threshold;
+mod wow;
+
+use std::collections::VecDeque;
+
+use destage_plan::{
+    Buf, Column, ColumnSet, Control, Dev, Event, Frag, HostOp, NvSlot, OpId, Out, Row, Rows, StepNo, StepSet, Stripe,
+    Tag,
+};
+use destage_raid::Geometry;
+use destage_raid::array::{Absorbed, Approach, Array, ArrayConfig, Degraded, Seg, Source, Sources, Updated, Versions};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+
+use crate::{CacheCounts, HostCache, Operations, Pages};
+use enter::{Entering, Waiting};
+use pool::Pool;
+use store::{Layer, Place, Store};
+use synchroniser::Synchroniser;
+use threshold::Threshold;
+
+pub use iwc::{IWC, SYNC_IWC};
+pub use lawc::LAWC;
+pub use wow::WOW;
+
+/// What operations of the cache's own are for.
+#[derive(Clone, Copy, Debug)]
+pub enum Own {
+    /// Writing pages to a member, without regard to parity.
+    Direct,
+    /// Freeing slots of the NVRAM.
+    Free,
+}
+
+/// Whose pages are destaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// A group of the upper layer.
+    Group(u64),
+    /// A strip of a member.
+    Strip(Dev, u64),
+}
+
+/// What an operation does.
+#[derive(Clone, Debug)]
+enum Job {
+    /// Stores pages of a request.
+    Store(Seg),
+    /// Destages a row of this group.
+    Row(u64),
+    /// Writes these pages of a layer to their member.
+    Direct { owner: Owner, layer: Layer, places: Vec<Place> },
+    /// Frees slots.
+    Free(Vec<NvSlot>),
+}
+
+/// The upper layer.
+#[derive(Debug)]
+struct Upper {
+    pool: Pool,
+    threshold: Threshold,
+    /// Groups that are being destaged, with how many of their operations are left.
+    under_way: Vec<(u64, u32)>,
+}
+
+/// The part of the lower layer that belongs to a member.
+#[derive(Debug)]
+struct Strips {
+    pool: Pool,
+    /// The strip that is written next.
+    candidate: Option<u64>,
+    /// The one that is being written.
+    under_way: Option<u64>,
+    /// A row waits for room.
+    is_short: bool,
+}
+
+/// The lower layer.
+#[derive(Debug)]
+struct Lower {
+    members: Vec<Strips>,
+    sync: Option<Synchroniser>,
+    /// What the timer was set to.
+    timer: Option<destage_plan::Nanos>,
+}
+
+/// What it did, beside [`CacheCounts`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    destages: u64,
+    destaged_pages: u64,
+    together: u64,
+    timeouts: u64,
+    full: u64,
+    bypassed: u64,
+    waited: u64,
+}
+
+/// A write cache of one or two layers.
+pub struct WriteCache {
+    geometry: Geometry,
+    store: Store,
+    upper: Option<Upper>,
+    lower: Option<Lower>,
+    /// Writes that have not entered, or not all of them.
+    waiting: VecDeque<Waiting>,
+    /// A group has left the upper layer, or a write came: waiting ones are looked at again.
+    look_again: bool,
+    /// Pages of which the old versions are being read.
+    reading: Vec<(StepSet, Entering)>,
+    /// Pages that wait for room or slots.
+    entering: VecDeque<Entering>,
+    jobs: Vec<Option<Job>>,
+    /// Slots that operations free beside what they put.
+    freeing: Vec<(OpId, Vec<NvSlot>)>,
+    /// Slots that are free as soon as the array can be told.
+    given: Vec<NvSlot>,
+    /// More is lost than the level can do without: rows cannot be written with their parity.
+    broken: bool,
+    /// Rows of which the parity says nothing.
+    torn: HashSet<Row, FixedState>,
+    requests: u64,
+    cleaning: bool,
+    counts: CacheCounts,
+    figures: Figures,
+}
+
+impl WriteCache {
+    fn new(array: &ArrayConfig, upper: Option<Upper>, lower: Option<Lower>) -> Self {
+        let geometry = array.geometry.clone();
+        Self {
+            store: Store::new(geometry.members()),
+            geometry,
+            upper,
+            lower,
+            waiting: VecDeque::new(),
+            look_again: false,
+            reading: Vec::new(),
+            entering: VecDeque::new(),
+            jobs: Vec::new(),
+            freeing: Vec::new(),
+            given: Vec::new(),
+            broken: false,
+            torn: HashSet::default(),
+            requests: 0,
+            cleaning: false,
+            counts: CacheCounts::default(),
+            figures: Figures::default(),
+        }
+    }
+
+    fn has_parity(&self) -> bool {
+        self.geometry.parity_columns() > 0
+    }
+
+    fn place(&self, page: u64) -> Place {
+        let place = self.geometry.locate(page);
+        (self.geometry.row(place.stripe, place.row_in_chunk), place.column)
+    }
+
+    fn set_job(&mut self, op: OpId, job: Job) {
+        if self.jobs.len() <= op.index() {
+            self.jobs.resize(op.index() + 1, None);
+        }
+        self.jobs[op.index()] = Some(job);
+    }
+
+    fn job(&self, op: OpId) -> Option<&Job> {
+        self.jobs.get(op.index()).and_then(Option::as_ref)
+    }
+
+    fn take_job(&mut self, op: OpId) -> Option<Job> {
+        self.jobs.get_mut(op.index()).and_then(Option::take)
+    }
+
+    /// A version that was let in is in the NVRAM.
+    fn came(&mut self, place: Place, layer: Layer) {
+        match layer {
+            Layer::Upper => {
+                let (group, index) = in_group(&self.geometry, place);
+                if let Some(upper) = &mut self.upper {
+                    upper.pool.came(group, index);
+                }
+            }
+            Layer::Lower => {
+                let (dev, strip, index) = in_strip(&self.geometry, place);
+                if let Some(lower) = &mut self.lower {
+                    lower.members[dev.index()].pool.came(strip, index);
+                }
+            }
+        }
+    }
+
+    /// What the operation frees is free.
+    fn freed(&mut self, op: OpId) {
+        let given = &mut self.given;
+        self.freeing.retain_mut(|(other, slots)| {
+            if *other == op {
+                given.append(slots);
+            }
+            *other != op
+        });
+    }
+
+    /// A version is on its member: pools that hold it without destaging it do so no longer.
+    fn on_member(&mut self, place: Place, slot: NvSlot) {
+        self.figures.destaged_pages += 1;
+        for layer in self.store.written(slot) {
+            match (layer, &mut self.upper, &mut self.lower) {
+                (Layer::Upper, Some(upper), _) => {
+                    let (group, index) = in_group(&self.geometry, place);
+                    upper.pool.gone(group, index);
+                }
+                (Layer::Lower, _, Some(lower)) => {
+                    let (dev, strip, index) = in_strip(&self.geometry, place);
+                    lower.members[dev.index()].pool.gone(strip, index);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The group of a page, and its place there: groups are stripes, and their pages in order of rows.
+fn in_group(geometry: &Geometry, (row, column): Place) -> (u64, u32) {
+    let (stripe, first) = geometry.stripe_of(row);
+    (stripe.0, first * u32::from(geometry.members()) + u32::from(column.0))
+}
+
+/// The page at a place of a group.
+fn of_group(geometry: &Geometry, group: u64, index: u32) -> Place {
+    let members = u32::from(geometry.members());
+    (geometry.row(Stripe(group), index / members), Column((index % members) as u8))
+}
+
+/// The member of a page, its strip there, and its place in that.
+fn in_strip(geometry: &Geometry, (row, column): Place) -> (Dev, u64, u32) {
+    let (stripe, first) = geometry.stripe_of(row);
+    (geometry.device(stripe, column), stripe.0, first)
+}
+
+impl Versions for WriteCache {
+    fn approach(&mut self, _: OpId, host: HostOp, _: Seg, rows: Rows, _: bool) -> Approach {
+        debug_assert_eq!(host, HostOp::Discard, "writes are taken");
+        // What is in the NVRAM, be it of no use any more, could come back after a cut, while the parity is
+        // that of zeros.
+        if rows.iter().any(|row| self.store.has(row)) { Approach::Skipped } else { Approach::Plain }
+    }
+
+    fn departs(&self, rows: Rows) -> bool {
+        self.store.departs(rows) || !self.torn.is_empty() && rows.iter().any(|row| self.torn.contains(&row))
+    }
+
+    fn sources(&self, row: Row) -> Sources {
+        let mut sources = self.store.sources(row);
+        if self.torn.contains(&row) {
+            for column in self.geometry.data_set().iter() {
+                sources.set_stale(column, Source::Lost);
+            }
+        }
+        sources
+    }
+
+    fn uses(&mut self, op: OpId, row: Row) {
+        self.store.pin_row(op, row);
+    }
+
+    fn released(&mut self, op: OpId) {
+        self.store.unpin(op);
+        self.reading.retain(|(_, entering)| entering.op != op);
+        self.entering.retain(|entering| entering.op != op);
+    }
+
+    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
+        match updated {
+            Updated::Absorbed | Updated::Stored => {
+                let mut came = Vec::new();
+                self.store.put_done(op, |place, layer| came.push((place, layer)));
+                for (place, layer) in came {
+                    self.came(place, layer);
+                }
+                self.freed(op);
+            }
+            Updated::Modified | Updated::Computed => {
+                for place in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
+                    if let Some(slot) = self.store.pinned(op, place, Layer::Upper) {
+                        self.on_member(place, slot);
+                    }
+                }
+            }
+            Updated::Torn => self.torn.extend(rows.iter()),
+            // They stay where they are.
+            Updated::Lost => {}
+            Updated::Delayed => unreachable!("parity is never left alone by what is written to the members"),
+        }
+    }
+
+    fn stale_rows(&self) -> usize {
+        if self.has_parity() { self.store.uncovered_rows() } else { 0 }
+    }
+
+    fn holds(&self, row: Row) -> bool {
+        self.torn.contains(&row)
+    }
+
+    fn is_clean(&self) -> bool {
+        // With more lost than the level can do without what is held stays where it is.
+        let is_empty = self.store.is_empty() || self.broken && self.jobs.iter().all(Option::is_none);
+        is_empty && self.waiting.is_empty() && self.freeing.is_empty() && !self.is_freeing()
+    }
+}
+
+impl HostCache for WriteCache {
+    type Part = Own;
+
+    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
+        self.store.load(slot, tag, self.upper.is_some(), self.lower.is_some(), self.geometry.member_pages())
+    }
+
+    fn take(&mut self, frag: &Frag, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) -> bool {
+        self.requests += 1;
+        let request = self.requests;
+        if self.upper.is_some() {
+            self.waiting.push_back(Waiting::new(*frag, request));
+            self.look_again = true;
+        } else {
+            enter::pass_on(frag, array, operations, out);
+        }
+        true
+    }
+
+    fn holds_back(&self, frag: &Frag) -> bool {
+        // Writes wait with the others.
+        !matches!(frag.op, HostOp::Write | HostOp::WriteZeroes)
+            && self.waiting.iter().any(|waiting| waiting.overlaps(frag))
+    }
+
+    fn absorb(
+        &mut self,
+        op: OpId,
+        pages: Absorbed,
+        after: StepSet,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Option<StepSet> {
+        self.begin_entering(op, &pages, after, array, out)
+    }
+
+    fn step_done(&mut self, op: OpId, step: StepNo) -> bool {
+        let read = self.reading.iter().position(|(join, entering)| entering.op == op && join.contains(step));
+        if let Some(at) = read {
+            let (_, entering) = self.reading.remove(at);
+            self.is_read(&entering);
+        }
+        read.is_some()
+    }
+
+    fn read(
+        &mut self,
+        op: OpId,
+        pages: Pages<'_>,
+        dst: Buf,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<StepSet, Degraded> {
+        self.plan_read(op, pages, dst, array, out)
+    }
+
+    fn event(&mut self, event: Event<'_>, _: &mut Array, _: &mut Out) {
+        match event {
+            Event::Start(_) => self.begin(),
+            Event::Control(Control::Clean) => self.cleaning = true,
+            _ => {}
+        }
+    }
+
+    fn turn(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+        for slot in std::mem::take(&mut self.given) {
+            array.give_slot(slot, out);
+        }
+        if !array.is_ready() {
+            return;
+        }
+        let broken = self.has_parity() && array.is_broken();
+        self.look_again |= std::mem::replace(&mut self.broken, broken) != broken;
+        self.enter(array, out);
+        self.let_in(array, operations, out);
+        self.destage(array, operations, out);
+        self.free(operations, out);
+    }
+
+    fn plan_part(&mut self, op: OpId, own: Own, array: &mut Array, out: &mut Out) {
+        match own {
+            Own::Direct => self.plan_direct(op, array, out),
+            Own::Free => self.plan_free(op, out),
+        }
+    }
+
+    fn undone(&mut self, op: OpId) {
+        if let Some(&Job::Store(seg)) = self.job(op) {
+            self.take_back(seg);
+            self.take_job(op);
+        }
+    }
+
+    fn done(&mut self, op: OpId) {
+        match self.take_job(op) {
+            None | Some(Job::Store(_)) => {}
+            Some(Job::Row(group)) => self.part_of_group_done(group),
+            Some(Job::Direct { owner, layer, places }) => self.direct_done(op, owner, layer, &places),
+            Some(Job::Free(mut slots)) => self.given.append(&mut slots),
+        }
+    }
+
+    fn counts(&self) -> Option<&CacheCounts> {
+        Some(&self.counts)
+    }
+
+    fn figures(&self, into: &mut Vec<u64>) {
+        let Figures { destages, destaged_pages, together, timeouts, full, bypassed, waited } = self.figures;
+        into.extend([destages, destaged_pages, together, timeouts, full, bypassed, waited]);
+    }
+}
+
+impl WriteCache {
+    /// A life begins: what an earlier one left is found out.
+    fn begin(&mut self) {
+        let mut pages = Vec::new();
+        self.store.begin(|place, layer| pages.push((place, layer)));
+        for (place, layer) in pages {
+            let (group, in_group) = in_group(&self.geometry, place);
+            let (dev, strip, in_strip) = in_strip(&self.geometry, place);
+            match (layer, &mut self.upper, &mut self.lower) {
+                (Layer::Upper, Some(upper), _) => upper.pool.load(group, in_group),
+                (Layer::Lower, _, Some(lower)) => lower.members[dev.index()].pool.load(strip, in_strip),
+                _ => unreachable!("a layer that there is not is refused"),
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! How pages leave the cache: groups with their parity or into the lower layer, strips one by one or all
+//! members' together (specs §8.1 to §8.5).
+
+use destage_plan::{Dev, OpId, Out, PutList, Step, StepSet, Stripe, TimerId, TimerOwner};
+use destage_raid::MAX_DEVICES;
+use destage_raid::array::Array;
+
+use super::store::{Layer, Place};
+use super::synchroniser::{CacheState, Release};
+use super::{Job, Own, Owner, WriteCache, of_group};
+use crate::Operations;
+
+/// Goes off when strips that are ready wait no longer.
+const SYNC: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
+
+/// Freed slots are worth an operation of their own.
+const FREES: usize = 64;
+
+impl WriteCache {
+    /// Decides what is destaged next (specs §8.10.7): the upper layer first, then the members in order.
+    pub(super) fn destage(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+        while let Some(group) = self.next_group() {
+            self.destage_group(group, array, operations, out);
+        }
+        self.destage_strips(operations, out);
+    }
+
+    fn next_group(&mut self) -> Option<u64> {
+        let cleaning = self.cleaning;
+        let upper = self.upper.as_mut().filter(|_| !self.broken)?;
+        let (held, capacity) = (upper.pool.held(), upper.pool.capacity());
+        let allowed = if cleaning { upper.threshold.most } else { upper.threshold.allowed(held, capacity) };
+        if upper.under_way.len() >= allowed as usize {
+            return None;
+        }
+        upper.pool.advance()
+    }
+
+    fn destage_group(&mut self, group: u64, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+        self.figures.destages += 1;
+        let mut indices = Vec::new();
+        let upper = self.upper.as_mut().expect("groups are its");
+        upper.pool.depart(group, &mut indices);
+        let mut places: Vec<Place> = indices.into_iter().map(|index| of_group(&self.geometry, group, index)).collect();
+        let mut parts = 0;
+        if self.has_parity() || self.lower.is_some() {
+            for of_row in places.chunk_by(|a, b| a.0 == b.0) {
+                let row = of_row[0].0;
+                let op =
+                    if self.lower.is_some() { array.open_absorb(row, out) } else { array.open_write_back(row, out) };
+                self.set_job(op, Job::Row(group));
+                parts += 1;
+            }
+        } else {
+            places.sort_unstable_by_key(|(row, column)| (*column, *row));
+            for strip in places.chunk_by(|a, b| a.1 == b.1) {
+                self.write_directly(Owner::Group(group), Layer::Upper, strip.to_vec(), operations, out);
+                parts += 1;
+            }
+        }
+        self.upper.as_mut().expect("groups are its").under_way.push((group, parts));
+    }
+
+    /// One of the operations that destage a group is done.
+    pub(super) fn part_of_group_done(&mut self, group: u64) {
+        let Some(upper) = &mut self.upper else { return };
+        let Some(at) = upper.under_way.iter().position(|(other, _)| *other == group) else { return };
+        upper.under_way[at].1 -= 1;
+        if upper.under_way[at].1 > 0 {
+            return;
+        }
+        upper.under_way.swap_remove(at);
+        let (store, geometry) = (&self.store, &self.geometry);
+        upper.pool.landed(group, |index| store.in_layer(of_group(geometry, group, index), Layer::Upper).is_some());
+        self.look_again = true;
+    }
+
+    fn destage_strips(&mut self, operations: &mut Operations<Own>, out: &mut Out) {
+        let cleaning = self.cleaning;
+        let Some(lower) = &mut self.lower else { return };
+        for member in &mut lower.members {
+            if member.candidate.is_none() && member.under_way.is_none() {
+                member.candidate = member.pool.advance();
+            }
+        }
+        // What is stored into a strip that is ready goes along, once it is there.
+        let is_ready = |member: &super::Strips| member.candidate.is_some_and(|strip| member.pool.can_go(strip));
+        if let Some(sync) = lower.sync.as_mut().filter(|_| !cleaning) {
+            let mut states = [CacheState::default(); MAX_DEVICES];
+            for (state, member) in states.iter_mut().zip(&lower.members) {
+                let (ready, empty) = (is_ready(member), member.pool.is_empty());
+                *state = CacheState { ready, empty, is_short: member.is_short };
+            }
+            let release = sync.decide(out.now(), &states[..lower.members.len()]);
+            if sync.deadline() != lower.timer {
+                lower.timer = sync.deadline();
+                match lower.timer {
+                    Some(at) => out.timer(SYNC, at),
+                    None => out.cancel(SYNC),
+                }
+            }
+            match release {
+                None => return,
+                Some(Release::Together) => self.figures.together += 1,
+                Some(Release::Timeout) => self.figures.timeouts += 1,
+                Some(Release::Full) => self.figures.full += 1,
+            }
+        }
+        for dev in 0..lower.members.len() {
+            let Some(lower) = &mut self.lower else { return };
+            let member = &mut lower.members[dev];
+            if !is_ready(member) {
+                continue;
+            }
+            let strip = member.candidate.take().expect("what is ready is a candidate");
+            member.under_way = Some(strip);
+            let mut indices = Vec::new();
+            member.pool.depart(strip, &mut indices);
+            self.figures.destages += 1;
+            let dev = Dev(dev as u8);
+            let stripe = Stripe(strip);
+            let column = self.geometry.column(stripe, dev);
+            let places = indices.into_iter().map(|index| (self.geometry.row(stripe, index), column)).collect();
+            self.write_directly(Owner::Strip(dev, strip), Layer::Lower, places, operations, out);
+        }
+    }
+
+    /// Opens the operation that writes pages of one member as they are.
+    fn write_directly(
+        &mut self,
+        owner: Owner,
+        layer: Layer,
+        places: Vec<Place>,
+        operations: &mut Operations<Own>,
+        out: &mut Out,
+    ) {
+        let op = operations.open_own(None, Own::Direct, out);
+        self.set_job(op, Job::Direct { owner, layer, places });
+    }
+
+    pub(super) fn plan_direct(&mut self, op: OpId, array: &mut Array, out: &mut Out) {
+        // Nothing is dropped for a loss that the next life does not know of.
+        if !array.is_noted(op) {
+            return;
+        }
+        let Some(Job::Direct { layer, places, .. }) = self.job(op) else { unreachable!("it writes pages") };
+        let layer = *layer;
+        let found: Vec<_> =
+            places.iter().filter_map(|place| Some((*place, self.store.in_layer(*place, layer)?))).collect();
+        let Some(&((first, column), _)) = found.first() else { return out.close(op) };
+        let dev = self.geometry.device(self.geometry.stripe_of(first).0, column);
+        for (_, slot) in &found {
+            self.store.pin(op, *slot);
+        }
+        // Of a lost member parity tells what is in the lower layer.
+        if !array.is_lost(dev) {
+            for run in found.chunk_by(|a, b| a.0.0.0 + 1 == b.0.0.0) {
+                let slots: Vec<_> = run.iter().map(|(_, slot)| *slot).collect();
+                array.write_slots(op, run[0].0.0, column, &slots, out);
+            }
+        }
+        out.close(op);
+    }
+
+    pub(super) fn direct_done(&mut self, op: OpId, owner: Owner, layer: Layer, places: &[Place]) {
+        for place in places {
+            if let Some(slot) = self.store.pinned(op, *place, layer) {
+                self.on_member(*place, slot);
+            }
+        }
+        match owner {
+            Owner::Group(group) => self.part_of_group_done(group),
+            Owner::Strip(dev, strip) => {
+                let Some(lower) = &mut self.lower else { return };
+                let member = &mut lower.members[dev.index()];
+                member.under_way = None;
+                let (store, geometry) = (&self.store, &self.geometry);
+                let stripe = Stripe(strip);
+                let column = geometry.column(stripe, dev);
+                member.pool.landed(strip, |index| {
+                    store.in_layer((geometry.row(stripe, index), column), Layer::Lower).is_some()
+                });
+            }
+        }
+    }
+
+    pub(super) fn is_freeing(&self) -> bool {
+        self.jobs.iter().any(|job| matches!(job, Some(Job::Free(_))))
+    }
+
+    /// Frees slots of versions that are of no use any more, if nothing else will soon, or they are needed.
+    pub(super) fn free(&mut self, operations: &mut Operations<Own>, out: &mut Out) {
+        let wanted = self.cleaning || !self.entering.is_empty() || self.store.dead() >= FREES;
+        if !wanted || !self.store.has_dead() || self.is_freeing() {
+            return;
+        }
+        let mut slots = Vec::new();
+        self.store.take_freeable(&mut slots);
+        if !slots.is_empty() {
+            let op = operations.open_own(None, Own::Free, out);
+            self.set_job(op, Job::Free(slots));
+        }
+    }
+
+    pub(super) fn plan_free(&mut self, op: OpId, out: &mut Out) {
+        let Some(Job::Free(slots)) = self.job(op) else { unreachable!("it frees slots") };
+        let frees = out.slots(op, slots);
+        out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
+        out.close(op);
+    }
+}

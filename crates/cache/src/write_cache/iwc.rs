@@ -1,0 +1,45 @@
+//! IWC, independent write caches: a cache for each member, destaged strip by strip, each at the pace of
+//! its member; parity is made when data enters. With a synchroniser the members' caches write at the
+//! same time (specs §8.4 to §8.6).
+
+use destage_plan::Params;
+use destage_raid::array::ArrayConfig;
+
+use super::WriteCache;
+use super::options::{self, EMPTY, FULL, RECENCY, TIMEOUT, TIMER};
+use super::registered::{info, serve};
+use crate::{HostCacheError, HostCacheInfo, Served};
+
+/// [The lower layer](super) alone.
+pub static IWC: HostCacheInfo = HostCacheInfo {
+    min_pages,
+    params: &[RECENCY],
+    ..info("iwc", "NVRAM in equal parts for the members, each destaged strip by strip on its own", "IWC in LAWC", new)
+};
+
+/// The same with members that write together.
+pub static SYNC_IWC: HostCacheInfo = HostCacheInfo {
+    min_pages,
+    params: &[RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
+    small: |_| vec![(TIMEOUT.name, "1ms".to_owned())],
+    ..info(
+        "sync+iwc",
+        "IWC of which all members write their next strips at the same time",
+        "IWC+S in LAWC",
+        new_synchronised,
+    )
+};
+
+fn min_pages(array: &ArrayConfig, _: &Params) -> u64 {
+    u64::from(array.geometry.members())
+}
+
+fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+    let lower = options::lower(pages, &array.geometry, false, params)?;
+    serve(pages, array, WriteCache::new(array, None, Some(lower)))
+}
+
+fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+    let lower = options::lower(pages, &array.geometry, true, params)?;
+    serve(pages, array, WriteCache::new(array, None, Some(lower)))
+}

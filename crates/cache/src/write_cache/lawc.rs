@@ -1,0 +1,28 @@
+//! LAWC: a small WOW in front of synchronised independent caches, so that a burst is answered before
+//! its parity is made (specs §8.7).
+
+use destage_plan::Params;
+use destage_raid::array::ArrayConfig;
+
+use super::WriteCache;
+use super::options::{self, EMPTY, FULL, RECENCY, SHARE, TIMEOUT, TIMER};
+use super::registered::{info, serve};
+use crate::{HostCacheError, HostCacheInfo, Served};
+
+/// [Both layers](super).
+pub static LAWC: HostCacheInfo = HostCacheInfo {
+    min_pages: |array, params| {
+        let share = options::share(params).unwrap_or(0);
+        // A page for each member, of what the small cache leaves.
+        (u64::from(array.geometry.members()) - 1) * 100 / (100 - share) + 1
+    },
+    params: &[SHARE, RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
+    small: |_| vec![(TIMEOUT.name, "1ms".to_owned())],
+    ..info("lawc", "small WOW in front of members' caches that make parity early and write together", "LAWC", new)
+};
+
+fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+    let small = pages * options::share(params)? / 100;
+    let lower = options::lower(pages - small, &array.geometry, true, params)?;
+    serve(pages, array, WriteCache::new(array, Some(options::small(small)), Some(lower)))
+}

@@ -1,0 +1,135 @@
+//! What the write caches can be told.
+
+use destage_plan::{Nanos, ParamSpec, Params, SpecError, quantity};
+use destage_raid::Geometry;
+
+use super::pool::{Pool, Recency};
+use super::synchroniser::{Begins, Synchroniser};
+use super::threshold::{Threshold, WHOLE};
+use super::{Lower, Strips, Upper};
+
+pub(super) const LOW: ParamSpec = ParamSpec {
+    name: "low",
+    default: "0",
+    values: "0 to 100",
+    unit: "%",
+    help: "pages held below which nothing is destaged (80 in WOW's paper)",
+};
+
+pub(super) const HIGH: ParamSpec = ParamSpec {
+    name: "high",
+    default: "0",
+    values: "0 to 100, no less than low",
+    unit: "%",
+    help: "pages held from which on as many groups as may be are destaged at a time (90 in WOW's paper)",
+};
+
+pub(super) const GROUPS: ParamSpec = ParamSpec {
+    name: "groups",
+    default: "1",
+    values: "1 to 65535",
+    unit: "groups",
+    help: "groups destaged at a time at most: 1 as LAWC compares it, 20 in WOW's paper",
+};
+
+pub(super) const RECENCY: ParamSpec = ParamSpec {
+    name: "recency",
+    default: "store",
+    values: "store, hit",
+    unit: "",
+    help: "what sets a strip's recency bit: every store, the first too, or hits on the strip",
+};
+
+pub(super) const TIMEOUT: ParamSpec = ParamSpec {
+    name: "timeout",
+    default: "10ms",
+    values: "a time, 0 to 1h",
+    unit: "",
+    help: "how long strips that are ready wait for those of the other members",
+};
+
+pub(super) const TIMER: ParamSpec = ParamSpec {
+    name: "timer",
+    default: "ready",
+    values: "ready, release",
+    unit: "",
+    help: "when the time begins: when the first strip is ready, or at each release",
+};
+
+pub(super) const FULL: ParamSpec = ParamSpec {
+    name: "full",
+    default: "release",
+    values: "release, wait",
+    unit: "",
+    help: "whether strips that are ready are written at once when writes wait for room in one of their caches",
+};
+
+pub(super) const EMPTY: ParamSpec = ParamSpec {
+    name: "empty",
+    default: "wait",
+    values: "wait, skip",
+    unit: "",
+    help: "whether members of which nothing is cached are waited for",
+};
+
+pub(super) const SHARE: ParamSpec = ParamSpec {
+    name: "small",
+    default: "25",
+    values: "0 to 90",
+    unit: "%",
+    help: "share of the small cache; the members' caches have equal parts of the rest",
+};
+
+/// What there is beside the pages that a cache is to hold: versions that are of no use any more, until
+/// their slots are freed.
+pub(super) fn slots(pages: u64, members: u8) -> u32 {
+    let spare = (pages / 4).max(8 * u64::from(members));
+    u32::try_from(pages + spare).unwrap_or(u32::MAX)
+}
+
+/// The upper layer of so many pages.
+pub(super) fn upper(pages: u64, params: &Params) -> Result<Upper, SpecError> {
+    let percent = |key| quantity::decimal(params.text(key), 100).map_err(|_| params.refuse(key));
+    let (low, high) = (percent(LOW.name)?, percent(HIGH.name)?);
+    if high > u64::from(WHOLE) || low > high {
+        return Err(params.refuse(HIGH.name));
+    }
+    let most: u16 = params.number(GROUPS.name, 1..)?;
+    let threshold = Threshold { low: low as u32, high: high as u32, most: most.into() };
+    Ok(Upper { pool: Pool::new(pages, Recency::Hit), threshold, under_way: Vec::new() })
+}
+
+/// A small upper layer, which passes groups on at once, one after the other.
+pub(super) fn small(pages: u64) -> Upper {
+    let threshold = Threshold { low: 0, high: 0, most: 1 };
+    Upper { pool: Pool::new(pages, Recency::Hit), threshold, under_way: Vec::new() }
+}
+
+/// The share of the small cache, in percent.
+pub(super) fn share(params: &Params) -> Result<u64, SpecError> {
+    params.number(SHARE.name, 0..=90)
+}
+
+/// The lower layer, of so many pages in all.
+pub(super) fn lower(pages: u64, geometry: &Geometry, sync: bool, params: &Params) -> Result<Lower, SpecError> {
+    let recency = params.choice(RECENCY.name, &[("store", Recency::Store), ("hit", Recency::Hit)])?;
+    let each = pages / u64::from(geometry.members());
+    let strips = || Strips { pool: Pool::new(each, recency), candidate: None, under_way: None, is_short: false };
+    let members = (0..geometry.members()).map(|_| strips()).collect();
+    let sync = if sync { Some(synchroniser(params)?) } else { None };
+    Ok(Lower { members, sync, timer: None })
+}
+
+fn synchroniser(params: &Params) -> Result<Synchroniser, SpecError> {
+    const HOUR: Nanos = Nanos(3_600_000_000_000);
+    let timeout = quantity::time(params.text(TIMEOUT.name)).ok().filter(|time| *time <= HOUR);
+    let timeout = timeout.ok_or_else(|| params.refuse(TIMEOUT.name))?;
+    let begins = params.choice(TIMER.name, &[("ready", Begins::FirstReady), ("release", Begins::Release)])?;
+    // It would go off without end.
+    if timeout == Nanos::ZERO && begins == Begins::Release {
+        return Err(params.refuse(TIMER.name));
+    }
+    let on_full = params.choice(FULL.name, &[("release", true), ("wait", false)])?;
+    let empty_blocks = params.choice(EMPTY.name, &[("wait", true), ("skip", false)])?;
+    Ok(Synchroniser::new(timeout, begins, on_full, empty_blocks))
+}

@@ -1,0 +1,58 @@
+//! Reads: each page from where its newest version is.
+
+use destage_plan::{Buf, NvSlot, OpId, Out, Step, StepSet};
+use destage_raid::array::{Array, Degraded};
+
+use super::WriteCache;
+use crate::Pages;
+
+impl WriteCache {
+    /// Plans the read of pages, each from where its newest version is.
+    pub(super) fn plan_read(
+        &mut self,
+        op: OpId,
+        pages: Pages<'_>,
+        dst: Buf,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<StepSet, Degraded> {
+        /// An operation has 64 steps; every run of pages may take one for each column that it lies in.
+        const STEPS: usize = 40;
+        let mut runs: Vec<(u16, u16, Option<NvSlot>)> = Vec::new();
+        for page in pages.from..pages.from + pages.count {
+            let slot = if self.store.is_empty() {
+                None
+            } else {
+                self.store.newest(self.place(pages.frag.page + u64::from(page)))
+            };
+            match runs.last_mut() {
+                Some((_, count, None)) if slot.is_none() => *count += 1,
+                _ => runs.push((page, 1, slot)),
+            }
+        }
+        let from_members = || runs.iter().filter(|run| run.2.is_none());
+        if runs.len() > 1 {
+            if runs.len() + usize::from(self.geometry.data_columns()) > STEPS {
+                return Err(Degraded);
+            }
+            from_members()
+                .try_for_each(|&(page, count, _)| array.check_whole(pages.frag.page + u64::from(page), count))?;
+        }
+        let mut done = StepSet::EMPTY;
+        for &(page, count, slot) in &runs {
+            let to = pages.in_fragment(dst, page);
+            done |= match slot {
+                Some(slot) => {
+                    self.store.pin(op, slot);
+                    let srcs = out.list(op, &[Buf::Nv(slot)]);
+                    out.step(op, Step::Xor { srcs, pages: 1, dst: to }, StepSet::EMPTY)
+                }
+                None => array.plan_read(op, pages.frag.page + u64::from(page), count, to, out)?,
+            };
+        }
+        let misses: u16 = from_members().map(|run| run.1).sum();
+        self.counts.read_misses += u64::from(misses);
+        self.counts.read_hits += u64::from(pages.count - misses);
+        Ok(done)
+    }
+}

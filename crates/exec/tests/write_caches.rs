@@ -1,0 +1,205 @@
+//! The write caches of the controller by what they make members do: the worked examples of LAWC's paper,
+//! and that its parts are what they are without the others (specs §8, §12.2).
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Dice, data, draw};
+use destage_cache::{Served, serve};
+use destage_exec::{Log, Memory, NoCheck, Pick, Remains};
+use destage_plan::{Control, HostNotice, HostOp, HostRequest, Nanos, Shape, StepKind};
+use destage_raid::array::ArrayConfig;
+use destage_raid::{Geometry, Level};
+
+const PAGE: u64 = 64;
+const SECTOR: u64 = 16;
+
+struct Run {
+    memory: Memory<Box<dyn Served>>,
+    log: Log,
+    tag: u64,
+    stripe: u64,
+    pages: u64,
+}
+
+impl Run {
+    fn new(cache: &str, level: Level, members: u32, chunk: u32, pages: u64) -> Self {
+        let geometry = Geometry::new(level, None, members, chunk, 32).expect("a shape that can be");
+        let mut config = ArrayConfig::new(geometry.clone());
+        config.idle_flush = Nanos(1 << 60);
+        let controller = serve(cache, &config, pages).expect("a cache that can be");
+        let stripe = u64::from(chunk) * u64::from(geometry.data_columns());
+        let shape = Shape::new(PAGE, SECTOR, stripe, stripe, geometry.data_pages()).expect("a tiny array");
+        let remains = Remains::fresh((0..members).map(|_| (geometry.member_pages() * PAGE) as usize));
+        let mut memory = Memory::start(controller, remains, shape, 64);
+        let log = Log::default();
+        memory.keep_log(Arc::clone(&log));
+        Self { memory, log, tag: 0, stripe, pages: geometry.data_pages() }
+    }
+
+    /// Writes pages; they need not be answered.
+    fn write(&mut self, page: u64, pages: u64) {
+        self.tag += 1;
+        let request =
+            HostRequest { tag: self.tag, op: HostOp::Write, offset: page * PAGE, len: pages * PAGE, fua: false };
+        self.memory.submit(request, &vec![self.tag as u8; (pages * PAGE) as usize]).expect("a request in range");
+    }
+
+    /// Lets everything end that is under way, but for timers; how many requests were answered.
+    fn rest(&mut self) -> usize {
+        while !self.memory.is_idle() && self.memory.runnable() > 0 {
+            self.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+        }
+        self.answered()
+    }
+
+    fn answered(&mut self) -> usize {
+        let mut answered = 0;
+        while let Some(notice) = self.memory.next_notice() {
+            if let HostNotice::Acked { ok, .. } = notice {
+                assert!(ok, "it is served");
+                answered += 1;
+            }
+        }
+        answered
+    }
+
+    fn steps(&self, kind: StepKind) -> u64 {
+        self.memory.engine().out().counts()[kind as usize]
+    }
+
+    fn figure(&self, name: &str) -> u64 {
+        let cache = self.memory.engine().controller();
+        let info = destage_cache::host_caches().find(|info| info.name == "lawc").expect("it is registered");
+        let at = info.figures.iter().position(|figure| figure.name == name).expect("a figure of this name");
+        cache.figures()[at]
+    }
+
+    /// What members were asked for, in order.
+    fn commands(&self) -> Vec<String> {
+        let log = self.log.lock().expect("nobody panics over it");
+        let of_members = |line: &&String| line.contains(" Write") || line.contains(" Read {");
+        // Which operation it was of does not matter.
+        let command =
+            |line: &String| line.split_once(|c: char| "WR".contains(c)).map_or("", |(_, rest)| rest).to_owned();
+        log.iter().filter(of_members).map(command).collect()
+    }
+}
+
+/// Figure 4 of the paper, specs §8.6: RAID-4 of three data members, a page to a strip. WOW writes the
+/// stripe whole and reads nothing; LAWC reads A2 for the first parity, and nothing for the second.
+#[test]
+fn figure_4() {
+    let mut wow = Run::new("wow:low=100:high=100", Level::Raid4, 4, 1, 8);
+    wow.write(0, 2);
+    wow.write(1, 2);
+    assert_eq!(wow.rest(), 2);
+    assert_eq!((wow.steps(StepKind::Read), wow.steps(StepKind::Write)), (0, 0), "nothing is destaged so far");
+    wow.memory.control(Control::Clean);
+    wow.rest();
+    assert_eq!((wow.steps(StepKind::Read), wow.steps(StepKind::Write)), (0, 4));
+    for cache in ["sync+iwc:timeout=1h:full=wait", "lawc:small=0:timeout=1h:full=wait"] {
+        let mut run = Run::new(cache, Level::Raid4, 4, 1, 8);
+        run.write(0, 2);
+        assert_eq!(run.rest(), 1);
+        assert_eq!((run.steps(StepKind::Read), run.steps(StepKind::Write)), (1, 0), "A2 is read, {cache}");
+        run.write(1, 2);
+        assert_eq!(run.rest(), 1);
+        assert_eq!((run.steps(StepKind::Read), run.steps(StepKind::Write)), (1, 4), "{cache}");
+        assert_eq!(run.figure("together"), 1, "all four are ready when A2 is there");
+    }
+}
+
+/// Figure 5, specs §8.5: four members, a page to a strip. Four strips go together, the fifth waits for
+/// the others until the time is up, counted from the acknowledgement before.
+#[test]
+fn figure_5() {
+    let mut run = Run::new("sync+iwc:timeout=10ms", Level::Raid0, 4, 1, 16);
+    // A: A0, A1; B: A2 and then B2, B3. Nothing is written before the fourth member has something.
+    run.write(0, 2);
+    run.write(2, 1);
+    run.write(6, 1);
+    run.rest();
+    assert_eq!(run.steps(StepKind::Write), 0, "member 3 has nothing to write");
+    run.write(7, 1);
+    run.rest();
+    assert_eq!((run.steps(StepKind::Write), run.figure("together")), (4, 1));
+    let acknowledged = run.memory.now();
+    while run.steps(StepKind::Write) == 4 {
+        run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+    }
+    assert_eq!(run.figure("timeouts"), 1);
+    assert_eq!(run.memory.now(), acknowledged + Nanos(10_000_000));
+}
+
+/// The table of specs §8.7: g5 {0, 1, 2} and g6 {0} fill a small cache, but for a page of g1 that is on
+/// its way and waits for room in the only cache of a member that all of them need, of one page.
+#[test]
+fn a_write_that_does_not_fit_waits_only_if_it_depends_on_what_is_there() {
+    let mut run = Run::new("lawc:small=56:timeout=1h:full=wait", Level::Raid0, 4, 4, 9);
+    let group = run.stripe;
+    let answered = |run: &mut Run, page: u64, pages: u64| {
+        run.write(page, pages);
+        run.rest()
+    };
+    assert_eq!(answered(&mut run, 0, 1), 1, "it goes on into the member's cache, and fills that");
+    assert_eq!(answered(&mut run, group, 1), 1, "on its way");
+    assert_eq!(answered(&mut run, 5 * group, 3), 1);
+    assert_eq!(answered(&mut run, 6 * group, 1), 1);
+    assert_eq!((run.figure("bypassed"), run.figure("waited")), (0, 0));
+    assert_eq!(answered(&mut run, 7 * group, 2), 0, "it does not fit: past the small cache, where it waits for room");
+    assert_eq!((run.figure("bypassed"), run.figure("waited")), (1, 0));
+    assert_eq!(answered(&mut run, 5 * group + 1, 1), 1, "a hit takes no room");
+    assert_eq!(answered(&mut run, 5 * group + 2, 2), 0, "page 2 is there, and there is no room for page 3");
+    assert_eq!((run.figure("bypassed"), run.figure("waited")), (1, 1));
+    // Hours later.
+    let mut late = 0;
+    for _ in 0..1_000 {
+        if run.memory.runnable() > 0 || run.memory.engine().next_timer().is_some_and(|at| at.0 < 1 << 58) {
+            run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+        }
+        late += run.answered();
+    }
+    assert_eq!(late, 2);
+}
+
+/// A history of requests at random, many at a time.
+fn history(cache: &str, level: Level, seed: u64) -> Run {
+    let mut run = Run::new(cache, level, 5, 4, 40);
+    let sizes = common::Sizes { sector: SECTOR, page: PAGE, stripe: run.stripe, pages: run.pages };
+    let mut dice = Dice::new(seed);
+    for tag in 1..=4_000 {
+        let request = HostRequest { fua: false, ..draw(&mut dice, &sizes, tag) };
+        if request.op == HostOp::Discard {
+            continue;
+        }
+        run.memory.submit(request, &data(&request, SECTOR)).expect("a request in range");
+        for _ in 0..dice.below(12) {
+            if run.memory.runnable() > 0 {
+                run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+            }
+        }
+        run.answered();
+    }
+    run.rest();
+    run
+}
+
+#[test]
+fn lawc_without_a_small_cache_is_synchronised_iwc() {
+    for (seed, level) in [Level::Raid0, Level::Raid4, Level::Raid5, Level::Raid6].into_iter().enumerate() {
+        let (one, other) = (history("lawc:small=0", level, seed as u64), history("sync+iwc", level, seed as u64));
+        assert!(one.commands().len() > 10_000, "members are asked for much");
+        assert_eq!(one.commands(), other.commands(), "{level}");
+    }
+}
+
+#[test]
+fn synchronised_iwc_that_does_not_wait_is_iwc() {
+    for (seed, level) in [Level::Raid0, Level::Raid4, Level::Raid5, Level::Raid6].into_iter().enumerate() {
+        let (one, other) = (history("sync+iwc:timeout=0s", level, seed as u64), history("iwc", level, seed as u64));
+        assert!(one.commands().len() > 10_000, "members are asked for much");
+        assert_eq!(one.commands(), other.commands(), "{level}");
+    }
+}
