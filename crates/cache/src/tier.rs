@@ -2,7 +2,7 @@
 //! written here once: which operations serve a fragment, what happens when steps of theirs fail,
 //! when a fragment is acknowledged.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 
 use destage_plan::{
     Buf, Claim, Class, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, NvSlot, OpId, Out, Row, Step,
@@ -52,6 +52,11 @@ pub trait HostCache: Versions + Send + 'static {
     fn holds_back(&self, frag: &Frag) -> bool {
         let _ = frag;
         false
+    }
+
+    /// The pages of a write that held others back and has been let in, or refused, since it was asked last.
+    fn entered(&mut self) -> Option<Range<u64>> {
+        None
     }
 
     /// Plans what takes pages of a write that is [absorbed](destage_raid::array::Approach::Absorbed) or
@@ -305,7 +310,7 @@ struct Upper<C: HostCache> {
     operations: Operations<C::Part>,
     /// Requests behind writes that wait, in order: those on the same pages take effect in the order in
     /// which they were submitted.
-    held: VecDeque<Frag>,
+    held: Vec<Frag>,
 }
 
 /// A host cache over its array, whichever cache it is.
@@ -327,7 +332,7 @@ pub trait Served: Controller + Send {
 impl<C: HostCache> Tier<C> {
     /// Serves the array with this cache.
     pub const fn new(array: Array, cache: C) -> Self {
-        Self { array, upper: Upper { cache, operations: Operations { works: Vec::new() }, held: VecDeque::new() } }
+        Self { array, upper: Upper { cache, operations: Operations { works: Vec::new() }, held: Vec::new() } }
     }
 }
 
@@ -370,8 +375,8 @@ impl<C: HostCache> Controller for Tier<C> {
         }
         self.array.handle(event, &mut self.upper, out);
         self.upper.cache.turn(&mut self.array, &mut self.upper.operations, out);
-        if !self.upper.held.is_empty() {
-            self.upper.let_go(&mut self.array, out);
+        while let Some(pages) = self.upper.cache.entered() {
+            self.upper.let_go(pages, &mut self.array, out);
         }
         self.array.do_duties(&mut self.upper, out);
     }
@@ -384,8 +389,8 @@ impl<C: HostCache> Above for Upper<C> {
 
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         match event {
-            Event::Submit(frag) if self.waits(&frag, self.held.len()) => self.held.push_back(frag),
-            Event::Submit(frag) => self.submit(frag, array, out),
+            Event::Submit(frag) if self.waits(&frag, self.held.len()) => self.held.push(frag),
+            Event::Submit(frag) => self.submit(&frag, array, out),
             Event::Granted(op) => self.granted(op, array, out),
             Event::StepDone { op, step, .. } if self.cache.step_done(op, step) => {}
             // The steps of a write that has parts.
@@ -465,33 +470,45 @@ impl<C: HostCache> Above for Upper<C> {
 impl<C: HostCache> Upper<C> {
     /// Whether a request has to wait for an earlier one on the same pages, of those that are held the first
     /// `behind`.
+    #[inline]
     fn waits(&self, frag: &Frag, behind: usize) -> bool {
-        let reads = |frag: &Frag| frag.op == HostOp::Read;
-        let overlaps = |other: &Frag| {
-            frag.page < other.page + u64::from(other.pages) && other.page < frag.page + u64::from(frag.pages)
-        };
-        frag.op != HostOp::Flush
-            && (self.cache.holds_back(frag)
-                || self.held.iter().take(behind).any(|other| overlaps(other) && !(reads(frag) && reads(other))))
+        let may = frag.op != HostOp::Flush;
+        may && (self.cache.holds_back(frag) || behind > 0 && self.is_behind(frag, behind))
     }
 
-    /// Submits what waits no longer.
-    fn let_go(&mut self, array: &mut Array, out: &mut Out) {
-        let mut index = 0;
-        while let Some(&frag) = self.held.get(index) {
-            if self.waits(&frag, index) {
-                index += 1;
-            } else {
-                self.held.remove(index);
-                self.submit(frag, array, out);
+    #[cold]
+    fn is_behind(&self, frag: &Frag, behind: usize) -> bool {
+        let reads = |frag: &Frag| frag.op == HostOp::Read;
+        let pages = pages_of(frag);
+        self.held[..behind].iter().any(|other| overlap(&pages, &pages_of(other)) && !(reads(frag) && reads(other)))
+    }
+
+    /// Nothing waits for a write of these pages any more: submits what waits for no other.
+    fn let_go(&mut self, pages: Range<u64>, array: &mut Array, out: &mut Out) {
+        if self.held.is_empty() {
+            return;
+        }
+        let mut free = vec![pages];
+        while let Some(pages) = free.pop() {
+            let mut index = 0;
+            while let Some(&frag) = self.held.get(index) {
+                if !overlap(&pages, &pages_of(&frag)) || self.waits(&frag, index) {
+                    index += 1;
+                } else {
+                    self.held.remove(index);
+                    // Others may have waited for this one.
+                    free.push(pages_of(&frag));
+                    self.submit(&frag, array, out);
+                }
             }
         }
     }
 
-    fn submit(&mut self, frag: Frag, array: &mut Array, out: &mut Out) {
+    #[inline]
+    fn submit(&mut self, frag: &Frag, array: &mut Array, out: &mut Out) {
         match frag.op {
             HostOp::Flush => {
-                array.open_flush(Some(&frag), out);
+                array.open_flush(Some(frag), out);
             }
             HostOp::Read => {
                 let mut from = 0;
@@ -499,11 +516,11 @@ impl<C: HostCache> Upper<C> {
                     let pages = (frag.pages - from).min(C::READ_PAGES);
                     let claim = array.claim_read(frag.page + u64::from(from), pages);
                     let op = out.open(Class::Read, Some(claim), Some(frag.id));
-                    self.operations.set(op, Work::Read { frag, from, pages });
+                    self.operations.set(op, Work::Read { frag: *frag, from, pages });
                     from += pages;
                 }
             }
-            HostOp::Write | HostOp::WriteZeroes if self.cache.take(&frag, array, &mut self.operations, out) => {}
+            HostOp::Write | HostOp::WriteZeroes if self.cache.take(frag, array, &mut self.operations, out) => {}
             HostOp::Write | HostOp::WriteZeroes | HostOp::Discard => {
                 let mut skipped = 0;
                 for seg in array.segments(frag.page, frag.pages) {
@@ -511,12 +528,12 @@ impl<C: HostCache> Upper<C> {
                         skipped += seg.pages();
                         continue;
                     }
-                    let op = array.open_write(&frag, seg, out);
-                    self.operations.set(op, Work::Write { frag, seg, left: 0, ok: true });
+                    let op = array.open_write(frag, seg, out);
+                    self.operations.set(op, Work::Write { frag: *frag, seg, left: 0, ok: true });
                 }
                 if skipped > 0 {
                     let op = out.open(Class::Internal, None, Some(frag.id));
-                    self.operations.set(op, Work::Skip { frag, pages: skipped, ok: true });
+                    self.operations.set(op, Work::Skip { frag: *frag, pages: skipped, ok: true });
                 }
             }
         }
@@ -613,6 +630,14 @@ impl<C: HostCache> Upper<C> {
         };
         (*left, *ok) = to(*left, *ok);
     }
+}
+
+fn pages_of(frag: &Frag) -> Range<u64> {
+    frag.page..frag.page + u64::from(frag.pages)
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 /// Where the pages of a read go: to the host, or where the sectors are taken from that it asked

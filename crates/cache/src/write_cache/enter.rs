@@ -1,6 +1,8 @@
 //! How writes enter the cache: into the upper layer when there is room, past it, or, with the parity of
 //! their rows, into the lower one (specs §8.0, §8.4, §8.7).
 
+use std::ops::Range;
+
 use destage_plan::{Frag, List, NvPut, OpId, Out, Step, StepSet};
 use destage_raid::array::{Absorbed, Array, Seg, Taken};
 
@@ -27,6 +29,10 @@ impl Waiting {
         Self { frag, request, seg: 0, rows: 0, entered: 0, seen: false }
     }
 
+    const fn pages(&self) -> Range<u64> {
+        self.frag.page..self.frag.page + self.frag.pages as u64
+    }
+
     /// Whether it has a page of another request.
     pub(super) const fn overlaps(&self, other: &Frag) -> bool {
         self.frag.page < other.page + other.pages as u64 && other.page < self.frag.page + self.frag.pages as u64
@@ -38,6 +44,13 @@ impl Waiting {
 pub(super) struct Entering {
     pub(super) op: OpId,
     pages: Absorbed,
+}
+
+/// What decides whether pages that wait for room have it: nothing has become of them while it is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    changes: u64,
+    slots: u32,
 }
 
 /// A write goes to the lower layer: each row with its parity, all of them in their queues at once
@@ -64,13 +77,14 @@ impl WriteCache {
                     if self.broken {
                         // Room is not made any more.
                         operations.refuse(&waiting.frag, waiting.frag.pages - waiting.entered, out);
-                        continue;
+                    } else {
+                        self.figures.waited += u64::from(!waiting.seen);
+                        waiting.seen = true;
+                        self.waiting.push_front(waiting);
+                        break;
                     }
-                    self.figures.waited += u64::from(!waiting.seen);
-                    waiting.seen = true;
-                    self.waiting.push_front(waiting);
-                    break;
                 }
+                self.entered.push(waiting.pages());
             }
             return;
         }
@@ -95,6 +109,7 @@ impl WriteCache {
                 continue;
             }
             self.waiting.remove(index);
+            self.entered.push(waiting.pages());
         }
     }
 
@@ -228,10 +243,15 @@ impl WriteCache {
         // Slots that were read must not be kept from those that wait for them.
         self.store.unpin_read(entering.op, entering.pages.from_above);
         self.entering.push_back(*entering);
+        self.looked_at = None;
     }
 
     /// Has pages enter that wait for room: first fit in the order of waiting (specs §8.10.15).
     pub(super) fn enter(&mut self, array: &mut Array, out: &mut Out) {
+        let room = self.room(array);
+        if self.looked_at.replace(room) == Some(room) {
+            return;
+        }
         if let Some(lower) = &mut self.lower {
             lower.members.iter_mut().for_each(|member| member.is_short = false);
         }
@@ -246,6 +266,11 @@ impl WriteCache {
             let done = self.commit(&entering, array, out);
             array.finish_absorbed(entering.op, done, out);
         }
+    }
+
+    fn room(&self, array: &Array) -> Room {
+        let changes = self.lower.iter().flat_map(|lower| &lower.members).map(|member| member.pool.changes()).sum();
+        Room { changes, slots: array.slots_left() }
     }
 
     /// Whether there is room for the pages, and slots. If there is no room, members are told that they are

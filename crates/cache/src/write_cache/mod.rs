@@ -30,6 +30,7 @@ mod threshold;
 mod wow;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use destage_plan::{
     Buf, Column, ColumnSet, Control, Dev, Event, Frag, HostOp, NvSlot, OpId, Out, Row, Rows, StepNo, StepSet, Stripe,
@@ -42,7 +43,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
 use crate::{CacheCounts, HostCache, Operations, Pages};
-use enter::{Entering, Waiting};
+use enter::{Entering, Room, Waiting};
 use pool::Pool;
 use store::{Layer, Place, Store};
 use synchroniser::Synchroniser;
@@ -135,10 +136,14 @@ pub struct WriteCache {
     waiting: VecDeque<Waiting>,
     /// A group has left the upper layer, or a write came: waiting ones are looked at again.
     look_again: bool,
+    /// The pages of those that waited and do so no longer.
+    entered: Vec<Range<u64>>,
     /// Pages of which the old versions are being read.
     reading: Vec<(StepSet, Entering)>,
     /// Pages that wait for room or slots.
     entering: VecDeque<Entering>,
+    /// How things stood when these were looked at last.
+    looked_at: Option<Room>,
     jobs: Vec<Option<Job>>,
     /// Slots that operations free beside what they put.
     freeing: Vec<(OpId, Vec<NvSlot>)>,
@@ -164,8 +169,10 @@ impl WriteCache {
             lower,
             waiting: VecDeque::new(),
             look_again: false,
+            entered: Vec::new(),
             reading: Vec::new(),
             entering: VecDeque::new(),
+            looked_at: None,
             jobs: Vec::new(),
             freeing: Vec::new(),
             given: Vec::new(),
@@ -362,6 +369,10 @@ impl HostCache for WriteCache {
         // Writes wait with the others.
         !matches!(frag.op, HostOp::Write | HostOp::WriteZeroes)
             && self.waiting.iter().any(|waiting| waiting.overlaps(frag))
+    }
+
+    fn entered(&mut self) -> Option<Range<u64>> {
+        self.entered.pop()
     }
 
     fn absorb(

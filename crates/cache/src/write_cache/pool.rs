@@ -57,6 +57,7 @@ pub(super) struct Pool {
     capacity: u64,
     recency: Recency,
     held: u64,
+    changes: u64,
     ring: Ring,
     entries: HashMap<u64, Entry, FixedState>,
     spare: Vec<Entry>,
@@ -64,7 +65,15 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(capacity: u64, recency: Recency) -> Self {
-        Self { capacity, recency, held: 0, ring: Ring::default(), entries: HashMap::default(), spare: Vec::new() }
+        Self {
+            capacity,
+            recency,
+            held: 0,
+            changes: 0,
+            ring: Ring::default(),
+            entries: HashMap::default(),
+            spare: Vec::new(),
+        }
     }
 
     /// Pages that it can hold.
@@ -80,6 +89,11 @@ impl Pool {
     /// Pages that there is room for.
     pub(super) const fn free(&self) -> u64 {
         self.capacity.saturating_sub(self.held)
+    }
+
+    /// Grows with whatever can make room for a page that had none.
+    pub(super) const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether it holds nothing.
@@ -100,6 +114,7 @@ impl Pool {
 
     /// Lets a page of a request in; whether a version of it was held.
     pub(super) fn admit(&mut self, number: u64, index: u32, request: u64) -> bool {
+        self.changes += 1;
         let recency = self.recency;
         let ring = &mut self.ring;
         let entry = match self.entries.entry(number) {
@@ -150,6 +165,7 @@ impl Pool {
     /// A version that was let in will not come. `is_held` says whether an older one is in the NVRAM that
     /// is not under way.
     pub(super) fn take_back(&mut self, number: u64, index: u32, is_held: bool) {
+        self.changes += 1;
         self.came(number, index);
         let Some(entry) = self.entries.get_mut(&number) else { return };
         let Ok(at) = entry.find(index) else { return };
@@ -188,6 +204,7 @@ impl Pool {
     /// All that was under way of an entry is acknowledged. `is_held` says of a page whether a version is
     /// in the NVRAM that is not on its member.
     pub(super) fn landed(&mut self, number: u64, is_held: impl Fn(u32) -> bool) {
+        self.changes += 1;
         let Some(entry) = self.entries.get_mut(&number) else { return };
         entry.busy = false;
         let held = &mut self.held;
@@ -203,6 +220,7 @@ impl Pool {
 
     /// A page is on its member without having been destaged with its entry.
     pub(super) fn gone(&mut self, number: u64, index: u32) {
+        self.changes += 1;
         let Some(entry) = self.entries.get_mut(&number) else { return };
         let Ok(at) = entry.find(index) else { return };
         if !entry.busy && entry.pages[at].coming == 0 {

@@ -269,7 +269,9 @@ impl Array {
         if !self.handle_own(event, above.versions(), out) {
             above.event(event, self, out);
         }
-        self.do_duties(above, out);
+        while let Some(duty) = self.duties.pop_front() {
+            above.duty(duty, self, out);
+        }
         if !self.ready {
             self.recover_more(above.versions(), out);
         }
@@ -278,9 +280,17 @@ impl Array {
         }
     }
 
-    /// Has what stands above do what has to be done about writes: after events, and after what it did on
-    /// its own.
+    /// Has what stands above do what has to be done about writes after what it did on its own; after events
+    /// that is seen to.
+    #[inline]
     pub fn do_duties(&mut self, above: &mut impl Above, out: &mut Out) {
+        if !self.duties.is_empty() {
+            self.do_more_duties(above, out);
+        }
+    }
+
+    #[cold]
+    fn do_more_duties(&mut self, above: &mut impl Above, out: &mut Out) {
         while let Some(duty) = self.duties.pop_front() {
             above.duty(duty, self, out);
         }
