@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use destage_plan::{Frag, List, NvPut, OpId, Out, Step, StepSet};
+use destage_plan::{DevSet, Frag, List, NvPut, OpId, Out, Step, StepSet};
 use destage_raid::array::{Absorbed, Array, Seg, Taken};
 
 use super::store::{Layer, Place};
@@ -44,13 +44,6 @@ impl Waiting {
 pub(super) struct Entering {
     pub(super) op: OpId,
     pages: Absorbed,
-}
-
-/// What decides whether pages that wait for room have it: nothing has become of them while it is the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Room {
-    changes: u64,
-    slots: u32,
 }
 
 /// A write goes to the lower layer: each row with its parity, all of them in their queues at once
@@ -230,7 +223,7 @@ impl WriteCache {
         if !after.is_empty() {
             let join = out.step_notify(op, Step::Join, after);
             self.reading.push((join, entering));
-        } else if self.entering.is_empty() && self.fits(&entering, array) {
+        } else if self.entering.is_empty() && self.fits(&entering, array).is_ok() {
             return Some(self.commit(&entering, array, out));
         } else {
             self.is_read(&entering);
@@ -242,56 +235,73 @@ impl WriteCache {
     pub(super) fn is_read(&mut self, entering: &Entering) {
         // Slots that were read must not be kept from those that wait for them.
         self.store.unpin_read(entering.op, entering.pages.from_above);
-        self.entering.push_back(*entering);
-        self.looked_at = None;
+        self.entering.push(entering);
     }
 
     /// Has pages enter that wait for room: first fit in the order of waiting (specs §8.10.15).
     pub(super) fn enter(&mut self, array: &mut Array, out: &mut Out) {
-        let room = self.room(array);
-        if self.looked_at.replace(room) == Some(room) {
+        if self.entering.is_empty() {
             return;
         }
-        if let Some(lower) = &mut self.lower {
-            lower.members.iter_mut().for_each(|member| member.is_short = false);
-        }
+        let pools = self.lower.iter().flat_map(|lower| &lower.members).map(|member| member.pool.changes());
+        let Some(mut changed) = self.entering.changed(pools, array.slots_left()) else { return };
+        self.set_short(None);
         let mut index = 0;
-        while index < self.entering.len() {
-            let entering = self.entering[index];
-            if !self.fits(&entering, array) {
+        while let Some((entering, short)) = self.entering.get(index) {
+            if !short.is_empty() && !short.meets(changed) {
+                self.set_short(Some(short));
                 index += 1;
                 continue;
             }
-            self.entering.remove(index);
-            let done = self.commit(&entering, array, out);
-            array.finish_absorbed(entering.op, done, out);
-        }
-    }
-
-    fn room(&self, array: &Array) -> Room {
-        let changes = self.lower.iter().flat_map(|lower| &lower.members).map(|member| member.pool.changes()).sum();
-        Room { changes, slots: array.slots_left() }
-    }
-
-    /// Whether there is room for the pages, and slots. If there is no room, members are told that they are
-    /// short of it.
-    fn fits(&mut self, entering: &Entering, array: &Array) -> bool {
-        let pages = &entering.pages;
-        let mut fits = array.slots_left() >= pages.columns.len() * pages.rows.count;
-        if matches!(self.job(entering.op), Some(Job::Store(_))) {
-            return fits;
-        }
-        let row = pages.rows.first;
-        for column in pages.columns.iter() {
-            let (dev, strip, index) = in_strip(&self.geometry, (row, column));
-            let Some(lower) = &mut self.lower else { continue };
-            let member = &mut lower.members[dev.index()];
-            if member.pool.free() == 0 && member.pool.takes_room(strip, index) {
-                member.is_short = true;
-                fits = false;
+            let entering = *entering;
+            match self.fits(&entering, array) {
+                Err(short) => {
+                    self.entering.set_short(index, short);
+                    index += 1;
+                }
+                Ok(members) => {
+                    self.entering.remove(index);
+                    // What is rewritten there takes no room any more.
+                    changed |= members;
+                    let done = self.commit(&entering, array, out);
+                    array.finish_absorbed(entering.op, done, out);
+                }
             }
         }
-        fits
+        if self.entering.is_empty() {
+            self.set_short(None);
+        }
+    }
+
+    /// Notes that a row waits for room of these members, or that none does.
+    pub(super) fn set_short(&mut self, of: Option<DevSet>) {
+        let Some(lower) = &mut self.lower else { return };
+        match of {
+            None => lower.members.iter_mut().for_each(|member| member.is_short = false),
+            Some(of) => of.iter().for_each(|dev| lower.members[dev.index()].is_short = true),
+        }
+    }
+
+    /// The members that pages go to, if there is room for them, and slots; else those that have no room,
+    /// which are told so.
+    fn fits(&mut self, entering: &Entering, array: &Array) -> Result<DevSet, DevSet> {
+        let pages = &entering.pages;
+        let has_slots = array.slots_left() >= pages.columns.len() * pages.rows.count;
+        let (mut members, mut short) = (DevSet::EMPTY, DevSet::EMPTY);
+        if !matches!(self.job(entering.op), Some(Job::Store(_))) {
+            let row = pages.rows.first;
+            for column in pages.columns.iter() {
+                let (dev, strip, index) = in_strip(&self.geometry, (row, column));
+                let Some(lower) = &self.lower else { continue };
+                let pool = &lower.members[dev.index()].pool;
+                members.insert(dev);
+                if pool.free() == 0 && pool.takes_room(strip, index) {
+                    short.insert(dev);
+                }
+            }
+            self.set_short(Some(short));
+        }
+        if has_slots && short.is_empty() { Ok(members) } else { Err(short) }
     }
 
     /// Plans what puts the pages into the NVRAM, in one piece; what can be freed goes along.

@@ -21,6 +21,7 @@ mod iwc;
 mod lawc;
 mod options;
 mod pool;
+mod queue;
 mod read;
 mod registered;
 mod ring;
@@ -43,8 +44,9 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
 use crate::{CacheCounts, HostCache, Operations, Pages};
-use enter::{Entering, Room, Waiting};
+use enter::{Entering, Waiting};
 use pool::Pool;
+use queue::Queue;
 use store::{Layer, Place, Store};
 use synchroniser::Synchroniser;
 use threshold::Threshold;
@@ -141,9 +143,7 @@ pub struct WriteCache {
     /// Pages of which the old versions are being read.
     reading: Vec<(StepSet, Entering)>,
     /// Pages that wait for room or slots.
-    entering: VecDeque<Entering>,
-    /// How things stood when these were looked at last.
-    looked_at: Option<Room>,
+    entering: Queue,
     jobs: Vec<Option<Job>>,
     /// Slots that operations free beside what they put.
     freeing: Vec<(OpId, Vec<NvSlot>)>,
@@ -171,8 +171,7 @@ impl WriteCache {
             look_again: false,
             entered: Vec::new(),
             reading: Vec::new(),
-            entering: VecDeque::new(),
-            looked_at: None,
+            entering: Queue::new(),
             jobs: Vec::new(),
             freeing: Vec::new(),
             given: Vec::new(),
@@ -304,7 +303,10 @@ impl Versions for WriteCache {
     fn released(&mut self, op: OpId) {
         self.store.unpin(op);
         self.reading.retain(|(_, entering)| entering.op != op);
-        self.entering.retain(|entering| entering.op != op);
+        self.entering.forget(op);
+        if self.entering.is_empty() {
+            self.set_short(None);
+        }
     }
 
     fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
