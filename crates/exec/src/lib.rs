@@ -5,7 +5,7 @@
 //! every such executor uses it. [`Memory`] carries everything out in memory, in virtual time and in
 //! any order, and can lose power and devices: it is the machine that the crash harness breaks. What
 //! it takes for granted of hardware is written in docs/assumptions.md. [`Files`] carries everything
-//! out on real files, in real time, with a thread for each device.
+//! out on real files, in real time, with threads for each device.
 
 mod bytes;
 mod device;

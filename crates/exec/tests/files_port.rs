@@ -4,10 +4,11 @@
 
 use std::collections::VecDeque;
 
-use loom::sync::Arc;
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use port::{Bell, Port};
+use syncs::{Syncs, Turn};
 
 mod sync {
     pub use std::sync::PoisonError;
@@ -17,15 +18,17 @@ mod sync {
 
 #[path = "../src/files/port.rs"]
 mod port;
+#[path = "../src/files/syncs.rs"]
+mod syncs;
 
 /// A thread as the executor's are: it answers each command with twice its number, up to `most` at a
 /// time.
-fn serve(port: &Port<u32, u32>, most: usize) {
+fn serve(port: &Port<u32, u32>, number: usize, most: usize) {
     let mut taken = VecDeque::new();
     loop {
         port.take(most, &mut taken);
         if taken.is_empty() {
-            return port.end();
+            return port.end(number);
         }
         port.finish(taken.drain(..).map(|number| 2 * number));
     }
@@ -50,7 +53,7 @@ fn every_command_is_answered_once_and_in_order() {
             let bell = Arc::new(Bell::default());
             let port = Arc::new(Port::new(2, Arc::clone(&bell)));
             let shared = Arc::clone(&port);
-            let thread = thread::spawn(move || serve(&shared, most));
+            let thread = thread::spawn(move || serve(&shared, 0, most));
             port.send(1);
             port.send(2);
             let mut results = VecDeque::new();
@@ -79,12 +82,12 @@ fn a_thread_that_ends_without_an_answer_is_noticed_and_what_it_answered_before_i
             shared.take(1, &mut taken);
             shared.finish(taken.drain(..));
             shared.take(1, &mut taken);
-            shared.end();
+            shared.end(0);
         });
         port.send(1);
         port.send(2);
         let mut results = VecDeque::new();
-        while !port.results(&mut results) {
+        while port.results(&mut results) == 0 {
             bell.wait(None);
         }
         assert_eq!(results, [1]);
@@ -101,7 +104,7 @@ fn one_bell_wakes_for_the_results_of_all_ports() {
             .iter()
             .map(|port| {
                 let shared = Arc::clone(port);
-                thread::spawn(move || serve(&shared, 1))
+                thread::spawn(move || serve(&shared, 0, 1))
             })
             .collect();
         for (port, number) in ports.iter().zip(1..) {
@@ -145,7 +148,7 @@ fn a_closed_port_ends_its_thread_and_no_command_is_both_taken_back_and_done() {
             let bell = Arc::new(Bell::default());
             let port = Arc::new(Port::new(2, bell));
             let shared = Arc::clone(&port);
-            let thread = thread::spawn(move || serve(&shared, most));
+            let thread = thread::spawn(move || serve(&shared, 0, most));
             port.send(1);
             port.send(2);
             let left = port.close();
@@ -156,4 +159,127 @@ fn a_closed_port_ends_its_thread_and_no_command_is_both_taken_back_and_done() {
             assert_eq!(done, [1, 2]);
         });
     }
+}
+
+#[test]
+fn several_threads_answer_every_command_once_and_all_of_them_end() {
+    check(Some(bound()), || {
+        let bell = Arc::new(Bell::default());
+        let port = Arc::new(Port::new(3, Arc::clone(&bell)));
+        let threads = [0, 1].map(|number| {
+            let shared = Arc::clone(&port);
+            thread::spawn(move || serve(&shared, number, 1))
+        });
+        (1..=3).for_each(|number| port.send(number));
+        let mut results = VecDeque::new();
+        while results.len() < 3 {
+            let before = results.len();
+            port.results(&mut results);
+            if results.len() == before {
+                bell.wait(None);
+            }
+        }
+        results.make_contiguous().sort_unstable();
+        assert_eq!(results, [2, 4, 6]);
+        // Idle or on their way to be: each hears that the port is closed, and says that it ended.
+        assert!(port.close().is_empty());
+        while port.results(&mut results) != 0b11 {
+            bell.wait(None);
+        }
+        for thread in threads {
+            thread.join().expect("the thread ends");
+        }
+    });
+}
+
+#[test]
+fn of_a_closed_port_no_command_is_lost_between_several_threads() {
+    check(Some(bound() + 1), || {
+        let bell = Arc::new(Bell::default());
+        let port = Arc::new(Port::new(3, bell));
+        let threads = [0, 1].map(|number| {
+            let shared = Arc::clone(&port);
+            thread::spawn(move || serve(&shared, number, 1))
+        });
+        (1..=3).for_each(|number| port.send(number));
+        let left = port.close();
+        for thread in threads {
+            thread.join().expect("the thread ends though nobody listens to the bell");
+        }
+        let mut results = VecDeque::new();
+        assert_eq!(port.results(&mut results), 0b11);
+        let mut done: Vec<u32> = results.iter().map(|number| number / 2).chain(left).collect();
+        done.sort_unstable();
+        assert_eq!(done, [1, 2, 3]);
+    });
+}
+
+/// A device whose syncs take time: what was written is durable when a sync ends that began after
+/// it. One of its syncs may fail; what it was to cover is lost, and it says so once.
+#[derive(Default)]
+struct Disk {
+    written: u32,
+    durable: u32,
+    /// Writes that a failed sync has lost, a bit each.
+    lost: u32,
+    failing: bool,
+    syncs: u32,
+}
+
+/// A worker writes and makes it durable; whether it is told that it did.
+fn write_durably(number: u32, disk: &Mutex<Disk>, syncs: &Syncs) -> bool {
+    disk.lock().unwrap().written |= 1 << number;
+    match syncs.begin(syncs.ask()) {
+        Turn::Yours => {
+            let covers = disk.lock().unwrap().written;
+            thread::yield_now();
+            let success = {
+                let mut disk = disk.lock().unwrap();
+                disk.syncs += 1;
+                if std::mem::take(&mut disk.failing) {
+                    disk.lost |= covers & !disk.durable;
+                    false
+                } else {
+                    disk.durable |= covers & !disk.lost;
+                    true
+                }
+            };
+            syncs.end(success);
+            success
+        }
+        Turn::Covered => true,
+        Turn::Failed => false,
+    }
+}
+
+/// Three workers write durably, the first two at the same time as the main loop, which is the third.
+fn all_write_durably(failing: bool) {
+    check(Some(bound()), move || {
+        let disk = Arc::new(Mutex::new(Disk { failing, ..Disk::default() }));
+        let syncs = Arc::new(Syncs::default());
+        let threads = [0, 1].map(|number| {
+            let (disk, syncs) = (Arc::clone(&disk), Arc::clone(&syncs));
+            thread::spawn(move || write_durably(number, &disk, &syncs))
+        });
+        let third = write_durably(2, &disk, &syncs);
+        let told = threads.map(|thread| thread.join().expect("the thread ends"));
+        let disk = disk.lock().unwrap();
+        for (number, told) in told.into_iter().chain([third]).enumerate() {
+            assert!(!told || disk.durable >> number & 1 != 0, "{number} is told that it is durable");
+            assert!(told || failing, "nothing fails");
+        }
+        assert!((1..=3).contains(&disk.syncs) && !syncs.is_under_way());
+        // Whoever comes later hears of it, too.
+        assert_eq!(syncs.begin(syncs.ask()) == Turn::Failed, failing);
+    });
+}
+
+#[test]
+fn a_sync_covers_what_ended_before_it_began_and_nothing_else() {
+    all_write_durably(false);
+}
+
+#[test]
+fn a_sync_that_fails_is_told_to_all_who_asked() {
+    all_write_durably(true);
 }

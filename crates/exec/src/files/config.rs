@@ -16,8 +16,8 @@ pub struct FilesConfig {
     pub array: u64,
     /// How requests are split.
     pub shape: Shape,
-    /// Fragments that the controller is given at a time, and commands that each thread is given at
-    /// a time.
+    /// Fragments that the controller is given at a time, and commands that each device is
+    /// given at a time.
     pub depth: usize,
     /// The members of the array from 0, then the cache devices.
     pub devices: Vec<DeviceConfig>,
@@ -43,13 +43,22 @@ pub struct DeviceConfig {
 }
 
 /// How a device is served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceOptions {
+    /// Commands that are carried out at the same time, from 1 to 16, each by a thread; not more
+    /// than [`FilesConfig::depth`].
+    pub workers: u8,
     /// Time by which each of its steps begins later: a slow device, for tests.
     pub delay: Duration,
     /// Steps after which it answers with errors only: a device that breaks, for tests. What
     /// replaces it does not break.
     pub breaks_after: Option<u64>,
+}
+
+impl Default for DeviceOptions {
+    fn default() -> Self {
+        Self { workers: 4, delay: Duration::ZERO, breaks_after: None }
+    }
 }
 
 /// What [`Files::create`](super::Files::create) does about files that exist.
@@ -65,6 +74,9 @@ pub enum Existing {
 const MAX_DEVICES: u64 = label::MAX_DEVICES as u64;
 /// Bytes of a page at most.
 const MAX_PAGE_BYTES: u64 = 1 << 20;
+
+/// Commands of a device that are carried out at the same time, at most.
+const MAX_WORKERS: u64 = 16;
 
 /// Slots of the NVRAM at most: of 4 KiB they are 64 GiB.
 const MAX_NV_SLOTS: u64 = 1 << 24;
@@ -86,6 +98,8 @@ impl FilesConfig {
         for (device, dev) in self.devices.iter().zip(0..) {
             let key = format!("pages of {}", Dev(dev));
             limit(&key, device.pages, 1..=Ext::MAX_DEVICE_PAGES, "it must be between 1 and 2^40")?;
+            let (key, workers) = (format!("workers of {}", Dev(dev)), device.options.workers.into());
+            limit(&key, workers, 1..=MAX_WORKERS, "it must be between 1 and 16")?;
         }
         Ok(())
     }

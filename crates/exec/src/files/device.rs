@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use destage_plan::Issue;
 use rustix::io::Errno;
@@ -10,6 +11,7 @@ use rustix::io::Errno;
 use super::DeviceOptions;
 use super::lane::Worker;
 use super::os::{OsFile, SyncPoint};
+use super::syncs::{Syncs, Ticket, Turn};
 
 /// What is to be done. Offsets and lengths are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,44 +62,97 @@ pub(super) type Done = (Command, Result<(), Failure>);
 /// Zeros that are written at a time where the file system makes no holes.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// A device's file.
-pub(super) struct DeviceFile {
+/// A device's file, as all its workers share it.
+struct Shared {
     file: Arc<dyn OsFile>,
     options: DeviceOptions,
     /// Steps that were begun.
-    steps: u64,
+    steps: AtomicU64,
     /// Whether the file system makes holes, as far as is known.
-    holes: bool,
+    holes: AtomicBool,
+    syncs: Syncs,
+}
+
+/// One of those who serve a device's file. Each has a command at a time.
+pub(super) struct DeviceFile {
+    shared: Arc<Shared>,
+    /// Which of them it is.
+    number: usize,
+    phase: Phase,
+}
+
+/// How far a command has come. Each phase asks the operating system one thing at most, so that,
+/// without threads, anything can come between two of them.
+#[derive(Default)]
+enum Phase {
+    /// Not begun.
+    #[default]
+    New,
+    /// All is done but that it must be made durable.
+    Asks(Ticket, SyncPoint),
+    /// It makes durable what was written before.
+    Syncs(SyncPoint),
+    /// It ended so, and nobody was told.
+    Ended(Result<(), Failure>),
 }
 
 impl DeviceFile {
-    /// Serves a file so.
-    pub(super) const fn new(file: Arc<dyn OsFile>, options: DeviceOptions) -> Self {
-        Self { file, options, steps: 0, holes: true }
+    /// Those who serve a file so: as many as its options say, but not more than `most`.
+    pub(super) fn all(file: Arc<dyn OsFile>, options: DeviceOptions, most: usize) -> Vec<Self> {
+        let (steps, holes) = (AtomicU64::new(0), AtomicBool::new(true));
+        let shared = Arc::new(Shared { file, options, steps, holes, syncs: Syncs::default() });
+        let worker = |number| Self { shared: Arc::clone(&shared), number, phase: Phase::New };
+        (0..usize::from(options.workers).min(most)).map(worker).collect()
     }
+}
 
-    fn carry_out(&mut self, work: Work, bytes: &mut [u8]) -> Result<(), Failure> {
-        if self.options.breaks_after.is_some_and(|steps| self.steps >= steps) {
-            return Err(failed(io::Error::other("the device breaks here, as it was told")));
-        }
-        self.steps += 1;
-        match work {
-            Work::Read { offset } => self.file.read_exact_at(bytes, offset).map_err(failed),
-            Work::Write { offset, fua } => {
-                self.file.write_all_at(bytes, offset).map_err(not_written)?;
-                // All that was written before becomes durable too, which is more than is asked for.
-                if fua { self.file.sync_data(SyncPoint::Fua).map_err(failed) } else { Ok(()) }
+impl Shared {
+    /// Goes on with a command that has not ended.
+    fn go_on(&self, phase: Phase, command: &mut Command) -> Phase {
+        match phase {
+            Phase::New => self.begin(command),
+            Phase::Asks(ticket, at) => match self.syncs.begin(ticket) {
+                Turn::Yours => {
+                    self.file.sync_begins();
+                    Phase::Syncs(at)
+                }
+                Turn::Covered => Phase::Ended(Ok(())),
+                Turn::Failed => Phase::Ended(Err(failed(io::Error::other("an earlier sync of it failed")))),
+            },
+            Phase::Syncs(at) => {
+                let synced = self.file.sync_data(at);
+                // Before anything is told: who asked for a sync must not succeed after this.
+                self.syncs.end(synced.is_ok());
+                Phase::Ended(synced.map_err(failed))
             }
-            Work::Trim { offset, len } => self.trim(offset, len).map_err(not_written),
-            Work::Flush => self.file.sync_data(SyncPoint::Flush).map_err(failed),
+            ended @ Phase::Ended(_) => ended,
         }
     }
 
-    fn trim(&mut self, mut offset: u64, len: u64) -> io::Result<()> {
-        if self.holes {
+    fn begin(&self, command: &mut Command) -> Phase {
+        let steps = self.steps.fetch_add(1, Ordering::Relaxed);
+        if self.options.breaks_after.is_some_and(|most| steps >= most) {
+            return Phase::Ended(Err(failed(io::Error::other("the device breaks here, as it was told"))));
+        }
+        let done = match command.work {
+            Work::Read { offset } => self.file.read_exact_at(&mut command.bytes, offset).map_err(failed),
+            Work::Write { offset, .. } => self.file.write_all_at(&command.bytes, offset).map_err(not_written),
+            Work::Trim { offset, len } => self.trim(offset, len).map_err(not_written),
+            Work::Flush => Ok(()),
+        };
+        match (done, command.work) {
+            // All that was written before becomes durable too, which is more than is asked for.
+            (Ok(()), Work::Write { fua: true, .. }) => Phase::Asks(self.syncs.ask(), SyncPoint::Fua),
+            (Ok(()), Work::Flush) => Phase::Asks(self.syncs.ask(), SyncPoint::Flush),
+            (done, _) => Phase::Ended(done),
+        }
+    }
+
+    fn trim(&self, mut offset: u64, len: u64) -> io::Result<()> {
+        if self.holes.load(Ordering::Relaxed) {
             let punched = self.file.punch_hole(offset, len);
             match punched.as_ref().err().and_then(Errno::from_io_error) {
-                Some(Errno::OPNOTSUPP | Errno::NOSYS) => self.holes = false,
+                Some(Errno::OPNOTSUPP | Errno::NOSYS) => self.holes.store(false, Ordering::Relaxed),
                 _ => return punched,
             }
         }
@@ -118,17 +173,24 @@ impl Worker for DeviceFile {
     const MOST: usize = 1;
 
     fn work(&mut self, commands: &mut VecDeque<Command>, done: &mut dyn FnMut(Done)) {
-        while let Some(mut command) = commands.pop_front() {
-            if !self.options.delay.is_zero() {
-                std::thread::sleep(self.options.delay);
-            }
-            let result = self.carry_out(command.work, &mut command.bytes);
-            done((command, result));
+        let Some(mut command) = commands.pop_front() else { return };
+        if matches!(self.phase, Phase::New) && !self.shared.options.delay.is_zero() {
+            std::thread::sleep(self.shared.options.delay);
         }
+        self.shared.file.asked_by(self.number);
+        self.phase = match std::mem::take(&mut self.phase) {
+            Phase::Ended(result) => {
+                done((command, result));
+                return;
+            }
+            phase => self.shared.go_on(phase, &mut command),
+        };
+        commands.push_front(command);
     }
 
-    fn hangs(&self) -> bool {
-        self.file.hangs()
+    fn is_ready(&self) -> bool {
+        let waits = matches!(self.phase, Phase::Asks(..)) && self.shared.syncs.is_under_way();
+        !waits && !self.shared.file.hangs()
     }
 }
 

@@ -1,5 +1,6 @@
-//! Who carries commands out, one lane for each device and one for the NVRAM: a thread and what it
-//! shares with the main loop, or, where there are no threads, the main loop itself.
+//! Who carries commands out, one lane for each device and one for the NVRAM: threads and what they
+//! share with the main loop, or, where there are no threads, the main loop itself, a little of one
+//! command or another at a time.
 //!
 //! A thread that panics takes the main loop with it ([`Lane::results`]): else that would wait for
 //! ever for results that nobody will bring.
@@ -12,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 
 use super::port::{Bell, Port};
 
-/// What carries out the commands of a lane.
+/// What carries out the commands of a lane; there may be several in one.
 pub(super) trait Worker: Send + 'static {
     /// What it is told.
     type Command: Send + 'static;
@@ -22,17 +23,19 @@ pub(super) trait Worker: Send + 'static {
     /// Commands that it is given at a time at most.
     const MOST: usize;
 
-    /// Carries out all of these, in order.
+    /// Goes on with these, in order, and takes out those that are done. It is called until none is
+    /// left.
     fn work(&mut self, commands: &mut VecDeque<Self::Command>, done: &mut dyn FnMut(Self::Done));
 
-    /// Whether it would not answer now. Only workers without threads know.
-    fn hangs(&self) -> bool {
-        false
+    /// Whether it would go on now; else it hangs, or waits for another of its lane. Only workers
+    /// without threads are asked.
+    fn is_ready(&self) -> bool {
+        true
     }
 }
 
-/// The way to a worker. A thread ends when its lane is dropped: what it is at work on is finished,
-/// what it has not begun never is.
+/// The way to workers, who take commands in order and end them in any. Their threads end when the
+/// lane is dropped: what they are at work on is finished, what they have not begun never is.
 pub(super) struct Lane<W: Worker> {
     by: By<W>,
     /// Commands without a result so far.
@@ -41,32 +44,53 @@ pub(super) struct Lane<W: Worker> {
 }
 
 enum By<W: Worker> {
-    Thread { port: Arc<Port<W::Command, W::Done>>, thread: Option<JoinHandle<()>> },
-    MainLoop { worker: W, commands: VecDeque<W::Command>, results: VecDeque<W::Done> },
+    Threads { port: Arc<Port<W::Command, W::Done>>, threads: Vec<Option<JoinHandle<()>>>, panicked: bool },
+    MainLoop { workers: Vec<InLine<W>>, commands: VecDeque<W::Command>, results: VecDeque<W::Done> },
+}
+
+/// A worker without a thread, and what it is at work on.
+struct InLine<W: Worker> {
+    worker: W,
+    taken: VecDeque<W::Command>,
 }
 
 impl<W: Worker> Lane<W> {
-    /// Starts a thread that has at most `depth` commands at a time.
-    pub(super) fn start(name: String, depth: usize, bell: &Arc<Bell>, mut worker: W) -> io::Result<Self> {
+    /// Starts a thread for each worker. Together they have at most `depth` commands at a time.
+    pub(super) fn start(name: &str, depth: usize, bell: &Arc<Bell>, workers: Vec<W>) -> io::Result<Self> {
         let port = Arc::new(Port::new(depth, Arc::clone(bell)));
-        let shared = Arc::clone(&port);
-        let thread = Builder::new().name(name).spawn(move || {
-            let end = End(shared);
-            let mut taken = VecDeque::new();
-            loop {
-                end.0.take(W::MOST, &mut taken);
-                if taken.is_empty() {
-                    return;
+        let mut threads = Vec::with_capacity(workers.len());
+        for (number, worker) in workers.into_iter().enumerate() {
+            let shared = Arc::clone(&port);
+            let thread = Builder::new().name(format!("{name}.{number}")).spawn(move || {
+                let end = End { port: shared, thread: number };
+                // Dropped before the end is told, and with it its file.
+                let mut worker = worker;
+                let mut taken = VecDeque::new();
+                loop {
+                    end.port.take(W::MOST, &mut taken);
+                    if taken.is_empty() {
+                        return;
+                    }
+                    while !taken.is_empty() {
+                        worker.work(&mut taken, &mut |done| end.port.finish([done]));
+                    }
                 }
-                worker.work(&mut taken, &mut |done| end.0.finish([done]));
+            });
+            match thread {
+                Ok(thread) => threads.push(Some(thread)),
+                Err(error) => {
+                    port.close();
+                    return Err(error);
+                }
             }
-        })?;
-        Ok(Self { by: By::Thread { port, thread: Some(thread) }, in_flight: 0, depth })
+        }
+        Ok(Self { by: By::Threads { port, threads, panicked: false }, in_flight: 0, depth })
     }
 
     /// Has the main loop do the work, at most `depth` commands at a time.
-    pub(super) fn in_line(depth: usize, worker: W) -> Self {
-        Self { by: By::MainLoop { worker, commands: VecDeque::new(), results: VecDeque::new() }, in_flight: 0, depth }
+    pub(super) fn in_line(depth: usize, workers: Vec<W>) -> Self {
+        let workers = workers.into_iter().map(|worker| InLine { worker, taken: VecDeque::new() }).collect();
+        Self { by: By::MainLoop { workers, commands: VecDeque::new(), results: VecDeque::new() }, in_flight: 0, depth }
     }
 
     /// Whether another command may be sent.
@@ -79,106 +103,126 @@ impl<W: Worker> Lane<W> {
         self.in_flight > 0
     }
 
-    /// Gives the worker a command.
+    /// Gives the workers a command.
     pub(super) fn send(&mut self, command: W::Command) {
         debug_assert!(self.has_room(), "the caller looks for room");
         self.in_flight += 1;
         match &mut self.by {
-            By::Thread { port, .. } => port.send(command),
+            By::Threads { port, .. } => port.send(command),
             By::MainLoop { commands, .. } => commands.push_back(command),
         }
     }
 
-    /// Commands that [`turn`](Self::turn) could do now.
+    /// Workers that could go on in a [`turn`](Self::turn) now.
     pub(super) fn ready(&self) -> usize {
         match &self.by {
-            By::MainLoop { worker, commands, .. } if !worker.hangs() => commands.len(),
-            _ => 0,
+            By::MainLoop { workers, commands, .. } => workers.iter().filter(|one| one.can_go_on(commands)).count(),
+            By::Threads { .. } => 0,
         }
     }
 
-    /// Without a thread: does so many commands.
-    pub(super) fn turn(&mut self, count: usize) {
-        if let By::MainLoop { worker, commands, results } = &mut self.by {
-            let mut taken = commands.drain(..count).collect();
-            worker.work(&mut taken, &mut |done| results.push_back(done));
+    /// Without threads: one of the workers that are ready goes on a little, with a new command or
+    /// with what it is at work on. `choose` says which of so many.
+    pub(super) fn turn(&mut self, choose: impl Fn(usize) -> usize) {
+        let chosen = choose(self.ready());
+        let By::MainLoop { workers, commands, results } = &mut self.by else { return };
+        let Some(one) = workers.iter_mut().filter(|one| one.can_go_on(commands)).nth(chosen) else { return };
+        if one.taken.is_empty() {
+            let count = 1 + choose(commands.len().min(W::MOST));
+            one.taken.extend(commands.drain(..count));
         }
+        one.worker.work(&mut one.taken, &mut |done| results.push_back(done));
     }
 
     /// Appends the results that there are.
     ///
     /// # Panics
-    /// As the thread did, if it did.
+    /// As a thread did, if one did.
     pub(super) fn results(&mut self, into: &mut VecDeque<W::Done>) {
         let before = into.len();
         let ended = match &mut self.by {
-            By::Thread { port, .. } => port.results(into),
+            By::Threads { port, .. } => port.results(into),
             By::MainLoop { results, .. } => {
                 into.append(results);
-                false
+                0
             }
         };
         self.in_flight -= into.len() - before;
-        if ended {
-            self.join();
-            // Its panic was caught and the lane is used all the same.
-            assert!(self.in_flight == 0, "a thread that panicked brings no more results");
+        if ended != 0 {
+            self.join(ended);
         }
     }
 
-    /// Tells the worker to end; the commands that it has not begun.
+    /// Tells the workers to end; the commands that none has begun.
     pub(super) fn close(&mut self) -> VecDeque<W::Command> {
         let left = match &mut self.by {
-            By::Thread { port, .. } => port.close(),
-            // One that hangs has begun the first.
-            By::MainLoop { worker, commands, .. } if worker.hangs() && !commands.is_empty() => commands.split_off(1),
-            By::MainLoop { commands, .. } => std::mem::take(commands),
+            By::Threads { port, .. } => port.close(),
+            By::MainLoop { workers, commands, .. } => {
+                // Those that hang have begun one each.
+                for one in workers.iter_mut().filter(|one| one.taken.is_empty() && !one.worker.is_ready()) {
+                    one.taken.extend(commands.pop_front());
+                }
+                std::mem::take(commands)
+            }
         };
         self.in_flight -= left.len();
         left
     }
 
-    /// Waits for the end of the thread, after [`close`](Self::close).
+    /// Waits for the end of these threads, which have said that they end.
     ///
     /// # Panics
-    /// As the thread did, if it did.
-    fn join(&mut self) {
-        if let By::Thread { thread, .. } = &mut self.by
-            && let Some(Err(panic)) = thread.take().map(JoinHandle::join)
-        {
-            resume_unwind(panic);
+    /// As a thread did, if one did, and again whenever something is under way.
+    fn join(&mut self, ended: u32) {
+        let By::Threads { threads, panicked, .. } = &mut self.by else { return };
+        // Its panic was caught and the lane is used all the same: what that thread had taken is
+        // never done.
+        assert!(!*panicked || self.in_flight == 0, "a thread that panicked brings no more results");
+        for (_, thread) in threads.iter_mut().enumerate().filter(|(number, _)| ended >> number & 1 != 0) {
+            if let Some(Err(panic)) = thread.take().map(JoinHandle::join) {
+                *panicked = true;
+                resume_unwind(panic);
+            }
         }
     }
 
-    /// Leaves the worker to itself. What it is at work on may never come to an end, and nobody
-    /// waits for it; its file stays open, and locked, as long as that lasts.
+    /// Leaves the workers to themselves. What they are at work on may never come to an end, and
+    /// nobody waits for it; their file stays open, and locked, as long as that lasts.
     pub(super) fn leave(mut self) {
         self.close();
-        if let By::Thread { thread, .. } = &mut self.by {
-            drop(thread.take());
+        if let By::Threads { threads, .. } = &mut self.by {
+            threads.clear();
         }
+    }
+}
+
+impl<W: Worker> InLine<W> {
+    /// Whether it could go on with something, if these wait.
+    fn can_go_on(&self, waiting: &VecDeque<W::Command>) -> bool {
+        !(self.taken.is_empty() && waiting.is_empty()) && self.worker.is_ready()
     }
 }
 
 impl<W: Worker> Drop for Lane<W> {
     fn drop(&mut self) {
         self.close();
-        if let By::Thread { thread, .. } = &mut self.by
-            && let Some(thread) = thread.take()
-        {
+        if let By::Threads { threads, .. } = &mut self.by {
             // A thread that panicked has said so, and what is dropped may be dropped by that very
             // panic.
-            drop(thread.join());
+            threads.drain(..).flatten().for_each(|thread| drop(thread.join()));
         }
     }
 }
 
 /// Says that a thread has ended, however it did.
-struct End<T, R>(Arc<Port<T, R>>);
+struct End<T, R> {
+    port: Arc<Port<T, R>>,
+    thread: usize,
+}
 
 impl<T, R> Drop for End<T, R> {
     fn drop(&mut self) {
-        self.0.end();
+        self.port.end(self.thread);
     }
 }
 
@@ -211,7 +255,7 @@ mod tests {
     fn the_panic_of_a_thread_is_the_main_loops() {
         let bell = Arc::new(Bell::default());
         let worker = Echo { panics_over: Some(2) };
-        let mut lane = Lane::start("destage-panics".to_owned(), 3, &bell, worker).expect("a thread");
+        let mut lane = Lane::start("panics", 3, &bell, vec![worker]).expect("a thread");
         (1..=3).for_each(|command| lane.send(command));
         let mut results = VecDeque::new();
         let panic = loop {
@@ -229,7 +273,7 @@ mod tests {
     #[test]
     fn a_thread_that_ended_as_it_was_told_has_not_panicked() {
         let bell = Arc::new(Bell::default());
-        let mut lane = Lane::start("destage-ends".to_owned(), 1, &bell, Echo { panics_over: None }).expect("a thread");
+        let mut lane = Lane::start("ends", 1, &bell, vec![Echo { panics_over: None }]).expect("a thread");
         lane.send(1);
         let mut results = VecDeque::new();
         while results.is_empty() {
@@ -237,7 +281,7 @@ mod tests {
             lane.results(&mut results);
         }
         assert!(lane.close().is_empty() && !lane.is_busy());
-        lane.join();
+        lane.join(1);
         lane.results(&mut results);
         assert_eq!(results, [1]);
     }

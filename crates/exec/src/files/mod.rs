@@ -1,12 +1,13 @@
-//! Real files, real time: a thread for each device that reads, writes and flushes its file, one
+//! Real files, real time: some threads for each device that read, write and flush its file, one
 //! more for the NVRAM and the intents, and a main loop, the caller's own thread, that owns the
 //! controller and all bytes.
 //!
 //! * Bytes of a step are copied into a buffer that leaves with the command and comes back with the
 //!   result ([`Bytes`]).
-//! * A thread has at most [`FilesConfig::depth`] commands at a time, and does them in order;
-//!   further steps wait in the main loop, without bytes. Steps on different devices end in any
-//!   order.
+//! * A device has at most [`FilesConfig::depth`] commands at a time; further steps wait in the main
+//!   loop, without bytes. Its threads take them in order, one each, and end them in any: a plan
+//!   orders steps by claims and by sets of steps, never by device. A flush covers what had ended
+//!   before it began, whoever wrote it (`syncs.rs`).
 //! * A device whose file is not there, or that answers with an error, has failed: its steps fail
 //!   from then on, and the controller is told. [`Files::errors`] says why; [`Files::replace`] puts
 //!   a file in its place.
@@ -43,6 +44,7 @@ mod replace;
 mod sectors;
 mod store;
 mod sync;
+mod syncs;
 mod turns;
 
 use std::collections::VecDeque;
@@ -90,7 +92,7 @@ struct Request {
 
 struct Device {
     lane: Option<Lane<DeviceFile>>,
-    /// Steps that the lane has, in order.
+    /// Steps that the lane has; the oldest are mostly first.
     under_way: VecDeque<Issue>,
     /// Steps for which the thread has no room.
     backlog: VecDeque<Issue>,
@@ -99,6 +101,14 @@ struct Device {
     error: Option<FilesError>,
     /// Its file while it is open.
     file: Option<Identity>,
+}
+
+impl Device {
+    /// The lane has done this step, or never will.
+    fn forget(&mut self, issue: Issue) {
+        let at = self.under_way.iter().position(|other| *other == issue);
+        self.under_way.swap_remove_front(at.expect("the lane has it"));
+    }
 }
 
 /// Serves an array in files.
@@ -203,9 +213,9 @@ impl<C: Controller> Files<C> {
             devices.push(Device { failed: lane.is_none(), lane, under_way, backlog, error, file: identity });
         }
         let store = if os.is_in_line() {
-            Ok(Lane::in_line(config.depth, opened.store))
+            Ok(Lane::in_line(config.depth, vec![opened.store]))
         } else {
-            Lane::start("destage-nvram".to_owned(), config.depth, &bell, opened.store)
+            Lane::start("destage-nvram", config.depth, &bell, vec![opened.store])
         };
         let store = store.map_err(FilesError::io(&config.nvram, "start its thread"))?;
         let missing = devices.iter().zip(0..).filter(|(device, _)| device.failed).map(|(_, dev)| Dev(dev)).collect();
@@ -441,9 +451,9 @@ fn start_device(
     file: Arc<dyn OsFile>,
     bell: &Arc<Bell>,
 ) -> io::Result<Lane<DeviceFile>> {
-    let worker = DeviceFile::new(file, config.devices[dev].options);
+    let workers = DeviceFile::all(file, config.devices[dev].options, config.depth);
     if os.is_in_line() {
-        return Ok(Lane::in_line(config.depth, worker));
+        return Ok(Lane::in_line(config.depth, workers));
     }
-    Lane::start(format!("destage-dev{dev}"), config.depth, bell, worker)
+    Lane::start(&format!("destage-dev{dev}"), config.depth, bell, workers)
 }

@@ -105,7 +105,7 @@ pub trait Os: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Without threads: which of so many comes next.
+    /// Without threads: which of so many comes next: which lane, which of its workers, how far.
     fn choose(&self, _among: usize) -> usize {
         0
     }
@@ -139,6 +139,13 @@ pub trait OsFile: fmt::Debug + Send + Sync {
 
     /// Makes its content and its length durable.
     fn sync_all(&self, at: SyncPoint) -> io::Result<()>;
+
+    /// The next sync begins now, and ends when it is asked for: what is written in between it need
+    /// not cover. Only files without threads take note.
+    fn sync_begins(&self) {}
+
+    /// Which of the device's workers asks from now on. Only files without threads take note.
+    fn asked_by(&self, _worker: usize) {}
 
     /// Whether what is asked of it now would not be answered. Only files without threads know.
     fn hangs(&self) -> bool {

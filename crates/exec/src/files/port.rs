@@ -1,7 +1,8 @@
-//! What the main loop and a thread share: commands one way, results the other, and the bell that
-//! wakes the main loop.
+//! What the main loop and the threads of a lane share: commands one way, results the other, and the
+//! bell that wakes the main loop.
 //!
-//! There is a port for each thread and one bell for all ports. No lock is held while another is
+//! There is a port for each lane and one bell for all ports. Threads take commands in the order in
+//! which they were sent; several threads end them in any. No lock is held while another is
 //! taken, nor while anything blocks. All interleavings are tried in `tests/files_port.rs`, which
 //! compiles this very file.
 
@@ -49,10 +50,11 @@ struct State<T, R> {
     commands: VecDeque<T>,
     results: VecDeque<R>,
     closed: bool,
-    ended: bool,
+    /// Threads that have ended, a bit each.
+    ended: u32,
 }
 
-/// Commands to a thread, and their results.
+/// Commands to the threads of a lane, and their results.
 pub struct Port<T, R> {
     state: Mutex<State<T, R>>,
     work: Condvar,
@@ -64,35 +66,35 @@ impl<T, R> Port<T, R> {
     /// under way at a time.
     pub fn new(depth: usize, bell: Arc<Bell>) -> Self {
         let (commands, results) = (VecDeque::with_capacity(depth), VecDeque::with_capacity(depth));
-        let state = State { commands, results, closed: false, ended: false };
+        let state = State { commands, results, closed: false, ended: 0 };
         Self { state: Mutex::new(state), work: Condvar::new(), bell }
     }
 
-    /// Gives the thread a command.
+    /// Gives the threads a command.
     pub fn send(&self, command: T) {
         lock(&self.state).commands.push_back(command);
         self.work.notify_one();
     }
 
-    /// Appends the results that there are; whether the thread has ended, so that they are the last.
-    pub fn results(&self, into: &mut VecDeque<R>) -> bool {
+    /// Appends the results that there are; which threads have ended, a bit each: theirs are the last.
+    pub fn results(&self, into: &mut VecDeque<R>) -> u32 {
         let mut state = lock(&self.state);
         into.append(&mut state.results);
         state.ended
     }
 
-    /// Tells the thread to end, and takes back the commands that it has not taken. What it is at
+    /// Tells the threads to end, and takes back the commands that none has taken. What they are at
     /// work on comes to an end, and its results can still be fetched.
     pub fn close(&self) -> VecDeque<T> {
         let mut state = lock(&self.state);
         state.closed = true;
         let left = std::mem::take(&mut state.commands);
         drop(state);
-        self.work.notify_one();
+        self.work.notify_all();
         left
     }
 
-    /// For the thread: waits for commands and takes up to `most` of them; none when the port is
+    /// For a thread: waits for commands and takes up to `most` of them; none when the port is
     /// closed.
     pub fn take(&self, most: usize, into: &mut VecDeque<T>) {
         let mut state = lock(&self.state);
@@ -103,15 +105,16 @@ impl<T, R> Port<T, R> {
         into.extend(state.commands.drain(..count));
     }
 
-    /// For the thread: hands results over.
+    /// For a thread: hands results over.
     pub fn finish(&self, results: impl IntoIterator<Item = R>) {
         lock(&self.state).results.extend(results);
         self.bell.ring();
     }
 
-    /// For the thread: it ends, because the port is closed or because it panicked.
-    pub fn end(&self) {
-        lock(&self.state).ended = true;
+    /// For a thread, of which each has a number below 32: it ends, because the port is closed or
+    /// because it panicked.
+    pub fn end(&self, thread: usize) {
+        lock(&self.state).ended |= 1 << thread;
         self.bell.ring();
     }
 }

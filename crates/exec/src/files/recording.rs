@@ -9,9 +9,11 @@
 //!   a cut may leave a file without its name, or shorter than what was written to it.
 //! * When a sync fails, what was not durable becomes so or never does, sector by sector; reads show
 //!   it all the same, and the next sync succeeds and says nothing of it.
+//! * A sync covers what was done before it began. Between its beginning and its end other workers
+//!   go on.
 //!
-//! There are no threads: chance decides which lane goes on, so that a seed decides everything. One
-//! [`SyncPoint`] can be left out, to see what misses it.
+//! There are no threads: chance decides which lane goes on, and which of its workers, so that a seed
+//! decides everything. One [`SyncPoint`] can be left out, to see what misses it.
 
 mod inode;
 
@@ -73,6 +75,7 @@ struct State {
     /// Operations so far.
     operations: u64,
     skipped: Option<SyncPoint>,
+    own_alone: bool,
     fault: Option<(u64, Fault)>,
     failing_sync: Option<(SyncPoint, Fault)>,
     /// Of so many operations one is kept as a moment; none if 0.
@@ -114,6 +117,7 @@ impl Recording {
             chance,
             operations: 0,
             skipped: None,
+            own_alone: false,
             fault: None,
             failing_sync: None,
             rarity: 0,
@@ -137,6 +141,11 @@ impl Recording {
     /// Leaves out every sync of this kind from now on.
     pub fn skip(&self, point: Option<SyncPoint>) {
         self.lock().skipped = point;
+    }
+
+    /// A planted fault: a sync makes durable only what the worker wrote that asks for it.
+    pub fn cover_own_alone(&self, own_alone: bool) {
+        self.lock().own_alone = own_alone;
     }
 
     /// One of the coming operations that change something fails: the one after so many.
@@ -201,6 +210,13 @@ impl Recording {
         if let Some(at) = state.disk.names.get(path).copied() {
             state.disk.inodes[at].hangs = hangs;
         }
+    }
+
+    /// Whether a sync of the file at this path has failed: a read may show what is not durable and
+    /// never will be.
+    pub fn is_spoiled(&self, path: &Path) -> bool {
+        let state = self.lock();
+        state.disk.names.get(path).is_some_and(|at| state.disk.inodes[*at].spoiled)
     }
 
     /// Takes a file away, at once and for good.
@@ -287,10 +303,14 @@ impl State {
     }
 
     fn left(&mut self, mut disk: Disk) -> Recording {
-        disk.inodes.iter_mut().for_each(|inode| (inode.locked_by, inode.hangs) = (None, false));
+        for inode in &mut disk.inodes {
+            // Nobody has it open any more, and no sync of it is under way.
+            (inode.locked_by, inode.hangs, inode.sync_begun) = (None, false, None);
+        }
         let chance = (self.fork)(self.chance.below(u64::MAX));
         let left = Recording::of(disk, self.sectors.clone(), chance, Arc::clone(&self.fork));
-        left.lock().skipped = self.skipped;
+        left.cover_own_alone(self.own_alone);
+        left.skip(self.skipped);
         left
     }
 }
@@ -393,15 +413,17 @@ impl RecordedFile {
         if let Some((_, fault)) = state.failing_sync.take_if(|failing| failing.0 == at) {
             begun = Err(fault.errno().into());
         }
-        let State { disk, chance, skipped, .. } = &mut *state;
+        let State { disk, chance, skipped, own_alone, .. } = &mut *state;
         let inode = &mut disk.inodes[self.inode];
         if inode.broken || begun.is_err() {
-            let pending = std::mem::take(&mut inode.pending);
-            apply_some(&mut inode.durable, &pending, inode.sector, 0, Survival::Sectors, &mut **chance);
+            inode.spoil(&mut **chance);
             return Err(begun.err().unwrap_or_else(|| Errno::IO.into()));
         }
-        if *skipped != Some(at) {
-            inode.sync(lengths);
+        let by = own_alone.then_some(inode.worker);
+        if *skipped == Some(at) {
+            inode.sync_begun = None;
+        } else {
+            inode.sync(lengths, by);
         }
         Ok(())
     }
@@ -464,6 +486,15 @@ impl OsFile for RecordedFile {
         self.sync(at, true)
     }
 
+    fn sync_begins(&self) {
+        let inode = &mut self.os.lock().disk.inodes[self.inode];
+        inode.sync_begun = Some(inode.pending.len());
+    }
+
+    fn asked_by(&self, worker: usize) {
+        self.os.lock().disk.inodes[self.inode].worker = worker;
+    }
+
     fn hangs(&self) -> bool {
         self.os.lock().disk.inodes[self.inode].hangs
     }
@@ -513,6 +544,31 @@ mod tests {
         assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")).map(|bytes| bytes.len()), Some(4));
         made.sync_all(SyncPoint::Flush).expect("it is synced");
         assert_eq!(os.cut(Survival::Nothing).content(Path::new("/a/b")).as_deref(), Some(&b"one\0\0\0\0\0"[..]));
+    }
+
+    #[test]
+    fn a_sync_covers_what_was_done_before_it_began() {
+        let os = Recording::new(|_| Box::new(Kind));
+        let made = file(&os);
+        os.sync_folder(Path::new("/a"), SyncPoint::CreateFolder).expect("it is synced");
+        made.write_all_at(b"one", 0).expect("room");
+        made.sync_begins();
+        made.write_all_at(b"two", 3).expect("room");
+        made.sync_data(SyncPoint::Flush).expect("it is synced");
+        let found = |os: &Recording| os.cut(Survival::Nothing).content(Path::new("/a/b"));
+        assert_eq!(found(&os).as_deref(), Some(&b"one"[..]));
+        // One that nobody said begins covers all; so does that of a process which comes later.
+        made.sync_begins();
+        let later = os.end(false);
+        file(&later).sync_data(SyncPoint::Flush).expect("it is synced");
+        assert_eq!(found(&later).as_deref(), Some(&b"onetwo"[..]));
+        // The planted fault.
+        os.cover_own_alone(true);
+        made.asked_by(1);
+        made.write_all_at(b"six", 6).expect("room");
+        made.sync_begins();
+        made.sync_data(SyncPoint::Flush).expect("it is synced");
+        assert_eq!(found(&os).as_deref(), Some(&b"one\0\0\0six"[..]));
     }
 
     #[test]

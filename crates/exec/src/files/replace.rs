@@ -14,9 +14,9 @@ impl<C: Controller> Files<C> {
     /// before: one that is there, of the right size and with whatever content, or else a new one.
     /// The next [`open`](Self::open) must be given the path.
     ///
-    /// What the device's thread is at work on is not waited for, since it may never end: the thread
-    /// is left to itself, and its file stays locked until then. Only the device's own file, put in
-    /// its place again, must not be written by that thread any more.
+    /// What the device's threads are at work on is not waited for, since it may never end: they are
+    /// left to themselves, and their file stays locked until then. Only the device's own file, put
+    /// in its place again, must not be written by them any more.
     ///
     /// # Errors
     /// If the file cannot be opened or made, or is another of the array's; the device stays as it
@@ -43,7 +43,8 @@ impl<C: Controller> Files<C> {
         opening::lock(&*file, path)?;
         opening::label_replacement(&*self.os, &*file, &self.config, &self.roster, dev.index(), path)?;
         self.distrust(DevSet::one(dev))?;
-        self.config.devices[dev.index()].options = DeviceOptions::default();
+        let options = &mut self.config.devices[dev.index()].options;
+        *options = DeviceOptions { workers: options.workers, ..DeviceOptions::default() };
         let lane = start_device(&*self.os, &self.config, dev.index(), file, &self.bell);
         let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];
@@ -56,6 +57,11 @@ impl<C: Controller> Files<C> {
 
     /// Waits, but not for ever, until nothing more is written to a device that has failed.
     fn await_device(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
+        // Without threads: whoever does not hang comes to an end.
+        while let Some(lane) = self.devices[dev.index()].lane.as_mut().filter(|lane| lane.ready() > 0) {
+            lane.turn(|among| self.os.choose(among));
+            self.finish_device(dev)?;
+        }
         let begin = Instant::now();
         while self.devices[dev.index()].lane.as_ref().is_some_and(Lane::is_busy) {
             let left = PATIENCE.saturating_sub(begin.elapsed());

@@ -16,8 +16,8 @@ impl<C: Controller> Files<C> {
         self.store.is_busy() || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Lane::is_busy))
     }
 
-    /// Without threads: carries out some commands of a lane that chance chooses; if there is none,
-    /// it becomes the time of the next timer. Whether something happened.
+    /// Without threads: a lane that chance chooses goes on with some of its commands; if there is
+    /// none, it becomes the time of the next timer. Whether something happened.
     pub(super) fn turn(&mut self) -> bool {
         let Clock::Virtual(now) = &mut self.clock else { return false };
         let ready = |lane: &Option<Lane<_>>| lane.as_ref().is_some_and(|lane| lane.ready() > 0);
@@ -30,10 +30,15 @@ impl<C: Controller> Files<C> {
         }
         *now += Nanos(1_000);
         let chosen = self.os.choose(devices + usize::from(store > 0));
+        let choose = |among| self.os.choose(among);
         match self.devices.iter_mut().filter(|device| ready(&device.lane)).nth(chosen) {
-            // Threads, too, are ahead of the main loop by more than one command.
-            Some(Device { lane: Some(lane), .. }) => lane.turn(1 + self.os.choose(lane.ready())),
-            _ => self.store.turn(1 + self.os.choose(store)),
+            // Threads, too, are ahead of the main loop by more than one operation.
+            Some(Device { lane: Some(lane), .. }) => {
+                for _ in 0..=choose(2 * lane.ready()) {
+                    lane.turn(choose);
+                }
+            }
+            _ => self.store.turn(choose),
         }
         true
     }
@@ -97,7 +102,7 @@ impl<C: Controller> Files<C> {
         let mut results = std::mem::take(&mut self.device_results);
         lane.results(&mut results);
         for (device::Command { issue, work, bytes }, done) in results.drain(..) {
-            self.devices[dev.index()].under_way.pop_front();
+            self.devices[dev.index()].forget(issue);
             let failed = match done {
                 Ok(()) => self.devices[dev.index()].failed,
                 Err(Failure { source, no_room }) => {
@@ -146,8 +151,8 @@ impl<C: Controller> Files<C> {
         }
         let backlog = std::mem::take(&mut device.backlog);
         let unbegun = device.lane.as_mut().map(Lane::close).unwrap_or_default();
-        device.under_way.truncate(device.under_way.len() - unbegun.len());
         for device::Command { issue, bytes, .. } in unbegun {
+            self.devices[dev.index()].forget(issue);
             self.bytes.give_back(bytes);
             self.complete(issue, StepOutcome::Failed(dev));
         }

@@ -47,8 +47,14 @@ pub(super) struct Inode {
     /// What reads see.
     pub(super) content: Vec<u8>,
     pub(super) durable: Vec<u8>,
-    /// Since the last sync.
-    pub(super) pending: Vec<Change>,
+    /// Since the last sync, with the worker that did each.
+    pub(super) pending: Vec<(usize, Change)>,
+    /// The worker that asks now.
+    pub(super) worker: usize,
+    /// Where among what is pending a sync has begun: it covers what is before.
+    pub(super) sync_begun: Option<usize>,
+    /// A sync has failed: reads may show what is not durable, and no later sync makes it so.
+    pub(super) spoiled: bool,
     /// Bytes of a sector, which is never torn.
     pub(super) sector: u64,
     /// Every operation on it fails.
@@ -59,23 +65,44 @@ pub(super) struct Inode {
 
 impl Inode {
     pub(super) fn new(bytes: Vec<u8>, sector: u64) -> Self {
-        let (content, pending) = (bytes.clone(), Vec::new());
-        Self { content, durable: bytes, pending, sector, broken: false, hangs: false, locked_by: None }
+        Self {
+            content: bytes.clone(),
+            durable: bytes,
+            pending: Vec::new(),
+            worker: 0,
+            sync_begun: None,
+            spoiled: false,
+            sector,
+            broken: false,
+            hangs: false,
+            locked_by: None,
+        }
     }
 
     pub(super) fn change(&mut self, change: Change) {
         apply(&mut self.content, &change);
-        self.pending.push(change);
+        self.pending.push((self.worker, change));
     }
 
-    /// All that was done is durable, but for lengths that were set unless `lengths`.
-    pub(super) fn sync(&mut self, lengths: bool) {
+    /// All that was done before the sync began is durable, but for lengths that were set unless
+    /// `lengths`; of one worker alone, if the fault is planted that it covers no more.
+    pub(super) fn sync(&mut self, lengths: bool, by: Option<usize>) {
         // What a length that is not durable cuts off or adds stays undecided, and so does what was
         // done before it.
-        let last = self.pending.iter().rposition(|change| !lengths && matches!(change, Change::SetLen(_)));
-        for change in self.pending.drain(last.map_or(0, |last| last + 1)..) {
+        let last = self.pending.iter().rposition(|(_, change)| !lengths && matches!(change, Change::SetLen(_)));
+        let first = last.map_or(0, |last| last + 1);
+        let end = self.sync_begun.take().unwrap_or(self.pending.len()).max(first);
+        let covered = self.pending.extract_if(first..end, |(worker, _)| by.is_none_or(|by| *worker == by));
+        for (_, change) in covered {
             apply(&mut self.durable, &change);
         }
+    }
+
+    /// A sync fails: what is pending is durable or never will be, as chance has it.
+    pub(super) fn spoil(&mut self, chance: &mut dyn Chance) {
+        (self.spoiled, self.sync_begun) = (true, None);
+        let pending = std::mem::take(&mut self.pending);
+        apply_some(&mut self.durable, &pending, self.sector, 0, Survival::Sectors, chance);
     }
 }
 
@@ -101,13 +128,13 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
 /// Applies what survives of these changes.
 pub(super) fn apply_some(
     bytes: &mut Vec<u8>,
-    changes: &[Change],
+    changes: &[(usize, Change)],
     sector: u64,
     file: usize,
     survival: Survival,
     chance: &mut dyn Chance,
 ) {
-    for change in changes {
+    for (_, change) in changes {
         let whole = match survival {
             Survival::Nothing => false,
             Survival::Everything => true,
