@@ -20,7 +20,7 @@ pub fn first_files_failure(skip: Option<SyncPoint>, rounds: u64) -> Option<(u64,
         }
         for level in Level::ALL {
             for cache in host_caches_of(level) {
-                match run_files(cache, round, FilesOptions { level: Some(level), skip }) {
+                match run_files(cache, round, FilesOptions { level: Some(level), skip, ..FilesOptions::default() }) {
                     Ok(report) => cuts += report.cuts + report.kills,
                     Err(failure) => {
                         let what = format!("{} {level}: {failure}", cache.name);

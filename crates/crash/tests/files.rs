@@ -68,6 +68,21 @@ fn a_seed_decides_everything() {
 }
 
 #[test]
+fn a_sync_that_covers_its_own_workers_writes_alone_is_found() {
+    for (level, cache) in
+        Level::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (level, cache)))
+    {
+        let options = FilesOptions { level: Some(level), own_alone: true, ..FilesOptions::default() };
+        let found = (0..FILES_SEEDS).find_map(|seed| run_files(cache, seed, options).err());
+        let failure = found.unwrap_or_else(|| panic!("{} {level}: not found in {FILES_SEEDS} seeds", cache.name));
+        println!("{} {level}: {failure}", cache.name);
+    }
+}
+
+/// Seeds of each cell within which a fault of all syncs must be found: some ten times what it took.
+const FILES_SEEDS: u64 = 40;
+
+#[test]
 fn every_sync_is_missed_when_it_is_left_out() {
     let bound = std::env::var("CRASH_SEEDS").map_or(30, |text| text.parse().expect("a number"));
     let outcomes: Vec<_> =

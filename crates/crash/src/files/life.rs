@@ -85,8 +85,10 @@ impl<'a> Life<'a> {
     /// starts the array knows that they failed, or that others stand in their place.
     pub(super) fn known(&self, left: &Recording) -> Known {
         // Those that failed in this very command: the roster says so, or does not yet.
-        let failed: DevSet =
-            (0..self.known.paths.len() as u8).map(Dev).filter(|dev| !self.files.answers(*dev)).collect();
+        // A sync of theirs failed, and the executor is about to hear of it: reads of the next process
+        // would show what is not durable.
+        let gone = |dev: &Dev| !self.files.answers(*dev) || left.is_spoiled(&self.known.paths[dev.index()]);
+        let failed: DevSet = (0..self.known.paths.len() as u8).map(Dev).filter(gone).collect();
         let lost = self.may_be_lost() | self.before | failed & self.scene.members();
         let new = failed - self.dead;
         for dev in (self.window & (self.swapped | self.dead) | new).iter() {

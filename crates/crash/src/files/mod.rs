@@ -33,6 +33,8 @@ pub struct FilesOptions {
     pub level: Option<Level>,
     /// A sync that is left out everywhere.
     pub skip: Option<SyncPoint>,
+    /// A planted fault: a sync covers only what the worker wrote that asks for it.
+    pub own_alone: bool,
 }
 
 /// What happened in histories that found nothing wrong.
@@ -236,6 +238,7 @@ fn history(
     let scene = Scene { cache, cell, check };
     let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
     os.skip(options.skip);
+    os.cover_own_alone(options.own_alone);
     let paths: Vec<PathBuf> = (0..scene.pages().len()).map(|dev| path(dev, 0)).collect();
     for path in &paths {
         prepare(&os, path);
