@@ -1,34 +1,45 @@
 //! Where the bytes behind the names of buffers live, and the steps that compute.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use destage_plan::{Buf, Controller, Engine, Issue, NvPut, NvSlot, OpId, Sectors, Step, StepOutcome};
 use destage_raid::{MAX_DEVICES, kernels};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::Nvram;
+use crate::{Buffer, Nvram};
 
 /// The bytes of all buffers. A buffer of an operation is known by the operation's place and its
 /// number; it grows to what was asked for and is used again by the next operation in that place, so
 /// that nothing is allocated per request after a while.
 ///
-/// Executors that hand steps to threads copy: [`source`](Self::source) into a buffer of
-/// [`lend`](Self::lend), which leaves with the step; what a read brought goes to
-/// [`target`](Self::target), the buffer to [`give_back`](Self::give_back). Copying a page costs far
-/// less than moving it to a device, and no thread ever holds what another step needs.
+/// Executors that hand steps to threads hand over [`Handle`]s: of what is written
+/// ([`handed`](Self::handed)), which stays where it is, or of a buffer to be filled
+/// ([`lend`](Self::lend)), which takes the place of the one that was to be filled
+/// ([`fetched`](Self::fetched)). What a thread has in hand is never changed: whoever must change it
+/// goes on with a copy. Bytes that cannot be handed over are copied, and counted
+/// ([`copied`](Self::copied)).
 #[derive(Default)]
 pub struct Bytes {
     /// Bytes of a page.
     page: usize,
     /// Bytes of a sector.
     sector: usize,
-    hosts: HashMap<u64, Vec<u8>, FixedState>,
-    tmps: Vec<Vec<Vec<u8>>>,
+    hosts: HashMap<u64, Handle, FixedState>,
+    tmps: Vec<Vec<Handle>>,
     nvram: Nvram,
     scratch: [Vec<u8>; 2],
     /// A page of zeros.
     zeros: Vec<u8>,
-    spare: Vec<Vec<u8>>,
+    spare: Vec<Handle>,
+    /// Handles without a buffer, for buffers that come from the host.
+    empty: Vec<Handle>,
+    copied: u64,
 }
+
+/// A buffer that may be in several hands. Who is alone with it may change it.
+pub type Handle = Arc<Buffer>;
 
 /// A place in the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,29 +84,37 @@ impl Bytes {
         Self { page, sector: sector_bytes as usize, nvram, zeros: vec![0; page], ..Self::default() }
     }
 
-    /// Keeps the bytes of a request until [`release`](Self::release): what is to be written, or
-    /// room for what is read.
+    /// Keeps the bytes of a request until [`release`](Self::release): a copy of what is to be
+    /// written.
     pub fn host(&mut self, tag: u64, data: &[u8]) {
-        let mut bytes = self.lend();
-        bytes.extend_from_slice(data);
+        let mut bytes = self.lend(0);
+        self.copied += data.len() as u64;
+        alone(&mut bytes).extend_from_slice(data);
+        self.insert(tag, bytes);
+    }
+
+    /// Keeps the buffer of a request until [`release`](Self::release): what is to be written, or
+    /// room for what is read.
+    pub fn host_buffer(&mut self, tag: u64, data: Buffer) {
+        let mut bytes = self.empty.pop().unwrap_or_default();
+        *alone(&mut bytes) = data;
         self.insert(tag, bytes);
     }
 
     /// Room for what a request reads.
     pub fn host_room(&mut self, tag: u64, len: usize) {
-        let mut bytes = self.lend();
-        bytes.resize(len, 0);
+        let bytes = self.lend(len);
         self.insert(tag, bytes);
     }
 
-    fn insert(&mut self, tag: u64, bytes: Vec<u8>) {
+    fn insert(&mut self, tag: u64, bytes: Handle) {
         let earlier = self.hosts.insert(tag, bytes);
         assert!(earlier.is_none(), "request {tag} is under way already");
     }
 
     /// The bytes of a request; none if it brought none.
     pub fn host_bytes(&self, tag: u64) -> &[u8] {
-        self.hosts.get(&tag).map_or(&[], Vec::as_slice)
+        self.hosts.get(&tag).map_or(&[], |bytes| bytes)
     }
 
     /// Forgets the bytes of a request.
@@ -105,16 +124,40 @@ impl Bytes {
         }
     }
 
-    /// An empty buffer that may leave.
-    pub fn lend(&mut self) -> Vec<u8> {
+    /// Forgets the bytes of a request, and gives them away; none if it brought none. They are
+    /// copied if somebody still has them in hand.
+    pub fn release_buffer(&mut self, tag: u64) -> Buffer {
+        let Some(mut bytes) = self.hosts.remove(&tag) else { return Buffer::new() };
+        let buffer = std::mem::take(own(&mut bytes, &mut self.copied));
+        self.empty.push(bytes);
+        buffer
+    }
+
+    /// A copy of the bytes of a request.
+    pub fn copy_host(&mut self, tag: u64) -> Buffer {
+        let copy = Buffer::from(self.host_bytes(tag));
+        self.copied += copy.len() as u64;
+        copy
+    }
+
+    /// A buffer of so many bytes, whatever they are, that nobody else has.
+    pub fn lend(&mut self, len: usize) -> Handle {
         let mut bytes = self.spare.pop().unwrap_or_default();
-        bytes.clear();
+        alone(&mut bytes).resize(len);
         bytes
     }
 
-    /// Takes a buffer back, to be lent again.
-    pub fn give_back(&mut self, bytes: Vec<u8>) {
-        self.spare.push(bytes);
+    /// Takes a buffer back, to be lent again if nobody else has it.
+    pub fn give_back(&mut self, mut bytes: Handle) {
+        if Arc::get_mut(&mut bytes).is_some() {
+            self.spare.push(bytes);
+        }
+    }
+
+    /// Bytes that were copied so far on their way between host, devices and NVRAM, for want of a
+    /// handle that could be given on.
+    pub const fn copied(&self) -> u64 {
+        self.copied
     }
 
     /// The NVRAM, whose slots are buffers too.
@@ -140,17 +183,76 @@ impl Bytes {
         &mut self.allocation(at)[from..from + len]
     }
 
-    /// Appends what a step writes to a device; zeros if it trims.
+    /// What a step writes to a device: a handle, and which of its bytes. What lies in several
+    /// buffers, in the NVRAM, or with the controller is copied into one.
+    ///
+    /// # Panics
+    /// As [`written`](Self::written).
+    pub fn handed<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, step: &Step) -> (Handle, Range<usize>) {
+        let one = match *step {
+            Step::Write { src, .. } => Some(src),
+            Step::WriteList { srcs, .. } => match engine.bufs(op, srcs) {
+                [src] => Some(*src),
+                _ => None,
+            },
+            _ => None,
+        };
+        let len = step.changes().map_or(0, |ext| usize::from(ext.pages()) * self.page);
+        if let Some(src) = one {
+            let at = self.locate(engine, op, src);
+            let handle = match at {
+                At::Host { tag, .. } => self.hosts.get(&tag),
+                At::Tmp { op, id, .. } => Some(&self.tmps[op][id]),
+                At::Zero | At::Nv { .. } => None,
+            };
+            if let Some(handle) = handle {
+                let range = at.from()..at.from() + len;
+                assert!(range.end <= handle.len(), "{step:?} has as many bytes as pages");
+                return (Arc::clone(handle), range);
+            }
+        }
+        (self.written(engine, op, step), 0..len)
+    }
+
+    /// What a step has read takes its place: as it is if that place is a whole buffer, else as a
+    /// copy.
+    pub fn fetched<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, dst: Buf, bytes: Handle) {
+        let at = self.locate(engine, op, dst);
+        self.reserve(engine, op, at);
+        let place = self.place(at);
+        if at.from() == 0 && place.len() == bytes.len() {
+            let earlier = std::mem::replace(place, bytes);
+            self.give_back(earlier);
+            return;
+        }
+        let range = at.from()..at.from() + bytes.len();
+        self.allocation(at)[range].copy_from_slice(&bytes);
+        self.copied += bytes.len() as u64;
+        self.give_back(bytes);
+    }
+
+    /// A copy of what a step writes to a device; zeros if it trims.
     ///
     /// # Panics
     /// If it writes nothing, or other than what its extent has room for.
-    pub fn written<C: Controller>(&self, engine: &Engine<C>, op: OpId, step: &Step, to: &mut Vec<u8>) {
+    pub fn written<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, step: &Step) -> Handle {
+        let mut copy = self.lend(0);
+        self.append(engine, op, step, alone(&mut copy));
+        self.copied += copy.len() as u64;
+        copy
+    }
+
+    /// Appends what a step writes to a device; zeros if it trims.
+    ///
+    /// # Panics
+    /// As [`written`](Self::written).
+    pub(crate) fn append<C: Controller>(&self, engine: &Engine<C>, op: OpId, step: &Step, to: &mut Buffer) {
         let Some(ext) = step.changes() else { panic!("{step:?} writes nothing") };
         let (start, len) = (to.len(), usize::from(ext.pages()) * self.page);
         let mut append = |buf: Buf, len: usize| {
             let end = to.len() + len;
             to.extend_from_slice(self.source(engine, op, buf, len).unwrap_or_default());
-            to.resize(end, 0);
+            to.resize(end);
         };
         match *step {
             Step::Write { src, .. } => append(src, len),
@@ -161,11 +263,27 @@ impl Bytes {
         assert_eq!(to.len() - start, len, "{step:?} has as many bytes as pages");
     }
 
+    /// A copy of what a step of the NVRAM puts, one after the other.
+    pub fn puts<C: Controller>(&mut self, engine: &Engine<C>, op: OpId, puts: &[NvPut]) -> Handle {
+        let mut bytes = self.lend(0);
+        let to = alone(&mut bytes);
+        for put in puts.iter().filter(|put| put.len > 0) {
+            let end = to.len() + put.len as usize;
+            to.extend_from_slice(self.source(engine, op, put.src, put.len as usize).unwrap_or_default());
+            to.resize(end);
+        }
+        self.copied += bytes.len() as u64;
+        bytes
+    }
+
     /// Does a step of the NVRAM.
     ///
     /// # Panics
     /// If it is another step, or puts into a slot that is in use, or frees one that is not.
     pub fn change_nvram<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) {
+        if let Step::NvCommit { puts, .. } = *engine.step(issue) {
+            self.copied += engine.puts(issue.op, puts).iter().map(|put| u64::from(put.len)).sum::<u64>();
+        }
         // Out of the way, so that the other buffers can be read.
         let mut nvram = std::mem::take(&mut self.nvram);
         self.nv_step(engine, issue, &mut nvram);
@@ -390,13 +508,24 @@ impl Bytes {
         }
         let buffers = &mut self.tmps[index];
         if id >= buffers.len() {
-            buffers.resize_with(id + 1, Vec::new);
+            buffers.resize_with(id + 1, Handle::default);
         }
         let len = usize::from(engine.tmp_pages(op, id as u8)) * self.page;
-        buffers[id].resize(len, 0);
+        if buffers[id].len() != len {
+            own(&mut buffers[id], &mut self.copied).resize(len);
+        }
     }
 
-    fn allocation(&mut self, at: At) -> &mut Vec<u8> {
+    /// A buffer that is to be changed: the very one, unless a thread has it in hand.
+    fn allocation(&mut self, at: At) -> &mut Buffer {
+        let mut copied = 0;
+        // Not in one, since the place is borrowed.
+        own(self.place(at), &mut copied);
+        self.copied += copied;
+        alone(self.place(at))
+    }
+
+    fn place(&mut self, at: At) -> &mut Handle {
         match at {
             At::Host { tag, .. } => self.hosts.get_mut(&tag).expect("the request is under way"),
             At::Tmp { op, id, .. } => &mut self.tmps[op][id],
@@ -432,6 +561,19 @@ impl Bytes {
             *self.allocation(at) = bytes;
         }
     }
+}
+
+/// The buffer behind a handle that nobody else has.
+fn alone(handle: &mut Handle) -> &mut Buffer {
+    Arc::get_mut(handle).expect("nobody else has it")
+}
+
+/// The buffer behind a handle, or a copy of it if somebody else has it too.
+fn own<'a>(handle: &'a mut Handle, copied: &mut u64) -> &'a mut Buffer {
+    if Arc::get_mut(handle).is_none() {
+        *copied += handle.len() as u64;
+    }
+    Arc::make_mut(handle)
 }
 
 /// Bytes, or zeros.

@@ -7,13 +7,15 @@
 //! it takes for granted of hardware is written in docs/assumptions.md. [`Files`] carries everything
 //! out on real files, in real time, with threads for each device.
 
+mod buffer;
 mod bytes;
 mod device;
 mod files;
 mod memory;
 mod nvram;
 
-pub use bytes::Bytes;
+pub use buffer::Buffer;
+pub use bytes::{Bytes, Handle};
 pub use device::{Content, CutChoice, Disk};
 pub use files::{
     Chance, Completion, DeviceConfig, DeviceOptions, Existing, Fault, Files, FilesConfig, FilesError, Identity, Moment,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use arrays::{Array, assert_holds, cache, member, serve};
 use common::{Content, Dice, Sizes, data, folder, soak};
 use destage_cache::Served;
-use destage_exec::{DeviceOptions, Existing, Files, FilesConfig, FilesError};
+use destage_exec::{Buffer, DeviceOptions, Existing, Files, FilesConfig, FilesError};
 use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, List, NvPut, NvSlot, Out, RangeError, Step, StepSet};
 use destage_raid::Level;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -41,7 +41,7 @@ fn ten_thousand_small_requests_at_a_time() {
     let mut dice = Dice::new(1);
     let count = if soak() { 1_000_000 } else { 10_000 };
     // Requests that meet take effect in the order of submission.
-    let mut buffers: Vec<Vec<u8>> = Vec::new();
+    let mut buffers: Vec<Buffer> = Vec::new();
     let (mut submitted, mut answered, mut most) = (0, 0, 0);
     while answered < count {
         while submitted < count && files.unanswered() < 256 {

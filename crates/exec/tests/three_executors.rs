@@ -35,7 +35,7 @@ impl<C: Controller> Executor for Files<C> {
         }
         let mut answers = BTreeMap::new();
         while let Some(completion) = self.wait().expect("the array is served") {
-            answers.insert(completion.tag, (completion.ok, completion.bytes));
+            answers.insert(completion.tag, (completion.ok, completion.bytes.to_vec()));
         }
         // What a cache does after it has answered is part of the request.
         self.settle().expect("the array is served");

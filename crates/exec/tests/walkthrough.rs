@@ -306,7 +306,7 @@ fn the_three_executors_take_the_same_steps() {
         files.submit(request(job, page), data).expect("a request in range");
         let completion = files.wait().expect("it is served").expect("it is under way");
         let read = if matches!(job, Job::Read) { expected.1.clone() } else { Vec::new() };
-        assert_eq!((completion.ok, completion.bytes), (expected.0, read), "{job:?} of page {page}");
+        assert_eq!((completion.ok, completion.bytes.to_vec()), (expected.0, read), "{job:?} of page {page}");
         files.settle().expect("the controller goes on");
     }
     assert_eq!(*files.engine().out().counts(), counts);

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,6 +13,7 @@ use super::DeviceOptions;
 use super::lane::Worker;
 use super::os::{OsFile, SyncPoint};
 use super::syncs::{Syncs, Ticket, Turn};
+use crate::Handle;
 
 /// What is to be done. Offsets and lengths are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,10 @@ impl Work {
 pub(super) struct Command {
     pub(super) issue: Issue,
     pub(super) work: Work,
-    pub(super) bytes: Vec<u8>,
+    /// What is written, or a buffer that nobody else has, to be filled.
+    pub(super) bytes: Handle,
+    /// Which of these bytes.
+    pub(super) range: Range<usize>,
 }
 
 /// Why a command failed.
@@ -135,8 +140,13 @@ impl Shared {
             return Phase::Ended(Err(failed(io::Error::other("the device breaks here, as it was told"))));
         }
         let done = match command.work {
-            Work::Read { offset } => self.file.read_exact_at(&mut command.bytes, offset).map_err(failed),
-            Work::Write { offset, .. } => self.file.write_all_at(&command.bytes, offset).map_err(not_written),
+            Work::Read { offset } => {
+                let bytes = Arc::get_mut(&mut command.bytes).expect("nobody else has what is to be filled");
+                self.file.read_exact_at(bytes, offset).map_err(failed)
+            }
+            Work::Write { offset, .. } => {
+                self.file.write_all_at(&command.bytes[command.range.clone()], offset).map_err(not_written)
+            }
             Work::Trim { offset, len } => self.trim(offset, len).map_err(not_written),
             Work::Flush => Ok(()),
         };

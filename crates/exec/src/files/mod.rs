@@ -2,8 +2,10 @@
 //! more for the NVRAM and the intents, and a main loop, the caller's own thread, that owns the
 //! controller and all bytes.
 //!
-//! * Bytes of a step are copied into a buffer that leaves with the command and comes back with the
-//!   result ([`Bytes`]).
+//! * Bytes of a step leave the main loop by handle, the host's own buffers among them, and what was
+//!   read comes back by handle ([`Bytes`]). They begin at multiples of [`Buffer::ALIGN`]. Copied,
+//!   and counted, is what has several places or one inside of another buffer: parts of a read that
+//!   several devices answer, lists of slots of the NVRAM, what enters the NVRAM.
 //! * A device has at most [`FilesConfig::depth`] commands at a time; further steps wait in the main
 //!   loop, without bytes. Its threads take them in order, one each, and end them in any: a plan
 //!   orders steps by claims and by sets of steps, never by device. A flush covers what had ended
@@ -55,7 +57,7 @@ use std::time::{Duration, Instant};
 
 use destage_plan::{Control, Controller, Dev, Engine, HostOp, HostRequest, Issue, Nanos, Start, Status};
 
-use crate::Bytes;
+use crate::{Buffer, Bytes};
 use device::DeviceFile;
 use label::Roster;
 use lane::Lane;
@@ -77,17 +79,15 @@ pub struct Completion {
     /// Whether it was served; if not, nothing is known of the range's content beyond its being old
     /// or new sector by sector.
     pub ok: bool,
-    /// Of a read that was served: what it read. Else empty. It is the buffer that came with the
-    /// request, to be used again.
-    pub bytes: Vec<u8>,
+    /// Of a read that was served: what it read. Else empty: the buffer that came with the request,
+    /// to be used again, unless it is in use for something else that the request led to.
+    pub bytes: Buffer,
 }
 
 /// A request that is under way.
 struct Request {
     tag: u64,
     op: HostOp,
-    /// The caller's buffer.
-    buffer: Vec<u8>,
 }
 
 struct Device {
@@ -127,6 +127,8 @@ pub struct Files<C> {
     /// By the number that the engine knows them by: the callers' tags may come twice.
     requests: Vec<Option<Request>>,
     free: Vec<u64>,
+    /// Requests that were acknowledged, and whether they were served, while notices are read.
+    answered: Vec<(u64, bool)>,
     unanswered: usize,
     completions: VecDeque<Completion>,
     clean: bool,
@@ -232,6 +234,7 @@ impl<C: Controller> Files<C> {
             bell,
             requests: Vec::new(),
             free: Vec::new(),
+            answered: Vec::new(),
             unanswered: 0,
             completions: VecDeque::new(),
             clean: false,
@@ -255,13 +258,15 @@ impl<C: Controller> Files<C> {
     }
 
     /// Takes a request; it waits if the array is still being recovered. `data` is what a write
-    /// writes; of a read its content does not matter, and what was read comes back in it. Requests
-    /// may have the same tag.
+    /// writes; of a read its content does not matter, and what was read comes back in it or in
+    /// another. A [`Buffer`] is handed on as it is, anything else is copied into one. Requests may
+    /// have the same tag.
     ///
     /// # Errors
     /// If the request cannot be served, in which case nothing happens, or the executor has stopped.
-    pub fn submit(&mut self, request: HostRequest, data: Vec<u8>) -> Result<(), FilesError> {
+    pub fn submit(&mut self, request: HostRequest, data: impl Into<Buffer>) -> Result<(), FilesError> {
         self.check()?;
+        let mut data: Buffer = data.into();
         if request.op != HostOp::Flush {
             self.engine.shape().check(request.offset, request.len)?;
         }
@@ -272,12 +277,11 @@ impl<C: Controller> Files<C> {
             self.requests.push(None);
             self.requests.len() as u64 - 1
         });
-        match request.op {
-            HostOp::Write => self.bytes.host(id, &data),
-            HostOp::Read => self.bytes.host_room(id, request.len as usize),
-            HostOp::WriteZeroes | HostOp::Discard | HostOp::Flush => {}
+        if request.op != HostOp::Write {
+            data.resize(if request.op == HostOp::Read { request.len as usize } else { 0 });
         }
-        self.requests[id as usize] = Some(Request { tag: request.tag, op: request.op, buffer: data });
+        self.bytes.host_buffer(id, data);
+        self.requests[id as usize] = Some(Request { tag: request.tag, op: request.op });
         self.unanswered += 1;
         let now = self.now();
         self.engine.submit(now, HostRequest { tag: id, ..request })?;
@@ -383,6 +387,12 @@ impl<C: Controller> Files<C> {
     /// Requests that were not answered.
     pub const fn unanswered(&self) -> usize {
         self.unanswered
+    }
+
+    /// Bytes that were copied in this life on their way between host, devices and NVRAM, for want
+    /// of a buffer that could be handed on.
+    pub const fn copied(&self) -> u64 {
+        self.bytes.copied()
     }
 
     /// The engine, for its counters and the controller.

@@ -12,6 +12,7 @@ use destage_plan::{Issue, NvPut, NvSlot, Rows};
 use super::intents::IntentsFile;
 use super::lane::Worker;
 use super::nvram::NvramFile;
+use crate::Handle;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,7 @@ pub(super) enum Change {
 pub(super) struct Command {
     pub(super) issue: Issue,
     pub(super) change: Change,
-    pub(super) bytes: Vec<u8>,
+    pub(super) bytes: Handle,
     pub(super) lists: Lists,
 }
 

@@ -10,6 +10,7 @@ use super::device::{Failure, Work};
 use super::lane::Lane;
 use super::store::Change;
 use super::{Clock, Completion, Device, Files, FilesError, device, store};
+use crate::Buffer;
 
 impl<C: Controller> Files<C> {
     pub(super) fn is_busy(&self) -> bool {
@@ -101,7 +102,7 @@ impl<C: Controller> Files<C> {
         let Some(lane) = &mut self.devices[dev.index()].lane else { return Ok(()) };
         let mut results = std::mem::take(&mut self.device_results);
         lane.results(&mut results);
-        for (device::Command { issue, work, bytes }, done) in results.drain(..) {
+        for (device::Command { issue, work, bytes, .. }, done) in results.drain(..) {
             self.devices[dev.index()].forget(issue);
             let failed = match done {
                 Ok(()) => self.devices[dev.index()].failed,
@@ -117,19 +118,20 @@ impl<C: Controller> Files<C> {
                 }
             };
             if failed {
+                self.bytes.give_back(bytes);
                 self.complete(issue, StepOutcome::Failed(dev));
                 self.fail(dev)?;
-            } else {
-                match *self.engine.step(issue) {
-                    Step::Read { dst, .. } => {
-                        self.bytes.target(&self.engine, issue.op, dst, bytes.len()).copy_from_slice(&bytes);
-                    }
-                    Step::MetaRead { .. } => self.engine.read(issue, &bytes),
-                    _ => {}
-                }
-                self.complete(issue, StepOutcome::Ok);
+                continue;
             }
-            self.bytes.give_back(bytes);
+            match *self.engine.step(issue) {
+                Step::Read { dst, .. } => self.bytes.fetched(&self.engine, issue.op, dst, bytes),
+                Step::MetaRead { .. } => {
+                    self.engine.read(issue, &bytes);
+                    self.bytes.give_back(bytes);
+                }
+                _ => self.bytes.give_back(bytes),
+            }
+            self.complete(issue, StepOutcome::Ok);
         }
         self.device_results = results;
         let device = &mut self.devices[dev.index()];
@@ -184,16 +186,29 @@ impl<C: Controller> Files<C> {
         while let Some(issue) = self.engine.next_issue() {
             self.begin(issue)?;
         }
+        let mut answered = std::mem::take(&mut self.answered);
         while let Some(notice) = self.engine.next_notice() {
             match notice {
-                HostNotice::Acked { tag, ok } => self.answer(tag, ok),
+                HostNotice::Acked { tag, ok } => answered.push((tag, ok)),
                 HostNotice::Released { tag } => {
-                    self.bytes.release(tag);
+                    let bytes = self.bytes.release_buffer(tag);
+                    // One that was answered before has had a copy.
+                    if let Some(at) = answered.iter().position(|(other, _)| *other == tag) {
+                        let (_, ok) = answered.remove(at);
+                        self.answer(tag, ok, bytes);
+                    }
                     self.free.push(tag);
                 }
                 HostNotice::Clean => self.clean = true,
             }
         }
+        // Their bytes are still in use, though not for them.
+        for (tag, ok) in answered.drain(..) {
+            let read = self.requests[tag as usize].as_ref().is_some_and(|request| request.op == HostOp::Read);
+            let bytes = if ok && read { self.bytes.copy_host(tag) } else { Buffer::new() };
+            self.answer(tag, ok, bytes);
+        }
+        self.answered = answered;
         Ok(())
     }
 
@@ -244,28 +259,26 @@ impl<C: Controller> Files<C> {
     fn send_device(&mut self, dev: Dev, issue: Issue) {
         let page = self.engine.shape().page_bytes();
         let place = |ext: Ext| (ext.first() * page, u64::from(ext.pages()) * page);
-        let mut bytes = self.bytes.lend();
         let step = *self.engine.step(issue);
-        let work = match step {
+        let (work, (bytes, range)) = match step {
             Step::Read { ext, .. } | Step::MetaRead { ext } => {
                 let (offset, len) = place(ext);
-                bytes.resize(len as usize, 0);
-                Work::Read { offset }
+                (Work::Read { offset }, (self.bytes.lend(len as usize), 0..len as usize))
             }
             Step::Write { ext, .. } | Step::WriteList { ext, .. } | Step::MetaWrite { ext, .. } => {
-                self.bytes.written(&self.engine, issue.op, &step, &mut bytes);
-                Work::Write { offset: place(ext).0, fua: step.is_fua() }
+                let handed = self.bytes.handed(&self.engine, issue.op, &step);
+                (Work::Write { offset: place(ext).0, fua: step.is_fua() }, handed)
             }
             Step::Trim { ext } => {
                 let (offset, len) = place(ext);
-                Work::Trim { offset, len }
+                (Work::Trim { offset, len }, (self.bytes.lend(0), 0..0))
             }
-            Step::FlushDev { .. } => Work::Flush,
+            Step::FlushDev { .. } => (Work::Flush, (self.bytes.lend(0), 0..0)),
             ref other => unreachable!("{other:?} is no step of a device"),
         };
         self.devices[dev.index()].under_way.push_back(issue);
         let lane = self.devices[dev.index()].lane.as_mut().expect("a device that answers has a lane");
-        lane.send(device::Command { issue, work, bytes });
+        lane.send(device::Command { issue, work, bytes, range });
     }
 
     /// Whether the NVRAM and the intents have room for what the controller wants.
@@ -293,43 +306,33 @@ impl<C: Controller> Files<C> {
     }
 
     fn send_store(&mut self, issue: Issue) {
-        let mut bytes = self.bytes.lend();
         let mut lists = self.spare_lists.pop().unwrap_or_default();
         lists.rows.clear();
         lists.puts.clear();
         lists.frees.clear();
-        let change = match *self.engine.step(issue) {
+        let (change, bytes) = match *self.engine.step(issue) {
             Step::NvCommit { puts, frees } => {
                 let puts = self.engine.puts(issue.op, puts);
-                for put in puts.iter().filter(|put| put.len > 0) {
-                    let end = bytes.len() + put.len as usize;
-                    if let Some(source) = self.bytes.source(&self.engine, issue.op, put.src, put.len as usize) {
-                        bytes.extend_from_slice(source);
-                    }
-                    bytes.resize(end, 0);
-                }
                 lists.puts.extend_from_slice(puts);
                 lists.frees.extend(self.engine.bufs(issue.op, frees).iter().map(|buf| match buf {
                     Buf::Nv(slot) => *slot,
                     other => panic!("{other:?} is no slot of the NVRAM"),
                 }));
-                Change::Commit
+                (Change::Commit, self.bytes.puts(&self.engine, issue.op, puts))
             }
             Step::Intent { rows, set } => {
                 lists.rows.extend_from_slice(self.engine.rows(issue.op, rows));
-                Change::Intent { set }
+                (Change::Intent { set }, self.bytes.lend(0))
             }
             ref other => unreachable!("{other:?} is no step of the NVRAM"),
         };
         self.store.send(store::Command { issue, change, bytes, lists });
     }
 
-    fn answer(&mut self, id: u64, ok: bool) {
+    fn answer(&mut self, id: u64, ok: bool, mut bytes: Buffer) {
         let request = self.requests[id as usize].take().expect("a request is answered once");
-        let mut bytes = request.buffer;
-        bytes.clear();
-        if ok && request.op == HostOp::Read {
-            bytes.extend_from_slice(self.bytes.host_bytes(id));
+        if !ok || request.op != HostOp::Read {
+            bytes.clear();
         }
         self.unanswered -= 1;
         self.completions.push_back(Completion { tag: request.tag, ok, bytes });

@@ -98,7 +98,7 @@ impl<C: Controller> Memory<C> {
                 match entry.step.changes() {
                     Some(ext) if ext.dev() == dev && ext.rows().contains(row) => {
                         let bytes =
-                            entry.early.as_deref().map_or_else(|| self.written(entry), |bytes| Some(bytes.into()));
+                            entry.early.as_deref().map_or_else(|| self.written(entry), |bytes| Some((**bytes).into()));
                         let at = (row.0 - ext.first()) as usize * page_bytes;
                         self.devices[dev.index()]
                             .changes(row.0, bytes.as_ref().map(|bytes| &bytes[at..at + page_bytes]))

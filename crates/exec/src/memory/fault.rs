@@ -103,7 +103,7 @@ impl<C: Controller> Memory<C> {
         let honest = self.in_flight.iter().filter(|entry| !entry.lost && entry.conduct != Conduct::Omit);
         let writes = honest.filter_map(|entry| {
             let ext = entry.step.changes().filter(|ext| ext.dev() == dev)?;
-            Some((ext, entry.early.as_deref().map_or_else(|| self.written(entry), |bytes| Some(bytes.into()))))
+            Some((ext, entry.early.as_deref().map_or_else(|| self.written(entry), |bytes| Some((**bytes).into()))))
         });
         let writes: Vec<_> = writes.collect();
         let writes = writes.iter().map(|(ext, bytes)| (*ext, bytes.as_deref()));

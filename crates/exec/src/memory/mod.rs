@@ -14,7 +14,7 @@ use destage_plan::{
 };
 
 use crate::device::{Device, Disk};
-use crate::{Bytes, Nvram};
+use crate::{Buffer, Bytes, Handle, Nvram};
 
 pub use check::{NoCheck, RowCheck, View, Violation};
 pub use fault::{Conduct, Tamper};
@@ -112,7 +112,7 @@ struct InFlight {
     lost: bool,
     conduct: Conduct,
     /// The controller was told already; the bytes that are still to be written.
-    early: Option<Vec<u8>>,
+    early: Option<Handle>,
 }
 
 /// What happened, a line each: virtual microseconds, then what.
@@ -370,18 +370,17 @@ impl<C: Controller> Memory<C> {
             Step::Write { ext, src, fua } => {
                 let len = usize::from(ext.pages()) * self.engine.shape().page_bytes() as usize;
                 let bytes = match &entry.early {
-                    Some(bytes) => Some(bytes.as_slice()),
+                    Some(bytes) => Some(&***bytes),
                     None => self.bytes.source(&self.engine, op, src, len),
                 };
                 let fua = fua && entry.conduct != Conduct::Volatile;
                 self.devices[ext.dev().index()].write(ext, bytes, fua);
             }
             Step::WriteList { ext, fua, .. } | Step::MetaWrite { ext, fua, .. } => {
-                let mut bytes = self.bytes.lend();
-                match &entry.early {
-                    Some(early) => bytes.extend_from_slice(early),
-                    None => self.bytes.written(&self.engine, op, &entry.step, &mut bytes),
-                }
+                let bytes = match &entry.early {
+                    Some(early) => Handle::clone(early),
+                    None => self.bytes.written(&self.engine, op, &entry.step),
+                };
                 let fua = fua && entry.conduct != Conduct::Volatile;
                 self.devices[ext.dev().index()].write(ext, Some(&bytes), fua);
                 self.bytes.give_back(bytes);
@@ -417,9 +416,9 @@ impl<C: Controller> Memory<C> {
                 self.bytes.source(&self.engine, op, src, len).map(Cow::Borrowed)
             }
             _ => {
-                let mut bytes = Vec::new();
-                self.bytes.written(&self.engine, op, &entry.step, &mut bytes);
-                Some(Cow::Owned(bytes))
+                let mut bytes = Buffer::new();
+                self.bytes.append(&self.engine, op, &entry.step, &mut bytes);
+                Some(Cow::Owned(bytes.to_vec()))
             }
         }
     }
@@ -445,9 +444,7 @@ impl<C: Controller> Memory<C> {
                 Step::Write { .. } | Step::WriteList { .. } | Step::MetaWrite { .. }
                     if conduct == Conduct::Early && !entry.lost =>
                 {
-                    let mut bytes = self.bytes.lend();
-                    self.bytes.written(&self.engine, issue.op, &step, &mut bytes);
-                    entry.early = Some(bytes);
+                    entry.early = Some(self.bytes.written(&self.engine, issue.op, &step));
                     self.in_flight.push(entry);
                     self.engine.complete(self.now, issue, StepOutcome::Ok);
                 }

@@ -128,7 +128,7 @@ pub fn read_all<C: Controller>(files: &mut Files<C>) -> Vec<u8> {
     let request = HostRequest { tag: u64::MAX, op: HostOp::Read, offset: 0, len, fua: false };
     let completion = serve(files, request, Vec::new());
     assert!(completion.ok, "the array can be read");
-    completion.bytes
+    completion.bytes.to_vec()
 }
 
 /// Checks that an array holds what it must.

@@ -205,7 +205,7 @@ pub fn serve(files: &mut Files<Scribe>, request: HostRequest, data: Vec<u8>) -> 
     files.submit(request, data).expect("a request in range");
     let completion = files.wait().expect("it is served").expect("it is under way");
     assert!(completion.ok && completion.tag == request.tag);
-    completion.bytes
+    completion.bytes.to_vec()
 }
 
 /// Puts a slot.
