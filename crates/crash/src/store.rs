@@ -149,6 +149,7 @@ fn config() -> FilesConfig {
         nv_slots: SLOTS,
         intents: "/array/intents".into(),
         rows: ROWS,
+        patience: FilesConfig::PATIENCE,
     }
 }
 

@@ -298,6 +298,7 @@ fn the_three_executors_take_the_same_steps() {
         nv_slots: 16,
         intents: path("intents"),
         rows: DEVICE_PAGES,
+        patience: FilesConfig::PATIENCE,
     };
     let jobs = Jobs::default();
     let mut files = Files::create(Walk::new(&jobs), config, Existing::Refuse).expect("a new array");

@@ -143,6 +143,7 @@ impl Scene {
             nv_slots: self.cell.nv_slots + (self.cache.nv_slots)(self.cell.pages_of(self.cache), &self.cell.array()),
             intents: "/array/intents".into(),
             rows: self.cell.geometry.member_pages(),
+            patience: FilesConfig::PATIENCE,
         }
     }
 

@@ -29,6 +29,10 @@ pub struct FilesConfig {
     pub intents: PathBuf,
     /// Rows that can have an intent: pages of a member.
     pub rows: u64,
+    /// How long a file may keep opening, replacing, stopping and dropping waiting before it is said
+    /// to hang: [`PATIENCE`](Self::PATIENCE), if in doubt. Much longer than a sync takes, for which
+    /// a slow device may need long.
+    pub patience: Duration,
 }
 
 /// A device's file.
@@ -82,6 +86,9 @@ const MAX_WORKERS: u64 = 16;
 const MAX_NV_SLOTS: u64 = 1 << 24;
 
 impl FilesConfig {
+    /// What disks are given by an operating system before it gives them up.
+    pub const PATIENCE: Duration = Duration::from_secs(30);
+
     pub(super) fn check(&self) -> Result<(), FilesError> {
         let limit = |key: &str, found, range: std::ops::RangeInclusive<u64>, expected| {
             if range.contains(&found) {

@@ -33,6 +33,9 @@ pub enum FilesError {
     /// A device's own file cannot take its place again: a thread may still write to it.
     #[error("a thread is still at work on {}; try again when it has ended, or take another file", .0.display())]
     AtWork(PathBuf),
+    /// A file that does not answer, and may never do. What was asked of it may happen yet.
+    #[error("{} does not answer; replace it, or name a file that is not there to go on without it", .0.display())]
+    Hangs(PathBuf),
     /// Something that is not a regular file.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),

@@ -167,9 +167,12 @@ impl Roster {
         seal(&mut self.header);
     }
 
-    /// Makes the roster durable.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.file.write_all_at(&self.header, 0)?;
-        self.file.sync_data(SyncPoint::Roster)
+    /// What makes the roster durable as it is now.
+    pub(super) fn sync(&self) -> impl FnOnce() -> io::Result<()> + Send + 'static {
+        let (file, header) = (Arc::clone(&self.file), self.header);
+        move || {
+            file.write_all_at(&header, 0)?;
+            file.sync_data(SyncPoint::Roster)
+        }
     }
 }

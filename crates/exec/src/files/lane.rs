@@ -8,9 +8,11 @@
 use std::collections::VecDeque;
 use std::io;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
+use super::os::OsFile;
 use super::port::{Bell, Port};
 
 /// What carries out the commands of a lane; there may be several in one.
@@ -35,7 +37,8 @@ pub(super) trait Worker: Send + 'static {
 }
 
 /// The way to workers, who take commands in order and end them in any. Their threads end when the
-/// lane is dropped: what they are at work on is finished, what they have not begun never is.
+/// lane is closed: what they are at work on is finished, what they have not begun never is. Nobody
+/// waits for them unless by [`end`](Self::end).
 pub(super) struct Lane<W: Worker> {
     by: By<W>,
     /// Commands without a result so far.
@@ -44,9 +47,25 @@ pub(super) struct Lane<W: Worker> {
 }
 
 enum By<W: Worker> {
-    Threads { port: Arc<Port<W::Command, W::Done>>, threads: Vec<Option<JoinHandle<()>>>, panicked: bool },
-    MainLoop { workers: Vec<InLine<W>>, commands: VecDeque<W::Command>, results: VecDeque<W::Done> },
+    Threads {
+        port: Arc<Port<W::Command, W::Done>>,
+        bell: Arc<Bell>,
+        threads: Vec<Option<JoinHandle<()>>>,
+        panicked: bool,
+        /// When the last result came, or a command to threads without any.
+        moved: Instant,
+        /// What is held until the last of them has ended.
+        kept: Kept,
+    },
+    MainLoop {
+        workers: Vec<InLine<W>>,
+        commands: VecDeque<W::Command>,
+        results: VecDeque<W::Done>,
+    },
 }
+
+/// A lock that threads hold as long as they are there.
+type Kept = Arc<OnceLock<Arc<dyn OsFile>>>;
 
 /// A worker without a thread, and what it is at work on.
 struct InLine<W: Worker> {
@@ -59,11 +78,13 @@ impl<W: Worker> Lane<W> {
     pub(super) fn start(name: &str, depth: usize, bell: &Arc<Bell>, workers: Vec<W>) -> io::Result<Self> {
         let port = Arc::new(Port::new(depth, Arc::clone(bell)));
         let mut threads = Vec::with_capacity(workers.len());
+        let kept = Kept::default();
         for (number, worker) in workers.into_iter().enumerate() {
-            let shared = Arc::clone(&port);
+            let (shared, kept) = (Arc::clone(&port), Arc::clone(&kept));
             let thread = Builder::new().name(format!("{name}.{number}")).spawn(move || {
                 let end = End { port: shared, thread: number };
-                // Dropped before the end is told, and with it its file.
+                // Dropped before the end is told: with the worker its file, and then the lock.
+                let _kept = kept;
                 let mut worker = worker;
                 let mut taken = VecDeque::new();
                 loop {
@@ -84,7 +105,8 @@ impl<W: Worker> Lane<W> {
                 }
             }
         }
-        Ok(Self { by: By::Threads { port, threads, panicked: false }, in_flight: 0, depth })
+        let (bell, moved) = (Arc::clone(bell), Instant::now());
+        Ok(Self { by: By::Threads { port, bell, threads, panicked: false, moved, kept }, in_flight: 0, depth })
     }
 
     /// Has the main loop do the work, at most `depth` commands at a time.
@@ -108,8 +130,21 @@ impl<W: Worker> Lane<W> {
         debug_assert!(self.has_room(), "the caller looks for room");
         self.in_flight += 1;
         match &mut self.by {
-            By::Threads { port, .. } => port.send(command),
+            By::Threads { port, moved, .. } => {
+                if self.in_flight == 1 {
+                    *moved = Instant::now();
+                }
+                port.send(command);
+            }
             By::MainLoop { commands, .. } => commands.push_back(command),
+        }
+    }
+
+    /// How long no result has come though commands are under way.
+    pub(super) fn stuck(&self) -> Duration {
+        match &self.by {
+            By::Threads { moved, .. } if self.is_busy() => moved.elapsed(),
+            _ => Duration::ZERO,
         }
     }
 
@@ -141,7 +176,13 @@ impl<W: Worker> Lane<W> {
     pub(super) fn results(&mut self, into: &mut VecDeque<W::Done>) {
         let before = into.len();
         let ended = match &mut self.by {
-            By::Threads { port, .. } => port.results(into),
+            By::Threads { port, moved, .. } => {
+                let ended = port.results(into);
+                if into.len() > before {
+                    *moved = Instant::now();
+                }
+                ended
+            }
             By::MainLoop { results, .. } => {
                 into.append(results);
                 0
@@ -186,13 +227,33 @@ impl<W: Worker> Lane<W> {
         }
     }
 
-    /// Leaves the workers to themselves. What they are at work on may never come to an end, and
-    /// nobody waits for it; their file stays open, and locked, as long as that lasts.
-    pub(super) fn leave(mut self) {
+    /// Closes the lane and waits for the end of its threads, but not beyond `until`: then they are
+    /// left to themselves. What they are at work on may never come to an end; their file stays open,
+    /// and locked, as long as that lasts, and so does what they are given to `keep`.
+    pub(super) fn end(&mut self, until: Instant, keep: Option<&Arc<dyn OsFile>>) {
         self.close();
-        if let By::Threads { threads, .. } = &mut self.by {
-            threads.clear();
+        let By::Threads { port, bell, threads, kept, .. } = &mut self.by else { return };
+        let all = u32::MAX >> (u32::BITS - threads.len() as u32);
+        let mut ended = port.results(&mut VecDeque::new());
+        while ended != all {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            bell.wait(Some(left));
+            ended = port.results(&mut VecDeque::new());
         }
+        // Whoever else's ring it was is heard once more.
+        bell.ring();
+        if ended != all
+            && let Some(keep) = keep
+        {
+            // Dropped with the last of these threads, be it right now.
+            drop(kept.set(Arc::clone(keep)));
+        }
+        // A thread that panicked has said so, and what is dropped may be dropped by that very panic.
+        let ended = threads.drain(..).enumerate().filter(|(number, _)| ended >> number & 1 != 0);
+        ended.filter_map(|(_, thread)| thread).for_each(|thread| drop(thread.join()));
     }
 }
 
@@ -206,11 +267,6 @@ impl<W: Worker> InLine<W> {
 impl<W: Worker> Drop for Lane<W> {
     fn drop(&mut self) {
         self.close();
-        if let By::Threads { threads, .. } = &mut self.by {
-            // A thread that panicked has said so, and what is dropped may be dropped by that very
-            // panic.
-            threads.drain(..).flatten().for_each(|thread| drop(thread.join()));
-        }
     }
 }
 

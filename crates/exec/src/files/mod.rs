@@ -18,7 +18,10 @@
 //! * A sync that failed is believed: what was written before it may be gone, so the device has
 //!   failed, even if there was no room, and nothing of it is asked again. Only a write for which
 //!   there is no room stops the executor and costs no member.
-//! * A device that hangs is replaced without waiting for it; its thread is left to itself.
+//! * A device that hangs is replaced without waiting for it; its threads are left to themselves.
+//!   Opening, replacing, stopping and dropping wait for no file longer than
+//!   [`FilesConfig::patience`]: all but the last are errors then, and whatever thread is left keeps
+//!   the array's lock until it ends, so that nobody opens the array meanwhile.
 //! * Everything that touches the operating system goes through [`Os`], in `os.rs`.
 //! * A thread that panics is no device that fails: its panic is the caller's, in the call that
 //!   notices it.
@@ -39,6 +42,7 @@ mod lane;
 mod nvram;
 mod opening;
 mod os;
+mod patience;
 mod port;
 mod real;
 mod recording;
@@ -53,7 +57,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use destage_plan::{Control, Controller, Dev, Engine, HostOp, HostRequest, Issue, Nanos, Start, Status};
 
@@ -62,6 +66,7 @@ use device::DeviceFile;
 use label::Roster;
 use lane::Lane;
 use opening::Opened;
+use patience::patiently;
 use port::Bell;
 use store::{Lists, Store};
 
@@ -139,7 +144,7 @@ pub struct Files<C> {
     spare_lists: Vec<Lists>,
     /// Held until every thread has ended, hence the last: nobody else may open the array while
     /// something is still written.
-    _lock: Arc<dyn OsFile>,
+    lock: Arc<dyn OsFile>,
 }
 
 /// Time since the beginning of this life.
@@ -149,10 +154,6 @@ enum Clock {
     /// nothing is under way.
     Virtual(Nanos),
 }
-
-/// How long a thread may take to finish what it is at work on before its own file is put in its
-/// place again.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 impl<C: Controller> Files<C> {
     /// Makes the files of a new array, of zeros, and serves it. Their folders must exist.
@@ -175,7 +176,9 @@ impl<C: Controller> Files<C> {
         existing: Existing,
     ) -> Result<Self, FilesError> {
         config.check()?;
-        let opened = opening::create(&*os, &config, existing)?;
+        let asked = config.clone();
+        let create = move |os: &dyn Os| opening::create(os, &asked, existing);
+        let opened = patiently(&os, &config.nvram, config.patience, create)?;
         Self::start(os, controller, config, opened)
     }
 
@@ -195,7 +198,9 @@ impl<C: Controller> Files<C> {
     /// As [`open`](Self::open).
     pub fn open_on(os: Arc<dyn Os>, controller: C, config: FilesConfig) -> Result<Self, FilesError> {
         config.check()?;
-        let opened = opening::open(&*os, &config)?;
+        let asked = config.clone();
+        let open = move |os: &dyn Os| opening::open(os, &asked);
+        let opened = patiently(&os, &config.nvram, config.patience, open)?;
         Self::start(os, controller, config, opened)
     }
 
@@ -244,7 +249,7 @@ impl<C: Controller> Files<C> {
             device_results: VecDeque::new(),
             store_results: VecDeque::new(),
             spare_lists: Vec::new(),
-            _lock: opened.lock,
+            lock: opened.lock,
         };
         let nv: Vec<_> = files.bytes.nvram().slots().collect();
         let intents = files.bytes.nvram().intents.ranges();
@@ -316,7 +321,7 @@ impl<C: Controller> Files<C> {
             if self.unanswered == 0 {
                 return Ok(None);
             }
-            self.rest()?;
+            self.rest(None)?;
         }
     }
 
@@ -327,7 +332,7 @@ impl<C: Controller> Files<C> {
     pub fn wait_ready(&mut self) -> Result<(), FilesError> {
         self.advance()?;
         while self.engine.status() != Status::Ready {
-            self.rest()?;
+            self.rest(None)?;
             self.advance()?;
         }
         Ok(())
@@ -341,7 +346,7 @@ impl<C: Controller> Files<C> {
     pub fn settle(&mut self) -> Result<(), FilesError> {
         self.advance()?;
         while !self.is_idle() {
-            self.rest()?;
+            self.rest(None)?;
             self.advance()?;
         }
         Ok(())
@@ -351,20 +356,13 @@ impl<C: Controller> Files<C> {
     /// requests that were answered and not fetched are handed out.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait); the next start is an unclean one then.
+    /// As [`wait`](Self::wait), or if a file hangs; the next start is an unclean one then.
     pub fn stop_clean(mut self) -> Result<Vec<Completion>, FilesError> {
-        self.wait_ready()?;
-        while self.unanswered > 0 {
-            self.rest()?;
-            self.advance()?;
-        }
+        self.until(|files| files.engine.status() == Status::Ready && files.unanswered == 0)?;
         let now = self.now();
         self.engine.control(now, Control::Clean);
         self.go_on()?;
-        while !self.clean {
-            self.rest()?;
-            self.advance()?;
-        }
+        self.until(|files| files.clean)?;
         Ok(std::mem::take(&mut self.completions).into())
     }
 
@@ -440,8 +438,13 @@ impl<C> Files<C> {
 
 impl<C> Drop for Files<C> {
     fn drop(&mut self) {
-        // All at once; each is waited for when its lane is dropped.
+        // All at once; then each is waited for, but not for ever. Who hangs keeps the array's lock.
         self.close();
+        let until = Instant::now() + self.config.patience;
+        for lane in self.devices.iter_mut().filter_map(|device| device.lane.as_mut()) {
+            lane.end(until, Some(&self.lock));
+        }
+        self.store.end(until, Some(&self.lock));
     }
 }
 

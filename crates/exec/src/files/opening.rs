@@ -180,18 +180,17 @@ pub(super) fn open_replacement(
     Ok(file)
 }
 
-/// Makes a file the device's, durably: of the generation that the roster is to have next.
+/// Makes a file the device's, durably.
 pub(super) fn label_replacement(
     os: &dyn Os,
     file: &dyn OsFile,
     config: &FilesConfig,
-    roster: &Roster,
+    (origin, generation): (Origin, u32),
     dev: usize,
     path: &Path,
 ) -> Result<(), FilesError> {
     let at = label_offset(config.device_bytes(dev));
-    let generation = roster.generation(dev).wrapping_add(1);
-    let labelled = label::write(file, roster.origin(), dev, generation, at);
+    let labelled = label::write(file, origin, dev, generation, at);
     let durable = labelled.and_then(|()| file.sync_all(SyncPoint::ReplaceDevice));
     durable.map_err(FilesError::io(path, "make it durable"))?;
     sync_folder(os, folder(path), SyncPoint::ReplaceFolder)

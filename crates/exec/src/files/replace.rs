@@ -1,13 +1,15 @@
 //! Putting another file in a device's place, be it that its thread hangs.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
 use super::lane::Lane;
 use super::os::Identity;
-use super::{DeviceOptions, Files, FilesError, PATIENCE, opening, start_device};
+use super::patience::patiently;
+use super::{DeviceOptions, Files, FilesError, opening, start_device};
 
 impl<C: Controller> Files<C> {
     /// Puts a file in the place of a device, which counts as failed from now on if it did not
@@ -20,14 +22,19 @@ impl<C: Controller> Files<C> {
     ///
     /// # Errors
     /// If the file cannot be opened or made, or is another of the array's; the device stays as it
-    /// is then. If it is the device's own, and a thread is still at work on it after a second; the
-    /// device has failed then. If the executor has stopped, or does now.
+    /// is then. If it is the device's own, and a thread is still at work on it after the configured
+    /// patience; the device has failed then. If the new file hangs. If the executor has stopped, or does now.
     pub fn replace(&mut self, dev: Dev, path: &Path) -> Result<(), FilesError> {
         self.advance()?;
         let Some(device) = self.devices.get(dev.index()) else { return Err(FilesError::NoDevice(dev)) };
         let known = device.file;
-        let file = opening::open_replacement(&*self.os, &self.config, dev.index(), path)?;
-        let identity = Some(opening::identity(&*file, path)?);
+        let (config, at) = (self.config.clone(), path.to_owned());
+        let opened = patiently(&self.os, path, self.config.patience, move |os| {
+            let file = opening::open_replacement(os, &config, dev.index(), &at)?;
+            let identity = opening::identity(&*file, &at)?;
+            Ok((file, identity))
+        });
+        let (file, identity) = opened.map(|(file, identity)| (file, Some(identity)))?;
         if identity != known {
             self.check_unused(identity, path)?;
         }
@@ -39,9 +46,14 @@ impl<C: Controller> Files<C> {
             self.await_device(dev, path)?;
         }
         self.leave_device(dev)?;
-        // The file may be the same one, which was locked until now.
-        opening::lock(&*file, path)?;
-        opening::label_replacement(&*self.os, &*file, &self.config, &self.roster, dev.index(), path)?;
+        // Of the generation that the roster is to have next.
+        let label = (self.roster.origin(), self.roster.generation(dev.index()).wrapping_add(1));
+        let (config, at, labelled) = (self.config.clone(), path.to_owned(), Arc::clone(&file));
+        patiently(&self.os, path, self.config.patience, move |os| {
+            // The file may be the same one, which was locked until now.
+            opening::lock(&*labelled, &at)?;
+            opening::label_replacement(os, &*labelled, &config, label, dev.index(), &at)
+        })?;
         self.distrust(DevSet::one(dev))?;
         let options = &mut self.config.devices[dev.index()].options;
         *options = DeviceOptions { workers: options.workers, ..DeviceOptions::default() };
@@ -64,7 +76,7 @@ impl<C: Controller> Files<C> {
         }
         let begin = Instant::now();
         while self.devices[dev.index()].lane.as_ref().is_some_and(Lane::is_busy) {
-            let left = PATIENCE.saturating_sub(begin.elapsed());
+            let left = self.config.patience.saturating_sub(begin.elapsed());
             if left.is_zero() || self.os.is_in_line() {
                 return Err(FilesError::AtWork(path.to_owned()));
             }
@@ -80,9 +92,11 @@ impl<C: Controller> Files<C> {
         let device = &mut self.devices[dev.index()];
         device.file = None;
         match device.lane.take() {
-            Some(lane) if lane.is_busy() => lane.leave(),
-            // Its thread has nothing to do and ends at once.
-            lane => drop(lane),
+            // Nobody waits.
+            Some(lane) if lane.is_busy() => drop(lane),
+            // Its threads have nothing to do and end at once.
+            Some(mut lane) => lane.end(Instant::now() + self.config.patience, None),
+            None => {}
         }
         for issue in std::mem::take(&mut device.under_way) {
             self.complete(issue, StepOutcome::Failed(dev));

@@ -1,6 +1,6 @@
 //! The main loop: results of the threads are fetched, steps that may begin are handed out.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use destage_plan::{
     Buf, Controller, Dev, DevSet, DeviceChange, Ext, HostNotice, HostOp, Issue, Nanos, Status, Step, StepOutcome,
@@ -8,6 +8,7 @@ use destage_plan::{
 
 use super::device::{Failure, Work};
 use super::lane::Lane;
+use super::patience::patiently;
 use super::store::Change;
 use super::{Clock, Completion, Device, Files, FilesError, device, store};
 use crate::Buffer;
@@ -44,8 +45,29 @@ impl<C: Controller> Files<C> {
         true
     }
 
-    /// Waits until a thread has something to say or a timer is due.
-    pub(super) fn rest(&mut self) -> Result<(), FilesError> {
+    /// Waits until this is so, or a device or the NVRAM hangs.
+    pub(super) fn until(&mut self, done: impl Fn(&Self) -> bool) -> Result<(), FilesError> {
+        let patience = self.config.patience;
+        self.advance()?;
+        while !done(self) {
+            self.rest(Some(patience))?;
+            self.advance()?;
+            let mut stuck = self
+                .devices
+                .iter()
+                .zip(&self.config.devices)
+                .map(|(device, config)| (device.lane.as_ref().map_or(Duration::ZERO, Lane::stuck), &config.path));
+            let hangs = stuck.find(|(stuck, _)| *stuck >= patience).map(|(_, path)| path.clone());
+            let hangs = hangs.or_else(|| (self.store.stuck() >= patience).then(|| self.config.nvram.clone()));
+            if let Some(path) = hangs {
+                return Err(self.stop(FilesError::Hangs(path)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a thread has something to say or a timer is due, or as long as `most`.
+    pub(super) fn rest(&mut self, most: Option<Duration>) -> Result<(), FilesError> {
         if let Status::Refused(why) = self.engine.status() {
             return Err(self.stop(FilesError::Refused(Box::new(why))));
         }
@@ -57,7 +79,7 @@ impl<C: Controller> Files<C> {
             let what = format!("{:?}", self.engine.out());
             return Err(self.stop(FilesError::Stalled(what)));
         }
-        self.bell.wait(limit);
+        self.bell.wait(limit.into_iter().chain(most).min());
         Ok(())
     }
 
@@ -136,7 +158,10 @@ impl<C: Controller> Files<C> {
         self.device_results = results;
         let device = &mut self.devices[dev.index()];
         if device.failed && device.lane.as_ref().is_some_and(|lane| !lane.is_busy()) {
-            (device.lane, device.file) = (None, None);
+            device.file = None;
+            if let Some(mut lane) = device.lane.take() {
+                lane.end(Instant::now() + self.config.patience, None);
+            }
         }
         while self.devices[dev.index()].lane.as_ref().is_some_and(Lane::has_room) {
             let Some(issue) = self.devices[dev.index()].backlog.pop_front() else { break };
@@ -169,11 +194,11 @@ impl<C: Controller> Files<C> {
     /// The files that these devices had are theirs no more, whether they answer again or not.
     pub(super) fn distrust(&mut self, devs: DevSet) -> Result<(), FilesError> {
         devs.iter().for_each(|dev| self.roster.leave(dev.index()));
-        let synced = self.roster.sync();
-        synced.map_err(|source| {
-            let path = self.config.intents.clone();
-            self.stop(FilesError::Io { path, what: "note which files are the devices'", source })
-        })
+        let (sync, path) = (self.roster.sync(), self.config.intents.clone());
+        let noted = patiently(&self.os, &self.config.intents, self.config.patience, move |_| {
+            sync().map_err(FilesError::io(&path, "note which files are the devices'"))
+        });
+        noted.map_err(|error| self.stop(error))
     }
 
     pub(super) fn complete(&mut self, issue: Issue, outcome: StepOutcome) {

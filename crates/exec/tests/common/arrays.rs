@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use destage_cache::{HostCacheInfo, HostCacheSpec, Served, host_caches};
 use destage_exec::{Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig};
@@ -92,6 +93,7 @@ impl Array {
             nv_slots: self.config().nv_slots + (self.cache.nv_slots)(self.cache_pages, &self.config()),
             intents: folder.join("intents"),
             rows: self.member_pages,
+            patience: Duration::from_secs(1),
         }
     }
 

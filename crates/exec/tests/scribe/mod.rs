@@ -171,6 +171,7 @@ pub fn config(folder: &Path) -> FilesConfig {
         nv_slots: PAGES as u32,
         intents: intents(folder),
         rows: ROWS,
+        patience: FilesConfig::PATIENCE,
     }
 }
 
