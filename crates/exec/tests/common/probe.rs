@@ -1,0 +1,177 @@
+//! Real files that hang when they are told to, and that say how they are used.
+
+use std::collections::BTreeSet;
+use std::fs::TryLockError;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use destage_exec::{Buffer, Identity, Os, OsFile, Presence, RealOs, SyncPoint};
+
+/// What can hang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Call {
+    Open,
+    Write,
+    Sync(SyncPoint),
+}
+
+/// An operating system with real files. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Probe {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    hanging: Mutex<BTreeSet<(PathBuf, Call)>>,
+    changed: Condvar,
+    /// Calls that hang now.
+    hung: AtomicUsize,
+    /// Reads under way, and so many that wait for each other; none if 0.
+    reads: Mutex<(usize, usize)>,
+    met: Condvar,
+    /// Reads and writes of whole pages whose bytes are not aligned.
+    unaligned: AtomicUsize,
+    aligned: AtomicUsize,
+}
+
+impl Probe {
+    /// From now on this call hangs on this file.
+    pub fn hang(&self, path: &Path, call: Call) {
+        self.shared.hanging.lock().unwrap().insert((path.to_owned(), call));
+    }
+
+    /// Nothing hangs any more.
+    pub fn release(&self) {
+        self.shared.hanging.lock().unwrap().clear();
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until so many calls hang.
+    pub fn await_hung(&self, calls: usize) {
+        while self.shared.hung.load(Ordering::Relaxed) < calls {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// So many reads of any files wait for each other from now on: fewer at a time fail.
+    pub fn let_reads_meet(&self, count: usize) {
+        *self.shared.reads.lock().unwrap() = (0, count);
+    }
+
+    /// Reads and writes of whole pages: from or to aligned bytes, and others.
+    pub fn alignment(&self) -> (usize, usize) {
+        (self.shared.aligned.load(Ordering::Relaxed), self.shared.unaligned.load(Ordering::Relaxed))
+    }
+
+    fn pass(&self, path: &Path, call: Call) {
+        let mut hanging = self.shared.hanging.lock().unwrap();
+        let hangs = |hanging: &BTreeSet<_>| hanging.contains(&(path.to_owned(), call));
+        if hangs(&hanging) {
+            self.shared.hung.fetch_add(1, Ordering::Relaxed);
+            while hangs(&hanging) {
+                hanging = self.shared.changed.wait(hanging).unwrap();
+            }
+            self.shared.hung.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn meet(&self) -> io::Result<()> {
+        let mut reads = self.shared.reads.lock().unwrap();
+        let count = reads.1;
+        if count == 0 {
+            return Ok(());
+        }
+        reads.0 += 1;
+        self.shared.met.notify_all();
+        let limit = Duration::from_secs(10);
+        let (_reads, timeout) = self.shared.met.wait_timeout_while(reads, limit, |reads| reads.0 < count).unwrap();
+        if timeout.timed_out() { Err(io::Error::other("nobody else reads meanwhile")) } else { Ok(()) }
+    }
+
+    fn look(&self, bytes: &[u8]) {
+        if bytes.len().is_multiple_of(Buffer::ALIGN) {
+            let is_aligned = bytes.as_ptr().addr().is_multiple_of(Buffer::ALIGN);
+            let counter = if is_aligned { &self.shared.aligned } else { &self.shared.unaligned };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Os for Probe {
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        RealOs.exists(path)
+    }
+
+    fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
+        self.pass(path, Call::Open);
+        let file = RealOs.open(path, presence)?;
+        Ok(Arc::new(ProbedFile { os: self.clone(), file, path: path.to_owned() }))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealOs.remove(path)
+    }
+
+    fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()> {
+        RealOs.sync_folder(folder, at)
+    }
+
+    fn draw(&self) -> [u8; 16] {
+        RealOs.draw()
+    }
+}
+
+#[derive(Debug)]
+struct ProbedFile {
+    os: Probe,
+    file: Arc<dyn OsFile>,
+    path: PathBuf,
+}
+
+impl OsFile for ProbedFile {
+    fn length(&self) -> io::Result<Option<u64>> {
+        self.file.length()
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        self.file.identity()
+    }
+
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        self.file.try_lock()
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.os.meet()?;
+        self.os.look(bytes);
+        self.file.read_exact_at(bytes, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.os.pass(&self.path, Call::Write);
+        self.os.look(bytes);
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.punch_hole(offset, len)
+    }
+
+    fn sync_data(&self, at: SyncPoint) -> io::Result<()> {
+        self.os.pass(&self.path, Call::Sync(at));
+        self.file.sync_data(at)
+    }
+
+    fn sync_all(&self, at: SyncPoint) -> io::Result<()> {
+        self.os.pass(&self.path, Call::Sync(at));
+        self.file.sync_all(at)
+    }
+}
