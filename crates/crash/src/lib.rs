@@ -28,7 +28,7 @@ mod store;
 pub use cell::{Cell, PAGE, PAGE_SECTORS};
 pub use dice::Dice;
 pub use explore::{Exhausted, exhaust, explore, first_failure, history};
-pub use files::{FilesFailure, FilesOptions, FilesReport, run_files};
+pub use files::{FilesFailure, FilesOptions, FilesReport, run_files, shrink_files};
 pub use history::{Action, History, Limits, Numbered, Order};
 pub use model::{Change, Model, SECTOR, Value, Wrong, sector_bytes, value_of};
 pub use mutant::Mutant;

@@ -23,7 +23,7 @@ pub fn first_files_failure(skip: Option<SyncPoint>, rounds: u64) -> Option<(u64,
                 match run_files(cache, round, FilesOptions { level: Some(level), skip, ..FilesOptions::default() }) {
                     Ok(report) => cuts += report.cuts + report.kills,
                     Err(failure) => {
-                        let what = format!("{} {level}: {failure}", cache.name);
+                        let what = format!("{} {level}: seed {}: {}", cache.name, failure.seed, failure.what);
                         return Some((round + 1, cuts + failure.cuts, what));
                     }
                 }

@@ -97,7 +97,7 @@ impl Shrinker {
 }
 
 /// What went wrong without the numbers that differ from history to history.
-fn kind(what: &str) -> String {
+pub(crate) fn kind(what: &str) -> String {
     what.chars().take(120).filter(|c| !c.is_ascii_digit()).collect()
 }
 

@@ -307,7 +307,7 @@ pub fn run_store(seed: u64, skip: Option<SyncPoint>) -> Result<u64, Box<FilesFai
     let outcome = caught(|| history(seed, skip, &mut cuts));
     match outcome {
         Ok(Ok(())) => Ok(cuts),
-        Ok(Err(what)) | Err(what) => Err(Box::new(FilesFailure { seed, what, cuts })),
+        Ok(Err(what)) | Err(what) => Err(Box::new(FilesFailure { seed, what, cuts, log: Vec::new(), actions: 0 })),
     }
 }
 

@@ -109,6 +109,7 @@ impl<'a> Life<'a> {
             let end = if moment.power { "the power failed" } else { "the process ended" };
             format!("{end} after operation {} of life {}: ", moment.operations, self.known.depth)
         };
+        self.scene.diary.note(|| format!("{}what is left is opened", when()));
         let again = self.known.depth < 2 && dice.one_in(6);
         let opened = Self::open(self.scene, moment.left.clone(), known, dice, report);
         let Some(life) = opened.map_err(|what| when() + &what)? else { return Ok(()) };
@@ -217,7 +218,7 @@ impl<'a> Life<'a> {
     pub(super) fn took(&mut self, report: &mut FilesReport) -> Result<(), String> {
         for moment in self.os.take_moments() {
             self.dice.draw();
-            self.probe(&moment, report)?;
+            self.scene.diary.aside(|| self.probe(&moment, report))?;
         }
         Ok(())
     }
@@ -249,6 +250,7 @@ impl<'a> Life<'a> {
 
     pub(super) fn answered(&mut self, completion: &Completion, report: &mut FilesReport) -> Result<(), String> {
         let (tag, ok) = (completion.tag, completion.ok);
+        self.scene.diary.note(|| format!("request {tag} is answered{}", if ok { "" } else { " as failed" }));
         let at = self.asked.iter().position(|asked| asked.tag == tag);
         let asked = self.asked.swap_remove(at.ok_or_else(|| format!("request {tag} is answered, and was not asked"))?);
         report.requests += 1;
@@ -333,6 +335,10 @@ impl<'a> Life<'a> {
         if op == HostOp::Write {
             data.extend((0..sectors).flat_map(|index| sector_bytes(tag << 16 | index, sector + index)));
         }
+        self.scene.diary.note(|| {
+            let fua = if fua { ", FUA" } else { "" };
+            format!("request {tag}: {op:?} of {sectors} sectors from {sector} on{fua}")
+        });
         let model = &mut self.known.model;
         if let Some(change) = asked.change() {
             model.change(tag, change, sector, sectors);

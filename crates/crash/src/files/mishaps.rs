@@ -54,6 +54,7 @@ impl Life<'_> {
     /// The power fails, or the process ends, and the array is opened again.
     pub(super) fn end(mut self, report: &mut FilesReport) -> Result<Option<Self>, String> {
         let power = self.dice.one_in(2);
+        self.scene.diary.note(|| (if power { "the power fails" } else { "the process ends" }).to_owned());
         let left = self.os.end(power);
         let mut known = self.known(&left);
         known.depth = 0;
@@ -103,6 +104,7 @@ impl Life<'_> {
             return;
         }
         report.faults += 1;
+        self.scene.diary.note(|| format!("an operation is to fail: {fault:?}"));
         self.faulty = true;
         if self.dice.one_in(2) {
             self.os.fail_after(self.dice.below(12), fault);
@@ -121,6 +123,7 @@ impl Life<'_> {
         }
         report.losses += 1;
         let hangs = self.dice.one_in(3);
+        self.scene.diary.note(|| format!("{dev} {}", if hangs { "hangs" } else { "breaks" }));
         let path = self.known.paths[dev.index()].clone();
         if hangs {
             self.os.set_hangs(&path, true);
@@ -167,6 +170,7 @@ impl Life<'_> {
         }
         self.dead.insert(dev);
         self.touched.insert(dev);
+        self.scene.diary.note(|| format!("{dev} is replaced"));
         let replaced = self.files.replace(dev, &new);
         // Until it is replaced the old file is the array's, and does not answer.
         self.took(report)?;
@@ -199,6 +203,7 @@ impl Life<'_> {
         let (lost, excused, degraded) = (self.may_be_lost(), !self.window.is_empty(), self.degraded());
         let strangers = self.window & (self.swapped | self.dead);
         let Self { os, files, known, dead, dice, .. } = self;
+        scene.diary.note(|| "it is stopped".to_owned());
         let stopped = files.stop_clean();
         os.keep_moments(0);
         report.clean += 1;
@@ -216,7 +221,8 @@ impl Life<'_> {
             let opened = opened.map_err(|what| format!("cut while it stopped: {what}"))?;
             if let Some(life) = opened {
                 let known = Known { depth: 3, ..life.known.clone() };
-                Life { known, ..life }.look(false, report).map_err(|what| format!("cut while it stopped: {what}"))?;
+                let looked = scene.diary.aside(|| Life { known, ..life }.look(false, report));
+                looked.map_err(|what| format!("cut while it stopped: {what}"))?;
             }
         }
         let tick = known.model.tick();

@@ -8,8 +8,11 @@
 
 mod life;
 mod mishaps;
+mod small;
 
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use destage_cache::{HostCacheInfo, Served};
@@ -19,9 +22,11 @@ use destage_raid::Level;
 
 use crate::asked::Asked;
 use crate::caught::caught;
-use crate::cell::{Cell, PAGE, PAGE_SECTORS};
+use crate::cell::{PAGE, PAGE_SECTORS};
 use crate::model::{Model, SECTOR};
 use crate::{Dice, Parity};
+
+pub use small::shrink_files;
 
 /// Commands within which what was begun must end when nothing more goes wrong.
 const PATIENCE: u64 = 100_000;
@@ -35,7 +40,13 @@ pub struct FilesOptions {
     pub skip: Option<SyncPoint>,
     /// A planted fault: a sync covers only what the worker wrote that asks for it.
     pub own_alone: bool,
+    /// Actions that are left out, a bit each; the last bit stands for an older array over which
+    /// this one is made. What is left is what it was.
+    pub leave_out: u64,
 }
+
+/// The bit of an older array.
+const OLDER: u32 = u64::BITS - 1;
 
 /// What happened in histories that found nothing wrong.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,7 +97,7 @@ impl FilesReport {
 
 /// A history that must not be.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("seed {seed}: {what}")]
+#[error("seed {seed}: {what}{}", lines(log))]
 pub struct FilesFailure {
     /// The seed.
     pub seed: u64,
@@ -94,6 +105,14 @@ pub struct FilesFailure {
     pub what: String,
     /// Cuts and kills of the history until then.
     pub cuts: u64,
+    /// What was done that led to it: of lives that were looked at on the way, the last alone.
+    pub log: Vec<String>,
+    /// Actions until then.
+    pub actions: u32,
+}
+
+fn lines(log: &[String]) -> String {
+    if log.is_empty() { String::new() } else { format!("\n  {}", log.join("\n  ")) }
 }
 
 /// Runs the history of a seed.
@@ -103,10 +122,14 @@ pub fn run_files(
     options: FilesOptions,
 ) -> Result<FilesReport, Box<FilesFailure>> {
     let mut report = FilesReport { runs: 1, ..FilesReport::default() };
-    let outcome = caught(|| history(cache, seed, options, &mut report));
+    let diary = Rc::default();
+    let outcome = caught(|| history(cache, seed, options, &diary, &mut report));
     match outcome {
         Ok(Ok(())) => Ok(report),
-        Ok(Err(what)) | Err(what) => Err(Box::new(FilesFailure { seed, what, cuts: report.cuts + report.kills })),
+        Ok(Err(what)) | Err(what) => {
+            let (log, actions) = (diary.log.take(), diary.actions.get());
+            Err(Box::new(FilesFailure { seed, what, cuts: report.cuts + report.kills, log, actions }))
+        }
     }
 }
 
@@ -116,11 +139,35 @@ impl Chance for Dice {
     }
 }
 
+/// What was done in a history.
+#[derive(Debug, Default)]
+struct Diary {
+    log: RefCell<Vec<String>>,
+    actions: Cell<u32>,
+}
+
+impl Diary {
+    fn note(&self, what: impl FnOnce() -> String) {
+        self.log.borrow_mut().push(what());
+    }
+
+    /// Does what is forgotten again unless it fails.
+    fn aside<T>(&self, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+        let before = self.log.borrow().len();
+        let outcome = work();
+        if outcome.is_ok() {
+            self.log.borrow_mut().truncate(before);
+        }
+        outcome
+    }
+}
+
 /// What all lives of a history share.
 struct Scene {
     cache: &'static HostCacheInfo,
-    cell: Cell,
+    cell: crate::Cell,
     check: Parity,
+    diary: Rc<Diary>,
 }
 
 impl Scene {
@@ -229,14 +276,15 @@ fn history(
     cache: &'static HostCacheInfo,
     seed: u64,
     options: FilesOptions,
+    diary: &Rc<Diary>,
     report: &mut FilesReport,
 ) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     // Not wide: each of a history's many starts opens and reads every file.
-    let mut cell = Cell::draw(&mut dice, options.level, None);
+    let mut cell = crate::Cell::draw(&mut dice, options.level, None);
     cell.nv_slots = cell.nv_slots.min(24);
     let check = Parity::new(cell.geometry.clone());
-    let scene = Scene { cache, cell, check };
+    let scene = Scene { cache, cell, check, diary: Rc::clone(diary) };
     let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
     os.skip(options.skip);
     os.cover_own_alone(options.own_alone);
@@ -248,7 +296,8 @@ fn history(
     let (lost, excused, broken, depth) = (DevSet::EMPTY, false, false, 0);
     let fresh = Known { model, paths, number: 0, lost, down: lost, excused, broken, generation: 0, depth };
     let mut life = create(&scene, &os, &fresh, None, &mut dice, report)?;
-    if dice.one_in(6) {
+    let is_left_out = |bit: u32| options.leave_out >> bit & 1 != 0;
+    if dice.one_in(6) && !is_left_out(OLDER) {
         // Made anew over what another array left.
         for _ in 0..dice.within(1, 12) {
             life.request(report)?;
@@ -256,15 +305,21 @@ fn history(
         let (os, old) = life.stop(report)?;
         life = create(&scene, &os, &fresh, Some(&old), &mut dice, report)?;
     }
+    let mut dice = Dice::part(seed, u64::MAX / 2 - 1);
     life.os.keep_moments(dice.pick(&[4, 8, 16]));
     let actions = dice.within(5, 40);
     let mishaps = dice.pick(&[4, 8, 20]);
-    for _ in 0..actions {
+    for number in (0..actions).filter(|number| !is_left_out(*number as u32)) {
+        // Each from chance of its own, so that it stays what it is when others are left out.
+        life.dice = Dice::part(seed, u64::MAX / 2 + number);
+        diary.actions.set(diary.actions.get() + 1);
+        diary.note(|| format!("action {number}"));
         match life.act(mishaps, report)? {
             Some(next) => life = next,
             None => return Ok(()),
         }
     }
+    life.dice = Dice::part(seed, u64::MAX / 2 + actions);
     life.os.keep_moments(0);
     life.finish(report)
 }
@@ -314,7 +369,8 @@ fn create<'a>(
     // What was made is there.
     for power in [true, true, false] {
         let left = os.end(power);
-        life.probe(&Moment { operations: 0, power, left }, report).map_err(|what| format!("just made: {what}"))?;
+        let probed = scene.diary.aside(|| life.probe(&Moment { operations: 0, power, left }, report));
+        probed.map_err(|what| format!("just made: {what}"))?;
     }
     dice.draw();
     Ok(life)
