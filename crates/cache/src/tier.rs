@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use destage_plan::{
-    Buf, Claim, Class, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, NvSlot, OpId, Out, Row, Step,
-    StepNo, StepSet, Tag,
+    Buf, Claim, Class, Control, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, NvSlot, OpId, Out, Row,
+    Step, StepNo, StepSet, Tag,
 };
 use destage_raid::array::{Above, Absorbed, Array, Degraded, Duty, Lost, Seg, Sources, Taken, Versions};
 
@@ -147,6 +147,16 @@ pub trait HostCache: Versions + Send + 'static {
     /// device changed, an order came from outside.
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         let _ = (event, array, out);
+    }
+
+    /// What was answered so far is to be written back to the members, at once and whatever else has a
+    /// say in that otherwise.
+    fn drain(&mut self) {}
+
+    /// Whether what was answered when [`drain`](Self::drain) was last called is on the members, or
+    /// what can be of it.
+    fn is_drained(&mut self) -> bool {
+        true
     }
 
     /// What is planned of the operation will not come about. Either it is planned anew or it ends.
@@ -302,6 +312,7 @@ impl<T: Copy> Operations<T> {
 pub struct Tier<C: HostCache> {
     array: Array,
     upper: Upper<C>,
+    draining: bool,
 }
 
 /// What stands on the array.
@@ -332,7 +343,8 @@ pub trait Served: Controller + Send {
 impl<C: HostCache> Tier<C> {
     /// Serves the array with this cache.
     pub const fn new(array: Array, cache: C) -> Self {
-        Self { array, upper: Upper { cache, operations: Operations { works: Vec::new() }, held: Vec::new() } }
+        let upper = Upper { cache, operations: Operations { works: Vec::new() }, held: Vec::new() };
+        Self { array, upper, draining: false }
     }
 }
 
@@ -371,6 +383,10 @@ impl<C: HostCache> Controller for Tier<C> {
             Event::OpStuck { devs, .. } => self.upper.cache.lose(devs),
             Event::Start(start) => self.upper.cache.lose(start.missing),
             Event::Device { dev, change: DeviceChange::Failed } => self.upper.cache.lose(DevSet::one(dev)),
+            Event::Control(Control::Drain) => {
+                self.upper.cache.drain();
+                self.draining = true;
+            }
             _ => {}
         }
         self.array.handle(event, &mut self.upper, out);
@@ -379,6 +395,10 @@ impl<C: HostCache> Controller for Tier<C> {
             self.upper.let_go(pages, &mut self.array, out);
         }
         self.array.do_duties(&mut self.upper, out);
+        if self.draining && self.upper.cache.is_drained() {
+            self.draining = false;
+            out.drained();
+        }
     }
 }
 
@@ -433,7 +453,11 @@ impl<C: HostCache> Above for Upper<C> {
                 }
                 self.cache.event(event, array, out);
             }
-            Event::Timer(_) | Event::Device { .. } | Event::Control(_) => {
+            Event::Timer(_)
+            | Event::Device { .. }
+            | Event::DeviceGc { .. }
+            | Event::DeviceNearGc(_)
+            | Event::Control(_) => {
                 self.cache.event(event, array, out);
             }
             Event::PhaseDone(_) => {}

@@ -30,7 +30,7 @@ impl Bench {
         let stripe = u64::from(geometry.data_columns()) * u64::from(geometry.chunk_pages());
         let shape = Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).unwrap();
         let mut engine = Engine::new(controller, shape, 64);
-        engine.start(Nanos(0), Start { nv: &[], intents: &[], missing });
+        engine.start(Nanos(0), Start { nv: &[], intents: &[], missing, collectors: DevSet::EMPTY });
         let mut bench = Self { engine, lost: missing, member: (0, 0), cache: (0, 0), steps: Vec::new() };
         bench.run(geometry.members());
         assert_eq!(bench.engine.status(), Status::Ready);

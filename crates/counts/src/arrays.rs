@@ -30,7 +30,7 @@ fn shape(config: &ArrayConfig) -> Shape {
 /// Random requests of a page, and a flush after every 64, over an executor that does nothing.
 fn planned<C: Controller + 'static>(config: &ArrayConfig, controller: C, op: HostOp, space: u64) -> Work {
     let mut engine = Engine::new(controller, shape(config), 64);
-    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY });
+    engine.start(Nanos(0), Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
     let mut random = Random::new();
     Box::new(move || {
         let mut steps = 0;

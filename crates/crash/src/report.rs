@@ -42,6 +42,10 @@ pub struct Report {
     pub losses: u64,
     /// Members filled.
     pub rebuilds: u64,
+    /// Times that devices said that they collect, do so no longer, or will have to soon.
+    pub collections: u64,
+    /// Orders to drain the cache.
+    pub drains: u64,
     /// Steps issued, by kind.
     pub counts: [u64; StepKind::ALL.len()],
     /// Time waited for claims, by class.
@@ -64,6 +68,8 @@ impl Report {
         self.accepted += other.accepted;
         self.losses += other.losses;
         self.rebuilds += other.rebuilds;
+        self.collections += other.collections;
+        self.drains += other.drains;
         self.time += other.time;
         self.add_counters(&other.counts, &other.waits);
     }

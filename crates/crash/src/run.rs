@@ -1,6 +1,7 @@
 //! Runs one history, and says what is wrong.
 
 mod accept;
+mod collecting;
 mod ends;
 mod losses;
 
@@ -19,6 +20,7 @@ use crate::model::{Model, SECTOR, sector_bytes};
 use crate::mutant::Planted;
 use crate::parity::Parity;
 use crate::report::{Failure, Options, Report};
+use collecting::Collecting;
 
 /// Steps within which what was begun must end when nothing more goes wrong: requests, recovery, a
 /// rebuild. A hundred times what any of them needs in arrays as small as these.
@@ -67,6 +69,7 @@ pub(crate) struct HistoryRun<'a> {
     /// The array was not read since it started.
     unread: bool,
     clean: bool,
+    collecting: Collecting,
     refused: bool,
     planted: Option<Planted>,
     /// What the next life is to be started with, if it is not as any other.
@@ -102,6 +105,7 @@ impl<'a> HistoryRun<'a> {
             hole: RowSet::default(),
             unread: false,
             clean: false,
+            collecting: Self::collecting(cache, history),
             refused: false,
             planted,
             accepting: None,
@@ -122,10 +126,11 @@ impl<'a> HistoryRun<'a> {
         log: Option<Log>,
         planted: Option<&Planted>,
     ) -> Memory<Box<dyn Served>> {
-        Self::prepare_with(history.cell.build(cache), history, remains, log, planted)
+        Self::prepare_with(cache, history.cell.build(cache), history, remains, log, planted)
     }
 
     fn prepare_with(
+        cache: &'static HostCacheInfo,
         controller: Box<dyn Served>,
         history: &History,
         remains: Remains,
@@ -141,18 +146,27 @@ impl<'a> HistoryRun<'a> {
         if let Some(planted) = planted {
             memory.set_tamper(planted.tamper());
         }
+        memory.set_collectors(Self::collecting(cache, history).devices);
         memory
+    }
+
+    /// What collects, and when.
+    fn collecting(cache: &'static HostCacheInfo, history: &History) -> Collecting {
+        let cell = &history.cell;
+        Collecting::draw(history.seed, cell.geometry.members() + cache.devices(cell.cache_pages).len() as u8)
     }
 
     fn all(&mut self) -> Result<(), String> {
         for &numbered in &self.history.actions {
             self.dice = Dice::part(self.history.seed, numbered.number + 1);
+            self.collecting.begin_action(numbered.number);
             self.act(numbered.action)?;
             if self.refused {
                 break;
             }
         }
         self.dice = Dice::part(self.history.seed, u64::MAX - 1);
+        self.collecting.begin_action(u64::MAX);
         if self.refused && !self.broken {
             self.accept_losses()?;
         } else if !self.refused {
@@ -234,6 +248,7 @@ impl<'a> HistoryRun<'a> {
         }
         self.watch_window();
         self.notices()?;
+        self.collect()?;
         if let Status::Refused(why) = self.memory.status() {
             self.refusal(why)?;
         }
@@ -246,6 +261,7 @@ impl<'a> HistoryRun<'a> {
                 HostNotice::Acked { tag, ok } => self.acked(tag, ok)?,
                 HostNotice::Released { .. } => {}
                 HostNotice::Clean => self.clean = true,
+                HostNotice::Drained => self.drained()?,
             }
         }
         Ok(())
@@ -309,6 +325,7 @@ impl<'a> HistoryRun<'a> {
         }
         if let Some(change) = asked.change() {
             self.model.change(tag, change, sector, sectors);
+            self.writes(sector, sectors);
         }
         asked.submitted = if op == HostOp::Read { self.model.read_begins() } else { self.model.tick() };
         self.asked.push(asked);

@@ -50,6 +50,7 @@ struct Absorbs {
     seq: u64,
     /// Everything is to be written back.
     cleaning: bool,
+    draining: bool,
     /// It was not asked for anything for a while.
     idle: bool,
     /// A write waits for room.
@@ -247,7 +248,7 @@ impl HostCache for Absorbs {
                 self.free_op = Some(operations.open_own(None, Own::Free, out));
             }
         }
-        let due = self.cleaning || self.idle || self.is_short || self.used() * 2 > self.slots;
+        let due = self.cleaning || self.draining || self.idle || self.is_short || self.used() * 2 > self.slots;
         for place in self.held.keys().copied().collect::<Vec<_>>() {
             if due
                 && self.writing.len() < 2
@@ -258,6 +259,15 @@ impl HostCache for Absorbs {
                 self.writing.insert(place, (op, slot));
             }
         }
+    }
+
+    fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.draining = self.held.values().any(|held| !held.written);
+        !self.draining
     }
 
     fn plan_part(&mut self, op: OpId, own: Own, array: &mut Array, out: &mut Out) {
@@ -320,6 +330,7 @@ impl Registered for Absorbs {
             slots: (Self::INFO.nv_slots)(pages, array),
             seq: 0,
             cleaning: false,
+            draining: false,
             idle: false,
             is_short: false,
         })

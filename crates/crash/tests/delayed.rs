@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use destage_cache::{HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Registered, Write};
 use destage_crash::{Limits, Options, Report, explore, shrink};
 use destage_plan::{
-    Class, Column, ColumnSet, Control, Dev, DevSet, Event, Ext, HostOp, Nanos, OpId, Out, Params, Row, Rows, Step,
-    StepSet, TimerId, TimerOwner,
+    Class, Column, ColumnSet, Dev, DevSet, Event, Ext, HostOp, Nanos, OpId, Out, Params, Row, Rows, Step, StepSet,
+    TimerId, TimerOwner,
 };
 use destage_raid::array::{Approach, Array, ArrayConfig, Seg, Source, Sources, Updated, Versions};
 use destage_raid::{Geometry, Level};
@@ -47,6 +47,8 @@ struct Delays {
     enabled: bool,
     /// Devices were lost, and nothing was done about it.
     has_lost: bool,
+    /// Rows whose parity is to be brought up to their data.
+    draining: BTreeSet<Row>,
     /// After a loss other operations find stale rows for a while.
     takes_its_time: bool,
     clock: u64,
@@ -246,7 +248,7 @@ impl HostCache for Delays {
     }
 
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
-        if matches!(event, Event::Timer(_) | Event::Control(Control::Clean)) {
+        if matches!(event, Event::Timer(_) | Event::Control(_)) {
             self.update_all(array, out);
         }
     }
@@ -292,12 +294,22 @@ impl HostCache for Delays {
         }
     }
 
+    fn drain(&mut self) {
+        self.draining = self.stale().map(|(page, _)| self.row(page).0).collect();
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.draining.is_empty()
+    }
+
     fn undone(&mut self, op: OpId) {
         self.drop_work(op);
     }
 
     fn done(&mut self, op: OpId) {
-        self.updates.remove(&op);
+        if let Some(row) = self.updates.remove(&op) {
+            self.draining.remove(&row);
+        }
         let work = std::mem::take(self.work(op));
         if !self.enabled {
             return;
@@ -341,6 +353,7 @@ impl Registered for Delays {
             free: (0..frames).rev().collect(),
             works: Vec::new(),
             updates: BTreeMap::new(),
+            draining: BTreeSet::new(),
             hopeless: BTreeSet::new(),
             enabled: true,
             has_lost: false,

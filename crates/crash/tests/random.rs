@@ -57,7 +57,7 @@ fn try_all(cache: &'static HostCacheInfo, level: Level) {
 fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
     println!(
         "{} {level}: {} histories, {} requests ({} unserved), {} steps, {} cuts ({} while recovering, {} degraded), {} refusals ({} losses accepted), \
-         {} losses, {} rebuilds",
+         {} losses, {} rebuilds, {} events of collections, {} drains",
         cache.name,
         report.runs,
         report.requests,
@@ -69,7 +69,9 @@ fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
         report.refusals,
         report.accepted,
         report.losses,
-        report.rebuilds
+        report.rebuilds,
+        report.collections,
+        report.drains
     );
     let counts = StepKind::ALL.iter().zip(report.counts).map(|(kind, count)| format!("{} {count}", kind.word()));
     println!("  steps: {}", counts.collect::<Vec<_>>().join(", "));
@@ -77,7 +79,11 @@ fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
         println!("  {}: {} claims, {} waited, at most {}", class.word(), wait.claims, wait.waited, wait.max);
     }
     assert!(
-        report.runs < 1_000 || report.cuts > report.runs / 2 && report.requests > report.runs,
+        report.runs < 1_000
+            || report.cuts > report.runs / 2
+                && report.requests > report.runs
+                && report.collections > report.runs
+                && report.drains > report.runs / 4,
         "the histories do what they are for"
     );
     let computes = matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6);

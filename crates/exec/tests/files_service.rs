@@ -15,8 +15,11 @@ use arrays::{Array, assert_holds, cache, member, serve};
 use common::{Content, Dice, Sizes, data, folder, soak};
 use destage_cache::Served;
 use destage_exec::{Buffer, DeviceOptions, Existing, Files, FilesConfig, FilesError};
-use destage_plan::{Buf, Dev, Ext, HostOp, HostRequest, List, NvPut, NvSlot, Out, RangeError, Step, StepSet};
+use destage_plan::{
+    Buf, Column, Dev, Ext, HostOp, HostRequest, List, NvPut, NvSlot, Out, Quota, RangeError, Step, StepSet,
+};
 use destage_raid::Level;
+use destage_raid::array::Source;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use scribe::Script;
@@ -251,6 +254,30 @@ fn a_clean_stop_leaves_nothing_to_recover() {
 }
 
 #[test]
+fn draining_writes_the_cache_back_while_requests_are_served() {
+    let array = Array { cache: cache("lawc"), depth: 4, ..Array::new(Level::Raid5, 3) };
+    let folder = folder();
+    let mut files = array.create(folder.path());
+    for tag in 0..8 {
+        files.submit(request(tag, HostOp::Write, tag * 512, 512), vec![tag as u8 + 1; 512]).expect("in range");
+    }
+    while files.unanswered() > 4 {
+        files.wait().expect("served");
+    }
+    files.drain().expect("drained");
+    let mut read = 0;
+    while files.wait().expect("served").is_some() {
+        read += 1;
+    }
+    assert!(read > 0, "answers are kept while the cache is drained");
+    files.drain().expect("drained");
+    let cache = files.engine().controller();
+    let rows = (0..array.member_pages).map(destage_plan::Row);
+    let held = rows.filter(|row| (0..3).any(|column| cache.sources(*row).newest(Column(column)) != Source::Member));
+    assert_eq!(held.count(), 0, "everything is on the members");
+}
+
+#[test]
 fn requests_that_cannot_be_are_refused_and_change_nothing() {
     let array = Array::new(Level::Raid5, 4);
     let folder = folder();
@@ -354,6 +381,7 @@ fn a_controller_that_asks_for_what_is_not_there_is_stopped() {
     let cases = [
         (Some(read(0, 0)), "the controller uses the page 1, but pages of the device = 1"),
         (Some(Step::FlushDev { dev: Dev(3) }), "there is no dev3"),
+        (Some(Step::Collect { dev: Dev(0), quota: Quota::Watermark }), "dev0 is a file and collects nothing"),
         (None, "nothing is in flight and no timer is set, but work is under way"),
     ];
     let puts = [

@@ -87,6 +87,31 @@ impl Run {
     }
 }
 
+/// A cache that would keep what it holds writes it back when it is told to, and says when it has.
+#[test]
+fn drained() {
+    for cache in ["wow:low=100:high=100", "sync+iwc:timeout=1h:full=wait", "lawc:timeout=1h:full=wait"] {
+        let mut run = Run::new(cache, Level::Raid4, 4, 1, 12);
+        run.write(0, 2);
+        run.write(4, 1);
+        assert_eq!(run.rest(), 2, "{cache}");
+        assert_eq!(run.steps(StepKind::Write), 0, "nothing is destaged so far, {cache}");
+        run.memory.control(Control::Drain);
+        let mut drained = 0;
+        while !run.memory.is_idle() {
+            run.memory.run(Pick::Oldest, &NoCheck).expect("nothing is violated");
+            assert!(drained == 0, "told at the end, {cache}");
+            while let Some(notice) = run.memory.next_notice() {
+                drained += usize::from(notice == HostNotice::Drained);
+            }
+        }
+        assert_eq!(drained, 1, "{cache}");
+        let controller = run.memory.engine().controller();
+        assert_eq!(controller.stale_rows(), 0, "{cache}");
+        assert!(run.steps(StepKind::Write) >= 4, "data and parity of two rows, {cache}");
+    }
+}
+
 /// Figure 4 of the paper, specs §8.6: RAID-4 of three data members, a page to a strip. WOW writes the
 /// stripe whole and reads nothing; LAWC reads A2 for the first parity, and nothing for the second.
 #[test]

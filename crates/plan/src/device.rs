@@ -130,6 +130,15 @@ impl Rows {
     }
 }
 
+/// How much a device is asked to collect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quota {
+    /// Each unit of it up to so many blocks.
+    Blocks(u32),
+    /// Each unit of it until it would stop if it had begun on its own.
+    Watermark,
+}
+
 /// What happened to a device, as the executor saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceChange {

@@ -56,6 +56,8 @@ pub enum HostNotice {
     },
     /// The clean stop that was ordered is reached.
     Clean,
+    /// What was acknowledged before [`Control::Drain`] was last ordered is written back.
+    Drained,
 }
 
 struct Request {
@@ -161,6 +163,21 @@ impl<C: Controller> Engine<C> {
             self.out.replaced(dev);
         }
         self.controller.handle(Event::Device { dev, change }, &mut self.out);
+        self.pump();
+    }
+
+    /// Tells that a part of a device begins or ends a collection of so many blocks (0: it does not
+    /// tell).
+    pub fn device_gc(&mut self, now: Nanos, dev: Dev, unit: u16, on: bool, blocks: u32) {
+        self.out.now = now;
+        self.controller.handle(Event::DeviceGc { dev, unit, on, blocks }, &mut self.out);
+        self.pump();
+    }
+
+    /// Tells that a device has come near to where it has to collect.
+    pub fn device_near_gc(&mut self, now: Nanos, dev: Dev) {
+        self.out.now = now;
+        self.controller.handle(Event::DeviceNearGc(dev), &mut self.out);
         self.pump();
     }
 
@@ -295,6 +312,9 @@ impl<C: Controller> Engine<C> {
             let Some(pending) = self.out.queue.pop_front() else {
                 if std::mem::take(&mut self.out.clean) {
                     self.notices.push_back(HostNotice::Clean);
+                }
+                if std::mem::take(&mut self.out.drained) {
+                    self.notices.push_back(HostNotice::Drained);
                 }
                 if self.admit() {
                     continue;

@@ -55,6 +55,9 @@ pub struct Start<'a> {
     pub intents: &'a [Rows],
     /// Devices that do not answer, or are not those of the earlier life.
     pub missing: DevSet,
+    /// Devices that say when they collect garbage and can be [asked](crate::Step::Collect) to. What
+    /// takes the place of one can do what that could. Others must not be asked.
+    pub collectors: DevSet,
 }
 
 /// What may be ordered from outside.
@@ -63,6 +66,10 @@ pub enum Control {
     /// Write everything back and leave no intent open, so that the next start is a clean one. Ends
     /// with [`Out::clean`](crate::Out::clean).
     Clean,
+    /// Write back now what was acknowledged before this, as before a time in which devices are not
+    /// to be disturbed. Requests are served meanwhile. Nothing is flushed by it. Ends with
+    /// [`Out::drained`](crate::Out::drained).
+    Drain,
 }
 
 /// What a controller is told.
@@ -113,6 +120,20 @@ pub enum Event<'a> {
         /// What.
         change: DeviceChange,
     },
+    /// A device begins or ends a collection of garbage: what it is asked for meanwhile may wait. Only
+    /// [collectors](Start::collectors) need to tell.
+    DeviceGc {
+        /// Which.
+        dev: Dev,
+        /// The part of it that collects, while the others go on.
+        unit: u16,
+        /// Whether it begins.
+        on: bool,
+        /// Blocks that the collection reclaims; 0 if the device does not tell.
+        blocks: u32,
+    },
+    /// A device has come near to where it has to collect.
+    DeviceNearGc(Dev),
     /// An order from outside.
     Control(Control),
 }

@@ -53,6 +53,8 @@ pub enum TimerOwner {
     Array,
     /// What stands on it.
     Above,
+    /// What stands around both.
+    Around,
 }
 
 /// A timer: the number is its owner's.

@@ -30,7 +30,7 @@ mod step; // what an executor is asked to do
 
 pub use buf::{Buf, NvPut, NvSlot, Sectors, Span, Tag};
 pub use claim::{Claim, ClaimTable, ClaimWait, Class};
-pub use device::{Column, Dev, DeviceChange, Ext, Row, Rows, Stripe};
+pub use device::{Column, Dev, DeviceChange, Ext, Quota, Row, Rows, Stripe};
 pub use engine::{Controller, Engine, HostNotice, HostRequest};
 pub use event::{Control, Event, Frag, HostOp, Start};
 pub use fragment::{Piece, RangeError, Shape, ShapeError};

@@ -139,6 +139,7 @@ pub struct Out {
     pub(crate) timers: Vec<(Nanos, TimerId)>,
     pub(crate) status: Option<Status>,
     pub(crate) clean: bool,
+    pub(crate) drained: bool,
     counts: [u64; StepKind::ALL.len()],
 }
 
@@ -340,6 +341,11 @@ impl Out {
     /// Everything is written back and no intent is open, as was [ordered](crate::Control::Clean).
     pub fn clean(&mut self) {
         self.clean = true;
+    }
+
+    /// What was acknowledged before it was last [ordered](crate::Control::Drain) is written back.
+    pub fn drained(&mut self) {
+        self.drained = true;
     }
 
     /// Asks for [`Timer`](crate::Event::Timer) at a time. An earlier timer of this number is

@@ -1,6 +1,6 @@
 //! The steps of which an operation consists: what an executor can be asked to do.
 
-use crate::{Buf, ByteList, Dev, Ext, FragId, List, PutList, RowList, Sectors, Span, SpanList};
+use crate::{Buf, ByteList, Dev, Ext, FragId, List, PutList, Quota, RowList, Sectors, Span, SpanList};
 
 /// One step. Steps that move or compute whole pages say how many; all their buffers are that long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,15 @@ pub enum Step {
     Trim {
         /// Which pages.
         ext: Ext,
+    },
+    /// Asks a device to collect garbage now, be it above its threshold, and as much as it can gain
+    /// from. Done when it has. The pages that it holds do not change. Only for
+    /// [collectors](crate::Start::collectors).
+    Collect {
+        /// The device.
+        dev: Dev,
+        /// How much.
+        quota: Quota,
     },
     /// `dst` = page `old` with `sectors` of it replaced by the bytes of `new`, which holds these
     /// sectors only.
@@ -186,7 +195,7 @@ impl Step {
             | Self::MetaWrite { ext, .. }
             | Self::MetaRead { ext }
             | Self::Trim { ext } => Some(ext.dev()),
-            Self::FlushDev { dev } => Some(*dev),
+            Self::FlushDev { dev } | Self::Collect { dev, .. } => Some(*dev),
             _ => None,
         }
     }
@@ -224,6 +233,7 @@ impl Step {
             Self::MetaRead { .. } => StepKind::MetaRead,
             Self::FlushDev { .. } => StepKind::FlushDev,
             Self::Trim { .. } => StepKind::Trim,
+            Self::Collect { .. } => StepKind::Collect,
             Self::Merge { .. } => StepKind::Merge,
             Self::Slice { .. } => StepKind::Slice,
             Self::Xor { .. } => StepKind::Xor,
@@ -251,6 +261,7 @@ pub enum StepKind {
     MetaRead,
     FlushDev,
     Trim,
+    Collect,
     Merge,
     Slice,
     Xor,
@@ -267,13 +278,14 @@ pub enum StepKind {
 
 impl StepKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Read,
         Self::Write,
         Self::MetaWrite,
         Self::MetaRead,
         Self::FlushDev,
         Self::Trim,
+        Self::Collect,
         Self::Merge,
         Self::Slice,
         Self::Xor,
@@ -297,6 +309,7 @@ impl StepKind {
             Self::MetaRead => "meta-read",
             Self::FlushDev => "flush",
             Self::Trim => "trim",
+            Self::Collect => "collect",
             Self::Merge => "merge",
             Self::Slice => "slice",
             Self::Xor => "xor",

@@ -26,7 +26,7 @@ impl WriteCache {
     }
 
     fn next_group(&mut self) -> Option<u64> {
-        let cleaning = self.cleaning;
+        let cleaning = self.cleaning || self.drain.is_some();
         let upper = self.upper.as_mut().filter(|_| !self.broken)?;
         let (held, capacity) = (upper.pool.held(), upper.pool.capacity());
         let allowed = if cleaning { upper.threshold.most } else { upper.threshold.allowed(held, capacity) };
@@ -76,7 +76,7 @@ impl WriteCache {
     }
 
     fn destage_strips(&mut self, operations: &mut Operations<Own>, out: &mut Out) {
-        let cleaning = self.cleaning;
+        let cleaning = self.cleaning || self.drain.is_some();
         let Some(lower) = &mut self.lower else { return };
         for member in &mut lower.members {
             if member.candidate.is_none() && member.under_way.is_none() {

@@ -128,6 +128,17 @@ struct Figures {
     waited: u64,
 }
 
+/// What was answered before some moment, and is to be written back.
+#[derive(Clone, Debug)]
+struct Drain {
+    /// The number of the last version made before.
+    upto: u64,
+    /// No slot before this one holds such a version.
+    from: u32,
+    /// Parity that was made since, of rows with such versions.
+    parity: Vec<NvSlot>,
+}
+
 /// A write cache of one or two layers.
 pub struct WriteCache {
     geometry: Geometry,
@@ -155,6 +166,8 @@ pub struct WriteCache {
     torn: HashSet<Row, FixedState>,
     requests: u64,
     cleaning: bool,
+    /// What is on its way out whatever the thresholds say.
+    drain: Option<Drain>,
     counts: CacheCounts,
     figures: Figures,
 }
@@ -179,6 +192,7 @@ impl WriteCache {
             torn: HashSet::default(),
             requests: 0,
             cleaning: false,
+            drain: None,
             counts: CacheCounts::default(),
             figures: Figures::default(),
         }
@@ -222,6 +236,18 @@ impl WriteCache {
                 if let Some(lower) = &mut self.lower {
                     lower.members[dev.index()].pool.came(strip, index);
                 }
+            }
+        }
+    }
+
+    /// Versions that are to be written back came into the lower layer, with the parity of their row.
+    fn drains(&mut self, came: &[(Place, Layer)]) {
+        let Some(drain) = &mut self.drain else { return };
+        for (place, layer) in came {
+            let Some(slot) = self.store.in_layer(*place, *layer) else { continue };
+            drain.from = drain.from.min(slot.index);
+            if !self.geometry.data_set().contains(place.1) {
+                drain.parity.push(slot);
             }
         }
     }
@@ -313,7 +339,11 @@ impl Versions for WriteCache {
         match updated {
             Updated::Absorbed | Updated::Stored => {
                 let mut came = Vec::new();
+                let drains = self.drain.as_ref().is_some_and(|drain| self.store.moves(op, drain.upto));
                 self.store.put_done(op, |place, layer| came.push((place, layer)));
+                if drains {
+                    self.drains(&came);
+                }
                 for (place, layer) in came {
                     self.came(place, layer);
                 }
@@ -429,6 +459,24 @@ impl HostCache for WriteCache {
         self.let_in(array, operations, out);
         self.destage(array, operations, out);
         self.free(operations, out);
+    }
+
+    fn drain(&mut self) {
+        self.drain = Some(Drain { upto: self.store.last_seq(), from: 0, parity: Vec::new() });
+    }
+
+    fn is_drained(&mut self) -> bool {
+        let Some(drain) = &mut self.drain else { return true };
+        let store = &self.store;
+        let left = store.live_upto(drain.upto, drain.from);
+        drain.from = left.unwrap_or(store.slots());
+        drain.parity.retain(|slot| store.is_live(*slot));
+        // With more lost than the level can do without what is held stays where it is.
+        let drained = left.is_none() && drain.parity.is_empty() || self.broken && self.jobs.iter().all(Option::is_none);
+        if drained {
+            self.drain = None;
+        }
+        drained
     }
 
     fn plan_part(&mut self, op: OpId, own: Own, array: &mut Array, out: &mut Out) {

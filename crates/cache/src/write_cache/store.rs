@@ -121,6 +121,35 @@ impl Store {
         self.seq
     }
 
+    /// The number of the version that was made last.
+    pub(super) const fn last_seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// The first slot from `from` on with a version of use that was made by `upto`.
+    pub(super) fn live_upto(&self, upto: u64, from: u32) -> Option<u32> {
+        let left = (from..).zip(self.versions.get(from as usize..)?);
+        left.filter_map(|(number, version)| Some((number, version.as_ref()?)))
+            .find(|(_, version)| !version.dead && version.seq <= upto)
+            .map(|(number, _)| number)
+    }
+
+    /// How many slots there may be a version in.
+    pub(super) fn slots(&self) -> u32 {
+        self.versions.len() as u32
+    }
+
+    /// Whether the version in this slot is of use.
+    pub(super) fn is_live(&self, slot: NvSlot) -> bool {
+        let version = self.versions.get(slot.index as usize).and_then(Option::as_ref);
+        version.is_some_and(|version| version.slot == slot && !version.dead)
+    }
+
+    /// Whether the operation is moving a version down that was made by `upto`.
+    pub(super) fn moves(&self, op: OpId, upto: u64) -> bool {
+        self.putting.iter().any(|putting| putting.op == op && putting.copy_of.is_some() && putting.seq <= upto)
+    }
+
     fn get(&self, number: u32) -> &Version {
         self.versions[number as usize].as_ref().expect("the slot has a version")
     }

@@ -152,6 +152,9 @@ impl HistoryRun<'_> {
             self.wait(&mut patience, "replaced members are not filled")?;
         }
         self.drain()?;
+        while self.collecting.is_draining() && !self.refused {
+            self.wait(&mut patience, "the cache is not drained")?;
+        }
         self.read_all()?;
         // Half of the histories end without an order to stop.
         if Dice::part(self.history.seed, u64::MAX - 3).one_in(2) {

@@ -120,6 +120,7 @@ impl HistoryRun<'_> {
         self.number += 1;
         self.model.cut(self.number);
         self.asked.clear();
+        self.collecting.cut();
         self.restart(remains)
     }
 
@@ -129,8 +130,8 @@ impl HistoryRun<'_> {
             (0..).map(Dev).zip(&remains.disks).filter(|(_, disk)| !disk.answers).map(|(dev, _)| dev).collect();
         let down = down & self.members();
         let controller = self.accepting.take().unwrap_or_else(|| self.cell.build(self.cache));
-        let memory = Self::prepare_with(controller, self.history, remains, self.log.clone(), self.planted.as_ref());
-        self.memory = memory;
+        let (history, log, planted) = (self.history, self.log.clone(), self.planted.as_ref());
+        self.memory = Self::prepare_with(self.cache, controller, history, remains, log, planted);
         // Until the controller has noted them, members that it found missing may be lost with what
         // is open.
         self.window = down;

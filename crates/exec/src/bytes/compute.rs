@@ -141,6 +141,7 @@ impl Bytes {
             | Step::MetaRead { .. }
             | Step::FlushDev { .. }
             | Step::Trim { .. }
+            | Step::Collect { .. }
             | Step::NvCommit { .. }
             | Step::Intent { .. }
             | Step::Join

@@ -119,6 +119,9 @@ pub enum FilesError {
     /// There is no such device.
     #[error("there is no {0}")]
     NoDevice(Dev),
+    /// A step asks a device to collect garbage, of which the controller was told that it cannot.
+    #[error("{0} is a file and collects nothing")]
+    NoCollector(Dev),
     /// The controller does not start.
     #[error("the array cannot be started: {}", refusal(.0))]
     Refused(Box<Refusal>),

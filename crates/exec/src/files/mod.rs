@@ -59,7 +59,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use destage_plan::{Control, Controller, Dev, Engine, HostOp, HostRequest, Issue, Nanos, Start, Status};
+use destage_plan::{Control, Controller, Dev, DevSet, Engine, HostOp, HostRequest, Issue, Nanos, Start, Status};
 
 use crate::{Buffer, Bytes};
 use device::DeviceFile;
@@ -137,6 +137,8 @@ pub struct Files<C> {
     unanswered: usize,
     completions: VecDeque<Completion>,
     clean: bool,
+    /// Orders to [drain](Self::drain) that are not done.
+    draining: bool,
     stopped: bool,
     clock: Clock,
     device_results: VecDeque<device::Done>,
@@ -243,6 +245,7 @@ impl<C: Controller> Files<C> {
             unanswered: 0,
             completions: VecDeque::new(),
             clean: false,
+            draining: false,
             stopped: false,
             clock: if os.is_in_line() { Clock::Virtual(Nanos::ZERO) } else { Clock::Real(Instant::now()) },
             os,
@@ -253,7 +256,7 @@ impl<C: Controller> Files<C> {
         };
         let nv: Vec<_> = files.bytes.nvram().slots().collect();
         let intents = files.bytes.nvram().intents.ranges();
-        files.engine.start(files.now(), Start { nv: &nv, intents: &intents, missing });
+        files.engine.start(files.now(), Start { nv: &nv, intents: &intents, missing, collectors: DevSet::EMPTY });
         // A start that is refused changes nothing: what is missing may be brought back.
         if !missing.is_empty() && !matches!(files.engine.status(), Status::Refused(_)) {
             files.distrust(missing)?;
@@ -346,6 +349,24 @@ impl<C: Controller> Files<C> {
     pub fn settle(&mut self) -> Result<(), FilesError> {
         self.advance()?;
         while !self.is_idle() {
+            self.rest(None)?;
+            self.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until what was acknowledged before this is written back from the cache to the members.
+    /// Requests are served meanwhile; nothing is flushed by it.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn drain(&mut self) -> Result<(), FilesError> {
+        self.check()?;
+        self.draining = true;
+        let now = self.now();
+        self.engine.control(now, Control::Drain);
+        self.go_on()?;
+        while self.draining {
             self.rest(None)?;
             self.advance()?;
         }

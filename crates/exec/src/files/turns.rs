@@ -225,6 +225,7 @@ impl<C: Controller> Files<C> {
                     self.free.push(tag);
                 }
                 HostNotice::Clean => self.clean = true,
+                HostNotice::Drained => self.draining = false,
             }
         }
         // Their bytes are still in use, though not for them.
@@ -251,6 +252,8 @@ impl<C: Controller> Files<C> {
                 self.begin_device(ext.dev(), issue)?;
             }
             Step::FlushDev { dev } => self.begin_device(dev, issue)?,
+            // Whoever asks was told at the start that files collect nothing.
+            Step::Collect { dev, .. } => return Err(self.stop(FilesError::NoCollector(dev))),
             Step::NvCommit { .. } | Step::Intent { .. } => {
                 self.check_nvram(issue)?;
                 // Not ahead of what waits: they take effect in the order of issue.

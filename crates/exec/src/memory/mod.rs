@@ -134,6 +134,8 @@ pub struct Memory<C> {
     steps: u64,
     latency: Latency,
     compute_at_once: bool,
+    /// Devices that can be asked to collect.
+    collectors: DevSet,
     /// Devices that failed while the controller does not know.
     unannounced: DevSet,
     tamper: Option<Tamper>,
@@ -165,6 +167,7 @@ impl<C: Controller> Memory<C> {
             steps: 0,
             latency: Latency::default(),
             compute_at_once: true,
+            collectors: DevSet::EMPTY,
             unannounced: DevSet::EMPTY,
             tamper: None,
             log: None,
@@ -179,7 +182,8 @@ impl<C: Controller> Memory<C> {
         let nv: Vec<_> = self.bytes.nvram().slots().collect();
         let intents = self.bytes.nvram().intents.ranges();
         self.note(|| format!("start: missing {missing:?}, {} slots, intents {intents:?}", nv.len()));
-        self.engine.start(self.now, Start { nv: &nv, intents: &intents, missing });
+        let collectors = self.collectors;
+        self.engine.start(self.now, Start { nv: &nv, intents: &intents, missing, collectors });
         self.take_issues();
     }
 
@@ -192,6 +196,35 @@ impl<C: Controller> Memory<C> {
     /// otherwise, or end in any order like others.
     pub fn set_compute_at_once(&mut self, at_once: bool) {
         self.compute_at_once = at_once;
+    }
+
+    /// These devices collect garbage and can be asked to. It takes a step's time and changes no bytes;
+    /// [`device_gc`](Self::device_gc) says when they do so on their own. Unless told before
+    /// [`begin`](Self::begin), there are none: bytes in memory need no collecting.
+    pub const fn set_collectors(&mut self, collectors: DevSet) {
+        self.collectors = collectors;
+    }
+
+    /// A part of a device begins or ends a collection of so many blocks.
+    ///
+    /// # Panics
+    /// If the device is no collector.
+    pub fn device_gc(&mut self, dev: Dev, unit: u16, on: bool, blocks: u32) {
+        assert!(self.collectors.contains(dev), "{dev} does not collect");
+        self.note(|| format!("{dev}.{unit} {} {blocks} blocks", if on { "collects" } else { "has collected" }));
+        self.engine.device_gc(self.now, dev, unit, on, blocks);
+        self.take_issues();
+    }
+
+    /// A device has come near to where it has to collect.
+    ///
+    /// # Panics
+    /// If the device is no collector.
+    pub fn device_near_gc(&mut self, dev: Dev) {
+        assert!(self.collectors.contains(dev), "{dev} does not collect");
+        self.note(|| format!("{dev} has to collect soon"));
+        self.engine.device_near_gc(self.now, dev);
+        self.take_issues();
     }
 
     /// Writes down what happens from now on, where it is found even after a panic.
@@ -388,6 +421,7 @@ impl<C: Controller> Memory<C> {
             Step::MetaRead { ext } => self.engine.read(entry.issue, self.devices[ext.dev().index()].read(ext)),
             Step::Trim { ext } => self.devices[ext.dev().index()].write(ext, None, false),
             Step::FlushDev { dev } => self.devices[dev.index()].flush(entry.covers),
+            Step::Collect { dev, .. } => assert!(self.collectors.contains(dev), "{dev} cannot be asked to collect"),
             Step::NvCommit { .. } | Step::Intent { .. } => {
                 self.bytes.change_nvram(&self.engine, entry.issue);
                 if let Step::Intent { rows, set: false } = entry.step {

@@ -377,7 +377,11 @@ impl Array {
                 // What stands above has its own to write back.
                 return false;
             }
-            Event::Submit(_) | Event::Timer(_) => return false,
+            Event::Submit(_)
+            | Event::Timer(_)
+            | Event::DeviceGc { .. }
+            | Event::DeviceNearGc(_)
+            | Event::Control(Control::Drain) => return false,
         }
         true
     }

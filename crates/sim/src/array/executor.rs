@@ -71,7 +71,9 @@ impl<C: Controller> Executor<C> {
             issued: 0,
             completed: Vec::new(),
         };
-        executor.engine.start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: DevSet::EMPTY });
+        executor
+            .engine
+            .start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
         executor.carry_out();
         executor
     }
@@ -335,6 +337,7 @@ impl<C: Controller> Executor<C> {
             | Step::MetaWrite { .. }
             | Step::FlushDev { .. }
             | Step::Trim { .. }
+            | Step::Collect { .. }
             | Step::Intent { .. }
             | Step::Join
             | Step::Ack { .. } => 0,
@@ -362,6 +365,7 @@ impl<C: Controller> Executor<C> {
             }
             Step::Trim { ext } => self.take(issue, ext.dev(), DeviceOp::Trim, ext.first(), ext.pages()),
             Step::FlushDev { dev } => self.take(issue, dev, DeviceOp::Flush, 0, 0),
+            Step::Collect { dev, .. } => unreachable!("{dev} cannot be asked to collect, as the start said"),
             Step::NvCommit { puts, frees } => {
                 let page = self.engine.shape().page_bytes();
                 let puts = self.engine.puts(issue.op, puts).iter().map(|put| times.put(put.len, page).0);
