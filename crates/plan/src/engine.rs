@@ -262,6 +262,12 @@ impl<C: Controller> Engine<C> {
         (self.requests[state.request as usize].asked.tag, state.offset)
     }
 
+    /// The request of the host that an operation serves; none if it is the controller's own.
+    #[inline]
+    pub fn request_of(&self, op: OpId) -> Option<u64> {
+        self.out.frag_of(op).map(|frag| self.host(frag).0)
+    }
+
     /// Tells how a step ended.
     pub fn complete(&mut self, now: Nanos, issue: Issue, outcome: StepOutcome) {
         self.out.now = now;

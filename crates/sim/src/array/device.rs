@@ -4,8 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use destage_plan::{Nanos, PageNo, SECTOR_BYTES};
+use destage_plan::{Element, Nanos, PageNo, Quota, SECTOR_BYTES};
+use destage_policy::buffer::DeviceView;
 
+use super::collections::{Announcement, Announcements};
 use super::drive_cache::{DriveCache, DriveCacheSetup, ToMedium};
 use crate::disk::{Command, Disk, DiskOp};
 use crate::input::Places;
@@ -24,6 +26,8 @@ pub enum DeviceOp {
     Flush,
     /// Forgets pages.
     Trim,
+    /// Collects garbage.
+    Collect(Quota),
 }
 
 /// A device that takes the same time for every command, one after the other.
@@ -43,9 +47,7 @@ pub struct FixedTimes {
 #[derive(Clone, Debug)]
 struct Flash {
     ssd: Ssd,
-    /// Completions with the order of submission, the tag and the time that the command took in
-    /// service.
-    due: BinaryHeap<Reverse<(Nanos, u64, u32, Nanos)>>,
+    due: BinaryHeap<Reverse<Due>>,
     submitted: u64,
     /// What the SSD takes at a time, if that is not everything.
     places: Option<Places>,
@@ -54,6 +56,23 @@ struct Flash {
     busy: Nanos,
     /// The latest completion of all.
     latest: Nanos,
+    /// How long the command that completed last waited for collections.
+    waited: Nanos,
+    /// What it will say of its collections.
+    announcements: Announcements,
+}
+
+/// A completion to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Nanos,
+    /// The order of submission.
+    order: u64,
+    tag: u32,
+    /// The time that the command took in service.
+    service: Nanos,
+    /// How long it waited for collections.
+    waited: Nanos,
 }
 
 #[derive(Clone, Debug)]
@@ -74,6 +93,8 @@ pub struct Device {
     cache: Option<Box<DriveCache>>,
     /// What the cache asks the model for.
     to_medium: Vec<ToMedium>,
+    /// How long the command that completed last waited for collections.
+    waited: Nanos,
 }
 
 #[derive(Clone, Debug)]
@@ -132,7 +153,7 @@ impl ModelCounts {
 
 impl Device {
     const fn of(model: Model) -> Self {
-        Self { model, cache: None, to_medium: Vec::new() }
+        Self { model, cache: None, to_medium: Vec::new(), waited: Nanos::ZERO }
     }
 
     /// The same with a volatile write cache in front of its medium.
@@ -162,8 +183,20 @@ impl Device {
     pub fn ssd(ssd: Ssd) -> Self {
         let charged = ssd.total().busy_time;
         let places = ssd.shape().config.queue_depth.map(Places::new);
-        let (due, busy, latest) = (BinaryHeap::new(), Nanos::ZERO, Nanos::ZERO);
-        Self::of(Model::Flash(Box::new(Flash { ssd, due, submitted: 0, places, charged, busy, latest })))
+        let mut ssd = ssd;
+        ssd.note_collections();
+        let flash = Flash {
+            announcements: Announcements::new(ssd.elements()),
+            ssd,
+            due: BinaryHeap::new(),
+            submitted: 0,
+            places,
+            charged,
+            busy: Nanos::ZERO,
+            latest: Nanos::ZERO,
+            waited: Nanos::ZERO,
+        };
+        Self::of(Model::Flash(Box::new(flash)))
     }
 
     /// A new SSD of this shape.
@@ -174,6 +207,45 @@ impl Device {
     /// A device of so many pages with constant times.
     pub fn fixed(times: FixedTimes, pages: u64) -> Self {
         Self::of(Model::Fixed(Fixed { times, pages, busy_until: Nanos::ZERO, busy: Nanos::ZERO, due: VecDeque::new() }))
+    }
+
+    /// Whether it says when it collects garbage, and can be told to.
+    pub fn is_collector(&self) -> bool {
+        self.as_ssd().is_some_and(Ssd::can_collect)
+    }
+
+    /// Has it say when an element comes down to so many hundredths of a percent of free blocks; of no meaning
+    /// to what does not collect.
+    #[must_use]
+    pub fn with_warning(mut self, free_bp: u32) -> Self {
+        if let Model::Flash(flash) = &mut self.model {
+            let shape = flash.ssd.shape();
+            let blocks = u64::from(shape.pools) * u64::from(shape.pool_blocks);
+            flash.announcements.warn_at((blocks * u64::from(free_bp) / 10_000) as u32);
+        }
+        self
+    }
+
+    /// When it says something of its collections next.
+    #[inline]
+    pub(super) fn next_announcement(&self) -> Option<Nanos> {
+        match &self.model {
+            Model::Flash(flash) => flash.announcements.next(),
+            Model::Disk { .. } | Model::Fixed(_) => None,
+        }
+    }
+
+    /// Takes what it says then.
+    pub(super) fn announce(&mut self) -> Option<(Nanos, Announcement)> {
+        match &mut self.model {
+            Model::Flash(flash) => flash.announcements.take(),
+            Model::Disk { .. } | Model::Fixed(_) => None,
+        }
+    }
+
+    /// How long the command that completed last waited for elements that collected.
+    pub(super) const fn waited(&self) -> Nanos {
+        self.waited
     }
 
     /// Pages that it holds.
@@ -279,14 +351,18 @@ impl Device {
     #[inline]
     pub fn complete(&mut self) -> Option<(Nanos, Option<u32>)> {
         let Some(cache) = &mut self.cache else {
-            return self.model.complete().map(|(at, tag)| (at, Some(tag)));
+            let (at, tag) = self.model.complete()?;
+            self.waited = self.model.waited();
+            return Some((at, Some(tag)));
         };
         let medium = self.model.next_completion();
         if let Some(answer) = cache.next_answer().filter(|answer| medium.is_none_or(|medium| *answer <= medium)) {
             let (_, tag) = cache.take_answer().expect("there is one");
+            self.waited = Nanos::ZERO;
             return Some((answer, Some(tag)));
         }
         let (at, tag) = self.model.complete()?;
+        self.waited = self.model.waited();
         let host = cache.done(at, tag, &mut self.to_medium);
         self.carry_out(at);
         Some((at, host))
@@ -304,6 +380,7 @@ impl Model {
                     DeviceOp::Write | DeviceOp::WriteFua => DiskOp::Write,
                     DeviceOp::Flush => DiskOp::Flush,
                     DeviceOp::Trim => DiskOp::Discard,
+                    DeviceOp::Collect(_) => panic!("a disk cannot be told to collect"),
                 };
                 let lbn = first * u64::from(*sectors_per_page);
                 let command = Command { op, lbn, sectors: pages * *sectors_per_page, tag: u64::from(tag) };
@@ -316,6 +393,7 @@ impl Model {
                     DeviceOp::Read => fixed.times.read + Nanos(fixed.times.page.0 * pages),
                     DeviceOp::Write | DeviceOp::WriteFua => fixed.times.write + Nanos(fixed.times.page.0 * pages),
                     DeviceOp::Flush | DeviceOp::Trim => fixed.times.other,
+                    DeviceOp::Collect(_) => panic!("it cannot be told to collect"),
                 };
                 fixed.busy_until = fixed.busy_until.max(now) + time;
                 fixed.due.push_back((fixed.busy_until, tag, time));
@@ -327,8 +405,17 @@ impl Model {
     fn next_completion(&self) -> Option<Nanos> {
         match self {
             Self::Disk { disk, phase, .. } => disk.next_completion().map(|at| at - *phase),
-            Self::Flash(flash) => flash.due.peek().map(|due| due.0.0),
+            Self::Flash(flash) => flash.due.peek().map(|due| due.0.at),
             Self::Fixed(fixed) => fixed.due.front().map(|due| due.0),
+        }
+    }
+
+    /// How long the command that completed last waited for collections.
+    #[inline]
+    fn waited(&self) -> Nanos {
+        match self {
+            Self::Flash(flash) => flash.waited,
+            Self::Disk { .. } | Self::Fixed(_) => Nanos::ZERO,
         }
     }
 
@@ -336,9 +423,10 @@ impl Model {
     fn complete(&mut self) -> Option<(Nanos, u32)> {
         match self {
             Self::Disk { disk, phase, .. } => disk.complete().map(|(at, tag)| (at - *phase, tag as u32)),
-            Self::Flash(flash) => flash.due.pop().map(|Reverse((at, _, tag, time))| {
-                flash.busy += time;
-                (at, tag)
+            Self::Flash(flash) => flash.due.pop().map(|Reverse(due)| {
+                flash.busy += due.service;
+                flash.waited = due.waited;
+                (due.at, due.tag)
             }),
             Self::Fixed(fixed) => fixed.due.pop_front().map(|(at, tag, time)| {
                 fixed.busy += time;
@@ -350,24 +438,41 @@ impl Model {
 
 impl Flash {
     fn submit(&mut self, now: Nanos, op: DeviceOp, first: u64, pages: u32, tag: u32) {
-        let now = self.places.as_mut().map_or(now, |places| places.next(now));
+        // An order to collect is none of the commands that wait for each other.
+        let places = self.places.as_mut().filter(|_| !matches!(op, DeviceOp::Collect(_)));
+        let begins = places.map_or(now, |places| places.next(now));
         let pages = (first..first + u64::from(pages)).map(|page| PageNo(page as u32));
-        let done = match op {
-            DeviceOp::Read => pages.map(|page| self.ssd.read(now, page)).max().unwrap_or(now),
-            DeviceOp::Write | DeviceOp::WriteFua => pages.map(|page| self.ssd.program(now, page)).max().unwrap_or(now),
-            DeviceOp::Flush => self.latest.max(now),
-            DeviceOp::Trim => {
-                pages.for_each(|page| self.ssd.trim(page));
-                now
-            }
-        };
-        if let Some(places) = &mut self.places {
+        let (ssd, mut done, mut waited) = (&mut self.ssd, begins, Nanos::ZERO);
+        match op {
+            DeviceOp::Read => pages.for_each(|page| {
+                let read = ssd.read(begins, page);
+                waited = waited.max(ssd.collecting_between(page, begins, read));
+                done = done.max(read);
+            }),
+            DeviceOp::Write | DeviceOp::WriteFua => pages.for_each(|page| {
+                let programmed = ssd.program(begins, page);
+                waited = waited.max(ssd.collecting_between(page, begins, programmed));
+                done = done.max(programmed);
+            }),
+            DeviceOp::Flush => done = self.latest.max(begins),
+            DeviceOp::Trim => pages.for_each(|page| ssd.trim(page)),
+            DeviceOp::Collect(quota) => done = ssd.collect(begins, quota),
+        }
+        if let Some(places) = self.places.as_mut().filter(|_| !matches!(op, DeviceOp::Collect(_))) {
             places.keep_until(done);
         }
         self.latest = self.latest.max(done);
         self.submitted += 1;
         let charged = Nanos(self.ssd.counters().map(|element| element.busy_time.0).sum());
-        self.due.push(Reverse((done, self.submitted, tag, charged.since(self.charged))));
+        let service = charged.since(self.charged);
+        self.due.push(Reverse(Due { at: done, order: self.submitted, tag, service, waited }));
         self.charged = charged;
+        let announcements = &mut self.announcements;
+        self.ssd.take_collections(|element, collection| announcements.collects(element, collection));
+        if announcements.warns() {
+            for element in (0..self.ssd.elements()).map(Element) {
+                announcements.has_free(now, element, self.ssd.free_blocks(element));
+            }
+        }
     }
 }

@@ -119,7 +119,7 @@ impl DriveCache {
                 }
             }
             DeviceOp::Flush => self.held.push_back(Held::Flush { tag }),
-            DeviceOp::Read => self.pass_on(command, out),
+            DeviceOp::Read | DeviceOp::Collect(_) => self.pass_on(command, out),
             DeviceOp::Write | DeviceOp::WriteFua | DeviceOp::Trim => {
                 // What it replaces need not be written any more.
                 for page in first..first + u64::from(pages) {

@@ -1,18 +1,22 @@
 //! Carries a controller's steps out on device models, in virtual time and without bytes.
 //!
 //! * Time goes from event to event. Of events at the same time completions come first, in the order
-//!   of the devices, then of the NVRAM, then of the processor; then timers. What the owner does
-//!   (requests, failures) comes when it does it.
+//!   of the devices, then of the NVRAM, then of the processor; then what devices say of their
+//!   collections, in the order of the devices; then timers. What the owner does (requests, failures)
+//!   comes when it does it.
 //! * What FUA and flushes cost is the device's affair: nothing but the order where it has no
 //!   volatile cache.
 //! * Steps that become ready at the same moment and are neighbours on a device go to it as one
 //!   command, as behind a plug.
+
+use std::collections::VecDeque;
 
 use destage_plan::{
     Buf, Control, Controller, Dev, DevSet, DeviceChange, Engine, HostNotice, HostRequest, Issue, Nanos, RangeError,
     Shape, Start, Status, Step, StepOutcome,
 };
 
+use super::collections::Announcement;
 use super::contents::{DeltaLengths, Deltas, Metadata};
 use super::device::{Device, DeviceOp, ModelCounts};
 use super::lane::{Asked, DeviceCounters, Lane};
@@ -24,12 +28,43 @@ use super::times::StepTimes;
 pub enum NextEvent {
     /// A step completes.
     Completion,
+    /// A device says something of its collections.
+    Collection,
     /// A timer of the controller is due.
     Timer,
 }
 
+/// A device collects from now on, or does so no longer; it may be in several parts at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectionNote {
+    /// Since when.
+    pub at: Nanos,
+    /// Which device.
+    pub dev: Dev,
+    /// Whether it does.
+    pub on: bool,
+}
+
+/// A request of which a step waited for a device that collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelayNote {
+    /// The request's tag.
+    pub tag: u64,
+    /// When the step was done.
+    pub at: Nanos,
+    /// How long it waited.
+    pub waited: Nanos,
+}
+
 /// No completion is to come.
 const NEVER: u64 = u64::MAX;
+
+/// What there is to know of collections.
+#[derive(Debug, Default)]
+struct Notes {
+    collections: VecDeque<CollectionNote>,
+    delays: VecDeque<DelayNote>,
+}
 
 /// A controller at work in virtual time.
 pub struct Executor<C> {
@@ -42,6 +77,14 @@ pub struct Executor<C> {
     metadata: Metadata,
     /// When the next completion of each device, of the NVRAM and of the processor is due.
     due: Vec<u64>,
+    /// When each device next says something of its collections.
+    announced: Vec<u64>,
+    /// The least of them.
+    next_announced: u64,
+    /// Parts of each device that collect.
+    collecting: Vec<u32>,
+    /// What the owner of the run has not fetched so far, if it wants it.
+    notes: Option<Notes>,
     /// Devices that took or completed something since `due` was true, a bit each.
     touched: u64,
     now: Nanos,
@@ -60,6 +103,10 @@ impl<C: Controller> Executor<C> {
         let mut executor = Self {
             engine: Engine::new(controller, shape, depth),
             due: vec![NEVER; devices.len() + 2],
+            announced: vec![NEVER; devices.len()],
+            next_announced: NEVER,
+            collecting: vec![0; devices.len()],
+            notes: None,
             lanes: devices.into_iter().map(Lane::new).collect(),
             nvram: Serial::default(),
             processor: Serial::default(),
@@ -71,9 +118,9 @@ impl<C: Controller> Executor<C> {
             issued: 0,
             completed: Vec::new(),
         };
-        executor
-            .engine
-            .start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors: DevSet::EMPTY });
+        let collectors = (0..).map(Dev).zip(&executor.lanes).filter(|(_, lane)| lane.device().is_collector());
+        let collectors = collectors.map(|(dev, _)| dev).collect();
+        executor.engine.start(Nanos::ZERO, Start { nv: &[], intents: &[], missing: DevSet::EMPTY, collectors });
         executor.carry_out();
         executor
     }
@@ -82,6 +129,24 @@ impl<C: Controller> Executor<C> {
     /// is told, a quarter of a page each.
     pub fn set_delta_lengths(&mut self, lengths: DeltaLengths) {
         self.deltas.lengths = Some(lengths);
+    }
+
+    /// Has it keep notes of collections from now on, for whoever fetches them.
+    pub fn note_collections(&mut self) {
+        self.notes = Some(Notes::default());
+    }
+
+    /// The next note of a device that begins or ends to collect, in order of time.
+    #[inline]
+    pub fn next_collection_note(&mut self) -> Option<CollectionNote> {
+        self.notes.as_mut()?.collections.pop_front()
+    }
+
+    /// The next note of a request that was delayed by a collection. Fetch them before the notices: the tag may
+    /// be given to another request then.
+    #[inline]
+    pub fn next_delay_note(&mut self) -> Option<DelayNote> {
+        self.notes.as_mut()?.delays.pop_front()
     }
 
     /// The time of the latest event.
@@ -159,10 +224,12 @@ impl<C: Controller> Executor<C> {
     #[inline]
     pub fn next_event(&self) -> Option<(Nanos, NextEvent)> {
         let completion = self.due.iter().copied().min().unwrap_or(NEVER);
+        let next = completion.min(self.next_announced);
         match self.engine.next_timer() {
-            Some(at) if at.0 < completion => Some((at.max(self.now), NextEvent::Timer)),
-            _ if completion == NEVER => None,
-            _ => Some((Nanos(completion), NextEvent::Completion)),
+            Some(at) if at.0 < next => Some((at.max(self.now), NextEvent::Timer)),
+            _ if next == NEVER => None,
+            _ if completion <= next => Some((Nanos(completion), NextEvent::Completion)),
+            _ => Some((Nanos(next), NextEvent::Collection)),
         }
     }
 
@@ -178,6 +245,11 @@ impl<C: Controller> Executor<C> {
                 self.now = at;
                 let place = self.due.iter().position(|&due| due == at.0).expect("it is the time of one of them");
                 self.complete(place);
+            }
+            Some((at, NextEvent::Collection)) => {
+                self.now = at;
+                let place = self.announced.iter().position(|&due| due == at.0).expect("it is the time of one of them");
+                self.announce(Dev(place as u8));
             }
         }
         self.carry_out();
@@ -226,6 +298,7 @@ impl<C: Controller> Executor<C> {
         let mut lost = std::mem::take(&mut self.completed);
         self.lanes[dev.index()].fail(now, &mut lost);
         self.touched |= 1 << dev.0;
+        self.collects_in(dev, 0);
         self.engine.device(now, dev, DeviceChange::Failed);
         for issue in lost.drain(..) {
             self.metadata.end(&mut self.engine, issue, false);
@@ -238,9 +311,11 @@ impl<C: Controller> Executor<C> {
     /// Another device takes the place of one, which fails if it has not already.
     ///
     /// # Panics
-    /// If an event was due before `now`.
+    /// If an event was due before `now`, or it cannot be told to collect while the first could.
     pub fn replace(&mut self, now: Nanos, dev: Dev, device: Device) {
         self.fail(now, dev);
+        let could = self.device(dev).is_collector();
+        assert!(!could || device.is_collector(), "what takes the place of a collector is one");
         self.lanes[dev.index()].replace(device);
         self.metadata.forget(dev);
         self.engine.device(now, dev, DeviceChange::Replaced);
@@ -259,6 +334,44 @@ impl<C: Controller> Executor<C> {
         self.now = now;
     }
 
+    /// A device says something of its collections.
+    fn announce(&mut self, dev: Dev) {
+        self.touched |= 1 << dev.0;
+        let parts = self.collecting[dev.index()];
+        match self.lanes[dev.index()].announce() {
+            Some((_, Announcement::Begins(unit, blocks))) => {
+                self.collects_in(dev, parts + 1);
+                self.engine.device_gc(self.now, dev, unit, true, blocks);
+            }
+            Some((_, Announcement::Ends(unit, blocks))) => {
+                self.collects_in(dev, parts - 1);
+                self.engine.device_gc(self.now, dev, unit, false, blocks);
+            }
+            Some((_, Announcement::Near)) => self.engine.device_near_gc(self.now, dev),
+            None => {}
+        }
+    }
+
+    /// So many parts of a device collect from now on.
+    fn collects_in(&mut self, dev: Dev, parts: u32) {
+        let before = std::mem::replace(&mut self.collecting[dev.index()], parts);
+        if let Some(notes) = self.notes.as_mut().filter(|_| (before > 0) != (parts > 0)) {
+            notes.collections.push_back(CollectionNote { at: self.now, dev, on: parts > 0 });
+        }
+    }
+
+    /// Notes which requests waited for a device that collected, if steps of theirs were just done on it.
+    fn note_delays(&mut self, place: usize, done: &[Issue]) {
+        let waited = self.lanes[place].waited();
+        if waited == Nanos::ZERO {
+            return;
+        }
+        let Some(notes) = &mut self.notes else { return };
+        for tag in done.iter().filter_map(|issue| self.engine.request_of(issue.op)) {
+            notes.delays.push_back(DelayNote { tag, at: self.now, waited });
+        }
+    }
+
     /// Takes the next completion of a device, of the NVRAM or of the processor.
     fn complete(&mut self, place: usize) {
         let lanes = self.lanes.len();
@@ -266,6 +379,7 @@ impl<C: Controller> Executor<C> {
             let mut completed = std::mem::take(&mut self.completed);
             self.lanes[place].complete(&mut completed);
             self.touched |= 1 << place;
+            self.note_delays(place, &completed);
             for issue in completed.drain(..) {
                 self.metadata.end(&mut self.engine, issue, true);
                 self.engine.complete(self.now, issue, StepOutcome::Ok);
@@ -299,6 +413,8 @@ impl<C: Controller> Executor<C> {
             self.touched &= self.touched - 1;
             self.lanes[place].unplug(self.now);
             self.due[place] = self.lanes[place].next_completion().map_or(NEVER, |at| at.0);
+            self.announced[place] = self.lanes[place].next_announcement().map_or(NEVER, |at| at.0);
+            self.next_announced = self.announced.iter().copied().min().unwrap_or(NEVER);
         }
         let lanes = self.lanes.len();
         self.due[lanes] = self.nvram.next_completion().map_or(NEVER, |at| at.0);
@@ -365,7 +481,7 @@ impl<C: Controller> Executor<C> {
             }
             Step::Trim { ext } => self.take(issue, ext.dev(), DeviceOp::Trim, ext.first(), ext.pages()),
             Step::FlushDev { dev } => self.take(issue, dev, DeviceOp::Flush, 0, 0),
-            Step::Collect { dev, .. } => unreachable!("{dev} cannot be asked to collect, as the start said"),
+            Step::Collect { dev, quota } => self.take(issue, dev, DeviceOp::Collect(quota), 0, 0),
             Step::NvCommit { puts, frees } => {
                 let page = self.engine.shape().page_bytes();
                 let puts = self.engine.puts(issue.op, puts).iter().map(|put| times.put(put.len, page).0);

@@ -38,7 +38,7 @@ pub enum InjectionKind {
 }
 
 /// Something that happens to a device at a time. Of events at the same time it comes after
-/// completions and before timers.
+/// completions and what devices say of their collections, and before timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Injection {
     /// When.
@@ -215,7 +215,7 @@ impl ArrayRun {
         let next = self.executor.next_event().filter(|(at, _)| *at <= until);
         let injected = match (injection, next) {
             (None, None) => return false,
-            (Some(injection), Some((at, NextEvent::Completion))) => injection.at < at,
+            (Some(injection), Some((at, NextEvent::Completion | NextEvent::Collection))) => injection.at < at,
             (Some(injection), Some((at, NextEvent::Timer))) => injection.at <= at,
             (Some(_), None) => true,
             (None, Some(_)) => false,

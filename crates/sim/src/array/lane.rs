@@ -3,6 +3,7 @@
 
 use destage_plan::{Issue, Nanos};
 
+use super::collections::Announcement;
 use super::counters::counters;
 use super::device::{Device, DeviceOp, ModelCounts};
 use crate::measure::record;
@@ -15,6 +16,7 @@ counters! {
         writes ["1"] "write commands",
         flushes ["1"] "flush commands",
         trims ["1"] "trim commands",
+        collects ["1"] "orders to collect garbage",
         pages_read ["1"] "pages read",
         pages_written ["1"] "pages written",
         pages_trimmed ["1"] "pages trimmed",
@@ -161,7 +163,7 @@ impl Lane {
             self.waiting.len() as u32 - 1
         };
         if let Some(last) = self.plugged.last_mut()
-            && op != DeviceOp::Flush
+            && !matches!(op, DeviceOp::Flush | DeviceOp::Collect(_))
             && last.op == op
             && last.first + u64::from(last.pages) == first
             && last.pages.saturating_add(pages) <= merge
@@ -187,6 +189,21 @@ impl Lane {
         self.most_outstanding = self.most_outstanding.max(self.outstanding);
     }
 
+    /// When the device says something of its collections next.
+    pub(super) fn next_announcement(&self) -> Option<Nanos> {
+        if self.alive { self.device.next_announcement() } else { None }
+    }
+
+    /// Takes what it says then.
+    pub(super) fn announce(&mut self) -> Option<(Nanos, Announcement)> {
+        self.device.announce()
+    }
+
+    /// How long the command that completed last waited for collections.
+    pub(super) fn waited(&self) -> Nanos {
+        self.device.waited()
+    }
+
     pub(super) fn next_completion(&self) -> Option<Nanos> {
         if self.alive { self.device.next_completion() } else { None }
     }
@@ -207,6 +224,7 @@ impl Lane {
             DeviceOp::Write | DeviceOp::WriteFua => counters.writes += 1,
             DeviceOp::Flush => counters.flushes += 1,
             DeviceOp::Trim => counters.trims += 1,
+            DeviceOp::Collect(_) => counters.collects += 1,
         }
         let mut place = tag;
         while place != END {
@@ -216,7 +234,7 @@ impl Lane {
                 DeviceOp::Read => counters.pages_read += pages,
                 DeviceOp::Write | DeviceOp::WriteFua => counters.pages_written += pages,
                 DeviceOp::Trim => counters.pages_trimmed += pages,
-                DeviceOp::Flush => {}
+                DeviceOp::Flush | DeviceOp::Collect(_) => {}
             }
             issues.push(waiting.issue);
             waiting.order = 0;

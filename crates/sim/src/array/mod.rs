@@ -4,6 +4,7 @@
 //! [`Executor`] carries a controller's steps out; [`ArrayExperiment`] plays a trace against several
 //! of them.
 
+mod collections;
 mod contents;
 mod counters;
 mod device;
@@ -20,7 +21,7 @@ mod times;
 pub use contents::DeltaLengths;
 pub use device::{Device, DeviceOp, FixedTimes, ModelCounts};
 pub use drive_cache::DriveCacheSetup;
-pub use executor::{Executor, NextEvent};
+pub use executor::{CollectionNote, DelayNote, Executor, NextEvent};
 pub use experiment::{ArrayError, ArrayExperiment, ArrayReport};
 pub use host::{ArrayHost, Injection, InjectionKind};
 pub use lane::DeviceCounters;

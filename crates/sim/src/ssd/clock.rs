@@ -65,6 +65,17 @@ impl ElementCounters {
     }
 }
 
+/// A collection of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collection {
+    /// When it begins.
+    pub start: Nanos,
+    /// When it ends.
+    pub end: Nanos,
+    /// Blocks that it reclaims.
+    pub blocks: u32,
+}
+
 /// An element's time: it serves operations in the order in which they are issued.
 #[derive(Clone, Debug)]
 pub(super) struct ElementClock {
@@ -75,6 +86,8 @@ pub(super) struct ElementClock {
     pub(super) collections: VecDeque<(Nanos, Nanos)>,
     /// Somebody is told of each collection's end, so that none is forgotten before that.
     pub(super) watched: bool,
+    /// Those that were decided on and not told of so far, if somebody is told.
+    pub(super) news: Option<Vec<Collection>>,
     pub(super) counters: ElementCounters,
 }
 
@@ -85,6 +98,7 @@ impl ElementClock {
             busy_until: vec![Nanos::ZERO; lanes as usize],
             collections: VecDeque::new(),
             watched: false,
+            news: None,
             counters: ElementCounters::default(),
         }
     }
@@ -98,6 +112,7 @@ impl ElementClock {
     pub(super) fn reset(&mut self) {
         self.busy_until.fill(Nanos::ZERO);
         self.collections.clear();
+        self.news.iter_mut().for_each(Vec::clear);
         self.counters = ElementCounters::default();
     }
 
@@ -125,8 +140,12 @@ impl ElementClock {
         self.busy_until.iter().copied().max().unwrap_or_default()
     }
 
-    /// Takes note, at this time, of a collection that lasts from `start` to `end`.
-    pub(super) fn collects(&mut self, now: Nanos, start: Nanos, end: Nanos) {
+    /// Takes note, at this time, of a collection.
+    pub(super) fn collects(&mut self, now: Nanos, collection: Collection) {
+        let Collection { start, end, .. } = collection;
+        if let Some(news) = &mut self.news {
+            news.push(collection);
+        }
         while !self.watched && self.collections.front().is_some_and(|&(_, end)| end <= now) {
             self.collections.pop_front();
         }
@@ -135,6 +154,19 @@ impl ElementClock {
         } else if let Some(last) = self.collections.back_mut() {
             last.1 = end;
         }
+    }
+
+    /// How much of the time from `at` to `done` the element collects.
+    pub(super) fn collecting_between(&self, at: Nanos, done: Nanos) -> Nanos {
+        let mut time = Nanos::ZERO;
+        // They follow each other in time, and what ends after `at` is behind what does not.
+        for &(start, end) in self.collections.iter().rev() {
+            if end <= at {
+                break;
+            }
+            time += end.min(done).since(start.max(at).min(done));
+        }
+        time
     }
 
     /// The end of the collection that is under way now.

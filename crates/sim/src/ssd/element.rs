@@ -4,9 +4,9 @@
 //!
 //! The page map is the SSD's: with channels a page can move from one element to another.
 
-use destage_plan::Nanos;
+use destage_plan::{Nanos, Quota};
 
-use super::clock::ElementClock;
+use super::clock::{Collection, ElementClock};
 use super::cost::Cost;
 use super::divisor::Divisor;
 use super::geometry::SsdShape;
@@ -202,16 +202,66 @@ impl ElementState {
     /// element does nothing else meanwhile.
     #[cold]
     fn collect_element(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos) {
-        let (mut time, mut cleaned) = (Nanos::ZERO, false);
-        while self.pools[0].free_blocks() <= shape.pool_low + 1 {
+        self.collect_one_by_one(shape, map, now, Quota::Watermark);
+    }
+
+    fn collect_one_by_one(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, quota: Quota) {
+        let (mut time, mut cleaned) = (Nanos::ZERO, 0);
+        loop {
+            let goes_on = match quota {
+                Quota::Blocks(blocks) => cleaned < blocks,
+                Quota::Watermark => self.pools[0].free_blocks() <= shape.pool_low + 1,
+            };
+            if !goes_on {
+                break;
+            }
             let Some(cost) = self.clean_one(shape, map, 0) else { break };
             time += cost;
-            cleaned = true;
+            cleaned += 1;
         }
-        if cleaned {
-            let start = self.clock.occupy_all(now, time);
-            self.collected(now, start, time);
+        self.collected(now, time, cleaned);
+    }
+
+    /// Collects because it is told to, as much as can be gained; returns when everything that the element has
+    /// to do is done.
+    pub(super) fn collect(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, quota: Quota) -> Nanos {
+        if self.clock.lanes() == 1 && self.pools.len() == 1 {
+            self.collect_one_by_one(shape, map, now, quota);
+        } else {
+            self.collect_by_lanes(shape, map, now, quota);
         }
+        self.clock.busy_until().max(now)
+    }
+
+    /// Copy-back on: lanes in turn, and each lane's planes in turn, as long as one can gain something.
+    fn collect_by_lanes(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, quota: Quota) {
+        let lanes = self.clock.lanes();
+        let mut times = vec![Nanos::ZERO; lanes];
+        let (mut cleaned, mut lane, mut idle) = (0, 0, 0);
+        while idle < lanes && quota != Quota::Blocks(cleaned) {
+            let cost = self.clean_next_plane(shape, map, lane, quota);
+            times[lane] += cost.unwrap_or_default();
+            cleaned += u32::from(cost.is_some());
+            idle = if cost.is_some() { 0 } else { idle + 1 };
+            lane = (lane + 1) % lanes;
+        }
+        self.collected(now, times.into_iter().max().unwrap_or_default(), cleaned);
+    }
+
+    fn clean_next_plane(&mut self, shape: &SsdShape, map: &mut [u32], lane: usize, quota: Quota) -> Option<Nanos> {
+        let lanes = self.clock.lanes() as u32;
+        for _ in 0..shape.pools.div_ceil(lanes) {
+            let here = self.lane_turn[lane];
+            self.lane_turn[lane] = if here + lanes < shape.pools { here + lanes } else { lane as u32 };
+            let wanted = quota != Quota::Watermark || self.pools[here as usize].free_blocks() <= shape.pool_low;
+            if here < shape.pools
+                && wanted
+                && let Some(cost) = self.clean_one(shape, map, here as usize)
+            {
+                return Some(cost);
+            }
+        }
+        None
     }
 
     /// Copy-back on: every lane cleans one block of one plane that is due, in turn; the element
@@ -219,7 +269,7 @@ impl ElementState {
     #[cold]
     fn collect_planes(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, due: usize) {
         let lanes = self.clock.lanes() as u32;
-        let (mut slowest, mut cleaned) = (Nanos::ZERO, false);
+        let (mut slowest, mut cleaned) = (Nanos::ZERO, 0);
         for lane in 0..lanes {
             let turns = shape.pools.div_ceil(lanes);
             let mut plane = self.lane_turn[lane as usize];
@@ -233,22 +283,24 @@ impl ElementState {
                     && let Some(cost) = self.clean_one(shape, map, here as usize)
                 {
                     slowest = slowest.max(cost);
-                    cleaned = true;
+                    cleaned += 1;
                     break;
                 }
             }
             self.lane_turn[lane as usize] = plane;
         }
-        if cleaned {
-            let start = self.clock.occupy_all(now, slowest);
-            self.collected(now, start, slowest);
-        }
+        self.collected(now, slowest, cleaned);
     }
 
-    fn collected(&mut self, now: Nanos, start: Nanos, time: Nanos) {
+    /// So many blocks were cleaned in this time, during which the element does nothing else.
+    fn collected(&mut self, now: Nanos, time: Nanos, blocks: u32) {
+        if blocks == 0 {
+            return;
+        }
+        let start = self.clock.occupy_all(now, time);
         self.clock.counters.gc_invocations += 1;
         self.clock.counters.gc_time += time;
-        self.clock.collects(now, start, start + time);
+        self.clock.collects(now, Collection { start, end: start + time, blocks });
     }
 
     /// Moves the valid pages of the pool's best victim and erases it; returns the time it takes.

@@ -11,13 +11,13 @@ mod log_blocks;
 mod page_map;
 mod pool;
 
-use destage_plan::{Element, Nanos, PageNo};
+use destage_plan::{Element, Nanos, PageNo, Quota};
 use destage_policy::buffer::DeviceView;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use clock::ElementClock;
-pub use clock::ElementCounters;
+pub use clock::{Collection, ElementCounters};
 pub use geometry::{Allocation, Ftl, PRESETS, SsdConfig, SsdGeometryError, SsdShape};
 use log_blocks::LogBlocks;
 use page_map::PageMap;
@@ -216,6 +216,23 @@ impl Ssd {
         Element(ask!(self, layer => layer.target(page, channel)))
     }
 
+    /// Whether it can be told to collect: reclaiming log blocks on demand is not modelled.
+    pub const fn can_collect(&self) -> bool {
+        matches!(self.layer, Layer::Pages(_))
+    }
+
+    /// Has every element collect as much as it is told to and can gain from, once it has done what it has to do;
+    /// returns when they have.
+    ///
+    /// # Panics
+    /// If it [cannot](Self::can_collect).
+    pub fn collect(&mut self, now: Nanos, quota: Quota) -> Nanos {
+        match &mut self.layer {
+            Layer::Pages(layer) => layer.collect(now, quota),
+            Layer::LogBlocks(_) => panic!("it cannot be told to collect"),
+        }
+    }
+
     /// Forgets a page's data; takes no time.
     pub fn trim(&mut self, page: PageNo) {
         ask!(mut self, layer => layer.trim(page));
@@ -236,6 +253,26 @@ impl Ssd {
     /// Remembers all collections until [`Self::end_collection`].
     pub fn watch_collections(&mut self) {
         self.all_elements().for_each(|element| self.clock_mut(element).watched = true);
+    }
+
+    /// Takes note of each collection from now on, until it is [taken](Self::take_collections).
+    pub fn note_collections(&mut self) {
+        self.all_elements().for_each(|element| self.clock_mut(element).news = Some(Vec::new()));
+    }
+
+    /// Takes the collections that were decided on since, of each element in order of time.
+    pub fn take_collections(&mut self, mut each: impl FnMut(Element, Collection)) {
+        for element in self.all_elements() {
+            if let Some(news) = &mut self.clock_mut(element).news {
+                news.drain(..).for_each(|collection| each(element, collection));
+            }
+        }
+    }
+
+    /// How much of the time from `at` to `done` the element that holds the page collected.
+    #[inline]
+    pub fn collecting_between(&self, page: PageNo, at: Nanos, done: Nanos) -> Nanos {
+        self.clock(self.element_of(page)).collecting_between(at, done)
     }
 
     /// The first end of a collection that was not forgotten, with its element; of several at the

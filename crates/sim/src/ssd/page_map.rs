@@ -12,7 +12,7 @@
 //! for ever, a channel takes no more valid pages than it can hold and still collect; beyond that
 //! the page goes to the next channel that has room, and is counted.
 
-use destage_plan::{Nanos, PageNo};
+use destage_plan::{Nanos, PageNo, Quota};
 
 use super::clock::ElementClock;
 use super::divisor::Divisor;
@@ -192,6 +192,12 @@ impl PageMap {
     /// turns.
     pub(super) fn target(&self, page: PageNo, channel: Option<u16>) -> u32 {
         if self.in_channels() { channel.map_or(self.channels.next, u32::from) } else { self.place_of(page).0 as u32 }
+    }
+
+    /// Has every element collect as much as it is told to and can gain from; returns when they have.
+    pub(super) fn collect(&mut self, now: Nanos, quota: Quota) -> Nanos {
+        let Self { elements, shape, map, .. } = self;
+        elements.iter_mut().map(|element| element.collect(shape, map, now, quota)).max().unwrap_or(now)
     }
 
     /// Forgets a page's data; takes no time.

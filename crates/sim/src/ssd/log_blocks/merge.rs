@@ -10,6 +10,7 @@
 use destage_plan::Nanos;
 
 use super::{Log, LogBlocks, NONE, UNMAPPED};
+use crate::ssd::Collection;
 
 /// What the collection under way asks of the elements.
 #[derive(Clone, Debug)]
@@ -162,9 +163,10 @@ impl LogBlocks {
         }
         for element in self.work.touched.drain(..) {
             let share = std::mem::take(&mut self.work.shares[element as usize]);
+            let blocks = u32::from(element == at);
             let clock = &mut self.clocks[element as usize];
             let end = clock.occupy(0, if share.receives { all_read } else { now }, share.time);
-            clock.collects(now, share.start, end);
+            clock.collects(now, Collection { start: share.start, end, blocks });
             clock.counters.gc_time += reading(&share) + share.time;
         }
         self.clocks[at as usize].counters.gc_invocations += 1;

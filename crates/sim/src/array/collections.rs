@@ -1,0 +1,83 @@
+//! What SSDs say of their collections: when each begins and ends, and that one will come soon.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use destage_plan::{Element, Nanos};
+
+use crate::ssd::Collection;
+
+/// What a device says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Announcement {
+    /// An element ends a collection of so many blocks.
+    Ends(u16, u32),
+    /// An element begins one.
+    Begins(u16, u32),
+    /// An element has come near to where it has to collect.
+    Near,
+}
+
+/// What a device will say, in order of time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Announcements {
+    /// Time, order, what.
+    due: BinaryHeap<Reverse<(Nanos, u64, Announcement)>>,
+    made: u64,
+    /// Free blocks of an element at which it says that it will have to collect.
+    warn_at: Option<u32>,
+    /// Elements that have said so, and not collected since.
+    warned: Vec<bool>,
+}
+
+impl Announcements {
+    pub(super) fn new(elements: u32) -> Self {
+        Self { warned: vec![false; elements as usize], ..Self::default() }
+    }
+
+    /// Elements say from now on when they come down to so many free blocks.
+    pub(super) const fn warn_at(&mut self, blocks: u32) {
+        self.warn_at = Some(blocks);
+    }
+
+    /// Whether they do.
+    pub(super) const fn warns(&self) -> bool {
+        self.warn_at.is_some()
+    }
+
+    fn add(&mut self, at: Nanos, what: Announcement) {
+        self.made += 1;
+        self.due.push(Reverse((at, self.made, what)));
+    }
+
+    /// An element will collect. Those of an element are told in order of time.
+    pub(super) fn collects(&mut self, element: Element, collection: Collection) {
+        let Collection { start, end, blocks } = collection;
+        let unit = element.index() as u16;
+        if start < end {
+            self.add(start, Announcement::Begins(unit, blocks));
+            self.add(end, Announcement::Ends(unit, blocks));
+        }
+        self.warned[element.index()] = false;
+    }
+
+    /// An element has so many free blocks.
+    #[inline]
+    pub(super) fn has_free(&mut self, now: Nanos, element: Element, blocks: u32) {
+        if self.warn_at.is_some_and(|least| blocks <= least) && !self.warned[element.index()] {
+            self.warned[element.index()] = true;
+            self.add(now, Announcement::Near);
+        }
+    }
+
+    /// When the next is due.
+    #[inline]
+    pub(super) fn next(&self) -> Option<Nanos> {
+        self.due.peek().map(|due| due.0.0)
+    }
+
+    /// Takes it.
+    pub(super) fn take(&mut self) -> Option<(Nanos, Announcement)> {
+        self.due.pop().map(|Reverse((at, _, what))| (at, what))
+    }
+}

@@ -1,0 +1,216 @@
+//! SSDs of an array that say when they collect garbage, and collect when they are told to.
+
+mod arrays;
+
+use std::sync::{Arc, Mutex};
+
+use arrays::{PAGE, answered, host, small_ssd, ssd_shape, submit_at};
+use destage_plan::{
+    Class, Controller, Dev, DevSet, Event, Ext, Frag, HostOp, Nanos, OpId, Out, PageNo, Quota, Shape, Step, StepSet,
+};
+use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
+use destage_sim::ssd::{Ftl, Ssd, SsdConfig, StartState};
+
+/// What a controller heard.
+#[derive(Debug, Default)]
+struct Heard {
+    collectors: DevSet,
+    /// When, which device and element, whether it begins, how many blocks.
+    collections: Vec<(Nanos, Dev, u16, bool, u32)>,
+    near: Vec<(Nanos, Dev)>,
+}
+
+/// Writes pages to the first device, reads them from the second, and has that collect at a flush.
+struct Probe {
+    heard: Arc<Mutex<Heard>>,
+    frags: Vec<Option<Frag>>,
+    quota: Quota,
+}
+
+impl Controller for Probe {
+    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
+        let mut heard = self.heard.lock().expect("nobody panics over it");
+        match event {
+            Event::Start(start) => {
+                heard.collectors = start.collectors;
+                out.ready();
+            }
+            Event::Submit(frag) => {
+                let OpId(op) = out.open(Class::Internal, None, Some(frag.id));
+                self.frags.resize(self.frags.len().max(op as usize + 1), None);
+                self.frags[op as usize] = Some(frag);
+            }
+            Event::Granted(op) => {
+                let frag = self.frags[op.index()].take().expect("a fragment");
+                let page = frag.page;
+                let step = match frag.op {
+                    HostOp::Read => Step::Read { ext: Ext::new(Dev(1), page, frag.pages), dst: frag.host(0) },
+                    HostOp::Flush => Step::Collect { dev: Dev(1), quota: self.quota },
+                    _ => Step::Write { ext: Ext::new(Dev(0), page, frag.pages), src: frag.host(0), fua: false },
+                };
+                let done = out.step(op, step, StepSet::EMPTY);
+                out.step(op, Step::Ack { frag: frag.id, pages: frag.pages, ok: true }, done);
+                out.close(op);
+            }
+            Event::DeviceGc { dev, unit, on, blocks } => heard.collections.push((out.now(), dev, unit, on, blocks)),
+            Event::DeviceNearGc(dev) => heard.near.push((out.now(), dev)),
+            _ => {}
+        }
+    }
+}
+
+fn probe(devices: Vec<Device>, quota: Quota) -> (Executor<Probe>, Arc<Mutex<Heard>>) {
+    let heard = Arc::<Mutex<Heard>>::default();
+    let pages = devices[0].pages();
+    let shape = Shape::new(PAGE, 512, pages, pages, pages).expect("a shape");
+    let probe = Probe { heard: Arc::clone(&heard), frags: Vec::new(), quota };
+    (Executor::new(probe, shape, 64, devices, StepTimes::default()), heard)
+}
+
+/// 2 elements of 64 blocks that program a page in 200 µs.
+fn config() -> SsdConfig {
+    SsdConfig { transfer_ps_per_byte: 0, summary_page: false, ..small_ssd() }
+}
+
+fn ssd(config: SsdConfig) -> Device {
+    Device::new_ssd(ssd_shape(config), StartState::Full)
+}
+
+/// Overwrites pages of an SSD; those of both elements in turn.
+fn overwrite(ssd: &mut Ssd, pages: impl Iterator<Item = u32>) -> Nanos {
+    pages.map(|page| ssd.program(Nanos::ZERO, PageNo(page))).max().expect("pages")
+}
+
+#[test]
+fn every_collection_is_told_from_begin_to_end() {
+    let config = SsdConfig { background: true, ..config() };
+    let (mut executor, heard) = probe(vec![ssd(config.clone()), ssd(config)], Quota::Watermark);
+    executor.note_collections();
+    for tag in 0..3_000 {
+        let at = Nanos(tag * 1_000_000);
+        submit_at(&mut executor, at, host(tag, HostOp::Write, tag * 7 % 1024, 1));
+        while executor.next_notice().is_some() {}
+    }
+    while executor.step() {}
+    let heard = heard.lock().expect("nobody panics over it");
+    let total = executor.device(Dev(0)).as_ssd().expect("an SSD").total();
+    assert!(total.gc_invocations > 10, "{total:?}");
+    let of = |on| heard.collections.iter().filter(move |told| told.3 == on);
+    assert_eq!((of(true).count() as u64, of(false).count() as u64), (total.gc_invocations, total.gc_invocations));
+    assert!(heard.collections.windows(2).all(|pair| pair[0].0 <= pair[1].0), "they are told in order of time");
+    assert_eq!(of(true).map(|told| u64::from(told.4)).sum::<u64>(), total.erases, "and how many blocks they reclaim");
+    let mut time = 0;
+    let mut since = [None; 2];
+    for &(at, dev, unit, on, _) in &heard.collections {
+        assert_eq!(dev, Dev(0));
+        let since: &mut Option<Nanos> = &mut since[usize::from(unit)];
+        assert_eq!(since.is_some(), !on, "an element does one collection at a time");
+        time += since.map_or(0, |since| at.since(since).0);
+        *since = on.then_some(at);
+    }
+    assert_eq!((time, since), (total.gc_time.0, [None; 2]));
+    // The device as a whole collects while any element does.
+    let notes: Vec<_> = std::iter::from_fn(|| executor.next_collection_note()).collect();
+    assert!(notes.len() <= heard.collections.len() && notes.windows(2).all(|pair| pair[0].on != pair[1].on));
+}
+
+#[test]
+fn what_nobody_writes_to_collects_when_it_is_told_to_and_tells_so() {
+    let mut aged = Ssd::new(ssd_shape(config()), StartState::Full);
+    overwrite(&mut aged, 0..512);
+    let busy = aged.idle_at();
+    let free = aged.total_free_blocks();
+    let (mut executor, heard) = probe(vec![ssd(config()), Device::ssd(aged)], Quota::Blocks(3));
+    submit_at(&mut executor, busy, host(0, HostOp::Flush, 0, 0));
+    // Each element erases three blocks that hold nothing, one after the other.
+    let erase = config().erase;
+    assert_eq!(answered(&mut executor, 0), busy + Nanos(3 * erase.0));
+    while executor.step() {}
+    let device = executor.device(Dev(1)).as_ssd().expect("an SSD");
+    assert_eq!(device.total_free_blocks(), free + 6);
+    device.check().expect("it is consistent");
+    let (begin, end) = (busy, busy + Nanos(3 * erase.0));
+    assert_eq!(
+        heard.lock().expect("nobody panics over it").collections,
+        [
+            (begin, Dev(1), 0, true, 3),
+            (begin, Dev(1), 1, true, 3),
+            (end, Dev(1), 0, false, 3),
+            (end, Dev(1), 1, false, 3)
+        ]
+    );
+    assert_eq!(executor.device_counters(Dev(1)).collects, 1);
+}
+
+#[test]
+fn an_ssd_collects_no_more_than_it_gains_from() {
+    for copy_back in [false, true] {
+        let planes = if copy_back { 2 } else { 1 };
+        let config = SsdConfig { copy_back, planes, lanes: planes, blocks_per_plane: 64 / planes, ..config() };
+        let mut ssd = Ssd::new(ssd_shape(config), StartState::Full);
+        assert_eq!(ssd.collect(Nanos(5), Quota::Blocks(u32::MAX)), Nanos(5), "every block is fully valid");
+        assert_eq!(ssd.total().gc_invocations, 0);
+        overwrite(&mut ssd, (0..1024).step_by(3));
+        let before = ssd.page_states();
+        ssd.collect(Nanos::ZERO, Quota::Blocks(u32::MAX));
+        let (after, total) = (ssd.page_states(), ssd.total());
+        assert_eq!(after.valid, before.valid);
+        assert!(after.free > before.free && total.gc_invocations == 2, "{after:?} {total:?}");
+        // What is outdated is left in blocks that are being written alone.
+        assert!(after.invalid < 64 * 2 * u64::from(planes), "{after:?}");
+        ssd.check().expect("it is consistent");
+        // Far above the threshold there is nothing to do.
+        overwrite(&mut ssd, (0..1024).step_by(3));
+        let erases = ssd.total().erases;
+        ssd.collect(Nanos::ZERO, Quota::Watermark);
+        assert_eq!(ssd.total().erases, erases);
+        ssd.collect(Nanos::ZERO, Quota::Blocks(2));
+        assert_eq!(ssd.total().erases, erases + 4, "each element two");
+    }
+}
+
+#[test]
+fn what_comes_near_to_the_threshold_says_so_once() {
+    // 16 of 64 blocks are free at first, and the last of the first five that are filled is followed by the tenth.
+    let config = SsdConfig { reserve_bp: 2500, ..config() };
+    let (mut executor, heard) = probe(vec![ssd(config.clone()).with_warning(1_600), ssd(config)], Quota::Watermark);
+    let at = |tag| Nanos(tag * 1_000_000);
+    for tag in 0..2 * 64 * 8 {
+        submit_at(&mut executor, at(tag), host(tag, HostOp::Write, tag % 256, 1));
+    }
+    while executor.step() {}
+    // Elements have every other page.
+    let first = 2 * 64 * 5;
+    assert_eq!(heard.lock().expect("nobody panics over it").near, [(at(first), Dev(0)), (at(first + 1), Dev(0))]);
+}
+
+#[test]
+fn disks_and_log_blocks_are_no_collectors() {
+    let log_blocks = SsdConfig { ftl: Ftl::Fast, stride: 64, ..config() };
+    let fixed = Device::fixed(FixedTimes::default(), 1024);
+    let (_, heard) = probe(vec![ssd(config()), fixed, ssd(log_blocks), ssd(config())], Quota::Watermark);
+    let collectors = heard.lock().expect("nobody panics over it").collectors;
+    assert_eq!(collectors.iter().collect::<Vec<_>>(), [Dev(0), Dev(3)]);
+}
+
+/// A read of an element that is at work on a collection is delayed by what is left of it.
+#[test]
+fn requests_that_wait_for_a_collection_are_noted() {
+    let mut aged = Ssd::new(ssd_shape(config()), StartState::Full);
+    overwrite(&mut aged, 0..512);
+    let begin = aged.idle_at();
+    let (mut executor, _) = probe(vec![ssd(config()), Device::ssd(aged)], Quota::Blocks(1));
+    executor.note_collections();
+    submit_at(&mut executor, begin, host(0, HostOp::Flush, 0, 0));
+    submit_at(&mut executor, begin + Nanos(500_000), host(1, HostOp::Read, 900, 1));
+    let done = answered(&mut executor, 1);
+    assert_eq!(done, begin + Nanos(1_525_000));
+    let notes: Vec<_> = std::iter::from_fn(|| executor.next_delay_note()).collect();
+    assert_eq!(
+        notes.iter().map(|note| (note.tag, note.at, note.waited)).collect::<Vec<_>>(),
+        [(1, done, Nanos(1_000_000))]
+    );
+    submit_at(&mut executor, done, host(2, HostOp::Read, 901, 1));
+    assert_eq!(answered(&mut executor, 2), done + Nanos(25_000));
+    assert_eq!(executor.next_delay_note(), None);
+}
