@@ -1,4 +1,4 @@
-//! What caches that keep copies of pages count (specs §0.3).
+//! What caches that keep copies of pages count (specs §0.3), and what coordinates collections (specs §8.8).
 
 /// Pages by what the cache had of them. Counted when planned: what is planned anew since a device
 /// was lost counts again.
@@ -16,4 +16,15 @@ pub struct CacheCounts {
     pub read_fills: u64,
     /// Pages written to the cache by a write.
     pub write_fills: u64,
+}
+
+/// Times that devices were told to collect together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rounds {
+    /// Since one had begun.
+    pub reactive: u64,
+    /// Since one would have had to soon, and nothing was asked.
+    pub proactive: u64,
+    /// Orders given to devices by that.
+    pub asked: u64,
 }

@@ -59,12 +59,17 @@ pub struct HostCacheInfo {
     /// The parameters under which a cache of so few pages does all that a large one does: for the
     /// crash harness, whose arrays are tiny.
     pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
-    /// How it is built; its [`Registered::new`] over an array.
+    /// What stands around it, if something does: the name has it before the cache's.
+    pub layer: Option<&'static LayerInfo>,
+    /// How it is built, without what stands around it; its [`Registered::new`] over an array.
     pub build: Build,
 }
 
 /// Puts a cache of so many pages over an array.
 pub type Build = fn(u64, &ArrayConfig, &Params) -> Result<Box<dyn Served>, HostCacheError>;
+
+/// Puts a layer around a cache.
+pub type Wrap = fn(Box<dyn Served>, &Params) -> Result<Box<dyn Served>, HostCacheError>;
 
 impl HostCacheInfo {
     /// A cache `C` that holds nothing, counts nothing and has no parameters, to be filled in.
@@ -83,12 +88,18 @@ impl HostCacheInfo {
             params: &[],
             figures: &[],
             small: |_| Vec::new(),
+            layer: None,
             build: |pages, config, params| {
                 let cache = C::new(pages, config, params)?;
                 let share = (C::INFO.nv_slots)(pages, config);
                 Ok(Box::new(Tier::new(Array::new(config.clone(), share)?, cache)))
             },
         }
+    }
+
+    /// Whether the members must be devices that can be told to collect garbage.
+    pub fn needs_collectors(&self) -> bool {
+        self.layer.is_some_and(|layer| layer.needs_collectors)
     }
 
     /// Whether it has a size.
@@ -100,6 +111,25 @@ impl HostCacheInfo {
     pub fn devices(&self, pages: u64) -> Vec<u64> {
         if self.medium == Medium::Device { vec![pages] } else { Vec::new() }
     }
+}
+
+/// What there is to know about what can stand around a host cache.
+#[derive(Clone, Copy, Debug)]
+pub struct LayerInfo {
+    /// The name on the command line: `NAME+CACHE`.
+    pub name: &'static str,
+    /// What it does in one line.
+    pub title: &'static str,
+    /// Where it comes from.
+    pub paper: &'static str,
+    /// Whether the members must be devices that can be told to collect garbage.
+    pub needs_collectors: bool,
+    /// Its parameters.
+    pub params: &'static [ParamSpec],
+    /// The parameters under which it does all that it does in tiny arrays too.
+    pub small: fn() -> Vec<(&'static str, String)>,
+    /// Puts it around a cache.
+    pub build: Wrap,
 }
 
 /// How a host cache is built.

@@ -4,6 +4,7 @@
 
 mod counts;
 mod frames;
+mod ggc;
 mod info;
 mod none;
 mod registry;
@@ -11,7 +12,10 @@ mod tier;
 mod write_cache;
 mod write_through;
 
-pub use counts::CacheCounts;
-pub use info::{Build, CacheFigure, HostCacheError, HostCacheInfo, Medium, Registered};
-pub use registry::{HostCacheSpec, host_caches, host_caches_of, serve};
+pub use counts::{CacheCounts, Rounds};
+pub use info::{Build, CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, Medium, Registered, Wrap};
+pub use registry::{
+    HostCacheSpec, all_host_caches, all_host_caches_of, host_cache, host_cache_layers, host_caches, host_caches_of,
+    serve,
+};
 pub use tier::{HostCache, Operations, Pages, Served, Tier, Write};

@@ -6,15 +6,17 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use destage_plan::{Params, PolicySpec, SpecError};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
+use crate::ggc::GGC;
 use crate::none::NoCache;
 use crate::write_cache::{IWC, LAWC, SYNC_IWC, WOW};
 use crate::write_through::WriteThrough;
-use crate::{HostCacheError, HostCacheInfo, Registered, Served};
+use crate::{HostCacheError, HostCacheInfo, LayerInfo, Registered, Served};
 
 /// A host cache as a user names it: `name` or `name:key=value`, known to exist and to have these
 /// parameters.
@@ -27,12 +29,54 @@ pub struct HostCacheSpec {
 /// All of them, in the order in which they are listed.
 static CACHES: &[&HostCacheInfo] = &[&NoCache::INFO, &WriteThrough::INFO, &WOW, &IWC, &SYNC_IWC, &LAWC];
 
-/// Every host cache.
+/// What can stand around each of them.
+static LAYERS: &[&LayerInfo] = &[&GGC];
+
+/// Each cache in each layer. They live as long as the program, as those do of which they are made.
+static COMPOSED: LazyLock<Vec<HostCacheInfo>> = LazyLock::new(|| {
+    let composed = LAYERS.iter().flat_map(|layer| CACHES.iter().map(|cache| within(layer, cache)));
+    composed.collect()
+});
+
+/// A cache in a layer.
+fn within(layer: &'static LayerInfo, cache: &HostCacheInfo) -> HostCacheInfo {
+    let params = [layer.params, cache.params].concat();
+    HostCacheInfo {
+        name: format!("{}+{}", layer.name, cache.name).leak(),
+        title: format!("{}, around {}", layer.title, cache.name).leak(),
+        paper: layer.paper,
+        params: params.leak(),
+        layer: Some(layer),
+        ..*cache
+    }
+}
+
+/// Every host cache, with nothing around it.
 pub fn host_caches() -> impl Iterator<Item = &'static HostCacheInfo> {
     CACHES.iter().copied()
 }
 
-/// Every host cache that serves arrays of this level.
+/// What can stand around host caches.
+pub fn host_cache_layers() -> impl Iterator<Item = &'static LayerInfo> {
+    LAYERS.iter().copied()
+}
+
+/// Every host cache, first with nothing around it, then with everything that can be.
+pub fn all_host_caches() -> impl Iterator<Item = &'static HostCacheInfo> {
+    host_caches().chain(COMPOSED.iter())
+}
+
+/// The host cache of this name, which may name what stands around it.
+pub fn host_cache(name: &str) -> Option<&'static HostCacheInfo> {
+    all_host_caches().find(|info| info.name == name)
+}
+
+/// As [`all_host_caches`], those that serve arrays of this level.
+pub fn all_host_caches_of(level: Level) -> impl Iterator<Item = &'static HostCacheInfo> {
+    all_host_caches().filter(move |info| (info.serves)(level))
+}
+
+/// Every host cache that serves arrays of this level, with nothing around it.
 pub fn host_caches_of(level: Level) -> impl Iterator<Item = &'static HostCacheInfo> {
     host_caches().filter(move |info| (info.serves)(level))
 }
@@ -46,7 +90,9 @@ impl HostCacheSpec {
 
     /// The cache with parameters under which so few pages do all that many do.
     pub fn small(info: &'static HostCacheInfo, pages: u64) -> Self {
-        let given = (info.small)(pages).into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let around = info.layer.map_or_else(Vec::new, |layer| (layer.small)());
+        let given = around.into_iter().chain((info.small)(pages));
+        let given = given.map(|(key, value)| (key.to_owned(), value)).collect();
         let spec = PolicySpec { name: info.name.to_owned(), given };
         Self::resolve(info, &spec).expect("a cache takes the parameters that it names itself")
     }
@@ -76,7 +122,11 @@ impl HostCacheSpec {
     /// Serves an array with a cache of so many pages (of no meaning if it has no size).
     pub fn build(&self, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Served>, HostCacheError> {
         self.check_pages(array, pages)?;
-        (self.info.build)(pages, array, &self.params)
+        let cache = (self.info.build)(pages, array, &self.params)?;
+        match self.info.layer {
+            Some(layer) => (layer.build)(cache, &self.params),
+            None => Ok(cache),
+        }
     }
 
     /// The least pages that it can do with over such an array.
@@ -113,12 +163,13 @@ pub fn serve(cache: &str, array: &ArrayConfig, pages: u64) -> Result<Box<dyn Ser
 impl FromStr for HostCacheSpec {
     type Err = SpecError;
 
-    /// `name` or `name:key=value`, as buffers are written.
+    /// `name` or `name:key=value`, as buffers are written, with what stands around it before the name.
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let spec: PolicySpec = text.parse()?;
-        let info = host_caches().find(|info| info.name == spec.name).ok_or_else(|| {
-            let known = host_caches().map(|info| info.name).collect::<Vec<_>>().join(", ");
-            SpecError::Unknown { name: spec.name.clone(), known }
+        let info = host_cache(&spec.name).ok_or_else(|| {
+            let known = host_caches().map(|info| info.name.to_owned());
+            let layers = host_cache_layers().map(|layer| format!("{}+ before one of them", layer.name));
+            SpecError::Unknown { name: spec.name.clone(), known: known.chain(layers).collect::<Vec<_>>().join(", ") }
         })?;
         Self::resolve(info, &spec)
     }

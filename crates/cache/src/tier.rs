@@ -10,7 +10,7 @@ use destage_plan::{
 };
 use destage_raid::array::{Above, Absorbed, Array, Degraded, Duty, Lost, Seg, Sources, Taken, Versions};
 
-use crate::CacheCounts;
+use crate::{CacheCounts, Rounds};
 
 /// What a host cache decides, over what every cache shares ([`Tier`]). What a method does unless a
 /// cache has it otherwise is what an array without a cache does. Where versions of pages are, if not
@@ -338,6 +338,17 @@ pub trait Served: Controller + Send {
     fn sources(&self, row: Row) -> Sources;
     /// Rows whose parity does not cover the newest version of their data.
     fn stale_rows(&self) -> usize;
+
+    /// Free blocks at which devices are to say that they will have to collect soon, in hundredths of a
+    /// percent; none if they need not.
+    fn gc_warning(&self) -> Option<u32> {
+        None
+    }
+
+    /// How often devices were told to collect together, if they are.
+    fn rounds(&self) -> Option<Rounds> {
+        None
+    }
 }
 
 impl<C: HostCache> Tier<C> {

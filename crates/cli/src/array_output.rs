@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use destage_cache::host_caches;
+use destage_cache::host_cache;
 use destage_report::ReportRun;
 use destage_report::figures::{
     BUSIEST, CACHE_HIT_RATIO, CLAIM_WAITS, DATA_READS, DATA_WRITES, FILLS, FULL_WRITES, INTENTS, LONGEST_QUEUE, MEAN,
@@ -179,8 +179,8 @@ impl Keys {
 
 /// The policy with the parameters that are not at their defaults.
 fn name(result: &ArrayResult) -> String {
+    let info = host_cache(result.policy);
     let changed = result.params.iter().filter(|param| {
-        let info = host_caches().find(|info| info.name == result.policy);
         let default = info.and_then(|info| info.params.iter().find(|spec| spec.name == param.name));
         default.is_none_or(|spec| spec.default != param.value)
     });

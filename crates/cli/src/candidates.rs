@@ -4,7 +4,7 @@
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command, ValueHint};
-use destage_cache::host_caches;
+use destage_cache::all_host_caches;
 use destage_policy::buffer::{layers, policies};
 use destage_reproduce::paper;
 use destage_scenario::{Key, Takes, workload};
@@ -84,7 +84,7 @@ fn policy_names() -> Vec<String> {
         let around = policies().iter().filter(|policy| layer.goes_over(policy));
         names.extend(around.map(|policy| format!("{}+{}", layer.name, policy.name)));
     }
-    for cache in host_caches() {
+    for cache in all_host_caches() {
         if !names.iter().any(|name| name == cache.name) {
             names.push(cache.name.to_owned());
         }

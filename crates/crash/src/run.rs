@@ -153,7 +153,8 @@ impl<'a> HistoryRun<'a> {
     /// What collects, and when.
     fn collecting(cache: &'static HostCacheInfo, history: &History) -> Collecting {
         let cell = &history.cell;
-        Collecting::draw(history.seed, cell.geometry.members() + cache.devices(cell.cache_pages).len() as u8)
+        let devices = cell.geometry.members() + cache.devices(cell.cache_pages).len() as u8;
+        Collecting::draw(history.seed, devices, cache.needs_collectors())
     }
 
     fn all(&mut self) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! Long histories without cuts: every row is checked after every write of a member, whole and with
 //! members lost at random moments. And many writes at once to a few rows.
 
-use destage_cache::{HostCacheInfo, host_caches_of, serve};
+use destage_cache::{HostCacheInfo, all_host_caches_of, serve};
 use destage_crash::{Limits, Options, PAGE, Parity, SECTOR, explore, shrink};
 use destage_exec::{Memory, Pick, Remains};
 use destage_plan::{Class, HostNotice, HostOp, HostRequest, Nanos, Shape};
@@ -36,14 +36,14 @@ fn try_cell(cache: &'static HostCacheInfo, level: Level, losses: bool) {
 #[test]
 fn rows_stay_consistent_while_all_members_live() {
     for level in Level::ALL {
-        host_caches_of(level).for_each(|cache| try_cell(cache, level, false));
+        all_host_caches_of(level).for_each(|cache| try_cell(cache, level, false));
     }
 }
 
 #[test]
 fn rows_stay_consistent_while_members_are_lost_and_filled() {
     for level in Level::ALL {
-        host_caches_of(level).for_each(|cache| try_cell(cache, level, true));
+        all_host_caches_of(level).for_each(|cache| try_cell(cache, level, true));
     }
 }
 

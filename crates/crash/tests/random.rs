@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::sync::OnceLock;
 
-use destage_cache::{HostCacheInfo, host_caches_of};
+use destage_cache::{HostCacheInfo, all_host_caches_of, host_caches_of};
 use destage_crash::{Failure, Limits, Options, Report, explore, shrink};
 use destage_plan::{Class, StepKind};
 use destage_raid::Level;
@@ -47,6 +47,8 @@ fn explain(cache: &'static HostCacheInfo, failure: &Failure) -> String {
 fn try_all(cache: &'static HostCacheInfo, level: Level) {
     let limits = Limits { level: Some(level), ..Limits::default() };
     for (from, count) in seeds() {
+        // What stands around a cache does not change it.
+        let count = if cache.layer.is_some() { count / 5 } else { count };
         match explore(cache, from..from + count, &limits, Options::default()) {
             Ok(report) => print(cache, level, &report),
             Err(failure) => panic!("{}", explain(cache, &failure)),
@@ -86,6 +88,9 @@ fn print(cache: &'static HostCacheInfo, level: Level, report: &Report) {
                 && report.drains > report.runs / 4,
         "the histories do what they are for"
     );
+    let orders = report.counts[StepKind::Collect as usize];
+    let expected = cache.needs_collectors();
+    assert!(report.runs < 100 || (orders > report.runs / 10) == expected, "{orders} orders to collect");
     let computes = matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6);
     let notes = report.counts[StepKind::Intent as usize] > report.requests / 10;
     assert!(report.runs < 5_000 || !computes || !notes || report.accepted > 0, "losses are accepted");
@@ -95,7 +100,7 @@ macro_rules! levels {
     ($($name:ident: $level:expr;)*) => { $(
         #[test]
         fn $name() {
-            host_caches_of($level).filter(|cache| is_wanted(cache)).for_each(|cache| try_all(cache, $level));
+            all_host_caches_of($level).filter(|cache| is_wanted(cache)).for_each(|cache| try_all(cache, $level));
         }
     )* };
 }

@@ -254,6 +254,15 @@ fn a_clean_stop_leaves_nothing_to_recover() {
 }
 
 #[test]
+fn what_would_tell_files_to_collect_is_refused_at_the_start() {
+    let cache = destage_cache::host_cache("ggc+none").expect("it is registered");
+    let array = Array { cache, ..Array::new(Level::Raid5, 3) };
+    let folder = folder();
+    let error = array.create(folder.path()).wait_ready().expect_err("files collect nothing");
+    assert!(error.to_string().contains("files cannot be; serve the array without ggc+"), "{error}");
+}
+
+#[test]
 fn draining_writes_the_cache_back_while_requests_are_served() {
     let array = Array { cache: cache("lawc"), depth: 4, ..Array::new(Level::Raid5, 3) };
     let folder = folder();

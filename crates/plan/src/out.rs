@@ -39,6 +39,8 @@ pub enum Refusal {
     },
     /// The NVRAM holds what this version did not write.
     Nvram,
+    /// These devices are to be told to collect garbage, and cannot be.
+    NoCollectors(DevSet),
 }
 
 /// What the engine has to tell the controller next.

@@ -1,6 +1,6 @@
 //! One run's result, and what is asked of it.
 
-use destage_cache::host_caches;
+use destage_cache::host_cache;
 use destage_policy::buffer;
 use destage_scenario::quantity::show_bytes;
 use destage_sim::array::ArrayResult;
@@ -64,7 +64,7 @@ impl ReportRun {
         let name = self.text("policy");
         let mut declared = Vec::new();
         if self.is_array {
-            declared.extend(host_caches().filter(|info| info.name == name).map(|info| info.params));
+            declared.extend(host_cache(name).map(|info| info.params));
         } else {
             let mut parts = name.rsplit('+');
             declared.extend(parts.next().and_then(|base| buffer::info(base).ok()).map(|info| info.params));

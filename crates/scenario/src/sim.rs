@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use destage_cache::host_caches;
+use destage_cache::host_cache;
 use destage_plan::{Nanos, PageGeometry, PolicySpec, SpecError};
 use destage_policy::buffer;
 use destage_sim::buffer::{Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, RunConfig};
@@ -510,7 +510,7 @@ fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, Strin
 fn buffer_policy(text: &str) -> std::result::Result<PolicySpec, String> {
     let spec: PolicySpec = text.parse().map_err(|error: SpecError| error.to_string())?;
     match buffer::info(&spec.name) {
-        Err(_) if host_caches().any(|info| info.name == spec.name) => {
+        Err(_) if host_cache(&spec.name).is_some() => {
             Err("a cache of the host over an array, not a buffer: give array too, such as --array raid5:5".into())
         }
         _ => Ok(spec),

@@ -4,11 +4,15 @@ mod arrays;
 
 use std::sync::{Arc, Mutex};
 
-use arrays::{PAGE, answered, host, small_ssd, ssd_shape, submit_at};
+use arrays::{PAGE, Random, answered, host, run, small_ssd, ssd_shape, submit_at};
 use destage_plan::{
-    Class, Controller, Dev, DevSet, Event, Ext, Frag, HostOp, Nanos, OpId, Out, PageNo, Quota, Shape, Step, StepSet,
+    Class, Controller, Dev, DevSet, Event, Ext, Frag, HostOp, Nanos, Op, OpId, Out, PageNo, Quota, Request, Shape,
+    Step, StepSet,
 };
-use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
+use destage_raid::Level;
+use destage_sim::array::{
+    ArrayExperiment, ArrayResult, Device, DeviceSetup, Executor, FixedTimes, SetupError, StepTimes,
+};
 use destage_sim::ssd::{Ftl, Ssd, SsdConfig, StartState};
 
 /// What a controller heard.
@@ -213,4 +217,51 @@ fn requests_that_wait_for_a_collection_are_noted() {
     submit_at(&mut executor, done, host(2, HostOp::Read, 901, 1));
     assert_eq!(answered(&mut executor, 2), done + Nanos(25_000));
     assert_eq!(executor.next_delay_note(), None);
+}
+
+/// Writes of a page at random places, so that each element collects when it must.
+fn random_writes(pages: u64) -> Vec<Request> {
+    let mut random = Random::new(7);
+    let write = |i: u64| {
+        let offset = random.below(pages) * PAGE;
+        Request { time: Nanos(i * 2_000_000), offset, len: PAGE, volume: 0, op: Op::Write, fua: false }
+    };
+    (0..12_000_u64).map(write).collect()
+}
+
+fn over_ssds(level: Level, policies: &[&str]) -> ArrayExperiment {
+    let mut experiment = arrays::experiment(level, 4, policies);
+    experiment.member = DeviceSetup::Ssd { config: config(), start: StartState::Full };
+    experiment.array.member_bytes = None;
+    experiment
+}
+
+fn orders(result: &ArrayResult) -> u64 {
+    result.devices.iter().map(|device| device.counters.collects).sum()
+}
+
+#[test]
+fn whatever_the_level_members_collect_together_if_they_are_told_to() {
+    for level in [Level::Raid0, Level::Raid5] {
+        let results = run(&over_ssds(level, &["none", "ggc+none", "ggc+none:quota=watermark"]), &random_writes(2_000));
+        let [alone, together, watermark] = &results[..] else { panic!("three results") };
+        assert_eq!((orders(alone), alone.steps.collect), (0, 0));
+        assert!(orders(together) > 30, "{level}: {} orders", orders(together));
+        assert_eq!(orders(together), together.steps.collect);
+        let gc_time = |result: &ArrayResult| result.devices.iter().map(|device| device.gc_time).sum::<Option<u64>>();
+        assert!(gc_time(together) > gc_time(alone), "who is told collects more");
+        // Far above their thresholds the others have nothing to do.
+        assert!(orders(watermark) > 0 && gc_time(watermark) <= gc_time(together));
+    }
+}
+
+#[test]
+fn members_that_cannot_be_told_are_refused_with_the_reason() {
+    let mut experiment = over_ssds(Level::Raid5, &["ggc+none"]);
+    experiment.check().expect("SSDs can be told");
+    experiment.member = DeviceSetup::Fixed(FixedTimes::default());
+    experiment.array.member_bytes = Some(1024 * PAGE);
+    let error = experiment.check().expect_err("they cannot be told").to_string();
+    let expected = SetupError::NoCollectors { policy: "ggc+none", device: "fixed" };
+    assert_eq!(error, expected.to_string());
 }

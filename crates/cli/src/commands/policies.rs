@@ -5,7 +5,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_cache::{HostCacheInfo, host_caches};
+use destage_cache::{self as cache, HostCacheInfo, host_cache_layers, host_caches};
 use destage_plan::{ParamSpec, PolicySpec};
 use destage_policy::buffer::{self, Buffer, BufferConfig, Built, LayerInfo, PolicyInfo, Visitor, layers, policies};
 use serde_json::json;
@@ -29,6 +29,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             .map(as_json)
             .chain(layers().iter().map(layer_as_json))
             .chain(host_caches().map(host_cache_as_json))
+            .chain(host_cache_layers().map(host_layer_as_json))
             .collect();
         serde_json::to_writer_pretty(&mut out, &all)?;
         writeln!(out)?;
@@ -74,13 +75,21 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         table.add([c.name, if c.is_sized() { "needs one" } else { "none" }, c.title, c.paper]);
     }
     table.print(&mut screen)?;
+    screen.heading("Layers around caches of the host, written before them: LAYER+POLICY", false)?;
+    let mut table = Table::new([Column::name("layer"), Column::text("what it is"), Column::text("paper")]);
+    for layer in host_cache_layers() {
+        table.add([layer.name, layer.title, layer.paper]);
+    }
+    table.print(&mut screen)?;
     screen.heading("Parameters, given as NAME:KEY=VALUE:KEY=VALUE", false)?;
     let mut table =
         Table::new([Column::word("parameter"), Column::word("default"), Column::text("what it does [its values]")]);
     let buffers = policies().iter().map(|p| (p.name, "", p.params));
     let around = layers().iter().map(|l| (l.name, "around a policy", l.params));
     let caches = host_caches().map(|c| (c.name, "in front of an array", c.params));
-    for (name, place, params) in buffers.chain(around).chain(caches).filter(|(_, _, params)| !params.is_empty()) {
+    let outside = host_cache_layers().map(|l| (l.name, "around a cache of the host", l.params));
+    let all = buffers.chain(around).chain(caches).chain(outside);
+    for (name, place, params) in all.filter(|(_, _, params)| !params.is_empty()) {
         table.add_heading(name, place);
         for param in params {
             // A unit is in most values' words already.
@@ -140,6 +149,12 @@ fn as_json(p: &PolicyInfo) -> serde_json::Value {
 fn host_cache_as_json(c: &HostCacheInfo) -> serde_json::Value {
     let params = params(c.params);
     json!({"name": c.name, "title": c.title, "paper": c.paper, "place": "host", "caches": c.is_sized(), "params": params})
+}
+
+fn host_layer_as_json(layer: &cache::LayerInfo) -> serde_json::Value {
+    let params = params(layer.params);
+    let around: Vec<_> = host_caches().map(|cache| cache.name).collect();
+    json!({"name": layer.name, "title": layer.title, "paper": layer.paper, "place": "host-layer", "around": around, "params": params})
 }
 
 fn params(params: &[ParamSpec]) -> Vec<serde_json::Value> {

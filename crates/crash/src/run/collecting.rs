@@ -30,15 +30,18 @@ pub(super) struct Collecting {
 }
 
 impl Collecting {
-    /// What chance decides for a seed, over so many devices.
-    pub(super) fn draw(seed: u64, count: u8) -> Self {
+    /// What chance decides for a seed, over so many devices; `all` of them have to be such that collect.
+    pub(super) fn draw(seed: u64, count: u8, all: bool) -> Self {
         let mut dice = Dice::part(seed, u64::MAX - 7);
         let (collects, drains) = (dice.one_in(2), dice.one_in(2));
         let drawn = DevSet::from_bits(dice.draw() | dice.draw());
-        let devices =
-            if collects { (0..count).map(Dev).filter(|dev| drawn.contains(*dev)).collect() } else { DevSet::EMPTY };
+        let devices = match () {
+            () if all => DevSet::first(count.into()),
+            () if collects => (0..count).map(Dev).filter(|dev| drawn.contains(*dev)).collect(),
+            () => DevSet::EMPTY,
+        };
         let seed = dice.draw();
-        Self { seed, dice, count, devices, drains: drains && collects, under_way: Vec::new(), draining: None }
+        Self { seed, dice, count, devices, drains: drains && (collects || all), under_way: Vec::new(), draining: None }
     }
 
     /// The numbers of an action, which do not depend on those of others.

@@ -168,5 +168,8 @@ fn refusal(why: &Refusal) -> String {
             format!("{lost} members are lost; the level can do without {tolerated}")
         }
         Refusal::Nvram => "the NVRAM holds what this version did not write".to_owned(),
+        Refusal::NoCollectors(_) => {
+            "devices are to be told to collect garbage, and files cannot be; serve the array without ggc+".to_owned()
+        }
     }
 }

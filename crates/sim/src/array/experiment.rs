@@ -170,6 +170,9 @@ impl ArrayExperiment {
         let mut all = Vec::new();
         for policy in &self.policies {
             let info = policy.info();
+            if info.needs_collectors() && !self.member.is_collector() {
+                return Err(SetupError::NoCollectors { policy: info.name, device: self.member.word() });
+            }
             let caches: Vec<_> =
                 if info.is_sized() { self.caches.iter().copied().map(Some).collect() } else { vec![None] };
             if caches.is_empty() {
@@ -319,13 +322,18 @@ impl ArrayExperiment {
         let &Combination { ref policy, cache, scheduler } = combination;
         let scheduler = scheduler.unwrap_or_default();
         let cache_pages = cache.unwrap_or(0) / page;
+        let controller = self.service.serve(geometry.clone(), policy, cache_pages)?;
+        let warning = controller.gc_warning();
         let mut member = Workshop::new(&self.member, self.geometry, scheduler)?;
         member.prepare();
         let members = u32::from(geometry.members());
         let member_pages = geometry.member_pages();
         let drive_cache = self.drive_cache;
         let make_member = move |index, fresh| {
-            let device = member.make(index, members, member_pages, page, fresh);
+            let mut device = member.make(index, members, member_pages, page, fresh);
+            if let Some(free) = warning {
+                device = device.with_warning(free);
+            }
             match drive_cache {
                 Some(cache) => device.with_cache(cache),
                 None => device,
@@ -343,7 +351,6 @@ impl ArrayExperiment {
             Some(index) => cache_device.make(index, count, behind[index as usize], page, true),
             None => make_member(dev.0.into(), true),
         });
-        let controller = self.service.serve(geometry.clone(), policy, cache_pages)?;
         let shape = shape(geometry, page)?;
         let executor = Executor::new(controller, shape, self.service.depth, devices, self.service.times);
         debug_assert_eq!(executor.status(), Status::Ready, "a fresh array has nothing to recover");

@@ -9,7 +9,7 @@ use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
 use super::device::{Device, FixedTimes};
 use super::times::StepTimes;
 use crate::disk::{Disk, DiskError, DiskProfile, Scheduler};
-use crate::ssd::{self, Ssd, SsdConfig, SsdShape, StartState};
+use crate::ssd::{self, Ftl, Ssd, SsdConfig, SsdShape, StartState};
 
 /// Level, layout and size of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,11 @@ impl DeviceSetup {
             Self::Ssd { .. } => "ssd",
             Self::Fixed(_) => "fixed",
         }
+    }
+
+    /// Whether it can be told to collect garbage.
+    pub fn is_collector(&self) -> bool {
+        matches!(self, Self::Ssd { config, .. } if config.ftl == Ftl::Page)
     }
 }
 
@@ -206,6 +211,19 @@ pub enum SetupError {
     NoCache {
         /// The policy.
         policy: &'static str,
+    },
+    /// A policy tells members what they cannot be told.
+    #[error(
+        "policy = {policy} has members collect garbage together, and {} cannot be told to; use device = ssd with ssd.ftl = page, \
+         or policy = {}",
+        if *device == "ssd" { "an SSD with log blocks".to_owned() } else { format!("a member that is a {device} device") },
+        policy.split_once('+').map_or("none", |(_, cache)| cache)
+    )]
+    NoCollectors {
+        /// The policy.
+        policy: &'static str,
+        /// What the members are.
+        device: &'static str,
     },
     /// A cache that nobody uses.
     #[error("{key} has no meaning: no policy has a cache; policy = {} has one", one_with_a_cache())]

@@ -1,0 +1,298 @@
+//! GGC, globally coordinated garbage collection: the SSDs of an array collect at the same time, so that
+//! requests wait for one collection instead of for one after the other (Kim et al., Harmonia, MSST'11;
+//! specs §8.8). It stands around a cache, and decides nothing but which devices are asked to collect.
+//!
+//! * *Reactive*: when a member begins to collect on its own, all others are asked to.
+//! * *Proactive*, beside that: members say when they have come near to where they have to collect, and when
+//!   nothing was asked for a while all are asked to.
+//!
+//! A member that was asked is not asked again before it is done, and what it collects meanwhile begins no
+//! round: its collection would ask all others, and theirs it.
+
+use destage_plan::{
+    Class, Control, Controller, Dev, DevSet, DeviceChange, Event, Nanos, OpId, Out, ParamSpec, Params, Quota, Refusal,
+    Row, SpecError, Step, StepSet, TimerId, TimerOwner, quantity,
+};
+use destage_raid::array::{Array, Sources};
+
+use crate::{CacheCounts, HostCacheError, LayerInfo, Rounds, Served};
+
+const MODE: ParamSpec = ParamSpec {
+    name: "mode",
+    default: "reactive",
+    values: "reactive, proactive",
+    unit: "",
+    help: "whether all SSDs collect only when one does, or also when nothing is asked and one will have to soon",
+};
+
+const QUOTA: ParamSpec = ParamSpec {
+    name: "quota",
+    default: "same",
+    values: "same, watermark, 1 to 65535",
+    unit: "blocks",
+    help: "how much each element of the others collects: as many blocks as the first, up to its own threshold, or so many",
+};
+
+const IDLE: ParamSpec = ParamSpec {
+    name: "idle",
+    default: "50ms",
+    values: "a time, 1us to 1h",
+    unit: "",
+    help: "mode=proactive: for how long nothing is asked",
+};
+
+const SOFT: ParamSpec = ParamSpec {
+    name: "soft",
+    default: "7",
+    values: "0 to 100",
+    unit: "%",
+    help: "mode=proactive: free blocks at which an element will have to collect soon",
+};
+
+/// What there is to know about it.
+pub(crate) static GGC: LayerInfo = LayerInfo {
+    name: "ggc",
+    title: "all SSDs of the array are told to collect garbage when one does",
+    paper: "GGC in LAWC",
+    needs_collectors: true,
+    params: &[MODE, QUOTA, IDLE, SOFT],
+    small: || vec![(MODE.name, "proactive".to_owned()), (IDLE.name, "20us".to_owned())],
+    build,
+};
+
+/// Goes off when nothing was asked for a while.
+const QUIET: TimerId = TimerId { owner: TimerOwner::Around, number: 0 };
+
+/// Blocks that a collection usually reclaims of an element (specs §1.2), if devices do not tell.
+const USUAL: u32 = 2;
+
+/// What members are asked for.
+#[derive(Clone, Copy, Debug)]
+enum Asks {
+    /// What the one that began does.
+    Same,
+    This(Quota),
+}
+
+/// When members are asked to collect before one has to.
+#[derive(Clone, Copy, Debug)]
+struct Proactive {
+    /// Nothing was asked for that long.
+    idle: Nanos,
+    /// Free blocks at which members say that they will have to, in hundredths of a percent.
+    soft: u32,
+    /// A member has said so, and a timer is set.
+    is_near: bool,
+}
+
+/// A member that was asked and is not done.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    op: OpId,
+    dev: Dev,
+    quota: Quota,
+}
+
+/// A cache with its array, whose members collect together.
+struct Coordinated {
+    inner: Box<dyn Served>,
+    asks: Asks,
+    proactive: Option<Proactive>,
+    asked: Vec<Asked>,
+    /// Members that do not answer.
+    lost: DevSet,
+    /// When the last request came.
+    submitted: Nanos,
+    refused: bool,
+    rounds: Rounds,
+}
+
+fn build(inner: Box<dyn Served>, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+    let asks = match params.text(QUOTA.name) {
+        "same" => Asks::Same,
+        "watermark" => Asks::This(Quota::Watermark),
+        _ => Asks::This(Quota::Blocks(params.number::<u16>(QUOTA.name, 1..)?.into())),
+    };
+    Ok(Box::new(Coordinated {
+        inner,
+        asks,
+        proactive: proactive(params)?,
+        asked: Vec::new(),
+        lost: DevSet::EMPTY,
+        submitted: Nanos::ZERO,
+        refused: false,
+        rounds: Rounds::default(),
+    }))
+}
+
+fn proactive(params: &Params) -> Result<Option<Proactive>, SpecError> {
+    const HOUR: Nanos = Nanos(3_600_000_000_000);
+    let idle = quantity::time(params.text(IDLE.name)).ok().filter(|time| (Nanos(1_000)..=HOUR).contains(time));
+    let idle = idle.ok_or_else(|| params.refuse(IDLE.name))?;
+    let soft = quantity::decimal(params.text(SOFT.name), 100).ok().filter(|soft| *soft <= 10_000);
+    let soft = soft.ok_or_else(|| params.refuse(SOFT.name))? as u32;
+    let proactive = params.choice(MODE.name, &[("reactive", false), ("proactive", true)])?;
+    // It would have no effect.
+    if let Some(unused) = [IDLE, SOFT].iter().find(|spec| !proactive && params.text(spec.name) != spec.default) {
+        let reason = format!("{} has no effect with mode = reactive", unused.name);
+        return Err(SpecError::Composition { spec: GGC.name.into(), reason });
+    }
+    Ok(proactive.then_some(Proactive { idle, soft, is_near: false }))
+}
+
+impl Coordinated {
+    fn members(&self) -> DevSet {
+        self.inner.array().config().geometry.member_set()
+    }
+
+    fn is_asked(&self, dev: Dev) -> bool {
+        self.asked.iter().any(|asked| asked.dev == dev)
+    }
+
+    /// Asks all members, but for the one that collects already.
+    fn ask(&mut self, but: Option<Dev>, quota: Quota, out: &mut Out) {
+        for dev in (self.members() - self.lost).iter() {
+            if but != Some(dev) && !self.is_asked(dev) {
+                let op = out.open(Class::Internal, None, None);
+                self.asked.push(Asked { op, dev, quota });
+                self.rounds.asked += 1;
+            }
+        }
+    }
+
+    /// A member has begun to collect.
+    fn begins(&mut self, dev: Dev, blocks: u32, out: &mut Out) {
+        if !self.members().contains(dev) || self.is_asked(dev) || !self.inner.array().is_ready() {
+            return;
+        }
+        self.rounds.reactive += 1;
+        let quota = match self.asks {
+            Asks::Same => Quota::Blocks(if blocks == 0 { USUAL } else { blocks }),
+            Asks::This(quota) => quota,
+        };
+        self.ask(Some(dev), quota, out);
+    }
+
+    /// A member will have to collect soon.
+    fn comes_near(&mut self, dev: Dev, out: &mut Out) {
+        let is_member = self.members().contains(dev);
+        if let Some(proactive) = self.proactive.as_mut().filter(|_| is_member)
+            && !std::mem::replace(&mut proactive.is_near, true)
+        {
+            out.timer(QUIET, out.now() + proactive.idle);
+        }
+    }
+
+    /// Nothing may have been asked for a while.
+    fn is_quiet(&mut self, out: &mut Out) {
+        let Some(proactive) = &mut self.proactive else { return };
+        let now = out.now();
+        let quiet_at = self.submitted + proactive.idle;
+        if now < quiet_at {
+            out.timer(QUIET, quiet_at);
+        } else if out.live() > 0 || !self.inner.array().is_ready() {
+            out.timer(QUIET, now + proactive.idle);
+        } else {
+            proactive.is_near = false;
+            self.rounds.proactive += 1;
+            let quota = match self.asks {
+                Asks::Same => Quota::Blocks(USUAL),
+                Asks::This(quota) => quota,
+            };
+            self.ask(None, quota, out);
+        }
+    }
+
+    /// Handles an event of an operation, if that is its own; whether it was.
+    fn handle_own(&mut self, event: Event<'_>, out: &mut Out) -> bool {
+        let (Event::Granted(op) | Event::OpDone(op) | Event::OpStuck { op, .. }) = event else { return false };
+        let Some(at) = self.asked.iter().position(|asked| asked.op == op) else { return false };
+        match event {
+            Event::OpDone(_) => {
+                self.asked.swap_remove(at);
+            }
+            Event::OpStuck { devs, .. } => {
+                out.abandon(op);
+                // As from an operation of its own the array hears that a member does not answer.
+                for dev in devs.iter() {
+                    self.lost.insert(dev);
+                    self.inner.handle(Event::Device { dev, change: DeviceChange::Failed }, out);
+                }
+            }
+            _ => {
+                let Asked { dev, quota, .. } = self.asked[at];
+                out.step(op, Step::Collect { dev, quota }, StepSet::EMPTY);
+                out.close(op);
+            }
+        }
+        true
+    }
+}
+
+impl Controller for Coordinated {
+    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
+        if self.refused || self.handle_own(event, out) {
+            return;
+        }
+        match event {
+            Event::Start(start) => {
+                let cannot = self.members() - start.collectors;
+                if !cannot.is_empty() {
+                    self.refused = true;
+                    return out.refuse(Refusal::NoCollectors(cannot));
+                }
+                self.lost = start.missing;
+            }
+            Event::Submit(_) => self.submitted = out.now(),
+            Event::Device { dev, change: DeviceChange::Failed } => self.lost.insert(dev),
+            Event::Device { dev, change: DeviceChange::Replaced } => self.lost.remove(dev),
+            Event::Timer(QUIET) => return self.is_quiet(out),
+            // It stops: nothing is to begin any more.
+            Event::Control(Control::Clean) => {
+                self.proactive = None;
+                out.cancel(QUIET);
+            }
+            _ => {}
+        }
+        self.inner.handle(event, out);
+        match event {
+            Event::DeviceGc { dev, on: true, blocks, .. } => self.begins(dev, blocks, out),
+            Event::DeviceNearGc(dev) => self.comes_near(dev, out),
+            _ => {}
+        }
+    }
+}
+
+impl Served for Coordinated {
+    fn array(&self) -> &Array {
+        self.inner.array()
+    }
+
+    fn is_caching(&self) -> bool {
+        self.inner.is_caching()
+    }
+
+    fn counts(&self) -> Option<&CacheCounts> {
+        self.inner.counts()
+    }
+
+    fn figures(&self) -> Vec<u64> {
+        self.inner.figures()
+    }
+
+    fn sources(&self, row: Row) -> Sources {
+        self.inner.sources(row)
+    }
+
+    fn stale_rows(&self) -> usize {
+        self.inner.stale_rows()
+    }
+
+    fn gc_warning(&self) -> Option<u32> {
+        self.proactive.map(|proactive| proactive.soft)
+    }
+
+    fn rounds(&self) -> Option<Rounds> {
+        Some(self.rounds)
+    }
+}
