@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use binary::{command, quietly, refused};
+use binary::{command, destage, quietly, refused};
 
 /// A small trace of one volume in SPC format, from a fixed formula: reads and writes of 4 to 32 KiB
 /// in 32 MiB, 25 a second.
@@ -67,6 +67,40 @@ fn collect_result(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
     }
 }
 
+/// Runs of `none` and `ggc+none` over small SSDs that have to collect.
+fn over_ssds(array: &str, more: &[&str]) -> Vec<Value> {
+    let mut arguments =
+        vec!["sim", "--workload", "exchange", "--limit", "4000", "--lba-overflow", "wrap", "--array", array];
+    arguments.extend(["--chunk", "16KiB", "--device", "ssd", "--ssd.elements", "2", "--ssd.planes", "1"]);
+    arguments.extend(["--ssd.blocks-per-plane", "64", "--ssd.reserve", "20", "--policy", "none,ggc+none", "--json"]);
+    arguments.extend(more);
+    // It warns that most requests are wrapped.
+    let output = destage(&arguments);
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn ssds_that_are_told_to_collect_together_do() {
+    for array in ["raid0:4", "raid5:4"] {
+        let runs = over_ssds(array, &[]);
+        let [alone, together] = &runs[..] else { panic!("two runs") };
+        assert_eq!((alone["policy"].as_str(), together["policy"].as_str()), (Some("none"), Some("ggc+none")));
+        let mean = |run: &Value, which: &str| run["collections"]["overlap"][which].as_f64().unwrap();
+        for which in ["mean_collecting", "mean_together"] {
+            assert!(mean(together, which) > 1.2 * mean(alone, which), "{array} {which}: {together}");
+        }
+        assert_eq!(alone["collections"]["reactive_rounds"], Value::Null);
+        assert!(together["collections"]["reactive_rounds"].as_u64().unwrap() > 0);
+        let orders =
+            |run: &Value| run["devices"].as_array().unwrap().iter().map(|d| d["collects"].as_u64().unwrap()).sum();
+        assert_eq!((orders(alone), Some(orders(together))), (0_u64, together["steps"]["collect"].as_u64()));
+    }
+    let error = refused(&["sim", "--workload", "exchange", "--array", "raid5:4", "--policy", "ggc+none"]);
+    assert!(error.contains("a member that is a disk device cannot be told to; use device = ssd"), "{error}");
+    assert!(quietly(&["policies"]).contains("ggc"));
+}
+
 #[test]
 fn the_schema_names_every_field_and_no_other() {
     let folder = temporary();
@@ -96,7 +130,8 @@ fn the_schema_names_every_field_and_no_other() {
     let runs: Vec<Value> = serde_json::from_str(&json).unwrap();
     assert_eq!(runs.len(), 2);
     let mut found = BTreeSet::new();
-    for run in &runs {
+    // Disks do not collect.
+    for run in runs.iter().chain(&over_ssds("raid0:2", &[])) {
         collect_result(run, "", &mut found);
     }
     let schema: Value = serde_json::from_str(&quietly(&["schema", "--array", "--json"])).unwrap();

@@ -126,6 +126,14 @@ pub struct ModelCounts {
     pub flash_writes: u64,
     /// Blocks erased.
     pub erases: u64,
+    /// Of these, because it was told to collect.
+    pub ordered_erases: u64,
+    /// Collections; with log blocks, log blocks reclaimed.
+    pub gc_invocations: u64,
+    /// Valid pages moved by collections and merges.
+    pub gc_pages_moved: u64,
+    /// Merges: switch, partial, full.
+    pub merges: [u64; 3],
     /// Time of collections.
     pub gc_time: Nanos,
     /// Reads of pages that an SSD does not hold (never written, or trimmed): no flash operation, no
@@ -145,6 +153,10 @@ impl ModelCounts {
             transfer: self.transfer + other.transfer,
             flash_writes: self.flash_writes + other.flash_writes,
             erases: self.erases + other.erases,
+            ordered_erases: self.ordered_erases + other.ordered_erases,
+            gc_invocations: self.gc_invocations + other.gc_invocations,
+            gc_pages_moved: self.gc_pages_moved + other.gc_pages_moved,
+            merges: [0, 1, 2].map(|kind| self.merges[kind] + other.merges[kind]),
             gc_time: self.gc_time + other.gc_time,
             unmapped_reads: self.unmapped_reads + other.unmapped_reads,
         }
@@ -304,6 +316,10 @@ impl Device {
                     busy: flash.busy,
                     flash_writes: total.flash_writes(),
                     erases: total.erases,
+                    ordered_erases: total.ordered_erases,
+                    gc_invocations: total.gc_invocations,
+                    gc_pages_moved: total.gc_pages_moved,
+                    merges: [total.switch_merges, total.partial_merges, total.full_merges],
                     gc_time: total.gc_time,
                     unmapped_reads: total.unmapped_reads,
                     ..ModelCounts::default()

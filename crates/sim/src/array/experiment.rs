@@ -13,8 +13,8 @@ use super::executor::Executor;
 use super::host::{ArrayHost, ArrayRun, Injection, InjectionKind, Outcomes, Replacement};
 use super::lane::DeviceCounters;
 use super::result::{
-    ArrayResult, ArrayShape, CacheTraffic, ClaimResult, DegradedResult, DeviceResult, FailureResult, HostResponseClass,
-    HostResponses, SeriesOverTime, SeriesPoint,
+    ArrayResult, ArrayShape, CacheTraffic, ClaimResult, CollectionSpan, CollectionsResult, DegradedResult,
+    DeviceResult, FailureResult, HostResponseClass, HostResponses, SeriesOverTime, SeriesPoint,
 };
 use super::setup::{ArraySetup, DeviceSetup, Service, SetupError, Workshop, shape};
 use crate::disk::Scheduler;
@@ -431,6 +431,7 @@ impl ArrayExperiment {
             open_rows: outcomes.open_rows,
             claims: claims(&outcomes),
             devices: self.devices(&outcomes, geometry, served),
+            collections: collections(&outcomes, geometry),
             degraded: degraded(&outcomes, geometry),
             series: series(&outcomes.series, outcomes.start),
             schema: SCHEMA,
@@ -469,6 +470,12 @@ impl ArrayExperiment {
                 transfer_time: is_disk.then_some(model.transfer.0),
                 flash_writes: is_ssd.then_some(model.flash_writes),
                 erases: is_ssd.then_some(model.erases),
+                ordered_erases: is_ssd.then_some(model.ordered_erases),
+                gc_invocations: is_ssd.then_some(model.gc_invocations),
+                gc_pages_moved: is_ssd.then_some(model.gc_pages_moved),
+                switch_merges: is_ssd.then_some(model.merges[0]),
+                partial_merges: is_ssd.then_some(model.merges[1]),
+                full_merges: is_ssd.then_some(model.merges[2]),
                 gc_time: is_ssd.then_some(model.gc_time.0),
                 unmapped_reads: is_ssd.then_some(model.unmapped_reads),
                 wear: outcomes.wear[index].clone(),
@@ -513,6 +520,10 @@ fn model_since(after: &ModelCounts, before: &ModelCounts) -> ModelCounts {
         transfer: after.transfer.since(before.transfer),
         flash_writes: after.flash_writes - before.flash_writes,
         erases: after.erases - before.erases,
+        ordered_erases: after.ordered_erases - before.ordered_erases,
+        gc_invocations: after.gc_invocations - before.gc_invocations,
+        gc_pages_moved: after.gc_pages_moved - before.gc_pages_moved,
+        merges: [0, 1, 2].map(|kind| after.merges[kind] - before.merges[kind]),
         gc_time: after.gc_time.since(before.gc_time),
         unmapped_reads: after.unmapped_reads - before.unmapped_reads,
     }
@@ -548,6 +559,28 @@ fn claims(outcomes: &Outcomes) -> Vec<ClaimResult> {
     all.map(result).collect()
 }
 
+fn collections(outcomes: &Outcomes, geometry: &Geometry) -> Option<CollectionsResult> {
+    outcomes.wear.iter().flatten().next()?;
+    let rounds = outcomes.after.rounds.zip(outcomes.before.rounds);
+    let (bars, spans) = outcomes.bars.clone().result();
+    let since = |at: Nanos| at.since(outcomes.start).0;
+    let shown = bars.iter().map(|bar| CollectionSpan {
+        device: device_name(bar.dev.index(), geometry),
+        start: since(bar.start),
+        end: since(bar.end),
+    });
+    let unless_saturated = |figure: u64| outcomes.saturated.is_none().then_some(figure);
+    Some(CollectionsResult {
+        overlap: outcomes.overlap.clone().result(outcomes.served),
+        reactive_rounds: rounds.map(|(after, before)| after.reactive - before.reactive),
+        proactive_rounds: rounds.map(|(after, before)| after.proactive - before.proactive),
+        delayed_requests: unless_saturated(outcomes.delayed_requests),
+        delayed_time: unless_saturated(outcomes.delayed_time.0),
+        spans,
+        shown: shown.collect(),
+    })
+}
+
 fn degraded(outcomes: &Outcomes, geometry: &Geometry) -> Option<DegradedResult> {
     if outcomes.failures.is_empty() {
         return None;
@@ -581,6 +614,7 @@ fn series(series: &Series, start: Nanos) -> SeriesOverTime {
         write_response_sum: bin.write_response_sum,
         write_response_max: bin.write_response_max,
         responses: bin.responses,
+        gc_delayed: bin.gc_delayed,
         backlog_sum: bin.backlog_sum,
         backlog_min: bin.backlog_min,
     });

@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
-use destage_cache::Served;
+use destage_cache::{Rounds, Served};
 use destage_plan::{ClaimWait, Class, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos, Op, SECTOR_BYTES};
 
+use super::bars::Bars;
 use super::device::{Device, ModelCounts};
-use super::executor::{Executor, NextEvent};
+use super::executor::{DelayNote, Executor, NextEvent};
 use super::lane::DeviceCounters;
+use super::overlap::Overlap;
 use super::result::{ArrayTraffic, CacheMoment, CachePages, HostCounters, NvramTraffic, StepCounts};
 use crate::input::{Feed, FeedRequest, HostModel, PageSpan, Subpage, TrimMode, Warmup};
 use crate::measure::{Latency, Saturation, Series, WearClass, growing};
@@ -58,6 +60,7 @@ pub(super) struct Totals {
     pub(super) nvram: NvramTraffic,
     pub(super) waits: [ClaimWait; Class::ALL.len()],
     pub(super) devices: Vec<(DeviceCounters, ModelCounts, u128)>,
+    pub(super) rounds: Option<Rounds>,
     /// ∫ outstanding requests dt.
     area: u128,
 }
@@ -90,6 +93,11 @@ pub(super) struct Outcomes {
     pub(super) rebuild_time: Nanos,
     pub(super) failures: Vec<Failure>,
     pub(super) series: Series,
+    /// Up to the last answer.
+    pub(super) overlap: Overlap,
+    pub(super) bars: Bars,
+    pub(super) delayed_requests: u64,
+    pub(super) delayed_time: Nanos,
     /// Before the measured part, at its last answer, and at the end.
     pub(super) before: Totals,
     pub(super) answered: Totals,
@@ -127,6 +135,11 @@ struct Slot {
     ok: bool,
     /// Parts without an answer: a request that wraps at the array's end has two.
     parts: u32,
+    /// Time for which steps of it waited for devices that collected, and up to when that is counted.
+    delayed: Nanos,
+    counted: Nanos,
+    /// How many requests had this place before.
+    generation: u32,
 }
 
 /// Makes the device that replaces another.
@@ -162,6 +175,10 @@ pub(super) struct ArrayRun {
     responses: [Latency; 4],
     phases: [Latency; 3],
     series: Series,
+    overlap: Overlap,
+    bars: Bars,
+    delayed_requests: u64,
+    delayed_time: Nanos,
     before: Totals,
     parts: Vec<PageSpan>,
 }
@@ -169,14 +186,20 @@ pub(super) struct ArrayRun {
 impl ArrayRun {
     /// A run; the injections are in order of time.
     pub(super) fn new(
-        executor: Executor<Box<dyn Served>>,
+        mut executor: Executor<Box<dyn Served>>,
         config: ArrayHost,
         page_bytes: u64,
         injections: Vec<Injection>,
         replacement: Replacement,
     ) -> Self {
         let before = totals(&executor, 0);
+        executor.note_collections();
+        let members = executor.controller().array().config().geometry.members();
         Self {
+            overlap: Overlap::new(members),
+            bars: Bars::new(executor.devices()),
+            delayed_requests: 0,
+            delayed_time: Nanos::ZERO,
             executor,
             config,
             page_bytes,
@@ -296,15 +319,36 @@ impl ArrayRun {
         }
     }
 
+    /// Takes in what there is to know of collections, before places of requests are given to others.
+    fn take_notes(&mut self) {
+        let members = self.executor.controller().array().config().geometry.members();
+        while let Some(note) = self.executor.next_collection_note() {
+            if note.dev.0 < members {
+                self.overlap.note(note);
+            }
+            self.bars.note(note);
+        }
+        while let Some(DelayNote { tag, at, waited }) = self.executor.next_delay_note() {
+            let slot = &mut self.slots[tag as u32 as usize];
+            // What a cache does after the answer delays nobody.
+            if slot.parts > 0 && slot.generation == (tag >> 32) as u32 {
+                slot.delayed += at.since(slot.counted.max(Nanos(at.0 - waited.0)));
+                slot.counted = at;
+            }
+        }
+    }
+
     fn take_notices(&mut self) {
+        self.take_notes();
         while let Some(notice) = self.executor.next_notice() {
             let HostNotice::Acked { tag, ok } = notice else { continue };
+            let tag = tag as u32;
             let slot = &mut self.slots[tag as usize];
             slot.parts -= 1;
             slot.ok &= ok;
             if slot.parts == 0 {
                 let slot = *slot;
-                self.free.push(tag as u32);
+                self.free.push(tag);
                 self.answer(slot);
             }
         }
@@ -326,10 +370,14 @@ impl ArrayRun {
             return;
         }
         let time = now.since(slot.arrival);
+        self.delayed_requests += u64::from(slot.delayed > Nanos::ZERO);
+        self.delayed_time += slot.delayed;
         self.responses[slot.op as usize].record(time);
         if matches!(slot.op, Op::Read | Op::Write) {
             self.phases[slot.phase as usize].record(time);
-            self.series.at(slot.arrival).response(slot.op == Op::Write, time);
+            let bin = self.series.at(slot.arrival);
+            bin.response(slot.op == Op::Write, time);
+            bin.gc_delayed += u64::from(slot.delayed > Nanos::ZERO);
         }
     }
 
@@ -372,6 +420,9 @@ impl ArrayRun {
         self.credit_phase(now);
         (self.degraded_time, self.rebuild_time) = (Nanos::ZERO, Nanos::ZERO);
         self.series = Series::new(now);
+        self.overlap.restart(now);
+        self.bars.restart(now);
+        (self.delayed_requests, self.delayed_time) = (0, Nanos::ZERO);
         self.count_outstanding(now);
         self.before = totals(&self.executor, self.area);
         self.executor.restart_longest_queues();
@@ -455,13 +506,23 @@ impl ArrayRun {
         }
         let flush = request.op == Op::Flush;
         let count = if flush { 1 } else { parts.len() as u32 };
-        let slot =
-            Slot { arrival: now, op: request.op, phase: self.phase, measured: self.measuring, ok: true, parts: count };
+        let mut slot = Slot {
+            arrival: now,
+            op: request.op,
+            phase: self.phase,
+            measured: self.measuring,
+            ok: true,
+            parts: count,
+            delayed: Nanos::ZERO,
+            counted: now,
+            generation: 0,
+        };
         if count == 0 {
             self.parts = parts;
             return self.answer(slot);
         }
         let tag = if let Some(tag) = self.free.pop() {
+            slot.generation = self.slots[tag as usize].generation.wrapping_add(1);
             self.slots[tag as usize] = slot;
             tag
         } else {
@@ -469,7 +530,7 @@ impl ArrayRun {
             self.slots.len() as u32 - 1
         };
         let mut host = HostRequest {
-            tag: u64::from(tag),
+            tag: u64::from(tag) | u64::from(slot.generation) << 32,
             op: match request.op {
                 Op::Read => HostOp::Read,
                 Op::Write => HostOp::Write,
@@ -544,6 +605,7 @@ fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals {
                 (*executor.device_counters(dev), executor.model_counts(dev), executor.queue_area(dev))
             })
             .collect(),
+        rounds: controller.rounds(),
         area,
     }
 }
@@ -564,6 +626,7 @@ impl ArrayRun {
         while self.measured_outstanding > 0 && self.event(Nanos(u64::MAX)) {}
         self.count_outstanding(self.executor.now());
         let answered = totals(&self.executor, self.area);
+        let overlap = self.overlap.clone();
         // Timers alone keep nothing going; a rebuild or a failure to come does.
         while self.outstanding > 0 || self.executor.is_busy() || !self.injections.is_empty() || self.is_rebuilding() {
             if !self.event(Nanos(u64::MAX)) {
@@ -598,6 +661,10 @@ impl ArrayRun {
             rebuild_time: self.rebuild_time,
             failures: std::mem::take(&mut self.failures),
             series: self.series.clone(),
+            overlap,
+            bars: std::mem::take(&mut self.bars),
+            delayed_requests: self.delayed_requests,
+            delayed_time: self.delayed_time,
             before: self.before.clone(),
             answered,
             after: totals(&self.executor, self.area),

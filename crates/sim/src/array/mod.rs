@@ -4,6 +4,7 @@
 //! [`Executor`] carries a controller's steps out; [`ArrayExperiment`] plays a trace against several
 //! of them.
 
+mod bars;
 mod collections;
 mod contents;
 mod counters;
@@ -13,6 +14,7 @@ mod executor;
 mod experiment;
 mod host;
 mod lane;
+mod overlap;
 mod result;
 mod serial;
 mod setup;
@@ -25,9 +27,11 @@ pub use executor::{CollectionNote, DelayNote, Executor, NextEvent};
 pub use experiment::{ArrayError, ArrayExperiment, ArrayReport};
 pub use host::{ArrayHost, Injection, InjectionKind};
 pub use lane::DeviceCounters;
+pub use overlap::OverlapResult;
 pub use result::{
-    ArrayResult, ArrayShape, ArrayTraffic, CachePages, CacheTraffic, ClaimResult, DegradedResult, DeviceResult,
-    FailureResult, HostCounters, HostResponses, NvramTraffic, OwnFigures, SeriesOverTime, SeriesPoint, StepCounts,
+    ArrayResult, ArrayShape, ArrayTraffic, CachePages, CacheTraffic, ClaimResult, CollectionSpan, CollectionsResult,
+    DegradedResult, DeviceResult, FailureResult, HostCounters, HostResponses, NvramTraffic, OwnFigures, SeriesOverTime,
+    SeriesPoint, StepCounts,
 };
 pub use setup::{ArraySetup, DeviceSetup, Service, SetupError};
 pub use times::StepTimes;

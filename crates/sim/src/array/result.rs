@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::counters::counters;
 use super::lane::DeviceCounters;
+use super::overlap::OverlapResult;
 use crate::measure::{FieldDoc, InputResult, LatencySummary, ParamValue, Saturation, Setting, TAIL, WearClass, record};
 
 record! {
@@ -274,6 +275,18 @@ pub struct DeviceResult {
     pub flash_writes: Option<u64>,
     /// Blocks erased.
     pub erases: Option<u64>,
+    /// Of these, on order.
+    pub ordered_erases: Option<u64>,
+    /// Collections.
+    pub gc_invocations: Option<u64>,
+    /// Pages moved by them.
+    pub gc_pages_moved: Option<u64>,
+    /// Merges in which nothing was copied.
+    pub switch_merges: Option<u64>,
+    /// Merges that completed a log block.
+    pub partial_merges: Option<u64>,
+    /// Merges into a clean block.
+    pub full_merges: Option<u64>,
     /// Time collecting.
     pub gc_time: Option<u64>,
     /// Reads of pages never written.
@@ -313,6 +326,16 @@ const DEVICE_FIELDS: &[FieldDoc] = &{
         field("transfer_time", "ns", "sectors passing under the head; null if it is not a disk"),
         field("flash_writes", "1", "pages programmed, for whatever reason; null if it is not an SSD"),
         field("erases", "1", "blocks erased; null if it is not an SSD"),
+        field("ordered_erases", "1", "those of them because the SSD was told to collect; null if it is not an SSD"),
+        field(
+            "gc_invocations",
+            "1",
+            "collections of elements, of a log-block FTL reclaimed log blocks; null if it is not an SSD",
+        ),
+        field("gc_pages_moved", "1", "valid pages copied by collections and merges; null if it is not an SSD"),
+        field("switch_merges", "1", "merges without copies, of a log-block FTL; null if it is not an SSD"),
+        field("partial_merges", "1", "merges that completed a log block, of a log-block FTL; null if it is not an SSD"),
+        field("full_merges", "1", "merges into a clean block, of a log-block FTL; null if it is not an SSD"),
         field("gc_time", "ns", "time of collections, summed over the elements; null if it is not an SSD"),
         field(
             "unmapped_reads",
@@ -325,7 +348,7 @@ const DEVICE_FIELDS: &[FieldDoc] = &{
             WearClass::FIELDS,
         ),
     ];
-    let mut all = [before[0]; 2 + DeviceCounters::FIELDS.len() + 15];
+    let mut all = [before[0]; 2 + DeviceCounters::FIELDS.len() + 21];
     all[1] = before[1];
     let mut i = 0;
     while i < DeviceCounters::FIELDS.len() {
@@ -339,6 +362,28 @@ const DEVICE_FIELDS: &[FieldDoc] = &{
     }
     all
 };
+
+record! {
+    /// A time for which a device collected, with whichever of its elements.
+    pub struct CollectionSpan {
+        device: String ["-"] "0, 1, ... for the members, cache for the cache device",
+        start: u64 ["ns"] "when it began, since the first measured arrival",
+        end: u64 ["ns"] "when it ended",
+    }
+}
+
+record! {
+    /// Garbage collections of the devices.
+    pub struct CollectionsResult {
+        overlap: OverlapResult ["-"] "how many members collect at the same time" = OverlapResult,
+        reactive_rounds: Option<u64> ["1"] "times that all members were told to collect since one had begun; null without a policy that does so",
+        proactive_rounds: Option<u64> ["1"] "times that they were told to in a quiet moment; null without a policy that does so",
+        delayed_requests: Option<u64> ["1"] "requests of which a step waited for a device that collected; what waits for room in a cache does so without a step; null when saturated",
+        delayed_time: Option<u64> ["ns"] "time for which they waited for it, summed up; steps that waited at the same time count once; null when saturated",
+        spans: u64 ["1"] "times that a device began to collect and ended, with whichever of its elements",
+        shown: Vec<CollectionSpan> ["-"] "of more than 400 spans the 400 consecutive ones that came closest together" = CollectionSpan,
+    }
+}
 
 record! {
     /// A device that failed, and what followed. Times since the beginning of the simulation.
@@ -374,6 +419,7 @@ record! {
         write_response_sum: u64 ["ns"] "sum of the response times of writes; 0 when saturated",
         write_response_max: u64 ["ns"] "largest of them; 0 when saturated",
         responses: u64 ["1"] "reads and writes that arrived and were answered, whose response times these are",
+        gc_delayed: u64 ["1"] "those of them of which a step waited for a device that collected; 0 when saturated",
         backlog_sum: u64 ["1"] "outstanding requests seen by each arrival, summed up; divide by requests",
         backlog_min: u64 ["1"] "fewest outstanding requests seen by an arrival; 0 where none arrived",
     }
@@ -451,6 +497,8 @@ pub struct ArrayResult {
     pub claims: Vec<ClaimResult>,
     /// The devices.
     pub devices: Vec<DeviceResult>,
+    /// Garbage collections.
+    pub collections: Option<CollectionsResult>,
     /// Failures.
     pub degraded: Option<DegradedResult>,
     /// Over time.
@@ -526,6 +574,7 @@ impl ArrayResult {
             field("open_rows", "1", "rows whose intent was open at the end"),
             nested("claims", "waits for rows that others worked on, by class", ClaimResult::FIELDS),
             nested("devices", "the devices, members first", DEVICE_FIELDS),
+            nested("collections", "garbage collections; null without SSDs", CollectionsResult::FIELDS),
             nested("degraded", "failures and what followed; null if nothing failed", DegradedResult::FIELDS),
             nested("series", "figures over simulated time", SeriesOverTime::FIELDS),
         ]);

@@ -23,6 +23,8 @@ pub struct ElementCounters {
     pub summary_programs: u64,
     /// Blocks erased.
     pub erases: u64,
+    /// Of these, because the SSD was told to collect.
+    pub ordered_erases: u64,
     /// Collections; of a log-block layer, log blocks reclaimed.
     pub gc_invocations: u64,
     /// Time spent collecting.
@@ -54,6 +56,7 @@ impl ElementCounters {
             gc_pages_moved: self.gc_pages_moved + other.gc_pages_moved,
             summary_programs: self.summary_programs + other.summary_programs,
             erases: self.erases + other.erases,
+            ordered_erases: self.ordered_erases + other.ordered_erases,
             gc_invocations: self.gc_invocations + other.gc_invocations,
             gc_time: self.gc_time + other.gc_time,
             busy_time: self.busy_time + other.busy_time,

@@ -225,11 +225,13 @@ impl ElementState {
     /// Collects because it is told to, as much as can be gained; returns when everything that the element has
     /// to do is done.
     pub(super) fn collect(&mut self, shape: &SsdShape, map: &mut [u32], now: Nanos, quota: Quota) -> Nanos {
+        let before = self.clock.counters.erases;
         if self.clock.lanes() == 1 && self.pools.len() == 1 {
             self.collect_one_by_one(shape, map, now, quota);
         } else {
             self.collect_by_lanes(shape, map, now, quota);
         }
+        self.clock.counters.ordered_erases += self.clock.counters.erases - before;
         self.clock.busy_until().max(now)
     }
 
