@@ -1,6 +1,7 @@
 //! The page: one HTML file with everything in it.
 
 mod document;
+mod lanes;
 
 use std::fmt::Write as _;
 
@@ -76,6 +77,7 @@ fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs:
         chart(html, number, figure);
     }
     html.push_str("</div>\n");
+    lanes::section(html, number, group, runs);
     scenario(html, number, group, runs);
     html.push_str("</section>\n");
 }
