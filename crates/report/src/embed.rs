@@ -35,7 +35,8 @@ fn compact(value: &Value, bins: usize) -> Value {
                 };
                 (key.clone(), value)
             };
-            Value::Object(object.iter().map(inner).collect())
+            // Spans of collections are drawn without a script.
+            Value::Object(object.iter().filter(|(key, _)| *key != "shown").map(inner).collect())
         }
         Value::Array(items) => items.iter().map(|item| compact(item, bins)).collect(),
         scalar => scalar.clone(),

@@ -78,8 +78,8 @@ fn picture(html: &mut String, name: &str, run: &ReportRun, lanes: &[(&str, Vec<S
     };
     let _ = writeln!(
         html,
-        "<figure class=\"lanes\"><figcaption><strong>{}</strong><span class=\"note\">{which}: {} from {} after the first request on. \
-         Over the whole run {} members collect at a time while any does, and {}, averaged over all time, together with others.</span></figcaption>",
+        "<div class=\"lanes\"><p><strong>{}</strong> <span class=\"note\">{which}: {} from {} after the first request on. \
+         Over the whole run {} members collect at a time while any does, and {}, averaged over all time, together with others.</span></p>",
         escaped(name),
         show_time(last - first),
         show_time(first),
@@ -107,7 +107,7 @@ fn picture(html: &mut String, name: &str, run: &ReportRun, lanes: &[(&str, Vec<S
         lane(number, &escaped(device), "one", spans);
     }
     lane(lanes.len(), "2 or more", "more", &together(lanes));
-    html.push_str("</svg></figure>\n");
+    html.push_str("</svg></div>\n");
 }
 
 /// What a group's arrays of SSDs collect, if any does.
