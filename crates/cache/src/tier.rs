@@ -402,8 +402,9 @@ impl<C: HostCache> Controller for Tier<C> {
         }
         self.array.handle(event, &mut self.upper, out);
         self.upper.cache.turn(&mut self.array, &mut self.upper.operations, out);
-        while let Some(pages) = self.upper.cache.entered() {
-            self.upper.let_go(pages, &mut self.array, out);
+        // Writes among what is let go enter now, if there is room: nothing else may happen for long.
+        while self.upper.let_go(&mut self.array, out) {
+            self.upper.cache.turn(&mut self.array, &mut self.upper.operations, out);
         }
         self.array.do_duties(&mut self.upper, out);
         if self.draining && self.upper.cache.is_drained() {
@@ -518,11 +519,21 @@ impl<C: HostCache> Upper<C> {
         self.held[..behind].iter().any(|other| overlap(&pages, &pages_of(other)) && !(reads(frag) && reads(other)))
     }
 
-    /// Nothing waits for a write of these pages any more: submits what waits for no other.
-    fn let_go(&mut self, pages: Range<u64>, array: &mut Array, out: &mut Out) {
-        if self.held.is_empty() {
-            return;
+    /// Submits what waits for no write any more; whether there was any.
+    #[inline]
+    fn let_go(&mut self, array: &mut Array, out: &mut Out) -> bool {
+        let before = self.held.len();
+        while let Some(pages) = self.cache.entered() {
+            if !self.held.is_empty() {
+                self.let_go_of(pages, array, out);
+            }
         }
+        self.held.len() < before
+    }
+
+    /// Nothing waits for a write of these pages any more.
+    #[cold]
+    fn let_go_of(&mut self, pages: Range<u64>, array: &mut Array, out: &mut Out) {
         let mut free = vec![pages];
         while let Some(pages) = free.pop() {
             let mut index = 0;

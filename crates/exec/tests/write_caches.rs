@@ -228,3 +228,39 @@ fn synchronised_iwc_that_does_not_wait_is_iwc() {
         assert_eq!(one.commands(), other.commands(), "{level}");
     }
 }
+
+/// A page is written again and again while an older version of it waits for room on its way into the
+/// members' caches. Each version takes a slot of the NVRAM that is not freed before that older one's; some
+/// are kept for that, or it would wait for these, and these for it.
+#[test]
+fn what_is_written_again_on_its_way_leaves_slots_for_that() {
+    for level in [Level::Raid0, Level::Raid5] {
+        for hot in 0..6 {
+            let mut run = Run::new("lawc:small=75:timeout=1h:full=wait", level, 4, 1, 13);
+            let mut answered = 0;
+            for page in [0, 3, 1, 4, 2, 5].into_iter().chain(std::iter::repeat_n(hot, 400)) {
+                run.write(page, 1);
+                answered += run.rest();
+            }
+            for _ in 0..10_000 {
+                if run.memory.runnable() > 0 || run.memory.engine().next_timer().is_some_and(|at| at.0 < 1 << 58) {
+                    run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+                }
+                answered += run.answered();
+            }
+            assert_eq!(answered, 406, "{level}, page {hot}");
+        }
+    }
+}
+
+/// A row that is larger than what is free below the thresholds does not wait for ever: the cache is full
+/// then (specs §8.2).
+#[test]
+fn a_write_that_waits_for_room_has_groups_destaged_below_the_thresholds() {
+    let mut run = Run::new("wow:low=80:high=90", Level::Raid0, 5, 1, 6);
+    run.write(0, 2);
+    assert_eq!((run.rest(), run.steps(StepKind::Write)), (1, 0));
+    run.write(5, 5);
+    assert_eq!((run.rest(), run.figure("waited")), (1, 1));
+    assert_eq!(run.steps(StepKind::Write), 7, "what was in its way, and then itself, since it is 83 % of the cache");
+}

@@ -26,10 +26,12 @@ impl WriteCache {
     }
 
     fn next_group(&mut self) -> Option<u64> {
-        let cleaning = self.cleaning || self.drain.is_some();
+        // A cache is full if a write waits for room, however little of it is held: the row may be larger than
+        // what is left below the thresholds.
+        let at_once = self.cleaning || self.drain.is_some() || !self.waiting.is_empty();
         let upper = self.upper.as_mut().filter(|_| !self.broken)?;
         let (held, capacity) = (upper.pool.held(), upper.pool.capacity());
-        let allowed = if cleaning { upper.threshold.most } else { upper.threshold.allowed(held, capacity) };
+        let allowed = if at_once { upper.threshold.most } else { upper.threshold.allowed(held, capacity) };
         if upper.under_way.len() >= allowed as usize {
             return None;
         }
@@ -38,6 +40,8 @@ impl WriteCache {
 
     fn destage_group(&mut self, group: u64, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
         self.figures.destages += 1;
+        self.requests += 1;
+        let request = self.requests;
         let mut indices = Vec::new();
         let upper = self.upper.as_mut().expect("groups are its");
         upper.pool.depart(group, &mut indices);
@@ -48,7 +52,7 @@ impl WriteCache {
                 let row = of_row[0].0;
                 let op =
                     if self.lower.is_some() { array.open_absorb(row, out) } else { array.open_write_back(row, out) };
-                self.set_job(op, Job::Row(group));
+                self.set_job(op, Job::Row { group, request });
                 parts += 1;
             }
         } else {

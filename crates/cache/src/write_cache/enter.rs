@@ -3,11 +3,12 @@
 
 use std::ops::Range;
 
-use destage_plan::{DevSet, Frag, List, NvPut, OpId, Out, Step, StepSet};
+use destage_plan::{Dev, DevSet, Frag, List, NvPut, OpId, Out, Step, StepSet};
+use destage_raid::Geometry;
 use destage_raid::array::{Absorbed, Array, Seg, Taken};
 
 use super::store::{Layer, Place};
-use super::{Job, Own, WriteCache, in_group, in_strip};
+use super::{Job, Lower, Own, WriteCache, in_group, in_strip};
 use crate::Operations;
 
 /// A write that has not entered the upper layer, or not all of it.
@@ -46,18 +47,26 @@ pub(super) struct Entering {
     pages: Absorbed,
 }
 
-/// A write goes to the lower layer: each row with its parity, all of them in their queues at once
-/// (specs §8.10.3).
-pub(super) fn pass_on(frag: &Frag, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
-    for seg in array.segments(frag.page, frag.pages) {
-        for row in 0..seg.rows {
-            let seg = Seg { first: seg.first + row, rows: 1, ..seg };
-            operations.open_taken(frag, seg, Taken::Absorbed, array, out);
+impl WriteCache {
+    /// A write goes to the lower layer: each row with its parity, all of them in their queues at once
+    /// (specs §8.10.3).
+    pub(super) fn pass_on(
+        &mut self,
+        frag: &Frag,
+        request: u64,
+        array: &mut Array,
+        operations: &mut Operations<Own>,
+        out: &mut Out,
+    ) {
+        for seg in array.segments(frag.page, frag.pages) {
+            for row in 0..seg.rows {
+                let seg = Seg { first: seg.first + row, rows: 1, ..seg };
+                let op = operations.open_taken(frag, seg, Taken::Absorbed, array, out);
+                self.set_job(op, Job::Absorb(request));
+            }
         }
     }
-}
 
-impl WriteCache {
     /// Lets writes into the upper layer that wait for room there.
     pub(super) fn let_in(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
         if !std::mem::take(&mut self.look_again) || self.waiting.is_empty() {
@@ -92,7 +101,7 @@ impl WriteCache {
                 debug_assert!(all, "there is room for all of it");
             } else if passes {
                 self.figures.bypassed += 1;
-                pass_on(&waiting.frag, array, operations, out);
+                self.pass_on(&waiting.frag, waiting.request, array, operations, out);
             } else if self.broken {
                 operations.refuse(&waiting.frag, waiting.frag.pages, out);
             } else {
@@ -245,11 +254,10 @@ impl WriteCache {
         }
         let pools = self.lower.iter().flat_map(|lower| &lower.members).map(|member| member.pool.changes());
         let Some(mut changed) = self.entering.changed(pools, array.slots_left()) else { return };
-        self.set_short(None);
+        let mut filled = DevSet::EMPTY;
         let mut index = 0;
         while let Some((entering, short)) = self.entering.get(index) {
             if !short.is_empty() && !short.meets(changed) {
-                self.set_short(Some(short));
                 index += 1;
                 continue;
             }
@@ -259,57 +267,75 @@ impl WriteCache {
                     self.entering.set_short(index, short);
                     index += 1;
                 }
-                Ok(members) => {
+                Ok(()) => {
                     self.entering.remove(index);
+                    let members = self.members_of(&entering.pages);
                     // What is rewritten there takes no room any more.
                     changed |= members;
+                    filled |= members;
                     let done = self.commit(&entering, array, out);
                     array.finish_absorbed(entering.op, done, out);
                 }
             }
         }
-        if self.entering.is_empty() {
-            self.set_short(None);
-        }
-    }
-
-    /// Notes that a row waits for room of these members, or that none does.
-    pub(super) fn set_short(&mut self, of: Option<DevSet>) {
-        let Some(lower) = &mut self.lower else { return };
-        match of {
-            None => lower.members.iter_mut().for_each(|member| member.is_short = false),
-            Some(of) => of.iter().for_each(|dev| lower.members[dev.index()].is_short = true),
-        }
-    }
-
-    /// The members that pages go to, if there is room for them, and slots; else those that have no room,
-    /// which are told so.
-    fn fits(&mut self, entering: &Entering, array: &Array) -> Result<DevSet, DevSet> {
-        let pages = &entering.pages;
-        let has_slots = array.slots_left() >= pages.columns.len() * pages.rows.count;
-        let (mut members, mut short) = (DevSet::EMPTY, DevSet::EMPTY);
-        if !matches!(self.job(entering.op), Some(Job::Store(_))) {
-            let row = pages.rows.first;
-            for column in pages.columns.iter() {
-                let (dev, strip, index) = in_strip(&self.geometry, (row, column));
-                let Some(lower) = &self.lower else { continue };
-                let pool = &lower.members[dev.index()].pool;
-                members.insert(dev);
-                if pool.free() == 0 && pool.takes_room(strip, index) {
-                    short.insert(dev);
+        if !filled.is_empty() {
+            for index in 0..self.entering.len() {
+                let Some((entering, _)) = self.entering.get(index) else { break };
+                if self.members_of(&entering.pages).meets(filled) {
+                    let short = self.short_of_room(entering);
+                    self.entering.set_short(index, short);
                 }
             }
-            self.set_short(Some(short));
         }
-        if has_slots && short.is_empty() { Ok(members) } else { Err(short) }
+        self.note_short();
+    }
+
+    /// Members are told whether a row waits for room in them, after all has entered that can: one that came
+    /// later may have taken the last of it.
+    pub(super) fn note_short(&mut self) {
+        let Some(lower) = &mut self.lower else { return };
+        let short = self.entering.short();
+        for (dev, member) in lower.members.iter_mut().enumerate() {
+            member.is_short = short.contains(Dev(dev as u8));
+        }
+    }
+
+    /// Whether there is room for the pages, and slots; if not, the members that have no room.
+    fn fits(&self, entering: &Entering, array: &Array) -> Result<(), DevSet> {
+        let pages = &entering.pages;
+        let stores = matches!(self.job(entering.op), Some(Job::Store(_)));
+        // Versions of a page that is written again and again are not freed before the one that is on its way
+        // into the lower layer: that must not wait for slots which these have.
+        let kept = if stores && self.lower.is_some() { u32::from(self.geometry.members()) } else { 0 };
+        let has_slots = array.slots_left() >= pages.columns.len() * pages.rows.count + kept;
+        let short = self.short_of_room(entering);
+        if has_slots && short.is_empty() { Ok(()) } else { Err(short) }
+    }
+
+    /// The members that have no room for their page of a row.
+    fn short_of_room(&self, entering: &Entering) -> DevSet {
+        match &self.lower {
+            Some(lower) if !matches!(self.job(entering.op), Some(Job::Store(_))) => {
+                short_of_room(&self.geometry, lower, &entering.pages)
+            }
+            _ => DevSet::EMPTY,
+        }
+    }
+
+    /// The members that pages of a row go to.
+    fn members_of(&self, pages: &Absorbed) -> DevSet {
+        let row = pages.rows.first;
+        pages.columns.iter().map(|column| in_strip(&self.geometry, (row, column)).0).collect()
     }
 
     /// Plans what puts the pages into the NVRAM, in one piece; what can be freed goes along.
     fn commit(&mut self, entering: &Entering, array: &mut Array, out: &mut Out) -> StepSet {
         let Entering { op, pages } = *entering;
-        let layer = if matches!(self.job(op), Some(Job::Store(_))) { Layer::Upper } else { Layer::Lower };
+        let (layer, request) = match self.job(op) {
+            Some(Job::Absorb(request) | Job::Row { request, .. }) => (Layer::Lower, *request),
+            _ => (Layer::Upper, 0),
+        };
         let seq = self.store.next_seq();
-        let request = self.requests;
         let mut puts = Vec::with_capacity((pages.columns.len() * pages.rows.count) as usize);
         for column in pages.columns.iter() {
             for row in pages.rows.iter() {
@@ -340,4 +366,15 @@ impl WriteCache {
         let puts = out.puts(op, &puts);
         out.step(op, Step::NvCommit { puts, frees: list }, StepSet::EMPTY)
     }
+}
+
+/// The members that have no room for their page of a row.
+fn short_of_room(geometry: &Geometry, lower: &Lower, pages: &Absorbed) -> DevSet {
+    let row = pages.rows.first;
+    let places = pages.columns.iter().map(|column| in_strip(geometry, (row, column)));
+    let is_short = |(dev, strip, index): &(Dev, u64, u32)| {
+        let pool = &lower.members[dev.index()].pool;
+        pool.free() == 0 && pool.takes_room(*strip, *index)
+    };
+    places.filter(is_short).map(|(dev, ..)| dev).collect()
 }

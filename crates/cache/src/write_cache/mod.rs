@@ -78,8 +78,10 @@ enum Owner {
 enum Job {
     /// Stores pages of a request.
     Store(Seg),
-    /// Destages a row of this group.
-    Row(u64),
+    /// Has the lower layer absorb pages of this request.
+    Absorb(u64),
+    /// Destages a row of this group, which counts as a request of its own.
+    Row { group: u64, request: u64 },
     /// Writes these pages of a layer to their member.
     Direct { owner: Owner, layer: Layer, places: Vec<Place> },
     /// Frees slots.
@@ -331,7 +333,7 @@ impl Versions for WriteCache {
         self.reading.retain(|(_, entering)| entering.op != op);
         self.entering.forget(op);
         if self.entering.is_empty() {
-            self.set_short(None);
+            self.note_short();
         }
     }
 
@@ -392,7 +394,7 @@ impl HostCache for WriteCache {
             self.waiting.push_back(Waiting::new(*frag, request));
             self.look_again = true;
         } else {
-            enter::pass_on(frag, array, operations, out);
+            self.pass_on(frag, request, array, operations, out);
         }
         true
     }
@@ -495,8 +497,8 @@ impl HostCache for WriteCache {
 
     fn done(&mut self, op: OpId) {
         match self.take_job(op) {
-            None | Some(Job::Store(_)) => {}
-            Some(Job::Row(group)) => self.part_of_group_done(group),
+            None | Some(Job::Store(_) | Job::Absorb(_)) => {}
+            Some(Job::Row { group, .. }) => self.part_of_group_done(group),
             Some(Job::Direct { owner, layer, places }) => self.direct_done(op, owner, layer, &places),
             Some(Job::Free(mut slots)) => self.given.append(&mut slots),
         }

@@ -24,7 +24,8 @@ struct Page {
 struct Entry {
     /// By index.
     pages: Vec<Page>,
-    /// The request that made it: its own further pages are no hits on it (specs §8.10.8).
+    /// The request that made it: its own further pages are no hits on it (specs §8.10.8), unless there are
+    /// those of others.
     made_by: u64,
     /// Versions that are not in the NVRAM so far.
     coming: u32,
@@ -41,6 +42,9 @@ impl Entry {
         !self.busy && self.coming == 0 && self.pages.iter().any(|page| page.dirty)
     }
 }
+
+/// Not the number of a request.
+const SEVERAL: u64 = u64::MAX;
 
 /// When the recency bit of an entry is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +124,10 @@ impl Pool {
         let entry = match self.entries.entry(number) {
             hashbrown::hash_map::Entry::Occupied(entry) => {
                 let entry = entry.into_mut();
-                if recency == Recency::Store || entry.made_by != request {
+                if entry.made_by != request {
+                    entry.made_by = SEVERAL;
+                }
+                if recency == Recency::Store || entry.made_by == SEVERAL {
                     ring.set(number);
                 }
                 entry
@@ -285,6 +292,18 @@ mod tests {
         write(&mut pool, 2, 4, &[1]);
         write(&mut pool, 3, 6, &[0]);
         assert_eq!(destage(&mut pool).map(|entry| entry.0), Some(6), "4 was hit");
+    }
+
+    #[test]
+    fn own_pages_of_a_request_are_hits_if_there_are_those_of_another() {
+        let mut pool = Pool::new(8, Recency::Hit);
+        write(&mut pool, 1, 4, &[0]);
+        write(&mut pool, 2, 4, &[1]);
+        write(&mut pool, 3, 6, &[0]);
+        assert_eq!(destage(&mut pool).map(|entry| entry.0), Some(6), "4 was hit, and its bit is cleared");
+        write(&mut pool, 1, 4, &[2]);
+        write(&mut pool, 3, 5, &[0]);
+        assert_eq!(destage(&mut pool).map(|entry| entry.0), Some(5), "and hit again");
     }
 
     #[test]

@@ -30,6 +30,15 @@ impl Queue {
         self.rows.is_empty()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The members that any has no room in.
+    pub(super) fn short(&self) -> DevSet {
+        self.short.iter().fold(DevSet::EMPTY, |all, short| all | *short)
+    }
+
     pub(super) fn push(&mut self, row: &Entering) {
         self.rows.push_back(*row);
         self.short.push_back(DevSet::EMPTY);
