@@ -1,0 +1,412 @@
+//! A naive model of the write caches, written from specs §8, of which §8.10 wins, and from LAWC's
+//! Algorithm 1: plain lists, searched from end to end, and no bytes. It says what members are asked for
+//! and in which order, which requests are answered, and what is counted.
+//!
+//! Where §8 leaves something open the model follows the code:
+//! * What §8.7 calls a request is a fragment: what a request has in one stripe, or a part of one page.
+//! * An event of §8.10.7 is a step that ends; a commit of the NVRAM is one, and commits end in the order
+//!   of issue. What was let in and is not in the NVRAM so far keeps its entry from being destaged.
+//! * What of a row is in the small cache, or in WOW, when its part of a destage begins goes along, be it
+//!   younger than the decision, as §8.10.18 has it of strips.
+//! * An operation of the array writes after all its reads (ARCHITECTURE.md), not run by run as in
+//!   §8.10.12, and WOW's rows are operations of their own.
+//! * Without parity only writes of the same pages wait for each other, not those of the same row.
+//! * §8.10.28 is about the end of a simulation; after the order to be clean all goes without delay.
+
+mod ops;
+mod policy;
+mod pool;
+mod shape;
+
+use std::collections::VecDeque;
+
+use pool::Pool;
+pub use shape::{Cell, Frag, Options, Shape};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Read,
+    Write,
+    Nvram,
+}
+
+/// What a member is asked for: device, first page, pages.
+pub type Extent = (usize, u64, u64);
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    op: usize,
+    what: What,
+    extent: Extent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Reads,
+    Computes,
+    Changes,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Read(Frag),
+    /// Data into the upper layer.
+    Store(Frag),
+    /// Data into the lower layer, with its parity.
+    Absorb(Frag),
+    /// A row of a group into the lower layer.
+    Move(u64),
+    /// A row of a group, with its parity.
+    WriteBack(u64),
+    /// Pages of a group of an array without parity.
+    Column(u64),
+    /// A strip of a member.
+    Strip(usize, u64),
+}
+
+/// Stripe, rows from and up to, columns that are read, columns that are written.
+type Claim = (u64, u64, u64, Vec<usize>, Vec<usize>);
+
+#[derive(Clone, Debug)]
+struct Op {
+    kind: Kind,
+    claim: Option<Claim>,
+    granted: bool,
+    done: bool,
+    /// Steps that have not ended.
+    left: usize,
+    cells: Vec<Cell>,
+    /// The versions that are moved, or written.
+    versions: Vec<u64>,
+    /// What it waits for is read, computed, and written, or committed.
+    phase: Phase,
+    /// Steps one after the other that make its parity.
+    parity_steps: usize,
+    /// Its request, for the recency bits.
+    request: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    frag: Frag,
+    id: u64,
+    entered: usize,
+    seen: bool,
+}
+
+enum Event {
+    Submit(Frag),
+    Granted(usize),
+    Ended(usize),
+    Clean,
+}
+
+/// The model.
+pub struct Model {
+    pub shape: Shape,
+    options: Options,
+    upper: Pool,
+    /// Groups that are destaged, and rows or columns of them that are left.
+    groups: Vec<(u64, usize)>,
+    members: Vec<Pool>,
+    candidates: Vec<Option<u64>>,
+    writing: Vec<bool>,
+    deadline: Option<u64>,
+    ops: Vec<Op>,
+    events: VecDeque<Event>,
+    quick: VecDeque<Step>,
+    /// What computes does so before anything else ends, so many steps one after the other.
+    computing: VecDeque<(usize, usize)>,
+    flight: Vec<Step>,
+    /// Whether reads are quick.
+    quick_reads: bool,
+    waiting: Vec<Waiting>,
+    held: Vec<Frag>,
+    look_again: bool,
+    entering: Vec<usize>,
+    /// An operation that has ended: others wait for its claim until this is over.
+    closed: Option<usize>,
+    /// The versions in the two layers.
+    above: Vec<(Cell, u64)>,
+    below: Vec<(Cell, u64)>,
+    version: u64,
+    ids: u64,
+    clean: bool,
+    pub now: u64,
+    pub reads: Vec<Extent>,
+    pub writes: Vec<Extent>,
+    /// Pages of requests that were answered.
+    pub answered: Vec<(u64, u64)>,
+    /// Destages, pages of them, together, timeouts, full, bypassed, waited.
+    pub figures: [u64; 7],
+    /// Read hits and misses, write hits and misses.
+    pub hits: [u64; 4],
+}
+
+fn find(versions: &[(Cell, u64)], cell: Cell) -> Option<u64> {
+    versions.iter().find(|(other, _)| *other == cell).map(|(_, version)| *version)
+}
+
+fn set(versions: &mut Vec<(Cell, u64)>, cell: Cell, version: u64) {
+    versions.retain(|(other, _)| *other != cell);
+    versions.push((cell, version));
+}
+
+/// Pages of consecutive rows of the same column.
+fn runs(cells: &[Cell]) -> Vec<Vec<Cell>> {
+    let follows = |a: &Cell, b: &Cell| a.1 == b.1 && a.0 + 1 == b.0;
+    cells.chunk_by(follows).map(<[Cell]>::to_vec).collect()
+}
+
+impl Model {
+    pub fn new(shape: Shape, options: Options, quick_reads: bool) -> Self {
+        let members = vec![Pool::new(options.each.unwrap_or(0), options.recency_on_insert); shape.members];
+        Self {
+            shape,
+            options,
+            upper: Pool::new(options.upper.unwrap_or(0), false),
+            groups: Vec::new(),
+            members,
+            candidates: vec![None; shape.members],
+            writing: vec![false; shape.members],
+            deadline: (options.sync && !options.since_first_ready).then_some(options.timeout),
+            ops: Vec::new(),
+            events: VecDeque::new(),
+            quick: VecDeque::new(),
+            computing: VecDeque::new(),
+            flight: Vec::new(),
+            quick_reads,
+            waiting: Vec::new(),
+            held: Vec::new(),
+            look_again: false,
+            entering: Vec::new(),
+            closed: None,
+            above: Vec::new(),
+            below: Vec::new(),
+            version: 0,
+            ids: 0,
+            clean: false,
+            now: 0,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            answered: Vec::new(),
+            figures: [0; 7],
+            hits: [0; 4],
+        }
+    }
+
+    /// A request comes, in pieces.
+    pub fn submit(&mut self, frags: &[Frag]) {
+        self.events.extend(frags.iter().map(|frag| Event::Submit(*frag)));
+        self.go_on();
+    }
+
+    /// The order to hold nothing any more.
+    pub fn be_clean(&mut self) {
+        self.events.push_back(Event::Clean);
+        self.go_on();
+    }
+
+    /// All steps that take no time end.
+    pub fn run_quick(&mut self) {
+        while let Some(step) = self.quick.pop_front() {
+            self.end(step);
+        }
+    }
+
+    /// A step of a member ends: of those that are the same, the one that has so many before it.
+    pub fn end_of(&mut self, reads: bool, extent: Extent, before: usize) {
+        let is = |step: &Step| step.extent == extent && (step.what == What::Read) == reads;
+        let mut same = self.flight.iter().enumerate().filter(|(_, step)| is(step));
+        let (at, _) = same.nth(before).expect("the model asked for it, too");
+        let step = self.flight.remove(at);
+        self.end(step);
+        self.timer();
+    }
+
+    /// Time has come to this, and nothing else happens.
+    pub fn timer(&mut self) {
+        self.turn();
+        self.go_on();
+    }
+
+    fn end(&mut self, step: Step) {
+        let op = &mut self.ops[step.op];
+        op.left -= 1;
+        if op.left == 0 {
+            self.events.push_back(Event::Ended(step.op));
+        }
+        self.go_on();
+    }
+
+    fn issue(&mut self, op: usize, what: What, extent: Extent) {
+        let step = Step { op, what, extent };
+        self.ops[op].left += 1;
+        match what {
+            What::Read => self.reads.push(extent),
+            What::Write => self.writes.push(extent),
+            What::Nvram => {}
+        }
+        if what == What::Nvram || what == What::Read && self.quick_reads {
+            self.quick.push_back(step);
+        } else {
+            self.flight.push(step);
+        }
+    }
+
+    fn issue_pages(&mut self, op: usize, what: What, cells: &[Cell]) {
+        let (row, column) = cells[0];
+        let member = self.shape.member(row / self.shape.chunk, column);
+        self.issue(op, what, (member, row, cells.len() as u64));
+    }
+
+    fn go_on(&mut self) {
+        loop {
+            let Some(event) = self.events.pop_front() else {
+                let Some((op, steps)) = self.computing.pop_front() else { return };
+                if steps == 1 {
+                    self.events.push_back(Event::Ended(op));
+                } else {
+                    self.computing.push_back((op, steps - 1));
+                }
+                continue;
+            };
+            match event {
+                Event::Submit(frag) if self.waits(&frag, self.held.len()) => self.held.push(frag),
+                Event::Submit(frag) => self.begin(frag),
+                Event::Granted(op) => self.plan(op),
+                Event::Ended(op) => {
+                    if !self.phase_ended(op) {
+                        continue;
+                    }
+                }
+                Event::Clean => self.clean = true,
+            }
+            self.turn();
+            if let Some(op) = self.closed.take() {
+                self.ops[op].done = true;
+                self.grant();
+            }
+            while self.let_go() {
+                self.turn();
+            }
+        }
+    }
+
+    /// What waited for others on the same pages begins.
+    fn let_go(&mut self) -> bool {
+        let before = self.held.len();
+        let mut index = 0;
+        while index < self.held.len() {
+            if self.waits(&self.held[index], index) {
+                index += 1;
+            } else {
+                let frag = self.held.remove(index);
+                self.begin(frag);
+            }
+        }
+        self.held.len() < before
+    }
+
+    /// Requests wait behind those on the same pages that wait (§8.10.4).
+    fn waits(&self, frag: &Frag, behind: usize) -> bool {
+        let behind_held = |other: &Frag| other.overlaps(frag) && !(other.reads && frag.reads);
+        frag.reads && self.waiting.iter().any(|waiting| waiting.frag.overlaps(frag))
+            || self.held[..behind].iter().any(behind_held)
+    }
+
+    fn begin(&mut self, frag: Frag) {
+        if frag.reads {
+            let cells: Vec<Cell> = (0..frag.pages).map(|page| self.shape.cell(frag.page + page)).collect();
+            let columns: Vec<usize> = cells.iter().map(|cell| cell.1).collect();
+            let first = cells.iter().map(|cell| cell.0).min().expect("it has pages");
+            let last = cells.iter().map(|cell| cell.0).max().expect("it has pages");
+            let claim = (first / self.shape.chunk, first, last + 1, columns, vec![]);
+            self.open(Kind::Read(frag), Some(claim), cells, 0);
+            return;
+        }
+        self.ids += 1;
+        if self.options.upper.is_some() {
+            self.waiting.push(Waiting { frag, id: self.ids, entered: 0, seen: false });
+            self.look_again = true;
+        } else {
+            self.pass_on(frag, self.ids);
+        }
+    }
+
+    /// The pages of a write by rows.
+    fn rows_of(&self, frag: &Frag) -> Vec<Vec<Cell>> {
+        let mut cells: Vec<Cell> = (0..frag.pages).map(|page| self.shape.cell(frag.page + page)).collect();
+        cells.sort_unstable();
+        cells.chunk_by(|a, b| a.0 == b.0).map(<[Cell]>::to_vec).collect()
+    }
+
+    fn parity_columns(&self) -> Vec<usize> {
+        (self.shape.data()..self.shape.members).collect()
+    }
+
+    /// `IndependentWriteCache`: a request queues at all its rows at once (§8.10.3).
+    fn pass_on(&mut self, frag: Frag, id: u64) {
+        for cells in self.rows_of(&frag) {
+            let row = cells[0].0;
+            let mut columns: Vec<usize> = cells.iter().map(|cell| cell.1).collect();
+            columns.extend(self.parity_columns());
+            let reads = if frag.part { (0..self.shape.members).collect() } else { vec![] };
+            let claim = (row / self.shape.chunk, row, row + 1, reads, columns);
+            self.open(Kind::Absorb(frag), Some(claim), cells, id);
+        }
+    }
+
+    fn open(&mut self, kind: Kind, claim: Option<Claim>, cells: Vec<Cell>, request: u64) {
+        let op = Op {
+            kind,
+            claim,
+            granted: false,
+            done: false,
+            left: 0,
+            cells,
+            versions: Vec::new(),
+            phase: Phase::Reads,
+            parity_steps: 0,
+            request,
+        };
+        self.ops.push(op);
+        self.grant();
+    }
+
+    /// Whoever has no one before him on the same pages may begin.
+    fn grant(&mut self) {
+        let conflict = |a: &Claim, b: &Claim| {
+            let meet = |x: &[usize], y: &[usize]| x.iter().any(|column| y.contains(column));
+            a.0 == b.0 && a.1 < b.2 && b.1 < a.2 && (meet(&a.4, &b.3) || meet(&a.4, &b.4) || meet(&b.4, &a.3))
+        };
+        let first = self.ops.iter().position(|op| !op.done).unwrap_or(0);
+        for op in first..self.ops.len() {
+            if self.ops[op].done || self.ops[op].granted {
+                continue;
+            }
+            let is_before = |other: &Op| match (&other.claim, &self.ops[op].claim) {
+                (Some(a), Some(b)) => !other.done && conflict(a, b),
+                _ => false,
+            };
+            if !self.ops[first..op].iter().any(is_before) {
+                self.ops[op].granted = true;
+                self.events.push_back(Event::Granted(op));
+            }
+        }
+    }
+
+    /// State, those who wait, decisions (§8.10.7).
+    fn turn(&mut self) {
+        self.enter();
+        if std::mem::take(&mut self.look_again) {
+            if self.options.each.is_none() {
+                self.let_in_wow();
+            } else {
+                self.let_in_small();
+            }
+        }
+        self.destage_groups();
+        self.destage_strips();
+    }
+}

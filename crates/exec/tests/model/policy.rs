@@ -1,0 +1,199 @@
+//! Who enters, and what is destaged (specs §8.1 to §8.7).
+
+use super::*;
+
+impl Model {
+    /// First fit in the order of waiting (§8.10.15).
+    pub(super) fn enter(&mut self) {
+        for op in std::mem::take(&mut self.entering) {
+            let Op { kind, cells, request, .. } = self.ops[op].clone();
+            if !matches!(kind, Kind::Store(_)) {
+                if self.full_for(&cells).is_empty() {
+                    for cell in self.with_parity(&cells) {
+                        let (member, strip) = self.strip(cell);
+                        let hit = self.members[member].admit(strip, cell, request);
+                        if matches!(kind, Kind::Absorb(_)) && cell.1 < self.shape.data() {
+                            self.hits[2 + usize::from(!hit)] += 1;
+                        }
+                    }
+                } else {
+                    self.entering.push(op);
+                    continue;
+                }
+            }
+            self.issue(op, What::Nvram, (0, 0, 0));
+        }
+    }
+
+    /// The members without room for a row.
+    pub(super) fn full_for(&mut self, cells: &[Cell]) -> Vec<usize> {
+        let mut full = Vec::new();
+        for cell in self.with_parity(cells) {
+            let (member, strip) = self.strip(cell);
+            if self.members[member].takes_room(strip, cell) && self.members[member].free() == 0 {
+                full.push(member);
+            }
+        }
+        full
+    }
+
+    pub(super) fn needs(&mut self, cells: &[Cell]) -> usize {
+        let chunk = self.shape.chunk;
+        cells.iter().filter(|cell| self.upper.takes_room(cell.0 / chunk, **cell)).count()
+    }
+
+    pub(super) fn store(&mut self, frag: Frag, id: u64, rows: &[Vec<Cell>]) {
+        for cell in rows.iter().flatten() {
+            let hit = self.upper.admit(cell.0 / self.shape.chunk, *cell, id) || self.newest(*cell).is_some();
+            self.hits[2 + usize::from(!hit)] += 1;
+        }
+        // Rows of the same columns are one operation.
+        for rows in rows.chunk_by(|a, b| a.iter().map(|cell| cell.1).eq(b.iter().map(|cell| cell.1))) {
+            let (first, last) = (rows[0][0].0, rows[rows.len() - 1][0].0);
+            let columns = rows[0].iter().map(|cell| cell.1).collect();
+            let reads = if frag.part { (0..self.shape.members).collect() } else { vec![] };
+            let claim = (first / self.shape.chunk, first, last + 1, reads, columns);
+            self.open(Kind::Store(frag), Some(claim), rows.concat(), id);
+        }
+    }
+
+    /// No overtaking (§8.10.13); as many rows as there is room for.
+    pub(super) fn let_in_wow(&mut self) {
+        while let Some(waiting) = self.waiting.first().copied() {
+            let rows = self.rows_of(&waiting.frag);
+            let from = waiting.entered;
+            let mut to = from;
+            let mut taken = 0;
+            while to < rows.len() && taken + self.needs(&rows[to]) <= self.upper.free() {
+                taken += self.needs(&rows[to]);
+                to += 1;
+            }
+            self.store(waiting.frag, waiting.id, &rows[from..to]);
+            if to < rows.len() {
+                self.figures[6] += u64::from(!waiting.seen);
+                self.waiting[0] = Waiting { entered: to, seen: true, ..waiting };
+                return;
+            }
+            self.waiting.remove(0);
+        }
+    }
+
+    /// `RequestArrive` of Algorithm 1, and §8.10.4, 23, 24.
+    pub(super) fn let_in_small(&mut self) {
+        let mut index = 0;
+        while index < self.waiting.len() {
+            let Waiting { frag, id, seen, .. } = self.waiting[index];
+            let cells = self.rows_of(&frag).concat();
+            let behind = self.waiting[..index].iter().any(|earlier| earlier.frag.overlaps(&frag));
+            let chunk = self.shape.chunk;
+            let depends = cells.iter().any(|cell| self.upper.page(cell.0 / chunk, *cell).is_some());
+            let larger = cells.len() > self.upper.capacity;
+            if !behind && self.upper.capacity > 0 && self.needs(&cells) <= self.upper.free() {
+                let rows = self.rows_of(&frag);
+                self.store(frag, id, &rows);
+            } else if !behind && !depends && (!seen || larger) {
+                self.figures[5] += 1;
+                self.pass_on(frag, id);
+            } else {
+                self.figures[6] += u64::from(!seen);
+                self.waiting[index].seen = true;
+                index += 1;
+                continue;
+            }
+            self.waiting.remove(index);
+        }
+    }
+
+    /// Linear threshold (§8.1): of what is held.
+    pub(super) fn allowed(&self) -> u64 {
+        let Options { low, high, groups, .. } = self.options;
+        let (capacity, held) = (self.upper.capacity as u64, (self.upper.capacity - self.upper.free()) as u64);
+        // It is full if a write waits for room, even if it is a large one for little room.
+        if self.clean || !self.waiting.is_empty() || held * 100 >= high * capacity {
+            groups
+        } else if held * 100 < low * capacity {
+            0
+        } else {
+            (groups * (held * 100 - low * capacity)).div_ceil((high - low) * capacity).max(1)
+        }
+    }
+
+    pub(super) fn destage_groups(&mut self) {
+        while (self.groups.len() as u64) < self.allowed() {
+            let Some(group) = self.upper.advance() else { return };
+            self.figures[0] += 1;
+            self.ids += 1;
+            let id = self.ids;
+            let mut cells = self.upper.depart(group);
+            let by_rows = self.options.each.is_some() || self.shape.parity() > 0;
+            if !by_rows {
+                cells.sort_by_key(|cell| (cell.1, cell.0));
+            }
+            let same = |a: &Cell, b: &Cell| if by_rows { a.0 == b.0 } else { a.1 == b.1 };
+            let parts: Vec<Vec<Cell>> = cells.chunk_by(same).map(<[Cell]>::to_vec).collect();
+            self.groups.push((group, parts.len()));
+            for cells in parts {
+                let row = cells[0].0;
+                let claim = (group, row, row + 1, vec![], self.parity_columns());
+                match (by_rows, self.options.each) {
+                    (false, _) => self.open(Kind::Column(group), None, cells, id),
+                    (true, None) => self.open(Kind::WriteBack(group), Some(claim), cells, id),
+                    (true, Some(_)) => self.open(Kind::Move(group), Some(claim), cells, id),
+                }
+            }
+        }
+    }
+
+    /// `Destage` and `Synchronization` of Algorithm 1, §8.5, §8.10.2, 5, 18, 19.
+    pub(super) fn destage_strips(&mut self) {
+        for member in 0..self.members.len() {
+            if self.candidates[member].is_none() && !self.writing[member] {
+                self.candidates[member] = self.members[member].advance();
+            }
+        }
+        let ready: Vec<bool> = (self.candidates.iter().zip(&self.members))
+            .map(|(candidate, pool)| candidate.is_some_and(|strip| pool.can_go(strip)))
+            .collect();
+        if self.options.sync && !self.clean && !self.is_released(&ready) {
+            return;
+        }
+        for member in (0..ready.len()).filter(|member| ready[*member]) {
+            let strip = self.candidates[member].take().expect("it is ready");
+            self.writing[member] = true;
+            self.figures[0] += 1;
+            let cells = self.members[member].depart(strip);
+            self.open(Kind::Strip(member, strip), None, cells, 0);
+        }
+    }
+
+    pub(super) fn is_released(&mut self, ready: &[bool]) -> bool {
+        let Options { timeout, since_first_ready, on_full, empty_blocks, .. } = self.options;
+        if !ready.contains(&true) {
+            if self.deadline.is_some_and(|deadline| deadline <= self.now) && !since_first_ready {
+                // Nothing is written, and the timer is reset.
+                self.deadline = Some(self.now + timeout);
+            }
+            return false;
+        }
+        let skipped = |pool: &Pool| !empty_blocks && pool.entries.is_empty();
+        let together = ready.iter().zip(&self.members).all(|(ready, pool)| *ready || skipped(pool));
+        let deadline = *self.deadline.get_or_insert(self.now + timeout);
+        let mut full = Vec::new();
+        for op in self.entering.clone() {
+            let cells = self.ops[op].cells.clone();
+            full.extend(self.full_for(&cells));
+        }
+        let why = if together {
+            2
+        } else if deadline <= self.now {
+            3
+        } else if on_full && full.into_iter().any(|member| ready[member]) {
+            4
+        } else {
+            return false;
+        };
+        self.figures[why] += 1;
+        self.deadline = (!since_first_ready).then_some(self.now + timeout);
+        true
+    }
+}

@@ -1,0 +1,82 @@
+//! What arrays, requests and settings the model knows.
+
+/// An array: RAID-0, RAID-4, left-symmetric RAID-5 or RAID-6 (specs §2).
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub level: u8,
+    pub members: usize,
+    pub chunk: u64,
+}
+
+impl Shape {
+    pub fn parity(&self) -> usize {
+        match self.level {
+            0 => 0,
+            6 => 2,
+            _ => 1,
+        }
+    }
+
+    pub fn data(&self) -> usize {
+        self.members - self.parity()
+    }
+
+    /// Row and column of a page; the columns of parity come after those of data.
+    pub fn cell(&self, page: u64) -> Cell {
+        let (chunk, data) = (page / self.chunk, self.data() as u64);
+        (chunk / data * self.chunk + page % self.chunk, (chunk % data) as usize)
+    }
+
+    /// The member of a column in a stripe.
+    pub fn member(&self, stripe: u64, column: usize) -> usize {
+        let (n, k) = (self.members, self.data());
+        let p = n - 1 - (stripe % n as u64) as usize;
+        match self.level {
+            0 | 4 => column,
+            5 if column == k => p,
+            5 => (p + 1 + column) % n,
+            // P, Q and then the data.
+            _ if column >= k => (p + column - k) % n,
+            _ => (p + 2 + column) % n,
+        }
+    }
+}
+
+/// Row and column.
+pub type Cell = (u64, usize);
+
+/// What can be told to the caches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Pages of the upper layer; none if there is no such layer.
+    pub upper: Option<usize>,
+    /// Pages of each member's cache; none if there is no lower layer.
+    pub each: Option<usize>,
+    /// In percent.
+    pub low: u64,
+    pub high: u64,
+    pub groups: u64,
+    pub recency_on_insert: bool,
+    pub sync: bool,
+    pub timeout: u64,
+    pub since_first_ready: bool,
+    pub on_full: bool,
+    pub empty_blocks: bool,
+}
+
+/// A piece of a request in one stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frag {
+    pub request: u64,
+    pub reads: bool,
+    pub page: u64,
+    pub pages: u64,
+    /// It is less than the one page.
+    pub part: bool,
+}
+
+impl Frag {
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.page < other.page + other.pages && other.page < self.page + self.pages
+    }
+}
