@@ -283,12 +283,12 @@ impl Model {
                 Event::Clean => self.clean = true,
             }
             self.turn();
+            while self.let_go() {
+                self.turn();
+            }
             if let Some(op) = self.closed.take() {
                 self.ops[op].done = true;
                 self.grant();
-            }
-            while self.let_go() {
-                self.turn();
             }
         }
     }
