@@ -18,7 +18,7 @@ use destage_exec::{Conduct, Latency, Log, Memory, NoCheck, Pick, Remains};
 use destage_plan::{Column, Control, HostNotice, HostOp, HostRequest, Issue, Nanos, Row, Shape as Host, Step};
 use destage_raid::array::{ArrayConfig, ParityMethod};
 use destage_raid::{Geometry, Level};
-use model::{Extent, Frag, Model, Options, Shape};
+use model::{Extent, Frag, Method, Model, Options, Shape};
 
 const PAGE: u64 = 64;
 const SECTOR: u64 = 16;
@@ -51,7 +51,11 @@ impl Case {
         let geometry = Geometry::new(level(of), None, members as u32, chunk as u32, self.stripes * chunk);
         let mut config = ArrayConfig::new(geometry.expect("a shape that can be"));
         config.idle_flush = LONG;
-        config.parity = ParityMethod::Min;
+        config.parity = match self.options.method {
+            Method::Min => ParityMethod::Min,
+            Method::Rmw => ParityMethod::Rmw,
+            Method::Rcw => ParityMethod::Rcw,
+        };
         config
     }
 
@@ -97,6 +101,7 @@ impl Case {
                 write!(text, ":timeout={microseconds}us:timer={timer}:full={full}:empty={empty}").expect("a string");
             }
         }
+        options.method = [Method::Min, Method::Min, Method::Rmw, Method::Rcw][dice.below(4) as usize];
         let stripes = dice.within(2, 8);
         let depth = dice.within(1, 12) as usize;
         Self { shape, stripes, cache: text, pages, options, quick_reads: dice.below(2) == 0, depth }
@@ -413,7 +418,7 @@ fn run(cache: &str, of: u8, seed: u64, events: u64, log: &Log) -> Result<u64, (u
 }
 
 fn try_all(cache: &str) {
-    let (first, seeds) = (number("MODEL_FROM", 0), number("MODEL_SEEDS", if common::soak() { 4_000 } else { 16 }));
+    let (first, seeds) = (number("MODEL_FROM", 0), number("MODEL_SEEDS", if common::soak() { 2_600 } else { 16 }));
     for of in [0, 4, 5, 6] {
         let mut requests = 0;
         for seed in first..first + seeds {

@@ -21,7 +21,7 @@ mod shape;
 use std::collections::VecDeque;
 
 use pool::Pool;
-pub use shape::{Cell, Frag, Options, Shape};
+pub use shape::{Cell, Frag, Method, Options, Shape};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {

@@ -70,9 +70,14 @@ impl Model {
         let parity = all(self.parity_columns()).filter(|cell| find(&self.below, *cell).is_none());
         let modify: Vec<Cell> = old.iter().copied().chain(parity).collect();
         let reconstruct: Vec<Cell> = if part { [old.clone(), others].concat() } else { others };
+        let modifies = match self.options.method {
+            Method::Min => modify.len() < reconstruct.len(),
+            Method::Rmw => true,
+            Method::Rcw => false,
+        };
         let (reads, steps) = if self.shape.parity() == 0 {
             (if part { old } else { vec![] }, 0)
-        } else if cells.len() < self.shape.data() && modify.len() < reconstruct.len() {
+        } else if cells.len() < self.shape.data() && modifies {
             // Q is multiplied by what changes of one page, or the old and the new are computed apart.
             (
                 modify,

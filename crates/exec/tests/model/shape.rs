@@ -45,6 +45,18 @@ impl Shape {
 /// Row and column.
 pub type Cell = (u64, usize);
 
+/// How parity is made (specs §2.1, §8.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// What reads less; of equal numbers what reconstruction reads.
+    #[default]
+    Min,
+    /// From the old data and parity, unless all data is written.
+    Rmw,
+    /// From all data.
+    Rcw,
+}
+
 /// What can be told to the caches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -57,6 +69,7 @@ pub struct Options {
     pub high: u64,
     pub groups: u64,
     pub recency_on_insert: bool,
+    pub method: Method,
     pub sync: bool,
     pub timeout: u64,
     pub since_first_ready: bool,
