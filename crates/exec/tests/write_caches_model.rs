@@ -125,6 +125,8 @@ struct Pair {
     under_way: Vec<(HostRequest, u64, Vec<u8>)>,
     /// Pages that the model has not answered.
     left: Vec<(u64, u64)>,
+    /// The cache has said that nothing is in the NVRAM only.
+    is_clean: bool,
 }
 
 /// Whether a step reads, and what; none if it does neither that nor write.
@@ -172,6 +174,7 @@ impl Pair {
             sorts: case.options.each.is_none() && case.shape.parity() > 0,
             under_way: Vec::new(),
             left: Vec::new(),
+            is_clean: false,
         };
         pair.settle();
         pair
@@ -284,6 +287,8 @@ impl Pair {
         same("writes", &writes, &std::mem::take(&mut self.model.writes))?;
         let mut answered = Vec::new();
         while let Some(notice) = self.memory.next_notice() {
+            // It says nothing of requests that are under way.
+            self.is_clean |= notice == HostNotice::Clean && self.under_way.is_empty();
             let HostNotice::Acked { tag, ok, .. } = notice else { continue };
             answered.push(tag);
             let at = self.under_way.iter().position(|(request, ..)| request.tag == tag).expect("it was asked for");
@@ -404,9 +409,20 @@ fn run(cache: &str, of: u8, seed: u64, events: u64, log: &Log) -> Result<u64, (u
         pair.settle();
         pair.compare()?;
         while !pair.flight.is_empty() {
+            if pair.is_clean {
+                return Err("it is said to be clean, and members are at work".to_owned());
+            }
             pair.end_one(&mut dice);
             pair.settle();
             pair.compare()?;
+        }
+        if !pair.is_clean {
+            pair.memory.control(Control::Clean);
+            pair.settle();
+            pair.compare()?;
+        }
+        if !pair.is_clean || pair.memory.nvram().slots().next().is_some() {
+            return Err("it is not clean".to_owned());
         }
         if !pair.under_way.is_empty() {
             return Err(format!("{} requests are never answered", pair.under_way.len()));
