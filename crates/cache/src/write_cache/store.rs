@@ -464,3 +464,49 @@ impl Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = (Row(3), Column(1));
+
+    /// What is left after a cut, of these layers and numbers.
+    fn begun(left: &[(Layer, u64)]) -> Store {
+        let mut store = Store::new(4);
+        for (index, (layer, seq)) in (0..).zip(left) {
+            let slot = NvSlot { index, generation: 1 };
+            assert!(store.load(slot, &tag(PLACE, *layer, *seq), true, true, 8));
+        }
+        store.begin(|_, _| ());
+        store
+    }
+
+    fn held(store: &Store) -> (Option<u32>, Option<u32>) {
+        let of = |layer| store.in_layer(PLACE, layer).map(|slot| slot.index);
+        (of(Layer::Upper), of(Layer::Lower))
+    }
+
+    #[test]
+    fn a_start_takes_the_newest_and_what_the_parity_covers() {
+        assert_eq!(held(&begun(&[(Layer::Upper, 2), (Layer::Lower, 1), (Layer::Upper, 1)])), (Some(0), Some(1)));
+        assert_eq!(held(&begun(&[(Layer::Upper, 1), (Layer::Lower, 2)])), (None, Some(1)));
+        assert_eq!(
+            held(&begun(&[(Layer::Upper, 2), (Layer::Lower, 2)])),
+            (None, Some(1)),
+            "a copy, not yet freed above"
+        );
+    }
+
+    #[test]
+    fn nothing_is_held_below_what_is_on_its_member() {
+        let mut store = begun(&[(Layer::Upper, 2), (Layer::Lower, 1)]);
+        let upper = store.newest(PLACE).expect("it is held");
+        assert_eq!(store.written(upper).count(), 2);
+        assert_eq!((held(&store), store.dead()), ((None, None), 2));
+        let mut slots = Vec::new();
+        store.take_freeable(&mut slots);
+        assert_eq!(slots.iter().map(|slot| slot.index).collect::<Vec<_>>(), [1, 0], "the older one first");
+        assert!(store.is_empty());
+    }
+}
