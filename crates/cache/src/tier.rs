@@ -519,35 +519,36 @@ impl<C: HostCache> Upper<C> {
         self.held[..behind].iter().any(|other| overlap(&pages, &pages_of(other)) && !(reads(frag) && reads(other)))
     }
 
-    /// Submits what waits for no write any more; whether there was any.
+    /// Submits what waits for no write any more, in order; whether there was any.
     #[inline]
     fn let_go(&mut self, array: &mut Array, out: &mut Out) -> bool {
+        let Some(first) = self.cache.entered() else { return false };
+        if self.held.is_empty() {
+            while self.cache.entered().is_some() {}
+            return false;
+        }
+        self.let_go_of(first, array, out)
+    }
+
+    /// Nothing waits for a write of these pages any more, nor of others that have entered.
+    #[cold]
+    fn let_go_of(&mut self, first: Range<u64>, array: &mut Array, out: &mut Out) -> bool {
+        let mut free = vec![first];
+        free.extend(std::iter::from_fn(|| self.cache.entered()));
         let before = self.held.len();
-        while let Some(pages) = self.cache.entered() {
-            if !self.held.is_empty() {
-                self.let_go_of(pages, array, out);
+        let mut index = 0;
+        while let Some(&frag) = self.held.get(index) {
+            let pages = pages_of(&frag);
+            if !free.iter().any(|free| overlap(free, &pages)) || self.waits(&frag, index) {
+                index += 1;
+            } else {
+                self.held.remove(index);
+                // Others may have waited for this one.
+                free.push(pages);
+                self.submit(&frag, array, out);
             }
         }
         self.held.len() < before
-    }
-
-    /// Nothing waits for a write of these pages any more.
-    #[cold]
-    fn let_go_of(&mut self, pages: Range<u64>, array: &mut Array, out: &mut Out) {
-        let mut free = vec![pages];
-        while let Some(pages) = free.pop() {
-            let mut index = 0;
-            while let Some(&frag) = self.held.get(index) {
-                if !overlap(&pages, &pages_of(&frag)) || self.waits(&frag, index) {
-                    index += 1;
-                } else {
-                    self.held.remove(index);
-                    // Others may have waited for this one.
-                    free.push(pages_of(&frag));
-                    self.submit(&frag, array, out);
-                }
-            }
-        }
     }
 
     #[inline]
