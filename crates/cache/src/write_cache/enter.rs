@@ -262,21 +262,18 @@ impl WriteCache {
                 continue;
             }
             let entering = *entering;
-            match self.fits(&entering, array) {
-                Err(short) => {
-                    self.entering.set_short(index, short);
-                    index += 1;
-                }
-                Ok(()) => {
-                    self.entering.remove(index);
-                    let members = self.members_of(&entering.pages);
-                    // What is rewritten there takes no room any more.
-                    changed |= members;
-                    filled |= members;
-                    let done = self.commit(&entering, array, out);
-                    array.finish_absorbed(entering.op, done, out);
-                }
+            if let Err(short) = self.fits(&entering, array) {
+                self.entering.set_short(index, short);
+                index += 1;
+                continue;
             }
+            self.entering.remove(index);
+            let members = self.members_of(&entering.pages);
+            // What is rewritten there takes no room any more.
+            changed |= members;
+            filled |= members;
+            let done = self.commit(&entering, array, out);
+            array.finish_absorbed(entering.op, done, out);
         }
         if !filled.is_empty() {
             for index in 0..self.entering.len() {
