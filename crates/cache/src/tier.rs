@@ -150,13 +150,9 @@ pub trait HostCache: Versions + Send + 'static {
     }
 
     /// What was answered so far is to be written back to the members, at once and whatever else has a
-    /// say in that otherwise.
-    fn drain(&mut self) {}
-
-    /// Whether what was answered when [`drain`](Self::drain) was last called is on the members, or
-    /// what can be of it.
-    fn is_drained(&mut self) -> bool {
-        true
+    /// say in that otherwise. [`Out::drained`] says when it is there, or what can be of it.
+    fn drain(&mut self, out: &mut Out) {
+        out.drained();
     }
 
     /// What is planned of the operation will not come about. Either it is planned anew or it ends.
@@ -312,7 +308,6 @@ impl<T: Copy> Operations<T> {
 pub struct Tier<C: HostCache> {
     array: Array,
     upper: Upper<C>,
-    draining: bool,
 }
 
 /// What stands on the array.
@@ -355,7 +350,7 @@ impl<C: HostCache> Tier<C> {
     /// Serves the array with this cache.
     pub const fn new(array: Array, cache: C) -> Self {
         let upper = Upper { cache, operations: Operations { works: Vec::new() }, held: Vec::new() };
-        Self { array, upper, draining: false }
+        Self { array, upper }
     }
 }
 
@@ -394,10 +389,6 @@ impl<C: HostCache> Controller for Tier<C> {
             Event::OpStuck { devs, .. } => self.upper.cache.lose(devs),
             Event::Start(start) => self.upper.cache.lose(start.missing),
             Event::Device { dev, change: DeviceChange::Failed } => self.upper.cache.lose(DevSet::one(dev)),
-            Event::Control(Control::Drain) => {
-                self.upper.cache.drain();
-                self.draining = true;
-            }
             _ => {}
         }
         self.array.handle(event, &mut self.upper, out);
@@ -407,10 +398,6 @@ impl<C: HostCache> Controller for Tier<C> {
             self.upper.cache.turn(&mut self.array, &mut self.upper.operations, out);
         }
         self.array.do_duties(&mut self.upper, out);
-        if self.draining && self.upper.cache.is_drained() {
-            self.draining = false;
-            out.drained();
-        }
     }
 }
 
@@ -463,6 +450,10 @@ impl<C: HostCache> Above for Upper<C> {
                 if !above.all(|(slot, tag)| self.cache.load(*slot, tag)) {
                     array.refuse_nvram(out);
                 }
+                self.cache.event(event, array, out);
+            }
+            Event::Control(Control::Drain) => {
+                self.cache.drain(out);
                 self.cache.event(event, array, out);
             }
             Event::Timer(_)

@@ -239,6 +239,10 @@ impl HostCache for Absorbs {
     }
 
     fn turn(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+        if self.draining && self.held.values().all(|held| held.written) {
+            self.draining = false;
+            out.drained();
+        }
         for slot in std::mem::take(&mut self.given) {
             array.give_slot(slot, out);
         }
@@ -261,13 +265,8 @@ impl HostCache for Absorbs {
         }
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self, _: &mut Out) {
         self.draining = true;
-    }
-
-    fn is_drained(&mut self) -> bool {
-        self.draining = self.held.values().any(|held| !held.written);
-        !self.draining
     }
 
     fn plan_part(&mut self, op: OpId, own: Own, array: &mut Array, out: &mut Out) {

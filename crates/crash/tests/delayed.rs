@@ -48,7 +48,7 @@ struct Delays {
     /// Devices were lost, and nothing was done about it.
     has_lost: bool,
     /// Rows whose parity is to be brought up to their data.
-    draining: BTreeSet<Row>,
+    draining: Option<BTreeSet<Row>>,
     /// After a loss other operations find stale rows for a while.
     takes_its_time: bool,
     clock: u64,
@@ -237,6 +237,9 @@ impl HostCache for Delays {
     }
 
     fn turn(&mut self, array: &mut Array, _: &mut Operations<()>, out: &mut Out) {
+        if self.draining.take_if(|rows| rows.is_empty()).is_some() {
+            out.drained();
+        }
         if !std::mem::take(&mut self.has_lost) {
             return;
         }
@@ -294,12 +297,8 @@ impl HostCache for Delays {
         }
     }
 
-    fn drain(&mut self) {
-        self.draining = self.stale().map(|(page, _)| self.row(page).0).collect();
-    }
-
-    fn is_drained(&mut self) -> bool {
-        self.draining.is_empty()
+    fn drain(&mut self, _: &mut Out) {
+        self.draining = Some(self.stale().map(|(page, _)| self.row(page).0).collect());
     }
 
     fn undone(&mut self, op: OpId) {
@@ -308,7 +307,9 @@ impl HostCache for Delays {
 
     fn done(&mut self, op: OpId) {
         if let Some(row) = self.updates.remove(&op) {
-            self.draining.remove(&row);
+            self.draining.iter_mut().for_each(|rows| {
+                rows.remove(&row);
+            });
         }
         let work = std::mem::take(self.work(op));
         if !self.enabled {
@@ -353,7 +354,7 @@ impl Registered for Delays {
             free: (0..frames).rev().collect(),
             works: Vec::new(),
             updates: BTreeMap::new(),
-            draining: BTreeSet::new(),
+            draining: None,
             hopeless: BTreeSet::new(),
             enabled: true,
             has_lost: false,

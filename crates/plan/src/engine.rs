@@ -316,11 +316,8 @@ impl<C: Controller> Engine<C> {
                 self.ack(frag, pages, ok);
             }
             let Some(pending) = self.out.queue.pop_front() else {
-                if std::mem::take(&mut self.out.clean) {
-                    self.notices.push_back(HostNotice::Clean);
-                }
-                if std::mem::take(&mut self.out.drained) {
-                    self.notices.push_back(HostNotice::Drained);
+                if self.out.clean | self.out.drained {
+                    self.tell_of_orders();
                 }
                 if self.admit() {
                     continue;
@@ -348,6 +345,17 @@ impl<C: Controller> Engine<C> {
                     }
                 }
             }
+        }
+    }
+
+    /// What was ordered has come about.
+    #[cold]
+    fn tell_of_orders(&mut self) {
+        if std::mem::take(&mut self.out.clean) {
+            self.notices.push_back(HostNotice::Clean);
+        }
+        if std::mem::take(&mut self.out.drained) {
+            self.notices.push_back(HostNotice::Drained);
         }
     }
 

@@ -461,24 +461,13 @@ impl HostCache for WriteCache {
         self.let_in(array, operations, out);
         self.destage(array, operations, out);
         self.free(operations, out);
-    }
-
-    fn drain(&mut self) {
-        self.drain = Some(Drain { upto: self.store.last_seq(), from: 0, parity: Vec::new() });
-    }
-
-    fn is_drained(&mut self) -> bool {
-        let Some(drain) = &mut self.drain else { return true };
-        let store = &self.store;
-        let left = store.live_upto(drain.upto, drain.from);
-        drain.from = left.unwrap_or(store.slots());
-        drain.parity.retain(|slot| store.is_live(*slot));
-        // With more lost than the level can do without what is held stays where it is.
-        let drained = left.is_none() && drain.parity.is_empty() || self.broken && self.jobs.iter().all(Option::is_none);
-        if drained {
-            self.drain = None;
+        if self.drain.is_some() && self.is_drained() {
+            out.drained();
         }
-        drained
+    }
+
+    fn drain(&mut self, _: &mut Out) {
+        self.drain = Some(Drain { upto: self.store.last_seq(), from: 0, parity: Vec::new() });
     }
 
     fn plan_part(&mut self, op: OpId, own: Own, array: &mut Array, out: &mut Out) {
@@ -515,6 +504,21 @@ impl HostCache for WriteCache {
 }
 
 impl WriteCache {
+    /// Whether what was answered when that was ordered is on the members, or what can be of it.
+    fn is_drained(&mut self) -> bool {
+        let Some(drain) = &mut self.drain else { return true };
+        let store = &self.store;
+        let left = store.live_upto(drain.upto, drain.from);
+        drain.from = left.unwrap_or(store.slots());
+        drain.parity.retain(|slot| store.is_live(*slot));
+        // With more lost than the level can do without what is held stays where it is.
+        let drained = left.is_none() && drain.parity.is_empty() || self.broken && self.jobs.iter().all(Option::is_none);
+        if drained {
+            self.drain = None;
+        }
+        drained
+    }
+
     /// A life begins: what an earlier one left is found out.
     fn begin(&mut self) {
         let mut pages = Vec::new();

@@ -413,8 +413,10 @@ impl<C: Controller> Executor<C> {
             self.touched &= self.touched - 1;
             self.lanes[place].unplug(self.now);
             self.due[place] = self.lanes[place].next_completion().map_or(NEVER, |at| at.0);
-            self.announced[place] = self.lanes[place].next_announcement().map_or(NEVER, |at| at.0);
-            self.next_announced = self.announced.iter().copied().min().unwrap_or(NEVER);
+            let announced = self.lanes[place].next_announcement().map_or(NEVER, |at| at.0);
+            if std::mem::replace(&mut self.announced[place], announced) != announced {
+                self.next_announced = self.announced.iter().copied().min().unwrap_or(NEVER);
+            }
         }
         let lanes = self.lanes.len();
         self.due[lanes] = self.nvram.next_completion().map_or(NEVER, |at| at.0);
