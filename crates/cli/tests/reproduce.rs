@@ -98,6 +98,55 @@ fn a_paper_of_ones_own() {
     assert_eq!(again, report);
 }
 
+/// Caches of the host over an array, at another level in a variant, and told to wait for nothing in another.
+#[test]
+fn a_paper_about_an_array() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path();
+    let about_buffers = r#"policies = ["bplru", "lb-clock"]
+
+[settings]
+device = "analytic"
+page = "4KiB"
+"#;
+    let about_arrays = r#"policies = ["wow", "sync+iwc"]
+
+[settings]
+array = "raid0:4"
+chunk = "16KiB"
+device = "fixed"
+member-size = "64MiB"
+
+[[variant]]
+name = "RAID-5"
+settings = { array = "raid5:5" }
+
+[[variant]]
+name = "RAID-5, at once"
+settings = { array = "raid5:5" }
+run-as = { "sync+iwc" = "sync+iwc:timeout=0" }
+"#;
+    let paper = PAPER
+        .replace(about_buffers, about_arrays)
+        .replace("files = [\"missing.spc\", \"made-up.destage\"]", "synthetic = \"random\"\nset = { length = 2_000 }")
+        .replace(
+            "metric = \"throughput\"",
+            "metric = \"write-response\"\nat = \"RAID-5\"\nalso-at = [\"RAID-5, at once\"]",
+        )
+        .replace("metric = \"evictions\"", "metric = \"deviation\"")
+        .replace("new = \"lb-clock\"", "new = \"sync+iwc\"")
+        .replace("than = \"bplru\"", "than = \"wow\"")
+        .replace("[\"bplru\", \"lb-clock\"]", "[\"wow\", \"sync+iwc\"]")
+        .replace("[\"1MiB\", \"4MiB\"]", "[\"256KiB\", \"1MiB\"]");
+    fs::write(here.join("small.toml"), paper).expect("a file");
+    let table = stdout(&destage(here, &["reproduce", "small.toml", "--markdown=report.md"]));
+    let row = table.lines().find(|line| line.starts_with("S1")).expect("a row");
+    assert!(row.contains("sync+iwc (RAID-5): lower mean response of writes than wow (RAID-5)"), "{row}");
+    assert!(!row.contains("not run"), "{row}");
+    let report = fs::read_to_string(here.join("report.md")).expect("a report");
+    assert!(report.contains("RAID-5, at once"), "{report}");
+}
+
 #[test]
 fn a_page_of_ones_own() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -186,6 +186,8 @@ catalogue! {
         "the same of those reads and writes that waited for no collection";
     DELAYED_SHARE = Share("response.gc_delayed.count", "response.all.count") "delayed %" Percent Less
         "reads and writes that waited for a collection, or for a frame that did";
+    DEVIATION = At("response.all.standard_deviation") "deviation" Time Less "standard deviation of the response times of reads and writes";
+    LONGEST = At("response.all.max") "longest" Time Less "longest response time of a read or write";
     MEAN_READ = At("response.read.mean") "mean read" Time Less "mean response time of reads";
     MEAN_WRITE = At("response.write.mean") "mean write" Time Less "mean response time of writes";
     WRITE_AMPLIFICATION = At("ssd.write_amplification") "write ampl." Decimals Less
@@ -215,6 +217,10 @@ catalogue! {
         "share of time that the busiest device was in service";
     LONGEST_QUEUE = Most("devices", "mean_queue") "longest queue" Decimals Neither
         "mean commands outstanding at the device with most of them";
+    COLLECTING = At("collections.overlap.mean_collecting") "collecting" Decimals More
+        "members that collect, averaged over the slices of 0.1 ms in which any does";
+    COLLECTING_TOGETHER = At("collections.overlap.mean_together") "in company" Decimals More
+        "members that collect together with others, averaged over all slices of 0.1 ms";
     DATA_READS = At("traffic.data_reads") "data read" Count Less "data pages read from members";
     DATA_WRITES = At("traffic.data_writes") "data written" Count Less "data pages written to members";
     PARITY_READS = At("traffic.parity_reads") "parity read" Count Less "parity pages read";

@@ -65,6 +65,13 @@ metrics! {
     "erases" = ERASES "erases" "erases" "fewer erases" "as many erases" Saving;
     "cv-reads" = CV_READS "CV reads" "variation of reads" "more even reads" "as even reads" Saving;
     "cv-writes" = CV_WRITES "CV writes" "variation of writes" "more even writes" "as even writes" Saving;
+    "deviation" = DEVIATION "s.d. ms" "deviation of responses" "lower deviation" "as large a deviation" Saving;
+    "max" = LONGEST "max ms" "longest response" "lower maximum" "as long a maximum" Saving;
+    "read-response" = MEAN_READ "mean read ms" "mean response of reads" "lower mean response of reads" "as long a mean response of reads" Saving;
+    "write-response" = MEAN_WRITE "mean write ms" "mean response of writes" "lower mean response of writes" "as long a mean response of writes" Saving;
+    "bytes-per-second" = THROUGHPUT "MB/s" "bytes per second" "more bytes per second" "as many bytes per second" Gain;
+    "collecting-together" = COLLECTING "SSDs collecting" "SSDs that collect at a time" "more collect at a time" "as many collect at a time" Gain;
+    "collecting-in-company" = COLLECTING_TOGETHER "SSDs in company" "SSDs that collect with others" "more collect with others" "as many collect with others" Gain;
     "cv-erases" = CV_ERASES "CV erases" "variation of erases" "more even erases" "as even erases" Saving;
 }
 

@@ -11,13 +11,12 @@ use destage_policy::buffer::{
 use destage_report::{ReportRun, figures};
 use destage_scenario::ScenarioError;
 use destage_scenario::workload::Workload;
-use destage_sim::buffer::RunResult;
 use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
 
 use crate::figure::Figure;
 use crate::paper::{Claim, Example, Over, Paper, Provenance, Variant, WorkloadEntry};
 use crate::parallel;
-use crate::run::{EvidenceError, run};
+use crate::run::{EvidenceError, run_any};
 use crate::several;
 use crate::stats::Estimate;
 
@@ -276,11 +275,11 @@ pub fn reproduce<'a>(
         assert_eq!(found.len(), task.policies.len() * task.caches.len(), "a result for each policy and size");
         for ((policy, cache), result) in names.zip(found) {
             assert!(
-                task.running(policy).starts_with(&result.policy) && cache == result.cache_bytes,
+                task.running(policy).starts_with(result.text("policy")) && result.cache() == Some(cache),
                 "results come in this order"
             );
             let run = (task.variant_name().to_owned(), policy.clone(), cache);
-            results[task.workload].by_run.entry(run).or_default().push(ReportRun::of_buffer(&result));
+            results[task.workload].by_run.entry(run).or_default().push(result);
         }
     }
     let (mut findings, mut also) = (Vec::new(), Vec::new());
@@ -314,7 +313,7 @@ fn simulate(
     workload: &WorkloadEntry,
     origin: &Origin,
     task: &Task,
-) -> Result<Vec<RunResult>, EvidenceError> {
+) -> Result<Vec<ReportRun>, EvidenceError> {
     let list = |values: Vec<String>| values.join(",");
     let mut pairs = vec![
         ("policy", list(task.policies.iter().map(|policy| task.running(policy).clone()).collect())),
@@ -331,7 +330,7 @@ fn simulate(
             let options = OpenOptions { format: format.clone(), lenient: false };
             let mut open =
                 || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(destage_trace::open(file, &options)?)) };
-            run(&workload.name, &pairs, &mut open)
+            run_any(&workload.name, &pairs, &mut open)
         }
         Origin::Synthetic(name) => {
             let mut made = Workload::named(name)?;
@@ -349,7 +348,7 @@ fn simulate(
             made.open()?;
             let mut open =
                 || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(made.open().expect("it was opened before"))) };
-            run(&workload.name, &pairs, &mut open)
+            run_any(&workload.name, &pairs, &mut open)
         }
     }
 }

@@ -1,7 +1,9 @@
 //! One experiment from settings as a user would give them, and a workload.
 
+use destage_report::ReportRun;
 use destage_scenario::sim::{self, Requests, SIM};
-use destage_scenario::{ScenarioError, Settings};
+use destage_scenario::{ScenarioError, Settings, Simulation};
+use destage_sim::array::ArrayError;
 use destage_sim::buffer::{RunResult, SimError};
 use destage_sim::experiment::{Input, Resources};
 use destage_trace::{OpenOptions, Source, TraceError};
@@ -20,6 +22,14 @@ pub enum EvidenceError {
         /// Why.
         error: SimError,
     },
+    /// An experiment over an array failed.
+    #[error("{workload}: {error}")]
+    Array {
+        /// The workload.
+        workload: String,
+        /// Why.
+        error: ArrayError,
+    },
 }
 
 /// Bytes of a page in all of them.
@@ -37,23 +47,46 @@ pub(crate) fn percent(deviation: f64) -> String {
     format!("{:+.2} %", deviation * 100.0)
 }
 
-/// Runs what `pairs` of keys and values of `destage sim` describe over the requests that `open`
-/// gives anew each time, on one thread; `workload` names them.
-pub fn run(
-    workload: &str,
-    pairs: &[(&str, String)],
-    open: &mut dyn FnMut() -> Result<Box<dyn Source>, TraceError>,
-) -> Result<Vec<RunResult>, EvidenceError> {
+/// One thread: several experiments run at a time.
+const RESOURCES: Resources = Resources { threads: 1, memory_bytes: 4 << 30 };
+
+/// Opens the requests of an experiment, anew each time.
+pub(crate) type Open<'a> = &'a mut dyn FnMut() -> Result<Box<dyn Source>, TraceError>;
+
+/// The settings, and the requests as they are named: `open` opens them.
+fn described(workload: &str, pairs: &[(&str, String)]) -> Result<(Settings, Requests), ScenarioError> {
     let mut settings = Settings::new(SIM);
     for (key, value) in pairs {
         settings.set(&format!("{key}={value}"))?;
     }
-    // Only its name is looked at: `open` opens it.
-    let named = Requests::File { file: workload.into(), options: OpenOptions::default() };
+    Ok((settings, Requests::File { file: workload.into(), options: OpenOptions::default() }))
+}
+
+fn input(open: Open<'_>) -> impl FnMut() -> Result<Input, TraceError> {
+    || Ok(Input { source: open()?, format: "synthetic".into() })
+}
+
+/// Runs buffers as `pairs` of keys and values of `destage sim` describe over the requests that `open`
+/// gives anew each time, on one thread; `workload` names them.
+pub fn run(workload: &str, pairs: &[(&str, String)], open: Open<'_>) -> Result<Vec<RunResult>, EvidenceError> {
+    let (settings, named) = described(workload, pairs)?;
     let experiment = sim::experiment(&settings, &named)?;
-    let resources = Resources { threads: 1, memory_bytes: 4 << 30 };
-    let mut open = || Ok(Input { source: open()?, format: "synthetic".into() });
-    let report = experiment.run(resources, &mut open, &|_| {});
+    let report = experiment.run(RESOURCES, &mut input(open), &|_| {});
     let report = report.map_err(|error| EvidenceError::Sim { workload: workload.into(), error })?;
     Ok(report.results)
+}
+
+/// The same of whatever is described: buffers, or caches of a host over an array.
+pub(crate) fn run_any(
+    workload: &str,
+    pairs: &[(&str, String)],
+    open: Open<'_>,
+) -> Result<Vec<ReportRun>, EvidenceError> {
+    let (settings, named) = described(workload, pairs)?;
+    let Simulation::Array(experiment) = destage_scenario::simulation(&settings, &named)? else {
+        return Ok(run(workload, pairs, open)?.iter().map(ReportRun::of_buffer).collect());
+    };
+    let report = experiment.run(RESOURCES, &mut input(open), &|_| {});
+    let report = report.map_err(|error| EvidenceError::Array { workload: workload.into(), error })?;
+    Ok(report.results.iter().map(ReportRun::of_array).collect())
 }
