@@ -10,8 +10,10 @@ use destage_trace::TraceError;
 use super::device::ModelCounts;
 use super::drive_cache::DriveCacheSetup;
 use super::executor::Executor;
-use super::host::{ArrayHost, ArrayRun, Injection, InjectionKind, Outcomes, Replacement};
+use super::failures::{Failures, Injection, InjectionKind, Replacement};
+use super::host::{ArrayHost, ArrayRun};
 use super::lane::DeviceCounters;
+use super::outcomes::Outcomes;
 use super::result::{
     ArrayResult, ArrayShape, CacheTraffic, ClaimResult, CollectionSpan, CollectionsResult, DegradedResult,
     DeviceResult, FailureResult, HostResponseClass, HostResponses, SeriesOverTime, SeriesPoint,
@@ -354,7 +356,7 @@ impl ArrayExperiment {
         let shape = shape(geometry, page)?;
         let executor = Executor::new(controller, shape, self.service.depth, devices, self.service.times);
         debug_assert_eq!(executor.status(), Status::Ready, "a fresh array has nothing to recover");
-        let run = ArrayRun::new(executor, self.host, page, injections.to_vec(), replacement);
+        let run = ArrayRun::new(executor, self.host, page, Failures::new(injections.to_vec(), replacement));
         Ok(Planned { combination: combination.clone(), run })
     }
 

@@ -1,16 +1,14 @@
 //! One run: a host that plays requests against an [`Executor`], and what it measures.
 
-use std::collections::VecDeque;
-
-use destage_cache::{Rounds, Served};
-use destage_plan::{ClaimWait, Class, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos, Op, SECTOR_BYTES};
+use destage_cache::Served;
+use destage_plan::{Dev, HostNotice, HostOp, HostRequest, Nanos, Op, SECTOR_BYTES};
 
 use super::bars::Bars;
-use super::device::{Device, ModelCounts};
 use super::executor::{DelayNote, Executor, NextEvent};
-use super::lane::DeviceCounters;
+use super::failures::{Failures, Phase, is_rebuilding};
+use super::outcomes::{Outcomes, Totals, totals};
 use super::overlap::Overlap;
-use super::result::{ArrayTraffic, CacheMoment, CachePages, HostCounters, NvramTraffic, StepCounts};
+use super::result::HostCounters;
 use crate::input::{Feed, FeedRequest, HostModel, PageSpan, Subpage, TrimMode, Warmup};
 use crate::measure::{Latency, Saturation, Series, WearClass, growing};
 
@@ -30,101 +28,6 @@ pub struct ArrayHost {
     pub max_backlog: u64,
 }
 
-/// What happens to a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InjectionKind {
-    /// It fails.
-    Fail,
-    /// Another takes its place.
-    Replace,
-}
-
-/// Something that happens to a device at a time. Of events at the same time it comes after
-/// completions and what devices say of their collections, and before timers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Injection {
-    /// When.
-    pub at: Nanos,
-    /// To which device.
-    pub dev: Dev,
-    /// What.
-    pub kind: InjectionKind,
-}
-
-/// What a run counted up to a moment.
-#[derive(Clone)]
-pub(super) struct Totals {
-    pub(super) traffic: ArrayTraffic,
-    pub(super) cache: Option<CacheMoment>,
-    pub(super) steps: StepCounts,
-    pub(super) nvram: NvramTraffic,
-    pub(super) waits: [ClaimWait; Class::ALL.len()],
-    pub(super) devices: Vec<(DeviceCounters, ModelCounts, u128)>,
-    pub(super) rounds: Option<Rounds>,
-    /// ∫ outstanding requests dt.
-    area: u128,
-}
-
-/// A device that failed, and what followed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Failure {
-    pub(super) dev: Dev,
-    pub(super) failed: Nanos,
-    pub(super) replaced: Option<Nanos>,
-    pub(super) rebuilt: Option<Nanos>,
-}
-
-/// What a run found, before it is written down.
-pub(super) struct Outcomes {
-    pub(super) counters: HostCounters,
-    pub(super) warmup_requests: u64,
-    pub(super) measured: bool,
-    /// Requests that are never answered.
-    pub(super) stalled: u64,
-    pub(super) start: Nanos,
-    pub(super) served: Nanos,
-    pub(super) end: Nanos,
-    pub(super) saturated: Option<Saturation>,
-    /// By [`Op`].
-    pub(super) responses: [Latency; 4],
-    /// By [`Phase`].
-    pub(super) phases: [Latency; 3],
-    pub(super) degraded_time: Nanos,
-    pub(super) rebuild_time: Nanos,
-    pub(super) failures: Vec<Failure>,
-    pub(super) series: Series,
-    /// Up to the last answer.
-    pub(super) overlap: Overlap,
-    pub(super) bars: Bars,
-    pub(super) delayed_requests: u64,
-    pub(super) delayed_time: Nanos,
-    /// Before the measured part, at its last answer, and at the end.
-    pub(super) before: Totals,
-    pub(super) answered: Totals,
-    pub(super) after: Totals,
-    pub(super) longest_queues: Vec<u64>,
-    pub(super) parallelism: Vec<u32>,
-    /// Of the SSDs.
-    pub(super) wear: Vec<Option<Vec<WearClass>>>,
-    pub(super) open_rows: u64,
-}
-
-impl Outcomes {
-    /// ∫ outstanding requests dt from the first measured arrival to the last answer.
-    pub(super) fn area(&self) -> u128 {
-        self.answered.area - self.before.area
-    }
-}
-
-/// In what state the array was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
-    #[default]
-    Healthy,
-    Degraded,
-    Rebuilding,
-}
-
 /// A request that is outstanding.
 #[derive(Clone, Copy)]
 struct Slot {
@@ -142,9 +45,6 @@ struct Slot {
     generation: u32,
 }
 
-/// Makes the device that replaces another.
-pub(super) type Replacement = Box<dyn Fn(Dev) -> Device + Send>;
-
 /// A run in progress.
 pub(super) struct ArrayRun {
     executor: Executor<Box<dyn Served>>,
@@ -157,13 +57,7 @@ pub(super) struct ArrayRun {
     measured_outstanding: u64,
     area: u128,
     changed: Nanos,
-    injections: VecDeque<Injection>,
-    replacement: Replacement,
-    failures: Vec<Failure>,
-    phase: Phase,
-    phase_since: Nanos,
-    degraded_time: Nanos,
-    rebuild_time: Nanos,
+    failures: Failures,
     fed: u64,
     warmup_requests: u64,
     measuring: bool,
@@ -184,13 +78,12 @@ pub(super) struct ArrayRun {
 }
 
 impl ArrayRun {
-    /// A run; the injections are in order of time.
+    /// A run.
     pub(super) fn new(
         mut executor: Executor<Box<dyn Served>>,
         config: ArrayHost,
         page_bytes: u64,
-        injections: Vec<Injection>,
-        replacement: Replacement,
+        failures: Failures,
     ) -> Self {
         let before = totals(&executor, 0);
         executor.note_collections();
@@ -209,13 +102,7 @@ impl ArrayRun {
             measured_outstanding: 0,
             area: 0,
             changed: Nanos::ZERO,
-            injections: injections.into(),
-            replacement,
-            failures: Vec::new(),
-            phase: Phase::Healthy,
-            phase_since: Nanos::ZERO,
-            degraded_time: Nanos::ZERO,
-            rebuild_time: Nanos::ZERO,
+            failures,
             fed: 0,
             warmup_requests: 0,
             measuring: false,
@@ -234,7 +121,7 @@ impl ArrayRun {
 
     /// Lets the next event happen, if there is one until `until`; whether there was.
     fn event(&mut self, until: Nanos) -> bool {
-        let injection = self.injections.front().copied().filter(|injection| injection.at <= until);
+        let injection = self.failures.next().filter(|injection| injection.at <= until);
         let next = self.executor.next_event().filter(|(at, _)| *at <= until);
         let injected = match (injection, next) {
             (None, None) => return false,
@@ -244,79 +131,13 @@ impl ArrayRun {
             (None, Some(_)) => false,
         };
         if injected {
-            self.inject();
+            self.failures.inject(&mut self.executor);
         } else {
             self.executor.step();
         }
         self.take_notices();
-        if !self.failures.is_empty() {
-            self.take_phase();
-        }
+        self.failures.see(&self.executor);
         true
-    }
-
-    fn inject(&mut self) {
-        let Some(Injection { at, dev, kind }) = self.injections.pop_front() else { return };
-        // A held-back host may have let the time pass.
-        let at = at.max(self.executor.now());
-        match kind {
-            InjectionKind::Fail => {
-                self.executor.fail(at, dev);
-                self.failures.push(Failure { dev, failed: at, replaced: None, rebuilt: None });
-            }
-            InjectionKind::Replace => {
-                self.executor.replace(at, dev, (self.replacement)(dev));
-                if let Some(failure) = self.failures.iter_mut().rfind(|failure| failure.dev == dev) {
-                    failure.replaced = Some(at);
-                }
-            }
-        }
-    }
-
-    /// Whether a rebuild is under way that can end: nothing can be computed where more is lost than
-    /// the level can do without.
-    fn is_rebuilding(&self) -> bool {
-        let array = self.executor.controller().array();
-        let tolerated = u32::from(array.config().geometry.parity_columns());
-        array.is_rebuilding() && array.degraded().len() <= tolerated
-    }
-
-    /// Sees in what state the array is now.
-    fn take_phase(&mut self) {
-        let array = self.executor.controller().array();
-        let lost = array.degraded();
-        let members = array.config().geometry.member_set();
-        let phase = match () {
-            () if lost.is_empty() => Phase::Healthy,
-            () if self.is_rebuilding() => Phase::Rebuilding,
-            () => Phase::Degraded,
-        };
-        let now = self.executor.now();
-        // A member that failed again before it was filled was not rebuilt the first time.
-        let mut later = DevSet::EMPTY;
-        for failure in self.failures.iter_mut().rev() {
-            let whole = members.contains(failure.dev) && !lost.contains(failure.dev);
-            if whole && !later.contains(failure.dev) && failure.replaced.is_some() && failure.rebuilt.is_none() {
-                failure.rebuilt = Some(now);
-            }
-            later.insert(failure.dev);
-        }
-        if phase != self.phase {
-            self.credit_phase(now);
-            self.phase = phase;
-        }
-    }
-
-    /// Counts the time of the present state up to now.
-    fn credit_phase(&mut self, now: Nanos) {
-        let time = now.since(self.phase_since);
-        self.phase_since = now;
-        if self.phase != Phase::Healthy {
-            self.degraded_time += time;
-        }
-        if self.phase == Phase::Rebuilding {
-            self.rebuild_time += time;
-        }
     }
 
     /// Takes in what there is to know of collections, before places of requests are given to others.
@@ -417,8 +238,7 @@ impl ArrayRun {
         self.exceeded_at = None;
         self.start = now;
         self.served = now;
-        self.credit_phase(now);
-        (self.degraded_time, self.rebuild_time) = (Nanos::ZERO, Nanos::ZERO);
+        self.failures.restart(now);
         self.series = Series::new(now);
         self.overlap.restart(now);
         self.bars.restart(now);
@@ -509,7 +329,7 @@ impl ArrayRun {
         let mut slot = Slot {
             arrival: now,
             op: request.op,
-            phase: self.phase,
+            phase: self.failures.phase(),
             measured: self.measuring,
             ok: true,
             parts: count,
@@ -566,50 +386,6 @@ impl ArrayRun {
     }
 }
 
-fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals {
-    let controller = executor.controller();
-    let stats = controller.array().stats();
-    let out = executor.engine().out();
-    let (nvram_busy, compute_busy) = executor.busy();
-    Totals {
-        traffic: ArrayTraffic {
-            data_reads: stats.data_reads,
-            data_writes: stats.data_writes,
-            parity_reads: stats.parity_reads,
-            parity_writes: stats.parity_writes,
-            full_writes: stats.full_writes,
-            rmw_writes: stats.rmw_writes,
-            rcw_writes: stats.rcw_writes,
-            degraded_writes: stats.degraded_writes,
-            flushes: stats.flushes,
-            recovered_rows: stats.recovered_rows,
-            rebuilt_rows: stats.rebuilt_rows,
-        },
-        cache: controller.counts().map(|counts| CacheMoment {
-            pages: CachePages {
-                read_hits: counts.read_hits,
-                read_misses: counts.read_misses,
-                write_hits: counts.write_hits,
-                write_misses: counts.write_misses,
-                read_fills: counts.read_fills,
-                write_fills: counts.write_fills,
-            },
-            figures: controller.figures(),
-        }),
-        steps: StepCounts::of(out.counts()),
-        nvram: NvramTraffic { nvram_busy: nvram_busy.0, compute_busy: compute_busy.0 },
-        waits: *out.waits(),
-        devices: (0..executor.devices() as u8)
-            .map(|dev| {
-                let dev = Dev(dev);
-                (*executor.device_counters(dev), executor.model_counts(dev), executor.queue_area(dev))
-            })
-            .collect(),
-        rounds: controller.rounds(),
-        area,
-    }
-}
-
 impl ArrayRun {
     /// Simulates a batch.
     pub(super) fn feed(&mut self, feed: &Feed) {
@@ -628,13 +404,17 @@ impl ArrayRun {
         let answered = totals(&self.executor, self.area);
         let overlap = self.overlap.clone();
         // Timers alone keep nothing going; a rebuild or a failure to come does.
-        while self.outstanding > 0 || self.executor.is_busy() || !self.injections.is_empty() || self.is_rebuilding() {
+        while self.outstanding > 0
+            || self.executor.is_busy()
+            || self.failures.next().is_some()
+            || is_rebuilding(&self.executor)
+        {
             if !self.event(Nanos(u64::MAX)) {
                 break;
             }
         }
         let end = self.executor.now();
-        self.credit_phase(end);
+        let (failures, degraded_time, rebuild_time) = self.failures.end(end);
         let saturated = match self.exceeded_at {
             Some(at) => Some(Saturation::Backlog { max_backlog: self.config.max_backlog, at: at.0 }),
             None if self.config.host == HostModel::Open => {
@@ -657,9 +437,9 @@ impl ArrayRun {
             saturated,
             responses: std::mem::take(&mut self.responses),
             phases: std::mem::take(&mut self.phases),
-            degraded_time: self.degraded_time,
-            rebuild_time: self.rebuild_time,
-            failures: std::mem::take(&mut self.failures),
+            degraded_time,
+            rebuild_time,
+            failures,
             series: self.series.clone(),
             overlap,
             bars: std::mem::take(&mut self.bars),

@@ -1,0 +1,172 @@
+//! Failures and replacements of devices in a run, and how long the array was without one.
+
+use std::collections::VecDeque;
+
+use destage_cache::Served;
+use destage_plan::{Dev, DevSet, Nanos};
+
+use super::device::Device;
+use super::executor::Executor;
+
+/// What happens to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InjectionKind {
+    /// It fails.
+    Fail,
+    /// Another takes its place.
+    Replace,
+}
+
+/// Something that happens to a device at a time. Of events at the same time it comes after
+/// completions and what devices say of their collections, and before timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Injection {
+    /// When.
+    pub at: Nanos,
+    /// To which device.
+    pub dev: Dev,
+    /// What.
+    pub kind: InjectionKind,
+}
+
+/// A device that failed, and what followed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failure {
+    pub(super) dev: Dev,
+    pub(super) failed: Nanos,
+    pub(super) replaced: Option<Nanos>,
+    pub(super) rebuilt: Option<Nanos>,
+}
+
+/// In what state the array was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    #[default]
+    Healthy,
+    Degraded,
+    Rebuilding,
+}
+
+/// Makes the device that replaces another.
+pub(super) type Replacement = Box<dyn Fn(Dev) -> Device + Send>;
+
+/// What happens to the devices of a run, and what has happened.
+pub(super) struct Failures {
+    to_come: VecDeque<Injection>,
+    replacement: Replacement,
+    past: Vec<Failure>,
+    phase: Phase,
+    since: Nanos,
+    degraded_time: Nanos,
+    rebuild_time: Nanos,
+}
+
+impl Failures {
+    /// The injections are in order of time.
+    pub(super) fn new(injections: Vec<Injection>, replacement: Replacement) -> Self {
+        Self {
+            to_come: injections.into(),
+            replacement,
+            past: Vec::new(),
+            phase: Phase::Healthy,
+            since: Nanos::ZERO,
+            degraded_time: Nanos::ZERO,
+            rebuild_time: Nanos::ZERO,
+        }
+    }
+
+    /// The next injection, if there is one to come.
+    pub(super) fn next(&self) -> Option<Injection> {
+        self.to_come.front().copied()
+    }
+
+    /// In what state the array is.
+    pub(super) const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Lets the next injection happen.
+    pub(super) fn inject(&mut self, executor: &mut Executor<Box<dyn Served>>) {
+        let Some(Injection { at, dev, kind }) = self.to_come.pop_front() else { return };
+        // A held-back host may have let the time pass.
+        let at = at.max(executor.now());
+        match kind {
+            InjectionKind::Fail => {
+                executor.fail(at, dev);
+                self.past.push(Failure { dev, failed: at, replaced: None, rebuilt: None });
+            }
+            InjectionKind::Replace => {
+                executor.replace(at, dev, (self.replacement)(dev));
+                if let Some(failure) = self.past.iter_mut().rfind(|failure| failure.dev == dev) {
+                    failure.replaced = Some(at);
+                }
+            }
+        }
+    }
+
+    /// Sees in what state the array is now, after an event.
+    #[inline]
+    pub(super) fn see(&mut self, executor: &Executor<Box<dyn Served>>) {
+        if !self.past.is_empty() {
+            self.see_phase(executor);
+        }
+    }
+
+    fn see_phase(&mut self, executor: &Executor<Box<dyn Served>>) {
+        let array = executor.controller().array();
+        let lost = array.degraded();
+        let members = array.config().geometry.member_set();
+        let phase = match () {
+            () if lost.is_empty() => Phase::Healthy,
+            () if is_rebuilding(executor) => Phase::Rebuilding,
+            () => Phase::Degraded,
+        };
+        let now = executor.now();
+        // A member that failed again before it was filled was not rebuilt the first time.
+        let mut later = DevSet::EMPTY;
+        for failure in self.past.iter_mut().rev() {
+            let whole = members.contains(failure.dev) && !lost.contains(failure.dev);
+            if whole && !later.contains(failure.dev) && failure.replaced.is_some() && failure.rebuilt.is_none() {
+                failure.rebuilt = Some(now);
+            }
+            later.insert(failure.dev);
+        }
+        if phase != self.phase {
+            self.credit(now);
+            self.phase = phase;
+        }
+    }
+
+    /// Counts the time of the present state up to now.
+    fn credit(&mut self, now: Nanos) {
+        let time = now.since(self.since);
+        self.since = now;
+        if self.phase != Phase::Healthy {
+            self.degraded_time += time;
+        }
+        if self.phase == Phase::Rebuilding {
+            self.rebuild_time += time;
+        }
+    }
+
+    /// What was counted so far does not count.
+    pub(super) fn restart(&mut self, now: Nanos) {
+        self.credit(now);
+        (self.degraded_time, self.rebuild_time) = (Nanos::ZERO, Nanos::ZERO);
+    }
+
+    /// The run ends: what failed, and the time with a member lost or not filled, and the part of it in which
+    /// one was being filled.
+    pub(super) fn end(&mut self, now: Nanos) -> (Vec<Failure>, Nanos, Nanos) {
+        self.credit(now);
+        (std::mem::take(&mut self.past), self.degraded_time, self.rebuild_time)
+    }
+}
+
+/// Whether a rebuild is under way that can end: nothing can be computed where more is lost than the level can
+/// do without.
+pub(super) fn is_rebuilding(executor: &Executor<Box<dyn Served>>) -> bool {
+    let array = executor.controller().array();
+    let tolerated = u32::from(array.config().geometry.parity_columns());
+    array.is_rebuilding() && array.degraded().len() <= tolerated
+}

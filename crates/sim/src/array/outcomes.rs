@@ -1,0 +1,114 @@
+//! What a run counted and found, before it is written down.
+
+use destage_cache::{Rounds, Served};
+use destage_plan::{ClaimWait, Class, Dev, Nanos};
+
+use super::bars::Bars;
+use super::device::ModelCounts;
+use super::executor::Executor;
+use super::failures::Failure;
+use super::lane::DeviceCounters;
+use super::overlap::Overlap;
+use super::result::{ArrayTraffic, CacheMoment, CachePages, HostCounters, NvramTraffic, StepCounts};
+use crate::measure::{Latency, Saturation, Series, WearClass};
+
+/// What a run counted up to a moment.
+#[derive(Clone)]
+pub(super) struct Totals {
+    pub(super) traffic: ArrayTraffic,
+    pub(super) cache: Option<CacheMoment>,
+    pub(super) steps: StepCounts,
+    pub(super) nvram: NvramTraffic,
+    pub(super) waits: [ClaimWait; Class::ALL.len()],
+    pub(super) devices: Vec<(DeviceCounters, ModelCounts, u128)>,
+    pub(super) rounds: Option<Rounds>,
+    /// ∫ outstanding requests dt.
+    pub(super) area: u128,
+}
+
+/// What a run found, before it is written down.
+pub(super) struct Outcomes {
+    pub(super) counters: HostCounters,
+    pub(super) warmup_requests: u64,
+    pub(super) measured: bool,
+    /// Requests that are never answered.
+    pub(super) stalled: u64,
+    pub(super) start: Nanos,
+    pub(super) served: Nanos,
+    pub(super) end: Nanos,
+    pub(super) saturated: Option<Saturation>,
+    /// By [`Op`].
+    pub(super) responses: [Latency; 4],
+    /// By [`Phase`](super::failures::Phase).
+    pub(super) phases: [Latency; 3],
+    pub(super) degraded_time: Nanos,
+    pub(super) rebuild_time: Nanos,
+    pub(super) failures: Vec<Failure>,
+    pub(super) series: Series,
+    /// Up to the last answer.
+    pub(super) overlap: Overlap,
+    pub(super) bars: Bars,
+    pub(super) delayed_requests: u64,
+    pub(super) delayed_time: Nanos,
+    /// Before the measured part, at its last answer, and at the end.
+    pub(super) before: Totals,
+    pub(super) answered: Totals,
+    pub(super) after: Totals,
+    pub(super) longest_queues: Vec<u64>,
+    pub(super) parallelism: Vec<u32>,
+    /// Of the SSDs.
+    pub(super) wear: Vec<Option<Vec<WearClass>>>,
+    pub(super) open_rows: u64,
+}
+
+impl Outcomes {
+    /// ∫ outstanding requests dt from the first measured arrival to the last answer.
+    pub(super) fn area(&self) -> u128 {
+        self.answered.area - self.before.area
+    }
+}
+
+/// What was counted until now.
+pub(super) fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals {
+    let controller = executor.controller();
+    let stats = controller.array().stats();
+    let out = executor.engine().out();
+    let (nvram_busy, compute_busy) = executor.busy();
+    Totals {
+        traffic: ArrayTraffic {
+            data_reads: stats.data_reads,
+            data_writes: stats.data_writes,
+            parity_reads: stats.parity_reads,
+            parity_writes: stats.parity_writes,
+            full_writes: stats.full_writes,
+            rmw_writes: stats.rmw_writes,
+            rcw_writes: stats.rcw_writes,
+            degraded_writes: stats.degraded_writes,
+            flushes: stats.flushes,
+            recovered_rows: stats.recovered_rows,
+            rebuilt_rows: stats.rebuilt_rows,
+        },
+        cache: controller.counts().map(|counts| CacheMoment {
+            pages: CachePages {
+                read_hits: counts.read_hits,
+                read_misses: counts.read_misses,
+                write_hits: counts.write_hits,
+                write_misses: counts.write_misses,
+                read_fills: counts.read_fills,
+                write_fills: counts.write_fills,
+            },
+            figures: controller.figures(),
+        }),
+        steps: StepCounts::of(out.counts()),
+        nvram: NvramTraffic { nvram_busy: nvram_busy.0, compute_busy: compute_busy.0 },
+        waits: *out.waits(),
+        devices: (0..executor.devices() as u8)
+            .map(|dev| {
+                let dev = Dev(dev);
+                (*executor.device_counters(dev), executor.model_counts(dev), executor.queue_area(dev))
+            })
+            .collect(),
+        rounds: controller.rounds(),
+        area,
+    }
+}
