@@ -16,7 +16,7 @@ fn try_all(cache: &'static HostCacheInfo, level: Level, lost: bool) {
     let soak = std::env::var_os("DESTAGE_SOAK").is_some();
     let limits = Limits { level: Some(level), no_losses: !lost, no_cuts: true, ..Limits::default() };
     // Subsets of up to three pages are tried one by one, in the soak of up to five.
-    let (histories, cap) = if soak { (416, 1 << 5) } else { (52, 1 << 3) };
+    let (histories, cap) = if soak { (104, 1 << 5) } else { (20, 1 << 3) };
     match exhaust(cache, 0..histories, &limits, cap) {
         Ok(done) => {
             println!(
