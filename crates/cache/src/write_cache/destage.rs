@@ -5,9 +5,10 @@ use destage_plan::{Dev, OpId, Out, PutList, Step, StepSet, Stripe, TimerId, Time
 use destage_raid::MAX_DEVICES;
 use destage_raid::array::Array;
 
+use super::places::of_group;
 use super::store::{Layer, Place};
 use super::synchroniser::{CacheState, Release};
-use super::{Job, Own, Owner, WriteCache, of_group};
+use super::{Job, Own, Owner, WriteCache};
 use crate::Operations;
 
 /// Goes off when strips that are ready wait no longer.

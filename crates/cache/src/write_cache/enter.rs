@@ -7,8 +7,9 @@ use destage_plan::{Dev, DevSet, Frag, List, NvPut, OpId, Out, Step, StepSet};
 use destage_raid::Geometry;
 use destage_raid::array::{Absorbed, Array, Seg, Taken};
 
+use super::places::{in_group, in_strip};
 use super::store::{Layer, Place};
-use super::{Job, Lower, Own, WriteCache, in_group, in_strip};
+use super::{Job, Lower, Own, WriteCache};
 use crate::Operations;
 
 /// A write that has not entered the upper layer, or not all of it.

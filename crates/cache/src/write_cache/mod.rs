@@ -12,14 +12,16 @@
 //!
 //! Both together are [LAWC](lawc).
 //!
-//! What is where is the [store](store)'s knowledge; how much there is, and what goes next, the
+//! What is where is the [store]'s knowledge; how much there is, and what goes next, the
 //! [pools](pool)'.
 
 mod destage;
+mod drain;
 mod enter;
 mod iwc;
 mod lawc;
 mod options;
+mod places;
 mod pool;
 mod queue;
 mod read;
@@ -28,23 +30,23 @@ mod ring;
 mod store;
 mod synchroniser;
 mod threshold;
+mod versions;
 mod wow;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use destage_plan::{
-    Buf, Column, ColumnSet, Control, Dev, Event, Frag, HostOp, NvSlot, OpId, Out, Row, Rows, StepNo, StepSet, Stripe,
-    Tag,
-};
+use destage_plan::{Buf, Control, Dev, Event, Frag, HostOp, NvSlot, OpId, Out, Row, StepNo, StepSet, Tag};
 use destage_raid::Geometry;
-use destage_raid::array::{Absorbed, Approach, Array, ArrayConfig, Degraded, Seg, Source, Sources, Updated, Versions};
+use destage_raid::array::{Absorbed, Array, ArrayConfig, Degraded, Seg};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
 use crate::{CacheCounts, HostCache, Operations, Pages};
+use drain::Drain;
 use enter::{Entering, Waiting};
+use places::{in_group, in_strip};
 use pool::Pool;
 use queue::Queue;
 use store::{Layer, Place, Store};
@@ -128,17 +130,6 @@ struct Figures {
     full: u64,
     bypassed: u64,
     waited: u64,
-}
-
-/// What was answered before some moment, and is to be written back.
-#[derive(Clone, Debug)]
-struct Drain {
-    /// The number of the last version made before.
-    upto: u64,
-    /// No slot before this one holds such a version.
-    from: u32,
-    /// Parity that was made since, of rows with such versions.
-    parity: Vec<NvSlot>,
 }
 
 /// A write cache of one or two layers.
@@ -242,18 +233,6 @@ impl WriteCache {
         }
     }
 
-    /// Versions that are to be written back came into the lower layer, with the parity of their row.
-    fn drains(&mut self, came: &[(Place, Layer)]) {
-        let Some(drain) = &mut self.drain else { return };
-        for (place, layer) in came {
-            let Some(slot) = self.store.in_layer(*place, *layer) else { continue };
-            drain.from = drain.from.min(slot.index);
-            if !self.geometry.data_set().contains(place.1) {
-                drain.parity.push(slot);
-            }
-        }
-    }
-
     /// What the operation frees is free.
     fn freed(&mut self, op: OpId) {
         let given = &mut self.given;
@@ -281,102 +260,6 @@ impl WriteCache {
                 _ => {}
             }
         }
-    }
-}
-
-/// The group of a page, and its place there: groups are stripes, and their pages in order of rows.
-fn in_group(geometry: &Geometry, (row, column): Place) -> (u64, u32) {
-    let (stripe, first) = geometry.stripe_of(row);
-    (stripe.0, first * u32::from(geometry.members()) + u32::from(column.0))
-}
-
-/// The page at a place of a group.
-fn of_group(geometry: &Geometry, group: u64, index: u32) -> Place {
-    let members = u32::from(geometry.members());
-    (geometry.row(Stripe(group), index / members), Column((index % members) as u8))
-}
-
-/// The member of a page, its strip there, and its place in that.
-fn in_strip(geometry: &Geometry, (row, column): Place) -> (Dev, u64, u32) {
-    let (stripe, first) = geometry.stripe_of(row);
-    (geometry.device(stripe, column), stripe.0, first)
-}
-
-impl Versions for WriteCache {
-    fn approach(&mut self, _: OpId, host: HostOp, _: Seg, rows: Rows, _: bool) -> Approach {
-        debug_assert_eq!(host, HostOp::Discard, "writes are taken");
-        // What is in the NVRAM, be it of no use any more, could come back after a cut, while the parity is
-        // that of zeros.
-        if rows.iter().any(|row| self.store.has(row)) { Approach::Skipped } else { Approach::Plain }
-    }
-
-    fn departs(&self, rows: Rows) -> bool {
-        self.store.departs(rows) || !self.torn.is_empty() && rows.iter().any(|row| self.torn.contains(&row))
-    }
-
-    fn sources(&self, row: Row) -> Sources {
-        let mut sources = self.store.sources(row);
-        if self.torn.contains(&row) {
-            for column in self.geometry.data_set().iter() {
-                sources.set_stale(column, Source::Lost);
-            }
-        }
-        sources
-    }
-
-    fn uses(&mut self, op: OpId, row: Row) {
-        self.store.pin_row(op, row);
-    }
-
-    fn released(&mut self, op: OpId) {
-        self.store.unpin(op);
-        self.reading.retain(|(_, entering)| entering.op != op);
-        self.entering.forget(op);
-        if self.entering.is_empty() {
-            self.note_short();
-        }
-    }
-
-    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
-        match updated {
-            Updated::Absorbed | Updated::Stored => {
-                let mut came = Vec::new();
-                let drains = self.drain.as_ref().is_some_and(|drain| self.store.moves(op, drain.upto));
-                self.store.put_done(op, |place, layer| came.push((place, layer)));
-                if drains {
-                    self.drains(&came);
-                }
-                for (place, layer) in came {
-                    self.came(place, layer);
-                }
-                self.freed(op);
-            }
-            Updated::Modified | Updated::Computed => {
-                for place in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
-                    if let Some(slot) = self.store.pinned(op, place, Layer::Upper) {
-                        self.on_member(place, slot);
-                    }
-                }
-            }
-            Updated::Torn => self.torn.extend(rows.iter()),
-            // They stay where they are.
-            Updated::Lost => {}
-            Updated::Delayed => unreachable!("parity is never left alone by what is written to the members"),
-        }
-    }
-
-    fn stale_rows(&self) -> usize {
-        if self.has_parity() { self.store.uncovered_rows() } else { 0 }
-    }
-
-    fn holds(&self, row: Row) -> bool {
-        self.torn.contains(&row)
-    }
-
-    fn is_clean(&self) -> bool {
-        // With more lost than the level can do without what is held stays where it is.
-        let is_empty = self.store.is_empty() || self.broken && self.jobs.iter().all(Option::is_none);
-        is_empty && self.waiting.is_empty() && self.freeing.is_empty() && !self.is_freeing()
     }
 }
 
@@ -467,7 +350,7 @@ impl HostCache for WriteCache {
     }
 
     fn drain(&mut self, _: &mut Out) {
-        self.drain = Some(Drain { upto: self.store.last_seq(), from: 0, parity: Vec::new() });
+        self.drain = Some(Drain::of(self.store.last_seq()));
     }
 
     fn plan_part(&mut self, op: OpId, own: Own, array: &mut Array, out: &mut Out) {
@@ -504,21 +387,6 @@ impl HostCache for WriteCache {
 }
 
 impl WriteCache {
-    /// Whether what was answered when that was ordered is on the members, or what can be of it.
-    fn is_drained(&mut self) -> bool {
-        let Some(drain) = &mut self.drain else { return true };
-        let store = &self.store;
-        let left = store.live_upto(drain.upto, drain.from);
-        drain.from = left.unwrap_or(store.slots());
-        drain.parity.retain(|slot| store.is_live(*slot));
-        // With more lost than the level can do without what is held stays where it is.
-        let drained = left.is_none() && drain.parity.is_empty() || self.broken && self.jobs.iter().all(Option::is_none);
-        if drained {
-            self.drain = None;
-        }
-        drained
-    }
-
     /// A life begins: what an earlier one left is found out.
     fn begin(&mut self) {
         let mut pages = Vec::new();

@@ -1,0 +1,85 @@
+//! What the array is told of versions that are not on members, and what becomes of them.
+
+use destage_plan::{ColumnSet, HostOp, OpId, Row, Rows};
+use destage_raid::array::{Approach, Seg, Source, Sources, Updated, Versions};
+
+use super::WriteCache;
+use super::store::Layer;
+
+impl Versions for WriteCache {
+    fn approach(&mut self, _: OpId, host: HostOp, _: Seg, rows: Rows, _: bool) -> Approach {
+        debug_assert_eq!(host, HostOp::Discard, "writes are taken");
+        // What is in the NVRAM, be it of no use any more, could come back after a cut, while the parity is
+        // that of zeros.
+        if rows.iter().any(|row| self.store.has(row)) { Approach::Skipped } else { Approach::Plain }
+    }
+
+    fn departs(&self, rows: Rows) -> bool {
+        self.store.departs(rows) || !self.torn.is_empty() && rows.iter().any(|row| self.torn.contains(&row))
+    }
+
+    fn sources(&self, row: Row) -> Sources {
+        let mut sources = self.store.sources(row);
+        if self.torn.contains(&row) {
+            for column in self.geometry.data_set().iter() {
+                sources.set_stale(column, Source::Lost);
+            }
+        }
+        sources
+    }
+
+    fn uses(&mut self, op: OpId, row: Row) {
+        self.store.pin_row(op, row);
+    }
+
+    fn released(&mut self, op: OpId) {
+        self.store.unpin(op);
+        self.reading.retain(|(_, entering)| entering.op != op);
+        self.entering.forget(op);
+        if self.entering.is_empty() {
+            self.note_short();
+        }
+    }
+
+    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
+        match updated {
+            Updated::Absorbed | Updated::Stored => {
+                let mut came = Vec::new();
+                let drains = self.drain.as_ref().is_some_and(|drain| self.store.moves(op, drain.upto));
+                self.store.put_done(op, |place, layer| came.push((place, layer)));
+                if drains {
+                    self.drains(&came);
+                }
+                for (place, layer) in came {
+                    self.came(place, layer);
+                }
+                self.freed(op);
+            }
+            Updated::Modified | Updated::Computed => {
+                for place in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
+                    if let Some(slot) = self.store.pinned(op, place, Layer::Upper) {
+                        self.on_member(place, slot);
+                    }
+                }
+            }
+            Updated::Torn => self.torn.extend(rows.iter()),
+            // They stay where they are.
+            Updated::Lost => {}
+            Updated::Delayed => unreachable!("parity is never left alone by what is written to the members"),
+        }
+    }
+
+    fn stale_rows(&self) -> usize {
+        if self.has_parity() { self.store.uncovered_rows() } else { 0 }
+    }
+
+    fn holds(&self, row: Row) -> bool {
+        self.torn.contains(&row)
+    }
+
+    fn is_clean(&self) -> bool {
+        // With more lost than the level can do without what is held stays where it is.
+        let is_empty = self.store.is_empty() || self.broken && self.jobs.iter().all(Option::is_none);
+        is_empty && self.waiting.is_empty() && self.freeing.is_empty() && !self.is_freeing()
+    }
+}
