@@ -189,14 +189,10 @@ impl WriteCache {
         }
     }
 
-    pub(super) fn is_freeing(&self) -> bool {
-        self.jobs.iter().any(|job| matches!(job, Some(Job::Free(_))))
-    }
-
     /// Frees slots of versions that are of no use any more, if nothing else will soon, or they are needed.
     pub(super) fn free(&mut self, operations: &mut Operations<Own>, out: &mut Out) {
         let wanted = self.cleaning || !self.entering.is_empty() || self.store.dead() >= FREES;
-        if !wanted || !self.store.has_dead() || self.is_freeing() {
+        if !wanted || !self.store.has_dead() || self.is_freeing {
             return;
         }
         let mut slots = Vec::new();
@@ -204,6 +200,7 @@ impl WriteCache {
         if !slots.is_empty() {
             let op = operations.open_own(None, Own::Free, out);
             self.set_job(op, Job::Free(slots));
+            self.is_freeing = true;
         }
     }
 

@@ -334,7 +334,7 @@ impl WriteCache {
             _ => (Layer::Upper, 0),
         };
         let seq = self.store.next_seq();
-        let mut puts = Vec::with_capacity((pages.columns.len() * pages.rows.count) as usize);
+        let mut puts = std::mem::take(&mut self.spare_puts);
         for column in pages.columns.iter() {
             for row in pages.rows.iter() {
                 let place = (row, column);
@@ -361,8 +361,10 @@ impl WriteCache {
         if !frees.is_empty() {
             self.freeing.push((op, frees));
         }
-        let puts = out.puts(op, &puts);
-        out.step(op, Step::NvCommit { puts, frees: list }, StepSet::EMPTY)
+        let list_of_puts = out.puts(op, &puts);
+        puts.clear();
+        self.spare_puts = puts;
+        out.step(op, Step::NvCommit { puts: list_of_puts, frees: list }, StepSet::EMPTY)
     }
 }
 

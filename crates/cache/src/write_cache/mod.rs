@@ -36,7 +36,7 @@ mod wow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use destage_plan::{Buf, Control, Dev, Event, Frag, HostOp, NvSlot, OpId, Out, Row, StepNo, StepSet, Tag};
+use destage_plan::{Buf, Control, Dev, Event, Frag, HostOp, NvPut, NvSlot, OpId, Out, Row, StepNo, StepSet, Tag};
 use destage_raid::Geometry;
 use destage_raid::array::{Absorbed, Array, ArrayConfig, Degraded, Seg};
 
@@ -151,6 +151,8 @@ pub struct WriteCache {
     jobs: Vec<Option<Job>>,
     /// Slots that operations free beside what they put.
     freeing: Vec<(OpId, Vec<NvSlot>)>,
+    /// An operation frees slots that nothing was put beside.
+    is_freeing: bool,
     /// Slots that are free as soon as the array can be told.
     given: Vec<NvSlot>,
     /// More is lost than the level can do without: rows cannot be written with their parity.
@@ -163,6 +165,9 @@ pub struct WriteCache {
     drain: Option<Drain>,
     counts: CacheCounts,
     figures: Figures,
+    /// Lists to be used again.
+    spare_puts: Vec<NvPut>,
+    spare_places: Vec<(Place, Layer)>,
 }
 
 impl WriteCache {
@@ -180,6 +185,7 @@ impl WriteCache {
             entering: Queue::new(),
             jobs: Vec::new(),
             freeing: Vec::new(),
+            is_freeing: false,
             given: Vec::new(),
             broken: false,
             torn: HashSet::default(),
@@ -188,6 +194,8 @@ impl WriteCache {
             drain: None,
             counts: CacheCounts::default(),
             figures: Figures::default(),
+            spare_puts: Vec::new(),
+            spare_places: Vec::new(),
         }
     }
 
@@ -372,7 +380,10 @@ impl HostCache for WriteCache {
             None | Some(Job::Store(_) | Job::Absorb(_)) => {}
             Some(Job::Row { group, .. }) => self.part_of_group_done(group),
             Some(Job::Direct { owner, layer, places }) => self.direct_done(op, owner, layer, &places),
-            Some(Job::Free(mut slots)) => self.given.append(&mut slots),
+            Some(Job::Free(mut slots)) => {
+                self.is_freeing = false;
+                self.given.append(&mut slots);
+            }
         }
     }
 

@@ -44,15 +44,16 @@ impl Versions for WriteCache {
     fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
         match updated {
             Updated::Absorbed | Updated::Stored => {
-                let mut came = Vec::new();
+                let mut came = std::mem::take(&mut self.spare_places);
                 let drains = self.drain.as_ref().is_some_and(|drain| self.store.moves(op, drain.upto));
                 self.store.put_done(op, |place, layer| came.push((place, layer)));
                 if drains {
                     self.drains(&came);
                 }
-                for (place, layer) in came {
+                for (place, layer) in came.drain(..) {
                     self.came(place, layer);
                 }
+                self.spare_places = came;
                 self.freed(op);
             }
             Updated::Modified | Updated::Computed => {
@@ -80,6 +81,6 @@ impl Versions for WriteCache {
     fn is_clean(&self) -> bool {
         // With more lost than the level can do without what is held stays where it is.
         let is_empty = self.store.is_empty() || self.broken && self.jobs.iter().all(Option::is_none);
-        is_empty && self.waiting.is_empty() && self.freeing.is_empty() && !self.is_freeing()
+        is_empty && self.waiting.is_empty() && self.freeing.is_empty() && !self.is_freeing
     }
 }
