@@ -3,13 +3,20 @@
 use destage_plan::{Buf, Column, ColumnSet, OpId, Out, Rows, Step, StepSet};
 
 use super::write::{Pages, What};
-use super::{Array, ParityMethod};
+use super::{Array, Columns, ParityMethod};
 use crate::MAX_DEVICES;
 
 impl Array {
     /// RAID-1: every copy that can be written.
-    pub(super) fn plan_copies(&mut self, op: OpId, what: What, fresh: Buf, trim: bool, out: &mut Out) -> StepSet {
-        let columns = self.columns(what.stripe, what.rows);
+    pub(super) fn plan_copies(
+        &mut self,
+        op: OpId,
+        what: What,
+        columns: Columns,
+        fresh: Buf,
+        trim: bool,
+        out: &mut Out,
+    ) -> StepSet {
         let targets = columns.live | columns.sink;
         let mut ready = StepSet::EMPTY;
         if targets.len() > 1 {
@@ -32,8 +39,15 @@ impl Array {
     }
 
     /// All data of the rows is live; parity may be lost.
-    pub(super) fn plan_whole(&mut self, op: OpId, what: What, mut fresh: Pages, trim: bool, out: &mut Out) -> StepSet {
-        let columns = self.columns(what.stripe, what.rows);
+    pub(super) fn plan_whole(
+        &mut self,
+        op: OpId,
+        what: What,
+        columns: Columns,
+        mut fresh: Pages,
+        trim: bool,
+        out: &mut Out,
+    ) -> StepSet {
         let targets = columns.live | columns.sink;
         let parity = self.parity() & targets;
         let pages = what.rows.count as u16;

@@ -221,14 +221,15 @@ impl Array {
             self.write_task(op).batch = batch;
             return self.read_degraded(op, what, versions, out);
         }
-        self.write_task(op).batch = what.rows.count;
+        let task = self.write_task(op);
+        task.batch = what.rows.count;
+        let trim = task.op == HostOp::Discard;
         self.begin_rows(op, what.rows);
         let fresh = self.fresh(op, what);
-        let trim = self.write_task(op).op == HostOp::Discard;
         let after = if self.config.geometry.level() == Level::Raid1 {
-            self.plan_copies(op, what, fresh[0], trim, out)
+            self.plan_copies(op, what, columns, fresh[0], trim, out)
         } else {
-            self.plan_whole(op, what, fresh, trim, out)
+            self.plan_whole(op, what, columns, fresh, trim, out)
         };
         self.finish_batch(op, what, after, self.merged, versions, out);
     }
