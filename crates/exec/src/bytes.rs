@@ -81,9 +81,10 @@ impl At {
 }
 
 impl Bytes {
-    /// No bytes yet; pages and sectors of these sizes.
-    pub fn new(page_bytes: u64, sector_bytes: u64, nvram: Nvram) -> Self {
+    /// No bytes yet at the beginning of a life; pages and sectors of these sizes.
+    pub fn new(page_bytes: u64, sector_bytes: u64, mut nvram: Nvram) -> Self {
         let page = page_bytes as usize;
+        nvram.begin();
         Self { page, sector: sector_bytes as usize, nvram, zeros: vec![0; page], ..Self::default() }
     }
 

@@ -90,16 +90,25 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Nvram {
     slots: Vec<Option<Entry>>,
+    /// The generation of each slot's last use in this life, if it had one.
+    last: Vec<Option<u32>>,
     /// Rows with an open intent.
     pub intents: RowSet,
     spare: Vec<Vec<u8>>,
 }
 
 impl Nvram {
+    /// A life begins: no step can name a use of a slot that has ended.
+    pub fn begin(&mut self) {
+        self.last.clear();
+        self.last.extend(self.slots.iter().map(|entry| entry.as_ref().map(|entry| entry.generation)));
+    }
+
     /// Puts a tag, and exactly these bytes, into a free slot.
     ///
     /// # Panics
-    /// If the slot is in use: what it holds would be lost before what replaces it is durable.
+    /// If the slot is in use: what it holds would be lost before what replaces it is durable. If the
+    /// generation is that of the slot's use before this one: steps that mean that would find this.
     pub fn put(&mut self, slot: NvSlot, tag: Tag, bytes: &[u8]) {
         let mut kept = self.room();
         kept.extend_from_slice(bytes);
@@ -132,6 +141,11 @@ impl Nvram {
             self.slots.resize(index + 1, None);
         }
         assert!(self.slots[index].is_none(), "{slot:?} is put while it is in use");
+        if index >= self.last.len() {
+            self.last.resize(index + 1, None);
+        }
+        let before = self.last[index].replace(slot.generation);
+        assert_ne!(before, Some(slot.generation), "{slot:?} is the name of the use before this one");
         self.slots[index] = Some(Entry { generation: slot.generation, tag, bytes });
     }
 
@@ -204,5 +218,18 @@ mod tests {
         nvram.put(second, [8; 24], &[]);
         assert!(nvram.bytes(second).is_empty());
         assert!(std::panic::catch_unwind(|| nvram.bytes(first).len()).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "is the name of the use before this one")]
+    fn each_use_of_a_slot_has_a_generation_of_its_own() {
+        let mut nvram = Nvram::default();
+        let slot = NvSlot { index: 0, generation: 1 };
+        nvram.put(slot, [7; 24], b"page");
+        nvram.free(slot);
+        nvram.begin();
+        nvram.put(slot, [7; 24], b"another life");
+        nvram.free(slot);
+        nvram.put(slot, [7; 24], b"the same");
     }
 }

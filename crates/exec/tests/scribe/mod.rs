@@ -37,12 +37,15 @@ pub struct Scribe {
     slots: BTreeMap<u64, NvSlot>,
     /// Of the slots that this life found: the bytes in them.
     lens: BTreeMap<u64, u32>,
+    /// The generation of each slot's last use, of those that this life knows of.
+    generations: BTreeMap<u64, u32>,
     frags: Vec<Option<Frag>>,
 }
 
 impl Scribe {
     pub fn new(found: &Arc<Mutex<Found>>) -> Self {
-        Self { found: Arc::clone(found), slots: BTreeMap::new(), lens: BTreeMap::new(), frags: Vec::new() }
+        let found = Arc::clone(found);
+        Self { found, slots: BTreeMap::new(), lens: BTreeMap::new(), generations: BTreeMap::new(), frags: Vec::new() }
     }
 
     fn plan(&mut self, frag: Frag, op: OpId, out: &mut Out) {
@@ -57,7 +60,9 @@ impl Scribe {
                         frees.push(slot);
                         continue;
                     }
-                    let slot = NvSlot { index: page as u32, generation: 1 };
+                    let generation = self.generations.entry(page).or_insert(0);
+                    *generation += 1;
+                    let slot = NvSlot { index: page as u32, generation: *generation };
                     let len = if frag.fua { 0 } else { length(page, frag.page, frag.pages) };
                     puts.push(NvPut { slot, tag: tag(page, len), src: frag.host(at), len });
                     self.slots.insert(page, slot);
@@ -95,6 +100,7 @@ impl Controller for Scribe {
                 *self.found.lock().unwrap() = Found { slots: start.nv.to_vec(), intents: start.intents.to_vec() };
                 self.lens = start.nv.iter().map(|(slot, tag)| (u64::from(slot.index), bytes_in(tag))).collect();
                 self.slots = start.nv.iter().map(|(slot, _)| (u64::from(slot.index), *slot)).collect();
+                self.generations = self.slots.iter().map(|(page, slot)| (*page, slot.generation)).collect();
                 out.ready();
             }
             Event::Submit(frag) => {
