@@ -1,5 +1,6 @@
 //! What happens to an array in files, beside requests: ends, faults, losses, replacements, stops.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use destage_exec::{Fault, Files, FilesError, Moment, Recording, Survival, SyncPoint};
@@ -133,7 +134,7 @@ impl Life<'_> {
                     return Ok(outcome);
                 }
             }
-            return self.replace_by(dev, report);
+            return self.replace_by(dev, true, report);
         }
         self.os.set_broken(&path, true);
         self.dead.insert(dev);
@@ -149,21 +150,36 @@ impl Life<'_> {
     pub(super) fn replace(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
         let lost = self.degraded() | self.dead;
         match lost.lowest() {
-            Some(dev) if !self.faulty => self.replace_by(dev, report),
+            Some(dev) if !self.faulty => self.replace_by(dev, false, report),
             _ => Ok(Outcome::On),
         }
     }
 
-    pub(super) fn replace_by(&mut self, dev: Dev, report: &mut FilesReport) -> Result<Outcome, String> {
+    pub(super) fn replace_by(&mut self, dev: Dev, hangs: bool, report: &mut FilesReport) -> Result<Outcome, String> {
         report.replaced += 1;
-        self.known.generation += 1;
-        let new = path(dev.index(), self.known.generation);
-        prepare(&self.os, &new);
-        if self.dice.one_in(2) {
-            let len = self.scene.config(&self.known.paths).file_bytes(dev.index()) as usize;
-            let garbage = self.dice.draw().to_le_bytes();
-            self.os.put(&new, garbage.iter().copied().cycle().take(len).collect());
-        }
+        let old = self.known.paths[dev.index()].clone();
+        let new = match self.dice.below(4) {
+            // Its own file answers again. While a thread hangs over it that is refused.
+            0 if !hangs => {
+                report.by_its_own += 1;
+                self.os.set_broken(&old, false);
+                old
+            }
+            // Another file takes its name.
+            1 => {
+                report.in_its_place += 1;
+                self.os.take_away(&old);
+                self.fill_in(dev, &old);
+                old
+            }
+            _ => {
+                self.known.generation += 1;
+                let new = path(dev.index(), self.known.generation);
+                prepare(&self.os, &new);
+                self.fill_in(dev, &new);
+                new
+            }
+        };
         if self.scene.members().contains(dev) {
             self.window.insert(dev);
             self.noted.remove(dev);
@@ -184,6 +200,15 @@ impl Life<'_> {
         }
         self.watch();
         Ok(Outcome::On)
+    }
+
+    /// There is no file at this path, or one with whatever another use left in it.
+    fn fill_in(&mut self, dev: Dev, path: &Path) {
+        if self.dice.one_in(2) {
+            let len = self.scene.config(&self.known.paths).file_bytes(dev.index()) as usize;
+            let garbage = self.dice.draw().to_le_bytes();
+            self.os.put(path, garbage.iter().copied().cycle().take(len).collect());
+        }
     }
 
     /// Stops cleanly, which is a flush, and leaves nothing to recover.

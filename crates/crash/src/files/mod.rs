@@ -73,6 +73,10 @@ pub struct FilesReport {
     pub losses: u64,
     /// Devices replaced.
     pub replaced: u64,
+    /// Of these, by their own file.
+    pub by_its_own: u64,
+    /// Of these, by another file of the same name.
+    pub in_its_place: u64,
     /// Clean stops.
     pub clean: u64,
 }
@@ -91,6 +95,8 @@ impl FilesReport {
         self.stops += other.stops;
         self.losses += other.losses;
         self.replaced += other.replaced;
+        self.by_its_own += other.by_its_own;
+        self.in_its_place += other.in_its_place;
         self.clean += other.clean;
     }
 }
