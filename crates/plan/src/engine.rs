@@ -371,7 +371,7 @@ impl<C: Controller> Engine<C> {
             let Some(id) = self.waiting.pop_front() else { return false };
             let request = &mut self.requests[id as usize];
             (request.unsplit, request.ok) = (0, false);
-            self.settle(id);
+            self.answer(id);
             return true;
         }
         let outstanding = self.frags.len() - self.free_frags.len();
@@ -394,7 +394,7 @@ impl<C: Controller> Engine<C> {
             self.waiting.pop_front();
         }
         if !piece.serve {
-            self.settle(id);
+            self.answer(id);
             return true;
         }
         request.pages += u64::from(piece.pages);
@@ -426,7 +426,7 @@ impl<C: Controller> Engine<C> {
         let request = &mut self.requests[id as usize];
         request.pages -= u64::from(pages);
         request.ok &= ok;
-        self.settle(id);
+        self.answer(id);
         self.try_release(frag);
     }
 
@@ -438,11 +438,11 @@ impl<C: Controller> Engine<C> {
             let id = state.request;
             self.free_frags.push(frag);
             self.requests[id as usize].frags -= 1;
-            self.settle(id);
+            self.answer(id);
         }
     }
 
-    fn settle(&mut self, id: u32) {
+    fn answer(&mut self, id: u32) {
         let request = &mut self.requests[id as usize];
         if request.unsplit > 0 || request.pages > 0 {
             return;

@@ -229,7 +229,7 @@ impl Out {
     /// No further steps will come: the operation ends when those it has are done.
     pub fn close(&mut self, op: OpId) {
         self.ops[op.index()].closed = true;
-        self.settle(op);
+        self.tell_how_it_ended(op);
     }
 
     /// Forgets the operation's plan, so that another can be made under the same claim.
@@ -258,7 +258,7 @@ impl Out {
         }
         self.ops[op.index()].end_phase();
         self.issue_after(op, failed);
-        self.settle(op);
+        self.tell_how_it_ended(op);
     }
 
     /// Drops what is left of an operation of which steps failed after its
@@ -282,7 +282,7 @@ impl Out {
                 self.acks.push_back((frag, pages, ok));
             }
         }
-        self.settle(op);
+        self.tell_how_it_ended(op);
         told
     }
 
@@ -439,7 +439,7 @@ impl Out {
             StepOutcome::Undecodable => op.failed.insert(step),
             StepOutcome::Ok | StepOutcome::Length(_) => self.step_done(id, step, outcome),
         }
-        self.settle(id);
+        self.tell_how_it_ended(id);
     }
 
     /// A step is done. Whether the operation is as well is the caller's question.
@@ -485,7 +485,7 @@ impl Out {
         }
     }
 
-    fn settle(&mut self, id: OpId) {
+    fn tell_how_it_ended(&mut self, id: OpId) {
         let op = &mut self.ops[id.index()];
         if !op.told && op.in_flight().is_empty() {
             if !op.failed.is_empty() {

@@ -131,7 +131,7 @@ impl Array {
         what.rows.count = 1;
         // Of a row that may be inconsistent parity is made anew after a cut, from what its members hold;
         // what was absorbed would not fit to that.
-        if !self.is_settled(op, what.rows.first, out) {
+        if !self.has_no_intent(op, what.rows.first, out) {
             return;
         }
         let sources = versions.sources(what.rows.first);

@@ -72,7 +72,7 @@ impl Array {
             let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
                 done | self.write_column(op, what, column, Buf::Zero, true, ready, out)
             });
-            self.settle(op, what, targets, true, done, out)
+            self.after_writes(op, what, targets, true, done, out)
         } else {
             let pages = what.rows.count as u16;
             let (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, pages, ready, out);

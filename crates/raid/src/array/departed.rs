@@ -112,7 +112,7 @@ impl Array {
             let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
                 done | self.write_column(op, what, column, Buf::Zero, true, ready, out)
             });
-            let after = self.settle(op, what, targets, true, done, out);
+            let after = self.after_writes(op, what, targets, true, done, out);
             return self.finish_batch(op, what, after, Buf::None, versions, out);
         }
         let mut ready = ready;
@@ -123,7 +123,7 @@ impl Array {
             let done = targets.iter().fold(StepSet::EMPTY, |done, column| {
                 done | self.write_column(op, what, column, fresh[0], false, ready, out)
             });
-            let after = self.settle(op, what, targets, false, done, out);
+            let after = self.after_writes(op, what, targets, false, done, out);
             return self.finish_batch(op, what, after, self.merged, versions, out);
         }
         let (p, q);

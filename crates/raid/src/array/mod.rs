@@ -448,13 +448,13 @@ impl Array {
 
     /// Whether the intent of a row is not open. If it is, it is cleared as soon as can be, and the operation
     /// is told to go [again](Out::again).
-    fn is_settled(&mut self, op: OpId, row: Row, out: &mut Out) -> bool {
-        let settled = !self.intents.contains(row) && self.clearing == 0;
-        if !settled {
+    fn has_no_intent(&mut self, op: OpId, row: Row, out: &mut Out) -> bool {
+        let none = !self.intents.contains(row) && self.clearing == 0;
+        if !none {
             self.waiting.push(op);
             self.idle(out);
         }
-        settled
+        none
     }
 
     /// Lets operations that wait try again.

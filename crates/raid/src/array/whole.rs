@@ -35,7 +35,7 @@ impl Array {
         for column in targets.iter() {
             done |= self.write_column(op, what, column, page, trim, ready, out);
         }
-        self.settle(op, what, targets, trim, done, out)
+        self.after_writes(op, what, targets, trim, done, out)
     }
 
     /// All data of the rows is live; parity may be lost.
@@ -56,7 +56,7 @@ impl Array {
             let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
                 done | self.write_column(op, what, column, Buf::Zero, true, intent, out)
             });
-            return self.settle(op, what, targets, true, done, out);
+            return self.after_writes(op, what, targets, true, done, out);
         }
         let written = what.columns.len();
         let total = self.data.len();
@@ -180,11 +180,11 @@ impl Array {
         }
         // Nothing to write: everything is lost but what the parity, now in the NVRAM, does not
         // need.
-        self.settle(op, what, targets, false, if done.is_empty() { after } else { done }, out)
+        self.after_writes(op, what, targets, false, if done.is_empty() { after } else { done }, out)
     }
 
     /// What must follow the writes before they may be acknowledged: a trim cannot carry FUA.
-    pub(super) fn settle(
+    pub(super) fn after_writes(
         &mut self,
         op: OpId,
         what: What,
