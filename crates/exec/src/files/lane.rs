@@ -159,7 +159,11 @@ impl<W: Worker> Lane<W> {
     /// Without threads: one of the workers that are ready goes on a little, with a new command or
     /// with what it is at work on. `choose` says which of so many.
     pub(super) fn turn(&mut self, choose: impl Fn(usize) -> usize) {
-        let chosen = choose(self.ready());
+        let ready = self.ready();
+        if ready == 0 {
+            return;
+        }
+        let chosen = choose(ready);
         let By::MainLoop { workers, commands, results } = &mut self.by else { return };
         let Some(one) = workers.iter_mut().filter(|one| one.can_go_on(commands)).nth(chosen) else { return };
         if one.taken.is_empty() {
