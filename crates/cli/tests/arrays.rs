@@ -227,6 +227,33 @@ fn the_table_of_a_small_run() {
     assert!(table == include_str!("golden/array_table.txt"), "the table is now\n{table}");
 }
 
+/// The scenario of each of LAWC's figures runs as it stands, if for a moment only, and each is one
+/// that the paper's evaluation has as well.
+#[test]
+fn the_scenarios_of_lawc_s_figures_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lawc");
+    let mut files: Vec<_> =
+        fs::read_dir(&folder).expect("the folder is there").map(|file| file.unwrap().path()).collect();
+    files.sort();
+    assert_eq!(files.len(), 8, "figures 6 to 11, some on two levels");
+    for file in files {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let json = quietly(&["sim", "--scenario", text(&file), "--workload-set", "length=60", "--json"]);
+        let runs: Vec<Value> = serde_json::from_str(&json).expect("results are JSON");
+        let policies: BTreeSet<_> = runs.iter().map(|run| run["policy"].as_str().unwrap()).collect();
+        let expected: &[&str] = match &name[..4] {
+            "fig6" => &["lawc"],
+            "fig7" | "fig9" => &["wow", "iwc", "sync+iwc", "lawc", "ggc+wow"],
+            _ => &["wow", "lawc"],
+        };
+        assert!(expected.iter().all(|policy| policies.contains(policy)), "{name}: {policies:?}");
+        let members = if name.contains('b') { 9 } else { 8 };
+        let ssds = runs[0]["devices"].as_array().expect("each device is told").len();
+        assert_eq!(ssds, members, "{name}");
+        assert!(runs.iter().all(|run| run["requests"] == 60), "{name}");
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused_by_its_key() {
     let folder = temporary();
