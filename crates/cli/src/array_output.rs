@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use destage_cache::host_cache;
 use destage_report::ReportRun;
 use destage_report::figures::{
-    BUSIEST, CACHE_HIT_RATIO, CLAIM_WAITS, DATA_READS, DATA_WRITES, FILLS, FULL_WRITES, INTENTS, LONGEST_QUEUE, MEAN,
-    MEAN_READ, MEAN_WRITE, MEMBER_FLUSHES, P50, P99, PARITY_READS, PARITY_WRITES, RCW_WRITES, REQUEST_RATE, RMW_WRITES,
+    BUSIEST, CACHE_HIT_RATIO, CLAIM_WAITS, COLLECTING, COLLECTING_TOGETHER, DATA_READS, DATA_WRITES, DEVIATION,
+    DEVICES_ERASES, DEVICES_MOVED, FILLS, FULL_WRITES, HELD_UP_SHARE, INTENTS, LONGEST, LONGEST_QUEUE, MEAN, MEAN_READ,
+    MEAN_WRITE, MEMBER_FLUSHES, P50, P99, PARITY_READS, PARITY_WRITES, RCW_WRITES, REQUEST_RATE, RMW_WRITES,
 };
 use destage_scenario::quantity::{show_bytes, show_count, show_time};
 use destage_sim::array::ArrayResult;
@@ -42,6 +43,17 @@ const PAGES: &[Shown] = &[
     shown(MEMBER_FLUSHES),
     shown(INTENTS),
     shown(CLAIM_WAITS),
+];
+
+/// What collections of garbage in the members mean.
+const COLLECTIONS: &[Shown] = &[
+    shown(DEVIATION).ranked(),
+    shown(LONGEST).ranked(),
+    shown(HELD_UP_SHARE).ranked(),
+    shown(COLLECTING).group(),
+    shown(COLLECTING_TOGETHER).named("together"),
+    shown(DEVICES_ERASES).ranked(),
+    shown(DEVICES_MOVED).ranked(),
 ];
 
 /// The results with what they have in common above them, and what failed below.
@@ -86,8 +98,15 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
         let rows = results.iter().map(|result| keys.row(result));
         run_table::table(keys.columns(), rows, &runs, figures, &[], |_, _| Some(0))
     };
-    let (service, marked) = table(SERVICE);
+    let (service, mut marked) = table(SERVICE);
     service.print(screen)?;
+    let collect = |result: &ArrayResult| result.collections.as_ref().is_some_and(|collections| collections.spans > 0);
+    if results.iter().any(collect) {
+        let (collections, more) = table(COLLECTIONS);
+        marked |= more;
+        writeln!(screen)?;
+        collections.print(screen)?;
+    }
     if marked {
         writeln!(screen, "\n{BEST} best of all runs")?;
     }

@@ -101,6 +101,29 @@ fn ssds_that_are_told_to_collect_together_do() {
     assert!(quietly(&["policies"]).contains("ggc"));
 }
 
+/// The terminal tells of them where there are any.
+#[test]
+fn tables_tell_what_collections_mean() {
+    let mut arguments = vec!["sim", "--workload", "exchange", "--limit", "4000", "--lba-overflow", "wrap"];
+    arguments.extend(["--array", "raid5:4", "--chunk", "16KiB"]);
+    let table = |more: &[&str]| {
+        let output = destage(&[&arguments[..], more].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("output is UTF-8")
+    };
+    let ssd = ["--device", "ssd", "--ssd.elements", "2", "--ssd.planes", "1", "--ssd.blocks-per-plane", "64"];
+    let told = table(&[&ssd[..], &["--ssd.reserve", "20", "--policy", "none,ggc+none"]].concat());
+    let heading = ["deviation", "longest", "delayed %", "collecting", "together", "erases", "moved"];
+    let lines: Vec<_> = told.lines().collect();
+    let at = lines.iter().position(|line| heading.iter().all(|word| line.contains(word))).expect("a table of its own");
+    assert!(lines[at + 1].starts_with("none") && lines[at + 2].starts_with("ggc+none"), "{told}");
+    // Members that are told to collect together do so in more company.
+    let company = |line: &str| line.split_whitespace().nth(7).unwrap().trim_end_matches('*').parse::<f64>().unwrap();
+    assert!(company(lines[at + 2]) > company(lines[at + 1]), "{told}");
+    let quiet = table(&["--device", "fixed", "--member-size", "64MiB", "--policy", "none"]);
+    assert!(!quiet.contains("together"), "{quiet}");
+}
+
 #[test]
 fn the_schema_names_every_field_and_no_other() {
     let folder = temporary();

@@ -221,6 +221,10 @@ catalogue! {
         "members that collect, averaged over the slices of 0.1 ms in which any does";
     COLLECTING_TOGETHER = At("collections.overlap.mean_together") "in company" Decimals More
         "members that collect together with others, averaged over all slices of 0.1 ms";
+    HELD_UP_SHARE = Share("collections.delayed_requests", "requests") "delayed %" Percent Less
+        "requests of which a step waited for a member that collected";
+    DEVICES_ERASES = Total("devices", "erases") "erases" Count Less "blocks erased, in all devices";
+    DEVICES_MOVED = Total("devices", "gc_pages_moved") "moved" Count Less "valid pages moved by collections, in all devices";
     DATA_READS = At("traffic.data_reads") "data read" Count Less "data pages read from members";
     DATA_WRITES = At("traffic.data_writes") "data written" Count Less "data pages written to members";
     PARITY_READS = At("traffic.parity_reads") "parity read" Count Less "parity pages read";
