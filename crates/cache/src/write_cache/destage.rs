@@ -83,6 +83,10 @@ impl WriteCache {
     fn destage_strips(&mut self, operations: &mut Operations<Own>, out: &mut Out) {
         let cleaning = self.cleaning || self.drain.is_some();
         let Some(lower) = &mut self.lower else { return };
+        let is_due = lower.timer.is_some_and(|at| at <= out.now());
+        if !std::mem::take(&mut lower.changed) && !is_due && !cleaning {
+            return;
+        }
         for member in &mut lower.members {
             if member.candidate.is_none() && member.under_way.is_none() {
                 member.candidate = member.pool.advance();
@@ -182,7 +186,7 @@ impl WriteCache {
                 let (store, geometry) = (&self.store, &self.geometry);
                 let stripe = Stripe(strip);
                 let column = geometry.column(stripe, dev);
-                member.pool.landed(strip, |index| {
+                lower.pool_mut(dev).landed(strip, |index| {
                     store.in_layer((geometry.row(stripe, index), column), Layer::Lower).is_some()
                 });
             }

@@ -232,8 +232,8 @@ impl WriteCache {
         let entering = Entering { op, pages: *pages };
         if !after.is_empty() {
             let join = out.step_notify(op, Step::Join, after);
-            self.reading.push((join, entering));
-        } else if self.entering.is_empty() && self.fits(&entering, array).is_ok() {
+            self.reading.insert(op, (join, entering));
+        } else if self.entering.is_empty() && self.fits(&entering, array) {
             return Some(self.commit(&entering, array, out));
         } else {
             self.is_read(&entering);
@@ -245,7 +245,23 @@ impl WriteCache {
     pub(super) fn is_read(&mut self, entering: &Entering) {
         // Slots that were read must not be kept from those that wait for them.
         self.store.unpin_read(entering.op, entering.pages.from_above);
-        self.entering.push(entering);
+        let members = self.line_of(entering);
+        self.entering.push(entering, members);
+    }
+
+    /// The members that pages go to if they are of one row, and each takes room; else none.
+    fn line_of(&self, entering: &Entering) -> DevSet {
+        let pages = &entering.pages;
+        let Some(lower) = self.lower.as_ref().filter(|_| !self.stores(entering)) else { return DevSet::EMPTY };
+        let mut members = DevSet::EMPTY;
+        for column in pages.columns.iter() {
+            let (dev, strip, index) = in_strip(&self.geometry, (pages.rows.first, column));
+            if !lower.members[dev.index()].pool.takes_room(strip, index) {
+                return DevSet::EMPTY;
+            }
+            members.insert(dev);
+        }
+        members
     }
 
     /// Has pages enter that wait for room: first fit in the order of waiting (specs §8.10.15).
@@ -254,76 +270,61 @@ impl WriteCache {
             return;
         }
         let pools = self.lower.iter().flat_map(|lower| &lower.members).map(|member| member.pool.changes());
-        let Some(mut changed) = self.entering.changed(pools, array.slots_left()) else { return };
-        let mut filled = DevSet::EMPTY;
-        let mut index = 0;
-        while let Some((entering, short)) = self.entering.get(index) {
-            if !short.is_empty() && !short.meets(changed) {
-                index += 1;
-                continue;
-            }
-            let entering = *entering;
-            if let Err(short) = self.fits(&entering, array) {
-                self.entering.set_short(index, short);
-                index += 1;
-                continue;
-            }
-            self.entering.remove(index);
-            let members = self.members_of(&entering.pages);
-            // What is rewritten there takes no room any more.
-            changed |= members;
-            filled |= members;
-            let done = self.commit(&entering, array, out);
-            array.finish_absorbed(entering.op, done, out);
+        if !self.entering.changed(pools, array.slots_left()) {
+            return;
         }
-        if !filled.is_empty() {
-            for index in 0..self.entering.len() {
-                let Some((entering, _)) = self.entering.get(index) else { break };
-                if self.members_of(&entering.pages).meets(filled) {
-                    let short = self.short_of_room(entering);
-                    self.entering.set_short(index, short);
-                }
+        let mut at = 0;
+        while let Some((order, entering)) = self.entering.next(at, self.full(), array.slots_left()) {
+            at = order;
+            let entering = *entering;
+            if self.fits(&entering, array) {
+                self.entering.remove(entering.op);
+                let done = self.commit(&entering, array, out);
+                array.finish_absorbed(entering.op, done, out);
             }
         }
         self.note_short();
     }
 
+    /// The members whose caches have no room.
+    fn full(&self) -> DevSet {
+        let members = self.lower.iter().flat_map(|lower| &lower.members).zip(0..);
+        members.filter(|(member, _)| member.pool.free() == 0).map(|(_, dev)| Dev(dev)).collect()
+    }
+
     /// Members are told whether a row waits for room in them, after all has entered that can: one that came
     /// later may have taken the last of it.
     pub(super) fn note_short(&mut self) {
+        let singles = self.entering.singles().fold(DevSet::EMPTY, |all, entering| all | self.short_of_room(entering));
+        let short = singles | self.full() & self.entering.members();
         let Some(lower) = &mut self.lower else { return };
-        let short = self.entering.short();
         for (dev, member) in lower.members.iter_mut().enumerate() {
-            member.is_short = short.contains(Dev(dev as u8));
+            let is_short = short.contains(Dev(dev as u8));
+            lower.changed |= std::mem::replace(&mut member.is_short, is_short) != is_short;
         }
     }
 
-    /// Whether there is room for the pages, and slots; if not, the members that have no room.
-    fn fits(&self, entering: &Entering, array: &Array) -> Result<(), DevSet> {
+    /// Whether the pages are to enter the upper layer.
+    fn stores(&self, entering: &Entering) -> bool {
+        matches!(self.job(entering.op), Some(Job::Store(_)))
+    }
+
+    /// Whether there is room for the pages, and slots.
+    fn fits(&self, entering: &Entering, array: &Array) -> bool {
         let pages = &entering.pages;
-        let stores = matches!(self.job(entering.op), Some(Job::Store(_)));
         // Versions of a page that is written again and again are not freed before the one that is on its way
         // into the lower layer: that must not wait for slots which these have.
-        let kept = if stores && self.lower.is_some() { u32::from(self.geometry.members()) } else { 0 };
-        let has_slots = array.slots_left() >= pages.columns.len() * pages.rows.count + kept;
-        let short = self.short_of_room(entering);
-        if has_slots && short.is_empty() { Ok(()) } else { Err(short) }
+        let stores = self.stores(entering) && self.lower.is_some();
+        let kept = if stores { u32::from(self.geometry.members()) } else { 0 };
+        array.slots_left() >= pages.columns.len() * pages.rows.count + kept && self.short_of_room(entering).is_empty()
     }
 
     /// The members that have no room for their page of a row.
     fn short_of_room(&self, entering: &Entering) -> DevSet {
         match &self.lower {
-            Some(lower) if !matches!(self.job(entering.op), Some(Job::Store(_))) => {
-                short_of_room(&self.geometry, lower, &entering.pages)
-            }
+            Some(lower) if !self.stores(entering) => short_of_room(&self.geometry, lower, &entering.pages),
             _ => DevSet::EMPTY,
         }
-    }
-
-    /// The members that pages of a row go to.
-    fn members_of(&self, pages: &Absorbed) -> DevSet {
-        let row = pages.rows.first;
-        pages.columns.iter().map(|column| in_strip(&self.geometry, (row, column)).0).collect()
     }
 
     /// Plans what puts the pages into the NVRAM, in one piece; what can be freed goes along.
@@ -344,7 +345,7 @@ impl WriteCache {
                 if layer == Layer::Lower {
                     let (dev, strip, index) = in_strip(&self.geometry, place);
                     if let Some(lower) = &mut self.lower {
-                        let hit = lower.members[dev.index()].pool.admit(strip, index, request);
+                        let hit = lower.pool_mut(dev).admit(strip, index, request);
                         if data && !pages.from_above {
                             self.counts.write_hits += u64::from(hit);
                             self.counts.write_misses += u64::from(!hit);

@@ -41,7 +41,7 @@ use destage_raid::Geometry;
 use destage_raid::array::{Absorbed, Array, ArrayConfig, Degraded, Seg};
 
 use foldhash::fast::FixedState;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 use crate::{CacheCounts, HostCache, Operations, Pages};
 use drain::Drain;
@@ -118,6 +118,16 @@ struct Lower {
     sync: Option<Synchroniser>,
     /// What the timer was set to.
     timer: Option<destage_plan::Nanos>,
+    /// Something has changed since it was decided what is written.
+    changed: bool,
+}
+
+impl Lower {
+    /// A member's pool, to be changed.
+    fn pool_mut(&mut self, dev: Dev) -> &mut Pool {
+        self.changed = true;
+        &mut self.members[dev.index()].pool
+    }
 }
 
 /// What it did, beside [`CacheCounts`].
@@ -145,7 +155,7 @@ pub struct WriteCache {
     /// The pages of those that waited and do so no longer.
     entered: Vec<Range<u64>>,
     /// Pages of which the old versions are being read.
-    reading: Vec<(StepSet, Entering)>,
+    reading: HashMap<OpId, (StepSet, Entering), FixedState>,
     /// Pages that wait for room or slots.
     entering: Queue,
     jobs: Vec<Option<Job>>,
@@ -181,7 +191,7 @@ impl WriteCache {
             waiting: VecDeque::new(),
             look_again: false,
             entered: Vec::new(),
-            reading: Vec::new(),
+            reading: HashMap::default(),
             entering: Queue::new(),
             jobs: Vec::new(),
             freeing: Vec::new(),
@@ -235,7 +245,7 @@ impl WriteCache {
             Layer::Lower => {
                 let (dev, strip, index) = in_strip(&self.geometry, place);
                 if let Some(lower) = &mut self.lower {
-                    lower.members[dev.index()].pool.came(strip, index);
+                    lower.pool_mut(dev).came(strip, index);
                 }
             }
         }
@@ -263,7 +273,7 @@ impl WriteCache {
                 }
                 (Layer::Lower, _, Some(lower)) => {
                     let (dev, strip, index) = in_strip(&self.geometry, place);
-                    lower.members[dev.index()].pool.gone(strip, index);
+                    lower.pool_mut(dev).gone(strip, index);
                 }
                 _ => {}
             }
@@ -312,12 +322,11 @@ impl HostCache for WriteCache {
     }
 
     fn step_done(&mut self, op: OpId, step: StepNo) -> bool {
-        let read = self.reading.iter().position(|(join, entering)| entering.op == op && join.contains(step));
-        if let Some(at) = read {
-            let (_, entering) = self.reading.remove(at);
+        let is_read = self.reading.get(&op).is_some_and(|(join, _)| join.contains(step));
+        if is_read && let Some((_, entering)) = self.reading.remove(&op) {
             self.is_read(&entering);
         }
-        read.is_some()
+        is_read
     }
 
     fn read(
@@ -407,7 +416,7 @@ impl WriteCache {
             let (dev, strip, in_strip) = in_strip(&self.geometry, place);
             match (layer, &mut self.upper, &mut self.lower) {
                 (Layer::Upper, Some(upper), _) => upper.pool.load(group, in_group),
-                (Layer::Lower, _, Some(lower)) => lower.members[dev.index()].pool.load(strip, in_strip),
+                (Layer::Lower, _, Some(lower)) => lower.pool_mut(dev).load(strip, in_strip),
                 _ => unreachable!("a layer that there is not is refused"),
             }
         }

@@ -117,7 +117,7 @@ pub(super) fn lower(pages: u64, geometry: &Geometry, sync: bool, params: &Params
     let strips = || Strips { pool: Pool::new(each, recency), candidate: None, under_way: None, is_short: false };
     let members = (0..geometry.members()).map(|_| strips()).collect();
     let sync = if sync { Some(synchroniser(params)?) } else { None };
-    Ok(Lower { members, sync, timer: None })
+    Ok(Lower { members, sync, timer: None, changed: true })
 }
 
 fn synchroniser(params: &Params) -> Result<Synchroniser, SpecError> {

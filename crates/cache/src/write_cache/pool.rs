@@ -65,6 +65,8 @@ pub(super) struct Pool {
     ring: Ring,
     entries: HashMap<u64, Entry, FixedState>,
     spare: Vec<Entry>,
+    /// No entry can be destaged as things are.
+    stuck: bool,
 }
 
 impl Pool {
@@ -77,6 +79,7 @@ impl Pool {
             ring: Ring::default(),
             entries: HashMap::default(),
             spare: Vec::new(),
+            stuck: true,
         }
     }
 
@@ -162,6 +165,7 @@ impl Pool {
 
     /// A version that was let in is in the NVRAM.
     pub(super) fn came(&mut self, number: u64, index: u32) {
+        self.stuck = false;
         let Some(entry) = self.entries.get_mut(&number) else { return };
         entry.coming -= 1;
         if let Ok(at) = entry.find(index) {
@@ -189,8 +193,14 @@ impl Pool {
 
     /// Advances the pointer to the entry that is destaged next.
     pub(super) fn advance(&mut self) -> Option<u64> {
+        if self.stuck {
+            return None;
+        }
         let entries = &self.entries;
-        self.ring.advance(|number| entries[&number].can_go())
+        let found = self.ring.advance(|number| entries[&number].can_go());
+        // Until something came or landed it would go round in vain after every event.
+        self.stuck = found.is_none();
+        found
     }
 
     /// Whether the entry can be destaged now.
@@ -212,6 +222,7 @@ impl Pool {
     /// in the NVRAM that is not on its member.
     pub(super) fn landed(&mut self, number: u64, is_held: impl Fn(u32) -> bool) {
         self.changes += 1;
+        self.stuck = false;
         let Some(entry) = self.entries.get_mut(&number) else { return };
         entry.busy = false;
         let held = &mut self.held;

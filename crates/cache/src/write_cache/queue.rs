@@ -1,82 +1,137 @@
-//! Pages that wait for room, in the order of waiting, and what each lacked when it was looked at last: in
-//! overload there are thousands, and most of what happens makes room for none of them.
+//! Pages that wait for room, in the order of waiting: in overload there are hundreds of thousands, and most
+//! of what happens makes room for none of them. So a look costs what enters, and not what waits.
+//!
+//! Rows whose pages all take room lack it for the same members if they go to the same ones: they wait in
+//! one line for each set of members, of which the first alone counts. A claim keeps their pages from being
+//! let in by others meanwhile, so that they go on taking room. The few others are looked at one by one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound::{Excluded, Unbounded};
 
-use destage_plan::{Dev, DevSet, OpId};
+use destage_plan::{DevSet, OpId};
 use destage_raid::MAX_DEVICES;
 
 use super::enter::Entering;
 
+/// Rows that go to the same members, in the order of waiting.
+#[derive(Debug)]
+struct Line {
+    members: DevSet,
+    rows: VecDeque<(u64, Entering)>,
+}
+
+/// Where the pages of an operation wait.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    order: u64,
+    /// The members of its line; none if it has none.
+    line: DevSet,
+}
+
 /// Pages that wait for room or slots.
 #[derive(Debug)]
 pub(super) struct Queue {
-    rows: VecDeque<Entering>,
-    /// Of each, the members that had no room; none if it has not been looked at, or lacked slots.
-    short: VecDeque<DevSet>,
+    lines: Vec<Line>,
+    singles: BTreeMap<u64, Entering>,
+    /// By number of the operation.
+    places: Vec<Option<Place>>,
+    len: usize,
+    /// The order of the last.
+    last: u64,
     /// How often each member's pool had changed, and the slots there were, at the last look.
     changes: [u64; MAX_DEVICES],
     slots: u32,
     /// Some have not been looked at.
     fresh: bool,
+    spare: Vec<VecDeque<(u64, Entering)>>,
 }
 
 impl Queue {
     pub(super) const fn new() -> Self {
-        Self { rows: VecDeque::new(), short: VecDeque::new(), changes: [0; MAX_DEVICES], slots: 0, fresh: false }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// The members that any has no room in.
-    pub(super) fn short(&self) -> DevSet {
-        self.short.iter().fold(DevSet::EMPTY, |all, short| all | *short)
-    }
-
-    pub(super) fn push(&mut self, row: &Entering) {
-        self.rows.push_back(*row);
-        self.short.push_back(DevSet::EMPTY);
-        self.fresh = true;
-    }
-
-    /// The members where there may be room now that there was not at the last look; none at all if nothing
-    /// has changed for any that waits.
-    pub(super) fn changed(&mut self, pools: impl Iterator<Item = u64>, slots: u32) -> Option<DevSet> {
-        let mut changed = DevSet::EMPTY;
-        for (dev, (seen, now)) in self.changes.iter_mut().zip(pools).enumerate() {
-            if std::mem::replace(seen, now) != now {
-                changed.insert(Dev(dev as u8));
-            }
+        Self {
+            lines: Vec::new(),
+            singles: BTreeMap::new(),
+            places: Vec::new(),
+            len: 0,
+            last: 0,
+            changes: [0; MAX_DEVICES],
+            slots: 0,
+            fresh: false,
+            spare: Vec::new(),
         }
-        let else_changed = std::mem::take(&mut self.fresh) | (std::mem::replace(&mut self.slots, slots) != slots);
-        (else_changed || !changed.is_empty()).then_some(changed)
     }
 
-    /// The row at this place, with what it lacked, if it is there.
-    pub(super) fn get(&self, index: usize) -> Option<(&Entering, DevSet)> {
-        Some((self.rows.get(index)?, self.short[index]))
+    pub(super) const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
-    pub(super) fn set_short(&mut self, index: usize, of: DevSet) {
-        self.short[index] = of;
+    /// Pages wait: those of one row that take room in all of `members`, a page in each, or others, if there
+    /// are none.
+    pub(super) fn push(&mut self, pages: &Entering, members: DevSet) {
+        self.last += 1;
+        self.len += 1;
+        self.fresh = true;
+        let order = self.last;
+        if members.is_empty() {
+            self.singles.insert(order, *pages);
+        } else if let Some(line) = self.lines.iter_mut().find(|line| line.members == members) {
+            line.rows.push_back((order, *pages));
+        } else {
+            let mut rows = self.spare.pop().unwrap_or_default();
+            rows.push_back((order, *pages));
+            self.lines.push(Line { members, rows });
+        }
+        let op = pages.op.index();
+        if self.places.len() <= op {
+            self.places.resize(op + 1, None);
+        }
+        debug_assert!(self.places[op].is_none(), "an operation waits once");
+        self.places[op] = Some(Place { order, line: members });
     }
 
-    pub(super) fn remove(&mut self, index: usize) {
-        self.rows.remove(index);
-        self.short.remove(index);
+    /// Whether anything has changed since the last look that may make room.
+    pub(super) fn changed(&mut self, pools: impl Iterator<Item = u64>, slots: u32) -> bool {
+        let mut changed = std::mem::take(&mut self.fresh);
+        changed |= std::mem::replace(&mut self.slots, slots) != slots;
+        for (seen, now) in self.changes.iter_mut().zip(pools) {
+            changed |= std::mem::replace(seen, now) != now;
+        }
+        changed
     }
 
-    /// The operation is planned anew, or is no more.
-    pub(super) fn forget(&mut self, op: OpId) {
-        let mut index = 0;
-        while let Some(row) = self.rows.get(index) {
-            if row.op == op { self.remove(index) } else { index += 1 }
+    /// The next pages after this place in the order that may have room, if these members have none and there
+    /// are so many slots.
+    pub(super) fn next(&self, after: u64, full: DevSet, slots: u32) -> Option<(u64, &Entering)> {
+        let single = self.singles.range((Excluded(after), Unbounded)).next().map(|(order, pages)| (*order, pages));
+        let lines = self.lines.iter().filter(|line| !line.members.meets(full) && line.members.len() <= slots);
+        let first = lines.filter_map(|line| line.rows.front()).map(|(order, pages)| (*order, pages));
+        first.filter(|(order, _)| *order > after).chain(single).min_by_key(|(order, _)| *order)
+    }
+
+    /// The members that those in lines go to.
+    pub(super) fn members(&self) -> DevSet {
+        self.lines.iter().fold(DevSet::EMPTY, |all, line| all | line.members)
+    }
+
+    /// Those that are in no line, in the order of waiting.
+    pub(super) fn singles(&self) -> impl Iterator<Item = &Entering> {
+        self.singles.values()
+    }
+
+    /// The pages of the operation wait no longer: they enter, the operation is planned anew, or is no more.
+    pub(super) fn remove(&mut self, op: OpId) {
+        let Some(Place { order, line }) = self.places.get_mut(op.index()).and_then(Option::take) else { return };
+        self.len -= 1;
+        if line.is_empty() {
+            self.singles.remove(&order);
+            return;
+        }
+        let at = self.lines.iter().position(|other| other.members == line).expect("it waits in its line");
+        let rows = &mut self.lines[at].rows;
+        let place = rows.binary_search_by_key(&order, |row| row.0).expect("it waits in its line");
+        rows.remove(place);
+        if rows.is_empty() {
+            self.spare.push(self.lines.swap_remove(at).rows);
         }
     }
 }

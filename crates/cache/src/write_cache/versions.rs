@@ -34,8 +34,8 @@ impl Versions for WriteCache {
 
     fn released(&mut self, op: OpId) {
         self.store.unpin(op);
-        self.reading.retain(|(_, entering)| entering.op != op);
-        self.entering.forget(op);
+        self.reading.remove(&op);
+        self.entering.remove(op);
         if self.entering.is_empty() {
             self.note_short();
         }
