@@ -54,6 +54,8 @@ struct Flash {
     /// Time in service of commands that were submitted, and of those that completed.
     charged: Nanos,
     busy: Nanos,
+    /// Collections that there were.
+    collections: u64,
     /// The latest completion of all.
     latest: Nanos,
     /// How long the command that completed last waited for collections.
@@ -193,7 +195,7 @@ impl Device {
 
     /// An SSD.
     pub fn ssd(ssd: Ssd) -> Self {
-        let charged = ssd.total().busy_time;
+        let total = ssd.total();
         let places = ssd.shape().config.queue_depth.map(Places::new);
         let mut ssd = ssd;
         ssd.note_collections();
@@ -203,8 +205,9 @@ impl Device {
             due: BinaryHeap::new(),
             submitted: 0,
             places,
-            charged,
+            charged: total.busy_time,
             busy: Nanos::ZERO,
+            collections: total.gc_invocations,
             latest: Nanos::ZERO,
             waited: Nanos::ZERO,
         };
@@ -479,12 +482,15 @@ impl Flash {
         }
         self.latest = self.latest.max(done);
         self.submitted += 1;
-        let charged = Nanos(self.ssd.counters().map(|element| element.busy_time.0).sum());
-        let service = charged.since(self.charged);
+        let counts = self.ssd.counters().map(|element| (element.busy_time.0, element.gc_invocations));
+        let (busy, collections) = counts.fold((0, 0), |sum, element| (sum.0 + element.0, sum.1 + element.1));
+        let (charged, service) = (Nanos(busy), Nanos(busy).since(self.charged));
         self.due.push(Reverse(Due { at: done, order: self.submitted, tag, service, waited }));
         self.charged = charged;
         let announcements = &mut self.announcements;
-        self.ssd.take_collections(|element, collection| announcements.collects(element, collection));
+        if std::mem::replace(&mut self.collections, collections) != collections {
+            self.ssd.take_collections(|element, collection| announcements.collects(element, collection));
+        }
         if announcements.warns() {
             for element in (0..self.ssd.elements()).map(Element) {
                 announcements.has_free(now, element, self.ssd.free_blocks(element));
