@@ -30,7 +30,7 @@ impl WriteCache {
         // A cache is full if a write waits for room, however little of it is held: the row may be larger than
         // what is left below the thresholds.
         let at_once = self.cleaning || self.drain.is_some() || !self.waiting.is_empty();
-        let upper = self.upper.as_mut().filter(|_| !self.broken)?;
+        let upper = self.upper.as_mut().filter(|upper| !self.broken && !upper.pool.is_stuck())?;
         let (held, capacity) = (upper.pool.held(), upper.pool.capacity());
         let allowed = if at_once { upper.threshold.most } else { upper.threshold.allowed(held, capacity) };
         if upper.under_way.len() >= allowed as usize {

@@ -292,9 +292,12 @@ impl WriteCache {
         members.filter(|(member, _)| member.pool.free() == 0).map(|(_, dev)| Dev(dev)).collect()
     }
 
-    /// Members are told whether a row waits for room in them, after all has entered that can: one that came
+    /// Members that write together are told whether a row waits for room in them, after all has entered that can: one that came
     /// later may have taken the last of it.
     pub(super) fn note_short(&mut self) {
+        if self.lower.as_ref().is_none_or(|lower| lower.sync.is_none()) {
+            return;
+        }
         let singles = self.entering.singles().fold(DevSet::EMPTY, |all, entering| all | self.short_of_room(entering));
         let short = singles | self.full() & self.entering.members();
         let Some(lower) = &mut self.lower else { return };

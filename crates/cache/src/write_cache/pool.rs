@@ -65,7 +65,7 @@ pub(super) struct Pool {
     ring: Ring,
     entries: HashMap<u64, Entry, FixedState>,
     spare: Vec<Entry>,
-    /// No entry can be destaged as things are.
+    /// It was found that no entry can be destaged, and nothing has changed since.
     stuck: bool,
 }
 
@@ -189,6 +189,11 @@ impl Pool {
             }
         }
         self.forget_if_empty(number);
+    }
+
+    /// Whether no entry can be destaged as things are; if it is not known, not.
+    pub(super) const fn is_stuck(&self) -> bool {
+        self.stuck
     }
 
     /// Advances the pointer to the entry that is destaged next.

@@ -77,6 +77,8 @@ pub struct Executor<C> {
     metadata: Metadata,
     /// When the next completion of each device, of the NVRAM and of the processor is due.
     due: Vec<u64>,
+    /// The least of them.
+    next_due: u64,
     /// When each device next says something of its collections.
     announced: Vec<u64>,
     /// The least of them.
@@ -103,6 +105,7 @@ impl<C: Controller> Executor<C> {
         let mut executor = Self {
             engine: Engine::new(controller, shape, depth),
             due: vec![NEVER; devices.len() + 2],
+            next_due: NEVER,
             announced: vec![NEVER; devices.len()],
             next_announced: NEVER,
             collecting: vec![0; devices.len()],
@@ -134,6 +137,12 @@ impl<C: Controller> Executor<C> {
     /// Has it keep notes of collections from now on, for whoever fetches them.
     pub fn note_collections(&mut self) {
         self.notes = Some(Notes::default());
+    }
+
+    /// Whether there are notes to be fetched.
+    #[inline]
+    pub fn has_notes(&self) -> bool {
+        self.notes.as_ref().is_some_and(|notes| !notes.collections.is_empty() || !notes.delays.is_empty())
     }
 
     /// The next note of a device that begins or ends to collect, in order of time.
@@ -217,13 +226,13 @@ impl<C: Controller> Executor<C> {
 
     /// Whether any step is under way. Timers are not.
     pub fn is_busy(&self) -> bool {
-        self.due.iter().any(|&due| due != NEVER)
+        self.next_due != NEVER
     }
 
     /// The time of the next event and what it is.
     #[inline]
     pub fn next_event(&self) -> Option<(Nanos, NextEvent)> {
-        let completion = self.due.iter().copied().min().unwrap_or(NEVER);
+        let completion = self.next_due;
         let next = completion.min(self.next_announced);
         match self.engine.next_timer() {
             Some(at) if at.0 < next => Some((at.max(self.now), NextEvent::Timer)),
@@ -421,6 +430,7 @@ impl<C: Controller> Executor<C> {
         let lanes = self.lanes.len();
         self.due[lanes] = self.nvram.next_completion().map_or(NEVER, |at| at.0);
         self.due[lanes + 1] = self.processor.next_completion().map_or(NEVER, |at| at.0);
+        self.next_due = self.due.iter().copied().min().unwrap_or(NEVER);
     }
 
     /// The time that it takes to fetch what a step takes from the NVRAM; none if it takes nothing

@@ -141,6 +141,7 @@ impl ArrayRun {
     }
 
     /// Takes in what there is to know of collections, before places of requests are given to others.
+    #[cold]
     fn take_notes(&mut self) {
         let members = self.executor.controller().array().config().geometry.members();
         while let Some(note) = self.executor.next_collection_note() {
@@ -160,7 +161,9 @@ impl ArrayRun {
     }
 
     fn take_notices(&mut self) {
-        self.take_notes();
+        if self.executor.has_notes() {
+            self.take_notes();
+        }
         while let Some(notice) = self.executor.next_notice() {
             let HostNotice::Acked { tag, ok } = notice else { continue };
             let tag = tag as u32;
