@@ -30,13 +30,7 @@ impl WriteCache {
         // A cache is full if a write waits for room, however little of it is held: the row may be larger than
         // what is left below the thresholds.
         let at_once = self.cleaning || self.drain.is_some() || !self.waiting.is_empty();
-        let upper = self.upper.as_mut().filter(|_| !self.broken)?;
-        let (held, capacity) = (upper.pool.held(), upper.pool.capacity());
-        let allowed = if at_once { upper.threshold.most } else { upper.threshold.allowed(held, capacity) };
-        if upper.under_way.len() >= allowed as usize {
-            return None;
-        }
-        upper.pool.advance()
+        self.upper.as_mut().filter(|_| !self.broken)?.next(at_once)
     }
 
     fn destage_group(&mut self, group: u64, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
@@ -44,8 +38,7 @@ impl WriteCache {
         self.requests += 1;
         let request = self.requests;
         let mut indices = Vec::new();
-        let upper = self.upper.as_mut().expect("groups are its");
-        upper.pool.depart(group, &mut indices);
+        self.upper.as_mut().expect("groups are its").depart(group, &mut indices);
         let mut places: Vec<Place> = indices.into_iter().map(|index| of_group(&self.geometry, group, index)).collect();
         let mut parts = 0;
         if self.has_parity() || self.lower.is_some() {
@@ -63,21 +56,15 @@ impl WriteCache {
                 parts += 1;
             }
         }
-        self.upper.as_mut().expect("groups are its").under_way.push((group, parts));
+        self.upper.as_mut().expect("groups are its").departed(group, parts);
     }
 
     /// One of the operations that destage a group is done.
     pub(super) fn part_of_group_done(&mut self, group: u64) {
         let Some(upper) = &mut self.upper else { return };
-        let Some(at) = upper.under_way.iter().position(|(other, _)| *other == group) else { return };
-        upper.under_way[at].1 -= 1;
-        if upper.under_way[at].1 > 0 {
-            return;
-        }
-        upper.under_way.swap_remove(at);
         let (store, geometry) = (&self.store, &self.geometry);
-        upper.pool.landed(group, |index| store.in_layer(of_group(geometry, group, index), Layer::Upper).is_some());
-        self.look_again = true;
+        let is_held = |index| store.in_layer(of_group(geometry, group, index), Layer::Upper).is_some();
+        self.look_again |= upper.part_done(group, is_held);
     }
 
     fn destage_strips(&mut self, operations: &mut Operations<Own>, out: &mut Out) {

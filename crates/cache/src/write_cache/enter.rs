@@ -131,26 +131,26 @@ impl WriteCache {
     /// Whether there is room for all pages of a write in the upper layer.
     fn enters_whole(&self, waiting: &Waiting, array: &Array) -> bool {
         let Some(upper) = &self.upper else { return false };
-        if upper.pool.capacity() == 0 {
+        if upper.capacity() == 0 {
             return false;
         }
         let needed = self.pages_of(&waiting.frag, array).filter(|place| {
             let (group, index) = in_group(&self.geometry, *place);
-            upper.pool.takes_room(group, index)
+            upper.takes_room(group, index)
         });
-        needed.count() as u64 <= upper.pool.free()
+        needed.count() as u64 <= upper.free()
     }
 
     /// Whether a write for which there is no room goes past the upper layer: nothing there depends on it.
     /// One that waited does so only if there will never be room.
     fn passes(&self, waiting: &Waiting, array: &Array) -> bool {
         let Some(upper) = &self.upper else { return true };
-        if waiting.seen && u64::from(waiting.frag.pages) <= upper.pool.capacity() {
+        if waiting.seen && u64::from(waiting.frag.pages) <= upper.capacity() {
             return false;
         }
         !self.pages_of(&waiting.frag, array).any(|place| {
             let (group, index) = in_group(&self.geometry, place);
-            upper.pool.has(group, index)
+            upper.has(group, index)
         })
     }
 
@@ -192,15 +192,15 @@ impl WriteCache {
         let Some(upper) = &self.upper else { return false };
         let needed = self.places(row).filter(|place| {
             let (group, index) = in_group(&self.geometry, *place);
-            upper.pool.takes_room(group, index)
+            upper.takes_room(group, index)
         });
-        if needed.count() as u64 > upper.pool.free() {
+        if needed.count() as u64 > upper.free() {
             return false;
         }
         for place in self.places(row) {
             let (group, index) = in_group(&self.geometry, place);
             let Some(upper) = &mut self.upper else { continue };
-            let hit = upper.pool.admit(group, index, request) || self.store.newest(place).is_some();
+            let hit = upper.admit(group, index, request) || self.store.newest(place).is_some();
             self.counts.write_hits += u64::from(hit);
             self.counts.write_misses += u64::from(!hit);
         }
@@ -214,7 +214,7 @@ impl WriteCache {
             let (group, index) = in_group(&self.geometry, place);
             let held = self.store.in_layer(place, Layer::Upper).is_some();
             if let Some(upper) = &mut self.upper {
-                upper.pool.take_back(group, index, held);
+                upper.take_back(group, index, held);
             }
         }
         self.look_again = true;

@@ -30,6 +30,7 @@ mod ring;
 mod store;
 mod synchroniser;
 mod threshold;
+mod upper;
 mod versions;
 mod wow;
 
@@ -51,7 +52,7 @@ use pool::Pool;
 use queue::Queue;
 use store::{Layer, Place, Store};
 use synchroniser::Synchroniser;
-use threshold::Threshold;
+use upper::Upper;
 
 pub use iwc::{IWC, SYNC_IWC};
 pub use lawc::LAWC;
@@ -88,15 +89,6 @@ enum Job {
     Direct { owner: Owner, layer: Layer, places: Vec<Place> },
     /// Frees slots.
     Free(Vec<NvSlot>),
-}
-
-/// The upper layer.
-#[derive(Debug)]
-struct Upper {
-    pool: Pool,
-    threshold: Threshold,
-    /// Groups that are being destaged, with how many of their operations are left.
-    under_way: Vec<(u64, u32)>,
 }
 
 /// The part of the lower layer that belongs to a member.
@@ -229,7 +221,7 @@ impl WriteCache {
             Layer::Upper => {
                 let (group, index) = in_group(&self.geometry, place);
                 if let Some(upper) = &mut self.upper {
-                    upper.pool.came(group, index);
+                    upper.came(group, index);
                 }
             }
             Layer::Lower => {
@@ -259,7 +251,7 @@ impl WriteCache {
             match (layer, &mut self.upper, &mut self.lower) {
                 (Layer::Upper, Some(upper), _) => {
                     let (group, index) = in_group(&self.geometry, place);
-                    upper.pool.gone(group, index);
+                    upper.gone(group, index);
                 }
                 (Layer::Lower, _, Some(lower)) => {
                     let (dev, strip, index) = in_strip(&self.geometry, place);
@@ -406,7 +398,7 @@ impl WriteCache {
             let (group, in_group) = in_group(&self.geometry, place);
             let (dev, strip, in_strip) = in_strip(&self.geometry, place);
             match (layer, &mut self.upper, &mut self.lower) {
-                (Layer::Upper, Some(upper), _) => upper.pool.load(group, in_group),
+                (Layer::Upper, Some(upper), _) => upper.load(group, in_group),
                 (Layer::Lower, _, Some(lower)) => lower.members[dev.index()].pool.load(strip, in_strip),
                 _ => unreachable!("a layer that there is not is refused"),
             }

@@ -6,7 +6,8 @@ use destage_raid::Geometry;
 use super::pool::{Pool, Recency};
 use super::synchroniser::{Begins, Synchroniser};
 use super::threshold::{Threshold, WHOLE};
-use super::{Lower, Strips, Upper};
+use super::upper::Upper;
+use super::{Lower, Strips};
 
 pub(super) const LOW: ParamSpec = ParamSpec {
     name: "low",
@@ -96,13 +97,12 @@ pub(super) fn upper(pages: u64, params: &Params) -> Result<Upper, SpecError> {
     }
     let most: u16 = params.number(GROUPS.name, 1..)?;
     let threshold = Threshold { low: low as u32, high: high as u32, most: most.into() };
-    Ok(Upper { pool: Pool::new(pages, Recency::Hit), threshold, under_way: Vec::new() })
+    Ok(Upper::new(pages, threshold))
 }
 
 /// A small upper layer, which passes groups on at once, one after the other.
 pub(super) fn small(pages: u64) -> Upper {
-    let threshold = Threshold { low: 0, high: 0, most: 1 };
-    Upper { pool: Pool::new(pages, Recency::Hit), threshold, under_way: Vec::new() }
+    Upper::new(pages, Threshold { low: 0, high: 0, most: 1 })
 }
 
 /// The share of the small cache, in percent.
