@@ -14,7 +14,7 @@ use destage_raid::{Geometry, Level};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
-use crate::write_cache::{IWC, LAWC, SYNC_IWC, WOW};
+use crate::write_cache::{IWC, LAWC, STOW, SYNC_IWC, WOW};
 use crate::write_through::WriteThrough;
 use crate::{HostCacheError, HostCacheInfo, LayerInfo, Registered, Served};
 
@@ -27,7 +27,7 @@ pub struct HostCacheSpec {
 }
 
 /// All of them, in the order in which they are listed.
-static CACHES: &[&HostCacheInfo] = &[&NoCache::INFO, &WriteThrough::INFO, &WOW, &IWC, &SYNC_IWC, &LAWC];
+static CACHES: &[&HostCacheInfo] = &[&NoCache::INFO, &WriteThrough::INFO, &WOW, &STOW, &IWC, &SYNC_IWC, &LAWC];
 
 /// What can stand around each of them.
 static LAYERS: &[&LayerInfo] = &[&GGC];

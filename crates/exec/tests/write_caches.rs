@@ -90,7 +90,9 @@ impl Run {
 /// A cache that would keep what it holds writes it back when it is told to, and says when it has.
 #[test]
 fn drained() {
-    for cache in ["wow:low=100:high=100", "sync+iwc:timeout=1h:full=wait", "lawc:timeout=1h:full=wait"] {
+    for cache in
+        ["wow:low=100:high=100", "stow:low=100:high=100", "sync+iwc:timeout=1h:full=wait", "lawc:timeout=1h:full=wait"]
+    {
         let mut run = Run::new(cache, Level::Raid4, 4, 1, 12);
         run.write(0, 2);
         run.write(4, 1);
@@ -263,4 +265,39 @@ fn a_write_that_waits_for_room_has_groups_destaged_below_the_thresholds() {
     run.write(5, 5);
     assert_eq!((run.rest(), run.figure("waited")), (1, 1));
     assert_eq!(run.steps(StepKind::Write), 7, "what was in its way, and then itself, since it is 83 % of the cache");
+}
+
+/// Below the threshold a run of sequential groups goes on with exactly four at a time, and ends with what
+/// is not of it (specs §8.1).
+#[test]
+fn four_groups_of_a_run_go_on_below_the_threshold() {
+    let at_a_time = |cache: &str, writes: &[(u64, u64)]| {
+        let mut run = Run::new(cache, Level::Raid0, 5, 1, 40);
+        let (mut least, mut most) = (usize::MAX, 0);
+        for (page, pages) in writes {
+            run.write(*page, *pages);
+            while run.steps(StepKind::Write) < 5 && run.memory.runnable() > 0 {
+                run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+            }
+        }
+        // Beside the first group.
+        while run.memory.runnable() > 0 {
+            if (6..35).contains(&run.steps(StepKind::Write)) {
+                (least, most) = (least.min(run.memory.runnable()), most.max(run.memory.runnable()));
+            }
+            run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+        }
+        (run.steps(StepKind::Write), least, most)
+    };
+    let in_order: Vec<(u64, u64)> = (0..35).map(|page| (page, 1)).chain([(100, 1)]).collect();
+    let settings = "low=90:high=100:groups=20";
+    assert_eq!(at_a_time(&format!("wow:{settings}"), &in_order).0, 5, "the one that is allowed at 90 %");
+    let (pages, least, most) = at_a_time(&format!("wow:{settings}:seq=on"), &in_order);
+    assert_eq!((pages, most), (35, 20), "seven groups, four of five pages at a time; page 100 is not of them");
+    assert!(least > 15, "the next goes when one has gone");
+    let mut backwards = in_order[..35].to_vec();
+    backwards.reverse();
+    backwards.push((100, 1));
+    assert_eq!(at_a_time(&format!("wow:{settings}:seq=on"), &backwards).0, 5, "no run");
+    assert_eq!(at_a_time("wow:low=90:high=100:groups=3:seq=on", &in_order).2, 15, "no more than may be at all");
 }

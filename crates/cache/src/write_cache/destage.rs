@@ -30,7 +30,9 @@ impl WriteCache {
         // A cache is full if a write waits for room, however little of it is held: the row may be larger than
         // what is left below the thresholds.
         let at_once = self.cleaning || self.drain.is_some() || !self.waiting.is_empty();
-        self.upper.as_mut().filter(|_| !self.broken)?.next(at_once)
+        let (group, sequential) = self.upper.as_mut().filter(|_| !self.broken)?.next(at_once)?;
+        self.figures.sequential_destages += u64::from(sequential);
+        Some(group)
     }
 
     fn destage_group(&mut self, group: u64, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {

@@ -9,6 +9,7 @@ use destage_raid::array::{Absorbed, Array, Seg, Taken};
 
 use super::places::{in_group, in_strip};
 use super::store::{Layer, Place};
+use super::upper::Request;
 use super::{Job, Lower, Own, WriteCache};
 use crate::Operations;
 
@@ -16,7 +17,7 @@ use crate::Operations;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     frag: Frag,
-    request: u64,
+    request: Request,
     /// Which of its segments is next, and how many rows of it have entered.
     seg: usize,
     rows: u32,
@@ -27,7 +28,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) const fn new(frag: Frag, request: u64) -> Self {
+    pub(super) const fn new(frag: Frag, request: Request) -> Self {
         Self { frag, request, seg: 0, rows: 0, entered: 0, seen: false }
     }
 
@@ -102,7 +103,7 @@ impl WriteCache {
                 debug_assert!(all, "there is room for all of it");
             } else if passes {
                 self.figures.bypassed += 1;
-                self.pass_on(&waiting.frag, waiting.request, array, operations, out);
+                self.pass_on(&waiting.frag, waiting.request.number, array, operations, out);
             } else if self.broken {
                 operations.refuse(&waiting.frag, waiting.frag.pages, out);
             } else {
@@ -188,7 +189,7 @@ impl WriteCache {
     }
 
     /// Lets the pages of one row into the upper layer if there is room for all.
-    fn let_row_in(&mut self, row: Seg, request: u64) -> bool {
+    fn let_row_in(&mut self, row: Seg, request: Request) -> bool {
         let Some(upper) = &self.upper else { return false };
         let needed = self.places(row).filter(|place| {
             let (group, index) = in_group(&self.geometry, *place);
@@ -344,7 +345,7 @@ impl WriteCache {
                 if layer == Layer::Lower {
                     let (dev, strip, index) = in_strip(&self.geometry, place);
                     if let Some(lower) = &mut self.lower {
-                        let hit = lower.members[dev.index()].pool.admit(strip, index, request);
+                        let hit = lower.members[dev.index()].pool.admit(strip, index, request, false);
                         if data && !pages.from_above {
                             self.counts.write_hits += u64::from(hit);
                             self.counts.write_misses += u64::from(!hit);

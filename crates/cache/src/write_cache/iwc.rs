@@ -36,10 +36,10 @@ fn min_pages(array: &ArrayConfig, _: &Params) -> u64 {
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     let lower = options::lower(pages, &array.geometry, false, params)?;
-    serve(pages, array, WriteCache::new(array, None, Some(lower)))
+    serve(pages, array, WriteCache::new(&IWC, array, None, Some(lower)))
 }
 
 fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     let lower = options::lower(pages, &array.geometry, true, params)?;
-    serve(pages, array, WriteCache::new(array, None, Some(lower)))
+    serve(pages, array, WriteCache::new(&SYNC_IWC, array, None, Some(lower)))
 }

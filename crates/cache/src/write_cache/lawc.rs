@@ -24,5 +24,5 @@ pub static LAWC: HostCacheInfo = HostCacheInfo {
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     let small = pages * options::share(params)? / 100;
     let lower = options::lower(pages - small, &array.geometry, true, params)?;
-    serve(pages, array, WriteCache::new(array, Some(options::small(small)), Some(lower)))
+    serve(pages, array, WriteCache::new(&LAWC, array, Some(options::small(small)), Some(lower)))
 }

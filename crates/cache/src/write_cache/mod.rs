@@ -5,7 +5,7 @@
 //!
 //! * The *upper* layer holds data by groups, a group to a stripe. Parity knows nothing of it. A group is
 //!   destaged to the members together with its parity, or, if there is a lower layer, into that. Alone
-//!   it is [WOW](wow).
+//!   it is [WOW](wow), or [STOW](stow).
 //! * The *lower* layer holds data and parity by strips, each member's in a pool of its own. Parity is
 //!   made when data enters, so that strips are destaged one by one and without regard to each other:
 //!   [IWC](iwc), or all at a time where a [synchroniser](synchroniser) has them wait.
@@ -18,6 +18,7 @@
 mod destage;
 mod drain;
 mod enter;
+mod figures;
 mod iwc;
 mod lawc;
 mod options;
@@ -28,6 +29,8 @@ mod read;
 mod registered;
 mod ring;
 mod store;
+mod stow;
+mod streams;
 mod synchroniser;
 mod threshold;
 mod upper;
@@ -44,18 +47,20 @@ use destage_raid::array::{Absorbed, Array, ArrayConfig, Degraded, Seg};
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
-use crate::{CacheCounts, HostCache, Operations, Pages};
+use crate::{CacheCounts, CacheFigure, HostCache, HostCacheInfo, Operations, Pages};
 use drain::Drain;
 use enter::{Entering, Waiting};
+use figures::Figures;
 use places::{in_group, in_strip};
 use pool::Pool;
 use queue::Queue;
 use store::{Layer, Place, Store};
 use synchroniser::Synchroniser;
-use upper::Upper;
+use upper::{Request, Upper};
 
 pub use iwc::{IWC, SYNC_IWC};
 pub use lawc::LAWC;
+pub use stow::STOW;
 pub use wow::WOW;
 
 /// What operations of the cache's own are for.
@@ -112,18 +117,6 @@ struct Lower {
     timer: Option<destage_plan::Nanos>,
 }
 
-/// What it did, beside [`CacheCounts`].
-#[derive(Clone, Copy, Debug, Default)]
-struct Figures {
-    destages: u64,
-    destaged_pages: u64,
-    together: u64,
-    timeouts: u64,
-    full: u64,
-    bypassed: u64,
-    waited: u64,
-}
-
 /// A write cache of one or two layers.
 pub struct WriteCache {
     geometry: Geometry,
@@ -157,13 +150,16 @@ pub struct WriteCache {
     drain: Option<Drain>,
     counts: CacheCounts,
     figures: Figures,
+    /// Which of them are told.
+    counted: &'static [CacheFigure],
     /// Lists to be used again.
     spare_puts: Vec<NvPut>,
     spare_places: Vec<(Place, Layer)>,
 }
 
 impl WriteCache {
-    fn new(array: &ArrayConfig, upper: Option<Upper>, lower: Option<Lower>) -> Self {
+    /// The cache that is described so.
+    fn new(info: &HostCacheInfo, array: &ArrayConfig, upper: Option<Upper>, lower: Option<Lower>) -> Self {
         let geometry = array.geometry.clone();
         Self {
             store: Store::new(geometry.members()),
@@ -186,6 +182,7 @@ impl WriteCache {
             drain: None,
             counts: CacheCounts::default(),
             figures: Figures::default(),
+            counted: info.figures,
             spare_puts: Vec::new(),
             spare_places: Vec::new(),
         }
@@ -273,8 +270,10 @@ impl HostCache for WriteCache {
     fn take(&mut self, frag: &Frag, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) -> bool {
         self.requests += 1;
         let request = self.requests;
-        if self.upper.is_some() {
-            self.waiting.push_back(Waiting::new(*frag, request));
+        if let Some(upper) = &mut self.upper {
+            let sequential = upper.is_sequential(frag);
+            self.figures.sequential += u64::from(sequential);
+            self.waiting.push_back(Waiting::new(*frag, Request { number: request, sequential }));
             self.look_again = true;
         } else {
             self.pass_on(frag, request, array, operations, out);
@@ -384,8 +383,7 @@ impl HostCache for WriteCache {
     }
 
     fn figures(&self, into: &mut Vec<u64>) {
-        let Figures { destages, destaged_pages, together, timeouts, full, bypassed, waited } = self.figures;
-        into.extend([destages, destaged_pages, together, timeouts, full, bypassed, waited]);
+        into.extend(self.counted.iter().map(|figure| self.figures.of(figure)));
     }
 }
 

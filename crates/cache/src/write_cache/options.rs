@@ -33,6 +33,15 @@ pub(super) const GROUPS: ParamSpec = ParamSpec {
     help: "groups destaged at a time at most: 1 as LAWC compares it, 20 in WOW's paper",
 };
 
+pub(super) const SEQ: ParamSpec = ParamSpec {
+    name: "seq",
+    default: "off",
+    values: "on, off",
+    unit: "",
+    help: "whether writes that begin where one of the last 32 runs of writes ended set no recency bit, and four of \
+           their groups at a time are destaged below low if the one before was theirs, too (on in WOW's paper)",
+};
+
 pub(super) const RECENCY: ParamSpec = ParamSpec {
     name: "recency",
     default: "store",

@@ -31,6 +31,8 @@ struct Entry {
     coming: u32,
     /// It is being destaged.
     busy: bool,
+    /// Its last page came with a sequential write.
+    sequential: bool,
 }
 
 impl Entry {
@@ -53,6 +55,8 @@ pub(super) enum Recency {
     Hit,
     /// By each store into it, the first too, as the pseudo-code of LAWC's Algorithm 1 has it.
     Store,
+    /// Never.
+    Never,
 }
 
 /// Pages in entries.
@@ -105,6 +109,27 @@ impl Pool {
         self.entries.is_empty()
     }
 
+    /// Whether there is such an entry.
+    pub(super) fn holds(&self, number: u64) -> bool {
+        self.entries.contains_key(&number)
+    }
+
+    /// Whether an entry is among the next so many round the circle, and its bit is not set.
+    pub(super) fn is_near(&self, number: u64, of: usize) -> bool {
+        self.ring.is_near(number, of)
+    }
+
+    /// Moves an entry to another pool, if it is here. There its bit is not set.
+    pub(super) fn hand_over(&mut self, number: u64, to: &mut Self) {
+        let Some(entry) = self.entries.remove(&number) else { return };
+        let pages = entry.pages.iter().map(|page| u64::from(page.dirty) + u64::from(page.under_way)).sum::<u64>();
+        self.ring.remove(number);
+        self.held -= pages;
+        to.ring.insert(number, false);
+        to.held += pages;
+        to.entries.insert(number, entry);
+    }
+
     /// Whether a version of a page is held, under way or not.
     pub(super) fn has(&self, number: u64, index: u32) -> bool {
         self.entries.get(&number).is_some_and(|entry| entry.find(index).is_ok())
@@ -116,8 +141,9 @@ impl Pool {
         entry.find(index).map_or(true, |at| !entry.pages[at].dirty)
     }
 
-    /// Lets a page of a request in; whether a version of it was held.
-    pub(super) fn admit(&mut self, number: u64, index: u32, request: u64) -> bool {
+    /// Lets a page of a request in; whether a version of it was held. What is written sequentially leaves
+    /// the recency bit as it is.
+    pub(super) fn admit(&mut self, number: u64, index: u32, request: u64, sequential: bool) -> bool {
         self.changes += 1;
         let recency = self.recency;
         let ring = &mut self.ring;
@@ -127,7 +153,8 @@ impl Pool {
                 if entry.made_by != request {
                     entry.made_by = SEVERAL;
                 }
-                if recency == Recency::Store || entry.made_by == SEVERAL {
+                let hit = entry.made_by == SEVERAL && !sequential;
+                if recency == Recency::Store || recency == Recency::Hit && hit {
                     ring.set(number);
                 }
                 entry
@@ -139,6 +166,7 @@ impl Pool {
             }
         };
         entry.coming += 1;
+        entry.sequential = sequential;
         match entry.find(index) {
             Ok(at) => {
                 let page = &mut entry.pages[at];
@@ -156,7 +184,7 @@ impl Pool {
 
     /// Takes over a page that an earlier life left.
     pub(super) fn load(&mut self, number: u64, index: u32) {
-        self.admit(number, index, 0);
+        self.admit(number, index, 0, false);
         self.came(number, index);
     }
 
@@ -191,6 +219,16 @@ impl Pool {
     pub(super) fn advance(&mut self) -> Option<u64> {
         let entries = &self.entries;
         self.ring.advance(|number| entries[&number].can_go())
+    }
+
+    /// The entry that [`advance`](Self::advance) would find.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.ring.next(|number| self.entries[&number].can_go())
+    }
+
+    /// Whether what came last into the entry was written sequentially.
+    pub(super) fn is_sequential(&self, number: u64) -> bool {
+        self.entries.get(&number).is_some_and(|entry| entry.sequential)
     }
 
     /// Whether the entry can be destaged now.
@@ -241,7 +279,7 @@ impl Pool {
         if self.entries.get(&number).is_some_and(|entry| entry.pages.is_empty() && !entry.busy) {
             self.ring.remove(number);
             if let Some(mut entry) = self.entries.remove(&number) {
-                (entry.made_by, entry.coming, entry.busy) = (0, 0, false);
+                (entry.made_by, entry.coming, entry.busy, entry.sequential) = (0, 0, false, false);
                 self.spare.push(entry);
             }
         }
@@ -254,7 +292,7 @@ mod tests {
 
     fn write(pool: &mut Pool, request: u64, number: u64, indices: &[u32]) {
         for index in indices {
-            pool.admit(number, *index, request);
+            pool.admit(number, *index, request, false);
             pool.came(number, *index);
         }
     }
@@ -307,14 +345,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_sequentially_is_no_hit_on_the_entry() {
+        let mut pool = Pool::new(8, Recency::Hit);
+        write(&mut pool, 1, 3, &[0]);
+        write(&mut pool, 1, 4, &[0]);
+        pool.admit(3, 1, 2, true);
+        pool.came(3, 1);
+        assert_eq!([3, 4].map(|number| pool.is_sequential(number)), [true, false]);
+        assert_eq!((pool.next(), destage(&mut pool)), (Some(3), Some((3, vec![0, 1]))), "its bit is not set");
+        write(&mut pool, 3, 4, &[1]);
+        pool.admit(4, 2, 4, true);
+        pool.came(4, 2);
+        write(&mut pool, 5, 6, &[0]);
+        assert_eq!(pool.next(), Some(6), "nor is it cleared by one");
+        write(&mut pool, 6, 4, &[3]);
+        assert!(!pool.is_sequential(4), "what came last says it");
+    }
+
+    #[test]
     fn what_comes_is_waited_for_and_may_be_taken_back() {
         let mut pool = Pool::new(8, Recency::Store);
-        pool.admit(1, 0, 1);
+        pool.admit(1, 0, 1, false);
         assert_eq!(destage(&mut pool), None);
         pool.take_back(1, 0, false);
         assert!(pool.is_empty() && pool.held() == 0);
         write(&mut pool, 1, 1, &[0]);
-        pool.admit(1, 0, 2);
+        pool.admit(1, 0, 2, false);
         pool.take_back(1, 0, true);
         assert_eq!((pool.held(), destage(&mut pool)), (1, Some((1, vec![0]))));
     }

@@ -8,7 +8,7 @@ use destage_raid::{Geometry, Level};
 
 use super::{LONG, PAGE, SECTOR};
 use crate::common::{Dice, Sizes};
-use crate::model::{Method, Options, Shape};
+use crate::model::{Method, Options, Shape, Stow};
 
 /// A case: an array, a cache, and how it is driven.
 pub struct Case {
@@ -51,13 +51,19 @@ impl Case {
         let (n, k) = (shape.members as u64, shape.data() as u64);
         let (mut options, mut text) = (Options::default(), cache.to_owned());
         let mut pages = dice.within(1, 4 * n);
-        if cache == "wow" {
+        if cache == "wow" || cache == "stow" {
             pages = pages.max(k);
             options.upper = Some(pages as usize);
             let (low, high, groups) =
                 [(0, 0, 1), (0, 0, 3), (50, 50, 2), (30, 80, 4), (80, 90, 20), (0, 100, 2)][dice.below(6) as usize];
             (options.low, options.high, options.groups) = (low, high, groups);
             write!(text, ":low={low}:high={high}:groups={groups}").expect("a string");
+            if cache == "stow" {
+                text += &draw_stow(&mut options, shape.chunk, pages, dice);
+            } else if dice.below(2) == 0 {
+                options.runs = 32;
+                text += ":seq=on";
+            }
         } else {
             let small = if cache == "lawc" { [0, 10, 25, 50, 75][dice.below(5) as usize] } else { 0 };
             pages = pages.max(n);
@@ -93,8 +99,34 @@ impl Case {
     }
 }
 
-/// A request near others: from a sector to more than the cache.
-pub fn draw(dice: &mut Dice, case: &Case, sizes: &Sizes, tag: u64) -> HostRequest {
+/// Constants of STOW.
+fn draw_stow(options: &mut Options, chunk: u64, pages: u64, dice: &mut Dice) -> String {
+    options.runs = dice.within(1, 4) as usize;
+    let strips = dice.within(1, 3);
+    let (least, share, most) = [(5, 50, 95), (0, 0, 100), (20, 30, 60), (0, 100, 100)][dice.below(4) as usize];
+    let of_all = |percent: u64| (pages * percent / 100) as usize;
+    let stow = Stow {
+        run: strips * chunk,
+        margin: dice.within(1, 4) as usize,
+        step: dice.below(4) as usize,
+        least: of_all(least),
+        most: of_all(most),
+        at_first: of_all(share),
+        stretch: dice.within(1, 3),
+        hysteresis: dice.below(6) as usize,
+    };
+    options.stow = Some(stow);
+    let Stow { margin, step, stretch, hysteresis, .. } = stow;
+    format!(
+        ":streams={}:run={strips}:least={least}:share={share}:most={most}:margin={margin}:step={step}:\
+         stretch={stretch}:hysteresis={hysteresis}",
+        options.runs
+    )
+}
+
+/// A request near others, or right behind the one that ended at page `last`: from a sector to more than the
+/// cache.
+pub fn draw(dice: &mut Dice, case: &Case, sizes: &Sizes, last: u64, tag: u64) -> HostRequest {
     let op = match dice.below(20) {
         0..=13 => HostOp::Write,
         14 => HostOp::WriteZeroes,
@@ -102,7 +134,8 @@ pub fn draw(dice: &mut Dice, case: &Case, sizes: &Sizes, tag: u64) -> HostReques
     };
     let all = sizes.pages;
     let room = if dice.below(2) == 0 { all } else { all.div_ceil(4) };
-    let first = dice.below(room);
+    // Where the one before ended, or anywhere.
+    let first = if dice.below(4) == 0 { last % all } else { dice.below(room) };
     let pages = match dice.below(8) {
         0..=4 => dice.within(1, 3),
         5 | 6 => dice.within(1, sizes.stripe + 1),

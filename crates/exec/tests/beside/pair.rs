@@ -15,6 +15,8 @@ pub struct Pair {
     pub memory: Memory<Box<dyn Served>>,
     pub model: Model,
     pub sizes: Sizes,
+    /// The page after the request that was submitted last.
+    pub end: u64,
     /// Commands of members in flight, in the order of issue, and all that were issued since the last comparison.
     pub flight: Vec<(Issue, Step)>,
     issued: Arc<Mutex<Vec<(Issue, Step)>>>,
@@ -68,6 +70,7 @@ impl Pair {
             memory,
             model,
             sizes,
+            end: 0,
             flight: Vec::new(),
             issued,
             quick_reads: case.quick_reads,
@@ -93,6 +96,7 @@ impl Pair {
     pub fn submit(&mut self, request: HostRequest) {
         let bytes = data(&request, SECTOR);
         self.content.apply(&request, &bytes);
+        self.end = (request.offset + request.len).div_ceil(PAGE);
         let reads = request.op == HostOp::Read;
         let found = if reads { self.content.of(&request).to_vec() } else { Vec::new() };
         let (mut pages, mut frags) = (0, Vec::new());
@@ -209,7 +213,8 @@ impl Pair {
         by_model.sort_unstable();
         same("answered", &answered, &by_model)?;
         let cache = self.memory.engine().controller();
-        same("figures", &cache.figures()[..], &self.model.figures)?;
+        let figures = cache.figures();
+        same("figures", &figures[..], &self.model.figures[..figures.len()])?;
         let counts = cache.counts().expect("they are counted");
         let hits = [counts.read_hits, counts.read_misses, counts.write_hits, counts.write_misses];
         same("read hits and misses, write hits and misses", &hits[..], &self.model.hits)
@@ -248,7 +253,7 @@ impl Pair {
     }
 }
 
-fn same<T: PartialEq + std::fmt::Debug + ?Sized, U: std::borrow::Borrow<T>>(
+fn same<T: PartialEq + std::fmt::Debug + ?Sized, U: std::borrow::Borrow<T> + ?Sized>(
     what: &str,
     cache: &T,
     model: &U,

@@ -17,12 +17,16 @@ mod ops;
 mod policy;
 mod pool;
 mod requests;
+mod runs;
 mod shape;
+mod stow;
 
 use std::collections::VecDeque;
 
-use pool::Pool;
+use pool::{Entry, Pool};
 pub use shape::{Cell, Frag, Method, Options, Shape};
+use stow::Apart;
+pub use stow::Stow;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
@@ -91,6 +95,7 @@ struct Op {
 struct Waiting {
     frag: Frag,
     id: u64,
+    sequential: bool,
     entered: usize,
     seen: bool,
 }
@@ -107,6 +112,11 @@ pub struct Model {
     pub shape: Shape,
     options: Options,
     upper: Pool,
+    apart: Option<Apart>,
+    /// First page and end of each run of writes, that which grew last first.
+    runs: Vec<(u64, u64)>,
+    /// The group before was of a run, and so was what could have been next since.
+    run_goes_on: bool,
     /// Groups that are destaged, and rows or columns of them that are left.
     groups: Vec<(u64, usize)>,
     members: Vec<Pool>,
@@ -138,8 +148,9 @@ pub struct Model {
     pub writes: Vec<Extent>,
     /// Pages of requests that were answered.
     pub answered: Vec<(u64, u64)>,
-    /// Destages, pages of them, together, timeouts, full, bypassed, waited.
-    pub figures: [u64; 7],
+    /// Destages, pages of them, together, timeouts, full, bypassed, waited, sequential, destages of
+    /// these; the cache may leave the last out.
+    pub figures: [u64; 9],
     /// Read hits and misses, write hits and misses.
     pub hits: [u64; 4],
 }
@@ -166,6 +177,9 @@ impl Model {
             shape,
             options,
             upper: Pool::new(options.upper.unwrap_or(0), false),
+            apart: options.stow.map(|of| Apart::new(of, options.upper.unwrap_or(0))),
+            runs: Vec::new(),
+            run_goes_on: false,
             groups: Vec::new(),
             members,
             candidates: vec![None; shape.members],
@@ -191,7 +205,7 @@ impl Model {
             reads: Vec::new(),
             writes: Vec::new(),
             answered: Vec::new(),
-            figures: [0; 7],
+            figures: [0; 9],
             hits: [0; 4],
         }
     }

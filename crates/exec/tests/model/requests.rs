@@ -37,7 +37,9 @@ impl Model {
         }
         self.ids += 1;
         if self.options.upper.is_some() {
-            self.waiting.push(Waiting { frag, id: self.ids, entered: 0, seen: false });
+            let sequential = self.options.runs > 0 && self.comes(&frag);
+            self.figures[7] += u64::from(sequential);
+            self.waiting.push(Waiting { frag, id: self.ids, sequential, entered: 0, seen: false });
             self.look_again = true;
         } else {
             self.pass_on(frag, self.ids);

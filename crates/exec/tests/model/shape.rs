@@ -1,5 +1,7 @@
 //! What arrays, requests and settings the model knows.
 
+use super::Stow;
+
 /// An array: RAID-0, RAID-4, left-symmetric RAID-5 or RAID-6 (specs §2).
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -68,6 +70,10 @@ pub struct Options {
     pub low: u64,
     pub high: u64,
     pub groups: u64,
+    /// Runs of writes that are kept in mind; 0 if sequential writes are as others.
+    pub runs: usize,
+    /// Sequential writes have a ring of their own.
+    pub stow: Option<Stow>,
     pub recency_on_insert: bool,
     pub method: Method,
     pub sync: bool,
