@@ -1,18 +1,14 @@
 //! How pages leave the cache: groups with their parity or into the lower layer, strips one by one or all
 //! members' together (specs §8.1 to §8.5).
 
-use destage_plan::{Dev, OpId, Out, PutList, Step, StepSet, Stripe, TimerId, TimerOwner};
-use destage_raid::MAX_DEVICES;
+use destage_plan::{Dev, OpId, Out, PutList, Step, StepSet, Stripe};
 use destage_raid::array::Array;
 
 use super::places::of_group;
 use super::store::{Layer, Place};
-use super::synchroniser::{CacheState, Release};
 use super::{Job, Own, Owner, WriteCache};
 use crate::Operations;
-
-/// Goes off when strips that are ready wait no longer.
-const SYNC: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
+use crate::synchroniser::Ready;
 
 /// Freed slots are worth an operation of their own.
 const FREES: usize = 64;
@@ -70,7 +66,7 @@ impl WriteCache {
     }
 
     fn destage_strips(&mut self, operations: &mut Operations<Own>, out: &mut Out) {
-        let cleaning = self.cleaning || self.drain.is_some();
+        let at_once = self.cleaning || self.drain.is_some();
         let Some(lower) = &mut self.lower else { return };
         for member in &mut lower.members {
             if member.candidate.is_none() && member.under_way.is_none() {
@@ -79,25 +75,15 @@ impl WriteCache {
         }
         // What is stored into a strip that is ready goes along, once it is there.
         let is_ready = |member: &super::Strips| member.candidate.is_some_and(|strip| member.pool.can_go(strip));
-        if let Some(sync) = lower.sync.as_mut().filter(|_| !cleaning) {
-            let mut states = [CacheState::default(); MAX_DEVICES];
-            for (state, member) in states.iter_mut().zip(&lower.members) {
-                let (ready, empty) = (is_ready(member), member.pool.is_empty());
-                *state = CacheState { ready, empty, is_short: member.is_short };
+        if let Some(sync) = self.sync.as_mut().filter(|_| !at_once) {
+            let mut ready = Ready::default();
+            for (dev, member) in (0..).map(Dev).zip(&lower.members) {
+                let has = [is_ready(member), member.under_way.is_some(), member.pool.is_empty(), member.is_short];
+                let sets = [&mut ready.chosen, &mut ready.busy, &mut ready.empty, &mut ready.short];
+                sets.into_iter().zip(has).filter(|(_, has)| *has).for_each(|(set, _)| set.insert(dev));
             }
-            let release = sync.decide(out.now(), &states[..lower.members.len()]);
-            if sync.deadline() != lower.timer {
-                lower.timer = sync.deadline();
-                match lower.timer {
-                    Some(at) => out.timer(SYNC, at),
-                    None => out.cancel(SYNC),
-                }
-            }
-            match release {
-                None => return,
-                Some(Release::Together) => self.figures.together += 1,
-                Some(Release::Timeout) => self.figures.timeouts += 1,
-                Some(Release::Full) => self.figures.full += 1,
+            if !sync.releases(&ready, out) {
+                return;
             }
         }
         for dev in 0..lower.members.len() {

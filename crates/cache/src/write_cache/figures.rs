@@ -1,15 +1,13 @@
 //! What the write caches count, beside [`CacheCounts`](crate::CacheCounts).
 
 use crate::CacheFigure;
+use crate::synchroniser::Releases;
 
 /// What a cache counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) destages: u64,
     pub(super) destaged_pages: u64,
-    pub(super) together: u64,
-    pub(super) timeouts: u64,
-    pub(super) full: u64,
     pub(super) bypassed: u64,
     pub(super) waited: u64,
     pub(super) sequential: u64,
@@ -17,14 +15,14 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// What was counted of this.
-    pub(super) fn of(&self, figure: &CacheFigure) -> u64 {
+    /// What was counted of this, be it by the synchroniser.
+    pub(super) fn of(&self, figure: &CacheFigure, releases: &Releases) -> u64 {
         match figure.name {
             "destages" => self.destages,
             "destaged_pages" => self.destaged_pages,
-            "together" => self.together,
-            "timeouts" => self.timeouts,
-            "released_full" => self.full,
+            "together" => releases.together,
+            "timeouts" => releases.timeouts,
+            "released_full" => releases.full,
             "bypassed" => self.bypassed,
             "waited" => self.waited,
             "sequential" => self.sequential,

@@ -6,8 +6,9 @@ use destage_plan::Params;
 use destage_raid::array::ArrayConfig;
 
 use super::WriteCache;
-use super::options::{self, EMPTY, FULL, RECENCY, TIMEOUT, TIMER};
+use super::options::{self, RECENCY};
 use super::registered::{info, serve};
+use crate::synchroniser::{EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
 use crate::{HostCacheError, HostCacheInfo, Served};
 
 /// [The lower layer](super) alone.
@@ -35,11 +36,12 @@ fn min_pages(array: &ArrayConfig, _: &Params) -> u64 {
 }
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    let lower = options::lower(pages, &array.geometry, false, params)?;
+    let lower = options::lower(pages, &array.geometry, params)?;
     serve(pages, array, WriteCache::new(&IWC, array, None, Some(lower)))
 }
 
 fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    let lower = options::lower(pages, &array.geometry, true, params)?;
-    serve(pages, array, WriteCache::new(&SYNC_IWC, array, None, Some(lower)))
+    let lower = options::lower(pages, &array.geometry, params)?;
+    let sync = Synchroniser::new(array.geometry.member_set(), params)?;
+    serve(pages, array, WriteCache::new(&SYNC_IWC, array, None, Some(lower)).synchronised(sync))
 }

@@ -5,8 +5,9 @@ use destage_plan::Params;
 use destage_raid::array::ArrayConfig;
 
 use super::WriteCache;
-use super::options::{self, EMPTY, FULL, RECENCY, SHARE, TIMEOUT, TIMER};
+use super::options::{self, RECENCY, SHARE};
 use super::registered::{info, serve};
+use crate::synchroniser::{EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
 use crate::{HostCacheError, HostCacheInfo, Served};
 
 /// [Both layers](super).
@@ -23,6 +24,7 @@ pub static LAWC: HostCacheInfo = HostCacheInfo {
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     let small = pages * options::share(params)? / 100;
-    let lower = options::lower(pages - small, &array.geometry, true, params)?;
-    serve(pages, array, WriteCache::new(&LAWC, array, Some(options::small(small)), Some(lower)))
+    let lower = options::lower(pages - small, &array.geometry, params)?;
+    let sync = Synchroniser::new(array.geometry.member_set(), params)?;
+    serve(pages, array, WriteCache::new(&LAWC, array, Some(options::small(small)), Some(lower)).synchronised(sync))
 }

@@ -8,7 +8,7 @@
 //!   it is [WOW](wow), or [STOW](stow).
 //! * The *lower* layer holds data and parity by strips, each member's in a pool of its own. Parity is
 //!   made when data enters, so that strips are destaged one by one and without regard to each other:
-//!   [IWC](iwc), or all at a time where a [synchroniser](synchroniser) has them wait.
+//!   [IWC](iwc), or all at a time where a [synchroniser](crate::synchroniser) has them wait.
 //!
 //! Both together are [LAWC](lawc).
 //!
@@ -31,7 +31,6 @@ mod ring;
 mod store;
 mod stow;
 mod streams;
-mod synchroniser;
 mod threshold;
 mod upper;
 mod versions;
@@ -47,6 +46,7 @@ use destage_raid::array::{Absorbed, Array, ArrayConfig, Degraded, Seg};
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
+use crate::synchroniser::Synchroniser;
 use crate::{CacheCounts, CacheFigure, HostCache, HostCacheInfo, Operations, Pages};
 use drain::Drain;
 use enter::{Entering, Waiting};
@@ -55,7 +55,6 @@ use places::{in_group, in_strip};
 use pool::Pool;
 use queue::Queue;
 use store::{Layer, Place, Store};
-use synchroniser::Synchroniser;
 use upper::{Request, Upper};
 
 pub use iwc::{IWC, SYNC_IWC};
@@ -112,9 +111,6 @@ struct Strips {
 #[derive(Debug)]
 struct Lower {
     members: Vec<Strips>,
-    sync: Option<Synchroniser>,
-    /// What the timer was set to.
-    timer: Option<destage_plan::Nanos>,
 }
 
 /// A write cache of one or two layers.
@@ -123,6 +119,8 @@ pub struct WriteCache {
     store: Store,
     upper: Option<Upper>,
     lower: Option<Lower>,
+    /// If what is destaged next is destaged to all members together.
+    sync: Option<Synchroniser>,
     /// Writes that have not entered, or not all of them.
     waiting: VecDeque<Waiting>,
     /// A group has left the upper layer, or a write came: waiting ones are looked at again.
@@ -166,6 +164,7 @@ impl WriteCache {
             geometry,
             upper,
             lower,
+            sync: None,
             waiting: VecDeque::new(),
             look_again: false,
             entered: Vec::new(),
@@ -186,6 +185,11 @@ impl WriteCache {
             spare_puts: Vec::new(),
             spare_places: Vec::new(),
         }
+    }
+
+    /// Has members write together.
+    fn synchronised(self, sync: Synchroniser) -> Self {
+        Self { sync: Some(sync), ..self }
     }
 
     fn has_parity(&self) -> bool {
@@ -383,7 +387,8 @@ impl HostCache for WriteCache {
     }
 
     fn figures(&self, into: &mut Vec<u64>) {
-        into.extend(self.counted.iter().map(|figure| self.figures.of(figure)));
+        let releases = self.sync.as_ref().map(Synchroniser::counts).unwrap_or_default();
+        into.extend(self.counted.iter().map(|figure| self.figures.of(figure, &releases)));
     }
 }
 
