@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use common::{Dice, data, draw};
 use destage_cache::{Served, serve};
-use destage_exec::{Log, Memory, NoCheck, Pick, Remains};
-use destage_plan::{Control, HostNotice, HostOp, HostRequest, Nanos, Shape, StepKind};
+use destage_exec::{Latency, Log, Memory, NoCheck, Pick, Remains};
+use destage_plan::{Control, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos, Shape, StepKind};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
@@ -158,6 +158,39 @@ fn figure_5() {
     }
     assert_eq!(run.figure("timeouts"), 1);
     assert_eq!(run.memory.now(), acknowledged + Nanos(10_000_000));
+}
+
+/// What waits for a member that collects does so as long as collections take of late (specs §8.5): after
+/// one of 3 ms and one of 19 ms that is 5 ms.
+#[test]
+fn a_timeout_follows_collections() {
+    let mut run = Run::new("sync+iwc:timeout=auto", Level::Raid0, 4, 1, 16);
+    let waits = |run: &mut Run, page: u64| {
+        run.write(page, 1);
+        assert_eq!(run.rest(), 1);
+        let (before, began) = (run.steps(StepKind::Write), run.memory.now());
+        while run.steps(StepKind::Write) == before {
+            run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+        }
+        (run.memory.now().0 - began.0).div_ceil(1_000_000)
+    };
+    assert_eq!(waits(&mut run, 0), 10, "none was seen");
+    run.memory.set_collectors(DevSet::first(4));
+    for milliseconds in [3, 19] {
+        run.memory.device_gc(Dev(1), 0, true, 2);
+        // What is read takes as long.
+        let began = run.memory.now();
+        let read = Nanos(milliseconds * 1_000_000);
+        run.memory.set_latency(Latency { read, page: Nanos(0), ..Latency::default() });
+        run.tag += 1;
+        let read = HostRequest { tag: run.tag, op: HostOp::Read, offset: 8 * PAGE, len: PAGE, fua: false };
+        run.memory.submit(read, &[]).expect("a request in range");
+        assert_eq!(run.rest(), 1);
+        assert_eq!(run.memory.now(), began + Nanos(milliseconds * 1_000_000));
+        run.memory.device_gc(Dev(1), 0, false, 2);
+    }
+    assert_eq!(waits(&mut run, 1), 5);
+    assert_eq!((run.figure("sync_waits"), run.figure("sync_timeout")), (2, 15_000_000));
 }
 
 /// The table of specs §8.7: g5 {0, 1, 2} and g6 {0} fill a small cache, but for a page of g1 that is on

@@ -18,13 +18,16 @@ use destage_exec::Log;
 use destage_plan::Control;
 
 /// Runs a case for so many events, and then to its end; what went wrong after how many.
-fn run(cache: &str, of: u8, seed: u64, events: u64, log: &Log) -> Result<u64, (u64, String)> {
+fn run(cache: &'static str, of: u8, seed: u64, events: u64, log: &Log) -> Result<u64, (u64, String)> {
     let mut dice = Dice::new(seed << 8 | u64::from(of));
     let case = Case::draw(cache, of, &mut dice);
     let mut pair = Pair::new(&case);
     pair.memory.keep_log(Arc::clone(log));
     let mut requests = 0;
     for event in 0..events {
+        if case.options.auto && dice.below(4) == 0 {
+            pair.collect(&mut dice);
+        }
         let may = pair.under_way.len() < case.depth && pair.has_slots(&case);
         if may && (pair.flight.is_empty() || dice.below(3) == 0) {
             requests += 1;
@@ -71,7 +74,7 @@ fn run(cache: &str, of: u8, seed: u64, events: u64, log: &Log) -> Result<u64, (u
     Ok(requests)
 }
 
-fn try_all(cache: &str) {
+fn try_all(cache: &'static str) {
     let (first, seeds) = (number("MODEL_FROM", 0), number("MODEL_SEEDS", if common::soak() { 2_600 } else { 16 }));
     for of in [0, 4, 5, 6] {
         let mut requests = 0;

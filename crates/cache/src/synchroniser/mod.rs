@@ -5,14 +5,19 @@
 //! [released](Synchroniser::releases). What it writes, strips of members or groups of all, does not matter
 //! here.
 
-use destage_plan::{DevSet, Nanos, Out, ParamSpec, Params, SpecError, TimerId, TimerOwner, quantity};
+mod timeout;
+
+use timeout::{Observed, Timeout};
+
+use destage_plan::{DevSet, Event, Nanos, Out, ParamSpec, Params, SpecError, TimerId, TimerOwner, quantity};
 
 pub(crate) const TIMEOUT: ParamSpec = ParamSpec {
     name: "timeout",
     default: "10ms",
-    values: "a time, 0 to 1h",
+    values: "auto, a time from 0 to 1h",
     unit: "",
-    help: "how long what is ready waits for the other members",
+    help: "how long what is ready waits for the other members; auto: as long as their collections take of late, \
+           10 ms before one was announced",
 };
 
 pub(crate) const TIMER: ParamSpec = ParamSpec {
@@ -38,6 +43,12 @@ pub(crate) const EMPTY: ParamSpec = ParamSpec {
     unit: "",
     help: "whether members are waited for that nothing is cached for",
 };
+
+/// A timeout under which tiny arrays do all that large ones do: for some sizes one that is given, for the
+/// others one that follows collections.
+pub(crate) fn small(pages: u64) -> (&'static str, String) {
+    (TIMEOUT.name, if pages % 3 == 1 { "auto" } else { "1ms" }.to_owned())
+}
 
 /// Goes off when what is ready waits no longer.
 const SYNC: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
@@ -84,6 +95,9 @@ pub(crate) struct Releases {
     pub(crate) timeouts: u64,
     /// Writes waited for room.
     pub(crate) full: u64,
+    /// Times that a time began, and how long these were in all, in nanoseconds, if nothing else came first.
+    pub(crate) waits: u64,
+    pub(crate) timeout: u64,
 }
 
 /// Decides when what is ready is written.
@@ -91,7 +105,7 @@ pub(crate) struct Releases {
 pub(crate) struct Synchroniser {
     members: DevSet,
     /// What is ready waits for the other members that long.
-    timeout: Nanos,
+    timeout: Timeout,
     begins: Begins,
     /// It does not wait if it keeps writes waiting.
     on_full: bool,
@@ -108,11 +122,16 @@ impl Synchroniser {
     /// Of these members.
     pub(crate) fn new(members: DevSet, params: &Params) -> Result<Self, SpecError> {
         const HOUR: Nanos = Nanos(3_600_000_000_000);
-        let timeout = quantity::time(params.text(TIMEOUT.name)).ok().filter(|time| *time <= HOUR);
-        let timeout = timeout.ok_or_else(|| params.refuse(TIMEOUT.name))?;
+        let timeout = match params.text(TIMEOUT.name) {
+            "auto" => Timeout::Observed(Observed::default()),
+            text => {
+                let timeout = quantity::time(text).ok().filter(|time| *time <= HOUR);
+                Timeout::Fixed(timeout.ok_or_else(|| params.refuse(TIMEOUT.name))?)
+            }
+        };
         let begins = params.choice(TIMER.name, &[("ready", Begins::FirstReady), ("release", Begins::Release)])?;
         // It would go off without end.
-        if timeout == Nanos::ZERO && begins == Begins::Release {
+        if timeout.now() == Nanos::ZERO && begins == Begins::Release {
             return Err(params.refuse(TIMER.name));
         }
         let on_full = params.choice(FULL.name, &[("release", true), ("wait", false)])?;
@@ -120,14 +139,19 @@ impl Synchroniser {
         Ok(Self::of(members, timeout, begins, on_full, empty_blocks))
     }
 
-    const fn of(members: DevSet, timeout: Nanos, begins: Begins, on_full: bool, empty_blocks: bool) -> Self {
-        let releases = Releases { together: 0, timeouts: 0, full: 0 };
+    const fn of(members: DevSet, timeout: Timeout, begins: Begins, on_full: bool, empty_blocks: bool) -> Self {
+        let releases = Releases { together: 0, timeouts: 0, full: 0, waits: 0, timeout: 0 };
         Self { members, timeout, begins, on_full, empty_blocks, deadline: None, timer: None, releases }
     }
 
     /// What it counted.
     pub(crate) const fn counts(&self) -> Releases {
         self.releases
+    }
+
+    /// Something happened to a device, or it announces something.
+    pub(crate) fn event(&mut self, now: Nanos, event: &Event<'_>) {
+        self.timeout.event(now, event);
     }
 
     /// Whether all that is chosen is written now. It is asked after every event, and sets a timer, which is
@@ -137,7 +161,11 @@ impl Synchroniser {
         if self.deadline != self.timer {
             self.timer = self.deadline;
             match self.timer {
-                Some(at) => out.timer(SYNC, at),
+                Some(at) => {
+                    self.releases.waits += 1;
+                    self.releases.timeout += at.0 - out.now().0;
+                    out.timer(SYNC, at);
+                }
                 None => out.cancel(SYNC),
             }
         }
@@ -152,16 +180,16 @@ impl Synchroniser {
 
     fn decide(&mut self, now: Nanos, ready: &Ready) -> Option<Release> {
         if self.begins == Begins::Release && self.deadline.is_none() {
-            self.deadline = Some(now + self.timeout);
+            self.deadline = Some(now + self.timeout.now());
         }
         if ready.chosen.is_empty() {
             if self.begins == Begins::Release && self.deadline.is_some_and(|deadline| deadline <= now) {
                 // There is nothing to write: the next period begins.
-                self.deadline = Some(now + self.timeout);
+                self.deadline = Some(now + self.timeout.now());
             }
             return None;
         }
-        let due = *self.deadline.get_or_insert(now + self.timeout);
+        let due = *self.deadline.get_or_insert(now + self.timeout.now());
         let skipped = if self.empty_blocks { DevSet::EMPTY } else { ready.empty };
         let why = if (self.members - (ready.chosen - ready.busy) - skipped).is_empty() {
             Release::Together
@@ -174,7 +202,7 @@ impl Synchroniser {
         };
         self.deadline = match self.begins {
             Begins::FirstReady => None,
-            Begins::Release => Some(now + self.timeout),
+            Begins::Release => Some(now + self.timeout.now()),
         };
         Some(why)
     }
@@ -200,7 +228,7 @@ mod tests {
     }
 
     fn usual() -> Synchroniser {
-        Synchroniser::of(DevSet::first(4), Nanos(10 * MS), Begins::FirstReady, true, true)
+        Synchroniser::of(DevSet::first(4), Timeout::Fixed(Nanos(10 * MS)), Begins::FirstReady, true, true)
     }
 
     /// Figure 5 of the paper, as the table of specs §8.5 has it; the time counts from the
@@ -233,7 +261,7 @@ mod tests {
 
     #[test]
     fn without_a_timeout_nobody_waits() {
-        let mut sync = Synchroniser::of(DevSet::first(4), Nanos(0), Begins::FirstReady, false, true);
+        let mut sync = Synchroniser::of(DevSet::first(4), Timeout::Fixed(Nanos(0)), Begins::FirstReady, false, true);
         assert_eq!(sync.decide(Nanos(5), &ready(&[0], &[2])), Some(Release::Timeout));
         assert_eq!(sync.decide(Nanos(5), &ready(&[2], &[2])), Some(Release::Timeout), "nor for what went before");
     }
@@ -259,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_timer_may_run_from_release_to_release() {
-        let mut sync = Synchroniser::of(DevSet::first(4), Nanos(10 * MS), Begins::Release, false, true);
+        let mut sync = Synchroniser::of(DevSet::first(4), Timeout::Fixed(Nanos(10 * MS)), Begins::Release, false, true);
         assert_eq!(sync.decide(Nanos(0), &ready(&[], &[])), None);
         assert_eq!(sync.decide(Nanos(9 * MS), &ready(&[0], &[])), None);
         assert_eq!(sync.decide(Nanos(10 * MS), &ready(&[0], &[])), Some(Release::Timeout));

@@ -27,6 +27,8 @@ impl Figures {
             "waited" => self.waited,
             "sequential" => self.sequential,
             "sequential_destages" => self.sequential_destages,
+            "sync_waits" => releases.waits,
+            "sync_timeout" => releases.timeout,
             other => unreachable!("no write cache counts {other}"),
         }
     }
@@ -55,6 +57,15 @@ const BYPASSED: CacheFigure =
 const WAITED: CacheFigure =
     CacheFigure { name: "waited", unit: "1", meaning: "writes that waited for room in the cache that takes all data" };
 
+const SYNC_WAITS: CacheFigure = CacheFigure {
+    name: "sync_waits",
+    unit: "1",
+    meaning: "times that what was ready began to wait for the other members",
+};
+
+const SYNC_TIMEOUT: CacheFigure =
+    CacheFigure { name: "sync_timeout", unit: "ns", meaning: "how long that was to be at most, summed up" };
+
 const SEQUENTIAL: CacheFigure = CacheFigure {
     name: "sequential",
     unit: "1",
@@ -66,6 +77,10 @@ const SEQUENTIAL_DESTAGES: CacheFigure =
 
 /// What every write cache counts.
 pub(super) const ALL: &[CacheFigure] = &[DESTAGES, DESTAGED_PAGES, TOGETHER, TIMEOUTS, RELEASED_FULL, BYPASSED, WAITED];
+
+/// With what is counted where members are written to together.
+pub(super) const OF_SYNC: &[CacheFigure] =
+    &[DESTAGES, DESTAGED_PAGES, TOGETHER, TIMEOUTS, RELEASED_FULL, BYPASSED, WAITED, SYNC_WAITS, SYNC_TIMEOUT];
 
 /// With what is counted where sequential writes are told from others.
 pub(super) const OF_RUNS: &[CacheFigure] =

@@ -5,10 +5,10 @@
 use destage_plan::Params;
 use destage_raid::array::ArrayConfig;
 
-use super::WriteCache;
 use super::options::{self, RECENCY};
 use super::registered::{info, serve};
-use crate::synchroniser::{EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
+use super::{WriteCache, figures};
+use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
 use crate::{HostCacheError, HostCacheInfo, Served};
 
 /// [The lower layer](super) alone.
@@ -22,7 +22,8 @@ pub static IWC: HostCacheInfo = HostCacheInfo {
 pub static SYNC_IWC: HostCacheInfo = HostCacheInfo {
     min_pages,
     params: &[RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
-    small: |_| vec![(TIMEOUT.name, "1ms".to_owned())],
+    figures: figures::OF_SYNC,
+    small: |pages| vec![synchroniser::small(pages)],
     ..info(
         "sync+iwc",
         "IWC of which all members write their next strips at the same time",

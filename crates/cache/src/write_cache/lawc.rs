@@ -4,10 +4,10 @@
 use destage_plan::Params;
 use destage_raid::array::ArrayConfig;
 
-use super::WriteCache;
 use super::options::{self, RECENCY, SHARE};
 use super::registered::{info, serve};
-use crate::synchroniser::{EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
+use super::{WriteCache, figures};
+use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
 use crate::{HostCacheError, HostCacheInfo, Served};
 
 /// [Both layers](super).
@@ -18,7 +18,8 @@ pub static LAWC: HostCacheInfo = HostCacheInfo {
         (u64::from(array.geometry.members()) - 1) * 100 / (100 - share) + 1
     },
     params: &[SHARE, RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
-    small: |_| vec![(TIMEOUT.name, "1ms".to_owned())],
+    figures: figures::OF_SYNC,
+    small: |pages| vec![synchroniser::small(pages)],
     ..info("lawc", "small WOW in front of members' caches that make parity early and write together", "LAWC", new)
 };
 

@@ -326,7 +326,10 @@ impl HostCache for WriteCache {
         self.plan_read(op, pages, dst, array, out)
     }
 
-    fn event(&mut self, event: Event<'_>, _: &mut Array, _: &mut Out) {
+    fn event(&mut self, event: Event<'_>, _: &mut Array, out: &mut Out) {
+        if let Some(sync) = &mut self.sync {
+            sync.event(out.now(), &event);
+        }
         match event {
             Event::Start(_) => self.begin(),
             Event::Control(Control::Clean) => self.cleaning = true,

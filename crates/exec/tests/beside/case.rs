@@ -12,6 +12,7 @@ use crate::model::{Method, Options, Shape, Stow};
 
 /// A case: an array, a cache, and how it is driven.
 pub struct Case {
+    pub name: &'static str,
     pub shape: Shape,
     pub stripes: u64,
     pub cache: String,
@@ -45,7 +46,7 @@ impl Case {
     }
 
     /// A case of a cache at a level.
-    pub fn draw(cache: &str, of: u8, dice: &mut Dice) -> Self {
+    pub fn draw(cache: &'static str, of: u8, dice: &mut Dice) -> Self {
         let least = [2, 0, 0, 0, 3, 3, 4][usize::from(of)];
         let shape = Shape { level: of, members: dice.within(least, 6) as usize, chunk: dice.within(1, 4) };
         let (n, k) = (shape.members as u64, shape.data() as u64);
@@ -82,20 +83,22 @@ impl Case {
             if cache != "iwc" {
                 options.sync = true;
                 let microseconds = [0, 2, 10, 100, 1_000_000][dice.below(5) as usize];
-                options.timeout = microseconds * 1_000;
-                options.since_first_ready = microseconds == 0 || dice.below(2) == 0;
+                options.auto = dice.below(4) == 0;
+                options.timeout = if options.auto { 10_000_000 } else { microseconds * 1_000 };
+                options.since_first_ready = options.timeout == 0 || dice.below(2) == 0;
                 options.on_full = dice.below(2) == 0;
                 options.empty_blocks = dice.below(2) == 0;
                 let timer = if options.since_first_ready { "ready" } else { "release" };
                 let full = if options.on_full { "release" } else { "wait" };
                 let empty = if options.empty_blocks { "wait" } else { "skip" };
-                write!(text, ":timeout={microseconds}us:timer={timer}:full={full}:empty={empty}").expect("a string");
+                let timeout = if options.auto { "auto".to_owned() } else { format!("{microseconds}us") };
+                write!(text, ":timeout={timeout}:timer={timer}:full={full}:empty={empty}").expect("a string");
             }
         }
         options.method = [Method::Min, Method::Min, Method::Rmw, Method::Rcw][dice.below(4) as usize];
         let stripes = dice.within(2, 8);
         let depth = dice.within(1, 12) as usize;
-        Self { shape, stripes, cache: text, pages, options, quick_reads: dice.below(2) == 0, depth }
+        Self { name: cache, shape, stripes, cache: text, pages, options, quick_reads: dice.below(2) == 0, depth }
     }
 }
 

@@ -2,19 +2,20 @@
 
 use std::sync::{Arc, Mutex};
 
-use destage_cache::{Served, serve};
+use destage_cache::{CacheFigure, Served, host_cache, serve};
 use destage_exec::{Conduct, Latency, Memory, NoCheck, Pick, Remains};
-use destage_plan::{Column, HostNotice, HostOp, HostRequest, Issue, Nanos, Row, Shape as Host, Step};
+use destage_plan::{Column, Dev, HostNotice, HostOp, HostRequest, Issue, Nanos, Row, Shape as Host, Step};
 
 use super::{Case, LONG, PAGE, SECTOR};
 use crate::common::{Content, Dice, Sizes, data};
-use crate::model::{Extent, Frag, Model};
+use crate::model::{Extent, FIGURES, Frag, Model};
 
 /// Cache and model side by side.
 pub struct Pair {
     pub memory: Memory<Box<dyn Served>>,
     pub model: Model,
     pub sizes: Sizes,
+    counted: &'static [CacheFigure],
     /// The page after the request that was submitted last.
     pub end: u64,
     /// Commands of members in flight, in the order of issue, and all that were issued since the last comparison.
@@ -64,12 +65,14 @@ impl Pair {
             }
             Conduct::Honest
         }));
+        memory.set_collectors(geometry.member_set());
         memory.begin();
         let model = Model::new(case.shape, case.options, case.quick_reads);
         let mut pair = Self {
             memory,
             model,
             sizes,
+            counted: host_cache(case.name).expect("it is registered").figures,
             end: 0,
             flight: Vec::new(),
             issued,
@@ -165,6 +168,13 @@ impl Pair {
         self.model.end_of(reads, extent, before);
     }
 
+    /// A part of a member begins or ends a collection.
+    pub fn collect(&mut self, dice: &mut Dice) {
+        let (member, part, on) = (dice.below(self.model.shape.members as u64), dice.below(2), dice.below(2) == 0);
+        self.memory.device_gc(Dev(member as u8), part as u16, on, 1);
+        self.model.collects(member as usize, part as u16, on);
+    }
+
     /// Nothing happens until a timer goes off; whether one does.
     pub fn wait(&mut self) -> bool {
         let timer = self.memory.engine().next_timer().is_some_and(|at| at < LONG);
@@ -213,8 +223,9 @@ impl Pair {
         by_model.sort_unstable();
         same("answered", &answered, &by_model)?;
         let cache = self.memory.engine().controller();
-        let figures = cache.figures();
-        same("figures", &figures[..], &self.model.figures[..figures.len()])?;
+        let by_model = |name| FIGURES.iter().position(|figure| *figure == name).map(|at| self.model.figures[at]);
+        let figures = self.counted.iter().map(|figure| by_model(figure.name).expect("a figure that it knows"));
+        same("figures", &cache.figures()[..], &figures.collect::<Vec<_>>()[..])?;
         let counts = cache.counts().expect("they are counted");
         let hits = [counts.read_hits, counts.read_misses, counts.write_hits, counts.write_misses];
         same("read hits and misses, write hits and misses", &hits[..], &self.model.hits)

@@ -107,6 +107,21 @@ enum Event {
     Clean,
 }
 
+/// What is counted, of which a cache may leave some out.
+pub const FIGURES: [&str; 11] = [
+    "destages",
+    "destaged_pages",
+    "together",
+    "timeouts",
+    "released_full",
+    "bypassed",
+    "waited",
+    "sequential",
+    "sequential_destages",
+    "sync_waits",
+    "sync_timeout",
+];
+
 /// The model.
 pub struct Model {
     pub shape: Shape,
@@ -123,6 +138,8 @@ pub struct Model {
     candidates: Vec<Option<u64>>,
     writing: Vec<bool>,
     deadline: Option<u64>,
+    /// What collections take of late.
+    timeout: Option<u64>,
     ops: Vec<Op>,
     events: VecDeque<Event>,
     quick: VecDeque<Step>,
@@ -148,9 +165,10 @@ pub struct Model {
     pub writes: Vec<Extent>,
     /// Pages of requests that were answered.
     pub answered: Vec<(u64, u64)>,
-    /// Destages, pages of them, together, timeouts, full, bypassed, waited, sequential, destages of
-    /// these; the cache may leave the last out.
-    pub figures: [u64; 9],
+    /// Collections that have begun: device, part, when.
+    collecting: Vec<(usize, u16, u64)>,
+    /// In the order of [`FIGURES`].
+    pub figures: [u64; FIGURES.len()],
     /// Read hits and misses, write hits and misses.
     pub hits: [u64; 4],
 }
@@ -184,7 +202,8 @@ impl Model {
             members,
             candidates: vec![None; shape.members],
             writing: vec![false; shape.members],
-            deadline: (options.sync && !options.since_first_ready).then_some(options.timeout),
+            deadline: None,
+            timeout: None,
             ops: Vec::new(),
             events: VecDeque::new(),
             quick: VecDeque::new(),
@@ -205,7 +224,8 @@ impl Model {
             reads: Vec::new(),
             writes: Vec::new(),
             answered: Vec::new(),
-            figures: [0; 9],
+            collecting: Vec::new(),
+            figures: [0; FIGURES.len()],
             hits: [0; 4],
         }
     }
@@ -220,6 +240,18 @@ impl Model {
     pub fn be_clean(&mut self) {
         self.events.push_back(Event::Clean);
         self.go_on();
+    }
+
+    /// A part of a member begins or ends a collection.
+    pub fn collects(&mut self, member: usize, part: u16, on: bool) {
+        let at = self.collecting.iter().position(|(other, of, _)| (*other, *of) == (member, part));
+        if on && at.is_none() {
+            self.collecting.push((member, part, self.now));
+        } else if let (false, Some(at)) = (on, at) {
+            let took = (self.now - self.collecting.remove(at).2).clamp(10_000, 1_000_000_000);
+            self.timeout = Some(self.timeout.map_or(took, |mean| (7 * mean + took) / 8));
+        }
+        self.timer();
     }
 
     /// All steps that take no time end.

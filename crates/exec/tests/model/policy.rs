@@ -178,18 +178,40 @@ impl Model {
         }
     }
 
+    /// The time begins to run.
+    fn arm(&mut self) {
+        let timeout = self.timeout.filter(|_| self.options.auto).unwrap_or(self.options.timeout);
+        self.deadline = Some(self.now + timeout);
+    }
+
     pub(super) fn is_released(&mut self, ready: &[bool]) -> bool {
-        let Options { timeout, since_first_ready, on_full, empty_blocks, .. } = self.options;
+        let before = self.deadline;
+        let released = self.decides(ready);
+        if let Some(deadline) = self.deadline.filter(|_| self.deadline != before) {
+            self.figures[9] += 1;
+            self.figures[10] += deadline - self.now;
+        }
+        released
+    }
+
+    fn decides(&mut self, ready: &[bool]) -> bool {
+        let Options { since_first_ready, on_full, empty_blocks, .. } = self.options;
+        if self.deadline.is_none() && !since_first_ready {
+            self.arm();
+        }
         if !ready.contains(&true) {
             if self.deadline.is_some_and(|deadline| deadline <= self.now) && !since_first_ready {
                 // Nothing is written, and the timer is reset.
-                self.deadline = Some(self.now + timeout);
+                self.arm();
             }
             return false;
         }
         let skipped = |pool: &Pool| !empty_blocks && pool.entries.is_empty();
         let together = ready.iter().zip(&self.members).all(|(ready, pool)| *ready || skipped(pool));
-        let deadline = *self.deadline.get_or_insert(self.now + timeout);
+        if self.deadline.is_none() {
+            self.arm();
+        }
+        let deadline = self.deadline.expect("it runs");
         let mut full = Vec::new();
         for op in self.entering.clone() {
             let cells = self.ops[op].cells.clone();
@@ -205,7 +227,10 @@ impl Model {
             return false;
         };
         self.figures[why] += 1;
-        self.deadline = (!since_first_ready).then_some(self.now + timeout);
+        self.deadline = None;
+        if !since_first_ready {
+            self.arm();
+        }
         true
     }
 }

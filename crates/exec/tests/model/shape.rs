@@ -78,6 +78,8 @@ pub struct Options {
     pub method: Method,
     pub sync: bool,
     pub timeout: u64,
+    /// The timeout is what collections take of late, and `timeout` what it is before one was seen.
+    pub auto: bool,
     pub since_first_ready: bool,
     pub on_full: bool,
     pub empty_blocks: bool,
