@@ -59,6 +59,8 @@ pub struct HostCacheInfo {
     /// The parameters under which a cache of so few pages does all that a large one does: for the
     /// crash harness, whose arrays are tiny.
     pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
+    /// Why there is no such cache whose members write together (`sync+` before its name), if there is none.
+    pub unsynchronised: Option<&'static str>,
     /// What stands around it, if something does: the name has it before the cache's.
     pub layer: Option<&'static LayerInfo>,
     /// How it is built, without what stands around it; its [`Registered::new`] over an array.
@@ -88,6 +90,7 @@ impl HostCacheInfo {
             params: &[],
             figures: &[],
             small: |_| Vec::new(),
+            unsynchronised: Some("it holds nothing that has to be destaged"),
             layer: None,
             build: |pages, config, params| {
                 let cache = C::new(pages, config, params)?;

@@ -134,6 +134,16 @@ fn synchronised_iwc() {
 }
 
 #[test]
+fn synchronised_wow() {
+    try_all("sync+wow");
+}
+
+#[test]
+fn synchronised_stow() {
+    try_all("sync+stow");
+}
+
+#[test]
 fn lawc() {
     try_all("lawc");
 }

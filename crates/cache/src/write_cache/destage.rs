@@ -1,11 +1,12 @@
 //! How pages leave the cache: groups with their parity or into the lower layer, strips one by one or all
 //! members' together (specs §8.1 to §8.5).
 
-use destage_plan::{Dev, OpId, Out, PutList, Step, StepSet, Stripe};
+use destage_plan::{Dev, DevSet, OpId, Out, PutList, Step, StepSet, Stripe};
 use destage_raid::array::Array;
 
 use super::places::of_group;
 use super::store::{Layer, Place};
+use super::upper::Chosen;
 use super::{Job, Own, Owner, WriteCache};
 use crate::Operations;
 use crate::synchroniser::Ready;
@@ -16,8 +17,12 @@ const FREES: usize = 64;
 impl WriteCache {
     /// Decides what is destaged next (specs §8.10.7): the upper layer first, then the members in order.
     pub(super) fn destage(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
-        while let Some(group) = self.next_group() {
-            self.destage_group(group, array, operations, out);
+        if self.sync.is_some() && self.lower.is_none() {
+            self.destage_together(array, operations, out);
+        } else {
+            while let Some(group) = self.next_group() {
+                self.destage_group(Chosen { group, members: DevSet::EMPTY }, array, operations, out);
+            }
         }
         self.destage_strips(operations, out);
     }
@@ -31,7 +36,40 @@ impl WriteCache {
         Some(group)
     }
 
-    fn destage_group(&mut self, group: u64, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+    /// Chooses groups, as many as may be under way, and destages all of them when the synchroniser has them.
+    fn destage_together(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+        let mut released = Vec::new();
+        loop {
+            while let Some(group) = self.next_group() {
+                let members = self.members_of_group(group);
+                self.upper.as_mut().expect("groups are its").choose(group, members);
+            }
+            let (Some(upper), Some(sync)) = (&mut self.upper, &mut self.sync) else { return };
+            if self.broken {
+                return;
+            }
+            let ready = upper.ready(self.geometry.member_set(), !self.waiting.is_empty());
+            let at_once = self.cleaning || self.drain.is_some();
+            if at_once && ready.chosen.is_empty() || !at_once && !sync.releases(&ready, out) {
+                return;
+            }
+            upper.take_ready(&mut released);
+            for chosen in released.drain(..) {
+                self.destage_group(chosen, array, operations, out);
+            }
+        }
+    }
+
+    /// The members that a group is written to.
+    fn members_of_group(&self, group: u64) -> DevSet {
+        let Some(upper) = &self.upper else { return DevSet::EMPTY };
+        let parity = self.geometry.column_set() - self.geometry.data_set();
+        let data = upper.dirty(group).map(|index| of_group(&self.geometry, group, index).1);
+        parity.iter().chain(data).map(|column| self.geometry.device(Stripe(group), column)).collect()
+    }
+
+    fn destage_group(&mut self, chosen: Chosen, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+        let Chosen { group, members } = chosen;
         self.figures.destages += 1;
         self.requests += 1;
         let request = self.requests;
@@ -54,7 +92,7 @@ impl WriteCache {
                 parts += 1;
             }
         }
-        self.upper.as_mut().expect("groups are its").departed(group, parts);
+        self.upper.as_mut().expect("groups are its").departed(group, parts, members);
     }
 
     /// One of the operations that destage a group is done.

@@ -201,6 +201,9 @@ impl WriteCache {
         for place in self.places(row) {
             let (group, index) = in_group(&self.geometry, place);
             let Some(upper) = &mut self.upper else { continue };
+            if upper.has_chosen() {
+                upper.joins(group, in_strip(&self.geometry, place).0);
+            }
             let hit = upper.admit(group, index, request) || self.store.newest(place).is_some();
             self.counts.write_hits += u64::from(hit);
             self.counts.write_misses += u64::from(!hit);

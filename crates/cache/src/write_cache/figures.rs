@@ -39,17 +39,20 @@ const DESTAGES: CacheFigure = CacheFigure { name: "destages", unit: "1", meaning
 const DESTAGED_PAGES: CacheFigure =
     CacheFigure { name: "destaged_pages", unit: "pages", meaning: "data pages, and parity of IWC's, written by that" };
 
-const TOGETHER: CacheFigure =
-    CacheFigure { name: "together", unit: "1", meaning: "times that all members wrote strips together" };
+const TOGETHER: CacheFigure = CacheFigure {
+    name: "together",
+    unit: "1",
+    meaning: "times that all members had something to write, and wrote it together",
+};
 
 const TIMEOUTS: CacheFigure = CacheFigure {
     name: "timeouts",
     unit: "1",
-    meaning: "times that strips were written as others were waited for too long",
+    meaning: "times that what was ready was written as other members were waited for too long",
 };
 
 const RELEASED_FULL: CacheFigure =
-    CacheFigure { name: "released_full", unit: "1", meaning: "times that strips were written to make room" };
+    CacheFigure { name: "released_full", unit: "1", meaning: "times that what was ready was written to make room" };
 
 const BYPASSED: CacheFigure =
     CacheFigure { name: "bypassed", unit: "1", meaning: "writes that went past the small cache" };
@@ -89,3 +92,32 @@ pub(super) const OF_RUNS: &[CacheFigure] =
 /// And where these have a ring of their own.
 pub(super) const OF_RINGS: &[CacheFigure] =
     &[DESTAGES, DESTAGED_PAGES, TOGETHER, TIMEOUTS, RELEASED_FULL, BYPASSED, WAITED, SEQUENTIAL, SEQUENTIAL_DESTAGES];
+
+/// As [`OF_RUNS`], where members are written to together.
+pub(super) const OF_RUNS_SYNC: &[CacheFigure] = &[
+    DESTAGES,
+    DESTAGED_PAGES,
+    TOGETHER,
+    TIMEOUTS,
+    RELEASED_FULL,
+    BYPASSED,
+    WAITED,
+    SEQUENTIAL,
+    SYNC_WAITS,
+    SYNC_TIMEOUT,
+];
+
+/// As [`OF_RINGS`], where members are written to together.
+pub(super) const OF_RINGS_SYNC: &[CacheFigure] = &[
+    DESTAGES,
+    DESTAGED_PAGES,
+    TOGETHER,
+    TIMEOUTS,
+    RELEASED_FULL,
+    BYPASSED,
+    WAITED,
+    SEQUENTIAL,
+    SEQUENTIAL_DESTAGES,
+    SYNC_WAITS,
+    SYNC_TIMEOUT,
+];

@@ -6,7 +6,7 @@ use destage_plan::Params;
 use destage_raid::array::ArrayConfig;
 
 use super::options::{self, RECENCY};
-use super::registered::{info, serve};
+use super::registered::{self, info, serve};
 use super::{WriteCache, figures};
 use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
 use crate::{HostCacheError, HostCacheInfo, Served};
@@ -23,6 +23,7 @@ pub static SYNC_IWC: HostCacheInfo = HostCacheInfo {
     min_pages,
     params: &[RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
     figures: figures::OF_SYNC,
+    unsynchronised: Some(registered::SYNCHRONISED),
     small: |pages| vec![synchroniser::small(pages)],
     ..info(
         "sync+iwc",

@@ -5,7 +5,7 @@ use destage_plan::Params;
 use destage_raid::array::ArrayConfig;
 
 use super::options::{self, RECENCY, SHARE};
-use super::registered::{info, serve};
+use super::registered::{self, info, serve};
 use super::{WriteCache, figures};
 use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
 use crate::{HostCacheError, HostCacheInfo, Served};
@@ -19,6 +19,7 @@ pub static LAWC: HostCacheInfo = HostCacheInfo {
     },
     params: &[SHARE, RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
     figures: figures::OF_SYNC,
+    unsynchronised: Some(registered::SYNCHRONISED),
     small: |pages| vec![synchroniser::small(pages)],
     ..info("lawc", "small WOW in front of members' caches that make parity early and write together", "LAWC", new)
 };

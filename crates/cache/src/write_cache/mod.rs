@@ -59,8 +59,8 @@ use upper::{Request, Upper};
 
 pub use iwc::{IWC, SYNC_IWC};
 pub use lawc::LAWC;
-pub use stow::STOW;
-pub use wow::WOW;
+pub use stow::{STOW, SYNC_STOW};
+pub use wow::{SYNC_WOW, WOW};
 
 /// What operations of the cache's own are for.
 #[derive(Clone, Copy, Debug)]

@@ -33,6 +33,8 @@ struct Entry {
     busy: bool,
     /// Its last page came with a sequential write.
     sequential: bool,
+    /// It goes when others do.
+    chosen: bool,
 }
 
 impl Entry {
@@ -42,6 +44,10 @@ impl Entry {
 
     fn can_go(&self) -> bool {
         !self.busy && self.coming == 0 && self.pages.iter().any(|page| page.dirty)
+    }
+
+    fn can_be_next(&self) -> bool {
+        !self.chosen && self.can_go()
     }
 }
 
@@ -218,12 +224,30 @@ impl Pool {
     /// Advances the pointer to the entry that is destaged next.
     pub(super) fn advance(&mut self) -> Option<u64> {
         let entries = &self.entries;
-        self.ring.advance(|number| entries[&number].can_go())
+        self.ring.advance(|number| entries[&number].can_be_next())
+    }
+
+    /// The entry goes when others do, and is not found next any more.
+    pub(super) fn choose(&mut self, number: u64) {
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.chosen = true;
+        }
+    }
+
+    /// Whether the entry was chosen and did not go so far.
+    pub(super) fn is_chosen(&self, number: u64) -> bool {
+        self.entries.get(&number).is_some_and(|entry| entry.chosen)
+    }
+
+    /// The pages of an entry that would be under way if it went.
+    pub(super) fn dirty(&self, number: u64) -> impl Iterator<Item = u32> {
+        let pages = self.entries.get(&number).into_iter().flat_map(|entry| &entry.pages);
+        pages.filter(|page| page.dirty).map(|page| page.index)
     }
 
     /// The entry that [`advance`](Self::advance) would find.
     pub(super) fn next(&self) -> Option<u64> {
-        self.ring.next(|number| self.entries[&number].can_go())
+        self.ring.next(|number| self.entries[&number].can_be_next())
     }
 
     /// Whether what came last into the entry was written sequentially.
@@ -239,7 +263,7 @@ impl Pool {
     /// The entry is being destaged: its pages are under way, and appended.
     pub(super) fn depart(&mut self, number: u64, indices: &mut Vec<u32>) {
         let entry = self.entries.get_mut(&number).expect("what is destaged is held");
-        entry.busy = true;
+        (entry.busy, entry.chosen) = (true, false);
         for page in entry.pages.iter_mut().filter(|page| page.dirty) {
             (page.dirty, page.under_way) = (false, true);
             indices.push(page.index);
@@ -279,7 +303,8 @@ impl Pool {
         if self.entries.get(&number).is_some_and(|entry| entry.pages.is_empty() && !entry.busy) {
             self.ring.remove(number);
             if let Some(mut entry) = self.entries.remove(&number) {
-                (entry.made_by, entry.coming, entry.busy, entry.sequential) = (0, 0, false, false);
+                (entry.made_by, entry.coming) = (0, 0);
+                (entry.busy, entry.sequential, entry.chosen) = (false, false, false);
                 self.spare.push(entry);
             }
         }
@@ -360,6 +385,26 @@ mod tests {
         assert_eq!(pool.next(), Some(6), "nor is it cleared by one");
         write(&mut pool, 6, 4, &[3]);
         assert!(!pool.is_sequential(4), "what came last says it");
+    }
+
+    #[test]
+    fn what_is_chosen_is_not_found_again_and_takes_what_comes_along() {
+        let mut pool = Pool::new(8, Recency::Hit);
+        write(&mut pool, 1, 3, &[0]);
+        write(&mut pool, 1, 4, &[0]);
+        assert_eq!(pool.advance(), Some(3));
+        pool.choose(3);
+        assert_eq!([pool.next(), pool.advance()], [Some(4); 2]);
+        pool.choose(4);
+        write(&mut pool, 2, 3, &[1]);
+        assert_eq!([pool.next(), pool.advance()], [None; 2]);
+        let mut indices = Vec::new();
+        assert!(pool.can_go(3) && pool.dirty(3).eq([0, 1]));
+        pool.depart(3, &mut indices);
+        assert_eq!((indices, pool.is_chosen(3), pool.is_chosen(4)), (vec![0, 1], false, true));
+        pool.landed(3, |_| false);
+        write(&mut pool, 3, 3, &[0]);
+        assert_eq!(pool.advance(), Some(3), "made anew");
     }
 
     #[test]

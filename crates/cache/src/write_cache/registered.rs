@@ -10,6 +10,9 @@ use crate::{Build, HostCacheError, HostCacheInfo, Medium, Served, Tier};
 /// The most pages: their slots are numbered in 32 bits.
 const MAX_PAGES: u64 = 1 << 30;
 
+/// Why what is synchronised cannot be once more.
+pub(super) const SYNCHRONISED: &str = "its members write together already";
+
 /// What there is to know about every cache of this kind.
 pub(super) const fn info(name: &'static str, title: &'static str, paper: &'static str, build: Build) -> HostCacheInfo {
     HostCacheInfo {
@@ -20,6 +23,7 @@ pub(super) const fn info(name: &'static str, title: &'static str, paper: &'stati
         bytes_per_page: 200,
         nv_slots: |pages, array| options::slots(pages, array.geometry.members()),
         figures: figures::ALL,
+        unsynchronised: None,
         build,
         ..HostCacheInfo::new::<NoCache>(name, title, paper)
     }

@@ -1,12 +1,13 @@
 //! The upper layer: data by groups, of which the parity knows nothing. How much there is, and which group
 //! goes next (specs §8.1, §8.2).
 
-use destage_plan::Frag;
+use destage_plan::{Dev, DevSet, Frag};
 
 use super::pool::{Pool, Recency};
 use super::stow::Rings;
 use super::streams::Streams;
 use super::threshold::Threshold;
+use crate::synchroniser::Ready;
 
 /// Groups of a run that are destaged at a time below the threshold, if so many may be at all.
 const OF_A_RUN: u32 = 4;
@@ -49,20 +50,46 @@ pub(super) struct Request {
     pub(super) sequential: bool,
 }
 
+/// A group that is destaged with others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    pub(super) group: u64,
+    /// Those that it is written to.
+    pub(super) members: DevSet,
+}
+
+/// A group that is being destaged.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    group: u64,
+    /// Operations that are left.
+    parts: u32,
+    /// Those that it is written to, if it was chosen.
+    members: DevSet,
+}
+
 /// The upper layer.
 #[derive(Debug)]
 pub(super) struct Upper {
     /// All groups, or those that are in no other ring.
     pool: Pool,
     threshold: Threshold,
-    /// Groups that are being destaged, with how many of their operations are left.
-    under_way: Vec<(u64, u32)>,
+    /// Groups that go when the synchroniser has them.
+    chosen: Vec<Chosen>,
+    /// Groups that are being destaged.
+    under_way: Vec<UnderWay>,
     sequential: Sequential,
 }
 
 impl Upper {
     pub(super) fn new(pages: u64, threshold: Threshold) -> Self {
-        Self { pool: Pool::new(pages, Recency::Hit), threshold, under_way: Vec::new(), sequential: Sequential::Ignored }
+        Self {
+            pool: Pool::new(pages, Recency::Hit),
+            threshold,
+            chosen: Vec::new(),
+            under_way: Vec::new(),
+            sequential: Sequential::Ignored,
+        }
     }
 
     /// Tells sequential writes from others.
@@ -153,8 +180,8 @@ impl Upper {
     /// The group that is destaged now, if one is: as many at a time as the threshold has it, or may be if it
     /// does not matter. Whether it is of the sequential ring.
     pub(super) fn next(&mut self, at_once: bool) -> Option<(u64, bool)> {
-        let Self { pool, threshold, under_way, sequential } = self;
-        let under_way = under_way.len();
+        let Self { pool, threshold, chosen, under_way, sequential } = self;
+        let under_way = under_way.len() + chosen.len();
         if let Sequential::Apart(rings) = sequential {
             return rings.next(pool, threshold, under_way, at_once);
         }
@@ -179,17 +206,60 @@ impl Upper {
         self.of_mut(group).depart(group, indices);
     }
 
-    /// So many operations destage the group.
-    pub(super) fn departed(&mut self, group: u64, parts: u32) {
-        self.under_way.push((group, parts));
+    /// So many operations destage the group, those of these members if that matters.
+    pub(super) fn departed(&mut self, group: u64, parts: u32, members: DevSet) {
+        self.under_way.push(UnderWay { group, parts, members });
+    }
+
+    /// The pages of a group that would be destaged now.
+    pub(super) fn dirty(&self, group: u64) -> impl Iterator<Item = u32> {
+        self.of(group).dirty(group)
+    }
+
+    /// The group goes when others do, to these members.
+    pub(super) fn choose(&mut self, group: u64, members: DevSet) {
+        self.of_mut(group).choose(group);
+        self.chosen.push(Chosen { group, members });
+    }
+
+    /// Whether groups go when others do.
+    pub(super) const fn has_chosen(&self) -> bool {
+        !self.chosen.is_empty()
+    }
+
+    /// A page for this member has come into a group; if that was chosen, it goes along.
+    pub(super) fn joins(&mut self, group: u64, member: Dev) {
+        if let Some(chosen) = self.chosen.iter_mut().find(|chosen| chosen.group == group) {
+            chosen.members.insert(member);
+        }
+    }
+
+    /// What is chosen, by members; `waits` says whether a write does, for room in which all of it is.
+    pub(super) fn ready(&mut self, members: DevSet, waits: bool) -> Ready {
+        let mut all = std::mem::take(&mut self.chosen);
+        // Pages that will not come, after all, may have been all that there was of a group.
+        all.retain(|chosen| self.of(chosen.group).is_chosen(chosen.group));
+        let can_go = all.iter().filter(|chosen| self.of(chosen.group).can_go(chosen.group));
+        let chosen = can_go.fold(DevSet::EMPTY, |all, chosen| all | chosen.members);
+        let busy = self.under_way.iter().fold(DevSet::EMPTY, |all, group| all | group.members);
+        self.chosen = all;
+        // Whatever may be chosen is: for the other members there is nothing that could go along.
+        Ready { chosen, busy, empty: members - chosen - busy, short: if waits { members } else { DevSet::EMPTY } }
+    }
+
+    /// Takes what is chosen and can go.
+    pub(super) fn take_ready(&mut self, ready: &mut Vec<Chosen>) {
+        let mut all = std::mem::take(&mut self.chosen);
+        ready.extend(all.extract_if(.., |chosen| self.of(chosen.group).can_go(chosen.group)));
+        self.chosen = all;
     }
 
     /// One of the operations that destage a group is done; whether it was the last. `is_held` is that of
     /// [`Pool::landed`].
     pub(super) fn part_done(&mut self, group: u64, is_held: impl Fn(u32) -> bool) -> bool {
-        let Some(at) = self.under_way.iter().position(|(other, _)| *other == group) else { return false };
-        self.under_way[at].1 -= 1;
-        if self.under_way[at].1 > 0 {
+        let Some(at) = self.under_way.iter().position(|other| other.group == group) else { return false };
+        self.under_way[at].parts -= 1;
+        if self.under_way[at].parts > 0 {
             return false;
         }
         self.under_way.swap_remove(at);

@@ -52,14 +52,14 @@ impl Case {
         let (n, k) = (shape.members as u64, shape.data() as u64);
         let (mut options, mut text) = (Options::default(), cache.to_owned());
         let mut pages = dice.within(1, 4 * n);
-        if cache == "wow" || cache == "stow" {
+        if let Some(upper) = ["wow", "stow"].into_iter().find(|upper| cache.ends_with(upper)) {
             pages = pages.max(k);
             options.upper = Some(pages as usize);
             let (low, high, groups) =
                 [(0, 0, 1), (0, 0, 3), (50, 50, 2), (30, 80, 4), (80, 90, 20), (0, 100, 2)][dice.below(6) as usize];
             (options.low, options.high, options.groups) = (low, high, groups);
             write!(text, ":low={low}:high={high}:groups={groups}").expect("a string");
-            if cache == "stow" {
+            if upper == "stow" {
                 text += &draw_stow(&mut options, shape.chunk, pages, dice);
             } else if dice.below(2) == 0 {
                 options.runs = 32;
@@ -80,20 +80,20 @@ impl Case {
                 options.upper = Some(upper as usize);
                 write!(text, ":small={small}").expect("a string");
             }
-            if cache != "iwc" {
-                options.sync = true;
-                let microseconds = [0, 2, 10, 100, 1_000_000][dice.below(5) as usize];
-                options.auto = dice.below(4) == 0;
-                options.timeout = if options.auto { 10_000_000 } else { microseconds * 1_000 };
-                options.since_first_ready = options.timeout == 0 || dice.below(2) == 0;
-                options.on_full = dice.below(2) == 0;
-                options.empty_blocks = dice.below(2) == 0;
-                let timer = if options.since_first_ready { "ready" } else { "release" };
-                let full = if options.on_full { "release" } else { "wait" };
-                let empty = if options.empty_blocks { "wait" } else { "skip" };
-                let timeout = if options.auto { "auto".to_owned() } else { format!("{microseconds}us") };
-                write!(text, ":timeout={timeout}:timer={timer}:full={full}:empty={empty}").expect("a string");
-            }
+        }
+        if cache == "lawc" || cache.starts_with("sync+") {
+            options.sync = true;
+            let microseconds = [0, 2, 10, 100, 1_000_000][dice.below(5) as usize];
+            options.auto = dice.below(4) == 0;
+            options.timeout = if options.auto { 10_000_000 } else { microseconds * 1_000 };
+            options.since_first_ready = options.timeout == 0 || dice.below(2) == 0;
+            options.on_full = dice.below(2) == 0;
+            options.empty_blocks = dice.below(2) == 0;
+            let timer = if options.since_first_ready { "ready" } else { "release" };
+            let full = if options.on_full { "release" } else { "wait" };
+            let empty = if options.empty_blocks { "wait" } else { "skip" };
+            let timeout = if options.auto { "auto".to_owned() } else { format!("{microseconds}us") };
+            write!(text, ":timeout={timeout}:timer={timer}:full={full}:empty={empty}").expect("a string");
         }
         options.method = [Method::Min, Method::Min, Method::Rmw, Method::Rcw][dice.below(4) as usize];
         let stripes = dice.within(2, 8);

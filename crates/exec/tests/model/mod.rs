@@ -20,6 +20,7 @@ mod requests;
 mod runs;
 mod shape;
 mod stow;
+mod sync;
 
 use std::collections::VecDeque;
 
@@ -132,8 +133,10 @@ pub struct Model {
     runs: Vec<(u64, u64)>,
     /// The group before was of a run, and so was what could have been next since.
     run_goes_on: bool,
-    /// Groups that are destaged, and rows or columns of them that are left.
-    groups: Vec<(u64, usize)>,
+    /// Groups that are destaged, rows or columns of them that are left, and the members that they are written to.
+    groups: Vec<(u64, usize, Vec<usize>)>,
+    /// Groups that wait for others.
+    chosen: Vec<u64>,
     members: Vec<Pool>,
     candidates: Vec<Option<u64>>,
     writing: Vec<bool>,
@@ -199,6 +202,7 @@ impl Model {
             runs: Vec::new(),
             run_goes_on: false,
             groups: Vec::new(),
+            chosen: Vec::new(),
             members,
             candidates: vec![None; shape.members],
             writing: vec![false; shape.members],

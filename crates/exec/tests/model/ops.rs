@@ -186,7 +186,7 @@ impl Model {
     }
 
     pub(super) fn part_of_group_done(&mut self, group: u64) {
-        let at = self.groups.iter().position(|(other, _)| *other == group).expect("it is destaged");
+        let at = self.groups.iter().position(|(other, ..)| *other == group).expect("it is destaged");
         self.groups[at].1 -= 1;
         if self.groups[at].1 == 0 {
             self.groups.remove(at);

@@ -123,7 +123,7 @@ impl Model {
             0 => self.allowed_of_run(),
             allowed => allowed,
         };
-        if self.groups.len() as u64 >= allowed {
+        if (self.groups.len() + self.chosen.len()) as u64 >= allowed {
             return None;
         }
         let group = self.upper.advance()?;
@@ -132,26 +132,38 @@ impl Model {
     }
 
     pub(super) fn destage_groups(&mut self) {
-        while let Some(group) = if self.apart.is_some() { self.next_of_two() } else { self.next_of_one() } {
-            self.figures[0] += 1;
-            self.ids += 1;
-            let id = self.ids;
-            let mut cells = self.groups_of(group).depart(group);
-            let by_rows = self.options.each.is_some() || self.shape.parity() > 0;
-            if !by_rows {
-                cells.sort_by_key(|cell| (cell.1, cell.0));
-            }
-            let same = |a: &Cell, b: &Cell| if by_rows { a.0 == b.0 } else { a.1 == b.1 };
-            let parts: Vec<Vec<Cell>> = cells.chunk_by(same).map(<[Cell]>::to_vec).collect();
-            self.groups.push((group, parts.len()));
-            for cells in parts {
-                let row = cells[0].0;
-                let claim = (group, row, row + 1, vec![], self.parity_columns());
-                match (by_rows, self.options.each) {
-                    (false, _) => self.open(Kind::Column(group), None, cells, id),
-                    (true, None) => self.open(Kind::WriteBack(group), Some(claim), cells, id),
-                    (true, Some(_)) => self.open(Kind::Move(group), Some(claim), cells, id),
-                }
+        if self.options.sync && self.options.each.is_none() {
+            return self.destage_groups_together();
+        }
+        while let Some(group) = self.next_group() {
+            self.destage_group(group);
+        }
+    }
+
+    pub(super) fn next_group(&mut self) -> Option<u64> {
+        if self.apart.is_some() { self.next_of_two() } else { self.next_of_one() }
+    }
+
+    pub(super) fn destage_group(&mut self, group: u64) {
+        self.figures[0] += 1;
+        self.ids += 1;
+        let id = self.ids;
+        let members = self.members_of_group(group);
+        let mut cells = self.groups_of(group).depart(group);
+        let by_rows = self.options.each.is_some() || self.shape.parity() > 0;
+        if !by_rows {
+            cells.sort_by_key(|cell| (cell.1, cell.0));
+        }
+        let same = |a: &Cell, b: &Cell| if by_rows { a.0 == b.0 } else { a.1 == b.1 };
+        let parts: Vec<Vec<Cell>> = cells.chunk_by(same).map(<[Cell]>::to_vec).collect();
+        self.groups.push((group, parts.len(), members));
+        for cells in parts {
+            let row = cells[0].0;
+            let claim = (group, row, row + 1, vec![], self.parity_columns());
+            match (by_rows, self.options.each) {
+                (false, _) => self.open(Kind::Column(group), None, cells, id),
+                (true, None) => self.open(Kind::WriteBack(group), Some(claim), cells, id),
+                (true, Some(_)) => self.open(Kind::Move(group), Some(claim), cells, id),
             }
         }
     }
@@ -166,7 +178,7 @@ impl Model {
         let ready: Vec<bool> = (self.candidates.iter().zip(&self.members))
             .map(|(candidate, pool)| candidate.is_some_and(|strip| pool.can_go(strip)))
             .collect();
-        if self.options.sync && !self.clean && !self.is_released(&ready) {
+        if self.options.sync && !self.clean && !self.are_strips_released(&ready) {
             return;
         }
         for member in (0..ready.len()).filter(|member| ready[*member]) {
@@ -176,61 +188,5 @@ impl Model {
             let cells = self.members[member].depart(strip);
             self.open(Kind::Strip(member, strip), None, cells, 0);
         }
-    }
-
-    /// The time begins to run.
-    fn arm(&mut self) {
-        let timeout = self.timeout.filter(|_| self.options.auto).unwrap_or(self.options.timeout);
-        self.deadline = Some(self.now + timeout);
-    }
-
-    pub(super) fn is_released(&mut self, ready: &[bool]) -> bool {
-        let before = self.deadline;
-        let released = self.decides(ready);
-        if let Some(deadline) = self.deadline.filter(|_| self.deadline != before) {
-            self.figures[9] += 1;
-            self.figures[10] += deadline - self.now;
-        }
-        released
-    }
-
-    fn decides(&mut self, ready: &[bool]) -> bool {
-        let Options { since_first_ready, on_full, empty_blocks, .. } = self.options;
-        if self.deadline.is_none() && !since_first_ready {
-            self.arm();
-        }
-        if !ready.contains(&true) {
-            if self.deadline.is_some_and(|deadline| deadline <= self.now) && !since_first_ready {
-                // Nothing is written, and the timer is reset.
-                self.arm();
-            }
-            return false;
-        }
-        let skipped = |pool: &Pool| !empty_blocks && pool.entries.is_empty();
-        let together = ready.iter().zip(&self.members).all(|(ready, pool)| *ready || skipped(pool));
-        if self.deadline.is_none() {
-            self.arm();
-        }
-        let deadline = self.deadline.expect("it runs");
-        let mut full = Vec::new();
-        for op in self.entering.clone() {
-            let cells = self.ops[op].cells.clone();
-            full.extend(self.full_for(&cells));
-        }
-        let why = if together {
-            2
-        } else if deadline <= self.now {
-            3
-        } else if on_full && full.into_iter().any(|member| ready[member]) {
-            4
-        } else {
-            return false;
-        };
-        self.figures[why] += 1;
-        self.deadline = None;
-        if !since_first_ready {
-            self.arm();
-        }
-        true
     }
 }

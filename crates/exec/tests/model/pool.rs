@@ -17,6 +17,7 @@ pub struct Entry {
     pub recency: bool,
     pub busy: bool,
     pub sequential: bool,
+    pub chosen: bool,
     pub by: Vec<u64>,
     pub pages: Vec<Page>,
 }
@@ -58,7 +59,15 @@ impl Pool {
         match self.entry(number) {
             None => {
                 let by = vec![];
-                self.entries.push(Entry { number, recency: on_insert, busy: false, sequential, by, pages: Vec::new() });
+                self.entries.push(Entry {
+                    number,
+                    recency: on_insert,
+                    busy: false,
+                    sequential,
+                    chosen: false,
+                    by,
+                    pages: Vec::new(),
+                });
             }
             // Own pages are no hit (§8.10.8).
             Some(entry) => {
@@ -97,7 +106,8 @@ impl Pool {
     /// The next entry round the circle without its bit (§8.2, §8.10.10).
     pub(super) fn advance(&mut self) -> Option<u64> {
         let mut round = self.round();
-        round.retain(|number| self.can_go(*number));
+        let chosen = |number: &u64| self.entries.iter().any(|entry| entry.number == *number && entry.chosen);
+        round.retain(|number| self.can_go(*number) && !chosen(number));
         for number in round.repeat(2) {
             let entry = self.entry(number).expect("it is of the round");
             if !std::mem::take(&mut entry.recency) {
@@ -110,7 +120,7 @@ impl Pool {
 
     pub(super) fn depart(&mut self, number: u64) -> Vec<Cell> {
         let entry = self.entry(number).expect("it is destaged");
-        entry.busy = true;
+        (entry.busy, entry.chosen) = (true, false);
         let mut cells = Vec::new();
         for page in entry.pages.iter_mut().filter(|page| page.dirty) {
             (page.dirty, page.under_way) = (false, true);

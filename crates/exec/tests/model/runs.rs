@@ -21,7 +21,7 @@ impl Model {
     /// Below the threshold four groups of a run at a time go on leaving.
     pub(super) fn allowed_of_run(&mut self) -> u64 {
         let allowed = self.options.groups.min(4);
-        if !self.run_goes_on || self.groups.len() as u64 >= allowed {
+        if !self.run_goes_on || (self.groups.len() + self.chosen.len()) as u64 >= allowed {
             return 0;
         }
         let next = self.upper.clone().advance();

@@ -120,7 +120,7 @@ impl Model {
         });
         let turn = if apart.turn.1 > 0 { apart.turn.0 } else { held[1] > apart.desired };
         for is_apart in [turn, !turn] {
-            if self.groups.len() as u64 >= allowed[usize::from(is_apart)] {
+            if (self.groups.len() + self.chosen.len()) as u64 >= allowed[usize::from(is_apart)] {
                 continue;
             }
             let pool = if is_apart { &mut apart.pool } else { &mut self.upper };

@@ -12,9 +12,11 @@ use destage_raid::array::ArrayConfig;
 
 use self::rings::Constants;
 use super::options::{self, GROUPS, HIGH, LOW};
-use super::registered::{info, serve};
+use super::registered::{self, info, serve};
 use super::streams::Streams;
+use super::upper::Upper;
 use super::{WriteCache, figures};
+use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
 use crate::{HostCacheError, HostCacheInfo, Served};
 
 pub(super) use rings::Rings;
@@ -105,9 +107,37 @@ pub static STOW: HostCacheInfo = HostCacheInfo {
     ..info("stow", "WOW with sequential writes in a ring of their own; from the abstract alone", "STOW in LAWC", new)
 };
 
+/// The same with groups that go together.
+pub static SYNC_STOW: HostCacheInfo = HostCacheInfo {
+    params: &[
+        LOW, HIGH, GROUPS, RUN, STREAMS, SHARE, LEAST, MOST, STEP, MARGIN, STRETCH, HYSTERESIS, TIMEOUT, TIMER, FULL,
+        EMPTY,
+    ],
+    figures: figures::OF_RINGS_SYNC,
+    small: |pages| {
+        let mut small = (STOW.small)(pages);
+        small.push(synchroniser::small(pages));
+        small
+    },
+    title: "STOW whose groups wait until all members have something to write",
+    name: "sync+stow",
+    unsynchronised: Some(registered::SYNCHRONISED),
+    build: new_synchronised,
+    ..STOW
+};
+
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    let upper = options::upper(pages, params)?.with_rings(rings(pages, &array.geometry, params)?);
-    serve(pages, array, WriteCache::new(&STOW, array, Some(upper), None))
+    serve(pages, array, WriteCache::new(&STOW, array, Some(upper(pages, array, params)?), None))
+}
+
+fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+    let upper = upper(pages, array, params)?;
+    let sync = Synchroniser::new(array.geometry.member_set(), params)?;
+    serve(pages, array, WriteCache::new(&SYNC_STOW, array, Some(upper), None).synchronised(sync))
+}
+
+fn upper(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Upper, SpecError> {
+    Ok(options::upper(pages, params)?.with_rings(rings(pages, &array.geometry, params)?))
 }
 
 fn rings(pages: u64, geometry: &Geometry, params: &Params) -> Result<Rings, SpecError> {
