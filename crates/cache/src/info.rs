@@ -129,8 +129,8 @@ pub struct LayerInfo {
     pub needs_collectors: bool,
     /// Its parameters.
     pub params: &'static [ParamSpec],
-    /// The parameters under which it does all that it does in tiny arrays too.
-    pub small: fn() -> Vec<(&'static str, String)>,
+    /// The parameters under which it does all that it does in tiny arrays too, around a cache of so many pages.
+    pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
     /// Puts it around a cache.
     pub build: Wrap,
 }
@@ -160,6 +160,16 @@ pub enum HostCacheError {
         min: u64,
         /// The most that it can have.
         max: u64,
+    },
+    /// A parameter is a number of members that the array has not.
+    #[error("{key} = {asked}: the array has {members} members")]
+    Members {
+        /// The parameter.
+        key: &'static str,
+        /// What it is.
+        asked: u32,
+        /// What it can be at most.
+        members: u8,
     },
     /// It is no cache for arrays of this level.
     #[error("it does not serve {0}, whose members all hold the same pages")]

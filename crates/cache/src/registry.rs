@@ -91,7 +91,7 @@ impl HostCacheSpec {
 
     /// The cache with parameters under which so few pages do all that many do.
     pub fn small(info: &'static HostCacheInfo, pages: u64) -> Self {
-        let around = info.layer.map_or_else(Vec::new, |layer| (layer.small)());
+        let around = info.layer.map_or_else(Vec::new, |layer| (layer.small)(pages));
         let given = around.into_iter().chain((info.small)(pages));
         let given = given.map(|(key, value)| (key.to_owned(), value)).collect();
         let spec = PolicySpec { name: info.name.to_owned(), given };
