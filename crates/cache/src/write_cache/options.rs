@@ -81,6 +81,12 @@ pub(super) fn small(pages: u64) -> Upper {
     Upper::new(pages, Threshold { low: 0, high: 0, most: 1 })
 }
 
+/// Thresholds under which tiny caches do all that large ones do: none for some sizes.
+pub(super) fn small_groups(pages: u64) -> Vec<(&'static str, String)> {
+    let (low, high) = if pages % 3 == 1 { ("40", "80") } else { ("0", "0") };
+    [(LOW.name, low), (HIGH.name, high), (GROUPS.name, "2")].map(|(key, value)| (key, value.to_owned())).to_vec()
+}
+
 /// The share of the small cache, in percent.
 pub(super) fn share(params: &Params) -> Result<u64, SpecError> {
     params.number(SHARE.name, 0..=90)

@@ -21,7 +21,11 @@ pub static WOW: HostCacheInfo = HostCacheInfo {
     min_pages: |array, _| u64::from(array.geometry.data_columns()),
     params: &[LOW, HIGH, GROUPS, SEQ],
     figures: figures::OF_RUNS,
-    small: |_| vec![(GROUPS.name, "2".to_owned())],
+    small: |pages| {
+        let mut small = options::small_groups(pages);
+        small.push((SEQ.name, if pages % 3 == 1 { "on" } else { "off" }.to_owned()));
+        small
+    },
     ..info("wow", "NVRAM destaged stripe by stripe, round and round; those hit go a round later", "WOW in LAWC", new)
 };
 
@@ -29,7 +33,11 @@ pub static WOW: HostCacheInfo = HostCacheInfo {
 pub static SYNC_WOW: HostCacheInfo = HostCacheInfo {
     params: &[LOW, HIGH, GROUPS, SEQ, TIMEOUT, TIMER, FULL, EMPTY],
     figures: figures::OF_RUNS_SYNC,
-    small: |pages| vec![(GROUPS.name, "2".to_owned()), synchroniser::small(pages)],
+    small: |pages| {
+        let mut small = (WOW.small)(pages);
+        small.push(synchroniser::small(pages));
+        small
+    },
     title: "WOW whose groups wait until all members have something to write",
     name: "sync+wow",
     unsynchronised: Some(registered::SYNCHRONISED),

@@ -99,10 +99,11 @@ pub static STOW: HostCacheInfo = HostCacheInfo {
     min_pages: |array, _| u64::from(array.geometry.data_columns()),
     params: &[LOW, HIGH, GROUPS, RUN, STREAMS, SHARE, LEAST, MOST, STEP, MARGIN, STRETCH, HYSTERESIS],
     figures: figures::OF_RINGS,
-    small: |_| {
-        [(GROUPS.name, "2"), (STREAMS.name, "2"), (MARGIN.name, "1"), (HYSTERESIS.name, "1")]
-            .map(|(key, value)| (key, value.to_owned()))
-            .to_vec()
+    small: |pages| {
+        let constants = [(STREAMS.name, "2"), (MARGIN.name, "1"), (HYSTERESIS.name, "1")];
+        let mut small = options::small_groups(pages);
+        small.extend(constants.map(|(key, value)| (key, value.to_owned())));
+        small
     },
     ..info("stow", "WOW with sequential writes in a ring of their own; from the abstract alone", "STOW in LAWC", new)
 };
