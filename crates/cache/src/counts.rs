@@ -23,6 +23,8 @@ pub struct CacheCounts {
 pub struct Rounds {
     /// Since one had begun.
     pub reactive: u64,
+    /// Since several would have had to soon.
+    pub soft: u64,
     /// Since one would have had to soon, and nothing was asked.
     pub proactive: u64,
     /// Orders given to devices by that.

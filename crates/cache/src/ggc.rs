@@ -3,6 +3,8 @@
 //! specs §8.8). It stands around a cache, and decides nothing but which devices are asked to collect.
 //!
 //! * *Reactive*: when a member begins to collect on its own, all others are asked to.
+//!   If they are to, they also say when they have come near to where they have to collect, and all are
+//!   asked when so many have said so: as long as fewer have, it can be waited for more.
 //! * *Proactive*, beside that: members say when they have come near to where they have to collect, and when
 //!   nothing was asked for a while all are asked to.
 //!
@@ -13,7 +15,7 @@ use destage_plan::{
     Class, Control, Controller, Dev, DevSet, DeviceChange, Event, Nanos, OpId, Out, ParamSpec, Params, Quota, Refusal,
     Row, SpecError, Step, StepSet, TimerId, TimerOwner, quantity,
 };
-use destage_raid::array::{Array, Sources};
+use destage_raid::array::{Array, MAX_MEMBERS, Sources};
 
 use crate::{CacheCounts, HostCacheError, LayerInfo, Rounds, Served};
 
@@ -46,8 +48,19 @@ const SOFT: ParamSpec = ParamSpec {
     default: "7",
     values: "0 to 100",
     unit: "%",
-    help: "mode=proactive: free blocks at which an element will have to collect soon",
+    help: "mode=proactive, or with members: free blocks at which an element will have to collect soon",
 };
+
+const MEMBERS: ParamSpec = ParamSpec {
+    name: "members",
+    default: "off",
+    values: "off, 1 to 28",
+    unit: "members",
+    help: "mode=reactive: all collect when so many have come down to soft, too, before one has to",
+};
+
+/// Asks in tiny arrays, too.
+const PROACTIVE: [(&str, &str); 2] = [(MODE.name, "proactive"), (IDLE.name, "20us")];
 
 /// What there is to know about it.
 pub(crate) static GGC: LayerInfo = LayerInfo {
@@ -55,8 +68,11 @@ pub(crate) static GGC: LayerInfo = LayerInfo {
     title: "all SSDs of the array are told to collect garbage when one does",
     paper: "GGC in LAWC",
     needs_collectors: true,
-    params: &[MODE, QUOTA, IDLE, SOFT],
-    small: || vec![(MODE.name, "proactive".to_owned()), (IDLE.name, "20us".to_owned())],
+    params: &[MODE, QUOTA, IDLE, SOFT, MEMBERS],
+    small: |pages| {
+        let small = if pages % 3 == 1 { [(MEMBERS.name, "1"), (SOFT.name, "9")] } else { PROACTIVE };
+        small.map(|(key, value)| (key, value.to_owned())).to_vec()
+    },
     build,
 };
 
@@ -85,6 +101,17 @@ struct Proactive {
     is_near: bool,
 }
 
+/// How many members have to have come near before all are asked.
+#[derive(Clone, Copy, Debug)]
+struct Several {
+    /// So many, or all that answer if these are fewer.
+    of: u32,
+    /// As [`Proactive::soft`].
+    soft: u32,
+    /// Those that have, and did not collect since.
+    near: DevSet,
+}
+
 /// A member that was asked and is not done.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
@@ -98,6 +125,7 @@ struct Coordinated {
     inner: Box<dyn Served>,
     asks: Asks,
     proactive: Option<Proactive>,
+    several: Option<Several>,
     asked: Vec<Asked>,
     /// Members that do not answer.
     lost: DevSet,
@@ -113,10 +141,19 @@ fn build(inner: Box<dyn Served>, params: &Params) -> Result<Box<dyn Served>, Hos
         "watermark" => Asks::This(Quota::Watermark),
         _ => Asks::This(Quota::Blocks(params.number::<u16>(QUOTA.name, 1..)?.into())),
     };
+    let soft = quantity::decimal(params.text(SOFT.name), 100).ok().filter(|soft| *soft <= 10_000);
+    let soft = soft.ok_or_else(|| params.refuse(SOFT.name))? as u32;
+    let several = several(soft, params)?;
+    let proactive = proactive(soft, several.is_some(), params)?;
+    let members = inner.array().config().geometry.members();
+    if let Some(several) = several.filter(|several| several.of > members.into()) {
+        return Err(HostCacheError::Members { key: MEMBERS.name, asked: several.of, members });
+    }
     Ok(Box::new(Coordinated {
         inner,
         asks,
-        proactive: proactive(params)?,
+        proactive,
+        several,
         asked: Vec::new(),
         lost: DevSet::EMPTY,
         submitted: Nanos::ZERO,
@@ -125,19 +162,31 @@ fn build(inner: Box<dyn Served>, params: &Params) -> Result<Box<dyn Served>, Hos
     }))
 }
 
-fn proactive(params: &Params) -> Result<Option<Proactive>, SpecError> {
+fn several(soft: u32, params: &Params) -> Result<Option<Several>, SpecError> {
+    if params.text(MEMBERS.name) == MEMBERS.default {
+        return Ok(None);
+    }
+    let of = params.number(MEMBERS.name, 1..=u32::from(MAX_MEMBERS))?;
+    Ok(Some(Several { of, soft, near: DevSet::EMPTY }))
+}
+
+fn proactive(soft: u32, several: bool, params: &Params) -> Result<Option<Proactive>, SpecError> {
     const HOUR: Nanos = Nanos(3_600_000_000_000);
     let idle = quantity::time(params.text(IDLE.name)).ok().filter(|time| (Nanos(1_000)..=HOUR).contains(time));
     let idle = idle.ok_or_else(|| params.refuse(IDLE.name))?;
-    let soft = quantity::decimal(params.text(SOFT.name), 100).ok().filter(|soft| *soft <= 10_000);
-    let soft = soft.ok_or_else(|| params.refuse(SOFT.name))? as u32;
     let proactive = params.choice(MODE.name, &[("reactive", false), ("proactive", true)])?;
-    // It would have no effect.
-    if let Some(unused) = [IDLE, SOFT].iter().find(|spec| !proactive && params.text(spec.name) != spec.default) {
-        let reason = format!("{} has no effect with mode = reactive", unused.name);
-        return Err(SpecError::Composition { spec: GGC.name.into(), reason });
-    }
-    Ok(proactive.then_some(Proactive { idle, soft, is_near: false }))
+    // They would have no effect.
+    let is_given = |spec: &ParamSpec| params.text(spec.name) != spec.default;
+    let reason = if proactive && several {
+        "members has no effect with mode = proactive".to_owned()
+    } else if !proactive && is_given(&IDLE) {
+        "idle has no effect with mode = reactive".to_owned()
+    } else if !proactive && !several && is_given(&SOFT) {
+        "soft has no effect with mode = reactive and members = off".to_owned()
+    } else {
+        return Ok(proactive.then_some(Proactive { idle, soft, is_near: false }));
+    };
+    Err(SpecError::Composition { spec: GGC.name.into(), reason })
 }
 
 impl Coordinated {
@@ -152,6 +201,9 @@ impl Coordinated {
     /// Asks all members, but for the one that collects already.
     fn ask(&mut self, but: Option<Dev>, quota: Quota, out: &mut Out) {
         for dev in (self.members() - self.lost).iter() {
+            if let Some(several) = &mut self.several {
+                several.near.remove(dev);
+            }
             if but != Some(dev) && !self.is_asked(dev) {
                 let op = out.open(Class::Internal, None, None);
                 self.asked.push(Asked { op, dev, quota });
@@ -166,16 +218,36 @@ impl Coordinated {
             return;
         }
         self.rounds.reactive += 1;
-        let quota = match self.asks {
+        self.ask(Some(dev), self.quota(blocks), out);
+    }
+
+    /// What members are asked for when one collects so many blocks; 0 if that is not known.
+    const fn quota(&self, blocks: u32) -> Quota {
+        match self.asks {
             Asks::Same => Quota::Blocks(if blocks == 0 { USUAL } else { blocks }),
             Asks::This(quota) => quota,
-        };
-        self.ask(Some(dev), quota, out);
+        }
+    }
+
+    /// A member has collected. What else has to soon says so again.
+    fn ends(&mut self, dev: Dev) {
+        if let Some(several) = &mut self.several {
+            several.near.remove(dev);
+        }
     }
 
     /// A member will have to collect soon.
     fn comes_near(&mut self, dev: Dev, out: &mut Out) {
         let is_member = self.members().contains(dev);
+        let answers = self.members() - self.lost;
+        if let Some(several) = self.several.as_mut().filter(|_| is_member) {
+            several.near.insert(dev);
+            let are_enough = (several.near & answers).len() >= several.of.min(answers.len());
+            if are_enough && self.inner.array().is_ready() {
+                self.rounds.soft += 1;
+                self.ask(None, self.quota(0), out);
+            }
+        }
         if let Some(proactive) = self.proactive.as_mut().filter(|_| is_member)
             && !std::mem::replace(&mut proactive.is_near, true)
         {
@@ -195,11 +267,7 @@ impl Coordinated {
         } else {
             proactive.is_near = false;
             self.rounds.proactive += 1;
-            let quota = match self.asks {
-                Asks::Same => Quota::Blocks(USUAL),
-                Asks::This(quota) => quota,
-            };
-            self.ask(None, quota, out);
+            self.ask(None, self.quota(0), out);
         }
     }
 
@@ -245,11 +313,15 @@ impl Controller for Coordinated {
             }
             Event::Submit(_) => self.submitted = out.now(),
             Event::Device { dev, change: DeviceChange::Failed } => self.lost.insert(dev),
-            Event::Device { dev, change: DeviceChange::Replaced } => self.lost.remove(dev),
+            Event::Device { dev, change: DeviceChange::Replaced } => {
+                self.lost.remove(dev);
+                // Nothing is known of the one in its place.
+                self.ends(dev);
+            }
             Event::Timer(QUIET) => return self.is_quiet(out),
             // It stops: nothing is to begin any more.
             Event::Control(Control::Clean) => {
-                self.proactive = None;
+                (self.proactive, self.several) = (None, None);
                 out.cancel(QUIET);
             }
             _ => {}
@@ -257,6 +329,7 @@ impl Controller for Coordinated {
         self.inner.handle(event, out);
         match event {
             Event::DeviceGc { dev, on: true, blocks, .. } => self.begins(dev, blocks, out),
+            Event::DeviceGc { dev, on: false, .. } => self.ends(dev),
             Event::DeviceNearGc(dev) => self.comes_near(dev, out),
             _ => {}
         }
@@ -289,7 +362,8 @@ impl Served for Coordinated {
     }
 
     fn gc_warning(&self) -> Option<u32> {
-        self.proactive.map(|proactive| proactive.soft)
+        let proactive = self.proactive.map(|proactive| proactive.soft);
+        proactive.or(self.several.map(|several| several.soft))
     }
 
     fn rounds(&self) -> Option<Rounds> {

@@ -59,6 +59,8 @@ pub struct HostCacheInfo {
     /// The parameters under which a cache of so few pages does all that a large one does: for the
     /// crash harness, whose arrays are tiny.
     pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
+    /// Why there is no such cache whose members write together (`sync+` before its name), if there is none.
+    pub unsynchronised: Option<&'static str>,
     /// What stands around it, if something does: the name has it before the cache's.
     pub layer: Option<&'static LayerInfo>,
     /// How it is built, without what stands around it; its [`Registered::new`] over an array.
@@ -88,6 +90,7 @@ impl HostCacheInfo {
             params: &[],
             figures: &[],
             small: |_| Vec::new(),
+            unsynchronised: Some("it holds nothing that has to be destaged"),
             layer: None,
             build: |pages, config, params| {
                 let cache = C::new(pages, config, params)?;
@@ -126,8 +129,8 @@ pub struct LayerInfo {
     pub needs_collectors: bool,
     /// Its parameters.
     pub params: &'static [ParamSpec],
-    /// The parameters under which it does all that it does in tiny arrays too.
-    pub small: fn() -> Vec<(&'static str, String)>,
+    /// The parameters under which it does all that it does in tiny arrays too, around a cache of so many pages.
+    pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
     /// Puts it around a cache.
     pub build: Wrap,
 }
@@ -157,6 +160,16 @@ pub enum HostCacheError {
         min: u64,
         /// The most that it can have.
         max: u64,
+    },
+    /// A parameter is a number of members that the array has not.
+    #[error("{key} = {asked}: the array has {members} members")]
+    Members {
+        /// The parameter.
+        key: &'static str,
+        /// What it is.
+        asked: u32,
+        /// What it can be at most.
+        members: u8,
     },
     /// It is no cache for arrays of this level.
     #[error("it does not serve {0}, whose members all hold the same pages")]

@@ -8,6 +8,7 @@ mod ggc;
 mod info;
 mod none;
 mod registry;
+mod synchroniser;
 mod tier;
 mod write_cache;
 mod write_through;

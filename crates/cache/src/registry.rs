@@ -14,7 +14,7 @@ use destage_raid::{Geometry, Level};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
-use crate::write_cache::{IWC, LAWC, SYNC_IWC, WOW};
+use crate::write_cache::{IWC, LAWC, STOW, SYNC_IWC, SYNC_STOW, SYNC_WOW, WOW};
 use crate::write_through::WriteThrough;
 use crate::{HostCacheError, HostCacheInfo, LayerInfo, Registered, Served};
 
@@ -27,7 +27,8 @@ pub struct HostCacheSpec {
 }
 
 /// All of them, in the order in which they are listed.
-static CACHES: &[&HostCacheInfo] = &[&NoCache::INFO, &WriteThrough::INFO, &WOW, &IWC, &SYNC_IWC, &LAWC];
+static CACHES: &[&HostCacheInfo] =
+    &[&NoCache::INFO, &WriteThrough::INFO, &WOW, &SYNC_WOW, &STOW, &SYNC_STOW, &IWC, &SYNC_IWC, &LAWC];
 
 /// What can stand around each of them.
 static LAYERS: &[&LayerInfo] = &[&GGC];
@@ -90,7 +91,7 @@ impl HostCacheSpec {
 
     /// The cache with parameters under which so few pages do all that many do.
     pub fn small(info: &'static HostCacheInfo, pages: u64) -> Self {
-        let around = info.layer.map_or_else(Vec::new, |layer| (layer.small)());
+        let around = info.layer.map_or_else(Vec::new, |layer| (layer.small)(pages));
         let given = around.into_iter().chain((info.small)(pages));
         let given = given.map(|(key, value)| (key.to_owned(), value)).collect();
         let spec = PolicySpec { name: info.name.to_owned(), given };
@@ -167,6 +168,9 @@ impl FromStr for HostCacheSpec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let spec: PolicySpec = text.parse()?;
         let info = host_cache(&spec.name).ok_or_else(|| {
+            if let Some(error) = unsynchronised(&spec.name) {
+                return error;
+            }
             let known = host_caches().map(|info| info.name.to_owned());
             let layers = host_cache_layers().map(|layer| format!("{}+ before one of them", layer.name));
             SpecError::Unknown { name: spec.name.clone(), known: known.chain(layers).collect::<Vec<_>>().join(", ") }
@@ -180,6 +184,16 @@ impl fmt::Debug for HostCacheSpec {
         f.write_str(self.info().name)?;
         self.params().try_for_each(|(key, value)| write!(f, ":{key}={value}"))
     }
+}
+
+/// Why there is no cache of this name, if that is as its members cannot be made to write together.
+fn unsynchronised(name: &str) -> Option<SpecError> {
+    let bare = LAYERS.iter().find_map(|layer| name.strip_prefix(layer.name)?.strip_prefix('+')).unwrap_or(name);
+    let why = host_cache(bare.strip_prefix("sync+")?)?.unsynchronised?;
+    let names = host_caches().map(|info| info.name).filter(|name| name.starts_with("sync+"));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let reason = format!("sync+ has members wait for each other that are destaged to, but {why}; there are {names}");
+    Some(SpecError::Composition { spec: name.to_owned(), reason })
 }
 
 /// An array that every parameter can be tried on.

@@ -157,6 +157,48 @@ fn a_quiet_moment_is_used_when_one_will_have_to_soon() {
     assert_eq!(timer(&bench), None);
 }
 
+/// Two of four SSDs come near, one that has collected meanwhile is not one of them (specs §8.8).
+#[test]
+fn all_are_asked_when_several_have_come_near() {
+    let mut bench = Bench::new("ggc+none:members=2:soft=12.5:quota=4");
+    assert_eq!(bench.engine.controller().gc_warning(), Some(1_250));
+    let near = |bench: &mut Bench, now: u64, dev: u8| {
+        bench.engine.device_near_gc(Nanos(now), Dev(dev));
+        bench.go_on(now);
+        bench.asked()
+    };
+    let all = [0, 1, 2, 3].map(|dev| (dev, Quota::Blocks(4)));
+    assert!(near(&mut bench, 1, 2).is_empty(), "one");
+    assert!(near(&mut bench, 2, 2).is_empty(), "the same, another of its elements");
+    assert_eq!(near(&mut bench, 3, 0), all);
+    bench.done(4, |_| StepOutcome::Ok);
+    assert!(near(&mut bench, 5, 0).is_empty(), "it counts anew");
+    bench.engine.device_gc(Nanos(6), Dev(0), 0, false, 0);
+    assert!(near(&mut bench, 7, 1).is_empty(), "0 has collected");
+    // That one begins on its own is not waited for; what others are asked for then counts for them.
+    bench.begins(8, 3, 2);
+    assert_eq!(bench.asked(), all[..3]);
+    bench.done(9, |_| StepOutcome::Ok);
+    assert!(near(&mut bench, 10, 2).is_empty(), "1 was asked");
+    let rounds = bench.engine.controller().rounds().expect("it counts");
+    assert_eq!((rounds.reactive, rounds.soft, rounds.proactive, rounds.asked), (1, 1, 0, 7));
+    // Who does not answer is not waited for, and does not count.
+    let mut bench = Bench::start("ggc+none:members=4", DevSet::first(4), DevSet::one(Dev(2)));
+    assert!(near(&mut bench, 1, 0).is_empty() && near(&mut bench, 2, 1).is_empty());
+    assert_eq!(near(&mut bench, 3, 3).len(), 3);
+    let mut bench = Bench::new("ggc+none:members=2");
+    assert!(near(&mut bench, 1, 2).is_empty());
+    bench.engine.device(Nanos(2), Dev(2), DeviceChange::Failed);
+    bench.go_on(2);
+    assert!(near(&mut bench, 3, 0).is_empty(), "2 is lost");
+    bench.engine.device(Nanos(4), Dev(2), DeviceChange::Replaced);
+    bench.go_on(4);
+    assert_eq!(bench.asked(), [], "nor is it known of what came in its place");
+    bench.engine.control(Nanos(5), Control::Clean);
+    bench.go_on(5);
+    assert!(near(&mut bench, 6, 1).is_empty(), "a stop begins no round");
+}
+
 #[test]
 fn a_stop_begins_no_round() {
     let mut bench = Bench::new("ggc+none:mode=proactive");
@@ -180,7 +222,12 @@ fn parameters_have_one_meaning_each_and_one_that_has_no_effect_is_refused() {
     for (cache, expected) in [
         ("ggc+none:quota=0", "policy 'ggc+none': quota = '0' is not one of: same, watermark, 1 to 65535"),
         ("ggc+none:mode=other", "policy 'ggc+none': mode = 'other' is not one of: reactive, proactive"),
-        ("ggc+none:soft=9", "policy 'ggc': soft has no effect with mode = reactive"),
+        ("ggc+none:soft=9", "policy 'ggc': soft has no effect with mode = reactive and members = off"),
+        ("ggc+none:idle=9ms:members=2", "policy 'ggc': idle has no effect with mode = reactive"),
+        ("ggc+none:mode=proactive:members=2", "policy 'ggc': members has no effect with mode = proactive"),
+        ("ggc+none:members=0", "policy 'ggc+none': members = '0' is not one of: off, 1 to 28"),
+        ("ggc+none:members=29", "policy 'ggc+none': members = '29' is not one of: off, 1 to 28"),
+        ("ggc+none:members=5", "members = 5: the array has 4 members"),
         ("ggc+none:mode=proactive:soft=101", "policy 'ggc+none': soft = '101' is not one of: 0 to 100"),
         ("ggc+none:mode=proactive:idle=0", "policy 'ggc+none': idle = '0' is not one of: a time, 1us to 1h"),
     ] {

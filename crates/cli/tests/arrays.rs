@@ -356,5 +356,5 @@ fn policies_of_both_places_are_listed() {
     }
     let json: Vec<Value> = serde_json::from_str(&quietly(&["policies", "--json"])).unwrap();
     let of_host: Vec<_> = json.iter().filter(|p| p["place"] == "host").map(|p| p["name"].as_str().unwrap()).collect();
-    assert_eq!(of_host, ["none", "write-through", "wow", "iwc", "sync+iwc", "lawc"]);
+    assert_eq!(of_host, ["none", "write-through", "wow", "sync+wow", "stow", "sync+stow", "iwc", "sync+iwc", "lawc"]);
 }

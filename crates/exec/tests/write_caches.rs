@@ -6,9 +6,9 @@ mod common;
 use std::sync::Arc;
 
 use common::{Dice, data, draw};
-use destage_cache::{Served, serve};
-use destage_exec::{Log, Memory, NoCheck, Pick, Remains};
-use destage_plan::{Control, HostNotice, HostOp, HostRequest, Nanos, Shape, StepKind};
+use destage_cache::{Served, host_cache, serve};
+use destage_exec::{Latency, Log, Memory, NoCheck, Pick, Remains};
+use destage_plan::{Control, Dev, DevSet, HostNotice, HostOp, HostRequest, Nanos, Shape, StepKind};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
@@ -16,6 +16,7 @@ const PAGE: u64 = 64;
 const SECTOR: u64 = 16;
 
 struct Run {
+    name: String,
     memory: Memory<Box<dyn Served>>,
     log: Log,
     tag: u64,
@@ -35,7 +36,8 @@ impl Run {
         let mut memory = Memory::start(controller, remains, shape, 64);
         let log = Log::default();
         memory.keep_log(Arc::clone(&log));
-        Self { memory, log, tag: 0, stripe, pages: geometry.data_pages() }
+        let name = cache.split(':').next().unwrap_or(cache).to_owned();
+        Self { name, memory, log, tag: 0, stripe, pages: geometry.data_pages() }
     }
 
     /// Writes pages; they need not be answered.
@@ -71,7 +73,7 @@ impl Run {
 
     fn figure(&self, name: &str) -> u64 {
         let cache = self.memory.engine().controller();
-        let info = destage_cache::host_caches().find(|info| info.name == "lawc").expect("it is registered");
+        let info = host_cache(&self.name).expect("it is registered");
         let at = info.figures.iter().position(|figure| figure.name == name).expect("a figure of this name");
         cache.figures()[at]
     }
@@ -90,7 +92,9 @@ impl Run {
 /// A cache that would keep what it holds writes it back when it is told to, and says when it has.
 #[test]
 fn drained() {
-    for cache in ["wow:low=100:high=100", "sync+iwc:timeout=1h:full=wait", "lawc:timeout=1h:full=wait"] {
+    for cache in
+        ["wow:low=100:high=100", "stow:low=100:high=100", "sync+iwc:timeout=1h:full=wait", "lawc:timeout=1h:full=wait"]
+    {
         let mut run = Run::new(cache, Level::Raid4, 4, 1, 12);
         run.write(0, 2);
         run.write(4, 1);
@@ -158,6 +162,83 @@ fn figure_5() {
     assert_eq!(run.memory.now(), acknowledged + Nanos(10_000_000));
 }
 
+/// Groups wait until all members have something to write, and go together; or until the time is up, or a
+/// write waits for room (specs §8.5).
+#[test]
+fn groups_go_when_all_members_have_something_to_write() {
+    let new = |settings: &str| Run::new(&format!("sync+wow:groups=4:{settings}"), Level::Raid0, 4, 1, 8);
+    let write = |run: &mut Run, page: u64| {
+        run.write(page, 1);
+        (run.rest(), run.steps(StepKind::Write))
+    };
+    let mut run = new("timeout=1h");
+    // Columns 0 of group 0, 1 and 2 of group 1, 2 of group 2.
+    assert_eq!([0, 5, 6, 10].map(|page| write(&mut run, page)), [(1, 0); 4]);
+    assert_eq!(write(&mut run, 3), (1, 5), "member 3, of a group that is chosen");
+    assert_eq!((run.figure("together"), run.figure("destages")), (1, 3));
+    let mut run = new("timeout=10ms");
+    assert_eq!([0, 5].map(|page| write(&mut run, page)), [(1, 0); 2]);
+    while run.steps(StepKind::Write) == 0 {
+        run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+    }
+    assert_eq!((run.steps(StepKind::Write), run.figure("timeouts"), run.figure("destages")), (2, 1, 2));
+    for (full, written, answered) in [("release", 9, 1), ("wait", 0, 0)] {
+        let mut run = new(&format!("timeout=1h:full={full}"));
+        for page in [0, 1, 2, 4, 5, 6, 8, 9] {
+            assert_eq!(write(&mut run, page), (1, 0));
+        }
+        assert_eq!(write(&mut run, 10), (answered, if written > 0 { 8 } else { 0 }), "no room, full={full}");
+        assert_eq!((run.figure("waited"), run.figure("released_full")), (1, u64::from(written > 0)));
+    }
+    // With empty=skip they wait for what is being written, and for nothing else.
+    let mut run = new("timeout=1h:empty=skip");
+    run.memory.set_latency(Latency { write: Nanos(1_000_000), ..Latency::default() });
+    run.write(0, 1);
+    while run.steps(StepKind::Write) == 0 {
+        run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+    }
+    run.write(5, 1);
+    while run.memory.runnable() > 1 {
+        run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+    }
+    assert_eq!((run.answered(), run.steps(StepKind::Write), run.figure("together")), (2, 1, 1));
+    run.rest();
+    assert_eq!((run.steps(StepKind::Write), run.figure("together"), run.figure("timeouts")), (2, 2, 0));
+}
+
+/// What waits for a member that collects does so as long as collections take of late (specs §8.5): after
+/// one of 3 ms and one of 19 ms that is 5 ms.
+#[test]
+fn a_timeout_follows_collections() {
+    let mut run = Run::new("sync+iwc:timeout=auto", Level::Raid0, 4, 1, 16);
+    let waits = |run: &mut Run, page: u64| {
+        run.write(page, 1);
+        assert_eq!(run.rest(), 1);
+        let (before, began) = (run.steps(StepKind::Write), run.memory.now());
+        while run.steps(StepKind::Write) == before {
+            run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+        }
+        (run.memory.now().0 - began.0).div_ceil(1_000_000)
+    };
+    assert_eq!(waits(&mut run, 0), 10, "none was seen");
+    run.memory.set_collectors(DevSet::first(4));
+    for milliseconds in [3, 19] {
+        run.memory.device_gc(Dev(1), 0, true, 2);
+        // What is read takes as long.
+        let began = run.memory.now();
+        let read = Nanos(milliseconds * 1_000_000);
+        run.memory.set_latency(Latency { read, page: Nanos(0), ..Latency::default() });
+        run.tag += 1;
+        let read = HostRequest { tag: run.tag, op: HostOp::Read, offset: 8 * PAGE, len: PAGE, fua: false };
+        run.memory.submit(read, &[]).expect("a request in range");
+        assert_eq!(run.rest(), 1);
+        assert_eq!(run.memory.now(), began + Nanos(milliseconds * 1_000_000));
+        run.memory.device_gc(Dev(1), 0, false, 2);
+    }
+    assert_eq!(waits(&mut run, 1), 5);
+    assert_eq!((run.figure("sync_waits"), run.figure("sync_timeout")), (2, 15_000_000));
+}
+
 /// The table of specs §8.7: g5 {0, 1, 2} and g6 {0} fill a small cache, but for a page of g1 that is on
 /// its way and waits for room in the only cache of a member that all of them need, of one page.
 #[test]
@@ -221,11 +302,16 @@ fn lawc_without_a_small_cache_is_synchronised_iwc() {
 }
 
 #[test]
-fn synchronised_iwc_that_does_not_wait_is_iwc() {
-    for (seed, level) in [Level::Raid0, Level::Raid4, Level::Raid5, Level::Raid6].into_iter().enumerate() {
-        let (one, other) = (history("sync+iwc:timeout=0s", level, seed as u64), history("iwc", level, seed as u64));
-        assert!(one.commands().len() > 10_000, "members are asked for much");
-        assert_eq!(one.commands(), other.commands(), "{level}");
+fn what_does_not_wait_for_others_is_as_if_it_were_not_synchronised() {
+    let caches = ["iwc", "wow:groups=3", "wow:groups=20:seq=on:low=30:high=60", "stow:groups=3:hysteresis=3"];
+    for cache in caches {
+        let (name, settings) = cache.split_once(':').unwrap_or((cache, "full=wait"));
+        let synchronised = format!("sync+{name}:timeout=0s:{settings}");
+        for (seed, level) in [Level::Raid0, Level::Raid4, Level::Raid5, Level::Raid6].into_iter().enumerate() {
+            let (one, other) = (history(&synchronised, level, seed as u64), history(cache, level, seed as u64));
+            assert!(one.commands().len() > 8_000, "members are asked for much: {}", one.commands().len());
+            assert_eq!(one.commands(), other.commands(), "{cache}, {level}");
+        }
     }
 }
 
@@ -263,4 +349,39 @@ fn a_write_that_waits_for_room_has_groups_destaged_below_the_thresholds() {
     run.write(5, 5);
     assert_eq!((run.rest(), run.figure("waited")), (1, 1));
     assert_eq!(run.steps(StepKind::Write), 7, "what was in its way, and then itself, since it is 83 % of the cache");
+}
+
+/// Below the threshold a run of sequential groups goes on with exactly four at a time, and ends with what
+/// is not of it (specs §8.1).
+#[test]
+fn four_groups_of_a_run_go_on_below_the_threshold() {
+    let at_a_time = |cache: &str, writes: &[(u64, u64)]| {
+        let mut run = Run::new(cache, Level::Raid0, 5, 1, 40);
+        let (mut least, mut most) = (usize::MAX, 0);
+        for (page, pages) in writes {
+            run.write(*page, *pages);
+            while run.steps(StepKind::Write) < 5 && run.memory.runnable() > 0 {
+                run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+            }
+        }
+        // Beside the first group.
+        while run.memory.runnable() > 0 {
+            if (6..35).contains(&run.steps(StepKind::Write)) {
+                (least, most) = (least.min(run.memory.runnable()), most.max(run.memory.runnable()));
+            }
+            run.memory.run(Pick::Earliest, &NoCheck).expect("the controller goes on");
+        }
+        (run.steps(StepKind::Write), least, most)
+    };
+    let in_order: Vec<(u64, u64)> = (0..35).map(|page| (page, 1)).chain([(100, 1)]).collect();
+    let settings = "low=90:high=100:groups=20";
+    assert_eq!(at_a_time(&format!("wow:{settings}"), &in_order).0, 5, "the one that is allowed at 90 %");
+    let (pages, least, most) = at_a_time(&format!("wow:{settings}:seq=on"), &in_order);
+    assert_eq!((pages, most), (35, 20), "seven groups, four of five pages at a time; page 100 is not of them");
+    assert!(least > 15, "the next goes when one has gone");
+    let mut backwards = in_order[..35].to_vec();
+    backwards.reverse();
+    backwards.push((100, 1));
+    assert_eq!(at_a_time(&format!("wow:{settings}:seq=on"), &backwards).0, 5, "no run");
+    assert_eq!(at_a_time("wow:low=90:high=100:groups=3:seq=on", &in_order).2, 15, "no more than may be at all");
 }

@@ -277,6 +277,22 @@ fn whatever_the_level_members_collect_together_if_they_are_told_to() {
 }
 
 #[test]
+fn all_collect_when_several_have_said_that_they_will_have_to_before_one_has_to() {
+    let policies = ["ggc+none", "ggc+none:members=2", "ggc+none:members=4", "ggc+none:members=2:soft=0"];
+    let results = run(&over_ssds(Level::Raid5, &policies), &random_writes(2_000));
+    let rounds = |result: &ArrayResult| {
+        let of = result.collections.as_ref().expect("there are SSDs");
+        (of.reactive_rounds.expect("it counts"), of.soft_rounds.expect("it counts"), of.proactive_rounds)
+    };
+    let [alone, two, four, late] = &results[..] else { panic!("four results") };
+    assert!(rounds(alone).0 > 30 && rounds(alone).1 == 0, "{:?}", rounds(alone));
+    assert!(rounds(two).0 == 0 && rounds(two).1 > 10, "no element comes down to its threshold: {:?}", rounds(two));
+    let (reactive, soft, _) = rounds(four);
+    assert!(0 < soft && 0 < reactive && reactive < rounds(alone).0, "that all have is rare: {:?}", rounds(four));
+    assert_eq!(rounds(late), rounds(alone), "whose threshold is higher begins before it says so");
+}
+
+#[test]
 fn members_that_cannot_be_told_are_refused_with_the_reason() {
     let mut experiment = over_ssds(Level::Raid5, &["ggc+none"]);
     experiment.check().expect("SSDs can be told");

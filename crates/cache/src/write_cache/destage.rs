@@ -1,18 +1,15 @@
 //! How pages leave the cache: groups with their parity or into the lower layer, strips one by one or all
 //! members' together (specs §8.1 to §8.5).
 
-use destage_plan::{Dev, OpId, Out, PutList, Step, StepSet, Stripe, TimerId, TimerOwner};
-use destage_raid::MAX_DEVICES;
+use destage_plan::{Dev, DevSet, OpId, Out, PutList, Step, StepSet, Stripe};
 use destage_raid::array::Array;
 
 use super::places::of_group;
 use super::store::{Layer, Place};
-use super::synchroniser::{CacheState, Release};
+use super::upper::Chosen;
 use super::{Job, Own, Owner, WriteCache};
 use crate::Operations;
-
-/// Goes off when strips that are ready wait no longer.
-const SYNC: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
+use crate::synchroniser::Ready;
 
 /// Freed slots are worth an operation of their own.
 const FREES: usize = 64;
@@ -20,8 +17,12 @@ const FREES: usize = 64;
 impl WriteCache {
     /// Decides what is destaged next (specs §8.10.7): the upper layer first, then the members in order.
     pub(super) fn destage(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
-        while let Some(group) = self.next_group() {
-            self.destage_group(group, array, operations, out);
+        if self.sync.is_some() && self.lower.is_none() {
+            self.destage_together(array, operations, out);
+        } else {
+            while let Some(group) = self.next_group() {
+                self.destage_group(Chosen { group, members: DevSet::EMPTY }, array, operations, out);
+            }
         }
         self.destage_strips(operations, out);
     }
@@ -30,22 +31,50 @@ impl WriteCache {
         // A cache is full if a write waits for room, however little of it is held: the row may be larger than
         // what is left below the thresholds.
         let at_once = self.cleaning || self.drain.is_some() || !self.waiting.is_empty();
-        let upper = self.upper.as_mut().filter(|upper| !self.broken && !upper.pool.is_stuck())?;
-        let (held, capacity) = (upper.pool.held(), upper.pool.capacity());
-        let allowed = if at_once { upper.threshold.most } else { upper.threshold.allowed(held, capacity) };
-        if upper.under_way.len() >= allowed as usize {
-            return None;
-        }
-        upper.pool.advance()
+        let (group, sequential) = self.upper.as_mut().filter(|_| !self.broken)?.next(at_once)?;
+        self.figures.sequential_destages += u64::from(sequential);
+        Some(group)
     }
 
-    fn destage_group(&mut self, group: u64, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+    /// Chooses groups, as many as may be under way, and destages all of them when the synchroniser has them.
+    fn destage_together(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+        let mut released = Vec::new();
+        loop {
+            while let Some(group) = self.next_group() {
+                let members = self.members_of_group(group);
+                self.upper.as_mut().expect("groups are its").choose(group, members);
+            }
+            let (Some(upper), Some(sync)) = (&mut self.upper, &mut self.sync) else { return };
+            if self.broken {
+                return;
+            }
+            let ready = upper.ready(self.geometry.member_set(), !self.waiting.is_empty());
+            let at_once = self.cleaning || self.drain.is_some();
+            if at_once && ready.chosen.is_empty() || !at_once && !sync.releases(&ready, out) {
+                return;
+            }
+            upper.take_ready(&mut released);
+            for chosen in released.drain(..) {
+                self.destage_group(chosen, array, operations, out);
+            }
+        }
+    }
+
+    /// The members that a group is written to.
+    fn members_of_group(&self, group: u64) -> DevSet {
+        let Some(upper) = &self.upper else { return DevSet::EMPTY };
+        let parity = self.geometry.column_set() - self.geometry.data_set();
+        let data = upper.dirty(group).map(|index| of_group(&self.geometry, group, index).1);
+        parity.iter().chain(data).map(|column| self.geometry.device(Stripe(group), column)).collect()
+    }
+
+    fn destage_group(&mut self, chosen: Chosen, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
+        let Chosen { group, members } = chosen;
         self.figures.destages += 1;
         self.requests += 1;
         let request = self.requests;
         let mut indices = Vec::new();
-        let upper = self.upper.as_mut().expect("groups are its");
-        upper.pool.depart(group, &mut indices);
+        self.upper.as_mut().expect("groups are its").depart(group, &mut indices);
         let mut places: Vec<Place> = indices.into_iter().map(|index| of_group(&self.geometry, group, index)).collect();
         let mut parts = 0;
         if self.has_parity() || self.lower.is_some() {
@@ -63,28 +92,22 @@ impl WriteCache {
                 parts += 1;
             }
         }
-        self.upper.as_mut().expect("groups are its").under_way.push((group, parts));
+        self.upper.as_mut().expect("groups are its").departed(group, parts, members);
     }
 
     /// One of the operations that destage a group is done.
     pub(super) fn part_of_group_done(&mut self, group: u64) {
         let Some(upper) = &mut self.upper else { return };
-        let Some(at) = upper.under_way.iter().position(|(other, _)| *other == group) else { return };
-        upper.under_way[at].1 -= 1;
-        if upper.under_way[at].1 > 0 {
-            return;
-        }
-        upper.under_way.swap_remove(at);
         let (store, geometry) = (&self.store, &self.geometry);
-        upper.pool.landed(group, |index| store.in_layer(of_group(geometry, group, index), Layer::Upper).is_some());
-        self.look_again = true;
+        let is_held = |index| store.in_layer(of_group(geometry, group, index), Layer::Upper).is_some();
+        self.look_again |= upper.part_done(group, is_held);
     }
 
     fn destage_strips(&mut self, operations: &mut Operations<Own>, out: &mut Out) {
-        let cleaning = self.cleaning || self.drain.is_some();
+        let at_once = self.cleaning || self.drain.is_some();
         let Some(lower) = &mut self.lower else { return };
-        let is_due = lower.timer.is_some_and(|at| at <= out.now());
-        if !std::mem::take(&mut lower.changed) && !is_due && !cleaning {
+        let is_due = self.sync.as_ref().is_some_and(|sync| sync.is_due(out.now()));
+        if !std::mem::take(&mut lower.changed) && !is_due && !at_once {
             return;
         }
         for member in &mut lower.members {
@@ -94,25 +117,15 @@ impl WriteCache {
         }
         // What is stored into a strip that is ready goes along, once it is there.
         let is_ready = |member: &super::Strips| member.candidate.is_some_and(|strip| member.pool.can_go(strip));
-        if let Some(sync) = lower.sync.as_mut().filter(|_| !cleaning) {
-            let mut states = [CacheState::default(); MAX_DEVICES];
-            for (state, member) in states.iter_mut().zip(&lower.members) {
-                let (ready, empty) = (is_ready(member), member.pool.is_empty());
-                *state = CacheState { ready, empty, is_short: member.is_short };
+        if let Some(sync) = self.sync.as_mut().filter(|_| !at_once) {
+            let mut ready = Ready::default();
+            for (dev, member) in (0..).map(Dev).zip(&lower.members) {
+                let has = [is_ready(member), member.under_way.is_some(), member.pool.is_empty(), member.is_short];
+                let sets = [&mut ready.chosen, &mut ready.busy, &mut ready.empty, &mut ready.short];
+                sets.into_iter().zip(has).filter(|(_, has)| *has).for_each(|(set, _)| set.insert(dev));
             }
-            let release = sync.decide(out.now(), &states[..lower.members.len()]);
-            if sync.deadline() != lower.timer {
-                lower.timer = sync.deadline();
-                match lower.timer {
-                    Some(at) => out.timer(SYNC, at),
-                    None => out.cancel(SYNC),
-                }
-            }
-            match release {
-                None => return,
-                Some(Release::Together) => self.figures.together += 1,
-                Some(Release::Timeout) => self.figures.timeouts += 1,
-                Some(Release::Full) => self.figures.full += 1,
+            if !sync.releases(&ready, out) {
+                return;
             }
         }
         for dev in 0..lower.members.len() {

@@ -9,6 +9,7 @@ use destage_raid::array::{Absorbed, Array, Seg, Taken};
 
 use super::places::{in_group, in_strip};
 use super::store::{Layer, Place};
+use super::upper::Request;
 use super::{Job, Lower, Own, WriteCache};
 use crate::Operations;
 
@@ -16,7 +17,7 @@ use crate::Operations;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     frag: Frag,
-    request: u64,
+    request: Request,
     /// Which of its segments is next, and how many rows of it have entered.
     seg: usize,
     rows: u32,
@@ -27,7 +28,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) const fn new(frag: Frag, request: u64) -> Self {
+    pub(super) const fn new(frag: Frag, request: Request) -> Self {
         Self { frag, request, seg: 0, rows: 0, entered: 0, seen: false }
     }
 
@@ -102,7 +103,7 @@ impl WriteCache {
                 debug_assert!(all, "there is room for all of it");
             } else if passes {
                 self.figures.bypassed += 1;
-                self.pass_on(&waiting.frag, waiting.request, array, operations, out);
+                self.pass_on(&waiting.frag, waiting.request.number, array, operations, out);
             } else if self.broken {
                 operations.refuse(&waiting.frag, waiting.frag.pages, out);
             } else {
@@ -131,26 +132,26 @@ impl WriteCache {
     /// Whether there is room for all pages of a write in the upper layer.
     fn enters_whole(&self, waiting: &Waiting, array: &Array) -> bool {
         let Some(upper) = &self.upper else { return false };
-        if upper.pool.capacity() == 0 {
+        if upper.capacity() == 0 {
             return false;
         }
         let needed = self.pages_of(&waiting.frag, array).filter(|place| {
             let (group, index) = in_group(&self.geometry, *place);
-            upper.pool.takes_room(group, index)
+            upper.takes_room(group, index)
         });
-        needed.count() as u64 <= upper.pool.free()
+        needed.count() as u64 <= upper.free()
     }
 
     /// Whether a write for which there is no room goes past the upper layer: nothing there depends on it.
     /// One that waited does so only if there will never be room.
     fn passes(&self, waiting: &Waiting, array: &Array) -> bool {
         let Some(upper) = &self.upper else { return true };
-        if waiting.seen && u64::from(waiting.frag.pages) <= upper.pool.capacity() {
+        if waiting.seen && u64::from(waiting.frag.pages) <= upper.capacity() {
             return false;
         }
         !self.pages_of(&waiting.frag, array).any(|place| {
             let (group, index) = in_group(&self.geometry, place);
-            upper.pool.has(group, index)
+            upper.has(group, index)
         })
     }
 
@@ -188,19 +189,22 @@ impl WriteCache {
     }
 
     /// Lets the pages of one row into the upper layer if there is room for all.
-    fn let_row_in(&mut self, row: Seg, request: u64) -> bool {
+    fn let_row_in(&mut self, row: Seg, request: Request) -> bool {
         let Some(upper) = &self.upper else { return false };
         let needed = self.places(row).filter(|place| {
             let (group, index) = in_group(&self.geometry, *place);
-            upper.pool.takes_room(group, index)
+            upper.takes_room(group, index)
         });
-        if needed.count() as u64 > upper.pool.free() {
+        if needed.count() as u64 > upper.free() {
             return false;
         }
         for place in self.places(row) {
             let (group, index) = in_group(&self.geometry, place);
             let Some(upper) = &mut self.upper else { continue };
-            let hit = upper.pool.admit(group, index, request) || self.store.newest(place).is_some();
+            if upper.has_chosen() {
+                upper.joins(group, in_strip(&self.geometry, place).0);
+            }
+            let hit = upper.admit(group, index, request) || self.store.newest(place).is_some();
             self.counts.write_hits += u64::from(hit);
             self.counts.write_misses += u64::from(!hit);
         }
@@ -214,7 +218,7 @@ impl WriteCache {
             let (group, index) = in_group(&self.geometry, place);
             let held = self.store.in_layer(place, Layer::Upper).is_some();
             if let Some(upper) = &mut self.upper {
-                upper.pool.take_back(group, index, held);
+                upper.take_back(group, index, held);
             }
         }
         self.look_again = true;
@@ -295,7 +299,7 @@ impl WriteCache {
     /// Members that write together are told whether a row waits for room in them, after all has entered that can: one that came
     /// later may have taken the last of it.
     pub(super) fn note_short(&mut self) {
-        if self.lower.as_ref().is_none_or(|lower| lower.sync.is_none()) {
+        if self.sync.is_none() || self.lower.is_none() {
             return;
         }
         let singles = self.entering.singles().fold(DevSet::EMPTY, |all, entering| all | self.short_of_room(entering));
@@ -348,7 +352,7 @@ impl WriteCache {
                 if layer == Layer::Lower {
                     let (dev, strip, index) = in_strip(&self.geometry, place);
                     if let Some(lower) = &mut self.lower {
-                        let hit = lower.pool_mut(dev).admit(strip, index, request);
+                        let hit = lower.pool_mut(dev).admit(strip, index, request, false);
                         if data && !pages.from_above {
                             self.counts.write_hits += u64::from(hit);
                             self.counts.write_misses += u64::from(!hit);

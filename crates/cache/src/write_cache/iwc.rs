@@ -5,9 +5,10 @@
 use destage_plan::Params;
 use destage_raid::array::ArrayConfig;
 
-use super::WriteCache;
-use super::options::{self, EMPTY, FULL, RECENCY, TIMEOUT, TIMER};
-use super::registered::{info, serve};
+use super::options::{self, RECENCY};
+use super::registered::{self, info, serve};
+use super::{WriteCache, figures};
+use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
 use crate::{HostCacheError, HostCacheInfo, Served};
 
 /// [The lower layer](super) alone.
@@ -21,7 +22,9 @@ pub static IWC: HostCacheInfo = HostCacheInfo {
 pub static SYNC_IWC: HostCacheInfo = HostCacheInfo {
     min_pages,
     params: &[RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
-    small: |_| vec![(TIMEOUT.name, "1ms".to_owned())],
+    figures: figures::OF_SYNC,
+    unsynchronised: Some(registered::SYNCHRONISED),
+    small: |pages| vec![synchroniser::small(pages)],
     ..info(
         "sync+iwc",
         "IWC of which all members write their next strips at the same time",
@@ -35,11 +38,12 @@ fn min_pages(array: &ArrayConfig, _: &Params) -> u64 {
 }
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    let lower = options::lower(pages, &array.geometry, false, params)?;
-    serve(pages, array, WriteCache::new(array, None, Some(lower)))
+    let lower = options::lower(pages, &array.geometry, params)?;
+    serve(pages, array, WriteCache::new(&IWC, array, None, Some(lower)))
 }
 
 fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    let lower = options::lower(pages, &array.geometry, true, params)?;
-    serve(pages, array, WriteCache::new(array, None, Some(lower)))
+    let lower = options::lower(pages, &array.geometry, params)?;
+    let sync = Synchroniser::new(array.geometry.member_set(), params)?;
+    serve(pages, array, WriteCache::new(&SYNC_IWC, array, None, Some(lower)).synchronised(sync))
 }

@@ -4,9 +4,10 @@
 use destage_plan::Params;
 use destage_raid::array::ArrayConfig;
 
-use super::WriteCache;
-use super::options::{self, EMPTY, FULL, RECENCY, SHARE, TIMEOUT, TIMER};
-use super::registered::{info, serve};
+use super::options::{self, RECENCY, SHARE};
+use super::registered::{self, info, serve};
+use super::{WriteCache, figures};
+use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
 use crate::{HostCacheError, HostCacheInfo, Served};
 
 /// [Both layers](super).
@@ -17,12 +18,15 @@ pub static LAWC: HostCacheInfo = HostCacheInfo {
         (u64::from(array.geometry.members()) - 1) * 100 / (100 - share) + 1
     },
     params: &[SHARE, RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
-    small: |_| vec![(TIMEOUT.name, "1ms".to_owned())],
+    figures: figures::OF_SYNC,
+    unsynchronised: Some(registered::SYNCHRONISED),
+    small: |pages| vec![synchroniser::small(pages)],
     ..info("lawc", "small WOW in front of members' caches that make parity early and write together", "LAWC", new)
 };
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     let small = pages * options::share(params)? / 100;
-    let lower = options::lower(pages - small, &array.geometry, true, params)?;
-    serve(pages, array, WriteCache::new(array, Some(options::small(small)), Some(lower)))
+    let lower = options::lower(pages - small, &array.geometry, params)?;
+    let sync = Synchroniser::new(array.geometry.member_set(), params)?;
+    serve(pages, array, WriteCache::new(&LAWC, array, Some(options::small(small)), Some(lower)).synchronised(sync))
 }

@@ -5,10 +5,10 @@
 //!
 //! * The *upper* layer holds data by groups, a group to a stripe. Parity knows nothing of it. A group is
 //!   destaged to the members together with its parity, or, if there is a lower layer, into that. Alone
-//!   it is [WOW](wow).
+//!   it is [WOW](wow), or [STOW](stow).
 //! * The *lower* layer holds data and parity by strips, each member's in a pool of its own. Parity is
 //!   made when data enters, so that strips are destaged one by one and without regard to each other:
-//!   [IWC](iwc), or all at a time where a [synchroniser](synchroniser) has them wait.
+//!   [IWC](iwc), or all at a time where a [synchroniser](crate::synchroniser) has them wait.
 //!
 //! Both together are [LAWC](lawc).
 //!
@@ -18,6 +18,7 @@
 mod destage;
 mod drain;
 mod enter;
+mod figures;
 mod iwc;
 mod lawc;
 mod options;
@@ -28,8 +29,10 @@ mod read;
 mod registered;
 mod ring;
 mod store;
-mod synchroniser;
+mod stow;
+mod streams;
 mod threshold;
+mod upper;
 mod versions;
 mod wow;
 
@@ -43,19 +46,21 @@ use destage_raid::array::{Absorbed, Array, ArrayConfig, Degraded, Seg};
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 
-use crate::{CacheCounts, HostCache, Operations, Pages};
+use crate::synchroniser::Synchroniser;
+use crate::{CacheCounts, CacheFigure, HostCache, HostCacheInfo, Operations, Pages};
 use drain::Drain;
 use enter::{Entering, Waiting};
+use figures::Figures;
 use places::{in_group, in_strip};
 use pool::Pool;
 use queue::Queue;
 use store::{Layer, Place, Store};
-use synchroniser::Synchroniser;
-use threshold::Threshold;
+use upper::{Request, Upper};
 
 pub use iwc::{IWC, SYNC_IWC};
 pub use lawc::LAWC;
-pub use wow::WOW;
+pub use stow::{STOW, SYNC_STOW};
+pub use wow::{SYNC_WOW, WOW};
 
 /// What operations of the cache's own are for.
 #[derive(Clone, Copy, Debug)]
@@ -90,15 +95,6 @@ enum Job {
     Free(Vec<NvSlot>),
 }
 
-/// The upper layer.
-#[derive(Debug)]
-struct Upper {
-    pool: Pool,
-    threshold: Threshold,
-    /// Groups that are being destaged, with how many of their operations are left.
-    under_way: Vec<(u64, u32)>,
-}
-
 /// The part of the lower layer that belongs to a member.
 #[derive(Debug)]
 struct Strips {
@@ -115,9 +111,6 @@ struct Strips {
 #[derive(Debug)]
 struct Lower {
     members: Vec<Strips>,
-    sync: Option<Synchroniser>,
-    /// What the timer was set to.
-    timer: Option<destage_plan::Nanos>,
     /// Something has changed since it was decided what is written.
     changed: bool,
 }
@@ -130,24 +123,14 @@ impl Lower {
     }
 }
 
-/// What it did, beside [`CacheCounts`].
-#[derive(Clone, Copy, Debug, Default)]
-struct Figures {
-    destages: u64,
-    destaged_pages: u64,
-    together: u64,
-    timeouts: u64,
-    full: u64,
-    bypassed: u64,
-    waited: u64,
-}
-
 /// A write cache of one or two layers.
 pub struct WriteCache {
     geometry: Geometry,
     store: Store,
     upper: Option<Upper>,
     lower: Option<Lower>,
+    /// If what is destaged next is destaged to all members together.
+    sync: Option<Synchroniser>,
     /// Writes that have not entered, or not all of them.
     waiting: VecDeque<Waiting>,
     /// A group has left the upper layer, or a write came: waiting ones are looked at again.
@@ -175,19 +158,23 @@ pub struct WriteCache {
     drain: Option<Drain>,
     counts: CacheCounts,
     figures: Figures,
+    /// Which of them are told.
+    counted: &'static [CacheFigure],
     /// Lists to be used again.
     spare_puts: Vec<NvPut>,
     spare_places: Vec<(Place, Layer)>,
 }
 
 impl WriteCache {
-    fn new(array: &ArrayConfig, upper: Option<Upper>, lower: Option<Lower>) -> Self {
+    /// The cache that is described so.
+    fn new(info: &HostCacheInfo, array: &ArrayConfig, upper: Option<Upper>, lower: Option<Lower>) -> Self {
         let geometry = array.geometry.clone();
         Self {
             store: Store::new(geometry.members()),
             geometry,
             upper,
             lower,
+            sync: None,
             waiting: VecDeque::new(),
             look_again: false,
             entered: Vec::new(),
@@ -204,9 +191,15 @@ impl WriteCache {
             drain: None,
             counts: CacheCounts::default(),
             figures: Figures::default(),
+            counted: info.figures,
             spare_puts: Vec::new(),
             spare_places: Vec::new(),
         }
+    }
+
+    /// Has members write together.
+    fn synchronised(self, sync: Synchroniser) -> Self {
+        Self { sync: Some(sync), ..self }
     }
 
     fn has_parity(&self) -> bool {
@@ -239,7 +232,7 @@ impl WriteCache {
             Layer::Upper => {
                 let (group, index) = in_group(&self.geometry, place);
                 if let Some(upper) = &mut self.upper {
-                    upper.pool.came(group, index);
+                    upper.came(group, index);
                 }
             }
             Layer::Lower => {
@@ -269,7 +262,7 @@ impl WriteCache {
             match (layer, &mut self.upper, &mut self.lower) {
                 (Layer::Upper, Some(upper), _) => {
                     let (group, index) = in_group(&self.geometry, place);
-                    upper.pool.gone(group, index);
+                    upper.gone(group, index);
                 }
                 (Layer::Lower, _, Some(lower)) => {
                     let (dev, strip, index) = in_strip(&self.geometry, place);
@@ -291,8 +284,10 @@ impl HostCache for WriteCache {
     fn take(&mut self, frag: &Frag, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) -> bool {
         self.requests += 1;
         let request = self.requests;
-        if self.upper.is_some() {
-            self.waiting.push_back(Waiting::new(*frag, request));
+        if let Some(upper) = &mut self.upper {
+            let sequential = upper.is_sequential(frag);
+            self.figures.sequential += u64::from(sequential);
+            self.waiting.push_back(Waiting::new(*frag, Request { number: request, sequential }));
             self.look_again = true;
         } else {
             self.pass_on(frag, request, array, operations, out);
@@ -340,7 +335,10 @@ impl HostCache for WriteCache {
         self.plan_read(op, pages, dst, array, out)
     }
 
-    fn event(&mut self, event: Event<'_>, _: &mut Array, _: &mut Out) {
+    fn event(&mut self, event: Event<'_>, _: &mut Array, out: &mut Out) {
+        if let Some(sync) = &mut self.sync {
+            sync.event(out.now(), &event);
+        }
         match event {
             Event::Start(_) => self.begin(),
             Event::Control(Control::Clean) => self.cleaning = true,
@@ -401,8 +399,8 @@ impl HostCache for WriteCache {
     }
 
     fn figures(&self, into: &mut Vec<u64>) {
-        let Figures { destages, destaged_pages, together, timeouts, full, bypassed, waited } = self.figures;
-        into.extend([destages, destaged_pages, together, timeouts, full, bypassed, waited]);
+        let releases = self.sync.as_ref().map(Synchroniser::counts).unwrap_or_default();
+        into.extend(self.counted.iter().map(|figure| self.figures.of(figure, &releases)));
     }
 }
 
@@ -415,7 +413,7 @@ impl WriteCache {
             let (group, in_group) = in_group(&self.geometry, place);
             let (dev, strip, in_strip) = in_strip(&self.geometry, place);
             match (layer, &mut self.upper, &mut self.lower) {
-                (Layer::Upper, Some(upper), _) => upper.pool.load(group, in_group),
+                (Layer::Upper, Some(upper), _) => upper.load(group, in_group),
                 (Layer::Lower, _, Some(lower)) => lower.pool_mut(dev).load(strip, in_strip),
                 _ => unreachable!("a layer that there is not is refused"),
             }

@@ -1,12 +1,12 @@
 //! What the write caches can be told.
 
-use destage_plan::{Nanos, ParamSpec, Params, SpecError, quantity};
+use destage_plan::{ParamSpec, Params, SpecError, quantity};
 use destage_raid::Geometry;
 
 use super::pool::{Pool, Recency};
-use super::synchroniser::{Begins, Synchroniser};
 use super::threshold::{Threshold, WHOLE};
-use super::{Lower, Strips, Upper};
+use super::upper::Upper;
+use super::{Lower, Strips};
 
 pub(super) const LOW: ParamSpec = ParamSpec {
     name: "low",
@@ -32,44 +32,21 @@ pub(super) const GROUPS: ParamSpec = ParamSpec {
     help: "groups destaged at a time at most: 1 as LAWC compares it, 20 in WOW's paper",
 };
 
+pub(super) const SEQ: ParamSpec = ParamSpec {
+    name: "seq",
+    default: "off",
+    values: "on, off",
+    unit: "",
+    help: "whether writes that begin where one of the last 32 runs of writes ended set no recency bit, and four of \
+           their groups at a time are destaged below low if the one before was theirs, too (on in WOW's paper)",
+};
+
 pub(super) const RECENCY: ParamSpec = ParamSpec {
     name: "recency",
     default: "store",
     values: "store, hit",
     unit: "",
     help: "what sets a strip's recency bit: every store, the first too, or hits on the strip",
-};
-
-pub(super) const TIMEOUT: ParamSpec = ParamSpec {
-    name: "timeout",
-    default: "10ms",
-    values: "a time, 0 to 1h",
-    unit: "",
-    help: "how long strips that are ready wait for those of the other members",
-};
-
-pub(super) const TIMER: ParamSpec = ParamSpec {
-    name: "timer",
-    default: "ready",
-    values: "ready, release",
-    unit: "",
-    help: "when the time begins: when the first strip is ready, or at each release",
-};
-
-pub(super) const FULL: ParamSpec = ParamSpec {
-    name: "full",
-    default: "release",
-    values: "release, wait",
-    unit: "",
-    help: "whether strips that are ready are written at once when writes wait for room in one of their caches",
-};
-
-pub(super) const EMPTY: ParamSpec = ParamSpec {
-    name: "empty",
-    default: "wait",
-    values: "wait, skip",
-    unit: "",
-    help: "whether members of which nothing is cached are waited for",
 };
 
 pub(super) const SHARE: ParamSpec = ParamSpec {
@@ -96,13 +73,18 @@ pub(super) fn upper(pages: u64, params: &Params) -> Result<Upper, SpecError> {
     }
     let most: u16 = params.number(GROUPS.name, 1..)?;
     let threshold = Threshold { low: low as u32, high: high as u32, most: most.into() };
-    Ok(Upper { pool: Pool::new(pages, Recency::Hit), threshold, under_way: Vec::new() })
+    Ok(Upper::new(pages, threshold))
 }
 
 /// A small upper layer, which passes groups on at once, one after the other.
 pub(super) fn small(pages: u64) -> Upper {
-    let threshold = Threshold { low: 0, high: 0, most: 1 };
-    Upper { pool: Pool::new(pages, Recency::Hit), threshold, under_way: Vec::new() }
+    Upper::new(pages, Threshold { low: 0, high: 0, most: 1 })
+}
+
+/// Thresholds under which tiny caches do all that large ones do: none for some sizes.
+pub(super) fn small_groups(pages: u64) -> Vec<(&'static str, String)> {
+    let (low, high) = if pages % 3 == 1 { ("40", "80") } else { ("0", "0") };
+    [(LOW.name, low), (HIGH.name, high), (GROUPS.name, "2")].map(|(key, value)| (key, value.to_owned())).to_vec()
 }
 
 /// The share of the small cache, in percent.
@@ -111,25 +93,10 @@ pub(super) fn share(params: &Params) -> Result<u64, SpecError> {
 }
 
 /// The lower layer, of so many pages in all.
-pub(super) fn lower(pages: u64, geometry: &Geometry, sync: bool, params: &Params) -> Result<Lower, SpecError> {
+pub(super) fn lower(pages: u64, geometry: &Geometry, params: &Params) -> Result<Lower, SpecError> {
     let recency = params.choice(RECENCY.name, &[("store", Recency::Store), ("hit", Recency::Hit)])?;
     let each = pages / u64::from(geometry.members());
     let strips = || Strips { pool: Pool::new(each, recency), candidate: None, under_way: None, is_short: false };
     let members = (0..geometry.members()).map(|_| strips()).collect();
-    let sync = if sync { Some(synchroniser(params)?) } else { None };
-    Ok(Lower { members, sync, timer: None, changed: true })
-}
-
-fn synchroniser(params: &Params) -> Result<Synchroniser, SpecError> {
-    const HOUR: Nanos = Nanos(3_600_000_000_000);
-    let timeout = quantity::time(params.text(TIMEOUT.name)).ok().filter(|time| *time <= HOUR);
-    let timeout = timeout.ok_or_else(|| params.refuse(TIMEOUT.name))?;
-    let begins = params.choice(TIMER.name, &[("ready", Begins::FirstReady), ("release", Begins::Release)])?;
-    // It would go off without end.
-    if timeout == Nanos::ZERO && begins == Begins::Release {
-        return Err(params.refuse(TIMER.name));
-    }
-    let on_full = params.choice(FULL.name, &[("release", true), ("wait", false)])?;
-    let empty_blocks = params.choice(EMPTY.name, &[("wait", true), ("skip", false)])?;
-    Ok(Synchroniser::new(timeout, begins, on_full, empty_blocks))
+    Ok(Lower { members, changed: true })
 }

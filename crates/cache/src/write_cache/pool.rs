@@ -31,6 +31,10 @@ struct Entry {
     coming: u32,
     /// It is being destaged.
     busy: bool,
+    /// Its last page came with a sequential write.
+    sequential: bool,
+    /// It goes when others do.
+    chosen: bool,
 }
 
 impl Entry {
@@ -40,6 +44,10 @@ impl Entry {
 
     fn can_go(&self) -> bool {
         !self.busy && self.coming == 0 && self.pages.iter().any(|page| page.dirty)
+    }
+
+    fn can_be_next(&self) -> bool {
+        !self.chosen && self.can_go()
     }
 }
 
@@ -53,6 +61,8 @@ pub(super) enum Recency {
     Hit,
     /// By each store into it, the first too, as the pseudo-code of LAWC's Algorithm 1 has it.
     Store,
+    /// Never.
+    Never,
 }
 
 /// Pages in entries.
@@ -108,6 +118,28 @@ impl Pool {
         self.entries.is_empty()
     }
 
+    /// Whether there is such an entry.
+    pub(super) fn holds(&self, number: u64) -> bool {
+        self.entries.contains_key(&number)
+    }
+
+    /// Whether an entry is among the next so many round the circle, and its bit is not set.
+    pub(super) fn is_near(&self, number: u64, of: usize) -> bool {
+        self.ring.is_near(number, of)
+    }
+
+    /// Moves an entry to another pool, if it is here. There its bit is not set.
+    pub(super) fn hand_over(&mut self, number: u64, to: &mut Self) {
+        let Some(entry) = self.entries.remove(&number) else { return };
+        let pages = entry.pages.iter().map(|page| u64::from(page.dirty) + u64::from(page.under_way)).sum::<u64>();
+        self.ring.remove(number);
+        self.held -= pages;
+        to.ring.insert(number, false);
+        to.held += pages;
+        to.entries.insert(number, entry);
+        to.stuck = false;
+    }
+
     /// Whether a version of a page is held, under way or not.
     pub(super) fn has(&self, number: u64, index: u32) -> bool {
         self.entries.get(&number).is_some_and(|entry| entry.find(index).is_ok())
@@ -119,8 +151,9 @@ impl Pool {
         entry.find(index).map_or(true, |at| !entry.pages[at].dirty)
     }
 
-    /// Lets a page of a request in; whether a version of it was held.
-    pub(super) fn admit(&mut self, number: u64, index: u32, request: u64) -> bool {
+    /// Lets a page of a request in; whether a version of it was held. What is written sequentially leaves
+    /// the recency bit as it is.
+    pub(super) fn admit(&mut self, number: u64, index: u32, request: u64, sequential: bool) -> bool {
         self.changes += 1;
         let recency = self.recency;
         let ring = &mut self.ring;
@@ -130,7 +163,8 @@ impl Pool {
                 if entry.made_by != request {
                     entry.made_by = SEVERAL;
                 }
-                if recency == Recency::Store || entry.made_by == SEVERAL {
+                let hit = entry.made_by == SEVERAL && !sequential;
+                if recency == Recency::Store || recency == Recency::Hit && hit {
                     ring.set(number);
                 }
                 entry
@@ -142,6 +176,7 @@ impl Pool {
             }
         };
         entry.coming += 1;
+        entry.sequential = sequential;
         match entry.find(index) {
             Ok(at) => {
                 let page = &mut entry.pages[at];
@@ -159,7 +194,7 @@ impl Pool {
 
     /// Takes over a page that an earlier life left.
     pub(super) fn load(&mut self, number: u64, index: u32) {
-        self.admit(number, index, 0);
+        self.admit(number, index, 0, false);
         self.came(number, index);
     }
 
@@ -191,21 +226,47 @@ impl Pool {
         self.forget_if_empty(number);
     }
 
-    /// Whether no entry can be destaged as things are; if it is not known, not.
-    pub(super) const fn is_stuck(&self) -> bool {
-        self.stuck
-    }
-
     /// Advances the pointer to the entry that is destaged next.
     pub(super) fn advance(&mut self) -> Option<u64> {
         if self.stuck {
             return None;
         }
         let entries = &self.entries;
-        let found = self.ring.advance(|number| entries[&number].can_go());
+        let found = self.ring.advance(|number| entries[&number].can_be_next());
         // Until something came or landed it would go round in vain after every event.
         self.stuck = found.is_none();
         found
+    }
+
+    /// The entry goes when others do, and is not found next any more.
+    pub(super) fn choose(&mut self, number: u64) {
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.chosen = true;
+        }
+    }
+
+    /// Whether the entry was chosen and did not go so far.
+    pub(super) fn is_chosen(&self, number: u64) -> bool {
+        self.entries.get(&number).is_some_and(|entry| entry.chosen)
+    }
+
+    /// The pages of an entry that would be under way if it went.
+    pub(super) fn dirty(&self, number: u64) -> impl Iterator<Item = u32> {
+        let pages = self.entries.get(&number).into_iter().flat_map(|entry| &entry.pages);
+        pages.filter(|page| page.dirty).map(|page| page.index)
+    }
+
+    /// The entry that [`advance`](Self::advance) would find.
+    pub(super) fn next(&self) -> Option<u64> {
+        if self.stuck {
+            return None;
+        }
+        self.ring.next(|number| self.entries[&number].can_be_next())
+    }
+
+    /// Whether what came last into the entry was written sequentially.
+    pub(super) fn is_sequential(&self, number: u64) -> bool {
+        self.entries.get(&number).is_some_and(|entry| entry.sequential)
     }
 
     /// Whether the entry can be destaged now.
@@ -216,7 +277,7 @@ impl Pool {
     /// The entry is being destaged: its pages are under way, and appended.
     pub(super) fn depart(&mut self, number: u64, indices: &mut Vec<u32>) {
         let entry = self.entries.get_mut(&number).expect("what is destaged is held");
-        entry.busy = true;
+        (entry.busy, entry.chosen) = (true, false);
         for page in entry.pages.iter_mut().filter(|page| page.dirty) {
             (page.dirty, page.under_way) = (false, true);
             indices.push(page.index);
@@ -257,7 +318,8 @@ impl Pool {
         if self.entries.get(&number).is_some_and(|entry| entry.pages.is_empty() && !entry.busy) {
             self.ring.remove(number);
             if let Some(mut entry) = self.entries.remove(&number) {
-                (entry.made_by, entry.coming, entry.busy) = (0, 0, false);
+                (entry.made_by, entry.coming) = (0, 0);
+                (entry.busy, entry.sequential, entry.chosen) = (false, false, false);
                 self.spare.push(entry);
             }
         }
@@ -270,7 +332,7 @@ mod tests {
 
     fn write(pool: &mut Pool, request: u64, number: u64, indices: &[u32]) {
         for index in indices {
-            pool.admit(number, *index, request);
+            pool.admit(number, *index, request, false);
             pool.came(number, *index);
         }
     }
@@ -323,14 +385,52 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_sequentially_is_no_hit_on_the_entry() {
+        let mut pool = Pool::new(8, Recency::Hit);
+        write(&mut pool, 1, 3, &[0]);
+        write(&mut pool, 1, 4, &[0]);
+        pool.admit(3, 1, 2, true);
+        pool.came(3, 1);
+        assert_eq!([3, 4].map(|number| pool.is_sequential(number)), [true, false]);
+        assert_eq!((pool.next(), destage(&mut pool)), (Some(3), Some((3, vec![0, 1]))), "its bit is not set");
+        write(&mut pool, 3, 4, &[1]);
+        pool.admit(4, 2, 4, true);
+        pool.came(4, 2);
+        write(&mut pool, 5, 6, &[0]);
+        assert_eq!(pool.next(), Some(6), "nor is it cleared by one");
+        write(&mut pool, 6, 4, &[3]);
+        assert!(!pool.is_sequential(4), "what came last says it");
+    }
+
+    #[test]
+    fn what_is_chosen_is_not_found_again_and_takes_what_comes_along() {
+        let mut pool = Pool::new(8, Recency::Hit);
+        write(&mut pool, 1, 3, &[0]);
+        write(&mut pool, 1, 4, &[0]);
+        assert_eq!(pool.advance(), Some(3));
+        pool.choose(3);
+        assert_eq!([pool.next(), pool.advance()], [Some(4); 2]);
+        pool.choose(4);
+        write(&mut pool, 2, 3, &[1]);
+        assert_eq!([pool.next(), pool.advance()], [None; 2]);
+        let mut indices = Vec::new();
+        assert!(pool.can_go(3) && pool.dirty(3).eq([0, 1]));
+        pool.depart(3, &mut indices);
+        assert_eq!((indices, pool.is_chosen(3), pool.is_chosen(4)), (vec![0, 1], false, true));
+        pool.landed(3, |_| false);
+        write(&mut pool, 3, 3, &[0]);
+        assert_eq!(pool.advance(), Some(3), "made anew");
+    }
+
+    #[test]
     fn what_comes_is_waited_for_and_may_be_taken_back() {
         let mut pool = Pool::new(8, Recency::Store);
-        pool.admit(1, 0, 1);
+        pool.admit(1, 0, 1, false);
         assert_eq!(destage(&mut pool), None);
         pool.take_back(1, 0, false);
         assert!(pool.is_empty() && pool.held() == 0);
         write(&mut pool, 1, 1, &[0]);
-        pool.admit(1, 0, 2);
+        pool.admit(1, 0, 2, false);
         pool.take_back(1, 0, true);
         assert_eq!((pool.held(), destage(&mut pool)), (1, Some((1, vec![0]))));
     }

@@ -3,27 +3,15 @@
 use destage_raid::Level;
 use destage_raid::array::{Array, ArrayConfig};
 
-use super::{WriteCache, options};
+use super::{WriteCache, figures, options};
 use crate::none::NoCache;
-use crate::{Build, CacheFigure, HostCacheError, HostCacheInfo, Medium, Served, Tier};
-
-/// What its figures are, in the order of [`Figures`](super::Figures).
-const FIGURES: &[CacheFigure] = &[
-    CacheFigure { name: "destages", unit: "1", meaning: "groups and strips destaged" },
-    CacheFigure { name: "destaged_pages", unit: "pages", meaning: "data pages, and parity of IWC's, written by that" },
-    CacheFigure { name: "together", unit: "1", meaning: "times that all members wrote strips together" },
-    CacheFigure {
-        name: "timeouts",
-        unit: "1",
-        meaning: "times that strips were written as others were waited for too long",
-    },
-    CacheFigure { name: "released_full", unit: "1", meaning: "times that strips were written to make room" },
-    CacheFigure { name: "bypassed", unit: "1", meaning: "writes that went past the small cache" },
-    CacheFigure { name: "waited", unit: "1", meaning: "writes that waited for room in the cache that takes all data" },
-];
+use crate::{Build, HostCacheError, HostCacheInfo, Medium, Served, Tier};
 
 /// The most pages: their slots are numbered in 32 bits.
 const MAX_PAGES: u64 = 1 << 30;
+
+/// Why what is synchronised cannot be once more.
+pub(super) const SYNCHRONISED: &str = "its members write together already";
 
 /// What there is to know about every cache of this kind.
 pub(super) const fn info(name: &'static str, title: &'static str, paper: &'static str, build: Build) -> HostCacheInfo {
@@ -34,7 +22,8 @@ pub(super) const fn info(name: &'static str, title: &'static str, paper: &'stati
         max_pages: MAX_PAGES,
         bytes_per_page: 200,
         nv_slots: |pages, array| options::slots(pages, array.geometry.members()),
-        figures: FIGURES,
+        figures: figures::ALL,
+        unsynchronised: None,
         build,
         ..HostCacheInfo::new::<NoCache>(name, title, paper)
     }

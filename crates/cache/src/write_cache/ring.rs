@@ -31,6 +31,30 @@ impl Ring {
         self.bits.remove(&number);
     }
 
+    /// The entries by turns, from the pointer on.
+    fn in_turn(&self) -> impl Iterator<Item = (u64, bool)> {
+        let behind = self.bits.range((self.pointer.map_or(Unbounded, Excluded), Unbounded));
+        let before = self.pointer.map(|pointer| self.bits.range(..=pointer));
+        behind.chain(before.into_iter().flatten()).map(|(number, bit)| (*number, *bit))
+    }
+
+    /// Whether an entry is among the next so many, and its bit is not set.
+    pub(super) fn is_near(&self, number: u64, of: usize) -> bool {
+        self.in_turn().take(of).any(|entry| entry == (number, false))
+    }
+
+    /// What [`advance`](Self::advance) would find.
+    pub(super) fn next(&self, can: impl Fn(u64) -> bool) -> Option<u64> {
+        let mut first = None;
+        for (number, bit) in self.in_turn().filter(|(number, _)| can(*number)) {
+            if !bit {
+                return Some(number);
+            }
+            first = first.or(Some(number));
+        }
+        first
+    }
+
     /// Advances the pointer to the next entry whose bit is not set, of those that can be destaged, and
     /// clears the bits that it passes. The others are stepped over.
     pub(super) fn advance(&mut self, can: impl Fn(u64) -> bool) -> Option<u64> {
@@ -79,7 +103,10 @@ mod tests {
     }
 
     fn destage(ring: &mut Ring) -> Option<u64> {
-        let number = ring.advance(|_| true)?;
+        let next = ring.next(|_| true);
+        let number = ring.advance(|_| true);
+        assert_eq!(next, number, "it was told before");
+        let number = number?;
         ring.remove(number);
         Some(number)
     }
@@ -109,7 +136,7 @@ mod tests {
         let mut ring = Ring::default();
         ring.insert(4, true);
         ring.insert(8, true);
-        assert_eq!(ring.advance(|_| true), Some(4));
+        assert_eq!([ring.next(|_| true), ring.advance(|_| true)], [Some(4); 2]);
         assert_eq!(state(&ring), [(4, 0), (8, 0)]);
     }
 
@@ -118,7 +145,7 @@ mod tests {
         let mut ring = Ring::default();
         ring.insert(1, true);
         ring.insert(2, true);
-        assert_eq!(ring.advance(|number| number != 1), Some(2));
+        assert_eq!([ring.next(|number| number != 1), ring.advance(|number| number != 1)], [Some(2); 2]);
         assert_eq!(state(&ring), [(1, 1), (2, 0)]);
         assert_eq!(ring.advance(|_| false), None);
     }

@@ -1,24 +1,61 @@
 //! WOW, wise ordering of writes: one cache for the whole array, destaged stripe by stripe in the order
 //! of their addresses, those that were hit a round later (Gill & Modha, FAST'05; specs §8.2).
 
-use destage_plan::Params;
+use destage_plan::{Params, SpecError};
 use destage_raid::array::ArrayConfig;
 
-use super::WriteCache;
-use super::options::{self, GROUPS, HIGH, LOW};
-use super::registered::{info, serve};
+use super::options::{self, GROUPS, HIGH, LOW, SEQ};
+use super::registered::{self, info, serve};
+use super::streams::Streams;
+use super::upper::Upper;
+use super::{WriteCache, figures};
+use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
 use crate::{HostCacheError, HostCacheInfo, Served};
+
+/// Runs of writes that are kept in mind.
+const RUNS: usize = 32;
 
 /// [The upper layer](super) alone.
 pub static WOW: HostCacheInfo = HostCacheInfo {
     // A row enters in one piece.
     min_pages: |array, _| u64::from(array.geometry.data_columns()),
-    params: &[LOW, HIGH, GROUPS],
-    small: |_| vec![(GROUPS.name, "2".to_owned())],
+    params: &[LOW, HIGH, GROUPS, SEQ],
+    figures: figures::OF_RUNS,
+    small: |pages| {
+        let mut small = options::small_groups(pages);
+        small.push((SEQ.name, if pages % 3 == 1 { "on" } else { "off" }.to_owned()));
+        small
+    },
     ..info("wow", "NVRAM destaged stripe by stripe, round and round; those hit go a round later", "WOW in LAWC", new)
 };
 
+/// The same with groups that go together.
+pub static SYNC_WOW: HostCacheInfo = HostCacheInfo {
+    params: &[LOW, HIGH, GROUPS, SEQ, TIMEOUT, TIMER, FULL, EMPTY],
+    figures: figures::OF_RUNS_SYNC,
+    small: |pages| {
+        let mut small = (WOW.small)(pages);
+        small.push(synchroniser::small(pages));
+        small
+    },
+    title: "WOW whose groups wait until all members have something to write",
+    name: "sync+wow",
+    unsynchronised: Some(registered::SYNCHRONISED),
+    build: new_synchronised,
+    ..WOW
+};
+
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+    serve(pages, array, WriteCache::new(&WOW, array, Some(upper(pages, params)?), None))
+}
+
+fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+    let upper = upper(pages, params)?;
+    let sync = Synchroniser::new(array.geometry.member_set(), params)?;
+    serve(pages, array, WriteCache::new(&SYNC_WOW, array, Some(upper), None).synchronised(sync))
+}
+
+fn upper(pages: u64, params: &Params) -> Result<Upper, SpecError> {
     let upper = options::upper(pages, params)?;
-    serve(pages, array, WriteCache::new(array, Some(upper), None))
+    Ok(if params.switch(SEQ.name)? { upper.with_runs(Streams::new(RUNS)) } else { upper })
 }

@@ -16,12 +16,18 @@
 mod ops;
 mod policy;
 mod pool;
+mod requests;
+mod runs;
 mod shape;
+mod stow;
+mod sync;
 
 use std::collections::VecDeque;
 
-use pool::Pool;
+use pool::{Entry, Pool};
 pub use shape::{Cell, Frag, Method, Options, Shape};
+use stow::Apart;
+pub use stow::Stow;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
@@ -90,6 +96,7 @@ struct Op {
 struct Waiting {
     frag: Frag,
     id: u64,
+    sequential: bool,
     entered: usize,
     seen: bool,
 }
@@ -101,17 +108,41 @@ enum Event {
     Clean,
 }
 
+/// What is counted, of which a cache may leave some out.
+pub const FIGURES: [&str; 11] = [
+    "destages",
+    "destaged_pages",
+    "together",
+    "timeouts",
+    "released_full",
+    "bypassed",
+    "waited",
+    "sequential",
+    "sequential_destages",
+    "sync_waits",
+    "sync_timeout",
+];
+
 /// The model.
 pub struct Model {
     pub shape: Shape,
     options: Options,
     upper: Pool,
-    /// Groups that are destaged, and rows or columns of them that are left.
-    groups: Vec<(u64, usize)>,
+    apart: Option<Apart>,
+    /// First page and end of each run of writes, that which grew last first.
+    runs: Vec<(u64, u64)>,
+    /// The group before was of a run, and so was what could have been next since.
+    run_goes_on: bool,
+    /// Groups that are destaged, rows or columns of them that are left, and the members that they are written to.
+    groups: Vec<(u64, usize, Vec<usize>)>,
+    /// Groups that wait for others.
+    chosen: Vec<u64>,
     members: Vec<Pool>,
     candidates: Vec<Option<u64>>,
     writing: Vec<bool>,
     deadline: Option<u64>,
+    /// What collections take of late.
+    timeout: Option<u64>,
     ops: Vec<Op>,
     events: VecDeque<Event>,
     quick: VecDeque<Step>,
@@ -137,8 +168,10 @@ pub struct Model {
     pub writes: Vec<Extent>,
     /// Pages of requests that were answered.
     pub answered: Vec<(u64, u64)>,
-    /// Destages, pages of them, together, timeouts, full, bypassed, waited.
-    pub figures: [u64; 7],
+    /// Collections that have begun: device, part, when.
+    collecting: Vec<(usize, u16, u64)>,
+    /// In the order of [`FIGURES`].
+    pub figures: [u64; FIGURES.len()],
     /// Read hits and misses, write hits and misses.
     pub hits: [u64; 4],
 }
@@ -165,11 +198,16 @@ impl Model {
             shape,
             options,
             upper: Pool::new(options.upper.unwrap_or(0), false),
+            apart: options.stow.map(|of| Apart::new(of, options.upper.unwrap_or(0))),
+            runs: Vec::new(),
+            run_goes_on: false,
             groups: Vec::new(),
+            chosen: Vec::new(),
             members,
             candidates: vec![None; shape.members],
             writing: vec![false; shape.members],
-            deadline: (options.sync && !options.since_first_ready).then_some(options.timeout),
+            deadline: None,
+            timeout: None,
             ops: Vec::new(),
             events: VecDeque::new(),
             quick: VecDeque::new(),
@@ -190,7 +228,8 @@ impl Model {
             reads: Vec::new(),
             writes: Vec::new(),
             answered: Vec::new(),
-            figures: [0; 7],
+            collecting: Vec::new(),
+            figures: [0; FIGURES.len()],
             hits: [0; 4],
         }
     }
@@ -205,6 +244,18 @@ impl Model {
     pub fn be_clean(&mut self) {
         self.events.push_back(Event::Clean);
         self.go_on();
+    }
+
+    /// A part of a member begins or ends a collection.
+    pub fn collects(&mut self, member: usize, part: u16, on: bool) {
+        let at = self.collecting.iter().position(|(other, of, _)| (*other, *of) == (member, part));
+        if on && at.is_none() {
+            self.collecting.push((member, part, self.now));
+        } else if let (false, Some(at)) = (on, at) {
+            let took = (self.now - self.collecting.remove(at).2).clamp(10_000, 1_000_000_000);
+            self.timeout = Some(self.timeout.map_or(took, |mean| (7 * mean + took) / 8));
+        }
+        self.timer();
     }
 
     /// All steps that take no time end.
@@ -289,109 +340,6 @@ impl Model {
             if let Some(op) = self.closed.take() {
                 self.ops[op].done = true;
                 self.grant();
-            }
-        }
-    }
-
-    /// What waited for others on the same pages begins.
-    fn let_go(&mut self) -> bool {
-        let before = self.held.len();
-        let mut index = 0;
-        while index < self.held.len() {
-            if self.waits(&self.held[index], index) {
-                index += 1;
-            } else {
-                let frag = self.held.remove(index);
-                self.begin(frag);
-            }
-        }
-        self.held.len() < before
-    }
-
-    /// Requests wait behind those on the same pages that wait (§8.10.4).
-    fn waits(&self, frag: &Frag, behind: usize) -> bool {
-        let behind_held = |other: &Frag| other.overlaps(frag) && !(other.reads && frag.reads);
-        frag.reads && self.waiting.iter().any(|waiting| waiting.frag.overlaps(frag))
-            || self.held[..behind].iter().any(behind_held)
-    }
-
-    fn begin(&mut self, frag: Frag) {
-        if frag.reads {
-            let cells: Vec<Cell> = (0..frag.pages).map(|page| self.shape.cell(frag.page + page)).collect();
-            let columns: Vec<usize> = cells.iter().map(|cell| cell.1).collect();
-            let first = cells.iter().map(|cell| cell.0).min().expect("it has pages");
-            let last = cells.iter().map(|cell| cell.0).max().expect("it has pages");
-            let claim = (first / self.shape.chunk, first, last + 1, columns, vec![]);
-            self.open(Kind::Read(frag), Some(claim), cells, 0);
-            return;
-        }
-        self.ids += 1;
-        if self.options.upper.is_some() {
-            self.waiting.push(Waiting { frag, id: self.ids, entered: 0, seen: false });
-            self.look_again = true;
-        } else {
-            self.pass_on(frag, self.ids);
-        }
-    }
-
-    /// The pages of a write by rows.
-    fn rows_of(&self, frag: &Frag) -> Vec<Vec<Cell>> {
-        let mut cells: Vec<Cell> = (0..frag.pages).map(|page| self.shape.cell(frag.page + page)).collect();
-        cells.sort_unstable();
-        cells.chunk_by(|a, b| a.0 == b.0).map(<[Cell]>::to_vec).collect()
-    }
-
-    fn parity_columns(&self) -> Vec<usize> {
-        (self.shape.data()..self.shape.members).collect()
-    }
-
-    /// `IndependentWriteCache`: a request queues at all its rows at once (§8.10.3).
-    fn pass_on(&mut self, frag: Frag, id: u64) {
-        for cells in self.rows_of(&frag) {
-            let row = cells[0].0;
-            let mut columns: Vec<usize> = cells.iter().map(|cell| cell.1).collect();
-            columns.extend(self.parity_columns());
-            let reads = if frag.part { (0..self.shape.members).collect() } else { vec![] };
-            let claim = (row / self.shape.chunk, row, row + 1, reads, columns);
-            self.open(Kind::Absorb(frag), Some(claim), cells, id);
-        }
-    }
-
-    fn open(&mut self, kind: Kind, claim: Option<Claim>, cells: Vec<Cell>, request: u64) {
-        let op = Op {
-            kind,
-            claim,
-            granted: false,
-            done: false,
-            left: 0,
-            cells,
-            versions: Vec::new(),
-            phase: Phase::Reads,
-            parity_steps: 0,
-            request,
-        };
-        self.ops.push(op);
-        self.grant();
-    }
-
-    /// Whoever has no one before him on the same pages may begin.
-    fn grant(&mut self) {
-        let conflict = |a: &Claim, b: &Claim| {
-            let meet = |x: &[usize], y: &[usize]| x.iter().any(|column| y.contains(column));
-            a.0 == b.0 && a.1 < b.2 && b.1 < a.2 && (meet(&a.4, &b.3) || meet(&a.4, &b.4) || meet(&b.4, &a.3))
-        };
-        let first = self.ops.iter().position(|op| !op.done).unwrap_or(0);
-        for op in first..self.ops.len() {
-            if self.ops[op].done || self.ops[op].granted {
-                continue;
-            }
-            let is_before = |other: &Op| match (&other.claim, &self.ops[op].claim) {
-                (Some(a), Some(b)) => !other.done && conflict(a, b),
-                _ => false,
-            };
-            if !self.ops[first..op].iter().any(is_before) {
-                self.ops[op].granted = true;
-                self.events.push_back(Event::Granted(op));
             }
         }
     }

@@ -134,7 +134,7 @@ impl Model {
                     self.version += 1;
                     set(&mut self.above, *cell, self.version);
                     let group = cell.0 / self.shape.chunk;
-                    self.upper.page(group, *cell).expect("it was let in").coming -= 1;
+                    self.groups_of(group).page(group, *cell).expect("it was let in").coming -= 1;
                 }
                 self.answered.push((frag.request, cells.len() as u64));
             }
@@ -186,12 +186,12 @@ impl Model {
     }
 
     pub(super) fn part_of_group_done(&mut self, group: u64) {
-        let at = self.groups.iter().position(|(other, _)| *other == group).expect("it is destaged");
+        let at = self.groups.iter().position(|(other, ..)| *other == group).expect("it is destaged");
         self.groups[at].1 -= 1;
         if self.groups[at].1 == 0 {
             self.groups.remove(at);
-            let above = &self.above;
-            self.upper.landed(group, |cell| find(above, cell).is_some());
+            let above = self.above.clone();
+            self.groups_of(group).landed(group, |cell| find(&above, cell).is_some());
             self.look_again = true;
         }
     }

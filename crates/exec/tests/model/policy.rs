@@ -11,7 +11,7 @@ impl Model {
                 if self.full_for(&cells).is_empty() {
                     for cell in self.with_parity(&cells) {
                         let (member, strip) = self.strip(cell);
-                        let hit = self.members[member].admit(strip, cell, request);
+                        let hit = self.members[member].admit(strip, cell, request, false);
                         if matches!(kind, Kind::Absorb(_)) && cell.1 < self.shape.data() {
                             self.hits[2 + usize::from(!hit)] += 1;
                         }
@@ -39,12 +39,12 @@ impl Model {
 
     pub(super) fn needs(&mut self, cells: &[Cell]) -> usize {
         let chunk = self.shape.chunk;
-        cells.iter().filter(|cell| self.upper.takes_room(cell.0 / chunk, **cell)).count()
+        cells.iter().filter(|cell| self.groups_of(cell.0 / chunk).takes_room(cell.0 / chunk, **cell)).count()
     }
 
-    pub(super) fn store(&mut self, frag: Frag, id: u64, rows: &[Vec<Cell>]) {
+    pub(super) fn store(&mut self, Waiting { frag, id, sequential, .. }: Waiting, rows: &[Vec<Cell>]) {
         for cell in rows.iter().flatten() {
-            let hit = self.upper.admit(cell.0 / self.shape.chunk, *cell, id) || self.newest(*cell).is_some();
+            let hit = self.admit(cell.0 / self.shape.chunk, *cell, id, sequential) || self.newest(*cell).is_some();
             self.hits[2 + usize::from(!hit)] += 1;
         }
         // Rows of the same columns are one operation.
@@ -64,11 +64,11 @@ impl Model {
             let from = waiting.entered;
             let mut to = from;
             let mut taken = 0;
-            while to < rows.len() && taken + self.needs(&rows[to]) <= self.upper.free() {
+            while to < rows.len() && taken + self.needs(&rows[to]) <= self.upper_free() {
                 taken += self.needs(&rows[to]);
                 to += 1;
             }
-            self.store(waiting.frag, waiting.id, &rows[from..to]);
+            self.store(waiting, &rows[from..to]);
             if to < rows.len() {
                 self.figures[6] += u64::from(!waiting.seen);
                 self.waiting[0] = Waiting { entered: to, seen: true, ..waiting };
@@ -88,9 +88,9 @@ impl Model {
             let chunk = self.shape.chunk;
             let depends = cells.iter().any(|cell| self.upper.page(cell.0 / chunk, *cell).is_some());
             let larger = cells.len() > self.upper.capacity;
-            if !behind && self.upper.capacity > 0 && self.needs(&cells) <= self.upper.free() {
+            if !behind && self.upper.capacity > 0 && self.needs(&cells) <= self.upper_free() {
                 let rows = self.rows_of(&frag);
-                self.store(frag, id, &rows);
+                self.store(self.waiting[index], &rows);
             } else if !behind && !depends && (!seen || larger) {
                 self.figures[5] += 1;
                 self.pass_on(frag, id);
@@ -107,7 +107,7 @@ impl Model {
     /// Linear threshold (§8.1): of what is held.
     pub(super) fn allowed(&self) -> u64 {
         let Options { low, high, groups, .. } = self.options;
-        let (capacity, held) = (self.upper.capacity as u64, (self.upper.capacity - self.upper.free()) as u64);
+        let (capacity, held) = (self.upper.capacity as u64, (self.upper.capacity - self.upper_free()) as u64);
         // It is full if a write waits for room, even if it is a large one for little room.
         if self.clean || !self.waiting.is_empty() || held * 100 >= high * capacity {
             groups
@@ -118,28 +118,52 @@ impl Model {
         }
     }
 
+    fn next_of_one(&mut self) -> Option<u64> {
+        let allowed = match self.allowed() {
+            0 => self.allowed_of_run(),
+            allowed => allowed,
+        };
+        if (self.groups.len() + self.chosen.len()) as u64 >= allowed {
+            return None;
+        }
+        let group = self.upper.advance()?;
+        self.run_goes_on = self.upper.entry(group).expect("it is next").sequential;
+        Some(group)
+    }
+
     pub(super) fn destage_groups(&mut self) {
-        while (self.groups.len() as u64) < self.allowed() {
-            let Some(group) = self.upper.advance() else { return };
-            self.figures[0] += 1;
-            self.ids += 1;
-            let id = self.ids;
-            let mut cells = self.upper.depart(group);
-            let by_rows = self.options.each.is_some() || self.shape.parity() > 0;
-            if !by_rows {
-                cells.sort_by_key(|cell| (cell.1, cell.0));
-            }
-            let same = |a: &Cell, b: &Cell| if by_rows { a.0 == b.0 } else { a.1 == b.1 };
-            let parts: Vec<Vec<Cell>> = cells.chunk_by(same).map(<[Cell]>::to_vec).collect();
-            self.groups.push((group, parts.len()));
-            for cells in parts {
-                let row = cells[0].0;
-                let claim = (group, row, row + 1, vec![], self.parity_columns());
-                match (by_rows, self.options.each) {
-                    (false, _) => self.open(Kind::Column(group), None, cells, id),
-                    (true, None) => self.open(Kind::WriteBack(group), Some(claim), cells, id),
-                    (true, Some(_)) => self.open(Kind::Move(group), Some(claim), cells, id),
-                }
+        if self.options.sync && self.options.each.is_none() {
+            return self.destage_groups_together();
+        }
+        while let Some(group) = self.next_group() {
+            self.destage_group(group);
+        }
+    }
+
+    pub(super) fn next_group(&mut self) -> Option<u64> {
+        if self.apart.is_some() { self.next_of_two() } else { self.next_of_one() }
+    }
+
+    pub(super) fn destage_group(&mut self, group: u64) {
+        self.figures[0] += 1;
+        self.ids += 1;
+        let id = self.ids;
+        let members = self.members_of_group(group);
+        let mut cells = self.groups_of(group).depart(group);
+        let by_rows = self.options.each.is_some() || self.shape.parity() > 0;
+        if !by_rows {
+            cells.sort_by_key(|cell| (cell.1, cell.0));
+        }
+        let same = |a: &Cell, b: &Cell| if by_rows { a.0 == b.0 } else { a.1 == b.1 };
+        let parts: Vec<Vec<Cell>> = cells.chunk_by(same).map(<[Cell]>::to_vec).collect();
+        self.groups.push((group, parts.len(), members));
+        for cells in parts {
+            let row = cells[0].0;
+            let claim = (group, row, row + 1, vec![], self.parity_columns());
+            match (by_rows, self.options.each) {
+                (false, _) => self.open(Kind::Column(group), None, cells, id),
+                (true, None) => self.open(Kind::WriteBack(group), Some(claim), cells, id),
+                (true, Some(_)) => self.open(Kind::Move(group), Some(claim), cells, id),
             }
         }
     }
@@ -154,7 +178,7 @@ impl Model {
         let ready: Vec<bool> = (self.candidates.iter().zip(&self.members))
             .map(|(candidate, pool)| candidate.is_some_and(|strip| pool.can_go(strip)))
             .collect();
-        if self.options.sync && !self.clean && !self.is_released(&ready) {
+        if self.options.sync && !self.clean && !self.are_strips_released(&ready) {
             return;
         }
         for member in (0..ready.len()).filter(|member| ready[*member]) {
@@ -164,36 +188,5 @@ impl Model {
             let cells = self.members[member].depart(strip);
             self.open(Kind::Strip(member, strip), None, cells, 0);
         }
-    }
-
-    pub(super) fn is_released(&mut self, ready: &[bool]) -> bool {
-        let Options { timeout, since_first_ready, on_full, empty_blocks, .. } = self.options;
-        if !ready.contains(&true) {
-            if self.deadline.is_some_and(|deadline| deadline <= self.now) && !since_first_ready {
-                // Nothing is written, and the timer is reset.
-                self.deadline = Some(self.now + timeout);
-            }
-            return false;
-        }
-        let skipped = |pool: &Pool| !empty_blocks && pool.entries.is_empty();
-        let together = ready.iter().zip(&self.members).all(|(ready, pool)| *ready || skipped(pool));
-        let deadline = *self.deadline.get_or_insert(self.now + timeout);
-        let mut full = Vec::new();
-        for op in self.entering.clone() {
-            let cells = self.ops[op].cells.clone();
-            full.extend(self.full_for(&cells));
-        }
-        let why = if together {
-            2
-        } else if deadline <= self.now {
-            3
-        } else if on_full && full.into_iter().any(|member| ready[member]) {
-            4
-        } else {
-            return false;
-        };
-        self.figures[why] += 1;
-        self.deadline = (!since_first_ready).then_some(self.now + timeout);
-        true
     }
 }

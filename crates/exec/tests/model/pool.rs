@@ -16,6 +16,8 @@ pub struct Entry {
     pub number: u64,
     pub recency: bool,
     pub busy: bool,
+    pub sequential: bool,
+    pub chosen: bool,
     pub by: Vec<u64>,
     pub pages: Vec<Page>,
 }
@@ -52,15 +54,27 @@ impl Pool {
     }
 
     /// A page is let in; whether it was there.
-    pub(super) fn admit(&mut self, number: u64, cell: Cell, request: u64) -> bool {
+    pub(super) fn admit(&mut self, number: u64, cell: Cell, request: u64, sequential: bool) -> bool {
         let on_insert = self.on_insert;
         match self.entry(number) {
             None => {
                 let by = vec![];
-                self.entries.push(Entry { number, recency: on_insert, busy: false, by, pages: Vec::new() });
+                self.entries.push(Entry {
+                    number,
+                    recency: on_insert,
+                    busy: false,
+                    sequential,
+                    chosen: false,
+                    by,
+                    pages: Vec::new(),
+                });
             }
             // Own pages are no hit (§8.10.8).
-            Some(entry) => entry.recency |= on_insert || entry.by.iter().any(|by| *by != request),
+            Some(entry) => {
+                let hit = entry.by.iter().any(|by| *by != request);
+                entry.recency |= on_insert || hit && !sequential;
+                entry.sequential = sequential;
+            }
         }
         let was_there = self.page(number, cell).is_some();
         let entry = self.entry(number).expect("it was made");
@@ -82,11 +96,18 @@ impl Pool {
         self.entries.iter().any(|entry| entry.number == number && can(entry))
     }
 
+    /// The entries round the circle, from the pointer on.
+    pub(super) fn round(&self) -> Vec<u64> {
+        let mut round: Vec<u64> = self.entries.iter().map(|entry| entry.number).collect();
+        round.sort_by_key(|number| (self.pointer.is_some_and(|pointer| *number <= pointer), *number));
+        round
+    }
+
     /// The next entry round the circle without its bit (§8.2, §8.10.10).
     pub(super) fn advance(&mut self) -> Option<u64> {
-        let mut round: Vec<u64> = self.entries.iter().map(|entry| entry.number).collect();
-        round.retain(|number| self.can_go(*number));
-        round.sort_by_key(|number| (self.pointer.is_some_and(|pointer| *number <= pointer), *number));
+        let mut round = self.round();
+        let chosen = |number: &u64| self.entries.iter().any(|entry| entry.number == *number && entry.chosen);
+        round.retain(|number| self.can_go(*number) && !chosen(number));
         for number in round.repeat(2) {
             let entry = self.entry(number).expect("it is of the round");
             if !std::mem::take(&mut entry.recency) {
@@ -99,7 +120,7 @@ impl Pool {
 
     pub(super) fn depart(&mut self, number: u64) -> Vec<Cell> {
         let entry = self.entry(number).expect("it is destaged");
-        entry.busy = true;
+        (entry.busy, entry.chosen) = (true, false);
         let mut cells = Vec::new();
         for page in entry.pages.iter_mut().filter(|page| page.dirty) {
             (page.dirty, page.under_way) = (false, true);

@@ -1,5 +1,7 @@
 //! What arrays, requests and settings the model knows.
 
+use super::Stow;
+
 /// An array: RAID-0, RAID-4, left-symmetric RAID-5 or RAID-6 (specs §2).
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -68,10 +70,16 @@ pub struct Options {
     pub low: u64,
     pub high: u64,
     pub groups: u64,
+    /// Runs of writes that are kept in mind; 0 if sequential writes are as others.
+    pub runs: usize,
+    /// Sequential writes have a ring of their own.
+    pub stow: Option<Stow>,
     pub recency_on_insert: bool,
     pub method: Method,
     pub sync: bool,
     pub timeout: u64,
+    /// The timeout is what collections take of late, and `timeout` what it is before one was seen.
+    pub auto: bool,
     pub since_first_ready: bool,
     pub on_full: bool,
     pub empty_blocks: bool,

@@ -575,6 +575,7 @@ fn collections(outcomes: &Outcomes, geometry: &Geometry) -> Option<CollectionsRe
     Some(CollectionsResult {
         overlap: outcomes.overlap.clone().result(outcomes.served),
         reactive_rounds: rounds.map(|(after, before)| after.reactive - before.reactive),
+        soft_rounds: rounds.map(|(after, before)| after.soft - before.soft),
         proactive_rounds: rounds.map(|(after, before)| after.proactive - before.proactive),
         delayed_requests: unless_saturated(outcomes.delayed_requests),
         delayed_time: unless_saturated(outcomes.delayed_time.0),

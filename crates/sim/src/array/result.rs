@@ -377,6 +377,7 @@ record! {
     pub struct CollectionsResult {
         overlap: OverlapResult ["-"] "how many members collect at the same time" = OverlapResult,
         reactive_rounds: Option<u64> ["1"] "times that all members were told to collect since one had begun; null without a policy that does so",
+        soft_rounds: Option<u64> ["1"] "times that they were told to since several would have had to soon; null without a policy that does so",
         proactive_rounds: Option<u64> ["1"] "times that they were told to in a quiet moment; null without a policy that does so",
         delayed_requests: Option<u64> ["1"] "requests of which a step waited for a device that collected; what waits for room in a cache does so without a step; null when saturated",
         delayed_time: Option<u64> ["ns"] "time for which they waited for it, summed up; steps that waited at the same time count once; null when saturated",

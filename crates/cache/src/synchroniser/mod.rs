@@ -1,0 +1,303 @@
+//! LAWC's synchroniser: what is to be written to the members next is written to all of them together, so
+//! that their collections of garbage begin together (specs §8.5, §8.10).
+//!
+//! A cache chooses what goes next, tells after every event what it has [`Ready`], and writes when that is
+//! [released](Synchroniser::releases). What it writes, strips of members or groups of all, does not matter
+//! here.
+
+mod timeout;
+
+use timeout::{Observed, Timeout};
+
+use destage_plan::{DevSet, Event, Nanos, Out, ParamSpec, Params, SpecError, TimerId, TimerOwner, quantity};
+
+pub(crate) const TIMEOUT: ParamSpec = ParamSpec {
+    name: "timeout",
+    default: "10ms",
+    values: "auto, a time from 0 to 1h",
+    unit: "",
+    help: "how long what is ready waits for the other members; auto: as long as their collections take of late, \
+           10 ms before one was announced",
+};
+
+pub(crate) const TIMER: ParamSpec = ParamSpec {
+    name: "timer",
+    default: "ready",
+    values: "ready, release",
+    unit: "",
+    help: "when the time begins: when the first is ready, or at each release",
+};
+
+pub(crate) const FULL: ParamSpec = ParamSpec {
+    name: "full",
+    default: "release",
+    values: "release, wait",
+    unit: "",
+    help: "whether what is ready is written at once when writes wait for the room that it takes",
+};
+
+pub(crate) const EMPTY: ParamSpec = ParamSpec {
+    name: "empty",
+    default: "wait",
+    values: "wait, skip",
+    unit: "",
+    help: "whether members are waited for that nothing is cached for",
+};
+
+/// A timeout under which tiny arrays do all that large ones do: for some sizes one that is given, for the
+/// others one that follows collections.
+pub(crate) fn small(pages: u64) -> (&'static str, String) {
+    (TIMEOUT.name, if pages % 3 == 1 { "auto" } else { "1ms" }.to_owned())
+}
+
+/// Goes off when what is ready waits no longer.
+const SYNC: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
+
+/// When the timer begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begins {
+    /// When the first is ready after a release.
+    FirstReady,
+    /// At each release: the pseudo-code, literally.
+    Release,
+}
+
+/// What there is to write, by members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ready {
+    /// What is chosen would be written to these.
+    pub(crate) chosen: DevSet,
+    /// What went before is still being written to these.
+    pub(crate) busy: DevSet,
+    /// There is nothing for these, not even what is being written.
+    pub(crate) empty: DevSet,
+    /// What is chosen for these would make room for writes that wait for it.
+    pub(crate) short: DevSet,
+}
+
+/// Why it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    /// All are ready.
+    Together,
+    /// The time is up.
+    Timeout,
+    /// A full one keeps writes waiting.
+    Full,
+}
+
+/// What it counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Releases {
+    /// All members were ready.
+    pub(crate) together: u64,
+    /// The time was up.
+    pub(crate) timeouts: u64,
+    /// Writes waited for room.
+    pub(crate) full: u64,
+    /// Times that a time began, and how long these were in all, in nanoseconds, if nothing else came first.
+    pub(crate) waits: u64,
+    pub(crate) timeout: u64,
+}
+
+/// Decides when what is ready is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Synchroniser {
+    members: DevSet,
+    /// What is ready waits for the other members that long.
+    timeout: Timeout,
+    begins: Begins,
+    /// It does not wait if it keeps writes waiting.
+    on_full: bool,
+    /// Members that nothing is held for are waited for as well.
+    empty_blocks: bool,
+    /// When the time is up.
+    deadline: Option<Nanos>,
+    /// What the timer was set to.
+    timer: Option<Nanos>,
+    releases: Releases,
+}
+
+impl Synchroniser {
+    /// Of these members.
+    pub(crate) fn new(members: DevSet, params: &Params) -> Result<Self, SpecError> {
+        const HOUR: Nanos = Nanos(3_600_000_000_000);
+        let timeout = match params.text(TIMEOUT.name) {
+            "auto" => Timeout::Observed(Observed::default()),
+            text => {
+                let timeout = quantity::time(text).ok().filter(|time| *time <= HOUR);
+                Timeout::Fixed(timeout.ok_or_else(|| params.refuse(TIMEOUT.name))?)
+            }
+        };
+        let begins = params.choice(TIMER.name, &[("ready", Begins::FirstReady), ("release", Begins::Release)])?;
+        // It would go off without end.
+        if timeout.now() == Nanos::ZERO && begins == Begins::Release {
+            return Err(params.refuse(TIMER.name));
+        }
+        let on_full = params.choice(FULL.name, &[("release", true), ("wait", false)])?;
+        let empty_blocks = params.choice(EMPTY.name, &[("wait", true), ("skip", false)])?;
+        Ok(Self::of(members, timeout, begins, on_full, empty_blocks))
+    }
+
+    const fn of(members: DevSet, timeout: Timeout, begins: Begins, on_full: bool, empty_blocks: bool) -> Self {
+        let releases = Releases { together: 0, timeouts: 0, full: 0, waits: 0, timeout: 0 };
+        Self { members, timeout, begins, on_full, empty_blocks, deadline: None, timer: None, releases }
+    }
+
+    /// What it counted.
+    pub(crate) const fn counts(&self) -> Releases {
+        self.releases
+    }
+
+    /// Something happened to a device, or it announces something.
+    pub(crate) fn event(&mut self, now: Nanos, event: &Event<'_>) {
+        self.timeout.event(now, event);
+    }
+
+    /// Whether the time is over that was waited for.
+    pub(crate) fn is_due(&self, now: Nanos) -> bool {
+        self.timer.is_some_and(|at| at <= now)
+    }
+
+    /// Whether all that is chosen is written now. It is asked after every event that may change that, and
+    /// sets a timer, which is the first of those above the array.
+    pub(crate) fn releases(&mut self, ready: &Ready, out: &mut Out) -> bool {
+        let release = self.decide(out.now(), ready);
+        if self.deadline != self.timer {
+            self.timer = self.deadline;
+            match self.timer {
+                Some(at) => {
+                    self.releases.waits += 1;
+                    self.releases.timeout += at.0 - out.now().0;
+                    out.timer(SYNC, at);
+                }
+                None => out.cancel(SYNC),
+            }
+        }
+        match release {
+            None => return false,
+            Some(Release::Together) => self.releases.together += 1,
+            Some(Release::Timeout) => self.releases.timeouts += 1,
+            Some(Release::Full) => self.releases.full += 1,
+        }
+        true
+    }
+
+    fn decide(&mut self, now: Nanos, ready: &Ready) -> Option<Release> {
+        if self.begins == Begins::Release && self.deadline.is_none() {
+            self.deadline = Some(now + self.timeout.now());
+        }
+        if ready.chosen.is_empty() {
+            if self.begins == Begins::Release && self.deadline.is_some_and(|deadline| deadline <= now) {
+                // There is nothing to write: the next period begins.
+                self.deadline = Some(now + self.timeout.now());
+            }
+            return None;
+        }
+        let due = *self.deadline.get_or_insert(now + self.timeout.now());
+        let skipped = if self.empty_blocks { DevSet::EMPTY } else { ready.empty };
+        let why = if (self.members - (ready.chosen - ready.busy) - skipped).is_empty() {
+            Release::Together
+        } else if due <= now {
+            Release::Timeout
+        } else if self.on_full && ready.chosen.meets(ready.short) {
+            Release::Full
+        } else {
+            return None;
+        };
+        self.deadline = match self.begins {
+            Begins::FirstReady => None,
+            Begins::Release => Some(now + self.timeout.now()),
+        };
+        Some(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use destage_plan::Dev;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const NONE: DevSet = DevSet::EMPTY;
+
+    fn set(members: &[u8]) -> DevSet {
+        members.iter().copied().map(Dev).collect()
+    }
+
+    /// Of four members these are ready, and those that are neither busy nor ready have nothing.
+    fn ready(chosen: &[u8], busy: &[u8]) -> Ready {
+        let (chosen, busy) = (set(chosen), set(busy));
+        Ready { chosen, busy, empty: DevSet::first(4) - chosen - busy, short: NONE }
+    }
+
+    fn usual() -> Synchroniser {
+        Synchroniser::of(DevSet::first(4), Timeout::Fixed(Nanos(10 * MS)), Begins::FirstReady, true, true)
+    }
+
+    /// Figure 5 of the paper, as the table of specs §8.5 has it; the time counts from the
+    /// acknowledgement (§8.10.20).
+    #[test]
+    fn figure_5() {
+        let mut sync = usual();
+        assert_eq!(sync.decide(Nanos(0), &ready(&[0, 1, 2, 3], &[])), Some(Release::Together));
+        assert_eq!(sync.decide(Nanos(0), &ready(&[], &[0, 1, 2, 3])), None);
+        let acknowledged = Nanos(MS / 5);
+        assert_eq!(sync.decide(acknowledged, &ready(&[2], &[])), None);
+        assert_eq!(sync.deadline, Some(Nanos(10 * MS + MS / 5)));
+        assert_eq!(sync.decide(Nanos(10 * MS), &ready(&[2], &[])), None);
+        assert_eq!(sync.decide(Nanos(10 * MS + MS / 5), &ready(&[2], &[])), Some(Release::Timeout));
+        assert_eq!(sync.deadline, None);
+    }
+
+    #[test]
+    fn a_member_at_work_is_waited_for_until_the_time_is_up() {
+        let mut sync = usual();
+        let busy = ready(&[0, 2, 3], &[1]);
+        assert_eq!(sync.decide(Nanos(0), &busy), None);
+        assert_eq!(sync.decide(Nanos(8 * MS), &ready(&[0, 1, 2, 3], &[])), Some(Release::Together));
+        assert_eq!(sync.decide(Nanos(9 * MS), &busy), None);
+        assert_eq!(sync.decide(Nanos(18 * MS), &busy), None);
+        assert_eq!(sync.decide(Nanos(19 * MS), &busy), Some(Release::Timeout));
+        let chosen_for_it = ready(&[0, 1, 2, 3], &[1]);
+        assert_eq!(sync.decide(Nanos(19 * MS), &chosen_for_it), None, "what went before has not ended");
+    }
+
+    #[test]
+    fn without_a_timeout_nobody_waits() {
+        let mut sync = Synchroniser::of(DevSet::first(4), Timeout::Fixed(Nanos(0)), Begins::FirstReady, false, true);
+        assert_eq!(sync.decide(Nanos(5), &ready(&[0], &[2])), Some(Release::Timeout));
+        assert_eq!(sync.decide(Nanos(5), &ready(&[2], &[2])), Some(Release::Timeout), "nor for what went before");
+    }
+
+    #[test]
+    fn members_without_anything_block_only_if_they_are_to() {
+        let some = ready(&[0, 2, 3], &[]);
+        assert_eq!(usual().decide(Nanos(0), &some), None);
+        let mut sync = Synchroniser { empty_blocks: false, ..usual() };
+        assert_eq!(sync.decide(Nanos(0), &some), Some(Release::Together));
+        assert_eq!(sync.decide(Nanos(0), &ready(&[0, 3], &[1])), None, "one with pages under way is not empty");
+    }
+
+    #[test]
+    fn what_keeps_writes_waiting_releases_all() {
+        let some = ready(&[0, 2], &[1]);
+        assert_eq!(usual().decide(Nanos(0), &Ready { short: set(&[0]), ..some }), Some(Release::Full));
+        let busy = Ready { short: set(&[1]), ..some };
+        assert_eq!(usual().decide(Nanos(0), &busy), None, "its own acknowledgement makes room");
+        let mut literal = Synchroniser { on_full: false, ..usual() };
+        assert_eq!(literal.decide(Nanos(0), &Ready { short: set(&[0]), ..some }), None);
+    }
+
+    #[test]
+    fn a_timer_may_run_from_release_to_release() {
+        let mut sync = Synchroniser::of(DevSet::first(4), Timeout::Fixed(Nanos(10 * MS)), Begins::Release, false, true);
+        assert_eq!(sync.decide(Nanos(0), &ready(&[], &[])), None);
+        assert_eq!(sync.decide(Nanos(9 * MS), &ready(&[0], &[])), None);
+        assert_eq!(sync.decide(Nanos(10 * MS), &ready(&[0], &[])), Some(Release::Timeout));
+        assert_eq!(sync.deadline, Some(Nanos(20 * MS)));
+        assert_eq!(sync.decide(Nanos(20 * MS), &ready(&[], &[])), None);
+        assert_eq!(sync.deadline, Some(Nanos(30 * MS)));
+    }
+}

@@ -1,0 +1,171 @@
+//! STOW: sequential and random writes in rings of their own, with a border between them that moves (Gill,
+//! Ko, Debnath, Belluomini, FAST'09; specs §8.3).
+//!
+//! Only the abstract of the paper was to be had. What is here is made of that and of WOW, and no fidelity is
+//! claimed: every constant is a parameter, and where the abstract is silent it says so in the specification.
+
+mod rings;
+
+use destage_plan::{ParamSpec, Params, SpecError, quantity};
+use destage_raid::Geometry;
+use destage_raid::array::ArrayConfig;
+
+use self::rings::Constants;
+use super::options::{self, GROUPS, HIGH, LOW};
+use super::registered::{self, info, serve};
+use super::streams::Streams;
+use super::upper::Upper;
+use super::{WriteCache, figures};
+use crate::synchroniser::{self, EMPTY, FULL, Synchroniser, TIMEOUT, TIMER};
+use crate::{HostCacheError, HostCacheInfo, Served};
+
+pub(super) use rings::Rings;
+
+const RUN: ParamSpec = ParamSpec {
+    name: "run",
+    default: "1",
+    values: "1 to 65535",
+    unit: "strips",
+    help: "strips of a run that lie before a write that is sequential",
+};
+
+const STREAMS: ParamSpec = ParamSpec {
+    name: "streams",
+    default: "32",
+    values: "1 to 1024",
+    unit: "1",
+    help: "runs of writes that are kept in mind",
+};
+
+const SHARE: ParamSpec = ParamSpec {
+    name: "share",
+    default: "50",
+    values: "0 to 100, between least and most",
+    unit: "%",
+    help: "share that sequential groups are to have at first",
+};
+
+const LEAST: ParamSpec = ParamSpec {
+    name: "least",
+    default: "5",
+    values: "0 to 100, no more than share",
+    unit: "%",
+    help: "the least that it becomes",
+};
+
+const MOST: ParamSpec = ParamSpec {
+    name: "most",
+    default: "95",
+    values: "0 to 100, no less than share",
+    unit: "%",
+    help: "the most that it becomes",
+};
+
+const STEP: ParamSpec = ParamSpec {
+    name: "step",
+    default: "1",
+    values: "0 to 65535",
+    unit: "pages",
+    help: "by how much it changes with each page that is written again in a group that is destaged next; 0: never",
+};
+
+const MARGIN: ParamSpec = ParamSpec {
+    name: "margin",
+    default: "4",
+    values: "1 to 1024",
+    unit: "groups",
+    help: "groups of each ring that count as destaged next, of which those that were hit do not",
+};
+
+const STRETCH: ParamSpec = ParamSpec {
+    name: "stretch",
+    default: "1",
+    values: "1 to 65535",
+    unit: "groups",
+    help: "groups of one ring that are destaged before it is asked which is to be next",
+};
+
+const HYSTERESIS: ParamSpec = ParamSpec {
+    name: "hysteresis",
+    default: "128",
+    values: "0 to 4294967295",
+    unit: "pages",
+    help: "how far below low a ring is destaged once it was there",
+};
+
+/// [The upper layer](super) alone, with two rings.
+pub static STOW: HostCacheInfo = HostCacheInfo {
+    // A row enters in one piece.
+    min_pages: |array, _| u64::from(array.geometry.data_columns()),
+    params: &[LOW, HIGH, GROUPS, RUN, STREAMS, SHARE, LEAST, MOST, STEP, MARGIN, STRETCH, HYSTERESIS],
+    figures: figures::OF_RINGS,
+    small: |pages| {
+        let constants = [(STREAMS.name, "2"), (MARGIN.name, "1"), (HYSTERESIS.name, "1")];
+        let mut small = options::small_groups(pages);
+        small.extend(constants.map(|(key, value)| (key, value.to_owned())));
+        small
+    },
+    ..info("stow", "WOW with sequential writes in a ring of their own; from the abstract alone", "STOW in LAWC", new)
+};
+
+/// The same with groups that go together.
+pub static SYNC_STOW: HostCacheInfo = HostCacheInfo {
+    params: &[
+        LOW, HIGH, GROUPS, RUN, STREAMS, SHARE, LEAST, MOST, STEP, MARGIN, STRETCH, HYSTERESIS, TIMEOUT, TIMER, FULL,
+        EMPTY,
+    ],
+    figures: figures::OF_RINGS_SYNC,
+    small: |pages| {
+        let mut small = (STOW.small)(pages);
+        small.push(synchroniser::small(pages));
+        small
+    },
+    title: "STOW whose groups wait until all members have something to write",
+    name: "sync+stow",
+    unsynchronised: Some(registered::SYNCHRONISED),
+    build: new_synchronised,
+    ..STOW
+};
+
+fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+    serve(pages, array, WriteCache::new(&STOW, array, Some(upper(pages, array, params)?), None))
+}
+
+fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
+    let upper = upper(pages, array, params)?;
+    let sync = Synchroniser::new(array.geometry.member_set(), params)?;
+    serve(pages, array, WriteCache::new(&SYNC_STOW, array, Some(upper), None).synchronised(sync))
+}
+
+fn upper(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Upper, SpecError> {
+    Ok(options::upper(pages, params)?.with_rings(rings(pages, &array.geometry, params)?))
+}
+
+fn rings(pages: u64, geometry: &Geometry, params: &Params) -> Result<Rings, SpecError> {
+    let percent = |spec: &ParamSpec| {
+        let share = quantity::decimal(params.text(spec.name), 100).ok().filter(|share| *share <= 10_000);
+        share.ok_or_else(|| params.refuse(spec.name))
+    };
+    let (least, share, most) = (percent(&LEAST)?, percent(&SHARE)?, percent(&MOST)?);
+    if least > share {
+        return Err(params.refuse(LEAST.name));
+    }
+    if share > most {
+        return Err(params.refuse(MOST.name));
+    }
+    let of_all = |share: u64| (u128::from(pages) * u128::from(share) / 10_000) as u64;
+    let chunk = u64::from(geometry.chunk_pages());
+    let constants = Constants {
+        capacity: pages,
+        group: chunk * u64::from(geometry.data_columns()),
+        run: chunk * u64::from(params.number::<u16>(RUN.name, 1..)?),
+        margin: params.number(MARGIN.name, 1..=1_024)?,
+        step: params.number::<u16>(STEP.name, ..)?.into(),
+        least: of_all(least),
+        most: of_all(most),
+        stretch: params.number::<u16>(STRETCH.name, 1..)?.into(),
+        hysteresis: params.number::<u32>(HYSTERESIS.name, ..)?.into(),
+    };
+    let streams = Streams::new(params.number(STREAMS.name, 1..=1_024)?);
+    Ok(Rings::new(constants, streams, of_all(share)))
+}

@@ -1,0 +1,269 @@
+//! The upper layer: data by groups, of which the parity knows nothing. How much there is, and which group
+//! goes next (specs §8.1, §8.2).
+
+use destage_plan::{Dev, DevSet, Frag};
+
+use super::pool::{Pool, Recency};
+use super::stow::Rings;
+use super::streams::Streams;
+use super::threshold::Threshold;
+use crate::synchroniser::Ready;
+
+/// Groups of a run that are destaged at a time below the threshold, if so many may be at all.
+const OF_A_RUN: u32 = 4;
+
+/// How WOW has runs of sequential writes go on.
+#[derive(Debug)]
+struct Runs {
+    streams: Streams,
+    /// The group that was destaged last was written sequentially, and so was whatever could have been since.
+    goes_on: bool,
+}
+
+impl Runs {
+    /// Groups that may be under way since they are of a run.
+    fn allowed(&mut self, pool: &Pool, under_way: usize, most: u32) -> u32 {
+        if self.goes_on && under_way < most as usize {
+            self.goes_on = pool.next().is_none_or(|group| pool.is_sequential(group));
+        }
+        if self.goes_on { most } else { 0 }
+    }
+}
+
+/// What becomes of sequential writes.
+#[derive(Debug)]
+enum Sequential {
+    /// They are as others.
+    Ignored,
+    /// They are told from others, in one ring with these.
+    Told(Runs),
+    /// They have a ring of their own.
+    Apart(Box<Rings>),
+}
+
+/// A request that is let in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    /// Its number.
+    pub(super) number: u64,
+    /// It goes on where an earlier one ended.
+    pub(super) sequential: bool,
+}
+
+/// A group that is destaged with others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    pub(super) group: u64,
+    /// Those that it is written to.
+    pub(super) members: DevSet,
+}
+
+/// A group that is being destaged.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    group: u64,
+    /// Operations that are left.
+    parts: u32,
+    /// Those that it is written to, if it was chosen.
+    members: DevSet,
+}
+
+/// The upper layer.
+#[derive(Debug)]
+pub(super) struct Upper {
+    /// All groups, or those that are in no other ring.
+    pool: Pool,
+    threshold: Threshold,
+    /// Groups that go when the synchroniser has them.
+    chosen: Vec<Chosen>,
+    /// Groups that are being destaged.
+    under_way: Vec<UnderWay>,
+    sequential: Sequential,
+}
+
+impl Upper {
+    pub(super) fn new(pages: u64, threshold: Threshold) -> Self {
+        Self {
+            pool: Pool::new(pages, Recency::Hit),
+            threshold,
+            chosen: Vec::new(),
+            under_way: Vec::new(),
+            sequential: Sequential::Ignored,
+        }
+    }
+
+    /// Tells sequential writes from others.
+    pub(super) fn with_runs(self, streams: Streams) -> Self {
+        Self { sequential: Sequential::Told(Runs { streams, goes_on: false }), ..self }
+    }
+
+    /// Keeps sequential writes apart.
+    pub(super) fn with_rings(self, rings: Rings) -> Self {
+        Self { sequential: Sequential::Apart(Box::new(rings)), ..self }
+    }
+
+    /// A write comes; whether it is sequential.
+    pub(super) fn is_sequential(&mut self, frag: &Frag) -> bool {
+        match &mut self.sequential {
+            Sequential::Ignored => false,
+            Sequential::Told(runs) => runs.streams.note(frag.page, frag.pages.into(), frag.sectors.is_some()) > 0,
+            Sequential::Apart(rings) => rings.is_sequential(frag, &mut self.pool),
+        }
+    }
+
+    /// Where a group is.
+    fn of(&self, group: u64) -> &Pool {
+        match &self.sequential {
+            Sequential::Apart(rings) => rings.with(group).unwrap_or(&self.pool),
+            _ => &self.pool,
+        }
+    }
+
+    fn of_mut(&mut self, group: u64) -> &mut Pool {
+        match &mut self.sequential {
+            Sequential::Apart(rings) => rings.with_mut(group).unwrap_or(&mut self.pool),
+            _ => &mut self.pool,
+        }
+    }
+
+    /// Pages that it can hold.
+    pub(super) const fn capacity(&self) -> u64 {
+        self.pool.capacity()
+    }
+
+    /// Pages that there is room for.
+    pub(super) const fn free(&self) -> u64 {
+        match &self.sequential {
+            Sequential::Apart(rings) => self.pool.free().saturating_sub(rings.held()),
+            _ => self.pool.free(),
+        }
+    }
+
+    /// As [`Pool::has`].
+    pub(super) fn has(&self, group: u64, index: u32) -> bool {
+        self.of(group).has(group, index)
+    }
+
+    /// As [`Pool::takes_room`].
+    pub(super) fn takes_room(&self, group: u64, index: u32) -> bool {
+        self.of(group).takes_room(group, index)
+    }
+
+    /// As [`Pool::admit`].
+    pub(super) fn admit(&mut self, group: u64, index: u32, request: Request) -> bool {
+        match &mut self.sequential {
+            Sequential::Apart(rings) => rings.admit(group, index, request, &mut self.pool),
+            _ => self.pool.admit(group, index, request.number, request.sequential),
+        }
+    }
+
+    /// As [`Pool::load`].
+    pub(super) fn load(&mut self, group: u64, index: u32) {
+        self.of_mut(group).load(group, index);
+    }
+
+    /// As [`Pool::came`].
+    pub(super) fn came(&mut self, group: u64, index: u32) {
+        self.of_mut(group).came(group, index);
+    }
+
+    /// As [`Pool::take_back`].
+    pub(super) fn take_back(&mut self, group: u64, index: u32, is_held: bool) {
+        self.of_mut(group).take_back(group, index, is_held);
+    }
+
+    /// As [`Pool::gone`].
+    pub(super) fn gone(&mut self, group: u64, index: u32) {
+        self.of_mut(group).gone(group, index);
+    }
+
+    /// The group that is destaged now, if one is: as many at a time as the threshold has it, or may be if it
+    /// does not matter. Whether it is of the sequential ring.
+    pub(super) fn next(&mut self, at_once: bool) -> Option<(u64, bool)> {
+        let Self { pool, threshold, chosen, under_way, sequential } = self;
+        let under_way = under_way.len() + chosen.len();
+        if let Sequential::Apart(rings) = sequential {
+            return rings.next(pool, threshold, under_way, at_once);
+        }
+        let mut allowed = if at_once { threshold.most } else { threshold.allowed(pool.held(), pool.capacity()) };
+        if allowed == 0
+            && let Sequential::Told(runs) = sequential
+        {
+            allowed = runs.allowed(pool, under_way, threshold.most.min(OF_A_RUN));
+        }
+        if under_way >= allowed as usize {
+            return None;
+        }
+        let group = pool.advance()?;
+        if let Sequential::Told(runs) = sequential {
+            runs.goes_on = pool.is_sequential(group);
+        }
+        Some((group, false))
+    }
+
+    /// The group is being destaged: its pages are under way, and appended.
+    pub(super) fn depart(&mut self, group: u64, indices: &mut Vec<u32>) {
+        self.of_mut(group).depart(group, indices);
+    }
+
+    /// So many operations destage the group, those of these members if that matters.
+    pub(super) fn departed(&mut self, group: u64, parts: u32, members: DevSet) {
+        self.under_way.push(UnderWay { group, parts, members });
+    }
+
+    /// The pages of a group that would be destaged now.
+    pub(super) fn dirty(&self, group: u64) -> impl Iterator<Item = u32> {
+        self.of(group).dirty(group)
+    }
+
+    /// The group goes when others do, to these members.
+    pub(super) fn choose(&mut self, group: u64, members: DevSet) {
+        self.of_mut(group).choose(group);
+        self.chosen.push(Chosen { group, members });
+    }
+
+    /// Whether groups go when others do.
+    pub(super) const fn has_chosen(&self) -> bool {
+        !self.chosen.is_empty()
+    }
+
+    /// A page for this member has come into a group; if that was chosen, it goes along.
+    pub(super) fn joins(&mut self, group: u64, member: Dev) {
+        if let Some(chosen) = self.chosen.iter_mut().find(|chosen| chosen.group == group) {
+            chosen.members.insert(member);
+        }
+    }
+
+    /// What is chosen, by members; `waits` says whether a write does, for room in which all of it is.
+    pub(super) fn ready(&mut self, members: DevSet, waits: bool) -> Ready {
+        let mut all = std::mem::take(&mut self.chosen);
+        // Pages that will not come, after all, may have been all that there was of a group.
+        all.retain(|chosen| self.of(chosen.group).is_chosen(chosen.group));
+        let can_go = all.iter().filter(|chosen| self.of(chosen.group).can_go(chosen.group));
+        let chosen = can_go.fold(DevSet::EMPTY, |all, chosen| all | chosen.members);
+        let busy = self.under_way.iter().fold(DevSet::EMPTY, |all, group| all | group.members);
+        self.chosen = all;
+        // Whatever may be chosen is: for the other members there is nothing that could go along.
+        Ready { chosen, busy, empty: members - chosen - busy, short: if waits { members } else { DevSet::EMPTY } }
+    }
+
+    /// Takes what is chosen and can go.
+    pub(super) fn take_ready(&mut self, ready: &mut Vec<Chosen>) {
+        let mut all = std::mem::take(&mut self.chosen);
+        ready.extend(all.extract_if(.., |chosen| self.of(chosen.group).can_go(chosen.group)));
+        self.chosen = all;
+    }
+
+    /// One of the operations that destage a group is done; whether it was the last. `is_held` is that of
+    /// [`Pool::landed`].
+    pub(super) fn part_done(&mut self, group: u64, is_held: impl Fn(u32) -> bool) -> bool {
+        let Some(at) = self.under_way.iter().position(|other| other.group == group) else { return false };
+        self.under_way[at].parts -= 1;
+        if self.under_way[at].parts > 0 {
+            return false;
+        }
+        self.under_way.swap_remove(at);
+        self.of_mut(group).landed(group, is_held);
+        true
+    }
+}

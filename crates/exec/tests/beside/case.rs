@@ -1,0 +1,155 @@
+//! Arrays, caches and requests at random.
+
+use std::fmt::Write as _;
+
+use destage_plan::{HostOp, HostRequest};
+use destage_raid::array::{ArrayConfig, ParityMethod};
+use destage_raid::{Geometry, Level};
+
+use super::{LONG, PAGE, SECTOR};
+use crate::common::{Dice, Sizes};
+use crate::model::{Method, Options, Shape, Stow};
+
+/// A case: an array, a cache, and how it is driven.
+pub struct Case {
+    pub name: &'static str,
+    pub shape: Shape,
+    pub stripes: u64,
+    pub cache: String,
+    pub pages: u64,
+    pub options: Options,
+    pub quick_reads: bool,
+    pub depth: usize,
+}
+
+fn level(of: u8) -> Level {
+    match of {
+        0 => Level::Raid0,
+        4 => Level::Raid4,
+        5 => Level::Raid5,
+        _ => Level::Raid6,
+    }
+}
+
+impl Case {
+    pub fn config(&self) -> ArrayConfig {
+        let Shape { level: of, members, chunk } = self.shape;
+        let geometry = Geometry::new(level(of), None, members as u32, chunk as u32, self.stripes * chunk);
+        let mut config = ArrayConfig::new(geometry.expect("a shape that can be"));
+        config.idle_flush = LONG;
+        config.parity = match self.options.method {
+            Method::Min => ParityMethod::Min,
+            Method::Rmw => ParityMethod::Rmw,
+            Method::Rcw => ParityMethod::Rcw,
+        };
+        config
+    }
+
+    /// A case of a cache at a level.
+    pub fn draw(cache: &'static str, of: u8, dice: &mut Dice) -> Self {
+        let least = [2, 0, 0, 0, 3, 3, 4][usize::from(of)];
+        let shape = Shape { level: of, members: dice.within(least, 6) as usize, chunk: dice.within(1, 4) };
+        let (n, k) = (shape.members as u64, shape.data() as u64);
+        let (mut options, mut text) = (Options::default(), cache.to_owned());
+        let mut pages = dice.within(1, 4 * n);
+        if let Some(upper) = ["wow", "stow"].into_iter().find(|upper| cache.ends_with(upper)) {
+            pages = pages.max(k);
+            options.upper = Some(pages as usize);
+            let (low, high, groups) =
+                [(0, 0, 1), (0, 0, 3), (50, 50, 2), (30, 80, 4), (80, 90, 20), (0, 100, 2)][dice.below(6) as usize];
+            (options.low, options.high, options.groups) = (low, high, groups);
+            write!(text, ":low={low}:high={high}:groups={groups}").expect("a string");
+            if upper == "stow" {
+                text += &draw_stow(&mut options, shape.chunk, pages, dice);
+            } else if dice.below(2) == 0 {
+                options.runs = 32;
+                text += ":seq=on";
+            }
+        } else {
+            let small = if cache == "lawc" { [0, 10, 25, 50, 75][dice.below(5) as usize] } else { 0 };
+            pages = pages.max(n);
+            while pages - pages * small / 100 < n {
+                pages += 1;
+            }
+            let upper = pages * small / 100;
+            options.each = Some(((pages - upper) / n) as usize);
+            options.groups = 1;
+            options.recency_on_insert = dice.below(3) > 0;
+            text += if options.recency_on_insert { ":recency=store" } else { ":recency=hit" };
+            if cache == "lawc" {
+                options.upper = Some(upper as usize);
+                write!(text, ":small={small}").expect("a string");
+            }
+        }
+        if cache == "lawc" || cache.starts_with("sync+") {
+            options.sync = true;
+            let microseconds = [0, 2, 10, 100, 1_000_000][dice.below(5) as usize];
+            options.auto = dice.below(4) == 0;
+            options.timeout = if options.auto { 10_000_000 } else { microseconds * 1_000 };
+            options.since_first_ready = options.timeout == 0 || dice.below(2) == 0;
+            options.on_full = dice.below(2) == 0;
+            options.empty_blocks = dice.below(2) == 0;
+            let timer = if options.since_first_ready { "ready" } else { "release" };
+            let full = if options.on_full { "release" } else { "wait" };
+            let empty = if options.empty_blocks { "wait" } else { "skip" };
+            let timeout = if options.auto { "auto".to_owned() } else { format!("{microseconds}us") };
+            write!(text, ":timeout={timeout}:timer={timer}:full={full}:empty={empty}").expect("a string");
+        }
+        options.method = [Method::Min, Method::Min, Method::Rmw, Method::Rcw][dice.below(4) as usize];
+        let stripes = dice.within(2, 8);
+        let depth = dice.within(1, 12) as usize;
+        Self { name: cache, shape, stripes, cache: text, pages, options, quick_reads: dice.below(2) == 0, depth }
+    }
+}
+
+/// Constants of STOW.
+fn draw_stow(options: &mut Options, chunk: u64, pages: u64, dice: &mut Dice) -> String {
+    options.runs = dice.within(1, 4) as usize;
+    let strips = dice.within(1, 3);
+    let (least, share, most) = [(5, 50, 95), (0, 0, 100), (20, 30, 60), (0, 100, 100)][dice.below(4) as usize];
+    let of_all = |percent: u64| (pages * percent / 100) as usize;
+    let stow = Stow {
+        run: strips * chunk,
+        margin: dice.within(1, 4) as usize,
+        step: dice.below(4) as usize,
+        least: of_all(least),
+        most: of_all(most),
+        at_first: of_all(share),
+        stretch: dice.within(1, 3),
+        hysteresis: dice.below(6) as usize,
+    };
+    options.stow = Some(stow);
+    let Stow { margin, step, stretch, hysteresis, .. } = stow;
+    format!(
+        ":streams={}:run={strips}:least={least}:share={share}:most={most}:margin={margin}:step={step}:\
+         stretch={stretch}:hysteresis={hysteresis}",
+        options.runs
+    )
+}
+
+/// A request near others, or right behind the one that ended at page `last`: from a sector to more than the
+/// cache.
+pub fn draw(dice: &mut Dice, case: &Case, sizes: &Sizes, last: u64, tag: u64) -> HostRequest {
+    let op = match dice.below(20) {
+        0..=13 => HostOp::Write,
+        14 => HostOp::WriteZeroes,
+        _ => HostOp::Read,
+    };
+    let all = sizes.pages;
+    let room = if dice.below(2) == 0 { all } else { all.div_ceil(4) };
+    // Where the one before ended, or anywhere.
+    let first = if dice.below(4) == 0 { last % all } else { dice.below(room) };
+    let pages = match dice.below(8) {
+        0..=4 => dice.within(1, 3),
+        5 | 6 => dice.within(1, sizes.stripe + 1),
+        _ => dice.within(1, 2 * case.pages + 1),
+    };
+    let (mut offset, mut len) = (first * PAGE, pages.min(all - first) * PAGE);
+    if dice.below(6) == 0 {
+        let cut = dice.below(PAGE / SECTOR) * SECTOR;
+        offset += cut;
+        len -= cut;
+        len -= dice.below((len.min(PAGE) - 1) / SECTOR + 1) * SECTOR;
+    }
+    HostRequest { tag, op, offset, len, fua: false }
+}
