@@ -235,14 +235,12 @@ impl Upper {
     }
 
     /// What is chosen, by members; `waits` says whether a write does, for room in which all of it is.
-    pub(super) fn ready(&mut self, members: DevSet, waits: bool) -> Ready {
-        let mut all = std::mem::take(&mut self.chosen);
-        // Pages that will not come, after all, may have been all that there was of a group.
-        all.retain(|chosen| self.of(chosen.group).is_chosen(chosen.group));
-        let can_go = all.iter().filter(|chosen| self.of(chosen.group).can_go(chosen.group));
+    pub(super) fn ready(&self, members: DevSet, waits: bool) -> Ready {
+        // What is in the NVRAM leaves a group by being destaged alone.
+        debug_assert!(self.chosen.iter().all(|chosen| self.of(chosen.group).is_chosen(chosen.group)));
+        let can_go = self.chosen.iter().filter(|chosen| self.of(chosen.group).can_go(chosen.group));
         let chosen = can_go.fold(DevSet::EMPTY, |all, chosen| all | chosen.members);
         let busy = self.under_way.iter().fold(DevSet::EMPTY, |all, group| all | group.members);
-        self.chosen = all;
         // Whatever may be chosen is: for the other members there is nothing that could go along.
         Ready { chosen, busy, empty: members - chosen - busy, short: if waits { members } else { DevSet::EMPTY } }
     }
