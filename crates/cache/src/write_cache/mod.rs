@@ -152,6 +152,13 @@ pub struct WriteCache {
     broken: bool,
     /// Rows of which the parity says nothing.
     torn: HashSet<Row, FixedState>,
+    /// Rows of which it does again.
+    healed: Vec<Row>,
+    /// A group could not be written with its parity.
+    gave_up: bool,
+    /// That was so though no more is lost than the level can do without: of a torn row data is lost. Rows
+    /// stay where they are, and nothing makes room, as if more were lost.
+    hopeless: bool,
     requests: u64,
     cleaning: bool,
     /// What is on its way out whatever the thresholds say.
@@ -186,6 +193,9 @@ impl WriteCache {
             given: Vec::new(),
             broken: false,
             torn: HashSet::default(),
+            healed: Vec::new(),
+            gave_up: false,
+            hopeless: false,
             requests: 0,
             cleaning: false,
             drain: None,
@@ -353,7 +363,11 @@ impl HostCache for WriteCache {
         if !array.is_ready() {
             return;
         }
-        let broken = self.has_parity() && array.is_broken();
+        for row in self.healed.drain(..) {
+            array.let_go(row, out);
+        }
+        self.hopeless |= std::mem::take(&mut self.gave_up) && !array.is_broken();
+        let broken = self.has_parity() && (self.hopeless || array.is_broken());
         self.look_again |= std::mem::replace(&mut self.broken, broken) != broken;
         self.enter(array, out);
         self.let_in(array, operations, out);

@@ -57,6 +57,9 @@ impl Versions for WriteCache {
                 self.freed(op);
             }
             Updated::Modified | Updated::Computed => {
+                if updated == Updated::Computed && !self.torn.is_empty() {
+                    self.healed.extend(rows.iter().filter(|row| self.torn.remove(row)));
+                }
                 for place in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
                     if let Some(slot) = self.store.pinned(op, place, Layer::Upper) {
                         self.on_member(place, slot);
@@ -65,7 +68,7 @@ impl Versions for WriteCache {
             }
             Updated::Torn => self.torn.extend(rows.iter()),
             // They stay where they are.
-            Updated::Lost => {}
+            Updated::Lost => self.gave_up = true,
             Updated::Delayed => unreachable!("parity is never left alone by what is written to the members"),
         }
     }

@@ -5,7 +5,7 @@
 use destage_plan::{Buf, Claim, Class, Column, ColumnSet, Dev, OpId, Out, Row, Rows, StepSet};
 
 use super::sources::{DepartedRow, Unknown};
-use super::{Array, Source, Task, Versions};
+use super::{Array, Source, Sources, Task, Versions};
 use crate::{Level, MAX_DEVICES};
 
 /// Operations that fill rows at the same time, and the most rows of each: what they read is held in
@@ -199,8 +199,9 @@ impl Array {
     }
 
     /// Fills a row in whose pages are not all on their members. A data page becomes the version that its
-    /// member is to have: the newest, unless that is elsewhere and the parity covers the member's. Parity
-    /// becomes what other parity is: that of the versions which are covered.
+    /// member is to have: the newest, or, if that is elsewhere, the one that the parity covers, wherever
+    /// that is: it may be on its way to the member already, and be nowhere else when it has come there.
+    /// Parity becomes what other parity is: that of the versions which are covered.
     fn rebuild_departed(
         &mut self,
         op: OpId,
@@ -211,10 +212,13 @@ impl Array {
         let mut pages = [Buf::None; MAX_DEVICES];
         let (src, ready) = if self.data.contains(column) {
             let elsewhere = row.sources.newest(column) != Source::Member;
-            let ready = if elsewhere && row.sources.covered(column) == Source::Member {
-                self.gather_covered(op, row, &mut pages, out)?
-            } else {
-                self.gather_newest(op, row, ColumnSet::one(column), &mut pages, out)?
+            let alone = ColumnSet::one(column);
+            let ready = match row.sources.covered(column) {
+                Source::Member if elsewhere => self.gather_covered(op, row, &mut pages, out)?,
+                Source::Page(_) | Source::Nv(_) if elsewhere => {
+                    self.gather(op, row, alone, Sources::covered, &mut pages, out)
+                }
+                _ => self.gather_newest(op, row, alone, &mut pages, out)?,
             };
             (pages[column.index()], ready)
         } else {
