@@ -3,8 +3,8 @@
 //! specs §8.8). It stands around a cache, and decides nothing but which devices are asked to collect.
 //!
 //! * *Reactive*: when a member begins to collect on its own, all others are asked to.
-//!   If they are to, they also say when they have come near to where they have to collect, and all are
-//!   asked when so many have said so: as long as fewer have, it can be waited for more.
+//!   If they are to, they also say when they have come near to where they have to collect, and all
+//!   are asked when so many have said so: as long as fewer have, it can be waited for more.
 //! * *Proactive*, beside that: members say when they have come near to where they have to collect, and when
 //!   nothing was asked for a while all are asked to.
 //!

@@ -59,7 +59,8 @@ pub struct HostCacheInfo {
     /// The parameters under which a cache of so few pages does all that a large one does: for the
     /// crash harness, whose arrays are tiny.
     pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
-    /// Why there is no such cache whose members write together (`sync+` before its name), if there is none.
+    /// Why there is no such cache whose members write together (`sync+` before its name), if there
+    /// is none.
     pub unsynchronised: Option<&'static str>,
     /// What stands around it, if something does: the name has it before the cache's.
     pub layer: Option<&'static LayerInfo>,
@@ -129,7 +130,8 @@ pub struct LayerInfo {
     pub needs_collectors: bool,
     /// Its parameters.
     pub params: &'static [ParamSpec],
-    /// The parameters under which it does all that it does in tiny arrays too, around a cache of so many pages.
+    /// The parameters under which it does all that it does in tiny arrays too, around a cache of so
+    /// many pages.
     pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
     /// Puts it around a cache.
     pub build: Wrap,

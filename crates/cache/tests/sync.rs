@@ -1,4 +1,5 @@
-//! Which caches there are with members that write together, and why there are no others (specs §8.5).
+//! Which caches there are with members that write together, and why there are no others (specs
+//! §8.5).
 
 use destage_cache::{HostCacheSpec, host_cache, host_caches};
 

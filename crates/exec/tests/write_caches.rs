@@ -162,8 +162,8 @@ fn figure_5() {
     assert_eq!(run.memory.now(), acknowledged + Nanos(10_000_000));
 }
 
-/// Groups wait until all members have something to write, and go together; or until the time is up, or a
-/// write waits for room (specs §8.5).
+/// Groups wait until all members have something to write, and go together; or until the time is up,
+/// or a write waits for room (specs §8.5).
 #[test]
 fn groups_go_when_all_members_have_something_to_write() {
     let new = |settings: &str| Run::new(&format!("sync+wow:groups=4:{settings}"), Level::Raid0, 4, 1, 8);
@@ -206,8 +206,8 @@ fn groups_go_when_all_members_have_something_to_write() {
     assert_eq!((run.steps(StepKind::Write), run.figure("together"), run.figure("timeouts")), (2, 2, 0));
 }
 
-/// What waits for a member that collects does so as long as collections take of late (specs §8.5): after
-/// one of 3 ms and one of 19 ms that is 5 ms.
+/// What waits for a member that collects does so as long as collections take of late (specs §8.5):
+/// after one of 3 ms and one of 19 ms that is 5 ms.
 #[test]
 fn a_timeout_follows_collections() {
     let mut run = Run::new("sync+iwc:timeout=auto", Level::Raid0, 4, 1, 16);
@@ -351,8 +351,8 @@ fn a_write_that_waits_for_room_has_groups_destaged_below_the_thresholds() {
     assert_eq!(run.steps(StepKind::Write), 7, "what was in its way, and then itself, since it is 83 % of the cache");
 }
 
-/// Below the threshold a run of sequential groups goes on with exactly four at a time, and ends with what
-/// is not of it (specs §8.1).
+/// Below the threshold a run of sequential groups goes on with exactly four at a time, and ends
+/// with what is not of it (specs §8.1).
 #[test]
 fn four_groups_of_a_run_go_on_below_the_threshold() {
     let at_a_time = |cache: &str, writes: &[(u64, u64)]| {

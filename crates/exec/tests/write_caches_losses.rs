@@ -1,4 +1,5 @@
-//! What write caches hold of lost members (docs/assumptions.md): a recovery keeps it, whatever is lost then.
+//! What write caches hold of lost members (docs/assumptions.md): a recovery keeps it, whatever is
+//! lost then.
 
 use std::ops::Range;
 
@@ -44,8 +45,8 @@ impl Bench {
         Memory::start(controller, remains, shape, 8)
     }
 
-    /// A life of which a cut leaves row 0 open by a discard, page 1 of it in the NVRAM, and the other pages
-    /// trimmed; the member of page 1 does not answer any more.
+    /// A life of which a cut leaves row 0 open by a discard, page 1 of it in the NVRAM, and the
+    /// other pages trimmed; the member of page 1 does not answer any more.
     fn remains(&self) -> Remains {
         let bytes = (self.geometry.member_pages() * PAGE) as usize;
         let mut memory = self.life(Remains::fresh((0..self.geometry.members()).map(|_| bytes)));
@@ -90,8 +91,8 @@ fn check(memory: &mut Memory<Box<dyn Served>>, tag: u64, what: &str) {
 const CACHES: [&str; 3] =
     ["wow:low=100:high=100", "stow:low=100:high=100:hysteresis=0", "sync+wow:timeout=1h:groups=2"];
 
-/// Recovery makes the parity of the row cover the page, and the cache keeps it all the same: with parity lost
-/// as well it is the only one to have it.
+/// Recovery makes the parity of the row cover the page, and the cache keeps it all the same: with
+/// parity lost as well it is the only one to have it.
 #[test]
 fn a_page_of_a_lost_member_is_kept_by_recovery() {
     for cache in CACHES {

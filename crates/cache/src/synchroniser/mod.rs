@@ -1,15 +1,15 @@
-//! LAWC's synchroniser: what is to be written to the members next is written to all of them together, so
-//! that their collections of garbage begin together (specs §8.5, §8.10).
+//! LAWC's synchroniser: what is to be written to the members next is written to all of them
+//! together, so that their collections of garbage begin together (specs §8.5, §8.10).
 //!
-//! A cache chooses what goes next, tells after every event what it has [`Ready`], and writes when that is
-//! [released](Synchroniser::releases). What it writes, strips of members or groups of all, does not matter
-//! here.
+//! A cache chooses what goes next, tells after every event what it has [`Ready`], and writes when
+//! that is [released](Synchroniser::releases). What it writes, strips of members or groups of all,
+//! does not matter here.
 
 mod timeout;
 
-use timeout::{Observed, Timeout};
-
 use destage_plan::{DevSet, Event, Nanos, Out, ParamSpec, Params, SpecError, TimerId, TimerOwner, quantity};
+
+use timeout::{Observed, Timeout};
 
 pub(crate) const TIMEOUT: ParamSpec = ParamSpec {
     name: "timeout",
@@ -44,8 +44,8 @@ pub(crate) const EMPTY: ParamSpec = ParamSpec {
     help: "whether members are waited for that nothing is cached for",
 };
 
-/// A timeout under which tiny arrays do all that large ones do: for some sizes one that is given, for the
-/// others one that follows collections.
+/// A timeout under which tiny arrays do all that large ones do: for some sizes one that is given,
+/// for the others one that follows collections.
 pub(crate) fn small(pages: u64) -> (&'static str, String) {
     (TIMEOUT.name, if pages % 3 == 1 { "auto" } else { "1ms" }.to_owned())
 }
@@ -95,7 +95,8 @@ pub(crate) struct Releases {
     pub(crate) timeouts: u64,
     /// Writes waited for room.
     pub(crate) full: u64,
-    /// Times that a time began, and how long these were in all, in nanoseconds, if nothing else came first.
+    /// Times that a time began, and how long these were in all, in nanoseconds, if nothing else
+    /// came first.
     pub(crate) waits: u64,
     pub(crate) timeout: u64,
 }
@@ -159,8 +160,8 @@ impl Synchroniser {
         self.timer.is_some_and(|at| at <= now)
     }
 
-    /// Whether all that is chosen is written now. It is asked after every event that may change that, and
-    /// sets a timer, which is the first of those above the array.
+    /// Whether all that is chosen is written now. It is asked after every event that may change
+    /// that, and sets a timer, which is the first of those above the array.
     pub(crate) fn releases(&mut self, ready: &Ready, out: &mut Out) -> bool {
         let release = self.decide(out.now(), ready);
         if self.deadline != self.timer {

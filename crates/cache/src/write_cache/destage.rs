@@ -36,7 +36,8 @@ impl WriteCache {
         Some(group)
     }
 
-    /// Chooses groups, as many as may be under way, and destages all of them when the synchroniser has them.
+    /// Chooses groups, as many as may be under way, and destages all of them when the synchroniser
+    /// has them.
     fn destage_together(&mut self, array: &mut Array, operations: &mut Operations<Own>, out: &mut Out) {
         let mut released = Vec::new();
         loop {

@@ -151,8 +151,8 @@ impl Pool {
         entry.find(index).map_or(true, |at| !entry.pages[at].dirty)
     }
 
-    /// Lets a page of a request in; whether a version of it was held. What is written sequentially leaves
-    /// the recency bit as it is.
+    /// Lets a page of a request in; whether a version of it was held. What is written sequentially
+    /// leaves the recency bit as it is.
     pub(super) fn admit(&mut self, number: u64, index: u32, request: u64, sequential: bool) -> bool {
         self.changes += 1;
         let recency = self.recency;

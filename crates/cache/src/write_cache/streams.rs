@@ -22,8 +22,9 @@ impl Streams {
         Self { runs: Vec::with_capacity(most), most }
     }
 
-    /// A write comes; how many pages of a run lie right before it, which it goes on with: none if it begins
-    /// where none has ended. A part of a page also goes on with the run that ends with this page.
+    /// A write comes; how many pages of a run lie right before it, which it goes on with: none if
+    /// it begins where none has ended. A part of a page also goes on with the run that ends with
+    /// this page.
     pub(super) fn note(&mut self, page: u64, pages: u64, is_part: bool) -> u64 {
         let continued = self.runs.iter().rposition(|run| run.end == page || is_part && run.end == page + 1);
         let behind = continued.map_or(0, |at| {

@@ -1,5 +1,5 @@
-//! The upper layer: data by groups, of which the parity knows nothing. How much there is, and which group
-//! goes next (specs §8.1, §8.2).
+//! The upper layer: data by groups, of which the parity knows nothing. How much there is, and which
+//! group goes next (specs §8.1, §8.2).
 
 use destage_plan::{Dev, DevSet, Frag};
 
@@ -16,7 +16,8 @@ const OF_A_RUN: u32 = 4;
 #[derive(Debug)]
 struct Runs {
     streams: Streams,
-    /// The group that was destaged last was written sequentially, and so was whatever could have been since.
+    /// The group that was destaged last was written sequentially, and so was whatever could have
+    /// been since.
     goes_on: bool,
 }
 
@@ -177,8 +178,8 @@ impl Upper {
         self.of_mut(group).gone(group, index);
     }
 
-    /// The group that is destaged now, if one is: as many at a time as the threshold has it, or may be if it
-    /// does not matter. Whether it is of the sequential ring.
+    /// The group that is destaged now, if one is: as many at a time as the threshold has it, or may
+    /// be if it does not matter. Whether it is of the sequential ring.
     pub(super) fn next(&mut self, at_once: bool) -> Option<(u64, bool)> {
         let Self { pool, threshold, chosen, under_way, sequential } = self;
         let under_way = under_way.len() + chosen.len();
@@ -234,7 +235,8 @@ impl Upper {
         }
     }
 
-    /// What is chosen, by members; `waits` says whether a write does, for room in which all of it is.
+    /// What is chosen, by members; `waits` says whether a write does, for room in which all of it
+    /// is.
     pub(super) fn ready(&self, members: DevSet, waits: bool) -> Ready {
         // What is in the NVRAM leaves a group by being destaged alone.
         debug_assert!(self.chosen.iter().all(|chosen| self.of(chosen.group).is_chosen(chosen.group)));
@@ -252,8 +254,8 @@ impl Upper {
         self.chosen = all;
     }
 
-    /// One of the operations that destage a group is done; whether it was the last. `is_held` is that of
-    /// [`Pool::landed`].
+    /// One of the operations that destage a group is done; whether it was the last. `is_held` is
+    /// that of [`Pool::landed`].
     pub(super) fn part_done(&mut self, group: u64, is_held: impl Fn(u32) -> bool) -> bool {
         let Some(at) = self.under_way.iter().position(|other| other.group == group) else { return false };
         self.under_way[at].parts -= 1;

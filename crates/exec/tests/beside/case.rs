@@ -127,8 +127,8 @@ fn draw_stow(options: &mut Options, chunk: u64, pages: u64, dice: &mut Dice) -> 
     )
 }
 
-/// A request near others, or right behind the one that ended at page `last`: from a sector to more than the
-/// cache.
+/// A request near others, or right behind the one that ended at page `last`: from a sector to more
+/// than the cache.
 pub fn draw(dice: &mut Dice, case: &Case, sizes: &Sizes, last: u64, tag: u64) -> HostRequest {
     let op = match dice.below(20) {
         0..=13 => HostOp::Write,

@@ -18,7 +18,8 @@ pub struct Pair {
     counted: &'static [CacheFigure],
     /// The page after the request that was submitted last.
     pub end: u64,
-    /// Commands of members in flight, in the order of issue, and all that were issued since the last comparison.
+    /// Commands of members in flight, in the order of issue, and all that were issued since the
+    /// last comparison.
     pub flight: Vec<(Issue, Step)>,
     issued: Arc<Mutex<Vec<(Issue, Step)>>>,
     quick_reads: bool,
@@ -88,8 +89,8 @@ impl Pair {
         pair
     }
 
-    /// Whether slots of the NVRAM are free for versions that are of no use any more: the model knows nothing of
-    /// these. They add up while a page of both layers is written again and again.
+    /// Whether slots of the NVRAM are free for versions that are of no use any more: the model
+    /// knows nothing of these. They add up while a page of both layers is written again and again.
     pub fn has_slots(&self, case: &Case) -> bool {
         let both = case.options.upper.is_some() && case.options.each.is_some();
         let used = self.memory.nvram().slots().count();

@@ -133,7 +133,8 @@ pub struct Model {
     runs: Vec<(u64, u64)>,
     /// The group before was of a run, and so was what could have been next since.
     run_goes_on: bool,
-    /// Groups that are destaged, rows or columns of them that are left, and the members that they are written to.
+    /// Groups that are destaged, rows or columns of them that are left, and the members that they
+    /// are written to.
     groups: Vec<(u64, usize, Vec<usize>)>,
     /// Groups that wait for others.
     chosen: Vec<u64>,

@@ -3,8 +3,8 @@
 use super::*;
 
 impl Model {
-    /// A write begins where one of the runs has ended that grew last, or, if it is a part of a page, in the
-    /// page before that; how many pages of the run are before it.
+    /// A write begins where one of the runs has ended that grew last, or, if it is a part of a
+    /// page, in the page before that; how many pages of the run are before it.
     pub(super) fn grow_run(&mut self, frag: &Frag) -> u64 {
         let goes_on = |run: &(u64, u64)| run.1 == frag.page || frag.part && run.1 == frag.page + 1;
         let begin = match self.runs.iter().position(goes_on) {

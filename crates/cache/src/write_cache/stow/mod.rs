@@ -1,8 +1,9 @@
-//! STOW: sequential and random writes in rings of their own, with a border between them that moves (Gill,
-//! Ko, Debnath, Belluomini, FAST'09; specs §8.3).
+//! STOW: sequential and random writes in rings of their own, with a border between them that moves
+//! (Gill, Ko, Debnath, Belluomini, FAST'09; specs §8.3).
 //!
-//! Only the abstract of the paper was to be had. What is here is made of that and of WOW, and no fidelity is
-//! claimed: every constant is a parameter, and where the abstract is silent it says so in the specification.
+//! Only the abstract of the paper was to be had. What is here is made of that and of WOW, and no
+//! fidelity is claimed: every constant is a parameter, and where the abstract is silent it says so
+//! in the specification.
 
 mod rings;
 

@@ -1,5 +1,5 @@
-//! STOW's two rings of groups: those of sequential writes and the others, each with its own pointer, share
-//! and threshold (specs §8.3).
+//! STOW's two rings of groups: those of sequential writes and the others, each with its own
+//! pointer, share and threshold (specs §8.3).
 
 use destage_plan::Frag;
 
@@ -92,8 +92,8 @@ impl Rings {
         true
     }
 
-    /// Lets a page in, into the ring of its group, or of its class if there is none; whether a version of it
-    /// was held.
+    /// Lets a page in, into the ring of its group, or of its class if there is none; whether a
+    /// version of it was held.
     pub(in super::super) fn admit(&mut self, group: u64, index: u32, request: Request, random: &mut Pool) -> bool {
         let was_sequential = self.sequential.holds(group);
         let ring = if was_sequential { &self.sequential } else { &*random };
@@ -110,9 +110,9 @@ impl Rings {
         ring.admit(group, index, request.number, request.sequential)
     }
 
-    /// The group that is destaged next, and whether it is sequential: of the ring whose turn it is, that is
-    /// of the sequential one while it has more than it is to have; of the other if that has none, or not
-    /// enough.
+    /// The group that is destaged next, and whether it is sequential: of the ring whose turn it is,
+    /// that is of the sequential one while it has more than it is to have; of the other if that has
+    /// none, or not enough.
     pub(in super::super) fn next(
         &mut self,
         random: &mut Pool,
@@ -150,8 +150,9 @@ impl Rings {
     }
 }
 
-/// Destages that may be under way if a ring has so many pages of those that it is to have: as the threshold
-/// has it, and one at least once it was reached, until the ring is so many pages below it.
+/// Destages that may be under way if a ring has so many pages of those that it is to have: as the
+/// threshold has it, and one at least once it was reached, until the ring is so many pages below
+/// it.
 fn allowed(threshold: &Threshold, held: u64, share: u64, hysteresis: u64, goes_on: &mut bool) -> u32 {
     let allowed = threshold.allowed(held, share);
     let low = u128::from(threshold.low) * u128::from(share);
