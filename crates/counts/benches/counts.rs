@@ -78,7 +78,9 @@ fn plans(work: Work) -> (u64, Work) {
 }
 
 #[library_benchmark(setup = array)]
-#[bench::raid5_write()]
+#[bench::raid5_write("none")]
+#[bench::wow("wow")]
+#[bench::lawc("lawc")]
 fn arrays(work: Work) -> (u64, Work) {
     done(work)
 }

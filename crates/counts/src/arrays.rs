@@ -2,14 +2,17 @@
 
 use destage_cache::{Served, serve};
 use destage_plan::{
-    Controller, DevSet, Engine, HostNotice, HostOp, HostRequest, Nanos, SECTOR_BYTES, Shape, Start, StepOutcome,
+    Controller, Dev, DevSet, Engine, HostNotice, HostOp, HostRequest, Nanos, PageGeometry, SECTOR_BYTES, Shape, Start,
+    StepOutcome,
 };
 use destage_raid::array::ArrayConfig;
 use destage_raid::kernels::Kernels;
 use destage_raid::{Geometry, Level};
 use destage_sim::array::{Device, Executor, FixedTimes, StepTimes};
+use destage_sim::ssd::{SsdShape, StartState};
 
 use crate::Work;
+use crate::experiments::small;
 use crate::requests::{PAGE, Random};
 
 const REQUESTS: u64 = 5_000;
@@ -74,17 +77,25 @@ pub fn plan(name: &str) -> Work {
     }
 }
 
-/// Random writes of a page to RAID-5 in simulated time, members of constant latency, 32
-/// outstanding.
+/// Random writes of a page to RAID-5 in simulated time, 32 outstanding: `none`, over members of constant
+/// latency; or a write cache of 40 pages, over small SSDs, which have to collect.
 ///
 /// # Panics
-/// Never.
-pub fn array() -> Work {
-    let config = config(Level::Raid5);
+/// If there is no such cache.
+pub fn array(cache: &str) -> Work {
+    let mut config = config(Level::Raid5);
+    let device = if cache == "none" {
+        let times = FixedTimes { read: Nanos(100_000), write: Nanos(100_000), ..FixedTimes::default() };
+        Device::fixed(times, MEMBER_PAGES)
+    } else {
+        let geometry = PageGeometry::new(PAGE, 64).expect("a geometry");
+        Device::new_ssd(SsdShape::new(small(), geometry).expect("a shape"), StartState::Full)
+    };
+    let pages = device.pages() / 16 * 16;
+    config.geometry = Geometry::new(Level::Raid5, None, 5, 16, pages).expect("an array");
     let (shape, pages) = (shape(&config), config.geometry.data_pages());
-    let times = FixedTimes { read: Nanos(100_000), write: Nanos(100_000), ..FixedTimes::default() };
-    let devices = (0..5).map(|_| Device::fixed(times, MEMBER_PAGES)).collect();
-    let controller = serve("none", &config, 0).expect("an array");
+    let devices = (0..5).map(|_| device.clone()).collect();
+    let controller = serve(cache, &config, if cache == "none" { 0 } else { 40 }).expect("an array");
     let mut executor = Executor::new(controller, shape, 4096, devices, StepTimes::default());
     let mut random = Random::new();
     let mut submit = move |executor: &mut Executor<Box<dyn Served>>, tag| {
@@ -92,6 +103,7 @@ pub fn array() -> Work {
         executor.submit(executor.now(), request).expect("a range on the array");
     };
     (0..32).for_each(|tag| submit(&mut executor, tag));
+    let collects = cache != "none";
     Box::new(move || {
         let mut acknowledged = 0;
         while acknowledged < REQUESTS {
@@ -103,6 +115,8 @@ pub fn array() -> Work {
             }
             assert!(executor.step(), "something is under way");
         }
+        let collections: u64 = (0..5).map(|dev| executor.model_counts(Dev(dev)).gc_invocations).sum();
+        assert!(!collects || collections > 50, "{collections} collections are no test of them");
         executor.now().0
     })
 }

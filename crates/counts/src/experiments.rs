@@ -52,7 +52,7 @@ fn over_ssd(policy: &str, config: SsdConfig, requests: Vec<Request>) -> Work {
 }
 
 /// LAWC's SSD with 16 blocks in a plane.
-fn small() -> SsdConfig {
+pub(crate) fn small() -> SsdConfig {
     SsdConfig { blocks_per_plane: 16, ..SsdConfig::default() }
 }
 
