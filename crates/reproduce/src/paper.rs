@@ -283,6 +283,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("gcar", include_str!("../../../scenarios/papers/gcar.toml")),
     ("cawr", include_str!("../../../scenarios/papers/cawr.toml")),
     ("lb-clock", include_str!("../../../scenarios/papers/lb-clock.toml")),
+    ("lawc", include_str!("../../../scenarios/papers/lawc.toml")),
     ("beyond", include_str!("../../../scenarios/papers/beyond.toml")),
 ];
 
