@@ -296,8 +296,8 @@ impl WriteCache {
         members.filter(|(member, _)| member.pool.free() == 0).map(|(_, dev)| Dev(dev)).collect()
     }
 
-    /// Members that write together are told whether a row waits for room in them, after all has entered that can: one that came
-    /// later may have taken the last of it.
+    /// Members that write together are told whether a row waits for room in them, after all has
+    /// entered that can: one that came later may have taken the last of it.
     pub(super) fn note_short(&mut self) {
         if self.sync.is_none() || self.lower.is_none() {
             return;
