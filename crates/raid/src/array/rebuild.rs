@@ -199,9 +199,10 @@ impl Array {
     }
 
     /// Fills a row in whose pages are not all on their members. A data page becomes the version that its
-    /// member is to have: the newest, or, if that is elsewhere, the one that the parity covers, wherever
-    /// that is: it may be on its way to the member already, and be nowhere else when it has come there.
-    /// Parity becomes what other parity is: that of the versions which are covered.
+    /// member is to have: the newest, unless the parity does not cover that and the member had the one
+    /// that it covers, or will have: versions in the NVRAM come to their members with their parity, and the
+    /// one below may be on its way there already, and be nowhere else when it has arrived. Parity becomes
+    /// what other parity is: that of the versions which are covered.
     fn rebuild_departed(
         &mut self,
         op: OpId,
@@ -211,11 +212,11 @@ impl Array {
     ) -> Result<(), Unknown> {
         let mut pages = [Buf::None; MAX_DEVICES];
         let (src, ready) = if self.data.contains(column) {
-            let elsewhere = row.sources.newest(column) != Source::Member;
+            let newest = row.sources.newest(column);
             let alone = ColumnSet::one(column);
             let ready = match row.sources.covered(column) {
-                Source::Member if elsewhere => self.gather_covered(op, row, &mut pages, out)?,
-                Source::Page(_) | Source::Nv(_) if elsewhere => {
+                Source::Member if newest != Source::Member => self.gather_covered(op, row, &mut pages, out)?,
+                Source::Page(_) | Source::Nv(_) if matches!(newest, Source::Nv(_)) => {
                     self.gather(op, row, alone, Sources::covered, &mut pages, out)
                 }
                 _ => self.gather_newest(op, row, alone, &mut pages, out)?,
