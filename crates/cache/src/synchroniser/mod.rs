@@ -1,9 +1,10 @@
 //! LAWC's synchroniser: what is to be written to the members next is written to all of them
 //! together, so that their collections of garbage begin together (specs §8.5, §8.10).
 //!
-//! A cache chooses what goes next, tells after every event what it has [`Ready`], and writes when
-//! that is [released](Synchroniser::releases). What it writes, strips of members or groups of all,
-//! does not matter here.
+//! A cache chooses what goes next, tells what it has [`Ready`] after every event that may have
+//! changed that, or when the time [is over](Synchroniser::is_due), and writes when that is
+//! [released](Synchroniser::releases). What it writes, strips of members or groups of all, does not
+//! matter here.
 
 mod timeout;
 
