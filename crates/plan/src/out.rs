@@ -487,17 +487,19 @@ impl Out {
 
     fn tell_how_it_ended(&mut self, id: OpId) {
         let op = &mut self.ops[id.index()];
-        if !op.told && op.in_flight().is_empty() {
-            if !op.failed.is_empty() {
-                op.told = true;
-                self.queue.push_back(Pending::OpStuck(id, op.failed, op.failed_devs));
-            } else if op.closed && op.done == op.all() {
-                op.told = true;
-                return self.queue.push_back(Pending::OpDone(id));
-            }
+        let phase_done = std::mem::take(&mut op.phase_done);
+        let ended = !op.told && op.in_flight().is_empty();
+        if ended && op.failed.is_empty() && op.closed && op.done == op.all() {
+            op.told = true;
+            return self.queue.push_back(Pending::OpDone(id));
         }
-        if std::mem::take(&mut op.phase_done) {
+        // Before it hears of what failed: that may have the plan dropped, but not what it has done.
+        if phase_done {
             self.queue.push_back(Pending::PhaseDone(id));
+        }
+        if ended && !op.failed.is_empty() {
+            op.told = true;
+            self.queue.push_back(Pending::OpStuck(id, op.failed, op.failed_devs));
         }
     }
 

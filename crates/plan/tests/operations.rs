@@ -3,7 +3,7 @@
 
 use destage_plan::{
     Buf, Claim, Class, ColumnSet, Controller, Dev, DevSet, Engine, Event, Ext, Issue, Nanos, OpId, Out, Shape, Span,
-    Start, Step, StepNo, StepOutcome, StepSet, Stripe,
+    Start, Step, StepKind, StepNo, StepOutcome, StepSet, Stripe,
 };
 
 /// What a controller was told, in order.
@@ -270,4 +270,29 @@ fn what_cannot_be_decoded_is_stuck_and_no_device_is_to_blame() {
             && !told.contains(&Told::Step(A, StepOutcome::Undecodable))
     );
     assert_eq!(engine.controller().blamed, DevSet::EMPTY);
+}
+
+#[test]
+fn a_phase_that_ends_last_is_told_before_what_failed_beside_it() {
+    // A read that is no part of the phase has failed; what the plan has written counts all the same, and the
+    // controller must know so when it drops the plan.
+    let script = |told: Told, out: &mut Out| match told {
+        Told::Granted(op) if out.counts()[StepKind::Read as usize] == 0 => {
+            let dst = out.tmp(op, 1);
+            out.step(op, read(1, 0, dst), StepSet::EMPTY);
+            let written = out.step(op, write(0, 0), StepSet::EMPTY);
+            assert!(out.phase(op, written));
+        }
+        Told::Granted(op) => out.close(op),
+        Told::Stuck(op) => {
+            out.restart(op);
+            out.again(op);
+        }
+        _ => {}
+    };
+    let mut engine = start(vec![None], script);
+    let failed = |step: &Step| if step.dev() == Some(Dev(1)) { StepOutcome::Failed(Dev(1)) } else { StepOutcome::Ok };
+    run(&mut engine, failed);
+    let told = &engine.controller().told;
+    assert_eq!(*told, [Told::Granted(A), Told::Phase(A), Told::Stuck(A), Told::Granted(A), Told::Done(A)]);
 }
