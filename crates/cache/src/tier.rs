@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use destage_plan::{
     Buf, Claim, Class, Control, Controller, Dev, DevSet, DeviceChange, Event, Frag, HostOp, NvSlot, OpId, Out, Row,
-    Step, StepNo, StepSet, Tag,
+    Step, StepNo, StepOutcome, StepSet, Tag,
 };
 use destage_raid::array::{Above, Absorbed, Array, Degraded, Duty, Lost, Seg, Sources, Taken, Versions};
 
@@ -76,8 +76,8 @@ pub trait HostCache: Versions + Send + 'static {
     }
 
     /// A step that it asked to be told of is done; whether it was one.
-    fn step_done(&mut self, op: OpId, step: StepNo) -> bool {
-        let _ = (op, step);
+    fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome) -> bool {
+        let _ = (op, step, outcome);
         false
     }
 
@@ -118,7 +118,8 @@ pub trait HostCache: Versions + Send + 'static {
 
     /// The array's part of a write is planned: plans the cache's part, either in the same operation
     /// or in [parts](Operations::open_part) of it; the steps after which the operation has done its
-    /// own.
+    /// own. None if it has to know more before it has planned all: it calls
+    /// [`Operations::finish_write`] then.
     fn write(
         &mut self,
         op: OpId,
@@ -126,9 +127,9 @@ pub trait HostCache: Versions + Send + 'static {
         array: &mut Array,
         operations: &mut Operations<Self::Part>,
         out: &mut Out,
-    ) -> StepSet {
+    ) -> Option<StepSet> {
         let _ = (op, array, operations, out);
-        write.after
+        Some(write.after)
     }
 
     /// A write has failed: nothing is known of what the array holds of the segment beyond its being
@@ -258,6 +259,16 @@ impl<T: Copy> Operations<T> {
         let op = out.open(Class::Internal, None, Some(frag));
         self.set(op, Work::Part { part, parent });
         op
+    }
+
+    /// Plans the end of a write whose cache's part could not be [planned](HostCache::write) at once: it
+    /// is done after these steps.
+    pub fn finish_write(&mut self, op: OpId, after: StepSet, out: &mut Out) {
+        let Some(Some(Work::Write { left, .. })) = self.works.get(op.index()) else {
+            unreachable!("the operation is a write")
+        };
+        debug_assert!(*left > 0, "its own steps are counted");
+        out.step_notify(op, Step::Join, after);
     }
 
     /// Opens the operation that has the cache take a segment of a fragment.
@@ -411,7 +422,7 @@ impl<C: HostCache> Above for Upper<C> {
             Event::Submit(frag) if self.waits(&frag, self.held.len()) => self.held.push(frag),
             Event::Submit(frag) => self.submit(&frag, array, out),
             Event::Granted(op) => self.granted(op, array, out),
-            Event::StepDone { op, step, .. } if self.cache.step_done(op, step) => {}
+            Event::StepDone { op, step, outcome } if self.cache.step_done(op, step, outcome) => {}
             // The steps of a write that has parts.
             Event::StepDone { op, .. } => self.part_done(op, array, out),
             Event::OpStuck { op, devs, .. } => {
@@ -642,7 +653,9 @@ impl<C: HostCache> Upper<C> {
             unreachable!("the operation is a write")
         };
         let write = Write { frag: &frag, seg, after, merged, again: left > 0 };
-        let after = self.cache.write(op, write, array, &mut self.operations, out);
+        let Some(after) = self.cache.write(op, write, array, &mut self.operations, out) else {
+            return self.set_write(op, |left, ok| (left.max(1), ok));
+        };
         match self.operations.get(op) {
             Work::Write { left, .. } if *left > 1 => {
                 out.step_notify(op, Step::Join, after);

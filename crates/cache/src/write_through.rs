@@ -239,7 +239,7 @@ impl HostCache for WriteThrough {
         array: &mut Array,
         operations: &mut Operations<Frag>,
         out: &mut Out,
-    ) -> StepSet {
+    ) -> Option<StepSet> {
         let frag = write.frag;
         let mut after = write.after;
         if frag.op != HostOp::Write {
@@ -257,7 +257,7 @@ impl HostCache for WriteThrough {
         } else if !write.again {
             self.fill_after_write(op, write, array, operations, out);
         }
-        after
+        Some(after)
     }
 
     fn write_failed(&mut self, seg: Seg, array: &Array) {

@@ -37,8 +37,15 @@ impl HostCache for Decodes {
         Ok(Self::decode(op, dst, read, out))
     }
 
-    fn write(&mut self, op: OpId, write: Write<'_>, _: &mut Array, _: &mut Operations<()>, out: &mut Out) -> StepSet {
-        write.after | Self::decode(op, write.frag.host(0), StepSet::EMPTY, out)
+    fn write(
+        &mut self,
+        op: OpId,
+        write: Write<'_>,
+        _: &mut Array,
+        _: &mut Operations<()>,
+        out: &mut Out,
+    ) -> Option<StepSet> {
+        Some(write.after | Self::decode(op, write.frag.host(0), StepSet::EMPTY, out))
     }
 }
 

@@ -263,17 +263,17 @@ impl HostCache for Delays {
         array: &mut Array,
         _: &mut Operations<()>,
         out: &mut Out,
-    ) -> StepSet {
+    ) -> Option<StepSet> {
         self.clock += 1;
         if !self.work(op).delayed {
             self.drop_work(op);
             let page = array.pages_of(write.seg).next().expect("a write has a page");
             // Of what was planned row by row, nobody knows whether the first is among what was left.
             if write.frag.op != HostOp::Write || write.again || self.departs_page(page) {
-                return write.after;
+                return Some(write.after);
             }
             self.forget(page);
-            let Some(frame) = self.frame() else { return write.after };
+            let Some(frame) = self.frame() else { return Some(write.after) };
             self.work(op).filling.push((page, frame));
         }
         let mut after = write.after;
@@ -287,7 +287,7 @@ impl HostCache for Delays {
             after |= out.step(op, Step::Write { ext, src, fua: false }, write.after);
         }
         out.timer(IDLE, out.now() + Nanos(2_000_000));
-        after
+        Some(after)
     }
 
     fn write_failed(&mut self, seg: Seg, array: &Array) {

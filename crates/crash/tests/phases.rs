@@ -15,9 +15,16 @@ impl Versions for FreesLater {}
 impl HostCache for FreesLater {
     type Part = ();
 
-    fn write(&mut self, op: OpId, write: Write<'_>, _: &mut Array, _: &mut Operations<()>, out: &mut Out) -> StepSet {
+    fn write(
+        &mut self,
+        op: OpId,
+        write: Write<'_>,
+        _: &mut Array,
+        _: &mut Operations<()>,
+        out: &mut Out,
+    ) -> Option<StepSet> {
         out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees: List::EMPTY }, write.after);
-        write.after
+        Some(write.after)
     }
 }
 
@@ -45,7 +52,7 @@ impl HostCache for ReadsLater {
         array: &mut Array,
         _: &mut Operations<()>,
         out: &mut Out,
-    ) -> StepSet {
+    ) -> Option<StepSet> {
         let page = array.pages_of(write.seg).next().expect("a write has a page");
         let dst = out.tmp(op, 1);
         if array.check_whole(page, 1).is_ok() {
@@ -58,7 +65,7 @@ impl HostCache for ReadsLater {
             let copy = out.tmp(op, 1);
             out.step(op, Step::Xor { srcs, pages: 1, dst: copy }, read);
         }
-        write.after
+        Some(write.after)
     }
 }
 

@@ -39,7 +39,9 @@ mod wow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use destage_plan::{Buf, Control, Dev, Event, Frag, HostOp, NvPut, NvSlot, OpId, Out, Row, StepNo, StepSet, Tag};
+use destage_plan::{
+    Buf, Control, Dev, Event, Frag, HostOp, NvPut, NvSlot, OpId, Out, Row, StepNo, StepOutcome, StepSet, Tag,
+};
 use destage_raid::Geometry;
 use destage_raid::array::{Absorbed, Array, ArrayConfig, Degraded, Seg};
 
@@ -326,7 +328,7 @@ impl HostCache for WriteCache {
         self.begin_entering(op, &pages, after, array, out)
     }
 
-    fn step_done(&mut self, op: OpId, step: StepNo) -> bool {
+    fn step_done(&mut self, op: OpId, step: StepNo, _: StepOutcome) -> bool {
         let is_read = self.reading.get(&op).is_some_and(|(join, _)| join.contains(step));
         if is_read && let Some((_, entering)) = self.reading.remove(&op) {
             self.is_read(&entering);
