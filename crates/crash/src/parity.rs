@@ -73,7 +73,8 @@ impl RowCheck<Box<dyn Served>> for Parity {
         let degraded = controller.array().degraded();
         self.consistent(row, |column, dev| match sources.covered(column) {
             Source::Member => view.page(dev, row.0).filter(|_| !degraded.contains(dev)),
-            Source::Lost => None,
+            // What the parity covers is never a delta away.
+            Source::Lost | Source::Delta(_) => None,
             Source::Page(ext) => view.page(ext.dev(), ext.first()),
             Source::Nv(slot) => Some(view.slot(slot)),
         })

@@ -60,6 +60,8 @@ impl Array {
             return;
         }
         self.reserve(op, 0);
+        // All that was read, of wide rows with versions elsewhere, takes nearly as many steps as there are.
+        out.renew(op);
         self.stats.degraded_writes += 1;
         self.begin_rows(op, what.rows);
         let fresh = *self.write_task(op).known.take().expect("the data was read");

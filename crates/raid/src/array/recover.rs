@@ -201,7 +201,8 @@ impl Array {
         let mut reads = StepSet::EMPTY;
         let above = if departs {
             let sources = versions.sources(rows.first);
-            let elsewhere = |column: &Column| matches!(sources.newest(*column), Source::Page(_) | Source::Nv(_));
+            let elsewhere =
+                |column: &Column| matches!(sources.newest(*column), Source::Page(_) | Source::Nv(_) | Source::Delta(_));
             let above = self.data.iter().filter(elsewhere).collect();
             let row = DepartedRow { stripe, rows, columns, sources: &sources };
             // Of a lost member the parity alone tells the page, so that its slot is kept: it is not

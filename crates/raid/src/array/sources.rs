@@ -1,9 +1,9 @@
 //! Builders of steps over a row's source map: bringing versions of its pages together, wherever
 //! they are.
 
-use destage_plan::{Buf, Column, ColumnSet, OpId, Out, Rows, Step, StepSet, Stripe};
+use destage_plan::{Buf, Column, ColumnSet, Ext, OpId, Out, Rows, Span, Step, StepSet, Stripe};
 
-use super::versions::{Source, Sources};
+use super::versions::{DeltaPlace, Source, Sources};
 use super::write::Pages;
 use super::{Array, Columns};
 use crate::{Level, MAX_DEVICES};
@@ -25,10 +25,16 @@ impl DepartedRow<'_> {
             .filter(|column| match source(self.sources, *column) {
                 Source::Member => !self.columns.live.contains(*column),
                 Source::Lost => true,
-                Source::Page(_) | Source::Nv(_) => false,
+                Source::Page(_) | Source::Nv(_) | Source::Delta(_) => false,
             })
             .collect()
     }
+}
+
+/// Reads a page of a device that is no member: where it goes, and the step.
+fn read_page(op: OpId, ext: Ext, out: &mut Out) -> (Buf, StepSet) {
+    let dst = out.tmp(op, 1);
+    (dst, out.step(op, Step::Read { ext, dst }, StepSet::EMPTY))
 }
 
 /// Some of what is wanted is nowhere.
@@ -53,12 +59,32 @@ impl Array {
         out: &mut Out,
     ) -> StepSet {
         let mut done = StepSet::EMPTY;
+        // Deltas of a row are often in one page.
+        let mut deltas: Option<(Ext, Buf, StepSet)> = None;
         for column in wanted.iter() {
             pages[column.index()] = match source(row.sources, column) {
                 Source::Nv(slot) => Buf::Nv(slot),
                 Source::Page(ext) => {
-                    let dst = out.tmp(op, 1);
-                    done |= out.step(op, Step::Read { ext, dst }, StepSet::EMPTY);
+                    let (dst, read) = read_page(op, ext, out);
+                    done |= read;
+                    dst
+                }
+                Source::Delta(delta) => {
+                    let (base, mut ready) = read_page(op, delta.base, out);
+                    let buf = match delta.place {
+                        DeltaPlace::Nv(slot) => Buf::Nv(slot),
+                        DeltaPlace::Page(ext) => {
+                            let known = deltas.filter(|(of, ..)| *of == ext);
+                            let (_, buf, read) = *deltas.insert(known.unwrap_or_else(|| {
+                                let (buf, read) = read_page(op, ext, out);
+                                (ext, buf, read)
+                            }));
+                            ready |= read;
+                            buf
+                        }
+                    };
+                    let (delta, dst) = (Span { buf, offset: delta.offset, len: delta.len }, out.tmp(op, 1));
+                    done |= out.step(op, Step::Decode { base, delta, dst }, ready);
                     dst
                 }
                 Source::Member | Source::Lost => {

@@ -16,8 +16,32 @@ pub enum Source {
     Page(Ext),
     /// In a slot of the NVRAM.
     Nv(NvSlot),
+    /// What a delta makes of a page of a device that is no member.
+    Delta(Delta),
     /// Nowhere: it is lost.
     Lost,
+}
+
+/// A page that is kept as what it was and what has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delta {
+    /// What it was: one page.
+    pub base: Ext,
+    /// Where the delta is.
+    pub place: DeltaPlace,
+    /// The first byte of the delta there.
+    pub offset: u32,
+    /// Bytes of the delta.
+    pub len: u32,
+}
+
+/// Where a delta is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeltaPlace {
+    /// In a page, with others.
+    Page(Ext),
+    /// In a slot of the NVRAM.
+    Nv(NvSlot),
 }
 
 /// The source map of a row: for each column where its newest version is, and where the one is that
