@@ -339,6 +339,23 @@ fn what_is_written_again_on_its_way_leaves_slots_for_that() {
     }
 }
 
+/// A whole stripe is written again while it waits for its turn to be destaged: its new versions need slots,
+/// more than there are beside the pages that the cache may hold, and it is not destaged before they have them.
+#[test]
+fn a_stripe_that_is_written_again_needs_no_more_slots_than_there_are() {
+    for (level, pages) in [(Level::Raid0, 48), (Level::Raid5, 36)] {
+        for cache in ["wow", "stow"] {
+            let members = if level == Level::Raid0 { 2 } else { 3 };
+            let mut run = Run::new(cache, level, members, 16, pages);
+            // One group at a time: the second waits for the first.
+            run.write(32, 1);
+            run.write(0, 32);
+            run.write(0, 32);
+            assert_eq!(run.rest(), 3, "{cache} over {level}");
+        }
+    }
+}
+
 /// A row that is larger than what is free below the thresholds does not wait for ever: the cache is full
 /// then (specs §8.2).
 #[test]

@@ -165,24 +165,26 @@ impl WriteCache {
     ) -> bool {
         let frag = waiting.frag;
         for (number, seg) in array.segments(frag.page, frag.pages).enumerate().skip(waiting.seg) {
-            let done = if number == waiting.seg { waiting.rows } else { 0 };
-            let mut rows = 0;
-            while done + rows < seg.rows {
-                let row = Seg { first: seg.first + done + rows, rows: 1, ..seg };
-                if !self.let_row_in(row, waiting.request) {
-                    break;
+            let most = (self.most_at_once / u64::from(seg.columns.len())).max(1);
+            let mut done = if number == waiting.seg { waiting.rows } else { 0 };
+            while done < seg.rows {
+                let mut rows = 0;
+                while done + rows < seg.rows && u64::from(rows) < most {
+                    let row = Seg { first: seg.first + done + rows, rows: 1, ..seg };
+                    if !self.let_row_in(row, waiting.request) {
+                        break;
+                    }
+                    rows += 1;
                 }
-                rows += 1;
-            }
-            if rows > 0 {
+                if rows == 0 {
+                    (waiting.seg, waiting.rows) = (number, done);
+                    return false;
+                }
                 let taken = Seg { first: seg.first + done, rows, ..seg };
                 waiting.entered += taken.pages();
                 let op = operations.open_taken(&frag, taken, Taken::Stored, array, out);
                 self.set_job(op, Job::Store(taken));
-            }
-            if done + rows < seg.rows {
-                (waiting.seg, waiting.rows) = (number, done + rows);
-                return false;
+                done += rows;
             }
         }
         true

@@ -135,6 +135,10 @@ pub struct WriteCache {
     sync: Option<Synchroniser>,
     /// Writes that have not entered, or not all of them.
     waiting: VecDeque<Waiting>,
+    /// Pages that enter the upper layer in one piece at most. New versions of pages that are held take slots
+    /// but no room, and their rows cannot be destaged while they wait for these: there must be that many
+    /// when everything else is full.
+    most_at_once: u64,
     /// A group has left the upper layer, or a write came: waiting ones are looked at again.
     look_again: bool,
     /// The pages of those that waited and do so no longer.
@@ -185,6 +189,7 @@ impl WriteCache {
             lower,
             sync: None,
             waiting: VecDeque::new(),
+            most_at_once: u64::MAX,
             look_again: false,
             entered: Vec::new(),
             reading: HashMap::default(),

@@ -59,9 +59,13 @@ pub(super) const SHARE: ParamSpec = ParamSpec {
 
 /// What there is beside the pages that a cache is to hold: versions that are of no use any more, until
 /// their slots are freed.
+pub(super) fn spare(pages: u64, members: u8) -> u64 {
+    (pages / 4).max(8 * u64::from(members))
+}
+
+/// Slots for the pages and that.
 pub(super) fn slots(pages: u64, members: u8) -> u32 {
-    let spare = (pages / 4).max(8 * u64::from(members));
-    u32::try_from(pages + spare).unwrap_or(u32::MAX)
+    u32::try_from(pages + spare(pages, members)).unwrap_or(u32::MAX)
 }
 
 /// The upper layer of so many pages.

@@ -30,7 +30,10 @@ pub(super) const fn info(name: &'static str, title: &'static str, paper: &'stati
 }
 
 /// Puts a cache of so many pages over an array.
-pub(super) fn serve(pages: u64, array: &ArrayConfig, cache: WriteCache) -> Result<Box<dyn Served>, HostCacheError> {
-    let share = options::slots(pages, array.geometry.members());
+pub(super) fn serve(pages: u64, array: &ArrayConfig, mut cache: WriteCache) -> Result<Box<dyn Served>, HostCacheError> {
+    let members = array.geometry.members();
+    let share = options::slots(pages, members);
+    // Some are kept for what goes into the lower layer; a row has less than a page for each member.
+    cache.most_at_once = options::spare(pages, members) - u64::from(members);
     Ok(Box::new(Tier::new(Array::new(array.clone(), share)?, cache)))
 }
