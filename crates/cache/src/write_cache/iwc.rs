@@ -22,7 +22,7 @@ pub static IWC: HostCacheInfo = HostCacheInfo {
 pub static SYNC_IWC: HostCacheInfo = HostCacheInfo {
     min_pages,
     params: &[RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
-    figures: figures::OF_SYNC,
+    figures: &figures::names(&figures::OF_SYNC),
     unsynchronised: Some(registered::SYNCHRONISED),
     small: |pages| vec![synchroniser::small(pages)],
     ..info(
@@ -39,11 +39,11 @@ fn min_pages(array: &ArrayConfig, _: &Params) -> u64 {
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     let lower = options::lower(pages, &array.geometry, params)?;
-    serve(pages, array, WriteCache::new(&IWC, array, None, Some(lower)))
+    serve(pages, array, WriteCache::new(&figures::ALL, array, None, Some(lower)))
 }
 
 fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     let lower = options::lower(pages, &array.geometry, params)?;
     let sync = Synchroniser::new(array.geometry.member_set(), params)?;
-    serve(pages, array, WriteCache::new(&SYNC_IWC, array, None, Some(lower)).synchronised(sync))
+    serve(pages, array, WriteCache::new(&figures::OF_SYNC, array, None, Some(lower)).synchronised(sync))
 }

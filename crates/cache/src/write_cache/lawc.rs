@@ -18,7 +18,7 @@ pub static LAWC: HostCacheInfo = HostCacheInfo {
         (u64::from(array.geometry.members()) - 1) * 100 / (100 - share) + 1
     },
     params: &[SHARE, RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
-    figures: figures::OF_SYNC,
+    figures: &figures::names(&figures::OF_SYNC),
     unsynchronised: Some(registered::SYNCHRONISED),
     small: |pages| vec![synchroniser::small(pages)],
     ..info("lawc", "small WOW in front of members' caches that make parity early and write together", "LAWC", new)
@@ -28,5 +28,9 @@ fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Serve
     let small = pages * options::share(params)? / 100;
     let lower = options::lower(pages - small, &array.geometry, params)?;
     let sync = Synchroniser::new(array.geometry.member_set(), params)?;
-    serve(pages, array, WriteCache::new(&LAWC, array, Some(options::small(small)), Some(lower)).synchronised(sync))
+    serve(
+        pages,
+        array,
+        WriteCache::new(&figures::OF_SYNC, array, Some(options::small(small)), Some(lower)).synchronised(sync),
+    )
 }

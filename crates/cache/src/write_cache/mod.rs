@@ -49,10 +49,10 @@ use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 
 use crate::synchroniser::Synchroniser;
-use crate::{CacheCounts, CacheFigure, HostCache, HostCacheInfo, Operations, Pages};
+use crate::{CacheCounts, HostCache, Operations, Pages};
 use drain::Drain;
 use enter::{Entering, Waiting};
-use figures::Figures;
+use figures::{Counted, Figures};
 use places::{in_group, in_strip};
 use pool::Pool;
 use queue::Queue;
@@ -172,15 +172,15 @@ pub struct WriteCache {
     counts: CacheCounts,
     figures: Figures,
     /// Which of them are told.
-    counted: &'static [CacheFigure],
+    counted: &'static [Counted],
     /// Lists to be used again.
     spare_puts: Vec<NvPut>,
     spare_places: Vec<(Place, Layer)>,
 }
 
 impl WriteCache {
-    /// The cache that is described so.
-    fn new(info: &HostCacheInfo, array: &ArrayConfig, upper: Option<Upper>, lower: Option<Lower>) -> Self {
+    /// The cache of these layers, which counts this.
+    fn new(counted: &'static [Counted], array: &ArrayConfig, upper: Option<Upper>, lower: Option<Lower>) -> Self {
         let geometry = array.geometry.clone();
         Self {
             store: Store::new(geometry.members()),
@@ -208,7 +208,7 @@ impl WriteCache {
             drain: None,
             counts: CacheCounts::default(),
             figures: Figures::default(),
-            counted: info.figures,
+            counted,
             spare_puts: Vec::new(),
             spare_places: Vec::new(),
         }
@@ -421,7 +421,7 @@ impl HostCache for WriteCache {
 
     fn figures(&self, into: &mut Vec<u64>) {
         let releases = self.sync.as_ref().map(Synchroniser::counts).unwrap_or_default();
-        into.extend(self.counted.iter().map(|figure| self.figures.of(figure, &releases)));
+        into.extend(self.counted.iter().map(|(_, count)| count(&self.figures, &releases)));
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) const fn info(name: &'static str, title: &'static str, paper: &'stati
         max_pages: MAX_PAGES,
         bytes_per_page: 200,
         nv_slots: |pages, array| options::slots(pages, array.geometry.members()),
-        figures: figures::ALL,
+        figures: const { &figures::names(&figures::ALL) },
         unsynchronised: None,
         build,
         ..HostCacheInfo::new::<NoCache>(name, title, paper)

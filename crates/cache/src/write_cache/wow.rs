@@ -20,7 +20,7 @@ pub static WOW: HostCacheInfo = HostCacheInfo {
     // A row enters in one piece.
     min_pages: |array, _| u64::from(array.geometry.data_columns()),
     params: &[LOW, HIGH, GROUPS, SEQ],
-    figures: figures::OF_RUNS,
+    figures: &figures::names(&figures::OF_RUNS),
     small: |pages| {
         let mut small = options::small_groups(pages);
         small.push((SEQ.name, if pages % 3 == 1 { "on" } else { "off" }.to_owned()));
@@ -32,7 +32,7 @@ pub static WOW: HostCacheInfo = HostCacheInfo {
 /// The same with groups that go together.
 pub static SYNC_WOW: HostCacheInfo = HostCacheInfo {
     params: &[LOW, HIGH, GROUPS, SEQ, TIMEOUT, TIMER, FULL, EMPTY],
-    figures: figures::OF_RUNS_SYNC,
+    figures: &figures::names(&figures::OF_RUNS_SYNC),
     small: |pages| {
         let mut small = (WOW.small)(pages);
         small.push(synchroniser::small(pages));
@@ -46,13 +46,13 @@ pub static SYNC_WOW: HostCacheInfo = HostCacheInfo {
 };
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    serve(pages, array, WriteCache::new(&WOW, array, Some(upper(pages, params)?), None))
+    serve(pages, array, WriteCache::new(&figures::OF_RUNS, array, Some(upper(pages, params)?), None))
 }
 
 fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     let upper = upper(pages, params)?;
     let sync = Synchroniser::new(array.geometry.member_set(), params)?;
-    serve(pages, array, WriteCache::new(&SYNC_WOW, array, Some(upper), None).synchronised(sync))
+    serve(pages, array, WriteCache::new(&figures::OF_RUNS_SYNC, array, Some(upper), None).synchronised(sync))
 }
 
 fn upper(pages: u64, params: &Params) -> Result<Upper, SpecError> {

@@ -99,7 +99,7 @@ pub static STOW: HostCacheInfo = HostCacheInfo {
     // A row enters in one piece.
     min_pages: |array, _| u64::from(array.geometry.data_columns()),
     params: &[LOW, HIGH, GROUPS, RUN, STREAMS, SHARE, LEAST, MOST, STEP, MARGIN, STRETCH, HYSTERESIS],
-    figures: figures::OF_RINGS,
+    figures: &figures::names(&figures::OF_RINGS),
     small: |pages| {
         let constants = [(STREAMS.name, "2"), (MARGIN.name, "1"), (HYSTERESIS.name, "1")];
         let mut small = options::small_groups(pages);
@@ -115,7 +115,7 @@ pub static SYNC_STOW: HostCacheInfo = HostCacheInfo {
         LOW, HIGH, GROUPS, RUN, STREAMS, SHARE, LEAST, MOST, STEP, MARGIN, STRETCH, HYSTERESIS, TIMEOUT, TIMER, FULL,
         EMPTY,
     ],
-    figures: figures::OF_RINGS_SYNC,
+    figures: &figures::names(&figures::OF_RINGS_SYNC),
     small: |pages| {
         let mut small = (STOW.small)(pages);
         small.push(synchroniser::small(pages));
@@ -129,13 +129,13 @@ pub static SYNC_STOW: HostCacheInfo = HostCacheInfo {
 };
 
 fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
-    serve(pages, array, WriteCache::new(&STOW, array, Some(upper(pages, array, params)?), None))
+    serve(pages, array, WriteCache::new(&figures::OF_RINGS, array, Some(upper(pages, array, params)?), None))
 }
 
 fn new_synchronised(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Box<dyn Served>, HostCacheError> {
     let upper = upper(pages, array, params)?;
     let sync = Synchroniser::new(array.geometry.member_set(), params)?;
-    serve(pages, array, WriteCache::new(&SYNC_STOW, array, Some(upper), None).synchronised(sync))
+    serve(pages, array, WriteCache::new(&figures::OF_RINGS_SYNC, array, Some(upper), None).synchronised(sync))
 }
 
 fn upper(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Upper, SpecError> {
