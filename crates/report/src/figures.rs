@@ -78,6 +78,10 @@ pub enum Place {
     Most(&'static str, &'static str),
     /// The sum of a key of the records in a list.
     Total(&'static str, &'static str),
+    /// Pages of what is at a path in bytes.
+    Pages(&'static str),
+    /// A figure as a multiple of another.
+    Per(&'static Figure, &'static Figure),
 }
 
 /// A figure of results.
@@ -110,6 +114,8 @@ impl Figure {
             }
             Place::Most(list, key) => each(list, key).max_by(f64::total_cmp),
             Place::Total(list, key) => Some(each(list, key).fold(0.0, f64::add)),
+            Place::Pages(path) => Some(run.number(path)? / run.number("page_bytes").filter(|bytes| *bytes > 0.0)?),
+            Place::Per(figure, unit) => Some(figure.of(run)? / unit.of(run).filter(|unit| *unit > 0.0)?),
         }
     }
 
@@ -224,6 +230,8 @@ catalogue! {
     HELD_UP_SHARE = Share("collections.delayed_requests", "requests") "delayed %" Percent Less
         "requests of which a step waited for a member that collected";
     DEVICES_ERASES = Total("devices", "erases") "erases" Count Less "blocks erased, in all devices";
+    DEVICES_PROGRAMS = Total("devices", "flash_writes") "programmed" Count Less
+        "pages programmed, for whatever reason, in all devices";
     DEVICES_MOVED = Total("devices", "gc_pages_moved") "moved" Count Less "valid pages moved by collections, in all devices";
     DATA_READS = At("traffic.data_reads") "data read" Count Less "data pages read from members";
     DATA_WRITES = At("traffic.data_writes") "data written" Count Less "data pages written to members";
@@ -233,6 +241,13 @@ catalogue! {
     RMW_WRITES = At("traffic.rmw_writes") "rmw" Count Neither "read-modify-writes";
     RCW_WRITES = At("traffic.rcw_writes") "rcw" Count Neither "reconstruct-writes";
     FILLS = Sum(&["cache.read_fills", "cache.write_fills"]) "fills" Count Neither "pages that came into the cache";
+    HOST_PAGES = Pages("host_bytes_written") "host pages" Decimals Neither "pages' worth of bytes that the host wrote";
+    WRITES_PER_PAGE = Per(&MEMBER_WRITES, &HOST_PAGES) "writes/page" Decimals Less
+        "data and parity pages written to members per page that the host wrote";
+    READS_PER_PAGE = Per(&MEMBER_READS, &HOST_PAGES) "reads/page" Decimals Less
+        "data and parity pages read from members, for the host and for parity, per page that the host wrote";
+    PROGRAMS_PER_WRITE = Per(&DEVICES_PROGRAMS, &MEMBER_WRITES) "write ampl." Decimals Less
+        "pages programmed in the devices, those moved by collections and summary pages among them, per page written to them";
     MEMBER_FLUSHES = At("traffic.flushes") "flushes" Count Neither "flushes of the members";
     INTENTS = At("steps.intent") "intents" Count Neither "intents set or cleared";
     CLAIM_WAITS = Total("claims", "wait_time") "waited" Time Less "time that operations waited for others on their stripes";
@@ -257,9 +272,11 @@ mod tests {
     fn results_have_every_figure() {
         let (buffers, arrays) = (RunResult::fields(), ArrayResult::fields());
         let field = |path: &str| find(&buffers, path).or_else(|| find(&arrays, path));
-        for figure in ALL {
+        // What is made of two others has their paths.
+        for figure in ALL.iter().filter(|figure| !matches!(figure.place, Place::Per(..))) {
             let paths = match figure.place {
-                Place::At(path) => vec![path.to_owned()],
+                Place::At(path) | Place::Pages(path) => vec![path.to_owned()],
+                Place::Per(..) => unreachable!("left out"),
                 Place::Sum(paths) => paths.iter().map(|&path| path.to_owned()).collect(),
                 Place::Share(part, whole) => vec![part.to_owned(), whole.to_owned()],
                 Place::Most(list, key) | Place::Total(list, key) => vec![format!("{list}.{key}")],
@@ -267,6 +284,7 @@ mod tests {
             for path in paths {
                 let unit = field(&path).unwrap_or_else(|| panic!("no result has {path}")).unit;
                 let units: &[&str] = match (figure.place, figure.show) {
+                    (Place::Pages(_), _) => &["B"],
                     (Place::Share(..), _) | (_, Show::Count | Show::Percent) => &["1"],
                     (_, Show::Time) => &["ns"],
                     (_, Show::Bytes) => &["B"],

@@ -72,6 +72,11 @@ metrics! {
     "bytes-per-second" = THROUGHPUT "MB/s" "bytes per second" "more bytes per second" "as many bytes per second" Gain;
     "collecting-together" = COLLECTING "SSDs collecting" "SSDs that collect at a time" "more collect at a time" "as many collect at a time" Gain;
     "collecting-in-company" = COLLECTING_TOGETHER "SSDs in company" "SSDs that collect with others" "more collect with others" "as many collect with others" Gain;
+    "held-up" = HELD_UP_SHARE "held up %" "requests held up by collections" "fewer requests held up" "as many requests held up" Saving;
+    "array-writes" = WRITES_PER_PAGE "writes/page" "pages written to members per page" "fewer pages written" "as many pages written" Saving;
+    "array-reads" = READS_PER_PAGE "reads/page" "pages read from members per page" "fewer pages read" "as many pages read" Saving;
+    "array-amplification" = PROGRAMS_PER_WRITE "write ampl." "write amplification of the members" "less amplification" "as much amplification" Saving;
+    "array-erases" = DEVICES_ERASES "erases" "erases of all members" "fewer erases" "as many erases" Saving;
     "cv-erases" = CV_ERASES "CV erases" "variation of erases" "more even erases" "as even erases" Saving;
 }
 

@@ -271,16 +271,25 @@ pub fn reproduce<'a>(
     let mut results = vec![Results::default(); paper.workload.len()];
     for (task, found) in tasks.iter().zip(all) {
         // Policies in the outer loop, sizes in the inner one.
-        let names = task.policies.iter().flat_map(|policy| task.caches.iter().map(move |&cache| (policy, cache)));
-        assert_eq!(found.len(), task.policies.len() * task.caches.len(), "a result for each policy and size");
-        for ((policy, cache), result) in names.zip(found) {
-            assert!(
-                task.running(policy).starts_with(result.text("policy")) && result.cache() == Some(cache),
-                "results come in this order"
-            );
-            let run = (task.variant_name().to_owned(), policy.clone(), cache);
-            results[task.workload].by_run.entry(run).or_default().push(result);
+        let mut found = found.into_iter();
+        for policy in &task.policies {
+            // What has no cache runs once, whatever the sizes.
+            let mut of_all = None;
+            for &cache in &task.caches {
+                let result = of_all.clone().or_else(|| found.next()).expect("a result for each policy and size");
+                assert!(
+                    task.running(policy).starts_with(result.text("policy"))
+                        && result.cache().is_none_or(|bytes| bytes == cache),
+                    "results come in this order"
+                );
+                if result.cache().is_none() {
+                    of_all = Some(result.clone());
+                }
+                let run = (task.variant_name().to_owned(), policy.clone(), cache);
+                results[task.workload].by_run.entry(run).or_default().push(result);
+            }
         }
+        assert!(found.next().is_none(), "no more results than policies and sizes");
     }
     let (mut findings, mut also) = (Vec::new(), Vec::new());
     for claim in &paper.claim {

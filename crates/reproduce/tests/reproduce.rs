@@ -360,6 +360,59 @@ fn what_a_claim_cannot_say() {
     }
 }
 
+/// Over an array, without a cache and with one.
+const OF_ARRAY: &str = r#"
+name = "array"
+title = "A paper about an array"
+about = "About."
+verdict = "Verdict."
+seeds = 2
+caches = ["64KiB", "1MiB"]
+policies = ["none", "wow:groups=4"]
+figures = ["response", "held-up", "array-writes", "array-reads", "array-amplification", "array-erases"]
+
+[settings]
+array = "raid5:3"
+device = "ssd"
+start = "empty"
+"ssd.blocks-per-plane" = 128
+"ssd.summary-page" = false
+
+[[workload]]
+name = "pages"
+provenance = "synthetic"
+stands-for = ["Pages"]
+synthetic = "WORKLOAD"
+"#;
+
+#[test]
+fn what_has_no_cache_stands_beside_every_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let workload = folder.path().join("pages.toml");
+    let text = WORKLOAD.replace("2KiB", "4KiB").replace("[[part]]", "[[part]]\narrivals = \"poisson:4ms\"");
+    std::fs::write(&workload, text.replace("60000", "2000")).expect("a file");
+    let text = OF_ARRAY.replace("WORKLOAD", workload.to_str().expect("UTF-8"));
+    let paper = Paper::parse(Path::new("array.toml"), &text).expect("a paper");
+    let found = reproduce(&paper, &[], &|_, _| {}).expect("it runs");
+    let of = |policy, cache| found.results[0].of("", policy, cache);
+    let [small, large] = [64 << 10, 1 << 20];
+    assert_eq!((of("none", small).len(), of("none", small)), (2, of("none", large)));
+    assert_ne!(of("wow:groups=4", small), of("wow:groups=4", large));
+    // A page of a row of two: its data and the parity are written; the other page is read. Nothing is
+    // collected yet.
+    for (metric, expected) in [
+        ("held-up", 0.0),
+        ("array-writes", 2.0),
+        ("array-reads", 1.0),
+        ("array-amplification", 1.0),
+        ("array-erases", 0.0),
+    ] {
+        let metric = Metric::named(metric).expect("a metric");
+        let values: Vec<_> = of("none", small).iter().map(|run| metric.of(run)).collect();
+        assert_eq!(values, [Some(expected); 2], "{metric}");
+    }
+}
+
 #[test]
 fn built_in_papers_can_be_read() {
     for name in paper::built_in() {
