@@ -285,6 +285,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("lb-clock", include_str!("../../../scenarios/papers/lb-clock.toml")),
     ("lawc", include_str!("../../../scenarios/papers/lawc.toml")),
     ("beyond", include_str!("../../../scenarios/papers/beyond.toml")),
+    ("beyond-arrays", include_str!("../../../scenarios/papers/beyond-arrays.toml")),
 ];
 
 /// Names of the papers that are built in.
