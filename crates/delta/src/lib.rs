@@ -3,24 +3,64 @@
 //! A delta of a page is at most as long as the page, so that it fits wherever a page does:
 //!
 //! * If it is as long as the page, it is the new page itself, *raw*.
-//! * If it is shorter, its first byte names the codec. There is one so far, [`WORDS`]: behind that
-//!   byte a bitmap with a bit for each word of eight bytes, the lowest bit of the first byte for
-//!   the first word, which says whether the word has changed; then the changed words, each the
-//!   exclusive or of old and new. The last word of a page is as long as what is left of the page.
+//! * If it is shorter, its first byte names the [`Codec`], and the rest is the exclusive or of the
+//!   two contents as that codec writes it (docs/format.md). The page may have any length.
 //!
-//! [`encode`] takes whichever is shortest. What is written is the only way to write it in its
-//! codec, so that most damage shows: [`decode`] names the byte that cannot be.
+//! [`encode`] counts what has changed and takes whichever is shortest of words, bytes and raw, so
+//! that the length is known before anything is written; an [`Encoder`] keeps to one codec. Bytes
+//! that are no delta of a page are an error that names the byte ([`decode`]). For words and bytes
+//! what is written is the only way to write it, so that most damage shows.
 
-/// First byte of a delta of changed words.
-pub const WORDS: u8 = 1;
-/// Bytes of a word.
-const WORD: usize = 8;
+mod bitmap;
+pub mod kernels;
+mod lz4;
+pub mod patterns;
+
+use bitmap::Unit;
+pub use kernels::Kernels;
+
+/// A way to write down what has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Codec {
+    /// A bit for each word of eight bytes, and the words that have changed.
+    Words = 1,
+    /// A bit for each byte, and the bytes that have changed.
+    Bytes = 2,
+    /// An LZ4 block. Its length is not known before, and it can be written in many ways.
+    Lz4 = 3,
+}
+
+impl Codec {
+    /// All that there are.
+    pub const ALL: [Self; 3] = [Self::Words, Self::Bytes, Self::Lz4];
+
+    /// The first byte of its deltas.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// What is behind the first byte.
+    const fn coding(self) -> Coding {
+        match self {
+            Self::Words => Coding::Bitmap(Unit::Word),
+            Self::Bytes => Coding::Bitmap(Unit::Byte),
+            Self::Lz4 => Coding::Lz4,
+        }
+    }
+}
+
+/// How what is behind the first byte is written.
+enum Coding {
+    Bitmap(Unit),
+    Lz4,
+}
 
 /// Why bytes are no delta of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeltaError {
     /// No codec of this number.
-    #[error("the codec at byte 0 is {0}; it must be {WORDS}")]
+    #[error("the codec at byte 0 is {0}; it must be 1 (words), 2 (bytes) or 3 (LZ4)")]
     Codec(u8),
     /// It ends too early, or goes on too long.
     #[error("the delta ends at byte {found}; it must end at byte {expected}")]
@@ -30,96 +70,147 @@ pub enum DeltaError {
         /// Bytes that there must be, or be at least.
         expected: usize,
     },
-    /// The bitmap says that a word has changed that the page does not have.
-    #[error("the bitmap at byte {0} names words behind the end of the page")]
+    /// The bitmap says that something has changed that the page does not have.
+    #[error("the bitmap at byte {0} goes on behind the end of the page")]
     Bitmap(usize),
-    /// A word that is said to have changed has not.
-    #[error("the word at byte {0} is said to have changed and has not")]
+    /// A word or byte that is said to have changed has not.
+    #[error("what is at byte {0} is said to have changed and has not")]
     Unchanged(usize),
+    /// Behind the first byte there is no LZ4 block.
+    #[error("the LZ4 block at byte 1 is none: {0}")]
+    Block(&'static str),
+    /// The LZ4 block is not a page.
+    #[error("the LZ4 block at byte 1 holds {found} bytes; the page has {expected}")]
+    Short {
+        /// Bytes that it holds.
+        found: usize,
+        /// Bytes of a page.
+        expected: usize,
+    },
 }
 
-/// Bytes of the delta of changed words from `base` to `new`.
-fn words_len(base: &[u8], new: &[u8]) -> usize {
-    let words = base.chunks(WORD).zip(new.chunks(WORD));
-    let changed: usize = words.filter(|(old, new)| old != new).map(|(old, _)| old.len()).sum();
-    1 + bitmap_len(base.len()) + changed
-}
-
-/// Bytes of a page's bitmap.
-const fn bitmap_len(page: usize) -> usize {
-    page.div_ceil(WORD).div_ceil(8)
-}
-
-/// Bytes of the delta that [`encode`] makes.
+/// Bytes of the delta that [`encode`] makes of these pages.
 ///
 /// # Panics
 /// If the pages differ in length.
 pub fn encoded_len(base: &[u8], new: &[u8]) -> usize {
-    assert_eq!(base.len(), new.len(), "both are a page");
-    words_len(base, new).min(base.len())
+    Kernels::best().encoded_len(base, new)
 }
 
-/// Appends the delta that makes `new` of `base`; its length.
+/// Writes the delta that makes `new` of `base` to the front of `delta`, which is as long as a page;
+/// its length. What is behind it in `delta` may be anything.
 ///
 /// # Panics
-/// If the pages differ in length.
-pub fn encode(base: &[u8], new: &[u8], delta: &mut Vec<u8>) -> usize {
-    let (start, len) = (delta.len(), encoded_len(base, new));
-    delta.reserve(len);
-    if len == new.len() {
-        delta.extend_from_slice(new);
-        return len;
-    }
-    delta.push(WORDS);
-    let bitmap = delta.len();
-    delta.resize(bitmap + bitmap_len(base.len()), 0);
-    for (index, (old, new)) in base.chunks(WORD).zip(new.chunks(WORD)).enumerate() {
-        if old != new {
-            delta[bitmap + index / 8] |= 1 << (index % 8);
-            delta.extend(old.iter().zip(new).map(|(old, new)| old ^ new));
-        }
-    }
-    debug_assert_eq!(delta.len() - start, len, "the length is known before");
-    len
+/// If the lengths differ.
+pub fn encode(base: &[u8], new: &[u8], delta: &mut [u8]) -> usize {
+    Kernels::best().encode(base, new, delta)
 }
 
-/// Makes `page` what the delta makes of `base`. After an error it holds anything.
+/// Makes `page` what the delta makes of `base`, whichever codec it is of. After an error `page`
+/// holds anything.
 ///
 /// # Panics
 /// If the pages differ in length.
 pub fn decode(base: &[u8], delta: &[u8], page: &mut [u8]) -> Result<(), DeltaError> {
-    assert_eq!(base.len(), page.len(), "both are a page");
-    let bitmap = 1..1 + bitmap_len(base.len());
-    if delta.len() == page.len() {
-        page.copy_from_slice(delta);
-        return Ok(());
+    Kernels::best().decode(base, delta, page)
+}
+
+impl Kernels {
+    /// [`encoded_len`] with this instruction set.
+    ///
+    /// # Panics
+    /// If the pages differ in length.
+    pub fn encoded_len(self, base: &[u8], new: &[u8]) -> usize {
+        self.shortest(base, new).1
     }
-    let length = |expected| DeltaError::Length { found: delta.len(), expected };
-    if delta.len() > page.len() {
-        return Err(length(page.len()));
-    }
-    match delta.first() {
-        Some(&WORDS) => {}
-        Some(&codec) => return Err(DeltaError::Codec(codec)),
-        None => return Err(length(1)),
-    }
-    let bits = delta.get(bitmap.clone()).ok_or(length(bitmap.end))?;
-    let beyond = base.len().div_ceil(WORD) % 8;
-    if beyond > 0 && bits.last().is_some_and(|last| last >> beyond != 0) {
-        return Err(DeltaError::Bitmap(bitmap.end - 1));
-    }
-    page.copy_from_slice(base);
-    let mut at = bitmap.end;
-    for (index, word) in page.chunks_mut(WORD).enumerate() {
-        if bits[index / 8] >> (index % 8) & 1 == 0 {
-            continue;
+
+    /// [`encode`] with this instruction set.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn encode(self, base: &[u8], new: &[u8], delta: &mut [u8]) -> usize {
+        same_length(base.len(), delta.len());
+        let (unit, len) = self.shortest(base, new);
+        match unit {
+            Some(unit) => bitmap::encode(self, unit, base, new, delta),
+            None => delta.copy_from_slice(new),
         }
-        let changes = delta.get(at..at + word.len()).ok_or(length(at + word.len()))?;
-        if changes.iter().all(|change| *change == 0) {
-            return Err(DeltaError::Unchanged(at));
-        }
-        word.iter_mut().zip(changes).for_each(|(byte, change)| *byte ^= change);
-        at += word.len();
+        len
     }
-    if at == delta.len() { Ok(()) } else { Err(length(at)) }
+
+    /// The unit whose bitmap gives the shortest delta, none if that is the page itself, and the
+    /// delta's length. Words, which are the quickest, are taken rather than bytes.
+    fn shortest(self, base: &[u8], new: &[u8]) -> (Option<Unit>, usize) {
+        let (page, counts) = (base.len(), self.count(base, new));
+        [Unit::Word, Unit::Byte]
+            .map(|unit| (Some(unit), bitmap::len(unit, page, counts)))
+            .into_iter()
+            .fold((None, page), |best, other| if other.1 < best.1 { other } else { best })
+    }
+
+    /// [`decode`] with this instruction set.
+    ///
+    /// # Panics
+    /// If the pages differ in length.
+    pub fn decode(self, base: &[u8], delta: &[u8], page: &mut [u8]) -> Result<(), DeltaError> {
+        same_length(base.len(), page.len());
+        if delta.len() == page.len() {
+            page.copy_from_slice(delta);
+            return Ok(());
+        }
+        if delta.len() > page.len() {
+            return Err(DeltaError::Length { found: delta.len(), expected: page.len() });
+        }
+        let first = *delta.first().ok_or(DeltaError::Length { found: 0, expected: 1 })?;
+        let codec = Codec::ALL.into_iter().find(|codec| codec.number() == first);
+        match codec.ok_or(DeltaError::Codec(first))?.coding() {
+            Coding::Bitmap(unit) => bitmap::decode(self, unit, base, delta, page),
+            Coding::Lz4 => lz4::decode(base, &delta[1..], page),
+        }
+    }
+}
+
+/// Makes deltas of one codec, or raw ones where those would not be shorter than the page. It keeps
+/// what it needs between them, so that none allocates once pages are as long as before.
+#[derive(Debug)]
+pub struct Encoder {
+    kernels: Kernels,
+    codec: Codec,
+    lz4: lz4::Compressor,
+}
+
+impl Encoder {
+    /// Of this codec, with this instruction set.
+    pub fn new(kernels: Kernels, codec: Codec) -> Self {
+        Self { kernels, codec, lz4: lz4::Compressor::default() }
+    }
+
+    /// As [`encode`], in this codec.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn encode(&mut self, base: &[u8], new: &[u8], delta: &mut [u8]) -> usize {
+        same_length(base.len(), new.len());
+        same_length(base.len(), delta.len());
+        let shorter = match self.codec.coding() {
+            Coding::Bitmap(unit) => {
+                let len = bitmap::len(unit, base.len(), self.kernels.count(base, new));
+                (len < new.len()).then(|| {
+                    bitmap::encode(self.kernels, unit, base, new, delta);
+                    len
+                })
+            }
+            Coding::Lz4 => self.lz4.encode(base, new, delta),
+        };
+        shorter.unwrap_or_else(|| {
+            delta.copy_from_slice(new);
+            new.len()
+        })
+    }
+}
+
+/// Holds two lengths to be equal.
+#[track_caller]
+fn same_length(page: usize, other: usize) {
+    assert!(page == other, "a page of {page} bytes with one of {other}");
 }

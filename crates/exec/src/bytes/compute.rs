@@ -100,15 +100,11 @@ impl Bytes {
             }
             Step::Encode { base, new, dst, .. } => {
                 let (base, new) = (self.locate(engine, op, base), self.locate(engine, op, new));
-                let mut delta = std::mem::take(&mut self.scratch[1]);
-                delta.clear();
                 self.produce(engine, op, dst, page, &[(base, page), (new, page)], |bytes, out| {
-                    let len = destage_delta::encode(bytes.page(base), bytes.page(new), &mut delta);
-                    out[..len].copy_from_slice(&delta);
+                    let len = destage_delta::encode(bytes.page(base), bytes.page(new), out);
                     out[len..].fill(0);
                     outcome = StepOutcome::Length(len as u32);
                 });
-                self.scratch[1] = delta;
             }
             Step::Decode { base, delta, dst } => {
                 let base = self.locate(engine, op, base);
