@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use destage_counts::{Work, array, buffer, collecting, kernel, log_blocks, pipeline, plan, read, stat};
+use destage_counts::{Work, array, buffer, collecting, delta, kernel, log_blocks, pipeline, plan, read, stat};
 use gungraun::Callgrind;
 use gungraun::prelude::*;
 
@@ -93,7 +93,17 @@ fn kernels(work: Work) -> (u64, Work) {
     done(work)
 }
 
-library_benchmark_group!(name = all, benchmarks = [buffers, ssd, ftl, sim, traces, statistics, plans, arrays, kernels]);
+#[library_benchmark(setup = delta)]
+#[bench::portable("portable")]
+#[bench::avx2("avx2-bmi2")]
+fn deltas(work: Work) -> (u64, Work) {
+    done(work)
+}
+
+library_benchmark_group!(
+    name = all,
+    benchmarks = [buffers, ssd, ftl, sim, traces, statistics, plans, arrays, kernels, deltas]
+);
 
 /// Without a simulation of caches. Threads count from their beginning, so that the reader's work is
 /// in a simulation's figure.

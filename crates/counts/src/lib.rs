@@ -8,12 +8,14 @@
 
 mod arrays;
 mod buffers;
+mod deltas;
 mod experiments;
 mod requests;
 mod traces;
 
 pub use arrays::{array, kernel, plan};
 pub use buffers::buffer;
+pub use deltas::delta;
 pub use experiments::{collecting, log_blocks, pipeline};
 pub use traces::{read, stat};
 
