@@ -8,6 +8,7 @@ mod ggc;
 mod info;
 mod none;
 mod registry;
+mod ssd;
 mod synchroniser;
 mod tier;
 mod write_cache;
@@ -19,4 +20,5 @@ pub use registry::{
     HostCacheSpec, all_host_caches, all_host_caches_of, host_cache, host_cache_layers, host_caches, host_caches_of,
     serve,
 };
+pub use ssd::log as metadata_log;
 pub use tier::{HostCache, Operations, Pages, Served, Tier, Write};

@@ -8,6 +8,7 @@
 mod bytes;
 mod deltas;
 mod exporting;
+mod logs;
 mod policies;
 mod reading;
 mod recording;
@@ -130,6 +131,13 @@ const OTHERS: &[Target] = &[
     Target::other("event-format", "the kernel's description of an event or a page", 2048, 1, recording::layouts),
     Target::other("recording", "block events of two processors", 1024, 2, recording::pairing),
     Target::other("delta", "the length of a page, a byte that fills it, and a delta of it", 512, 1, deltas::check),
+    Target::other(
+        "metadata-log",
+        "how large a log is, its pages, each with whether its header is put right, and tags of the NVRAM",
+        512,
+        1,
+        logs::check,
+    ),
     Target::other("simulation", "requests that are fed to experiments", 1024, 20, simulating::check),
 ];
 

@@ -1,0 +1,333 @@
+//! An entry of the metadata log: what is in a frame of the cache, and since when, in 22 bytes.
+//!
+//! The same bytes are the end of a tag of the NVRAM, behind its version and its kind, so that an
+//! entry is durable there until it is in the log. All numbers are little-endian.
+//!
+//! | byte | bits | field |
+//! |---|---|---|
+//! | 0 | 31 | frame |
+//! | | 31 | frame in which the delta lies, all ones if there is none |
+//! | | 2 | state: 0 clean, 1 old, 2 new, 3 dirty |
+//! | 8 | 40 | page of the array, all ones if the frame is free (its state is 0) |
+//! | | 12 | first byte of the delta in its frame, 0 if there is none |
+//! | | 12 | bytes of the delta minus one, 0 if there is none |
+//! | 16 | 48 | sequence, at least 1 |
+//!
+//! So a cache has fewer than 2³¹ frames, an array fewer than 2⁴⁰ pages (4 PiB of 4 KiB), and deltas
+//! lie in the first 4,096 bytes of a frame.
+
+use destage_plan::Tag;
+
+/// Bytes of an entry.
+pub const ENTRY_BYTES: usize = 22;
+/// Frames that a cache can have.
+pub const MAX_FRAMES: u32 = (1 << 31) - 1;
+/// Pages that an array can have.
+pub const MAX_ARRAY_PAGES: u64 = (1 << 40) - 1;
+/// Bytes of a frame in which deltas can lie.
+pub const MAX_DELTA_END: u32 = 1 << 12;
+/// No entry has this sequence or a larger one.
+pub const SEQUENCES: u64 = 1 << 48;
+
+const TAG_VERSION: u8 = 1;
+const NO_DELTA: u32 = MAX_FRAMES;
+const NO_PAGE: u64 = MAX_ARRAY_PAGES;
+
+/// Where a delta lies in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeltaPlace {
+    /// The frame, of the delta zone.
+    pub frame: u32,
+    /// Its first byte in the frame.
+    pub offset: u16,
+    /// Its bytes: 1 to 4,096.
+    pub len: u16,
+}
+
+impl DeltaPlace {
+    /// The byte behind its last.
+    pub const fn end(self) -> u32 {
+        self.offset as u32 + self.len as u32
+    }
+}
+
+/// What is in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fact {
+    /// Nothing, or deltas: the frame is no page's.
+    Free,
+    /// A page as the array has it.
+    Clean {
+        /// Which.
+        page: u64,
+    },
+    /// A page as its row's parity has it, which is not as it is.
+    Old {
+        /// Which.
+        page: u64,
+        /// What has changed. It is elsewhere if it is not said here: in the NVRAM, or in another
+        /// frame as a whole page ([`New`](Self::New)).
+        delta: Option<DeltaPlace>,
+    },
+    /// A page that is newer than its row's parity, whose [old](Self::Old) version is another frame's.
+    New {
+        /// Which.
+        page: u64,
+    },
+    /// A page that is newer than the array's.
+    Dirty {
+        /// Which.
+        page: u64,
+    },
+}
+
+impl Fact {
+    /// The page of the array, if the frame is one's.
+    pub const fn page(self) -> Option<u64> {
+        match self {
+            Self::Free => None,
+            Self::Clean { page } | Self::Old { page, .. } | Self::New { page } | Self::Dirty { page } => Some(page),
+        }
+    }
+
+    /// Where its delta lies, if it has one in the cache.
+    pub const fn delta(self) -> Option<DeltaPlace> {
+        match self {
+            Self::Old { delta, .. } => delta,
+            _ => None,
+        }
+    }
+
+    const fn state(self) -> u8 {
+        match self {
+            Self::Free | Self::Clean { .. } => 0,
+            Self::Old { .. } => 1,
+            Self::New { .. } => 2,
+            Self::Dirty { .. } => 3,
+        }
+    }
+}
+
+/// What is in a frame, and since when: of two entries of a frame the one with the larger sequence
+/// holds, wherever they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// Of which frame.
+    pub frame: u32,
+    /// When it became so: the sequence belongs to the fact and stays with it when its entry is
+    /// written again. An old page whose delta is packed has the sequence at which that delta was
+    /// staged.
+    pub sequence: u64,
+    /// What is in it.
+    pub fact: Fact,
+}
+
+/// Why bytes are no entry, or none of this cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// Sequences begin at 1.
+    #[error("its sequence is 0")]
+    Sequence,
+    /// A free frame is in no state.
+    #[error("it is of a free frame in state {0}")]
+    FreeState(u8),
+    /// Only old pages have deltas.
+    #[error("it has a delta in frame {0}, and is not of an old page")]
+    Delta(u32),
+    /// There is no delta, and yet a place of one.
+    #[error("it has no delta, and yet byte {offset} as its first and {len} as its length minus one")]
+    NoDelta {
+        /// Its first byte.
+        offset: u16,
+        /// Its length minus one.
+        len: u16,
+    },
+    /// The frame is none of the cache's.
+    #[error("frame {found} is named; the cache has {frames}")]
+    Frame {
+        /// The frame.
+        found: u32,
+        /// How many there are.
+        frames: u32,
+    },
+    /// The page is none of the array's.
+    #[error("page {found} of the array is named; it has {pages}")]
+    Page {
+        /// The page.
+        found: u64,
+        /// How many there are.
+        pages: u64,
+    },
+    /// The delta ends behind its frame.
+    #[error("its delta ends at byte {end} of a frame of {page_bytes}")]
+    DeltaEnd {
+        /// Where.
+        end: u32,
+        /// Bytes of a frame.
+        page_bytes: u32,
+    },
+    /// The tag is of another version.
+    #[error("the tag's version is {0}; it must be {TAG_VERSION}")]
+    TagVersion(u8),
+    /// The tag is of another kind.
+    #[error("the tag's kind is {found}; it must be {expected}")]
+    TagKind {
+        /// Its kind.
+        found: u8,
+        /// That of entries.
+        expected: u8,
+    },
+}
+
+impl Entry {
+    /// Its bytes.
+    ///
+    /// # Panics
+    /// If a field is beyond what the bytes can hold; those of a cache whose
+    /// [`Shape`](super::Shape) was accepted are not.
+    pub fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let page = self.fact.page().unwrap_or(NO_PAGE);
+        let (delta, offset, len) = match self.fact.delta() {
+            Some(place) => (place.frame, place.offset, place.len.checked_sub(1).expect("a delta has bytes")),
+            None => (NO_DELTA, 0, 0),
+        };
+        let fits = self.frame < MAX_FRAMES
+            && (self.fact.delta().is_none_or(|place| place.frame < MAX_FRAMES && place.end() <= MAX_DELTA_END))
+            && (self.fact == Fact::Free || page < MAX_ARRAY_PAGES)
+            && (1..SEQUENCES).contains(&self.sequence);
+        assert!(fits, "{self:?} does not fit into {ENTRY_BYTES} bytes");
+        let frames = u64::from(self.frame) | u64::from(delta) << 31 | u64::from(self.fact.state()) << 62;
+        let place = page | u64::from(offset) << 40 | u64::from(len) << 52;
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..8].copy_from_slice(&frames.to_le_bytes());
+        bytes[8..16].copy_from_slice(&place.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.sequence.to_le_bytes()[..6]);
+        bytes
+    }
+
+    /// The entry that bytes are. There is one way to write each.
+    pub fn decode(bytes: &[u8; ENTRY_BYTES]) -> Result<Self, EntryError> {
+        let number = |at: usize, len: usize| {
+            let mut number = [0; 8];
+            number[..len].copy_from_slice(&bytes[at..at + len]);
+            u64::from_le_bytes(number)
+        };
+        let (frames, place, sequence) = (number(0, 8), number(8, 8), number(16, 6));
+        let (frame, delta) = (frames as u32 & MAX_FRAMES, (frames >> 31) as u32 & MAX_FRAMES);
+        let (state, page) = ((frames >> 62) as u8, place & NO_PAGE);
+        let (offset, len) = ((place >> 40) as u16 & 0xfff, (place >> 52) as u16);
+        if sequence == 0 {
+            return Err(EntryError::Sequence);
+        }
+        if frame == MAX_FRAMES {
+            return Err(EntryError::Frame { found: frame, frames: MAX_FRAMES });
+        }
+        if page == NO_PAGE && state != 0 {
+            return Err(EntryError::FreeState(state));
+        }
+        let delta = (delta != NO_DELTA).then_some(DeltaPlace { frame: delta, offset, len: len + 1 });
+        let fact = match (state, delta) {
+            (0, None) if page == NO_PAGE => Fact::Free,
+            (0, None) => Fact::Clean { page },
+            (1, delta) => Fact::Old { page, delta },
+            (2, None) => Fact::New { page },
+            (_, None) => Fact::Dirty { page },
+            (_, Some(delta)) => return Err(EntryError::Delta(delta.frame)),
+        };
+        match delta {
+            None if (offset, len) != (0, 0) => Err(EntryError::NoDelta { offset, len }),
+            Some(delta) if delta.end() > MAX_DELTA_END => {
+                Err(EntryError::DeltaEnd { end: delta.end(), page_bytes: MAX_DELTA_END })
+            }
+            _ => Ok(Self { frame, sequence, fact }),
+        }
+    }
+
+    /// The tag that makes the entry durable in the NVRAM; `kind` says whose it is
+    /// ([`Array::kind_above`](destage_raid::array::Array::kind_above)).
+    pub fn tag(&self, kind: u8) -> Tag {
+        let mut tag = [0; 24];
+        (tag[0], tag[1]) = (TAG_VERSION, kind);
+        tag[2..].copy_from_slice(&self.encode());
+        tag
+    }
+
+    /// The entry that a tag of this kind holds.
+    pub fn from_tag(tag: &Tag, kind: u8) -> Result<Self, EntryError> {
+        if tag[1] != kind {
+            return Err(EntryError::TagKind { found: tag[1], expected: kind });
+        }
+        if tag[0] != TAG_VERSION {
+            return Err(EntryError::TagVersion(tag[0]));
+        }
+        Self::decode(tag[2..].try_into().expect("the rest of a tag"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGEST: Entry = Entry {
+        frame: MAX_FRAMES - 1,
+        sequence: SEQUENCES - 1,
+        fact: Fact::Old {
+            page: MAX_ARRAY_PAGES - 1,
+            delta: Some(DeltaPlace { frame: MAX_FRAMES - 1, offset: 4095, len: 1 }),
+        },
+    };
+
+    fn altered(entry: Entry, change: impl FnOnce(&mut [u8; ENTRY_BYTES])) -> Result<Entry, EntryError> {
+        let mut bytes = entry.encode();
+        change(&mut bytes);
+        Entry::decode(&bytes)
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_of_each_fact_are_read_as_they_were_written() {
+        let whole = DeltaPlace { frame: 0, offset: 0, len: 4096 };
+        for page in [0, MAX_ARRAY_PAGES - 1] {
+            for fact in [
+                Fact::Free,
+                Fact::Clean { page },
+                Fact::Old { page, delta: None },
+                Fact::Old { page, delta: Some(whole) },
+                LARGEST.fact,
+                Fact::New { page },
+                Fact::Dirty { page },
+            ] {
+                for (frame, sequence) in [(0, 1), (LARGEST.frame, LARGEST.sequence)] {
+                    let entry = Entry { frame, sequence, fact };
+                    assert_eq!(Entry::decode(&entry.encode()), Ok(entry));
+                    assert_eq!(Entry::from_tag(&entry.tag(19), 19), Ok(entry));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let free = Entry { frame: 3, sequence: 9, fact: Fact::Free };
+        assert_eq!(Entry::decode(&[0; ENTRY_BYTES]), Err(EntryError::Sequence));
+        assert_eq!(altered(free, |bytes| bytes[7] |= 0x80), Err(EntryError::FreeState(2)));
+        assert_eq!(altered(LARGEST, |bytes| bytes[7] |= 0xc0), Err(EntryError::Delta(MAX_FRAMES - 1)));
+        assert_eq!(altered(free, |bytes| bytes[14] = 0x10), Err(EntryError::NoDelta { offset: 0, len: 1 }));
+        assert_eq!(altered(free, |bytes| bytes[13] = 1), Err(EntryError::NoDelta { offset: 1, len: 0 }));
+        let end = EntryError::DeltaEnd { end: 4097, page_bytes: 4096 };
+        assert_eq!(altered(LARGEST, |bytes| bytes[14] |= 0x10), Err(end));
+        let frame = EntryError::Frame { found: MAX_FRAMES, frames: MAX_FRAMES };
+        assert_eq!(altered(LARGEST, |bytes| bytes[0] |= 1), Err(frame));
+        let tag = free.tag(19);
+        assert_eq!(Entry::from_tag(&tag, 20), Err(EntryError::TagKind { found: 19, expected: 20 }));
+        assert_eq!(
+            Entry::from_tag(&[[2].as_slice(), &tag[1..]].concat().try_into().unwrap(), 19),
+            Err(EntryError::TagVersion(2))
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "does not fit into 22 bytes")]
+    fn what_does_not_fit_is_not_written() {
+        Entry { sequence: SEQUENCES, ..LARGEST }.encode();
+    }
+}

@@ -1,0 +1,40 @@
+//! Making the pages of a log anew.
+
+use super::Log;
+use super::page;
+use super::shape::{Shape, ShapeError};
+
+/// The making of a log whose pages may hold anything, a log's earlier pages among it: on a device
+/// that takes the place of another, or is used again.
+///
+/// All pages are written without entries. Their sequences begin more than once round behind those
+/// that were in use: as long as a page of an earlier life is left, the sequences have a gap, and
+/// [`Replay`](super::Replay) refuses the log instead of believing it.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    shape: Shape,
+    first: u64,
+    sequence: u64,
+}
+
+impl Format {
+    /// What follows a log that got as far as this: [`Log::next_page`] and
+    /// [`Log::last_sequence`], zeros if there was none. Sequences of entries go on, since the
+    /// NVRAM may have some.
+    pub fn after(shape: Shape, next_page: u64, last_sequence: u64) -> Result<Self, ShapeError> {
+        shape.check()?;
+        let pages = u64::from(shape.pages);
+        Ok(Self { shape, first: (next_page + pages).next_multiple_of(pages), sequence: last_sequence })
+    }
+
+    /// The bytes of one of the log's pages, by its place, instead of what `bytes` holds.
+    pub fn page(&self, slot: u32, bytes: &mut Vec<u8>) {
+        debug_assert!(slot < self.shape.pages);
+        page::write(self.shape.page_bytes, self.first + u64::from(slot), std::iter::empty(), bytes);
+    }
+
+    /// The log, once all pages are durable.
+    pub fn log(self) -> Log {
+        Log::empty(self.shape, self.first + u64::from(self.shape.pages), self.sequence)
+    }
+}

@@ -1,0 +1,370 @@
+//! The metadata log: what is in which frame of a cache, kept on its SSD so that it outlives the
+//! power (specs §9.5, §9.7, §9.8.16; KDD III-B, III-D).
+//!
+//! A [`Log`] makes bytes of pages and does nothing with them: the cache plans their writes and tells
+//! how they ended. They go to the log's pages in a circle, the page with sequence *s* to place *s*
+//! mod M, one at a time, each durable before the next is made.
+//!
+//! # What a cache does
+//!
+//! 1. [`next_sequence`](Log::next_sequence) when something becomes so; the entry carries it to the
+//!    end of its days.
+//! 2. [`put`](Log::put) when it is so: the frame's bytes are durable, and the entry is too if a slot
+//!    of the NVRAM keeps it ([`Entry::tag`]). The commit that puts it can free the slot of the entry
+//!    before it ([`supersede`](Log::supersede)).
+//! 3. [`seal`](Log::seal) when the log [is full](Log::is_full) of entries that wait, or earlier.
+//! 4. [`written`](Log::written) once that page is durable, or [`failed`](Log::failed).
+//!
+//! Slots that the log gives back are freed before the next page is sealed: an entry in the NVRAM that
+//! outlived all that is newer of its frame would be believed.
+//!
+//! What waits and is in no slot of the NVRAM is lost when the power is; what is then known of a frame
+//! is what the log had of it before, for each frame on its own. So without NVRAM a frame is used for
+//! another page only once the page with the entry that freed it is written.
+//!
+//! # Memory
+//!
+//! 12 bytes a frame and 4 bytes an entry that fits into the log. What an entry that is written again
+//! says, the cache tells from its own directory.
+
+mod buffer;
+mod entry;
+#[cfg(test)]
+mod example;
+mod format;
+mod page;
+mod replay;
+mod shape;
+
+use destage_plan::NvSlot;
+
+use buffer::{Buffer, Waiting};
+
+pub use entry::{
+    DeltaPlace, ENTRY_BYTES, Entry, EntryError, Fact, MAX_ARRAY_PAGES, MAX_DELTA_END, MAX_FRAMES, SEQUENCES,
+};
+pub use format::Format;
+pub use page::{HEADER_BYTES, LogPage, PageError, room};
+pub use replay::{Replay, ReplayError, Replayed, SPARE_SEQUENCES};
+pub use shape::{Shape, ShapeError};
+
+/// In `Known::at`: among those that wait.
+const BUFFERED: u32 = 1 << 31;
+/// In `Known::at`: nowhere.
+const NOWHERE: u32 = u32::MAX;
+/// In `Log::frames`, beside the frame: the entry says that it is free.
+const FREED: u32 = 1 << 31;
+
+/// The log has no room for entries that are not in it: once round, every page was written full of
+/// entries that were in it before, and none of them was superseded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the metadata log is full: {usage_max} of its {pages} pages may be in use, with {entries} entries each, and all of them hold; it needs more pages, or fewer frames"
+)]
+pub struct LogFull {
+    /// Pages of the log.
+    pub pages: u32,
+    /// How many of them may be in use.
+    pub usage_max: u32,
+    /// Entries in a page.
+    pub entries: u32,
+}
+
+/// What the newest entry of a frame is, and where.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// A place in the log, or with [`BUFFERED`] a number among those that wait.
+    at: u32,
+    /// Its sequence.
+    sequence: [u16; 3],
+}
+
+const _: () = assert!(size_of::<Known>() <= 12);
+
+/// Where the newest entry of a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Nowhere,
+    Buffer(u32),
+    /// A page's slot times the entries of a page, and which of its entries.
+    Log(u32),
+}
+
+impl Known {
+    const NOTHING: Self = Self { at: NOWHERE, sequence: [0; 3] };
+
+    fn set(&mut self, at: At, sequence: u64) {
+        self.at = match at {
+            At::Nowhere => NOWHERE,
+            At::Buffer(number) => BUFFERED | number,
+            At::Log(place) => place,
+        };
+        self.sequence = [0, 16, 32].map(|shift| (sequence >> shift) as u16);
+    }
+
+    const fn at(self) -> At {
+        match self.at {
+            NOWHERE => At::Nowhere,
+            at if at & BUFFERED != 0 => At::Buffer(at & !BUFFERED),
+            at => At::Log(at),
+        }
+    }
+
+    const fn sequence(self) -> u64 {
+        let [low, middle, high] = self.sequence;
+        low as u64 | (middle as u64) << 16 | (high as u64) << 32
+    }
+}
+
+/// The metadata log of a cache.
+#[derive(Debug)]
+pub struct Log {
+    shape: Shape,
+    /// Sequence of the oldest page that may hold what no other page does.
+    head: u64,
+    /// Sequence of the next page.
+    tail: u64,
+    /// The last that was given to an entry.
+    sequence: u64,
+    /// By frame.
+    known: Vec<Known>,
+    /// Of which frame the entries of the log's pages are.
+    frames: Vec<u32>,
+    /// How many entries each of the log's pages has.
+    counts: Vec<u16>,
+    buffer: Buffer,
+    /// The entries of the page that is being written.
+    sealed: Vec<Waiting>,
+    /// Pages since the last that had room for an entry that was not in the log before.
+    barren: u32,
+}
+
+impl Log {
+    /// The log of a new cache, whose pages are all zeros.
+    pub fn new(shape: Shape) -> Result<Self, ShapeError> {
+        shape.check()?;
+        Ok(Self::empty(shape, 0, 0))
+    }
+
+    /// Without a look at the shape.
+    fn empty(shape: Shape, tail: u64, sequence: u64) -> Self {
+        Self {
+            shape,
+            head: tail,
+            tail,
+            sequence,
+            known: vec![Known::NOTHING; shape.frames as usize],
+            frames: vec![0; (shape.pages * shape.entries) as usize],
+            counts: vec![0; shape.pages as usize],
+            buffer: Buffer::new(),
+            sealed: Vec::with_capacity(shape.entries as usize),
+            barren: 0,
+        }
+    }
+
+    /// How large it is.
+    pub const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The sequence of the next page: how many were written since the log was first formatted.
+    pub const fn next_page(&self) -> u64 {
+        self.tail
+    }
+
+    /// The sequence that was given to an entry last.
+    pub const fn last_sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Pages from the oldest that may hold what no other does to the newest.
+    pub const fn usage(&self) -> u64 {
+        self.tail - self.head
+    }
+
+    /// Entries that wait for a page.
+    pub const fn waiting(&self) -> u32 {
+        self.buffer.len()
+    }
+
+    /// A sequence for what becomes so now.
+    ///
+    /// # Panics
+    /// After 2⁴⁸ of them. [`Replay`] refuses to begin a life with fewer than 2⁴⁴ left.
+    pub fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        assert!(self.sequence < SEQUENCES, "sequences are used up");
+        self.sequence
+    }
+
+    /// The sequence of the newest entry of a frame, if it had one.
+    pub fn sequence_of(&self, frame: u32) -> Option<u64> {
+        Some(self.known[frame as usize].sequence()).filter(|sequence| *sequence > 0)
+    }
+
+    /// The slot of the NVRAM that keeps the newest entry of a frame, to be freed in the commit that
+    /// puts the next one. The entry is not written to the log meanwhile: [`put`](Self::put) follows
+    /// once the commit is done, or [`keep`](Self::keep) if it is not. None if there is no such slot,
+    /// or another commit frees it.
+    pub fn supersede(&mut self, frame: u32) -> Option<NvSlot> {
+        match self.known[frame as usize].at() {
+            At::Buffer(number) => self.buffer.promise(number),
+            At::Nowhere | At::Log(_) => None,
+        }
+    }
+
+    /// The commit that was to free the slot from [`supersede`](Self::supersede) failed.
+    pub fn keep(&mut self, frame: u32) {
+        if let At::Buffer(number) = self.known[frame as usize].at() {
+            self.buffer.keep(number);
+        }
+    }
+
+    /// An entry holds from now on, and is durable in a slot of the NVRAM if there is one. It takes
+    /// the place of the entry of its frame that waits, if one does. The slot that is not needed any
+    /// more, if there is one: that of the older entry, or its own if a newer one is known.
+    ///
+    /// # Panics
+    /// If the cache has no such frame, or if the slot of the older entry was to be
+    /// [superseded](Self::supersede) and there is none.
+    pub fn put(&mut self, entry: Entry, slot: Option<NvSlot>) -> Option<NvSlot> {
+        debug_assert_eq!(self.shape.admits(&entry), Ok(()));
+        let known = &mut self.known[entry.frame as usize];
+        if entry.sequence < known.sequence() {
+            return slot;
+        }
+        self.sequence = self.sequence.max(entry.sequence);
+        match known.at() {
+            At::Buffer(number) => {
+                known.set(At::Buffer(number), entry.sequence);
+                self.buffer.replace(number, entry, slot)
+            }
+            At::Nowhere | At::Log(_) => {
+                let number = self.buffer.push(Waiting::new(entry, slot));
+                known.set(At::Buffer(number), entry.sequence);
+                None
+            }
+        }
+    }
+
+    /// Whether as many entries wait as go into a page, and none is being written.
+    pub const fn is_full(&self) -> bool {
+        self.sealed.is_empty() && self.buffer.ready() >= self.shape.entries
+    }
+
+    /// Makes a page of those entries that have waited longest, be they fewer than go into it; its
+    /// place in the log. None if nothing can be written, or a page is.
+    pub fn seal(&mut self, bytes: &mut Vec<u8>) -> Result<Option<u32>, LogFull> {
+        let Shape { page_bytes, pages, usage_max, entries, .. } = self.shape;
+        if !self.sealed.is_empty() || self.buffer.ready() == 0 {
+            return Ok(None);
+        }
+        if self.barren >= pages && self.buffer.again(entries as usize) == entries as usize {
+            return Err(LogFull { pages, usage_max, entries });
+        }
+        self.buffer.take(entries as usize, &mut self.sealed);
+        let slot = self.shape.slot(self.tail);
+        self.counts[slot as usize] = self.sealed.len() as u16;
+        for (place, Waiting { entry, .. }) in (slot * entries..).zip(&self.sealed) {
+            let freed = if entry.fact == Fact::Free { FREED } else { 0 };
+            self.frames[place as usize] = entry.frame | freed;
+            self.known[entry.frame as usize].set(At::Log(place), entry.sequence);
+        }
+        page::write(page_bytes, self.tail, self.sealed.iter().map(|waiting| waiting.entry), bytes);
+        Ok(Some(slot))
+    }
+
+    /// The entries of the page that is being written.
+    pub fn sealed(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.sealed.iter().map(|waiting| &waiting.entry)
+    }
+
+    /// The page that was sealed is durable. Then pages are cleaned while more are in use than may be:
+    /// what still holds in them is to be written again. `fact` tells what was put of a frame with a
+    /// sequence; without a delta if that of the entry is not where it was, since a newer one is in the
+    /// NVRAM. The slots that kept the entries of the page go to `free`.
+    ///
+    /// # Panics
+    /// If no page is being written.
+    pub fn written(&mut self, fact: impl FnMut(u32, u64) -> Fact, free: &mut Vec<NvSlot>) {
+        assert!(!self.sealed.is_empty(), "no page is being written");
+        let again = self.sealed.iter().filter(|waiting| waiting.again).count();
+        self.barren = if again == self.shape.entries as usize { self.barren + 1 } else { 0 };
+        free.extend(self.sealed.drain(..).filter_map(|waiting| waiting.slot));
+        self.tail += 1;
+        self.clean(fact);
+    }
+
+    /// The page that was sealed was not written, or only in part: its entries wait again, in front of
+    /// the others. The slots of those that were superseded meanwhile go to `free`.
+    ///
+    /// # Panics
+    /// If no page is being written.
+    pub fn failed(&mut self, free: &mut Vec<NvSlot>) {
+        assert!(!self.sealed.is_empty(), "no page is being written");
+        let slot = self.shape.slot(self.tail);
+        let first = slot * self.shape.entries;
+        self.counts[slot as usize] = 0;
+        for place in (first..first + self.sealed.len() as u32).rev() {
+            let waiting = self.sealed.pop().expect("as many as there are places");
+            let known = &mut self.known[waiting.entry.frame as usize];
+            match known.at() {
+                At::Log(at) if at == place => {
+                    let number = self.buffer.push_front(waiting);
+                    known.set(At::Buffer(number), waiting.entry.sequence);
+                }
+                At::Buffer(newer) => {
+                    free.extend(self.buffer.adopt(newer, waiting.slot));
+                    if waiting.due && self.buffer.must_hurry(newer) {
+                        self.buffer.hurry(newer);
+                    }
+                }
+                At::Nowhere | At::Log(_) => unreachable!("what supersedes an entry that is being written waits"),
+            }
+        }
+    }
+
+    /// Cleans the oldest pages while more are in use than may be, and what must be written again
+    /// fits into the next page: [`replay`] says why that suffices.
+    fn clean(&mut self, mut fact: impl FnMut(u32, u64) -> Fact) {
+        while self.usage() > u64::from(self.shape.usage_max) {
+            let slot = self.shape.slot(self.head);
+            let first = slot * self.shape.entries;
+            let places = first..first + u32::from(self.counts[slot as usize]);
+            let must = places.clone().filter(|place| self.holds(*place)).count();
+            if self.buffer.due() + must as u32 > self.shape.entries {
+                return;
+            }
+            for place in places {
+                let frame = self.frames[place as usize] & !FREED;
+                let known = self.known[frame as usize];
+                match known.at() {
+                    At::Buffer(number) if self.holds(place) => self.buffer.hurry(number),
+                    At::Log(_) if self.holds(place) => {
+                        let sequence = known.sequence();
+                        let number = self.buffer.push(Waiting::again(frame, sequence, fact(frame, sequence)));
+                        self.known[frame as usize].set(At::Buffer(number), sequence);
+                    }
+                    // Everything older of the frame was written over before this page will be.
+                    At::Log(at) if at == place => self.known[frame as usize].set(At::Nowhere, known.sequence()),
+                    At::Nowhere | At::Buffer(_) | At::Log(_) => {}
+                }
+            }
+            self.head += 1;
+        }
+    }
+
+    /// Whether something must be written before the page with this entry can be written over: the
+    /// entry if it is its frame's newest, or the newest one if it waits and no slot keeps it.
+    fn holds(&self, place: u32) -> bool {
+        let entry = self.frames[place as usize];
+        if entry & FREED != 0 {
+            return false;
+        }
+        match self.known[entry as usize].at() {
+            At::Log(at) => at == place,
+            At::Buffer(number) => self.buffer.must_hurry(number),
+            At::Nowhere => false,
+        }
+    }
+}

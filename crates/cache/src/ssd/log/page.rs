@@ -1,0 +1,156 @@
+//! A page of the metadata log: a header of 16 bytes, entries, and zeros behind them. All numbers
+//! are little-endian.
+//!
+//! | byte | bytes | field |
+//! |---|---|---|
+//! | 0 | 2 | `ML` |
+//! | 2 | 1 | version: 1 |
+//! | 3 | 1 | reserved |
+//! | 4 | 4 | CRC-32C of bytes 0 to 3 and of all behind these four |
+//! | 8 | 6 | sequence of the page: how many pages the log wrote before it |
+//! | 14 | 2 | entries |
+//! | 16 | 22 each | the entries |
+
+use super::entry::{ENTRY_BYTES, Entry, EntryError};
+
+/// Bytes of a page's header.
+pub const HEADER_BYTES: usize = 16;
+
+const MAGIC: [u8; 2] = *b"ML";
+const VERSION: u8 = 1;
+
+/// Entries for which a page of so many bytes has room.
+pub const fn room(page_bytes: u32) -> u32 {
+    let room = page_bytes.saturating_sub(HEADER_BYTES as u32) / ENTRY_BYTES as u32;
+    if room < u16::MAX as u32 { room } else { u16::MAX as u32 }
+}
+
+/// Why bytes are no page of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PageError {
+    /// It was never written.
+    #[error("it is blank")]
+    Blank,
+    /// It is no page of a log.
+    #[error("it begins with bytes {0:02x?}, not with `ML`")]
+    Magic([u8; 2]),
+    /// It is shorter than a header.
+    #[error("it has {0} bytes, too few for a header")]
+    Short(usize),
+    /// It was torn or damaged.
+    #[error("its checksum is {found:#010x}; its bytes have {expected:#010x}")]
+    Checksum {
+        /// What is written.
+        found: u32,
+        /// What the bytes have.
+        expected: u32,
+    },
+    /// It is whole, and of a version that is not known.
+    #[error("its version is {0}; it must be {VERSION}")]
+    Version(u8),
+    /// A byte that must be zero is not.
+    #[error("byte {0} is not zero")]
+    Reserved(usize),
+    /// It says that it has more entries than there is room for.
+    #[error("it has {found} entries; at most {room} go into a page")]
+    Count {
+        /// What it says.
+        found: u16,
+        /// What there is room for.
+        room: u32,
+    },
+}
+
+impl PageError {
+    /// Whether a write that was cut can leave this. Anything else is a whole page that means
+    /// something else than it should.
+    pub const fn may_be_torn(self) -> bool {
+        matches!(self, Self::Blank | Self::Magic(_) | Self::Checksum { .. })
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&bytes[..4]), &bytes[8..])
+}
+
+/// Writes a page over what `bytes` holds.
+///
+/// # Panics
+/// If there are more entries than there is [`room`] for.
+pub(super) fn write(
+    page_bytes: u32,
+    sequence: u64,
+    entries: impl ExactSizeIterator<Item = Entry>,
+    bytes: &mut Vec<u8>,
+) {
+    let count = entries.len();
+    assert!(count as u32 <= room(page_bytes), "{count} entries for a page of {page_bytes} bytes");
+    bytes.clear();
+    bytes.resize(page_bytes as usize, 0);
+    bytes[..2].copy_from_slice(&MAGIC);
+    bytes[2] = VERSION;
+    bytes[8..14].copy_from_slice(&sequence.to_le_bytes()[..6]);
+    bytes[14..16].copy_from_slice(&(count as u16).to_le_bytes());
+    for (place, entry) in bytes[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES).zip(entries) {
+        place.copy_from_slice(&entry.encode());
+    }
+    let checksum = checksum(bytes);
+    bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// A whole page that was read.
+#[derive(Clone, Copy, Debug)]
+pub struct LogPage<'a> {
+    sequence: u64,
+    entries: &'a [u8],
+}
+
+impl<'a> LogPage<'a> {
+    /// The page that bytes are.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, PageError> {
+        if bytes.len() < HEADER_BYTES {
+            return Err(PageError::Short(bytes.len()));
+        }
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Err(PageError::Blank);
+        }
+        if bytes[..2] != MAGIC {
+            return Err(PageError::Magic([bytes[0], bytes[1]]));
+        }
+        let found = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
+        let expected = checksum(bytes);
+        if found != expected {
+            return Err(PageError::Checksum { found, expected });
+        }
+        if bytes[2] != VERSION {
+            return Err(PageError::Version(bytes[2]));
+        }
+        let count = u16::from_le_bytes([bytes[14], bytes[15]]);
+        let room = room(bytes.len() as u32);
+        if u32::from(count) > room {
+            return Err(PageError::Count { found: count, room });
+        }
+        let end = HEADER_BYTES + usize::from(count) * ENTRY_BYTES;
+        if let Some(at) = std::iter::once(3).chain(end..bytes.len()).find(|at| bytes[*at] != 0) {
+            return Err(PageError::Reserved(at));
+        }
+        let mut sequence = [0; 8];
+        sequence[..6].copy_from_slice(&bytes[8..14]);
+        Ok(Self { sequence: u64::from_le_bytes(sequence), entries: &bytes[HEADER_BYTES..end] })
+    }
+
+    /// How many pages the log wrote before this one.
+    pub const fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// How many entries there are.
+    pub const fn count(&self) -> u32 {
+        (self.entries.len() / ENTRY_BYTES) as u32
+    }
+
+    /// The entries.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = Result<Entry, EntryError>> + use<'a> {
+        self.entries.chunks_exact(ENTRY_BYTES).map(|entry| Entry::decode(entry.try_into().expect("so many bytes")))
+    }
+}

@@ -1,0 +1,3 @@
+//! What the caches on an SSD before a parity RAID share (specs §9).
+
+pub mod log;
