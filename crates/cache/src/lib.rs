@@ -3,7 +3,6 @@
 //! is a [`HostCache`], what they share is the [`Tier`].
 
 mod counts;
-mod frames;
 mod ggc;
 mod info;
 mod none;
@@ -12,7 +11,6 @@ mod ssd;
 mod synchroniser;
 mod tier;
 mod write_cache;
-mod write_through;
 
 pub use counts::{CacheCounts, Rounds};
 pub use info::{Build, CacheFigure, HostCacheError, HostCacheInfo, LayerInfo, Medium, Registered, Wrap};

@@ -14,8 +14,8 @@ use destage_raid::{Geometry, Level};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
+use crate::ssd::WriteThrough;
 use crate::write_cache::{IWC, LAWC, STOW, SYNC_IWC, SYNC_STOW, SYNC_WOW, WOW};
-use crate::write_through::WriteThrough;
 use crate::{HostCacheError, HostCacheInfo, LayerInfo, Registered, Served};
 
 /// A host cache as a user names it: `name` or `name:key=value`, known to exist and to have these

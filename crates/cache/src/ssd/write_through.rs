@@ -11,7 +11,7 @@ use destage_plan::{Buf, Dev, DevSet, Frag, HostOp, OpId, Out, ParamSpec, Params,
 use destage_raid::Geometry;
 use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg, Versions};
 
-use crate::frames::{BYTES_PER_PAGE, Frame, Frames, MAX_PAGES};
+use super::frames::{BYTES_PER_PAGE, Frame, Frames, MAX_PAGES};
 use crate::{CacheCounts, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, Write};
 
 /// Pages that one operation looks up: it has 64 steps, and a page may take a read and a write.
