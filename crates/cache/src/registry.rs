@@ -14,7 +14,7 @@ use destage_raid::{Geometry, Level};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
-use crate::ssd::WriteThrough;
+use crate::ssd::{Leavo, WriteAround, WriteThrough};
 use crate::write_cache::{IWC, LAWC, STOW, SYNC_IWC, SYNC_STOW, SYNC_WOW, WOW};
 use crate::{HostCacheError, HostCacheInfo, LayerInfo, Registered, Served};
 
@@ -27,8 +27,19 @@ pub struct HostCacheSpec {
 }
 
 /// All of them, in the order in which they are listed.
-static CACHES: &[&HostCacheInfo] =
-    &[&NoCache::INFO, &WriteThrough::INFO, &WOW, &SYNC_WOW, &STOW, &SYNC_STOW, &IWC, &SYNC_IWC, &LAWC];
+static CACHES: &[&HostCacheInfo] = &[
+    &NoCache::INFO,
+    &WriteAround::INFO,
+    &WriteThrough::INFO,
+    &Leavo::INFO,
+    &WOW,
+    &SYNC_WOW,
+    &STOW,
+    &SYNC_STOW,
+    &IWC,
+    &SYNC_IWC,
+    &LAWC,
+];
 
 /// What can stand around each of them.
 static LAYERS: &[&LayerInfo] = &[&GGC];

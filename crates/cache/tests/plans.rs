@@ -1,10 +1,10 @@
 //! What requests cost in steps, counted over an executor that does nothing: the table of specs
-//! §2.1, degraded mode, and the columns "Nossd" and "WT" of the example of specs §9.1.
+//! §2.1, degraded mode, and the columns "Nossd", "WA", "WT" and "`LeavO`" of the example of specs §9.1.
 
 use destage_cache::{Served, serve};
 use destage_plan::{
-    Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, Nanos, Shape, Start, Status, Step, StepKind,
-    StepOutcome,
+    Control, Dev, DevSet, DeviceChange, Engine, HostNotice, HostOp, HostRequest, Nanos, Shape, Start, Status, Step,
+    StepKind, StepOutcome,
 };
 use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
 use destage_raid::{Geometry, Level};
@@ -51,6 +51,14 @@ impl Bench {
             }
             self.engine.complete(Nanos(0), issue, outcome);
         }
+    }
+
+    /// Has everything written back.
+    fn clean(&mut self) {
+        let members = self.engine.controller().array().config().geometry.members();
+        self.engine.control(Nanos(0), Control::Clean);
+        self.run(members);
+        assert_eq!(self.engine.next_notice(), Some(HostNotice::Clean));
     }
 
     /// Member pages read and written by one request.
@@ -230,6 +238,39 @@ fn the_example_of_the_caches() {
     assert_eq!(bench.cache, (1, 6));
     let stats = bench.engine.controller().counts().expect("a cache counts");
     assert_eq!((stats.read_hits, stats.read_misses, stats.write_hits, stats.write_misses), (1, 1, 3, 2));
+
+    // What is written is dropped: the second read of page 0 misses again.
+    let (each, mut bench) = costs("write-around:ways=8", &config, &sequence);
+    assert_eq!(each.map(|(ssd, _, _)| ssd), [1, 0, 0, 0, 0, 1, 0]);
+    assert_eq!((each[5], bench.member), ((1, 1, 0), (12, 10)));
+    bench.clean();
+    assert_eq!(bench.member, (12, 10));
+
+    let (each, mut bench) = costs("leavo:ways=8", &config, &sequence);
+    let expected = [(1, 1, 0), (1, 2, 2), (1, 0, 1), (1, 0, 1), (1, 0, 1), (0, 0, 0), (1, 2, 2)];
+    assert_eq!(each, expected, "the last is modified: the row is behind");
+    assert_eq!(bench.engine.controller().stale_rows(), 1);
+    bench.clean();
+    assert_eq!((bench.member, bench.cache.1), ((5, 8), 6), "all of the row is in the cache");
+    assert_eq!(bench.engine.controller().stale_rows(), 0);
+    let before = bench.cache;
+    assert_eq!(bench.ask(4, Read, 0, 3, false), (0, 0), "the newest versions have stayed");
+    assert_eq!(bench.cache, (before.0 + 3, before.1));
+}
+
+/// Of each request of one page in turn: pages written to the cache, read from members, and written to them.
+fn costs<const N: usize>(
+    cache: &str,
+    config: &ArrayConfig,
+    sequence: &[(HostOp, u64); N],
+) -> ([(u64, u64, u64); N], Bench) {
+    let mut bench = Bench::new(config, serve(cache, config, 64).unwrap(), DevSet::EMPTY);
+    let costs = sequence.map(|(op, page)| {
+        let before = bench.cache.1;
+        let (reads, writes) = bench.ask(4, op, page, 1, false);
+        (bench.cache.1 - before, reads, writes)
+    });
+    (costs, bench)
 }
 
 #[test]

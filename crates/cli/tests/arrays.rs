@@ -295,7 +295,7 @@ fn what_cannot_be_is_refused_by_its_key() {
     expect(&["--array", "raid5:5", "--policy", "lru"], &["--policy = 'lru'", "inside an SSD", "write-through"]);
     expect(&["--policy", "write-through"], &["--policy = 'write-through'", "--array"]);
     expect(&["--array", "raid5:5", "--policy", "write-through"], &["write-through", "give cache"]);
-    expect(&["--array", "raid5:5", "--policy", "none", "--cache", "1MiB"], &["cache has no meaning", "write-through"]);
+    expect(&["--array", "raid5:5", "--policy", "none", "--cache", "1MiB"], &["cache has no meaning", "write-around"]);
     expect(&["--array", "raid5:5", "--cache-device", "disk"], &["'cache-device'", "--cache 1GiB"]);
     expect(&["--array", "raid5:5", "--cache", "1TiB"], &["cache = 1099511627776 B", "ssd"]);
     expect(&["--array", "raid5:5", "--device", "none"], &["--device = 'none'", "disk, ssd, fixed"]);
@@ -356,5 +356,20 @@ fn policies_of_both_places_are_listed() {
     }
     let json: Vec<Value> = serde_json::from_str(&quietly(&["policies", "--json"])).unwrap();
     let of_host: Vec<_> = json.iter().filter(|p| p["place"] == "host").map(|p| p["name"].as_str().unwrap()).collect();
-    assert_eq!(of_host, ["none", "write-through", "wow", "sync+wow", "stow", "sync+stow", "iwc", "sync+iwc", "lawc"]);
+    assert_eq!(
+        of_host,
+        [
+            "none",
+            "write-around",
+            "write-through",
+            "leavo",
+            "wow",
+            "sync+wow",
+            "stow",
+            "sync+stow",
+            "iwc",
+            "sync+iwc",
+            "lawc"
+        ]
+    );
 }

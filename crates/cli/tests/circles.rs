@@ -50,6 +50,8 @@ fn names(text: &str) -> Vec<&str> {
             break;
         }
     }
+    // A list may end with a comma.
+    found.retain(|name| !name.is_empty());
     found
 }
 

@@ -1,24 +1,36 @@
 //! The frames of a cache device: set-associative, LRU within a set (specs §9.1). What they hold is
 //! known in memory only.
+//!
+//! A page that the cache has is found by the frame with its newest version. If the parity of its row
+//! does not cover that version, the one that it covers is in the frame's *partner*, and the two are one
+//! page: they are used and freed together, and evicted never (`LeavO`, specs §9.2).
 
+use std::hash::BuildHasher;
 use std::num::NonZeroU32;
 
 use destage_plan::{Dev, Ext, Row};
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 
 /// Pages that a cache can have.
 pub(crate) const MAX_PAGES: u64 = 1 << 31;
 
-/// Bytes that a page of a cache takes: its frame, and its entry in a map that may just be growing.
-pub(crate) const BYTES_PER_PAGE: u64 = 80;
+/// Bytes that a page of a cache takes: its frame, and its entry in a table that may just be growing.
+pub(crate) const BYTES_PER_PAGE: u64 = 56;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
     /// An operation writes it.
     Filling,
-    Valid,
+    /// The newest version of a page, which the parity covers.
+    Clean,
+    /// The newest version of a page, or none is newer in the cache, and the parity covers another.
+    Stale,
+    /// What the parity covers of a page whose newest version is in the partner.
+    Covered,
+    /// Free as soon as no operation uses it.
+    Doomed,
 }
 
 /// A frame's number, which is its page on the cache device.
@@ -26,33 +38,58 @@ enum State {
 pub(crate) struct Frame(u32);
 
 impl Frame {
-    const fn index(self) -> usize {
+    pub(super) const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
+const NONE: u32 = u32::MAX;
+
 #[derive(Clone, Copy)]
 struct Slot {
     page: u64,
-    /// Neighbours in the set, towards the most recently used and away from it. The set's end is a
+    /// Neighbours in its list, towards the most recently used and away from it. A list's end is a
     /// slot of its own.
     newer: u32,
     older: u32,
+    partner: u32,
     /// Which life of the device the content belongs to.
     life: u32,
+    /// When it was used last, by the count of uses.
+    used: u32,
     pins: u16,
     state: State,
+}
+
+const _: () = assert!(size_of::<Slot>() == 32);
+
+/// The lists of a set.
+#[derive(Clone, Copy)]
+enum List {
+    Clean,
+    Stale,
 }
 
 /// Which page is in which frame.
 pub(crate) struct Frames {
     dev: Dev,
     sets: u32,
+    /// Frames of a set.
+    ways: u32,
     /// The frames, then the ends of the sets' lists.
     slots: Vec<Slot>,
-    map: HashMap<u64, Frame, FixedState>,
+    /// A bit for each frame that is free.
+    free: Vec<u64>,
+    map: HashTable<Frame>,
+    hasher: FixedState,
     life: u32,
     enabled: bool,
+    /// Frames with versions of pages that the parity is behind of.
+    stale: u32,
+    /// Uses of frames so far, modulo 2^32.
+    uses: u32,
+    /// The last set in which a frame was looked for, and none was to be had.
+    short: Option<u32>,
 }
 
 impl Frames {
@@ -65,20 +102,18 @@ impl Frames {
         let sets = (pages as u32).div_ceil(ways.get());
         let ways = pages as u32 / sets;
         let frames = sets * ways;
-        let slot = Slot { page: u64::MAX, newer: 0, older: 0, life: 0, pins: 0, state: State::Free };
-        let mut slots = vec![slot; frames as usize + sets as usize];
-        for set in 0..sets {
-            let end = frames + set;
-            let mut last = end;
-            for frame in set * ways..(set + 1) * ways {
-                slots[last as usize].older = frame;
-                slots[frame as usize].newer = last;
-                last = frame;
-            }
-            slots[last as usize].older = end;
-            slots[end as usize].newer = last;
+        let slot =
+            Slot { page: u64::MAX, newer: 0, older: 0, partner: NONE, life: 0, used: 0, pins: 0, state: State::Free };
+        let mut slots = vec![slot; frames as usize + 2 * sets as usize];
+        for (end, slot) in (0..).zip(&mut slots).skip(frames as usize) {
+            (slot.newer, slot.older) = (end, end);
         }
-        Self { dev, sets, slots, map: HashMap::default(), life: 0, enabled: true }
+        let mut free = vec![u64::MAX; frames.div_ceil(64) as usize];
+        if !frames.is_multiple_of(64) {
+            free[frames as usize / 64] = (1 << (frames % 64)) - 1;
+        }
+        let (map, hasher) = (HashTable::new(), FixedState::default());
+        Self { dev, sets, ways, slots, free, map, hasher, life: 0, enabled: true, stale: 0, uses: 0, short: None }
     }
 
     pub(crate) const fn dev(&self) -> Dev {
@@ -89,82 +124,233 @@ impl Frames {
         self.enabled
     }
 
+    /// Frames that there are.
+    pub(crate) const fn len(&self) -> u32 {
+        self.sets * self.ways
+    }
+
+    /// Frames of a set.
+    pub(crate) const fn ways(&self) -> u32 {
+        self.ways
+    }
+
+    /// Sets.
+    pub(crate) const fn sets(&self) -> u32 {
+        self.sets
+    }
+
+    /// Frames with versions of pages that the parity is behind of.
+    pub(crate) const fn stale(&self) -> u32 {
+        self.stale
+    }
+
     pub(crate) fn ext(&self, frame: Frame) -> Ext {
         Ext::new(self.dev, u64::from(frame.0), 1)
     }
 
-    /// The frame with a page's content.
+    /// The frame with a page's newest content.
     pub(crate) fn get(&self, page: u64) -> Option<Frame> {
-        self.map.get(&page).copied().filter(|frame| self.slots[frame.index()].state == State::Valid)
+        self.find(page).filter(|frame| self.slots[frame.index()].state != State::Filling)
     }
 
     /// Whether a page has a frame, be it that it is still being filled.
     pub(crate) fn contains(&self, page: u64) -> bool {
-        self.map.contains_key(&page)
+        self.find(page).is_some()
     }
 
-    /// An operation reads the frame; it becomes the most recently used of its set.
+    fn find(&self, page: u64) -> Option<Frame> {
+        let is = |frame: &Frame| self.slots[frame.index()].page == page;
+        self.map.find(self.hasher.hash_one(page), is).copied()
+    }
+
+    /// Whether the parity is behind of what the frame holds.
+    pub(crate) fn is_stale(&self, frame: Frame) -> bool {
+        self.slots[frame.index()].state == State::Stale
+    }
+
+    /// What the parity covers of a page that is stale, which is found by this frame: another frame, or
+    /// this one if nothing newer is in the cache.
+    pub(crate) fn covered(&self, frame: Frame) -> Frame {
+        match self.slots[frame.index()].partner {
+            NONE => frame,
+            partner => Frame(partner),
+        }
+    }
+
+    /// An operation uses the frame; it becomes the most recently used of its set.
     pub(crate) fn pin(&mut self, frame: Frame) {
-        self.slots[frame.index()].pins += 1;
+        self.hold(frame);
         self.touch(frame);
     }
 
-    /// A frame for a page of a row, to be written by an operation: the one that it has, else the
-    /// least recently used that no operation uses.
+    /// An operation uses the frame.
+    pub(crate) fn hold(&mut self, frame: Frame) {
+        self.slots[frame.index()].pins += 1;
+    }
+
+    /// A frame for a page of a row, to be written by an operation: the one that it has, unless an
+    /// operation uses that, else a [fresh](Self::take) one. The page must not be stale.
     pub(crate) fn fill(&mut self, page: u64, row: Row) -> Option<Frame> {
         if !self.enabled {
             return None;
         }
-        let frame = if let Some(frame) = self.map.get(&page) {
-            let slot = &self.slots[frame.index()];
-            debug_assert!(slot.state == State::Valid && slot.pins == 0, "the page's claim excludes other users");
-            *frame
-        } else {
-            let frame = self.victim(self.set_of(row))?;
+        if let Some(frame) = self.find(page) {
             let slot = &mut self.slots[frame.index()];
-            if slot.state == State::Valid {
-                self.map.remove(&slot.page);
+            debug_assert!(slot.state == State::Clean, "the page's claim excludes others that fill it");
+            if slot.pins == 0 {
+                (slot.state, slot.life) = (State::Filling, self.life);
+                self.unlink(frame.0);
+                return Some(frame);
             }
-            slot.page = page;
-            self.map.insert(page, frame);
-            frame
-        };
-        let slot = &mut self.slots[frame.index()];
-        (slot.state, slot.life) = (State::Filling, self.life);
-        self.touch(frame);
+            self.forget(frame);
+        }
+        let frame = self.take(row)?;
+        self.slots[frame.index()].page = page;
+        self.insert(frame);
         Some(frame)
     }
 
-    /// The operation that used the frame is done with it.
+    /// A frame for a page of a row that is found by none so far, to be written by an operation: the first
+    /// that is free, or that of the least recently used clean page that no operation uses.
+    pub(crate) fn take(&mut self, row: Row) -> Option<Frame> {
+        self.take_in(self.set_of(row))
+    }
+
+    /// As [`take`](Self::take), in a set.
+    pub(crate) fn take_in(&mut self, set: u32) -> Option<Frame> {
+        if !self.enabled {
+            return None;
+        }
+        let Some(frame) = self.first_free(set).or_else(|| self.evict(set)) else {
+            self.short = Some(set);
+            return None;
+        };
+        self.free[frame.index() / 64] &= !(1 << (frame.0 % 64));
+        let slot = &mut self.slots[frame.index()];
+        (slot.state, slot.life, slot.page) = (State::Filling, self.life, u64::MAX);
+        Some(frame)
+    }
+
+    /// The last set in which there was no frame to be taken since this was asked last.
+    pub(crate) const fn take_short(&mut self) -> Option<u32> {
+        self.short.take()
+    }
+
+    /// The operation that used the frame is done with it. One that was filled has the page's newest
+    /// version from now on, and the parity covers that.
     pub(crate) fn done(&mut self, frame: Frame) {
         let slot = &mut self.slots[frame.index()];
-        match slot.state {
-            State::Filling if slot.life == self.life && self.enabled => slot.state = State::Valid,
-            State::Filling => self.free(frame),
-            State::Valid | State::Free => {
-                slot.pins -= 1;
-                if slot.pins == 0 && slot.state == State::Valid && slot.life != self.life {
-                    self.free(frame);
-                }
+        if slot.state == State::Filling {
+            if slot.life == self.life && self.enabled {
+                slot.state = State::Clean;
+                self.link(frame, List::Clean);
+            } else {
+                self.release(frame);
             }
+            return;
+        }
+        slot.pins -= 1;
+        if slot.pins == 0 && slot.state == State::Doomed {
+            self.release(frame);
         }
     }
 
-    /// The operation that was to fill the frame did not; one that read it is done with it.
+    /// The operation that was to fill the frame did not; one that used it is done with it.
     pub(crate) fn undone(&mut self, frame: Frame) {
         if self.slots[frame.index()].state == State::Filling {
-            self.free(frame);
+            self.release(frame);
         } else {
             self.done(frame);
         }
     }
 
-    /// A page's content in the cache is no longer what it should be.
+    /// The parity will not cover the newest version of a page, which is found by this frame, whatever
+    /// becomes of that.
+    pub(crate) fn leave_behind(&mut self, frame: Frame) {
+        debug_assert!(self.slots[frame.index()].state == State::Clean, "it is not stale so far");
+        self.unlink(frame.0);
+        self.slots[frame.index()].state = State::Stale;
+        self.link(frame, List::Stale);
+        self.stale += 1;
+    }
+
+    /// A frame that was [taken](Self::take) has the newest version of a stale page that has been found
+    /// by another so far. Only the version that the parity covers is kept beside it.
+    pub(crate) fn renew(&mut self, stale: Frame, fresh: Frame) {
+        if self.slots[fresh.index()].life != self.life || !self.enabled {
+            return self.release(fresh);
+        }
+        let Slot { page, partner, .. } = self.slots[stale.index()];
+        self.remove(stale);
+        self.unlink(stale.0);
+        let covered = if partner == NONE {
+            self.slots[stale.index()].state = State::Covered;
+            stale.0
+        } else {
+            self.stale -= 1;
+            self.slots[stale.index()].partner = NONE;
+            self.discard(stale);
+            partner
+        };
+        let slot = &mut self.slots[fresh.index()];
+        (slot.page, slot.partner, slot.state) = (page, covered, State::Stale);
+        self.stale += 1;
+        self.insert(fresh);
+        self.link(fresh, List::Stale);
+    }
+
+    /// The parity covers the newest version of a stale page, which is in the frame that it is found by. It
+    /// leaves when it would if it had never been stale.
+    pub(crate) fn cover(&mut self, frame: Frame) {
+        let partner = std::mem::replace(&mut self.slots[frame.index()].partner, NONE);
+        if partner != NONE {
+            self.stale -= 1;
+            self.discard(Frame(partner));
+        }
+        self.stale -= 1;
+        self.unlink(frame.0);
+        self.slots[frame.index()].state = State::Clean;
+        let (end, used) = (self.end_of(frame, List::Clean), self.slots[frame.index()].used);
+        let mut newer = self.slots[end as usize].newer;
+        // The count may have begun anew in between.
+        while newer != end && self.slots[newer as usize].used.wrapping_sub(used).cast_signed() < 0 {
+            newer = self.slots[newer as usize].newer;
+        }
+        self.insert_between(frame.0, newer, self.slots[newer as usize].older);
+    }
+
+    /// What the cache has of a page that is found by this frame is not to be used any more.
+    pub(crate) fn forget(&mut self, frame: Frame) {
+        let Slot { state, partner, .. } = self.slots[frame.index()];
+        self.remove(frame);
+        self.unlink(frame.0);
+        if state == State::Stale {
+            self.stale -= 1;
+        }
+        self.slots[frame.index()].partner = NONE;
+        if partner != NONE {
+            self.stale -= 1;
+            self.discard(Frame(partner));
+        }
+        self.discard(frame);
+    }
+
+    /// A page's content in the cache is no longer what it should be. The page must not be stale.
     pub(crate) fn drop_page(&mut self, page: u64) {
         if let Some(frame) = self.get(page) {
-            debug_assert!(self.slots[frame.index()].pins == 0, "the page's claim excludes other users");
-            self.free(frame);
+            self.forget(frame);
         }
+    }
+
+    /// The stale page of a set that was not used for longest, and each that was used after it, by the frame
+    /// that it is found by, with the page.
+    pub(crate) fn stale_of(&self, set: u32) -> impl Iterator<Item = u64> {
+        let end = self.end(set, List::Stale);
+        let mut at = end;
+        std::iter::from_fn(move || {
+            at = self.slots[at as usize].newer;
+            (at != end).then(|| self.slots[at as usize].page)
+        })
     }
 
     /// The device is lost, with all that it held.
@@ -174,18 +360,14 @@ impl Frames {
         }
         self.enabled = false;
         self.life += 1;
-        // In an order that does not depend on how the map lays them out.
-        let mut frames: Vec<Frame> = self.map.values().copied().collect();
-        frames.sort_unstable();
-        for frame in frames {
-            let slot = &self.slots[frame.index()];
-            if slot.state == State::Valid && slot.pins == 0 {
-                self.free(frame);
-            } else {
-                // Its operation frees it; until then nobody finds it.
-                self.map.remove(&self.slots[frame.index()].page);
+        for index in 0..self.len() {
+            if matches!(self.slots[index as usize].state, State::Clean | State::Stale) {
+                self.forget(Frame(index));
             }
         }
+        // What is being filled is freed by its operation; until then nobody finds it.
+        self.map.clear();
+        debug_assert_eq!(self.stale, 0, "stale pages are found by their frames");
     }
 
     /// A device stands in the lost one's place. It is taken to be empty.
@@ -194,43 +376,84 @@ impl Frames {
         self.enabled = true;
     }
 
-    fn free(&mut self, frame: Frame) {
-        let slot = &mut self.slots[frame.index()];
-        slot.state = State::Free;
-        let page = slot.page;
-        // Since a loss the page may have another frame.
-        if self.map.get(&page) == Some(&frame) {
-            self.map.remove(&page);
+    /// Nobody finds the frame any more; it is free unless an operation uses it.
+    pub(crate) fn discard(&mut self, frame: Frame) {
+        if self.slots[frame.index()].pins > 0 {
+            self.slots[frame.index()].state = State::Doomed;
+        } else {
+            self.release(frame);
         }
-        // The end of the list is taken first.
-        self.unlink(frame.0);
-        let end = self.end_of(frame);
-        let last = self.slots[end as usize].newer;
-        self.link(frame.0, last, end);
     }
 
-    fn set_of(&self, row: Row) -> u32 {
-        // The finaliser of SplitMix64: neighbouring rows go to unrelated sets.
-        let mut hash = row.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((hash ^ (hash >> 31)) % u64::from(self.sets)) as u32
+    /// The frame is free.
+    fn release(&mut self, frame: Frame) {
+        let Slot { state, .. } = self.slots[frame.index()];
+        if state == State::Clean {
+            self.unlink(frame.0);
+        }
+        if matches!(state, State::Clean | State::Filling) {
+            self.remove(frame);
+        }
+        self.slots[frame.index()].state = State::Free;
+        self.free[frame.index() / 64] |= 1 << (frame.0 % 64);
     }
 
-    fn frames(&self) -> u32 {
-        self.slots.len() as u32 - self.sets
+    fn insert(&mut self, frame: Frame) {
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        let hash = |frame: &Frame| hasher.hash_one(slots[frame.index()].page);
+        self.map.insert_unique(hash(&frame), frame, hash);
     }
 
-    fn end_of(&self, frame: Frame) -> u32 {
-        self.frames() + frame.0 / (self.frames() / self.sets)
+    /// The page is no longer found by this frame, if it was: since a loss it may have another.
+    fn remove(&mut self, frame: Frame) {
+        let hash = self.hasher.hash_one(self.slots[frame.index()].page);
+        if let Ok(entry) = self.map.find_entry(hash, |other| *other == frame) {
+            entry.remove();
+        }
+    }
+
+    /// The set that all data pages of a row fall into.
+    pub(crate) fn set_of(&self, row: Row) -> u32 {
+        // Multiplied by 2⁶⁴ over the golden ratio, neighbouring rows go to unrelated sets (specs §9.8.13).
+        let hash = row.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (hash % u64::from(self.sets)) as u32
+    }
+
+    fn first_free(&self, set: u32) -> Option<Frame> {
+        let (first, end) = (set * self.ways, (set + 1) * self.ways);
+        let mut at = first;
+        while at < end {
+            let rest = self.free[at as usize / 64] >> (at % 64);
+            if rest != 0 {
+                let frame = at + rest.trailing_zeros();
+                return (frame < end).then_some(Frame(frame));
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
+    fn end(&self, set: u32, list: List) -> u32 {
+        self.len() + 2 * set + list as u32
+    }
+
+    fn end_of(&self, frame: Frame, list: List) -> u32 {
+        self.end(frame.0 / self.ways, list)
+    }
+
+    /// Frees the frame of the least recently used clean page of a set that no operation uses.
+    fn evict(&mut self, set: u32) -> Option<Frame> {
+        let frame = self.victim(set)?;
+        self.release(frame);
+        Some(frame)
     }
 
     fn victim(&self, set: u32) -> Option<Frame> {
-        let end = self.frames() + set;
+        let end = self.end(set, List::Clean);
         let mut frame = self.slots[end as usize].newer;
         while frame != end {
             let slot = &self.slots[frame as usize];
-            if slot.state != State::Filling && slot.pins == 0 {
+            if slot.pins == 0 {
                 return Some(Frame(frame));
             }
             frame = slot.newer;
@@ -238,11 +461,15 @@ impl Frames {
         None
     }
 
-    fn touch(&mut self, frame: Frame) {
+    /// The frame is the most recently used of its set.
+    pub(crate) fn touch(&mut self, frame: Frame) {
+        let list = match self.slots[frame.index()].state {
+            State::Clean => List::Clean,
+            State::Stale => List::Stale,
+            State::Free | State::Filling | State::Covered | State::Doomed => return,
+        };
         self.unlink(frame.0);
-        let end = self.end_of(frame);
-        let first = self.slots[end as usize].older;
-        self.link(frame.0, end, first);
+        self.link(frame, list);
     }
 
     fn unlink(&mut self, slot: u32) {
@@ -251,7 +478,16 @@ impl Frames {
         self.slots[older as usize].newer = newer;
     }
 
-    fn link(&mut self, slot: u32, newer: u32, older: u32) {
+    /// The frame is the most recently used one of its list.
+    fn link(&mut self, frame: Frame, list: List) {
+        let end = self.end_of(frame, list);
+        let first = self.slots[end as usize].older;
+        self.uses = self.uses.wrapping_add(1);
+        self.slots[frame.index()].used = self.uses;
+        self.insert_between(frame.0, end, first);
+    }
+
+    fn insert_between(&mut self, slot: u32, newer: u32, older: u32) {
         self.slots[newer as usize].older = slot;
         self.slots[older as usize].newer = slot;
         let slot = &mut self.slots[slot as usize];

@@ -1,7 +1,23 @@
 //! What the caches on an SSD before a parity RAID share (specs §9).
 
+mod behind;
+mod copies;
 mod frames;
+mod leavo;
 pub mod log;
+mod write_around;
 mod write_through;
 
+use destage_plan::OpId;
+
+pub(crate) use leavo::Leavo;
+pub(crate) use write_around::WriteAround;
 pub(crate) use write_through::WriteThrough;
+
+/// An entry of a table by operations.
+fn of<T: Default>(table: &mut Vec<T>, op: OpId) -> &mut T {
+    if table.len() <= op.index() {
+        table.resize_with(op.index() + 1, T::default);
+    }
+    &mut table[op.index()]
+}

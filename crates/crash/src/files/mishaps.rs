@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use destage_exec::{Fault, Files, FilesError, Moment, Recording, Survival, SyncPoint};
-use destage_plan::{Dev, DevSet, Status};
+use destage_plan::{Dev, DevSet, Row, Status};
 
 use super::{FilesReport, Known, Life, Outcome, check_rows, count, path, prepare};
 
@@ -104,6 +104,10 @@ impl Life<'_> {
         if self.faulty || !(lost & self.scene.members()).is_empty() && !self.dice.one_in(10) {
             return;
         }
+        // Nobody knows which device it will be.
+        if (0..self.known.paths.len() as u8).any(|dev| self.costs_what_parity_does_not_cover(Dev(dev))) {
+            return;
+        }
         report.faults += 1;
         self.scene.diary.note(|| format!("an operation is to fail: {fault:?}"));
         self.faulty = true;
@@ -115,11 +119,27 @@ impl Life<'_> {
         }
     }
 
+    /// Whether the loss of a device may cost data, since there may be rows of which neither the parity nor
+    /// the cache tells what a member held.
+    fn costs_what_parity_does_not_cover(&self, dev: Dev) -> bool {
+        if !self.scene.cache.delays_parity {
+            return false;
+        }
+        let controller = self.files.engine().controller();
+        if !self.scene.members().contains(dev) {
+            return !self.may_be_lost().is_empty();
+        }
+        // Another device may stand in the cache's place already.
+        let torn = (0..self.scene.cell.geometry.member_pages()).any(|row| controller.sources(Row(row)).is_torn());
+        torn || !controller.is_caching() || !(self.dead - self.scene.members()).is_empty()
+    }
+
     /// A device breaks, or hangs until it is replaced.
     pub(super) fn lose(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
         let dev = Dev(self.dice.below(self.known.paths.len() as u64) as u8);
         let lost = self.may_be_lost() | DevSet::one(dev);
-        if self.faulty || self.dead.contains(dev) || self.scene.too_many(lost) {
+        let costs = self.scene.too_many(lost) || self.costs_what_parity_does_not_cover(dev);
+        if self.faulty || self.dead.contains(dev) || costs {
             return Ok(Outcome::On);
         }
         report.losses += 1;

@@ -1,0 +1,337 @@
+//! Rows whose parity is behind their data, and when it is made to catch up (specs §9.2, §9.6): the same
+//! for every cache that leaves parity as it is for a while.
+//!
+//! It is made to catch up when the cache holds more pages of such rows than it should, until it holds
+//! few again; when nothing is asked for a while, until something is; and at once when a device is lost,
+//! or when that is ordered.
+
+use std::cmp::Reverse;
+
+use destage_plan::{
+    Column, ColumnSet, Nanos, OpId, Out, ParamSpec, Params, Row, Rows, SpecError, TimerId, TimerOwner, quantity,
+};
+use destage_raid::array::{Array, Updated};
+use destage_raid::{Geometry, Place};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::frames::Frames;
+
+/// Rows whose parity is made to catch up at the same time.
+const CONCURRENT: usize = 8;
+
+pub(super) const IDLE: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
+
+pub(super) const HIGH: ParamSpec = ParamSpec {
+    name: "dirty-high",
+    default: "30",
+    values: "1 to 100",
+    unit: "percent",
+    help: "share of the cache that pages of rows with old parity may take before such rows are cleaned",
+};
+
+pub(super) const LOW: ParamSpec = ParamSpec {
+    name: "dirty-low",
+    default: "10",
+    values: "0 to dirty-high",
+    unit: "percent",
+    help: "share at which cleaning stops",
+};
+
+pub(super) const SET_LOW: ParamSpec = ParamSpec {
+    name: "set-low",
+    default: "30",
+    values: "0 to 100",
+    unit: "percent",
+    help: "share of a set down to which it is cleaned when it has no room for a page",
+};
+
+pub(super) const IDLE_AFTER: ParamSpec = ParamSpec {
+    name: "clean-after",
+    default: "1s",
+    values: "1 us or more",
+    unit: "time",
+    help: "time without a request after which rows with old parity are cleaned",
+};
+
+/// A row whose parity does not cover its newest data.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stale {
+    /// The data columns of which it covers another version.
+    pub(super) columns: ColumnSet,
+    /// Those of which the version that it covers is lost.
+    pub(super) lost: ColumnSet,
+    /// Its parity is being made to catch up.
+    updating: bool,
+    /// It cannot be: too much is lost.
+    hopeless: bool,
+}
+
+/// Frames that would be free, or clean, if no row were behind.
+#[derive(Clone, Copy)]
+pub(super) struct Owed<'a> {
+    pub(super) all: u32,
+    /// Of each stale page.
+    pub(super) of_page: u32,
+    /// Of each set those with deltas, if there are any. A stale page may be the last that needs one, and the
+    /// set of that may be any.
+    pub(super) deltas: &'a [u32],
+}
+
+/// The rows, and what is being done about them.
+pub(super) struct Behind {
+    rows: HashMap<Row, Stale, FixedState>,
+    updates: Vec<(OpId, Row)>,
+    /// Of each set the stale pages of rows that can be cleaned and are not being.
+    left: Vec<u32>,
+    /// Pages that may be stale, and down to how many they are cleaned.
+    high: u64,
+    low: u64,
+    set_low: u64,
+    idle: Nanos,
+    /// Rows are cleaned until few pages are stale.
+    cleaning: bool,
+    /// Rows are cleaned until a request comes.
+    is_idle: bool,
+    /// A set without room.
+    short: Option<u32>,
+    /// Rows that are to be cleaned before anything else, the last first.
+    urgent: Vec<Row>,
+    draining: bool,
+    /// When the last request came, and whether the timer is set.
+    asked: Nanos,
+    timer: bool,
+    pub(super) updated_rows: u64,
+}
+
+impl Behind {
+    /// For a cache of these frames.
+    pub(super) fn new(frames: &Frames, params: &Params) -> Result<Self, SpecError> {
+        let high: u64 = params.number(HIGH.name, 1..=100)?;
+        let low: u64 = params.number(LOW.name, 0..=100)?;
+        if low > high {
+            return Err(params.refuse(LOW.name));
+        }
+        let set_low: u64 = params.number(SET_LOW.name, 0..=100)?;
+        let idle = quantity::time(params.text(IDLE_AFTER.name)).ok().filter(|time| *time > Nanos::ZERO);
+        let share = |percent| u64::from(frames.len()) * percent / 100;
+        Ok(Self {
+            rows: HashMap::default(),
+            updates: Vec::new(),
+            high: share(high),
+            low: share(low),
+            set_low,
+            idle: idle.ok_or_else(|| params.refuse(IDLE_AFTER.name))?,
+            left: vec![0; frames.sets() as usize],
+            cleaning: false,
+            is_idle: false,
+            short: None,
+            urgent: Vec::new(),
+            draining: false,
+            asked: Nanos(0),
+            timer: false,
+            updated_rows: 0,
+        })
+    }
+
+    pub(super) fn get(&self, row: Row) -> Option<&Stale> {
+        self.rows.get(&row)
+    }
+
+    pub(super) fn departs(&self, rows: Rows) -> bool {
+        !self.rows.is_empty() && rows.iter().any(|row| self.rows.contains_key(&row))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether all that can be made good is.
+    pub(super) fn is_clean(&self) -> bool {
+        self.updates.is_empty() && self.rows.values().all(|row| row.hopeless)
+    }
+
+    /// The parity of a row will not cover the newest version of a column.
+    pub(super) fn leave(&mut self, row: Row, column: Column, frames: &Frames) {
+        let stale = self.rows.entry(row).or_default();
+        if !stale.columns.contains(column) {
+            stale.columns.insert(column);
+            if stale.can_be_updated() {
+                self.left[frames.set_of(row) as usize] += 1;
+            }
+        }
+    }
+
+    /// What the parities of all rows cover is lost.
+    pub(super) fn lose_covered(&mut self) {
+        self.rows.values_mut().for_each(|row| row.lost = row.columns);
+    }
+
+    /// What became of columns of a row; its stale columns of which the parity covers the newest version
+    /// from now on, those that were written among them.
+    pub(super) fn written(&mut self, row: Row, columns: ColumnSet, updated: Updated, frames: &Frames) -> ColumnSet {
+        let Some(stale) = self.rows.get_mut(&row) else { return ColumnSet::EMPTY };
+        let left = &mut self.left[frames.set_of(row) as usize];
+        *left -= stale.left();
+        let covered = match updated {
+            Updated::Modified => stale.columns & columns,
+            Updated::Computed => stale.columns,
+            Updated::Torn => {
+                stale.lost = stale.columns;
+                ColumnSet::EMPTY
+            }
+            Updated::Lost => {
+                stale.hopeless = true;
+                ColumnSet::EMPTY
+            }
+            Updated::Delayed | Updated::Absorbed | Updated::Stored => ColumnSet::EMPTY,
+        };
+        stale.columns -= covered;
+        stale.lost -= covered;
+        *left += stale.left();
+        if stale.columns.is_empty() {
+            self.rows.remove(&row);
+        }
+        covered
+    }
+
+    /// A request came.
+    pub(super) const fn asked(&mut self, now: Nanos) {
+        (self.asked, self.is_idle) = (now, false);
+    }
+
+    /// A set had no room for a page, if one is named.
+    pub(super) const fn are_short(&mut self, set: Option<u32>) {
+        if set.is_some() {
+            self.short = set;
+        }
+    }
+
+    /// Devices were lost, or it was ordered: all rows are cleaned at once.
+    pub(super) fn hurry(&mut self) {
+        self.urgent = self.rows.keys().copied().collect();
+        // In an order that does not depend on how the table lays them out.
+        self.urgent.sort_unstable_by(|a, b| b.cmp(a));
+    }
+
+    pub(super) fn drain(&mut self) {
+        self.hurry();
+        self.draining = true;
+    }
+
+    /// The timer has gone off.
+    pub(super) fn timer(&mut self, out: &mut Out) {
+        self.timer = false;
+        self.is_idle = out.now() >= self.asked + self.idle;
+    }
+
+    /// An operation has ended; whether it was to make a row's parity catch up.
+    pub(super) fn done(&mut self, op: OpId, frames: &Frames) -> bool {
+        let Some(at) = self.updates.iter().position(|(update, _)| *update == op) else { return false };
+        let (_, row) = self.updates.swap_remove(at);
+        if let Some(stale) = self.rows.get_mut(&row) {
+            stale.updating = false;
+            self.left[frames.set_of(row) as usize] += stale.left();
+        }
+        true
+    }
+
+    /// Begins what is due.
+    pub(super) fn turn(
+        &mut self,
+        frames: &Frames,
+        owed: Owed<'_>,
+        geometry: &Geometry,
+        array: &mut Array,
+        out: &mut Out,
+    ) {
+        if self.rows.is_empty() && !self.draining {
+            (self.cleaning, self.short) = (false, None);
+            return;
+        }
+        while self.updates.len() < CONCURRENT && array.is_ready() {
+            let Some(row) = self.next(frames, owed, geometry) else { break };
+            let stale = self.rows.get_mut(&row).expect("the row is behind");
+            self.left[frames.set_of(row) as usize] -= stale.left();
+            stale.updating = true;
+            let op = array.open_parity_update(row, out);
+            self.updates.push((op, row));
+            self.updated_rows += 1;
+        }
+        if self.draining && self.urgent.is_empty() && self.updates.is_empty() {
+            self.draining = false;
+            out.drained();
+        }
+        if !self.timer && !self.is_idle && !self.rows.is_empty() {
+            self.timer = true;
+            out.timer(IDLE, self.asked + self.idle);
+        }
+    }
+
+    /// The next row to be cleaned, if one is to be.
+    fn next(&mut self, frames: &Frames, owed: Owed<'_>, geometry: &Geometry) -> Option<Row> {
+        while let Some(row) = self.urgent.pop() {
+            if self.can_be_updated(row) {
+                return Some(row);
+            }
+        }
+        // No more rows are begun than if one were begun when the one before is done: what those under way
+        // may free counts as free.
+        let columns = |row| self.rows.get(row).map_or(0, |row| row.columns.len());
+        let leaving: u32 = self.updates.iter().map(|(_, row)| columns(row)).sum();
+        if let Some(set) = self.short {
+            let deltas = owed.deltas.get(set as usize).map_or(0, |deltas| deltas.saturating_sub(leaving));
+            let left = u64::from(self.left[set as usize] * owed.of_page + deltas);
+            let many = left * 100 > self.set_low * u64::from(frames.ways());
+            let row = if many { self.oldest(frames, geometry, set) } else { None };
+            if row.is_some() {
+                return row;
+            }
+            if many || self.updates.is_empty() || owed.deltas.is_empty() {
+                self.short = None;
+            } else {
+                return None;
+            }
+        }
+        let deltas = owed.deltas.iter().sum::<u32>().min(leaving);
+        let left = u64::from(owed.all.saturating_sub(owed.of_page * leaving + deltas));
+        self.cleaning = if self.cleaning { u64::from(owed.all) > self.low } else { left > self.high };
+        if self.cleaning && left > self.low || self.is_idle {
+            let left = self.left.iter().zip(0..).max_by_key(|(left, set)| (**left, Reverse(*set)));
+            return left.and_then(|(_, set)| self.oldest(frames, geometry, set));
+        }
+        None
+    }
+
+    fn can_be_updated(&self, row: Row) -> bool {
+        self.rows.get(&row).is_some_and(Stale::can_be_updated)
+    }
+
+    /// The row of the page of a set that was not used for longest, of those that can be cleaned.
+    fn oldest(&self, frames: &Frames, geometry: &Geometry, set: u32) -> Option<Row> {
+        frames.stale_of(set).map(|page| row_of(geometry, page)).find(|row| self.can_be_updated(*row))
+    }
+}
+
+impl Stale {
+    const fn can_be_updated(&self) -> bool {
+        !self.updating && !self.hopeless
+    }
+
+    /// Pages of the row that can be cleaned and are not being.
+    const fn left(&self) -> u32 {
+        if self.can_be_updated() { self.columns.len() } else { 0 }
+    }
+}
+
+/// The parity row of a page.
+pub(super) fn row_of(geometry: &Geometry, page: u64) -> Row {
+    let place = geometry.locate(page);
+    geometry.row(place.stripe, place.row_in_chunk)
+}
+
+/// The page of a row in a column.
+pub(super) fn page_of(geometry: &Geometry, row: Row, column: Column) -> u64 {
+    let (stripe, row_in_chunk) = geometry.stripe_of(row);
+    geometry.page_of(Place { stripe, row_in_chunk, column })
+}

@@ -1,0 +1,19 @@
+//! Write-around: what is written goes to the array alone, and an older copy is dropped (WA, specs
+//! §9.1).
+
+use super::copies::{Copies, Writes};
+
+/// What is written is not kept.
+pub struct Around;
+
+impl Writes for Around {
+    const KEPT: bool = false;
+    const NAMES: [&'static str; 3] = [
+        "write-around",
+        "set-associative LRU cache of copies: reads fill it, writes go to the array and drop what it has",
+        "WA in KDD",
+    ];
+}
+
+/// The cache.
+pub type WriteAround = Copies<Around>;
