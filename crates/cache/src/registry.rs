@@ -14,7 +14,7 @@ use destage_raid::{Geometry, Level};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
-use crate::ssd::{Leavo, WriteAround, WriteThrough};
+use crate::ssd::{Kdd, Leavo, WriteAround, WriteThrough};
 use crate::write_cache::{IWC, LAWC, STOW, SYNC_IWC, SYNC_STOW, SYNC_WOW, WOW};
 use crate::{HostCacheError, HostCacheInfo, LayerInfo, Registered, Served};
 
@@ -32,6 +32,7 @@ static CACHES: &[&HostCacheInfo] = &[
     &WriteAround::INFO,
     &WriteThrough::INFO,
     &Leavo::INFO,
+    &Kdd::INFO,
     &WOW,
     &SYNC_WOW,
     &STOW,

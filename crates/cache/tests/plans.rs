@@ -1,5 +1,5 @@
 //! What requests cost in steps, counted over an executor that does nothing: the table of specs
-//! §2.1, degraded mode, and the columns "Nossd", "WA", "WT" and "`LeavO`" of the example of specs §9.1.
+//! §2.1, degraded mode, and the columns "Nossd", "WA", "WT", "`LeavO`" and "KDD" of the example of specs §9.1.
 
 use destage_cache::{Served, serve};
 use destage_plan::{
@@ -41,7 +41,10 @@ impl Bench {
         while let Some(issue) = self.engine.next_issue() {
             let step = *self.engine.step(issue);
             self.steps.push(step);
-            let mut outcome = StepOutcome::Ok;
+            let mut outcome = match step {
+                Step::Encode { .. } => StepOutcome::Length(PAGE as u32 / 4),
+                _ => StepOutcome::Ok,
+            };
             if let Step::Read { ext, .. } | Step::Write { ext, .. } = step {
                 let (reads, writes) = if ext.dev().0 < members { &mut self.member } else { &mut self.cache };
                 *(if matches!(step, Step::Read { .. }) { reads } else { writes }) += u64::from(ext.pages());
@@ -256,6 +259,23 @@ fn the_example_of_the_caches() {
     let before = bench.cache;
     assert_eq!(bench.ask(4, Read, 0, 3, false), (0, 0), "the newest versions have stayed");
     assert_eq!(bench.cache, (before.0 + 3, before.1));
+}
+
+/// KDD in the example of specs §9.1: deltas of a quarter of a page each.
+#[test]
+fn the_example_of_kdd() {
+    use HostOp::{Read, Write};
+    let sequence = [(Read, 0), (Write, 1), (Write, 0), (Write, 1), (Write, 0), (Read, 0), (Write, 2)];
+    let config = config(Level::Raid5, 4, 1);
+    let (each, mut bench) = costs("kdd:ways=8", &config, &sequence);
+    let expected = [(1, 1, 0), (1, 2, 2), (0, 0, 1), (0, 0, 1), (0, 0, 1), (0, 0, 0), (1, 2, 2)];
+    assert_eq!(each, expected, "the last is modified: the row is behind");
+    let served = bench.engine.controller();
+    assert_eq!((served.stale_rows(), served.figures()[1]), (1, 3), "three deltas were staged");
+    bench.clean();
+    assert_eq!((bench.member, bench.cache.1), ((5, 8), 3), "all of the row is in the cache");
+    assert_eq!(bench.engine.controller().stale_rows(), 0);
+    assert_eq!(bench.ask(4, Read, 0, 3, false), (2, 0), "the third page has stayed, what was old is free");
 }
 
 /// Of each request of one page in turn: pages written to the cache, read from members, and written to them.

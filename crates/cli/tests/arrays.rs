@@ -363,6 +363,7 @@ fn policies_of_both_places_are_listed() {
             "write-around",
             "write-through",
             "leavo",
+            "kdd",
             "wow",
             "sync+wow",
             "stow",

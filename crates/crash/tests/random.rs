@@ -10,12 +10,12 @@ use destage_plan::{Class, StepKind};
 use destage_raid::Level;
 
 /// The first seed and the count of the ranges that each cell tries: `CRASH_SEEDS` of them from
-/// `CRASH_FROM` on, if either is given. Else 6,000, in the soak 250,000, that are always the same,
+/// `CRASH_FROM` on, if either is given. Else 4,600, in the soak 200,000, that are always the same,
 /// and a fifth as many where perhaps none has looked yet: in all 3·10⁵, in the soak more than 10⁷.
 fn seeds() -> Vec<(u64, u64)> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (from, count) = (number("CRASH_FROM"), number("CRASH_SEEDS"));
-    let usual = if std::env::var_os("DESTAGE_SOAK").is_some() { 250_000 } else { 6_000 };
+    let usual = if std::env::var_os("DESTAGE_SOAK").is_some() { 200_000 } else { 4_600 };
     if from.is_some() || count.is_some() {
         return vec![(from.unwrap_or(0), count.unwrap_or(usual))];
     }

@@ -29,6 +29,8 @@ enum State {
     Stale,
     /// What the parity covers of a page whose newest version is in the partner.
     Covered,
+    /// Something else than a page.
+    Kept,
     /// Free as soon as no operation uses it.
     Doomed,
 }
@@ -38,6 +40,14 @@ enum State {
 pub(crate) struct Frame(u32);
 
 impl Frame {
+    pub(super) const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    pub(super) const fn number(self) -> u32 {
+        self.0
+    }
+
     pub(super) const fn index(self) -> usize {
         self.0 as usize
     }
@@ -236,6 +246,22 @@ impl Frames {
         self.short.take()
     }
 
+    /// Whether a frame can be [taken](Self::take_in) in a set.
+    pub(crate) fn can_spare(&self, set: u32) -> bool {
+        self.enabled && (self.first_free(set).is_some() || self.victim(set).is_some())
+    }
+
+    /// A frame that was taken has something else than a page from now on, which is found by nobody and stays
+    /// until it is [discarded](Self::discard); unless the device was lost meanwhile.
+    pub(crate) fn keep(&mut self, frame: Frame) -> bool {
+        let slot = &mut self.slots[frame.index()];
+        let there = slot.life == self.life && self.enabled;
+        if there {
+            slot.state = State::Kept;
+        }
+        there
+    }
+
     /// The operation that used the frame is done with it. One that was filled has the page's newest
     /// version from now on, and the parity covers that.
     pub(crate) fn done(&mut self, frame: Frame) {
@@ -419,6 +445,11 @@ impl Frames {
         (hash % u64::from(self.sets)) as u32
     }
 
+    /// The set of a frame.
+    pub(crate) const fn set(&self, frame: Frame) -> u32 {
+        frame.0 / self.ways
+    }
+
     fn first_free(&self, set: u32) -> Option<Frame> {
         let (first, end) = (set * self.ways, (set + 1) * self.ways);
         let mut at = first;
@@ -466,7 +497,7 @@ impl Frames {
         let list = match self.slots[frame.index()].state {
             State::Clean => List::Clean,
             State::Stale => List::Stale,
-            State::Free | State::Filling | State::Covered | State::Doomed => return,
+            State::Free | State::Filling | State::Covered | State::Kept | State::Doomed => return,
         };
         self.unlink(frame.0);
         self.link(frame, list);

@@ -3,6 +3,7 @@
 mod behind;
 mod copies;
 mod frames;
+mod kdd;
 mod leavo;
 pub mod log;
 mod write_around;
@@ -10,6 +11,7 @@ mod write_through;
 
 use destage_plan::OpId;
 
+pub(crate) use kdd::Kdd;
 pub(crate) use leavo::Leavo;
 pub(crate) use write_around::WriteAround;
 pub(crate) use write_through::WriteThrough;

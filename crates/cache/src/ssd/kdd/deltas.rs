@@ -1,0 +1,126 @@
+//! The newest versions of old pages: which delta makes them, wherever that is, and who is reading it
+//! (specs §9.3, §9.4).
+
+use destage_plan::{Buf, NvSlot, OpId, Out, Span, Step, StepSet};
+use destage_raid::array::{Delta, DeltaPlace, Source};
+
+use super::super::copies::FrameReader;
+use super::super::frames::{Frame, Frames};
+use super::super::of;
+use super::staging::Staging;
+use super::zone::Zone;
+
+/// What an operation reads.
+#[derive(Clone, Copy)]
+enum Named {
+    Frame(Frame),
+    Slot(NvSlot),
+}
+
+/// The deltas.
+pub(super) struct Deltas {
+    pub(super) staging: Staging,
+    pub(super) zone: Zone,
+    /// What each operation reads.
+    named: Vec<Vec<Named>>,
+    /// Operations that read each slot of the NVRAM.
+    pins: Vec<u16>,
+    /// Slots that hold nothing that is needed.
+    dead: Vec<NvSlot>,
+}
+
+impl Deltas {
+    pub(super) const fn new(staging: Staging, zone: Zone) -> Self {
+        Self { staging, zone, named: Vec::new(), pins: Vec::new(), dead: Vec::new() }
+    }
+
+    /// Where the newest version of an old page is.
+    pub(super) fn newest(&self, base: Frame, frames: &Frames) -> Source {
+        let of = frames.ext(base);
+        if let Some(staged) = self.staging.get(base) {
+            return Source::Delta(Delta { base: of, place: DeltaPlace::Nv(staged.slot), offset: 0, len: staged.len });
+        }
+        let Some(packed) = self.zone.get(base) else { return Source::Page(of) };
+        let place = DeltaPlace::Page(frames.ext(packed.page));
+        Source::Delta(Delta { base: of, place, offset: packed.offset, len: packed.len })
+    }
+
+    /// An operation reads a page, and its delta if it has one.
+    pub(super) fn uses(&mut self, op: OpId, base: Frame, frames: &mut Frames) {
+        let named = of(&mut self.named, op);
+        frames.hold(base);
+        named.push(Named::Frame(base));
+        if let Some(staged) = self.staging.get(base) {
+            let index = staged.slot.index as usize;
+            if self.pins.len() <= index {
+                self.pins.resize(index + 1, 0);
+            }
+            self.pins[index] += 1;
+            named.push(Named::Slot(staged.slot));
+        } else if let Some(packed) = self.zone.get(base) {
+            frames.hold(packed.page);
+            named.push(Named::Frame(packed.page));
+        }
+    }
+
+    /// An operation reads nothing any more.
+    pub(super) fn released(&mut self, op: OpId, frames: &mut Frames) {
+        while let Some(named) = of(&mut self.named, op).pop() {
+            match named {
+                Named::Frame(frame) => frames.done(frame),
+                Named::Slot(slot) => self.pins[slot.index as usize] -= 1,
+            }
+        }
+    }
+
+    /// The delta of a page is not needed any more: the parity covers the page as it is, a newer delta comes,
+    /// or the page is not kept.
+    pub(super) fn drop_delta(&mut self, base: Frame, frames: &mut Frames) {
+        self.dead.extend(self.staging.take(base));
+        self.zone.drop_delta(base, frames);
+    }
+
+    /// A slot holds nothing that is needed.
+    pub(super) fn bury(&mut self, slot: NvSlot) {
+        self.dead.push(slot);
+    }
+
+    /// Slots that hold nothing that is needed.
+    pub(super) const fn dead(&self) -> usize {
+        self.dead.len()
+    }
+
+    /// Takes the slots that can be freed: they hold nothing that is needed, and nobody reads them.
+    pub(super) fn take_dead(&mut self, into: &mut Vec<NvSlot>) {
+        let pins = &self.pins;
+        into.extend(self.dead.extract_if(.., |slot| pins.get(slot.index as usize).is_none_or(|pins| *pins == 0)));
+    }
+
+    /// The device is lost.
+    pub(super) fn lose(&mut self, frames: &mut Frames) {
+        self.dead.extend(self.staging.clear());
+        self.zone.lose(frames);
+    }
+}
+
+impl FrameReader for Deltas {
+    fn read(&mut self, op: OpId, base: Frame, dst: Buf, frames: &mut Frames, out: &mut Out) -> StepSet {
+        let newest = self.newest(base, frames);
+        let Source::Delta(delta) = newest else {
+            return out.step(op, Step::Read { ext: frames.ext(base), dst }, StepSet::EMPTY);
+        };
+        self.uses(op, base, frames);
+        let page = out.tmp(op, 1);
+        let mut read = out.step(op, Step::Read { ext: delta.base, dst: page }, StepSet::EMPTY);
+        let buf = match delta.place {
+            DeltaPlace::Nv(slot) => Buf::Nv(slot),
+            DeltaPlace::Page(ext) => {
+                let buf = out.tmp(op, 1);
+                read |= out.step(op, Step::Read { ext, dst: buf }, StepSet::EMPTY);
+                buf
+            }
+        };
+        let delta = Span { buf, offset: delta.offset, len: delta.len };
+        out.step(op, Step::Decode { base: page, delta, dst }, read)
+    }
+}

@@ -1,0 +1,118 @@
+//! The staging buffer: deltas in the NVRAM that are not packed into a page of the cache yet (specs
+//! §9.4). While some are packed, those that come are staged beside them.
+
+use std::collections::VecDeque;
+
+use destage_plan::NvSlot;
+
+use super::super::frames::Frame;
+
+/// A delta in the NVRAM.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Staged {
+    /// The page that it makes new is kept in this frame as it was.
+    pub(super) base: Frame,
+    pub(super) slot: NvSlot,
+    /// Bytes.
+    pub(super) len: u32,
+    /// It is in the slot.
+    pub(super) settled: bool,
+}
+
+/// A delta that is being packed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sealed {
+    pub(super) staged: Staged,
+    /// A newer one has come meanwhile, or the page is new without it.
+    pub(super) superseded: bool,
+}
+
+/// The buffer.
+pub(super) struct Staging {
+    /// Pages of bytes that are staged before some are packed.
+    pages: u32,
+    /// Deltas likewise.
+    most: usize,
+    open: VecDeque<Staged>,
+    bytes: u64,
+    sealed: Vec<Sealed>,
+}
+
+impl Staging {
+    pub(super) const fn new(pages: u32, most: usize) -> Self {
+        Self { pages, most, open: VecDeque::new(), bytes: 0, sealed: Vec::new() }
+    }
+
+    /// The delta of a page.
+    pub(super) fn get(&self, base: Frame) -> Option<&Staged> {
+        let sealed = self.sealed.iter().filter(|sealed| !sealed.superseded).map(|sealed| &sealed.staged);
+        self.open.iter().chain(sealed).find(|staged| staged.base == base)
+    }
+
+    /// Whether there is room for a delta, with pages of so many bytes.
+    pub(super) fn has_room(&self, len: u32, page: u32) -> bool {
+        let capacity = u64::from(self.pages) * u64::from(page);
+        self.bytes + u64::from(len) <= capacity && self.open.len() < self.most
+    }
+
+    pub(super) fn put(&mut self, staged: Staged) {
+        self.bytes += u64::from(staged.len);
+        self.open.push_back(staged);
+    }
+
+    /// The delta of a page is in its slot.
+    pub(super) fn settle(&mut self, slot: NvSlot) {
+        if let Some(staged) = self.open.iter_mut().find(|staged| staged.slot == slot) {
+            staged.settled = true;
+        }
+    }
+
+    /// The delta of a page is not needed any more; its slot, unless it is being packed.
+    pub(super) fn take(&mut self, base: Frame) -> Option<NvSlot> {
+        if let Some(at) = self.open.iter().position(|staged| staged.base == base) {
+            let staged = self.open.remove(at).expect("it is there");
+            self.bytes -= u64::from(staged.len);
+            return Some(staged.slot);
+        }
+        let mut sealed = self.sealed.iter_mut().filter(|sealed| sealed.staged.base == base);
+        if let Some(sealed) = sealed.find(|sealed| !sealed.superseded) {
+            sealed.superseded = true;
+        }
+        None
+    }
+
+    /// Begins to pack the oldest deltas that fit a page of so many bytes; whether there are any.
+    pub(super) fn seal(&mut self, page: u32) -> bool {
+        debug_assert!(self.sealed.is_empty(), "they are packed one page after the other");
+        let mut bytes = 0;
+        while let Some(staged) = self.open.front().filter(|staged| staged.settled && bytes + staged.len <= page) {
+            bytes += staged.len;
+            self.sealed.push(Sealed { staged: *staged, superseded: false });
+            self.open.pop_front();
+        }
+        self.bytes -= u64::from(bytes);
+        bytes > 0
+    }
+
+    /// Whether the oldest delta is in its slot.
+    pub(super) fn can_seal(&self) -> bool {
+        self.sealed.is_empty() && self.open.front().is_some_and(|staged| staged.settled)
+    }
+
+    /// What is being packed, in the order in which it lies in the page.
+    pub(super) fn sealed(&self) -> &[Sealed] {
+        &self.sealed
+    }
+
+    /// What was being packed is, or will not be.
+    pub(super) fn unseal(&mut self) -> Vec<Sealed> {
+        std::mem::take(&mut self.sealed)
+    }
+
+    /// Nothing is staged any more; the slots, but for those of what is being packed.
+    pub(super) fn clear(&mut self) -> impl Iterator<Item = NvSlot> {
+        self.bytes = 0;
+        self.sealed.iter_mut().for_each(|sealed| sealed.superseded = true);
+        std::mem::take(&mut self.open).into_iter().map(|staged| staged.slot)
+    }
+}
