@@ -1,0 +1,61 @@
+//! What the array is asked for by one page's write with parity, or without (specs §2.1, §9.4).
+
+use super::counters::{Ask, Column};
+use super::params::{Method, Params, Shape};
+
+/// Where a write with parity has the old data of its page from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Old {
+    /// From its member, or from the cache where that is visible.
+    Asked,
+    /// It is at hand: RMW.
+    AtHand,
+}
+
+/// Reads and then writes.
+pub type Plan = (Vec<Ask>, Vec<Ask>);
+
+pub fn member_read(shape: Shape, page: u64) -> Ask {
+    Ask::MemberRead { column: Column::Data(shape.column(page)), row: shape.row(page) }
+}
+
+/// The write of a page without its parity.
+pub fn member_write(shape: Shape, page: u64) -> Ask {
+    Ask::MemberWrite { column: Column::Data(shape.column(page)), row: shape.row(page) }
+}
+
+pub fn parity_reads(shape: Shape, row: u64) -> impl Iterator<Item = Ask> {
+    Column::parity(shape.m).map(move |column| Ask::MemberRead { column, row })
+}
+
+pub fn parity_writes(shape: Shape, row: u64) -> impl Iterator<Item = Ask> {
+    Column::parity(shape.m).map(move |column| Ask::MemberWrite { column, row })
+}
+
+/// The write of a page with parity. `cached` says how the cache reads what the parity covers of a page,
+/// if it has it.
+pub fn write(params: &Params, page: u64, stale: bool, old: Old, cached: impl Fn(u64) -> Option<Vec<Ask>>) -> Plan {
+    let shape = params.shape;
+    let row = shape.row(page);
+    let visible = params.cache_visible || params.stale_visible && stale;
+    let ask = |page| cached(page).filter(|_| visible).unwrap_or_else(|| vec![member_read(shape, page)]);
+    let mut rmw = match old {
+        Old::Asked => ask(page),
+        Old::AtHand => Vec::new(),
+    };
+    rmw.extend(parity_reads(shape, row));
+    let rcw: Vec<Ask> = shape.pages(row).filter(|&other| other != page).flat_map(ask).collect();
+    let forced = stale || old == Old::AtHand;
+    let reads = match params.method {
+        Method::Rcw if !forced => rcw,
+        Method::Min if !forced && of_members(&rmw) >= of_members(&rcw) => rcw,
+        _ => rmw,
+    };
+    let mut writes = vec![member_write(shape, page)];
+    writes.extend(parity_writes(shape, row));
+    (reads, writes)
+}
+
+fn of_members(asks: &[Ask]) -> usize {
+    asks.iter().filter(|ask| matches!(ask, Ask::MemberRead { .. })).count()
+}

@@ -1,0 +1,147 @@
+//! Write-back: the array is written to when a dirty page must leave, or too many are dirty (specs §9.1,
+//! §9.8.17).
+
+use super::array::{self, Old};
+use super::counters::{Ask, Cause, Counters, For, Key, Outcome, Place};
+use super::log::{Fact, Log};
+use super::params::Params;
+use super::sets::{Sets, Slot};
+use super::{Model, Op, State};
+
+#[derive(Clone, Debug)]
+pub struct Back {
+    params: Params,
+    sets: Sets,
+    log: Log,
+    counters: Counters,
+}
+
+impl Back {
+    pub fn new(params: Params) -> Self {
+        Self { params, sets: Sets::new(&params), log: Log::new(&params), counters: Counters::default() }
+    }
+
+    fn put(&mut self, slot: u64, fact: Fact, out: &mut Outcome) {
+        let mut asks = Vec::new();
+        self.log.put(Key::Slot(slot), fact, &mut asks);
+        out.phase(For::Log, asks);
+    }
+
+    /// A free slot of a page's set.
+    fn room(&mut self, page: u64, out: &mut Outcome) -> u64 {
+        let set = self.params.set(page);
+        if let Some(slot) = self.sets.free(set) {
+            return slot;
+        }
+        if self.sets.oldest_clean(set, &[]).is_none() {
+            self.counters.shortages += 1;
+            let slot = self.oldest_dirty(set).expect("a set without clean pages is full of dirty ones");
+            self.write_back(slot, out);
+        }
+        let slot = self.sets.oldest_clean(set, &[]).expect("one was just cleaned");
+        self.counters.evictions += 1;
+        self.sets.put(slot, Slot::Free);
+        self.put(slot, Fact::Free, out);
+        slot
+    }
+
+    fn oldest_dirty(&self, set: u64) -> Option<u64> {
+        self.sets.list(set).iter().copied().find(|&slot| matches!(self.sets.get(slot), Slot::Dirty(_)))
+    }
+
+    /// Writes a dirty page to the array; it is the oldest clean page of its set then.
+    fn write_back(&mut self, slot: u64, out: &mut Outcome) {
+        let Slot::Dirty(page) = self.sets.get(slot) else { panic!("slot {slot} is dirty") };
+        let mut asks = vec![Ask::SsdRead { place: Place::Slot(slot), cause: Cause::Cleaning }];
+        let (reads, writes) = array::write(&self.params, page, false, Old::Asked, |page| self.clean(page));
+        asks.extend(reads);
+        out.phase(For::CleanReads, asks);
+        out.phase(For::CleanWrites, writes);
+        self.sets.put(slot, Slot::Clean(page));
+        self.sets.make_oldest(slot);
+        self.counters.cleaned += 1;
+        self.put(slot, Fact::Clean(page), out);
+    }
+
+    fn clean(&self, page: u64) -> Option<Vec<Ask>> {
+        let slot = self.sets.find(page).filter(|&slot| self.sets.get(slot) == Slot::Clean(page))?;
+        Some(vec![Ask::SsdRead { place: Place::Slot(slot), cause: Cause::Data }])
+    }
+
+    fn clean_to(&mut self, percent: u64, out: &mut Outcome) {
+        let all = self.sets.slots().len() as u64;
+        while self.sets.total().dirty * 100 > percent * all {
+            let set = (0..self.sets.sets()).rev().max_by_key(|&set| self.sets.tally(set).dirty).expect("sets");
+            let slot = self.oldest_dirty(set).expect("the set with most dirty pages has one");
+            self.write_back(slot, out);
+        }
+    }
+}
+
+impl Model for Back {
+    fn access(&mut self, op: Op, page: u64, _: Option<u32>) -> Outcome {
+        let hit = self.sets.find(page);
+        let mut out = Outcome { hit: hit.is_some(), ..Outcome::default() };
+        match (op, hit) {
+            (Op::Read, Some(slot)) => {
+                self.sets.touch(slot);
+                out.phase(For::Reads, vec![Ask::SsdRead { place: Place::Slot(slot), cause: Cause::Data }]);
+            }
+            (Op::Read, None) => {
+                out.phase(For::Reads, vec![array::member_read(self.params.shape, page)]);
+                let slot = self.room(page, &mut out);
+                self.sets.put(slot, Slot::Clean(page));
+                out.phase(For::Fill, vec![Ask::SsdWrite { place: Place::Slot(slot), cause: Cause::Fill }]);
+            }
+            (Op::Write, _) => {
+                let slot = hit.unwrap_or_else(|| self.room(page, &mut out));
+                let was = self.sets.get(slot);
+                self.sets.put(slot, Slot::Dirty(page));
+                self.sets.touch(slot);
+                out.phase(For::Writes, vec![Ask::SsdWrite { place: Place::Slot(slot), cause: Cause::Data }]);
+                if was != Slot::Dirty(page) {
+                    self.put(slot, Fact::Dirty(page), &mut out);
+                }
+            }
+        }
+        if self.sets.total().dirty * 100 > self.params.dirty_high * self.sets.slots().len() as u64 {
+            self.clean_to(self.params.dirty_low, &mut out);
+        }
+        self.counters.access(op, &out);
+        self.counters.reinserted = self.log.reinserted();
+        out
+    }
+
+    fn clean_all(&mut self) -> Outcome {
+        let mut out = Outcome::default();
+        self.clean_to(0, &mut out);
+        self.counters.count(&out);
+        self.counters.reinserted = self.log.reinserted();
+        out
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn state(&self) -> State {
+        State::of(&self.sets).with_log(&self.log)
+    }
+
+    fn check(&self) {
+        self.sets.check();
+        let total = self.sets.total();
+        assert_eq!(total.free + total.clean + total.dirty, self.sets.slots().len() as u64);
+        let facts = self.log.replay();
+        assert_eq!(facts, self.log.live());
+        for (slot, &what) in (0..).zip(self.sets.slots()) {
+            match (what, facts.get(&Key::Slot(slot))) {
+                (Slot::Free | Slot::Clean(_), None) => {}
+                (Slot::Clean(page), Some(fact)) => assert_eq!(*fact, Fact::Clean(page), "slot {slot}"),
+                (Slot::Dirty(page), fact) => assert_eq!(fact, Some(&Fact::Dirty(page)), "slot {slot}"),
+                (what, fact) => panic!("slot {slot} is {what:?}, the log says {fact:?}"),
+            }
+        }
+        assert!(facts.keys().all(|key| matches!(key, Key::Slot(_))));
+    }
+}

@@ -1,0 +1,129 @@
+//! Parity brought up to date from deltas or from cached pages, and what becomes of the pages (specs §9.6).
+
+use std::collections::BTreeSet;
+
+use super::super::array;
+use super::super::cleaning::Delayed;
+use super::super::counters::{Ask, Cause, For, Key, Outcome};
+use super::super::log::Fact;
+use super::super::params::{Params, RcwFromCache};
+use super::super::sets::{Sets, Slot};
+use super::super::staging::Role;
+use super::{Kdd, Where, on_ssd, read, write};
+
+impl Kdd {
+    /// What making a row's parity reads.
+    fn clean_reads(&self, row: u64) -> Vec<Ask> {
+        let shape = self.params.shape;
+        let missing = shape.pages(row).filter(|&page| self.held(page).slot.is_none()).count() as u64;
+        let rcw = match self.params.rcw_from_cache {
+            RcwFromCache::Never => false,
+            RcwFromCache::All => missing == 0,
+            RcwFromCache::Fewer => missing < shape.m,
+            RcwFromCache::NotMore => missing <= shape.m,
+        };
+        let mut asks = Vec::new();
+        for page in shape.pages(row) {
+            let held = self.held(page);
+            let deltas = if rcw {
+                match held.slot {
+                    None => asks.push(array::member_read(shape, page)),
+                    Some(slot) => asks.push(read(slot, Cause::Cleaning)),
+                }
+                [held.newest.or(held.covered).filter(|_| held.slot.is_some()), None]
+            } else if held.newest.is_some() {
+                let rewritten = self.params.reclaim == 1 && !self.params.keep_clean;
+                let needed = rewritten || self.params.decodes;
+                asks.extend(held.slot.filter(|_| needed).map(|slot| read(slot, Cause::Cleaning)));
+                [held.newest, held.covered]
+            } else {
+                [None, None]
+            };
+            asks.extend(deltas.into_iter().filter_map(on_ssd).map(|at| read(at.slot, Cause::Cleaning)));
+        }
+        if !rcw {
+            asks.extend(array::parity_reads(shape, row));
+        }
+        let mut seen = BTreeSet::new();
+        asks.retain(|&ask| seen.insert(ask));
+        asks
+    }
+
+    /// A page whose newest version the parity covers now; what is written and logged for it.
+    fn reclaim(&mut self, page: u64, asks: &mut Vec<Ask>, facts: &mut Vec<(Key, Fact)>) {
+        let Some(slot) = self.held(page).slot else {
+            self.drop_delta(page, Role::Newest);
+            self.pages.remove(&page);
+            self.written.remove(&page);
+            self.forget(page, facts);
+            return;
+        };
+        if self.params.keep_clean {
+            self.drop_delta(page, Role::Covered);
+            let held = self.pages.get_mut(&page).expect("the page is held");
+            held.covered = held.newest.take();
+            if held.covered == Some(Where::Staged) {
+                self.staging.cover(page);
+            }
+            self.sets.put(slot, Slot::Clean(page));
+            facts.push(self.fact(page));
+            return;
+        }
+        self.drop_delta(page, Role::Newest);
+        if self.params.reclaim == 1 {
+            asks.push(write(slot, Cause::Cleaning));
+            self.sets.put(slot, Slot::Clean(page));
+            self.sets.make_oldest(slot);
+            facts.push(self.fact(page));
+        } else {
+            self.pages.remove(&page);
+            self.sets.put(slot, Slot::Free);
+            facts.push((Key::Slot(slot), Fact::Free));
+        }
+    }
+}
+
+impl Delayed for Kdd {
+    fn params(&self) -> &Params {
+        &self.params
+    }
+
+    fn sets(&self) -> &Sets {
+        &self.sets
+    }
+
+    fn stale(&self) -> &BTreeSet<u64> {
+        &self.stale
+    }
+
+    fn owing(&self) -> u64 {
+        let total = self.sets.total();
+        if !self.params.keep_clean {
+            return total.owing();
+        }
+        let deltas: BTreeSet<u64> = self.pages.values().filter_map(|held| Some(on_ssd(held.newest)?.slot)).collect();
+        total.old + deltas.len() as u64
+    }
+
+    fn next_stripe(&mut self) -> &mut u64 {
+        &mut self.next_stripe
+    }
+
+    fn clean(&mut self, rows: &[u64], out: &mut Outcome) {
+        let shape = self.params.shape;
+        out.phase(For::CleanReads, rows.iter().flat_map(|&row| self.clean_reads(row)).collect());
+        out.phase(For::CleanWrites, rows.iter().flat_map(|&row| array::parity_writes(shape, row)).collect());
+        let (mut asks, mut facts) = (Vec::new(), Vec::new());
+        for &row in rows {
+            assert!(self.stale.remove(&row), "row {row} is stale");
+            self.counters.cleaned += 1;
+            for page in shape.pages(row) {
+                if self.held(page).newest.is_some() {
+                    self.reclaim(page, &mut asks, &mut facts);
+                }
+            }
+        }
+        out.phase(For::Reclaim, asks);
+        self.put(&facts, out);
+    }
+}

@@ -1,0 +1,105 @@
+//! No cache, write-around and write-through: no page is ever newer than on the members (specs §9.1).
+
+use super::array::{self, Old};
+use super::counters::{Ask, Cause, Counters, For, Outcome, Place};
+use super::params::Params;
+use super::sets::{Sets, Slot};
+use super::{Model, Op, State};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// No cache at all.
+    None,
+    Around,
+    Through,
+}
+
+#[derive(Clone, Debug)]
+pub struct Through {
+    kind: Kind,
+    params: Params,
+    sets: Sets,
+    counters: Counters,
+}
+
+impl Through {
+    pub fn new(kind: Kind, params: Params) -> Self {
+        Self { kind, params, sets: Sets::new(&params), counters: Counters::default() }
+    }
+
+    /// A slot for a page that is not cached: its set never lacks one, all in it is clean.
+    fn admit(&mut self, page: u64) -> u64 {
+        let set = self.params.set(page);
+        let slot = self.sets.free(set).unwrap_or_else(|| {
+            let slot = self.sets.oldest_clean(set, &[]).expect("all is clean");
+            self.counters.evictions += 1;
+            self.sets.put(slot, Slot::Free);
+            slot
+        });
+        self.sets.put(slot, Slot::Clean(page));
+        slot
+    }
+
+    fn read(&mut self, page: u64, slot: Option<u64>, out: &mut Outcome) {
+        if let Some(slot) = slot {
+            self.sets.touch(slot);
+            out.phase(For::Reads, vec![Ask::SsdRead { place: Place::Slot(slot), cause: Cause::Data }]);
+            return;
+        }
+        out.phase(For::Reads, vec![array::member_read(self.params.shape, page)]);
+        if self.kind != Kind::None {
+            let place = Place::Slot(self.admit(page));
+            out.phase(For::Fill, vec![Ask::SsdWrite { place, cause: Cause::Fill }]);
+        }
+    }
+
+    fn write(&mut self, page: u64, slot: Option<u64>, out: &mut Outcome) {
+        let cached = |other| {
+            let slot = self.sets.find(other)?;
+            Some(vec![Ask::SsdRead { place: Place::Slot(slot), cause: Cause::Data }])
+        };
+        let (reads, mut writes) = array::write(&self.params, page, false, Old::Asked, cached);
+        match (self.kind, slot) {
+            (Kind::None, _) | (Kind::Around, None) => {}
+            (Kind::Around, Some(slot)) => self.sets.put(slot, Slot::Free),
+            (Kind::Through, slot) => {
+                let slot = slot.unwrap_or_else(|| self.admit(page));
+                self.sets.touch(slot);
+                writes.push(Ask::SsdWrite { place: Place::Slot(slot), cause: Cause::Data });
+            }
+        }
+        out.phase(For::Reads, reads);
+        out.phase(For::Writes, writes);
+    }
+}
+
+impl Model for Through {
+    fn access(&mut self, op: Op, page: u64, _: Option<u32>) -> Outcome {
+        let slot = self.sets.find(page);
+        let mut out = Outcome { hit: slot.is_some(), ..Outcome::default() };
+        match op {
+            Op::Read => self.read(page, slot, &mut out),
+            Op::Write => self.write(page, slot, &mut out),
+        }
+        self.counters.access(op, &out);
+        out
+    }
+
+    fn clean_all(&mut self) -> Outcome {
+        Outcome::default()
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn state(&self) -> State {
+        State::of(&self.sets)
+    }
+
+    fn check(&self) {
+        self.sets.check();
+        let total = self.sets.total();
+        assert_eq!(total.free + total.clean, self.sets.slots().len() as u64);
+    }
+}
