@@ -1,0 +1,44 @@
+//! What pages hold: the newest version, and the one that the parity covers.
+
+use super::PAGE;
+use crate::common::Dice;
+
+/// A page.
+pub type Page = [u8; PAGE as usize];
+
+/// All pages of an array.
+pub struct Bytes {
+    pub newest: Vec<Page>,
+    pub covered: Vec<Page>,
+}
+
+impl Bytes {
+    pub fn new(pages: u64) -> Self {
+        let zeros = vec![[0; PAGE as usize]; pages as usize];
+        Self { newest: zeros.clone(), covered: zeros }
+    }
+
+    /// Changes some bytes of a page, or most; the length of the delta against what the parity covers.
+    pub fn change(&mut self, page: u64, dice: &mut Dice) -> u32 {
+        let newest = &mut self.newest[page as usize];
+        let count = if dice.below(30) == 0 { PAGE } else { dice.within(1, 5) };
+        for at in 0..count {
+            let at = if count == PAGE { at } else { dice.below(PAGE) };
+            newest[at as usize] = dice.next() as u8;
+        }
+        let mut delta = [0; PAGE as usize];
+        destage_delta::encode(&self.covered[page as usize], newest, &mut delta) as u32
+    }
+
+    /// Parity P, and Q, of pages in the order of their columns.
+    pub fn parity<'a>(pages: impl Iterator<Item = &'a [u8]>) -> [Page; 2] {
+        let (mut p, mut q) = ([0; PAGE as usize], [0; PAGE as usize]);
+        for (column, page) in pages.enumerate() {
+            for (at, byte) in page.iter().enumerate() {
+                p[at] ^= byte;
+                q[at] ^= (0..column).fold(*byte, |byte, _| byte << 1 ^ if byte >> 7 == 1 { 0x1D } else { 0 });
+            }
+        }
+        [p, q]
+    }
+}

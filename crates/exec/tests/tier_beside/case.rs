@@ -1,0 +1,86 @@
+//! Arrays and caches at random.
+
+use std::fmt::Write as _;
+
+use destage_raid::array::{ArrayConfig, ParityMethod};
+use destage_raid::{Geometry, Level};
+
+use super::{LONG, PAGE};
+use crate::common::Dice;
+use crate::tier_model::params::{Method, Params, RcwFromCache, Shape};
+
+/// A case: an array, a cache, and what is asked of them.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub name: &'static str,
+    /// The cache as a user writes it.
+    pub cache: String,
+    pub params: Params,
+    pub stripes: u64,
+    /// Percent of the accesses that are reads.
+    pub reads: u64,
+}
+
+impl Case {
+    pub fn config(&self) -> ArrayConfig {
+        let Shape { k, m, chunk } = self.params.shape;
+        let level = if m == 1 { Level::Raid5 } else { Level::Raid6 };
+        let geometry = Geometry::new(level, level.default_layout(), (k + m) as u32, chunk as u32, self.stripes * chunk);
+        let mut config = ArrayConfig::new(geometry.expect("a shape that can be"));
+        config.idle_flush = LONG;
+        config.parity = match self.params.method {
+            Method::Min => ParityMethod::Min,
+            Method::Rmw => ParityMethod::Rmw,
+            Method::Rcw => ParityMethod::Rcw,
+        };
+        config
+    }
+
+    /// The model's name of the cache.
+    pub fn model(&self) -> &'static str {
+        match self.name {
+            "write-around" => "wa",
+            "write-through" => "wt",
+            other => other,
+        }
+    }
+
+    /// A case of a cache over an array with so many parities.
+    pub fn draw(name: &'static str, m: u64, dice: &mut Dice) -> Self {
+        let shape = Shape { k: dice.within(2, 5), m, chunk: dice.within(1, 4) };
+        let ways = dice.within(2, 16);
+        // KDD delays parity only while there is room for all deltas that are under way.
+        let (least, most): (u64, u64) = if name == "kdd" { (12, 75) } else { (2, 100) };
+        let pages = ways * dice.within(1, 5).max(least.div_ceil(ways));
+        let high = dice.within(10, most);
+        let low = dice.below(high + 1);
+        let set_low = [0, 30, 60, 100][dice.below(4) as usize];
+        let staging = [1, 1, 2, 5][dice.below(4) as usize];
+        let mut cache = format!("{name}:ways={ways}");
+        if matches!(name, "leavo" | "kdd") {
+            write!(cache, ":dirty-high={high}:dirty-low={low}:set-low={set_low}:clean-after=1h").expect("a string");
+        }
+        if name == "kdd" {
+            write!(cache, ":staging={staging}").expect("a string");
+        }
+        let params = Params {
+            method: [Method::Min, Method::Min, Method::Rmw, Method::Rcw][dice.below(4) as usize],
+            stale_visible: true,
+            pages,
+            associativity: ways,
+            page_bytes: PAGE as u32,
+            // The caches have no log so far: the model's is never full.
+            log_pages: 1 << 12,
+            dirty_high: high,
+            dirty_low: low,
+            set_low,
+            staging_pages: staging,
+            delta_max: PAGE as u32,
+            rcw_from_cache: RcwFromCache::NotMore,
+            decodes: true,
+            ..Params::new(shape, pages)
+        };
+        let stripes = (pages * dice.within(1, 4)).div_ceil(shape.k * shape.chunk).max(2);
+        Self { name, cache, params, stripes, reads: [10, 30, 70][dice.below(3) as usize] }
+    }
+}

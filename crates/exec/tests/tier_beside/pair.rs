@@ -1,0 +1,390 @@
+//! What the cache does, and what the model does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use destage_cache::{CacheFigure, Served, host_cache, serve};
+use destage_exec::{Conduct, Memory, NoCheck, Pick, Remains};
+use destage_plan::{Column, Control, Dev, Ext, HostNotice, HostOp, HostRequest, Issue, Row, Shape as Host, Step};
+use destage_raid::Geometry;
+use destage_raid::array::{Delta, DeltaPlace, Source};
+
+use super::{Bytes, Case, PAGE, SECTOR};
+use crate::common::Dice;
+use crate::tier_model::counters::{self, Ask, Cause, Outcome, Place};
+use crate::tier_model::kdd::Where;
+use crate::tier_model::params::Shape;
+use crate::tier_model::sets::Slot;
+use crate::tier_model::{Model, Op, State, build};
+
+/// Cache and model side by side.
+pub struct Pair {
+    memory: Memory<Box<dyn Served>>,
+    model: Box<dyn Model>,
+    shape: Shape,
+    geometry: Geometry,
+    figures: &'static [CacheFigure],
+    issued: Arc<Mutex<Vec<(Issue, Step)>>>,
+    /// Commands of devices in flight, in the order of issue, and all that were issued since the last
+    /// comparison; of each the row that it cleans, if it does.
+    flight: Vec<Option<Row>>,
+    recent: Vec<(Option<Row>, Step)>,
+    bytes: Bytes,
+    /// Slots of the NVRAM are told by the deltas in them.
+    has_deltas: bool,
+    accesses: u64,
+}
+
+impl Pair {
+    pub fn new(case: &Case) -> Self {
+        let config = case.config();
+        let geometry = config.geometry.clone();
+        let Shape { k, m, chunk } = case.params.shape;
+        let pages = geometry.data_pages();
+        let host = Host::new(PAGE, SECTOR, k * chunk, k * chunk, pages).expect("a tiny array");
+        let controller = serve(&case.cache, &config, case.params.pages).expect("a cache that can be");
+        let members = (0..k + m).map(|_| geometry.member_pages());
+        let devices = members.chain([case.params.pages]).map(|pages| (pages * PAGE) as usize);
+        let mut memory = Memory::prepare(controller, Remains::fresh(devices), host, 4);
+        let issued = Arc::new(Mutex::new(Vec::new()));
+        let list = Arc::clone(&issued);
+        memory.set_tamper(Box::new(move |issue, step| {
+            if step.dev().is_some() {
+                list.lock().expect("nobody panics over it").push((issue, *step));
+            }
+            Conduct::Honest
+        }));
+        memory.begin();
+        let mut pair = Self {
+            memory,
+            model: build(case.model(), case.params),
+            shape: case.params.shape,
+            geometry,
+            figures: host_cache(case.name).expect("it is registered").figures,
+            issued,
+            flight: Vec::new(),
+            recent: Vec::new(),
+            bytes: Bytes::new(pages),
+            has_deltas: case.name == "kdd",
+            accesses: 0,
+        };
+        pair.settle();
+        pair
+    }
+
+    /// Pages of the array.
+    pub fn pages(&self) -> u64 {
+        self.geometry.data_pages()
+    }
+
+    /// Evictions, accesses without room in their set, rows cleaned, pages of deltas, those with one delta
+    /// that is no shorter than a page.
+    pub fn seen(&self) -> [u64; 5] {
+        let counters = self.model.counters();
+        let raw = self.figure("raw").unwrap_or_default();
+        [counters.evictions, counters.shortages, counters.cleaned, counters.deltas, raw]
+    }
+
+    /// Has both serve an access.
+    pub fn access(&mut self, op: Op, page: u64, dice: &mut Dice) -> Result<(), String> {
+        let len = (op == Op::Write).then(|| self.bytes.change(page, dice));
+        self.accesses += 1;
+        let (tag, newest) = (self.accesses, self.bytes.newest[page as usize]);
+        let (kind, data): (_, &[u8]) = match op {
+            Op::Read => (HostOp::Read, &[]),
+            Op::Write => (HostOp::Write, &newest),
+        };
+        let request = HostRequest { tag, op: kind, offset: page * PAGE, len: PAGE, fua: false };
+        self.memory.submit(request, data).expect("a request in range");
+        self.settle();
+        let mut answered = false;
+        while let Some(notice) = self.memory.next_notice() {
+            let HostNotice::Acked { tag, ok, .. } = notice else { continue };
+            answered = ok;
+            if op == Op::Read && self.memory.request_bytes(tag) != newest {
+                return Err(format!("wrong bytes for page {page}"));
+            }
+        }
+        if !answered {
+            return Err(format!("{op:?} of page {page} is not answered"));
+        }
+        let asked = self.model.access(op, page, len);
+        self.compare(&asked).and_then(|state| self.compare_row(self.shape.row(page), &state)).map_err(|why| {
+            let hit = if asked.hit { "hit" } else { "miss" };
+            format!("{op:?} of page {page} in row {}, a {hit}, delta {len:?}: {why}", self.shape.row(page))
+        })
+    }
+
+    /// Nothing is asked for long: all rows are cleaned.
+    pub fn idle(&mut self) -> Result<(), String> {
+        while self.memory.engine().controller().stale_rows() > 0 {
+            if self.memory.run(Pick::Earliest, &NoCheck).expect("it goes on").is_none()
+                && self.memory.engine().next_timer().is_none()
+            {
+                return Err("idle, and rows stay stale".to_owned());
+            }
+            self.settle();
+        }
+        self.cleaned("idle")
+    }
+
+    /// All rows are cleaned because that is ordered.
+    pub fn clean(&mut self) -> Result<(), String> {
+        self.memory.control(Control::Clean);
+        self.settle();
+        if self.memory.nvram().slots().next().is_some() {
+            return Err("clean, and something is in the NVRAM".to_owned());
+        }
+        self.cleaned("clean")
+    }
+
+    fn cleaned(&mut self, what: &str) -> Result<(), String> {
+        let asked = self.model.clean_all();
+        self.compare(&asked).map(|_| ()).map_err(|why| format!("{what}: {why}"))
+    }
+
+    fn note_issues(&mut self) {
+        let issued = std::mem::take(&mut *self.issued.lock().expect("nobody panics over it"));
+        for (Issue { op, .. }, step) in issued {
+            let engine = self.memory.engine();
+            let claim = engine.claim(op).filter(|_| engine.request_of(op).is_none());
+            let cleans = claim.map(|claim| self.geometry.row(claim.stripe, claim.first));
+            self.flight.push(cleans);
+            self.recent.push((cleans, step));
+        }
+    }
+
+    /// Lets all end but timers, and what cleans last: that of an access begins when its row is found to be
+    /// behind, but does not change what the access finds.
+    fn settle(&mut self) {
+        self.note_issues();
+        while self.memory.runnable() > 0 {
+            // Behind the commands of devices is what the NVRAM does next.
+            let mut at = self.flight.len();
+            if at == self.memory.runnable() {
+                at = self.flight.iter().position(Option::is_none).unwrap_or(0);
+                self.flight.remove(at);
+            }
+            self.memory.run(Pick::At(at), &NoCheck).expect("the controller goes on");
+            self.note_issues();
+        }
+    }
+
+    /// What members and SSD were asked for since this was asked last, in the model's words.
+    fn asked(&mut self) -> Vec<Ask> {
+        let (mut asks, mut seen) = (Vec::new(), BTreeSet::new());
+        for (cleans, step) in std::mem::take(&mut self.recent) {
+            let (reads, ext) = match step {
+                Step::Read { ext, .. } => (true, ext),
+                Step::Write { ext, .. } => (false, ext),
+                _ => continue,
+            };
+            assert_eq!(ext.pages(), 1, "a page is asked for");
+            asks.extend(self.ask(reads, ext, cleans, &mut seen));
+        }
+        asks
+    }
+
+    /// One of them; none if a row that is cleaned has it already: where it is read again for the next of its
+    /// deltas, that is the array's.
+    fn ask(&self, reads: bool, ext: Ext, cleans: Option<Row>, seen: &mut BTreeSet<(Row, u64)>) -> Option<Ask> {
+        if ext.dev() == Dev(self.geometry.members()) {
+            let place = Place::Slot(ext.first());
+            return match reads {
+                true if cleans.is_some_and(|row| !seen.insert((row, ext.first()))) => None,
+                true => Some(Ask::SsdRead { place, cause: Cause::Data }),
+                false => Some(Ask::SsdWrite { place, cause: Cause::Data }),
+            };
+        }
+        let row = ext.first();
+        let (stripe, _) = self.geometry.stripe_of(Row(row));
+        let column = match self.geometry.column(stripe, ext.dev()) {
+            column if column == self.geometry.p_column() => counters::Column::P,
+            column if column == self.geometry.q_column() => counters::Column::Q,
+            column => counters::Column::Data(column.index() as u64),
+        };
+        Some(if reads { Ask::MemberRead { column, row } } else { Ask::MemberWrite { column, row } })
+    }
+
+    /// Both have done the same since the last comparison; what the model holds.
+    fn compare(&mut self, outcome: &Outcome) -> Result<State, String> {
+        let mut asked = self.asked();
+        let without_cause = |ask| match ask {
+            Ask::SsdRead { place, .. } => Some(Ask::SsdRead { place, cause: Cause::Data }),
+            Ask::SsdWrite { cause: Cause::Metadata, .. } | Ask::PutDelta { .. } | Ask::PutEntry { .. } => None,
+            Ask::SsdWrite { place, .. } => Some(Ask::SsdWrite { place, cause: Cause::Data }),
+            member => Some(member),
+        };
+        let mut by_model: Vec<Ask> = outcome.asks().filter_map(without_cause).collect();
+        // While deltas are packed they can be had from the NVRAM, so that what cleans at once need not read them
+        // again.
+        let written = |ask| match ask {
+            Ask::SsdWrite { place, cause: Cause::Delta } => Some(place),
+            _ => None,
+        };
+        let packed: BTreeSet<Place> = outcome.asks().filter_map(written).collect();
+        let read_back = |ask: &Ask| matches!(ask, Ask::SsdRead { place, .. } if packed.contains(place));
+        asked.retain(|ask| !read_back(ask));
+        by_model.retain(|ask| !read_back(ask));
+        // What both ask is left out.
+        by_model.retain(|ask| match asked.iter().position(|other| other == ask) {
+            Some(at) => {
+                asked.swap_remove(at);
+                false
+            }
+            None => true,
+        });
+        same("asked beside what both ask", &asked, &by_model)?;
+        let (served, counters) = (self.memory.engine().controller(), self.model.counters());
+        let counts = served.counts().expect("they are counted");
+        let misses = [counters.reads - counters.read_hits, counters.writes - counters.write_hits];
+        same("hits", &[counts.read_hits, counts.write_hits], &[counters.read_hits, counters.write_hits])?;
+        same("misses", &[counts.read_misses, counts.write_misses], &misses)?;
+        same(
+            "written after misses and by writes",
+            &[counts.read_fills, counts.write_fills],
+            &[counters.fills, counters.data],
+        )?;
+        for (name, by_model) in [("staged", counters.staged), ("cleaned_rows", counters.cleaned)] {
+            same(name, &self.figure(name).unwrap_or(by_model), &by_model)?;
+        }
+        if self.has_deltas {
+            let pages = self.figure("delta_pages").zip(self.figure("raw")).map(|(packed, raw)| packed + raw);
+            same("pages of deltas", &pages, &Some(counters.deltas))?;
+            // Else it writes with parity where the model cleans: the cases are to be roomy enough.
+            same("without room for deltas", &self.figure("no_room"), &Some(0))?;
+        }
+        let state = self.model.state();
+        assert!(!state.log_full, "the model's log has room");
+        same("stale rows", &served.stale_rows(), &state.stale.len())?;
+        let old: BTreeSet<u64> = old_of(&state).collect();
+        for page in 0..self.pages() {
+            if !old.contains(&page) {
+                self.bytes.covered[page as usize] = self.bytes.newest[page as usize];
+            }
+        }
+        Ok(state)
+    }
+
+    fn figure(&self, name: &str) -> Option<u64> {
+        let at = self.figures.iter().position(|figure| figure.name == name)?;
+        Some(self.memory.engine().controller().figures()[at])
+    }
+
+    /// The cache says of a row what the model holds, and the members hold what they must.
+    fn compare_row(&self, row: u64, state: &State) -> Result<(), String> {
+        let sources = self.memory.engine().controller().sources(Row(row));
+        let ext = |slot| Ext::new(Dev(self.geometry.members()), slot, 1);
+        let slots = slots_of(state);
+        let is_stale = state.stale.contains(&row);
+        for (column, page) in (0..).map(Column).zip(self.shape.pages(row)) {
+            let slot = slots.get(&page).map(|&slot| ext(slot));
+            let (mut newest, mut covered) = (slot.map_or(Source::Member, Source::Page), slot);
+            match (slot.map(|ext| state.slots[ext.first() as usize]), state.pages.get(&page)) {
+                (Some(Slot::Old(_)), Some(held)) => {
+                    let said = sources.newest(column);
+                    newest = self.delta(said, slot.expect("it has one"), held.newest, page, state)?;
+                }
+                (Some(Slot::New(_)), _) => {
+                    let old = state.slots.iter().position(|slot| *slot == Slot::Old(page));
+                    covered = old.map(|old| ext(old as u64));
+                }
+                _ => {}
+            }
+            if !is_stale {
+                (newest, covered) = (Source::Member, None);
+            }
+            same("where the newest is", &sources.newest(column), &newest)?;
+            same("what the parity covers", &sources.covered(column), &covered.map_or(Source::Member, Source::Page))?;
+        }
+        self.check_row(row)
+    }
+
+    /// Where the delta of an old page is, with the slot of the NVRAM as the cache says, in which it must be.
+    fn delta(&self, said: Source, base: Ext, at: Option<Where>, page: u64, state: &State) -> Result<Source, String> {
+        let (place, offset, len, bytes) = match (at, said) {
+            (Some(Where::Ssd(at)), _) => {
+                let bytes = self.page(base.dev(), at.slot);
+                (DeltaPlace::Page(Ext::new(base.dev(), at.slot, 1)), at.offset, at.len, bytes)
+            }
+            (Some(Where::Staged), Source::Delta(Delta { place: DeltaPlace::Nv(slot), .. })) => {
+                let staged = state.staged.iter().find(|staged| staged.page == page).expect("it is staged");
+                (DeltaPlace::Nv(slot), 0, staged.len, self.memory.view().slot(slot).to_vec())
+            }
+            _ => return Err(format!("the delta of page {page} is {said:?}, by the model {at:?}")),
+        };
+        let mut newest = [0; PAGE as usize];
+        let delta = &bytes[offset as usize..(offset + len) as usize];
+        let decoded = destage_delta::decode(&self.page(base.dev(), base.first()), delta, &mut newest);
+        if decoded.is_err() || newest != self.bytes.newest[page as usize] {
+            return Err(format!("the delta of page {page} at {at:?} does not make it"));
+        }
+        Ok(Source::Delta(Delta { base, place, offset, len }))
+    }
+
+    fn page(&self, dev: Dev, page: u64) -> Vec<u8> {
+        self.memory.view().page(dev, page).expect("no device is lost").to_vec()
+    }
+
+    /// Members hold the newest data of a row, and the parity of what it covers.
+    fn check_row(&self, row: u64) -> Result<(), String> {
+        let (stripe, _) = self.geometry.stripe_of(Row(row));
+        let on = |column: u64| self.page(self.geometry.device(stripe, Column(column as u8)), row);
+        for (column, page) in self.shape.pages(row).enumerate() {
+            if on(column as u64) != self.bytes.newest[page as usize] {
+                return Err(format!("row {row}, column {column} is not what was written"));
+            }
+        }
+        let covered = self.shape.pages(row).map(|page| &self.bytes.covered[page as usize][..]);
+        for (parity, column) in Bytes::parity(covered).iter().zip(self.shape.k..self.shape.k + self.shape.m) {
+            if on(column) != parity {
+                return Err(format!("row {row}: column {column} is not the parity of what it covers"));
+            }
+        }
+        Ok(())
+    }
+
+    /// All rows, and all that is in the SSD.
+    pub fn check_all(&self) -> Result<(), String> {
+        self.model.check();
+        let (state, bytes) = (self.model.state(), &self.bytes);
+        for row in 0..self.geometry.member_pages() {
+            self.compare_row(row, &state)?;
+        }
+        for (number, slot) in (0..).zip(&state.slots) {
+            let expected = match *slot {
+                Slot::Free | Slot::Delta(_) => continue,
+                Slot::Clean(page) | Slot::New(page) => bytes.newest[page as usize],
+                Slot::Old(page) => bytes.covered[page as usize],
+                Slot::Dirty(_) => return Err("no cache here has dirty pages".to_owned()),
+            };
+            if self.page(Dev(self.geometry.members()), number) != expected {
+                return Err(format!("slot {number}, {slot:?}, has something else"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Pages of which the parity covers an older version.
+fn old_of(state: &State) -> impl Iterator<Item = u64> {
+    state.slots.iter().filter_map(|slot| if let Slot::Old(page) = slot { Some(*page) } else { None })
+}
+
+/// By page the slot with what the cache finds it by: its newest version, or the base of that.
+fn slots_of(state: &State) -> BTreeMap<u64, u64> {
+    let mut slots = BTreeMap::new();
+    for (number, slot) in (0..).zip(&state.slots) {
+        match *slot {
+            Slot::New(page) => drop(slots.insert(page, number)),
+            Slot::Clean(page) | Slot::Old(page) => drop(slots.entry(page).or_insert(number)),
+            Slot::Free | Slot::Dirty(_) | Slot::Delta(_) => {}
+        }
+    }
+    slots
+}
+
+fn same<T: PartialEq + Debug>(what: &str, cache: &T, model: &T) -> Result<(), String> {
+    if cache == model { Ok(()) } else { Err(format!("{what}: {cache:?}, by the model {model:?}")) }
+}
