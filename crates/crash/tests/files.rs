@@ -6,12 +6,12 @@ use destage_exec::SyncPoint;
 use destage_raid::Level;
 use rayon::prelude::*;
 
-/// Histories of a cell: `CRASH_SEEDS`, or enough for a tenth of 10⁵ cuts, in the soak of 10⁶.
+/// Histories of a cell: `CRASH_SEEDS`, or enough for 3·10⁵ cuts in all, in the soak for more than 10⁷.
 fn seeds() -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let from = number("CRASH_FROM").unwrap_or(0);
     let soak = std::env::var_os("DESTAGE_SOAK").is_some();
-    from..from + number("CRASH_SEEDS").unwrap_or(if soak { 600 } else { 50 })
+    from..from + number("CRASH_SEEDS").unwrap_or(if soak { 600 } else { 15 })
 }
 
 /// What is told of a failure: the smallest history found that fails so, and how to run it.
