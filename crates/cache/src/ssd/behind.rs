@@ -69,7 +69,7 @@ pub(super) struct Stale {
 
 /// Frames that would be free, or clean, if no row were behind.
 #[derive(Clone, Copy)]
-pub(super) struct Owed<'a> {
+pub(crate) struct Owed<'a> {
     pub(super) all: u32,
     /// Of each stale page.
     pub(super) of_page: u32,
@@ -79,7 +79,7 @@ pub(super) struct Owed<'a> {
 }
 
 /// The rows, and what is being done about them.
-pub(super) struct Behind {
+pub(crate) struct Behind {
     rows: HashMap<Row, Stale, FixedState>,
     updates: Vec<(OpId, Row)>,
     /// Of each set the stale pages of rows that can be cleaned and are not being.

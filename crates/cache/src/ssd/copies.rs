@@ -8,9 +8,7 @@
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
-use destage_plan::{
-    Buf, Column, ColumnSet, Dev, DevSet, Frag, HostOp, OpId, Out, ParamSpec, Params, Row, Rows, Step, StepSet,
-};
+use destage_plan::{Buf, ColumnSet, Dev, DevSet, Frag, HostOp, OpId, Out, ParamSpec, Params, Row, Rows, Step, StepSet};
 use destage_raid::Geometry;
 use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg, Versions};
 
@@ -33,7 +31,7 @@ pub(super) const WAYS: ParamSpec = ParamSpec {
 };
 
 /// How the newest version of a page is read from the frame that it is found by.
-pub(super) trait FrameReader {
+pub(crate) trait FrameReader {
     /// Plans the read; the steps after which the page is in `dst`.
     fn read(&mut self, op: OpId, frame: Frame, dst: Buf, frames: &mut Frames, out: &mut Out) -> StepSet;
 }
@@ -113,13 +111,6 @@ impl<W: Writes> Copies<W> {
         reader.read(op, frame, dst, &mut self.frames, out)
     }
 
-    /// The pages of some rows in some columns, by their places; how many.
-    pub(super) fn places(&self, rows: Rows, columns: ColumnSet, into: &mut [(Row, Column, u64)]) -> usize {
-        let places = rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column)));
-        let pages = places.map(|(row, column)| (row, column, page_of(&self.geometry, row, column)));
-        into.iter_mut().zip(pages).map(|(into, page)| *into = page).count()
-    }
-
     /// Pages are written by an operation that is planned anew, or gone on with: the cache may have them
     /// already as they will be, and that is not what the parity covers.
     pub(super) fn distrust(&mut self, rows: Rows, columns: ColumnSet) {
@@ -169,6 +160,15 @@ impl<W: Writes> Copies<W> {
             filling = Some(part);
             self.uses(part, frame, (page - write.frag.page) as u16);
         }
+    }
+
+    /// Plans the part of a write that writes its pages to the cache.
+    pub(super) fn plan_fills(&self, op: OpId, frag: Frag, out: &mut Out) {
+        for (frame, page) in &self.used[op.index()] {
+            let step = Step::Write { ext: self.frames.ext(*frame), src: frag.host(*page), fua: false };
+            out.step(op, step, StepSet::EMPTY);
+        }
+        out.close(op);
     }
 
     pub(super) fn count_write(&mut self, page: u64) {
@@ -374,11 +374,7 @@ impl<W: Writes> HostCache for Copies<W> {
     }
 
     fn plan_part(&mut self, op: OpId, frag: Frag, _: &mut Array, out: &mut Out) {
-        for (frame, page) in &self.used[op.index()] {
-            let step = Step::Write { ext: self.frames.ext(*frame), src: frag.host(*page), fua: false };
-            out.step(op, step, StepSet::EMPTY);
-        }
-        out.close(op);
+        self.plan_fills(op, frag, out);
     }
 
     fn undone(&mut self, op: OpId) {

@@ -2,8 +2,10 @@
 
 mod behind;
 mod copies;
+mod delayed;
 mod frames;
 mod kdd;
+mod keeps;
 mod leavo;
 pub mod log;
 mod write_around;

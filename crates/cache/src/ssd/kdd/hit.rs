@@ -117,6 +117,10 @@ impl Hits {
         of(&mut self.works, op)
     }
 
+    pub(super) fn has_work(&self, op: OpId) -> bool {
+        self.works.get(op.index()).is_some_and(|work| !work.hits.is_empty())
+    }
+
     /// Pages of writes that are under way.
     pub(super) const fn pages(&self) -> u32 {
         self.pages

@@ -1,0 +1,312 @@
+//! What caches share that leave the parity as it is for a while (specs §9.2 to §9.4): a write of pages that
+//! they have goes to the members without parity, and to the cache, which keeps what the parity covers
+//! beside what is newer. How it does is what tells them apart.
+//!
+//! Nothing that they know outlives a cut: the rows that they have left behind have their intents open,
+//! and their parity is made anew from what the members hold.
+
+use destage_plan::{
+    Buf, Column, ColumnSet, Dev, DevSet, Event, Frag, HostOp, NvSlot, OpId, Out, ParamSpec, Params, Row, Rows, StepNo,
+    StepOutcome, StepSet, Tag,
+};
+use destage_raid::Level;
+use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Lost, Seg, Source, Sources, Updated, Versions};
+
+use super::behind::{self, Behind, page_of};
+use super::copies::{Copies, WAYS};
+use super::frames::{Frame, MAX_PAGES};
+use super::keeps::{Keeps, Known, MOST_PAGES};
+use super::of;
+use super::write_through::Through;
+use crate::{
+    CacheCounts, CacheFigure, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, Write,
+};
+
+/// What all of them take.
+pub(super) const PARAMS: [ParamSpec; 5] = [WAYS, behind::HIGH, behind::LOW, behind::SET_LOW, behind::IDLE_AFTER];
+
+pub(super) const CLEANED: CacheFigure =
+    CacheFigure { name: "cleaned_rows", unit: "rows", meaning: "times that the parity of a row was made to catch up" };
+pub(super) const NO_ROOM: CacheFigure = CacheFigure {
+    name: "no_room",
+    unit: "pages",
+    meaning: "pages that were in the cache and were written with their parity, for want of a free page",
+};
+
+/// A cache that leaves parity for later.
+pub(crate) struct Delayed<K> {
+    copies: Copies<Through>,
+    behind: Behind,
+    kept: K,
+    /// Whether an operation has been planned before.
+    planned: Vec<bool>,
+}
+
+/// What is said of all of them.
+pub(super) const fn info<K: Keeps>(name: &'static str, title: &'static str, paper: &'static str) -> HostCacheInfo
+where
+    Delayed<K>: Registered,
+{
+    HostCacheInfo {
+        medium: Medium::Device,
+        serves: |level| matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6),
+        max_pages: MAX_PAGES,
+        delays_parity: true,
+        unsynchronised: Some("what it leaves for later is parity, which is updated row by row"),
+        // Two sets, so that both lookup and eviction matter, and rows that are cleaned soon.
+        small: |pages| {
+            let idle = (behind::IDLE_AFTER.name, "2ms".to_owned());
+            vec![(WAYS.name, (pages / 2).max(1).to_string()), (behind::HIGH.name, "60".to_owned()), idle]
+        },
+        ..HostCacheInfo::new::<Delayed<K>>(name, title, paper)
+    }
+}
+
+/// Makes one.
+pub(super) fn new<K: Keeps>(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Delayed<K>, HostCacheError> {
+    let copies = Copies::new(pages, array, params)?;
+    let behind = Behind::new(&copies.frames, params)?;
+    let kept = K::new(&copies.frames, params)?;
+    Ok(Delayed { copies, behind, kept, planned: Vec::new() })
+}
+
+impl<K: Keeps> Delayed<K> {
+    /// Has what is written of these pages kept beside what the parity covers, if the cache has all of them and
+    /// there is room; whether it is so.
+    fn keep(&mut self, op: OpId, rows: Rows, columns: ColumnSet) -> bool {
+        let Self { copies, behind, kept, .. } = self;
+        let nothing = Known { row: Row(0), column: Column(0), page: 0, frame: Frame::new(0) };
+        let mut pages = [nothing; MOST_PAGES];
+        let mut count = 0;
+        for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
+            let page = page_of(&copies.geometry, row, column);
+            let Some(frame) = copies.frames.get(page) else { return false };
+            pages[count] = Known { row, column, page, frame };
+            count += 1;
+        }
+        let pages = &pages[..count];
+        if !kept.keep(op, pages, copies, behind) {
+            return false;
+        }
+        for known in pages {
+            if !copies.frames.is_stale(known.frame) {
+                copies.frames.leave_behind(known.frame);
+            }
+            copies.frames.touch(known.frame);
+            behind.leave(known.row, known.column, &copies.frames);
+        }
+        true
+    }
+}
+
+impl<K: Keeps> Versions for Delayed<K> {
+    fn approach(&mut self, op: OpId, host: HostOp, seg: Seg, rows: Rows, may_delay: bool) -> Approach {
+        self.kept.drop_work(op, &mut self.copies);
+        if std::mem::replace(of(&mut self.planned, op), true) {
+            self.copies.distrust(rows, seg.columns);
+        }
+        let few = seg.rows * seg.columns.len() <= K::MAX_DELAYED as u32;
+        let may = may_delay && host == HostOp::Write && few && rows.count == seg.rows && self.is_caching();
+        if may && self.keep(op, rows, seg.columns) {
+            Approach::Delayed
+        } else if self.departs(rows) {
+            Approach::Departed
+        } else {
+            Approach::Plain
+        }
+    }
+
+    fn departs(&self, rows: Rows) -> bool {
+        self.behind.departs(rows)
+    }
+
+    fn sources(&self, row: Row) -> Sources {
+        let mut sources = Sources::default();
+        let Some(stale) = self.behind.get(row) else { return sources };
+        let (frames, geometry) = (&self.copies.frames, &self.copies.geometry);
+        // Copies of what is on the members, too: with all of a row in the cache no member is read.
+        for column in geometry.data_set().iter() {
+            let frame = frames.get(page_of(geometry, row, column));
+            // Until the first newer version is in the cache, the member may hold any part of it.
+            if let Some(frame) = frame {
+                sources.set_newest(column, self.kept.newest(frame, frames));
+            }
+            if stale.columns.contains(column) {
+                let known = frame.filter(|_| !stale.lost.contains(column));
+                let covered = known.map_or(Source::Lost, |frame| Source::Page(frames.ext(frames.covered(frame))));
+                sources.set_stale(column, covered);
+            }
+        }
+        sources
+    }
+
+    fn uses(&mut self, op: OpId, row: Row) {
+        if self.behind.get(row).is_none() {
+            return;
+        }
+        let Copies { frames, geometry, .. } = &mut self.copies;
+        for column in geometry.data_set().iter() {
+            if let Some(frame) = frames.get(page_of(geometry, row, column)) {
+                self.kept.uses(op, frame, frames);
+            }
+        }
+    }
+
+    fn released(&mut self, op: OpId) {
+        self.kept.released(op, &mut self.copies.frames);
+    }
+
+    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
+        if updated == Updated::Delayed {
+            self.kept.written(op);
+        }
+        let Copies { frames, geometry, .. } = &mut self.copies;
+        for row in rows.iter() {
+            let covered = self.behind.written(row, columns, updated, frames);
+            for column in covered.iter() {
+                if let Some(frame) = frames.get(page_of(geometry, row, column)) {
+                    self.kept.covered(frame, columns.contains(column), frames);
+                }
+            }
+        }
+    }
+
+    fn stale_rows(&self) -> usize {
+        self.behind.len()
+    }
+
+    fn holds(&self, row: Row) -> bool {
+        self.behind.get(row).is_some()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.behind.is_clean() && self.kept.is_clean()
+    }
+}
+
+impl<K: Keeps> HostCache for Delayed<K> {
+    type Part = K::Part;
+
+    const READ_PAGES: u16 = <Copies<Through> as HostCache>::READ_PAGES;
+
+    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
+        self.kept.load(slot, tag)
+    }
+
+    fn lose(&mut self, devs: DevSet) {
+        if devs.contains(self.copies.frames.dev()) && self.is_caching() {
+            self.kept.lose(&mut self.copies.frames);
+            self.copies.lose(devs);
+            self.behind.lose_covered();
+        }
+        if !devs.is_empty() {
+            self.behind.hurry();
+        }
+    }
+
+    fn replaced(&mut self, dev: Dev) {
+        if dev == self.copies.frames.dev() {
+            self.lose(DevSet::one(dev));
+            self.copies.replaced(dev);
+        }
+    }
+
+    fn turn(&mut self, array: &mut Array, operations: &mut Operations<K::Part>, out: &mut Out) {
+        self.kept.turn(&mut self.copies, &self.behind, array, operations, out);
+        self.behind.are_short(self.copies.frames.take_short());
+        let Copies { frames, geometry, .. } = &self.copies;
+        self.behind.turn(frames, self.kept.owed(frames), geometry, array, out);
+    }
+
+    fn event(&mut self, event: Event<'_>, _: &mut Array, out: &mut Out) {
+        match event {
+            Event::Timer(behind::IDLE) => self.behind.timer(out),
+            Event::Control(_) => self.behind.hurry(),
+            _ => {}
+        }
+    }
+
+    fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome) -> bool {
+        self.kept.step_done(op, step, outcome)
+    }
+
+    fn read(
+        &mut self,
+        op: OpId,
+        pages: Pages<'_>,
+        dst: Buf,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<StepSet, Degraded> {
+        self.behind.asked(out.now());
+        self.copies.read_by(op, pages, dst, array, &mut self.kept, out)
+    }
+
+    fn read_segment(
+        &mut self,
+        op: OpId,
+        frag: &Frag,
+        seg: Seg,
+        dst: Buf,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<StepSet, Lost> {
+        match self.copies.read_cached(op, frag, seg, dst, array, &mut self.kept, out) {
+            Some(done) => Ok(done),
+            None => array.plan_read_seg(op, seg, frag.page, dst, self, out),
+        }
+    }
+
+    fn write(
+        &mut self,
+        op: OpId,
+        write: Write<'_>,
+        array: &mut Array,
+        operations: &mut Operations<K::Part>,
+        out: &mut Out,
+    ) -> Option<StepSet> {
+        self.behind.asked(out.now());
+        if self.kept.has_work(op) {
+            return self.kept.write(op, &write, &mut self.copies, out);
+        }
+        Some(self.copies.write_with(op, write, array, operations, out))
+    }
+
+    fn write_failed(&mut self, seg: Seg, array: &Array) {
+        self.copies.write_failed(seg, array);
+    }
+
+    fn plan_part(&mut self, op: OpId, part: K::Part, array: &mut Array, out: &mut Out) {
+        self.kept.plan_part(op, part, &self.copies, array, out);
+    }
+
+    fn drain(&mut self, _: &mut Out) {
+        self.behind.drain();
+    }
+
+    fn undone(&mut self, op: OpId) {
+        self.kept.drop_work(op, &mut self.copies);
+        self.copies.undone(op);
+    }
+
+    fn done(&mut self, op: OpId) {
+        *of(&mut self.planned, op) = false;
+        self.copies.done(op);
+        if !self.behind.done(op, &self.copies.frames) {
+            self.kept.done(op, &mut self.copies);
+        }
+    }
+
+    fn is_caching(&self) -> bool {
+        self.copies.is_caching()
+    }
+
+    fn counts(&self) -> Option<&CacheCounts> {
+        self.copies.counts()
+    }
+
+    fn figures(&self, into: &mut Vec<u64>) {
+        into.push(self.behind.updated_rows);
+        self.kept.figures(into);
+    }
+}

@@ -1,0 +1,112 @@
+//! How a cache keeps what the parity covers of a page beside what is newer: what tells those apart that
+//! [leave parity for later](super::delayed).
+
+use destage_plan::{Column, Frag, NvSlot, OpId, Out, Params, Row, StepNo, StepOutcome, StepSet, Tag};
+use destage_raid::array::{Array, Source};
+
+use super::behind::{Behind, Owed};
+use super::copies::{Copies, FrameReader};
+use super::frames::{Frame, Frames};
+use super::write_through::Through;
+use crate::{HostCacheError, Operations, Write};
+
+/// Pages of a write whose parity is left behind, at most.
+pub(super) const MOST_PAGES: usize = 16;
+
+/// A page that is written, with the frame that the cache finds it by.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    pub(super) row: Row,
+    pub(super) column: Column,
+    pub(super) page: u64,
+    pub(super) frame: Frame,
+}
+
+/// How what the parity covers of a page is kept beside what is newer.
+pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
+    /// What operations of its own, and parts of writes, are for.
+    type Part: Copy + Send + From<Frag>;
+
+    /// Pages of a write that may be kept so, at most [`MOST_PAGES`]: an operation has 64 steps.
+    const MAX_DELAYED: usize;
+
+    /// For a cache of these frames.
+    fn new(frames: &Frames, params: &Params) -> Result<Self, HostCacheError>;
+
+    /// Of an earlier life: whether the tag is one of its own.
+    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
+        let _ = (slot, tag);
+        false
+    }
+
+    /// Has what is written of these pages kept beside what the parity covers, if there is room; whether
+    /// there is.
+    fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, behind: &mut Behind) -> bool;
+
+    /// What was to be kept will not come about.
+    fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>);
+
+    /// Whether something of what an operation writes is [kept](Self::keep).
+    fn has_work(&self, op: OpId) -> bool;
+
+    /// Plans how that comes into the cache; the steps after which it is there, or nothing if
+    /// [`Operations::finish_write`] is called later.
+    fn write(&mut self, op: OpId, write: &Write<'_>, copies: &mut Copies<Through>, out: &mut Out) -> Option<StepSet>;
+
+    /// Plans a part of a write, or an operation of its own.
+    fn plan_part(&mut self, op: OpId, part: Self::Part, copies: &Copies<Through>, array: &mut Array, out: &mut Out);
+
+    /// A step that it asked to be told of is done; whether it was one.
+    fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome) -> bool {
+        let _ = (op, step, outcome);
+        false
+    }
+
+    /// The members have what is written.
+    fn written(&mut self, op: OpId) {
+        let _ = op;
+    }
+
+    /// An operation has ended as it was planned.
+    fn done(&mut self, op: OpId, copies: &mut Copies<Through>);
+
+    /// Begins what is due.
+    fn turn(
+        &mut self,
+        copies: &mut Copies<Through>,
+        behind: &Behind,
+        array: &mut Array,
+        operations: &mut Operations<Self::Part>,
+        out: &mut Out,
+    ) {
+        let _ = (copies, behind, array, operations, out);
+    }
+
+    /// Frames that are owed.
+    fn owed(&self, frames: &Frames) -> Owed<'_>;
+
+    /// Where the newest version of a page is.
+    fn newest(&self, frame: Frame, frames: &Frames) -> Source;
+
+    /// An operation reads all versions of a page.
+    fn uses(&mut self, op: OpId, frame: Frame, frames: &mut Frames);
+
+    /// An operation reads nothing any more.
+    fn released(&mut self, op: OpId, frames: &mut Frames);
+
+    /// The parity covers the newest version of a page, which has just been written if `written`.
+    fn covered(&mut self, frame: Frame, written: bool, frames: &mut Frames);
+
+    /// The device is lost, with all that it held.
+    fn lose(&mut self, frames: &mut Frames) {
+        let _ = frames;
+    }
+
+    /// Whether nothing is left to be done.
+    fn is_clean(&self) -> bool {
+        true
+    }
+
+    /// What was counted, after [`CLEANED`](super::delayed::CLEANED).
+    fn figures(&self, into: &mut Vec<u64>);
+}
