@@ -4,7 +4,7 @@
 use destage_plan::{Params, SpecError};
 use destage_raid::array::ArrayConfig;
 
-use super::options::{self, GROUPS, HIGH, LOW, SEQ};
+use super::options::{self, GROUPS, GROUPS_TOGETHER, HIGH, LOW, SEQ};
 use super::registered::{self, info, serve};
 use super::streams::Streams;
 use super::upper::Upper;
@@ -31,7 +31,7 @@ pub static WOW: HostCacheInfo = HostCacheInfo {
 
 /// The same with groups that go together.
 pub static SYNC_WOW: HostCacheInfo = HostCacheInfo {
-    params: &[LOW, HIGH, GROUPS, SEQ, TIMEOUT, TIMER, FULL, EMPTY],
+    params: &[LOW, HIGH, GROUPS_TOGETHER, SEQ, TIMEOUT, TIMER, FULL, EMPTY],
     figures: &figures::names(&figures::OF_RUNS_SYNC),
     small: |pages| {
         let mut small = (WOW.small)(pages);

@@ -12,7 +12,7 @@ use destage_raid::Geometry;
 use destage_raid::array::ArrayConfig;
 
 use self::rings::Constants;
-use super::options::{self, GROUPS, HIGH, LOW};
+use super::options::{self, GROUPS, GROUPS_TOGETHER, HIGH, LOW};
 use super::registered::{self, info, serve};
 use super::streams::Streams;
 use super::upper::Upper;
@@ -112,7 +112,21 @@ pub static STOW: HostCacheInfo = HostCacheInfo {
 /// The same with groups that go together.
 pub static SYNC_STOW: HostCacheInfo = HostCacheInfo {
     params: &[
-        LOW, HIGH, GROUPS, RUN, STREAMS, SHARE, LEAST, MOST, STEP, MARGIN, STRETCH, HYSTERESIS, TIMEOUT, TIMER, FULL,
+        LOW,
+        HIGH,
+        GROUPS_TOGETHER,
+        RUN,
+        STREAMS,
+        SHARE,
+        LEAST,
+        MOST,
+        STEP,
+        MARGIN,
+        STRETCH,
+        HYSTERESIS,
+        TIMEOUT,
+        TIMER,
+        FULL,
         EMPTY,
     ],
     figures: &figures::names(&figures::OF_RINGS_SYNC),
