@@ -13,6 +13,7 @@
 
 mod bitmap;
 pub mod kernels;
+pub mod lengths;
 mod lz4;
 pub mod patterns;
 
