@@ -52,6 +52,8 @@ pub struct HostCacheInfo {
     /// Whether it leaves parity behind the data for a while: until that is made good, the loss of its
     /// device and that of a member together cost data.
     pub delays_parity: bool,
+    /// Whether it makes [deltas](destage_plan::Step::Encode), which have lengths.
+    pub makes_deltas: bool,
     /// Its parameters.
     pub params: &'static [ParamSpec],
     /// What it counts beside [`CacheCounts`](crate::CacheCounts).
@@ -88,6 +90,7 @@ impl HostCacheInfo {
             bytes_per_page: 0,
             nv_slots: |_, _| 0,
             delays_parity: false,
+            makes_deltas: false,
             params: &[],
             figures: &[],
             small: |_| Vec::new(),

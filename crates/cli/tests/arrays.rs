@@ -253,6 +253,37 @@ fn the_table_of_a_small_run() {
 /// The scenario of each of LAWC's figures runs as it stands, if for a moment only, and each is one
 /// that the paper's evaluation has as well.
 #[test]
+fn deltas_are_as_long_as_they_are_said_to_be() {
+    let mean = |length: &str| {
+        let json = quietly(&[
+            "sim",
+            "--workload=fio-zipf",
+            "--workload-set=length=3000",
+            "--array=raid5:5",
+            "--device=fixed",
+            "--member-size=1GiB",
+            "--cache-device=fixed",
+            "--policy=kdd,none",
+            "--cache=4MiB",
+            &format!("--delta.length={length}"),
+            "--json",
+        ]);
+        let runs: Vec<Value> = serde_json::from_str(&json).expect("results are JSON");
+        let settings = runs[0]["settings"].as_array().expect("settings");
+        let told = settings.iter().find(|setting| setting["name"] == "delta.length").expect("it is told");
+        assert_eq!(told["value"], length);
+        let figure = |name: &str| runs[0]["cache"][name].as_u64().expect(name);
+        figure("staged_bytes") / figure("staged")
+    };
+    assert_eq!([mean("fixed:12.5%"), mean("fixed:50%")], [512, 2048]);
+    let gaussian = mean("gaussian:25%");
+    assert!((1000..1050).contains(&gaussian) && mean("gaussian:25%,0%") == 1024, "{gaussian}");
+    // The shortest codec's for bytes that lie in runs and one by one.
+    let (runs, bytes) = (mean("runs:10%"), mean("bytes:10%"));
+    assert!((530..550).contains(&runs) && (910..930).contains(&bytes), "{runs} {bytes}");
+}
+
+#[test]
 fn the_scenarios_of_lawc_s_figures_run() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lawc");
     let mut files: Vec<_> =
@@ -296,6 +327,11 @@ fn what_cannot_be_is_refused_by_its_key() {
     expect(&["--policy", "write-through"], &["--policy = 'write-through'", "--array"]);
     expect(&["--array", "raid5:5", "--policy", "write-through"], &["write-through", "give cache"]);
     expect(&["--array", "raid5:5", "--policy", "none", "--cache", "1MiB"], &["cache has no meaning", "write-around"]);
+    let kdd = ["--array", "raid5:5", "--cache", "1MiB", "--policy", "kdd", "--delta.length"];
+    for wrong in ["25%", "gaussian:101%", "gaussian:25%,x", "runs:10%,1%", "fixed", "normal:25%"] {
+        expect(&[&kdd[..], &[wrong]].concat(), &["--delta.length", wrong, "gaussian:25%,6.25%", "runs:10%"]);
+    }
+    expect(&["--array", "raid5:5", "--policy", "none", "--delta.seed", "2"], &["'delta.seed'", "kdd does"]);
     expect(&["--array", "raid5:5", "--cache-device", "disk"], &["'cache-device'", "--cache 1GiB"]);
     expect(&["--array", "raid5:5", "--cache", "1TiB"], &["cache = 1099511627776 B", "ssd"]);
     expect(&["--array", "raid5:5", "--device", "none"], &["--device = 'none'", "disk, ssd, fixed"]);

@@ -1,6 +1,8 @@
 //! The settings of `destage sim --array`, and the experiment they describe.
 
-use destage_cache::{HostCacheSpec, host_caches_of};
+use destage_cache::{HostCacheSpec, host_caches, host_caches_of};
+use destage_delta::lengths::Lengths;
+use destage_delta::patterns::Pattern;
 use destage_plan::{Dev, Nanos, PageGeometry, SpecError};
 use destage_policy::buffer;
 use destage_raid::array::{ParityMethod, Regime};
@@ -58,6 +60,33 @@ fn bounded(most: Nanos) -> impl Fn(&str) -> std::result::Result<Nanos, String> {
     move |text| match q::time(text) {
         Ok(time) if time > most => Err(format!("at most {}", q::show_time(most.0 as f64))),
         time => time,
+    }
+}
+
+/// How long deltas are.
+fn lengths(text: &str) -> std::result::Result<Lengths, String> {
+    const PATTERNS: [(&str, Pattern); 4] =
+        [("runs", Pattern::Runs), ("one-run", Pattern::OneRun), ("words", Pattern::Words), ("bytes", Pattern::Bytes)];
+    let right = |_| {
+        "gaussian:25% or gaussian:25%,6.25% (mean and deviation of deltas, by the page), fixed:25%, or the share of a \
+         page that changes, as runs:10%, one-run:10%, words:10% or bytes:10%; shares are at most 100%"
+            .to_owned()
+    };
+    let (kind, shares) = text.split_once(':').ok_or_else(|| right(String::new()))?;
+    if let Some(&(_, pattern)) = PATTERNS.iter().find(|(name, _)| *name == kind) {
+        return Ok(Lengths::Changes { pattern, changed: q::basis_points(shares).map_err(right)? });
+    }
+    match (kind, shares.split_once(',')) {
+        ("fixed", None) => Ok(Lengths::Fixed { share: q::basis_points(shares).map_err(right)? }),
+        ("gaussian", None) => {
+            let mean = q::basis_points(shares).map_err(right)?;
+            Ok(Lengths::Gaussian { mean, deviation: mean / 4 })
+        }
+        ("gaussian", Some((mean, deviation))) => Ok(Lengths::Gaussian {
+            mean: q::basis_points(mean).map_err(right)?,
+            deviation: q::basis_points(deviation).map_err(right)?,
+        }),
+        _ => Err(right(String::new())),
     }
 }
 
@@ -232,7 +261,7 @@ fn check_keys(settings: &Settings, kinds: &[&str]) -> Result<()> {
 
 /// The settings that say what was simulated, but for those that results carry under a name of their
 /// own.
-fn settings_for_results(settings: &Settings, kinds: &[&str]) -> Vec<(String, String)> {
+fn settings_for_results(settings: &Settings, kinds: &[&str], deltas: bool) -> Vec<(String, String)> {
     const ELSEWHERE: &[&str] = &[
         "trace",
         "workload",
@@ -254,6 +283,7 @@ fn settings_for_results(settings: &Settings, kinds: &[&str]) -> Vec<(String, Str
     let tells = |name: &str| {
         let of_devices = match name.split_once('.') {
             Some((table @ ("disk" | "ssd" | "fixed"), _)) => kinds.contains(&table),
+            Some(("delta", _)) => deltas,
             Some((table, _)) => table != "analytic",
             None => name != "disk-profile" || kinds.contains(&"disk"),
         };
@@ -300,6 +330,14 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         used.push(cache_kind);
     }
     check_keys(settings, &used)?;
+    let deltas = policies.iter().any(|policy| policy.info().makes_deltas);
+    if let Some(key) = ["delta.length", "delta.seed"].into_iter().find(|key| settings.is_given(key) && !deltas) {
+        let some: Vec<_> = host_caches().filter(|info| info.makes_deltas).map(|info| info.name).collect();
+        return Err(ScenarioError::new(format_args!(
+            "'{key}' has no meaning: no policy makes deltas; {} does",
+            some.join(" or ")
+        )));
+    }
     let (times, per) = settings.one("speed", q::factor)?;
     let experiment = ArrayExperiment {
         trace: requests.name(),
@@ -316,6 +354,8 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         member: device(settings, member)?,
         drive_cache: drive_cache(settings, page)?,
         cache_device: device(settings, cache_kind)?,
+        deltas: settings.one("delta.length", lengths)?,
+        delta_seed: settings.one("delta.seed", q::count)?,
         schedulers: settings.all("scheduler", scheduler)?,
         service: service(settings, page)?,
         injections: injections(settings, members)?,
@@ -331,7 +371,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
             warmup: settings.one("warmup", sim::parse_warmup)?,
             max_backlog: settings.one("max-backlog", positive)?,
         },
-        settings: settings_for_results(settings, &used),
+        settings: settings_for_results(settings, &used, deltas),
     };
     experiment.check().map_err(ScenarioError::new)?;
     Ok(experiment)

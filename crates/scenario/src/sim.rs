@@ -189,6 +189,13 @@ pub const SIM: &[Key] = &[
     Key::one("fixed.write", "TIME", "100us", "A write"),
     Key::one("fixed.other", "TIME", "0", "A flush or a trim"),
     Key::one("fixed.page", "TIME", "0", "Added for each page of a read or write"),
+    Key::one(
+        "delta.length",
+        "LENGTH",
+        "gaussian:25%",
+        "How long deltas are: gaussian:MEAN or gaussian:MEAN,DEVIATION or fixed:LENGTH, of a page; or what changes, as runs:SHARE, one-run:SHARE, words:SHARE or bytes:SHARE",
+    ),
+    Key::one("delta.seed", "NUMBER", "1", "What the length of each delta depends on beside its page and version"),
     Key::one("raid.depth", "FRAGMENTS", "4096", "Fragments of requests that the array works on at a time"),
     Key::one("raid.open-rows", "ROWS", "16384", "Rows whose intents may be open before the array flushes on its own"),
     Key::one("raid.idle-flush", "TIME", "5s", "After this long without a flush the array flushes on its own"),
@@ -239,7 +246,7 @@ pub(crate) const ARRAY_ONLY: &[&str] = &[
 ];
 
 /// Tables that only an array looks at.
-pub(crate) const ARRAY_TABLES: &[&str] = &["disk.", "drive.", "fixed.", "raid.", "nvram."];
+pub(crate) const ARRAY_TABLES: &[&str] = &["delta.", "disk.", "drive.", "fixed.", "raid.", "nvram."];
 
 /// Settings that an array does not look at.
 pub(crate) const BUFFER_ONLY: &[&str] = &["admission", "flush", "buffer-latency", "drain"];

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 /// The length of a delta in bytes, of a page of the array and how often that was encoded before. It
 /// is cut to between a byte and a page.
-pub type DeltaLengths = Box<dyn Fn(u64, u32) -> u32 + Send>;
+pub type DeltaLengths = Box<dyn FnMut(u64, u32) -> u32 + Send>;
 
 /// Tells the lengths of deltas.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(super) struct Deltas {
 impl Deltas {
     /// The length of the next delta of a page.
     pub(super) fn next(&mut self, page: u64, page_bytes: u64) -> u32 {
-        let Some(lengths) = &self.lengths else { return (page_bytes / 4) as u32 };
+        let Some(lengths) = &mut self.lengths else { return (page_bytes / 4) as u32 };
         let version = self.versions.entry(page).or_default();
         *version += 1;
         lengths(page, *version - 1).clamp(1, page_bytes as u32)

@@ -2,6 +2,7 @@
 //! once for all of them.
 
 use destage_cache::HostCacheSpec;
+use destage_delta::lengths::{Drawn, Lengths};
 use destage_plan::{Class, Dev, DevSet, Nanos, Op, PageGeometry, Status};
 use destage_raid::Geometry;
 use destage_raid::array::{ParityMethod, Regime};
@@ -43,6 +44,10 @@ pub struct ArrayExperiment {
     pub drive_cache: Option<DriveCacheSetup>,
     /// The cache device.
     pub cache_device: DeviceSetup,
+    /// How long the deltas of caches that make some are.
+    pub deltas: Lengths,
+    /// What each of them depends on beside its page and version.
+    pub delta_seed: u64,
     /// Orders of service of the disks; of no meaning without disks.
     pub schedulers: Vec<Scheduler>,
     /// How the array is served.
@@ -354,7 +359,11 @@ impl ArrayExperiment {
             None => make_member(dev.0.into(), true),
         });
         let shape = shape(geometry, page)?;
-        let executor = Executor::new(controller, shape, self.service.depth, devices, self.service.times);
+        let mut executor = Executor::new(controller, shape, self.service.depth, devices, self.service.times);
+        if policy.info().makes_deltas {
+            let mut drawn = Drawn::new(self.deltas, self.delta_seed, page as u32);
+            executor.set_delta_lengths(Box::new(move |page, version| drawn.of(page, version)));
+        }
         debug_assert_eq!(executor.status(), Status::Ready, "a fresh array has nothing to recover");
         let run = ArrayRun::new(executor, self.host, page, Failures::new(injections.to_vec(), replacement));
         Ok(Planned { combination: combination.clone(), run })

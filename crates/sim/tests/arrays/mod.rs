@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use destage_delta::lengths::Lengths;
 use destage_plan::{
     Controller, Dev, HostNotice, HostOp, HostRequest, Nanos, Op, PageGeometry, Request, SECTOR_BYTES, Shape,
 };
@@ -91,6 +92,8 @@ pub(crate) fn experiment(level: Level, members: u32, policies: &[&str]) -> Array
         member: DeviceSetup::Fixed(times),
         drive_cache: None,
         cache_device: DeviceSetup::Ssd { config: small_ssd(), start: StartState::Full },
+        deltas: Lengths::default(),
+        delta_seed: 1,
         schedulers: vec![Scheduler::CLook],
         service: Service::default(),
         injections: Vec::new(),

@@ -98,6 +98,7 @@ impl Registered for Kdd {
         // A frame, its entry in a table that may just be growing, and where its delta is.
         bytes_per_page: 64,
         nv_slots: |pages, _| slots(pages),
+        makes_deltas: true,
         params: &PARAMS,
         figures: &[delayed::CLEANED, STAGED, STAGED_BYTES, RAW, COMMITS, delayed::NO_ROOM],
         ..delayed::info::<Changes>(
