@@ -16,6 +16,8 @@ pub struct CacheCounts {
     pub read_fills: u64,
     /// Pages written to the cache by a write.
     pub write_fills: u64,
+    /// Pages with deltas written to the cache.
+    pub delta_writes: u64,
 }
 
 /// Times that devices were told to collect together.

@@ -240,7 +240,10 @@ catalogue! {
     FULL_WRITES = At("traffic.full_writes") "full" Count Neither "writes whose parity came from all data of their rows";
     RMW_WRITES = At("traffic.rmw_writes") "rmw" Count Neither "read-modify-writes";
     RCW_WRITES = At("traffic.rcw_writes") "rcw" Count Neither "reconstruct-writes";
-    FILLS = Sum(&["cache.read_fills", "cache.write_fills"]) "fills" Count Neither "pages that came into the cache";
+    CACHE_WRITES = Sum(&["cache.read_fills", "cache.write_fills", "cache.delta_writes"]) "cache writes" Count Less
+        "pages written to the cache device: after reads, by writes, and with deltas";
+    CACHE_WRITES_PER_PAGE = Per(&CACHE_WRITES, &HOST_PAGES) "cache writes/page" Decimals Less
+        "pages written to the cache device per page that the host wrote";
     HOST_PAGES = Pages("host_bytes_written") "host pages" Decimals Neither "pages' worth of bytes that the host wrote";
     WRITES_PER_PAGE = Per(&MEMBER_WRITES, &HOST_PAGES) "writes/page" Decimals Less
         "data and parity pages written to members per page that the host wrote";

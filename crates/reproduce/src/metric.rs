@@ -77,6 +77,8 @@ metrics! {
     "array-reads" = READS_PER_PAGE "reads/page" "pages read from members per page" "fewer pages read" "as many pages read" Saving;
     "array-amplification" = PROGRAMS_PER_WRITE "write ampl." "write amplification of the members" "less amplification" "as much amplification" Saving;
     "array-erases" = DEVICES_ERASES "erases" "erases of all members" "fewer erases" "as many erases" Saving;
+    "cache-writes" = CACHE_WRITES "cache writes" "pages written to the cache" "fewer pages written to the cache" "as many pages written to the cache" Saving;
+    "cache-writes-per-page" = CACHE_WRITES_PER_PAGE "cache writes/page" "pages written to the cache per page" "fewer pages written to the cache" "as many pages written to the cache" Saving;
     "cv-erases" = CV_ERASES "CV erases" "variation of erases" "more even erases" "as even erases" Saving;
 }
 

@@ -277,7 +277,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
     }
 
     fn plan_part(&mut self, op: OpId, part: K::Part, array: &mut Array, out: &mut Out) {
-        self.kept.plan_part(op, part, &self.copies, array, out);
+        self.kept.plan_part(op, part, &mut self.copies, array, out);
     }
 
     fn drain(&mut self, _: &mut Out) {

@@ -54,7 +54,7 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     fn write(&mut self, op: OpId, write: &Write<'_>, copies: &mut Copies<Through>, out: &mut Out) -> Option<StepSet>;
 
     /// Plans a part of a write, or an operation of its own.
-    fn plan_part(&mut self, op: OpId, part: Self::Part, copies: &Copies<Through>, array: &mut Array, out: &mut Out);
+    fn plan_part(&mut self, op: OpId, part: Self::Part, copies: &mut Copies<Through>, array: &mut Array, out: &mut Out);
 
     /// A step that it asked to be told of is done; whether it was one.
     fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome) -> bool {

@@ -126,7 +126,7 @@ impl Keeps for Pairs {
         Some(after)
     }
 
-    fn plan_part(&mut self, op: OpId, frag: Frag, copies: &Copies<Through>, _: &mut Array, out: &mut Out) {
+    fn plan_part(&mut self, op: OpId, frag: Frag, copies: &mut Copies<Through>, _: &mut Array, out: &mut Out) {
         copies.plan_fills(op, frag, out);
     }
 

@@ -242,16 +242,14 @@ impl Pair {
         same("hits", &[counts.read_hits, counts.write_hits], &[counters.read_hits, counters.write_hits])?;
         same("misses", &[counts.read_misses, counts.write_misses], &misses)?;
         same(
-            "written after misses and by writes",
-            &[counts.read_fills, counts.write_fills],
-            &[counters.fills, counters.data],
+            "written after misses, by writes and with deltas",
+            &[counts.read_fills, counts.write_fills, counts.delta_writes],
+            &[counters.fills, counters.data, counters.deltas],
         )?;
         for (name, by_model) in [("staged", counters.staged), ("cleaned_rows", counters.cleaned)] {
             same(name, &self.figure(name).unwrap_or(by_model), &by_model)?;
         }
         if self.has_deltas {
-            let pages = self.figure("delta_pages").zip(self.figure("raw")).map(|(packed, raw)| packed + raw);
-            same("pages of deltas", &pages, &Some(counters.deltas))?;
             // Else it writes with parity where the model cleans: the cases are to be roomy enough.
             same("without room for deltas", &self.figure("no_room"), &Some(0))?;
         }

@@ -96,6 +96,7 @@ pub(super) fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals
                 write_misses: counts.write_misses,
                 read_fills: counts.read_fills,
                 write_fills: counts.write_fills,
+                delta_writes: counts.delta_writes,
             },
             figures: controller.figures(),
         }),

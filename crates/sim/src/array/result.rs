@@ -162,6 +162,7 @@ counters! {
         write_misses ["1"] "pages written that the cache had not",
         read_fills ["1"] "pages written to the cache after a read",
         write_fills ["1"] "pages written to the cache by a write",
+        delta_writes ["1"] "pages with deltas written to the cache",
     }
 }
 

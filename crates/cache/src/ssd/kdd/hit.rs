@@ -237,6 +237,7 @@ impl Hits {
         if len >= out.page_bytes() {
             let page = deltas.zone.take(frames).ok_or(Short::Pages)?;
             self.raw += 1;
+            copies.counts.delta_writes += 1;
             let step = Step::Write { ext: frames.ext(page), src: hit.delta, fua: false };
             return Ok((Kept::Raw { page, len }, out.step(op, step, StepSet::EMPTY)));
         }

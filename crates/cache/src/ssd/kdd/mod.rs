@@ -135,7 +135,7 @@ impl Changes {
     }
 
     /// Packs what is sealed, and writes it.
-    fn plan_commit(&self, op: OpId, copies: &Copies<Through>, out: &mut Out) {
+    fn plan_commit(&self, op: OpId, copies: &mut Copies<Through>, out: &mut Out) {
         let Some((_, page)) = self.commit else { unreachable!("deltas are being packed") };
         let spans: Vec<Span> = self
             .deltas
@@ -147,6 +147,7 @@ impl Changes {
         let (parts, dst) = (out.spans(op, &spans), out.tmp(op, 1));
         let packed = out.step(op, Step::Pack { parts, dst }, StepSet::EMPTY);
         if copies.frames.is_enabled() {
+            copies.counts.delta_writes += 1;
             out.step(op, Step::Write { ext: copies.frames.ext(page), src: dst, fua: false }, packed);
         }
         out.close(op);
@@ -236,7 +237,7 @@ impl Keeps for Changes {
         None
     }
 
-    fn plan_part(&mut self, op: OpId, part: Part, copies: &Copies<Through>, _: &mut Array, out: &mut Out) {
+    fn plan_part(&mut self, op: OpId, part: Part, copies: &mut Copies<Through>, _: &mut Array, out: &mut Out) {
         match part {
             Part::Fill(frag) => copies.plan_fills(op, frag, out),
             Part::Commit => self.plan_commit(op, copies, out),
