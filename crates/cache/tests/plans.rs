@@ -278,6 +278,24 @@ fn the_example_of_kdd() {
     assert_eq!(bench.ask(4, Read, 0, 3, false), (2, 0), "the third page has stayed, what was old is free");
 }
 
+/// Writes of as many pages as one operation can keep deltas of, on few columns and on many: the parity is left
+/// behind, however many of the steps of an operation that takes.
+#[test]
+fn large_writes_leave_parity_for_later_too() {
+    use HostOp::Write;
+    for (columns, chunk, pages) in [(2, 16, 16), (2, 8, 16), (4, 4, 16), (8, 2, 16), (10, 1, 10), (20, 1, 10)] {
+        for (level, parities) in [(Level::Raid5, 1), (Level::Raid6, 2)] {
+            let config = config(level, columns + parities, chunk);
+            for cache in ["leavo:dirty-high=100", "kdd:dirty-high=100", "kdd:dirty-high=100:staging=2"] {
+                let mut bench = Bench::new(&config, serve(cache, &config, 64).unwrap(), DevSet::EMPTY);
+                bench.ask(columns as u8 + parities as u8, Write, 0, pages, false);
+                let (reads, writes) = bench.ask(columns as u8 + parities as u8, Write, 0, pages, false);
+                assert_eq!((reads, writes), (0, pages), "{cache} on {level}, chunks of {chunk} pages");
+            }
+        }
+    }
+}
+
 /// Of each request of one page in turn: pages written to the cache, read from members, and written to them.
 fn costs<const N: usize>(
     cache: &str,

@@ -180,7 +180,9 @@ impl FrameReader for Changes {
 impl Keeps for Changes {
     type Part = Part;
 
-    const MAX_DELAYED: usize = 8;
+    /// Three steps for each page, and one for each column, of which a row has no more than [`MAX_OLD`]: at
+    /// most 56 of 64.
+    const MAX_DELAYED: usize = 16;
 
     fn new(frames: &Frames, params: &Params) -> Result<Self, HostCacheError> {
         let most = most_staged(frames.len().into()) as usize;
