@@ -284,6 +284,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("cawr", include_str!("../../../scenarios/papers/cawr.toml")),
     ("lb-clock", include_str!("../../../scenarios/papers/lb-clock.toml")),
     ("lawc", include_str!("../../../scenarios/papers/lawc.toml")),
+    ("kdd", include_str!("../../../scenarios/papers/kdd.toml")),
     ("beyond", include_str!("../../../scenarios/papers/beyond.toml")),
     ("beyond-arrays", include_str!("../../../scenarios/papers/beyond-arrays.toml")),
 ];
