@@ -5,12 +5,17 @@
 //! does not cover that version, the one that it covers is in the frame's *partner*, and the two are one
 //! page: they are used and freed together, and evicted never (`LeavO`, specs §9.2).
 
+mod lists;
+mod stale;
+
 use std::hash::BuildHasher;
 use std::num::NonZeroU32;
 
 use destage_plan::{Dev, Ext, Row};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+
+use lists::List;
 
 /// Pages that a cache can have.
 pub(crate) const MAX_PAGES: u64 = 1 << 31;
@@ -72,13 +77,6 @@ struct Slot {
 }
 
 const _: () = assert!(size_of::<Slot>() == 32);
-
-/// The lists of a set.
-#[derive(Clone, Copy)]
-enum List {
-    Clean,
-    Stale,
-}
 
 /// Which page is in which frame.
 pub(crate) struct Frames {
@@ -171,20 +169,6 @@ impl Frames {
     fn find(&self, page: u64) -> Option<Frame> {
         let is = |frame: &Frame| self.slots[frame.index()].page == page;
         self.map.find(self.hasher.hash_one(page), is).copied()
-    }
-
-    /// Whether the parity is behind of what the frame holds.
-    pub(crate) fn is_stale(&self, frame: Frame) -> bool {
-        self.slots[frame.index()].state == State::Stale
-    }
-
-    /// What the parity covers of a page that is stale, which is found by this frame: another frame, or
-    /// this one if nothing newer is in the cache.
-    pub(crate) fn covered(&self, frame: Frame) -> Frame {
-        match self.slots[frame.index()].partner {
-            NONE => frame,
-            partner => Frame(partner),
-        }
     }
 
     /// An operation uses the frame; it becomes the most recently used of its set.
@@ -290,61 +274,6 @@ impl Frames {
         }
     }
 
-    /// The parity will not cover the newest version of a page, which is found by this frame, whatever
-    /// becomes of that.
-    pub(crate) fn leave_behind(&mut self, frame: Frame) {
-        debug_assert!(self.slots[frame.index()].state == State::Clean, "it is not stale so far");
-        self.unlink(frame.0);
-        self.slots[frame.index()].state = State::Stale;
-        self.link(frame, List::Stale);
-        self.stale += 1;
-    }
-
-    /// A frame that was [taken](Self::take) has the newest version of a stale page that has been found
-    /// by another so far. Only the version that the parity covers is kept beside it.
-    pub(crate) fn renew(&mut self, stale: Frame, fresh: Frame) {
-        if self.slots[fresh.index()].life != self.life || !self.enabled {
-            return self.release(fresh);
-        }
-        let Slot { page, partner, .. } = self.slots[stale.index()];
-        self.remove(stale);
-        self.unlink(stale.0);
-        let covered = if partner == NONE {
-            self.slots[stale.index()].state = State::Covered;
-            stale.0
-        } else {
-            self.stale -= 1;
-            self.slots[stale.index()].partner = NONE;
-            self.discard(stale);
-            partner
-        };
-        let slot = &mut self.slots[fresh.index()];
-        (slot.page, slot.partner, slot.state) = (page, covered, State::Stale);
-        self.stale += 1;
-        self.insert(fresh);
-        self.link(fresh, List::Stale);
-    }
-
-    /// The parity covers the newest version of a stale page, which is in the frame that it is found by. It
-    /// leaves when it would if it had never been stale.
-    pub(crate) fn cover(&mut self, frame: Frame) {
-        let partner = std::mem::replace(&mut self.slots[frame.index()].partner, NONE);
-        if partner != NONE {
-            self.stale -= 1;
-            self.discard(Frame(partner));
-        }
-        self.stale -= 1;
-        self.unlink(frame.0);
-        self.slots[frame.index()].state = State::Clean;
-        let (end, used) = (self.end_of(frame, List::Clean), self.slots[frame.index()].used);
-        let mut newer = self.slots[end as usize].newer;
-        // The count may have begun anew in between.
-        while newer != end && self.slots[newer as usize].used.wrapping_sub(used).cast_signed() < 0 {
-            newer = self.slots[newer as usize].newer;
-        }
-        self.insert_between(frame.0, newer, self.slots[newer as usize].older);
-    }
-
     /// What the cache has of a page that is found by this frame is not to be used any more.
     pub(crate) fn forget(&mut self, frame: Frame) {
         let Slot { state, partner, .. } = self.slots[frame.index()];
@@ -366,17 +295,6 @@ impl Frames {
         if let Some(frame) = self.get(page) {
             self.forget(frame);
         }
-    }
-
-    /// The stale page of a set that was not used for longest, and each that was used after it, by the frame
-    /// that it is found by, with the page.
-    pub(crate) fn stale_of(&self, set: u32) -> impl Iterator<Item = u64> {
-        let end = self.end(set, List::Stale);
-        let mut at = end;
-        std::iter::from_fn(move || {
-            at = self.slots[at as usize].newer;
-            (at != end).then(|| self.slots[at as usize].page)
-        })
     }
 
     /// The device is lost, with all that it held.
@@ -464,64 +382,10 @@ impl Frames {
         None
     }
 
-    fn end(&self, set: u32, list: List) -> u32 {
-        self.len() + 2 * set + list as u32
-    }
-
-    fn end_of(&self, frame: Frame, list: List) -> u32 {
-        self.end(frame.0 / self.ways, list)
-    }
-
     /// Frees the frame of the least recently used clean page of a set that no operation uses.
     fn evict(&mut self, set: u32) -> Option<Frame> {
         let frame = self.victim(set)?;
         self.release(frame);
         Some(frame)
-    }
-
-    fn victim(&self, set: u32) -> Option<Frame> {
-        let end = self.end(set, List::Clean);
-        let mut frame = self.slots[end as usize].newer;
-        while frame != end {
-            let slot = &self.slots[frame as usize];
-            if slot.pins == 0 {
-                return Some(Frame(frame));
-            }
-            frame = slot.newer;
-        }
-        None
-    }
-
-    /// The frame is the most recently used of its set.
-    pub(crate) fn touch(&mut self, frame: Frame) {
-        let list = match self.slots[frame.index()].state {
-            State::Clean => List::Clean,
-            State::Stale => List::Stale,
-            State::Free | State::Filling | State::Covered | State::Kept | State::Doomed => return,
-        };
-        self.unlink(frame.0);
-        self.link(frame, list);
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        let Slot { newer, older, .. } = self.slots[slot as usize];
-        self.slots[newer as usize].older = older;
-        self.slots[older as usize].newer = newer;
-    }
-
-    /// The frame is the most recently used one of its list.
-    fn link(&mut self, frame: Frame, list: List) {
-        let end = self.end_of(frame, list);
-        let first = self.slots[end as usize].older;
-        self.uses = self.uses.wrapping_add(1);
-        self.slots[frame.index()].used = self.uses;
-        self.insert_between(frame.0, end, first);
-    }
-
-    fn insert_between(&mut self, slot: u32, newer: u32, older: u32) {
-        self.slots[newer as usize].older = slot;
-        self.slots[older as usize].newer = slot;
-        let slot = &mut self.slots[slot as usize];
-        (slot.newer, slot.older) = (newer, older);
     }
 }

@@ -1,0 +1,86 @@
+//! Frames of pages that the parity is behind of.
+
+use super::lists::List;
+use super::{Frame, Frames, NONE, Slot, State};
+
+impl Frames {
+    /// Whether the parity is behind of what the frame holds.
+    pub(crate) fn is_stale(&self, frame: Frame) -> bool {
+        self.slots[frame.index()].state == State::Stale
+    }
+
+    /// What the parity covers of a page that is stale, which is found by this frame: another frame, or
+    /// this one if nothing newer is in the cache.
+    pub(crate) fn covered(&self, frame: Frame) -> Frame {
+        match self.slots[frame.index()].partner {
+            NONE => frame,
+            partner => Frame(partner),
+        }
+    }
+
+    /// The parity will not cover the newest version of a page, which is found by this frame, whatever
+    /// becomes of that.
+    pub(crate) fn leave_behind(&mut self, frame: Frame) {
+        debug_assert!(self.slots[frame.index()].state == State::Clean, "it is not stale so far");
+        self.unlink(frame.0);
+        self.slots[frame.index()].state = State::Stale;
+        self.link(frame, List::Stale);
+        self.stale += 1;
+    }
+
+    /// A frame that was [taken](Self::take) has the newest version of a stale page that has been found
+    /// by another so far. Only the version that the parity covers is kept beside it.
+    pub(crate) fn renew(&mut self, stale: Frame, fresh: Frame) {
+        if self.slots[fresh.index()].life != self.life || !self.enabled {
+            return self.release(fresh);
+        }
+        let Slot { page, partner, .. } = self.slots[stale.index()];
+        self.remove(stale);
+        self.unlink(stale.0);
+        let covered = if partner == NONE {
+            self.slots[stale.index()].state = State::Covered;
+            stale.0
+        } else {
+            self.stale -= 1;
+            self.slots[stale.index()].partner = NONE;
+            self.discard(stale);
+            partner
+        };
+        let slot = &mut self.slots[fresh.index()];
+        (slot.page, slot.partner, slot.state) = (page, covered, State::Stale);
+        self.stale += 1;
+        self.insert(fresh);
+        self.link(fresh, List::Stale);
+    }
+
+    /// The parity covers the newest version of a stale page, which is in the frame that it is found by. It
+    /// leaves when it would if it had never been stale.
+    pub(crate) fn cover(&mut self, frame: Frame) {
+        let partner = std::mem::replace(&mut self.slots[frame.index()].partner, NONE);
+        if partner != NONE {
+            self.stale -= 1;
+            self.discard(Frame(partner));
+        }
+        self.stale -= 1;
+        self.unlink(frame.0);
+        self.slots[frame.index()].state = State::Clean;
+        let (end, used) = (self.end_of(frame, List::Clean), self.slots[frame.index()].used);
+        let mut newer = self.slots[end as usize].newer;
+        // The count may have begun anew in between.
+        while newer != end && self.slots[newer as usize].used.wrapping_sub(used).cast_signed() < 0 {
+            newer = self.slots[newer as usize].newer;
+        }
+        self.insert_between(frame.0, newer, self.slots[newer as usize].older);
+    }
+
+    /// The stale page of a set that was not used for longest, and each that was used after it, by the frame
+    /// that it is found by, with the page.
+    pub(crate) fn stale_of(&self, set: u32) -> impl Iterator<Item = u64> {
+        let end = self.end(set, List::Stale);
+        let mut at = end;
+        std::iter::from_fn(move || {
+            at = self.slots[at as usize].newer;
+            (at != end).then(|| self.slots[at as usize].page)
+        })
+    }
+}
