@@ -221,7 +221,12 @@ impl Machine {
                 if freed {
                     self.free();
                 }
-                let (expected, found) = self.replay(left, usage.index(self.disk.len() - 2) as u32 + 1)?;
+                let (mut expected, found) = self.replay(left, usage.index(self.disk.len() - 2) as u32 + 1)?;
+                // What the log has forgotten of a free frame it need not know: nothing older of it is left, so
+                // that sequences may come again.
+                expected.retain(|frame, entry| {
+                    entry.fact != Fact::Free || found.log.sequence_of(*frame) == Some(entry.sequence)
+                });
                 self.disk = self.left(left).0;
                 (self.newest, self.durable) = (expected.clone(), expected);
                 (self.log, self.free) = (found.log, found.free);
