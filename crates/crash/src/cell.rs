@@ -101,6 +101,7 @@ impl Cell {
     /// How the array is served.
     pub fn array(&self) -> ArrayConfig {
         ArrayConfig {
+            page_bytes: PAGE as u32,
             regime: self.regime,
             parity: self.parity,
             max_open_rows: self.max_open_rows,
@@ -125,7 +126,9 @@ impl Cell {
 
     /// Pages of this cache.
     pub fn pages_of(&self, cache: &'static HostCacheInfo) -> u64 {
-        self.cache_pages.max(HostCacheSpec::small(cache, self.cache_pages).min_pages(&self.array()))
+        let least = HostCacheSpec::small(cache, self.cache_pages).min_pages(&self.array());
+        // Beside a log as many pages as without one.
+        if cache.delays_parity { self.cache_pages + least - 1 } else { self.cache_pages.max(least) }
     }
 
     /// Members that can be lost.

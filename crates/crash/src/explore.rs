@@ -17,7 +17,7 @@ use crate::short::{recovers, watch};
 /// The history of a seed for this kind of controller.
 pub fn history(cache: &'static HostCacheInfo, seed: u64, limits: &Limits) -> History {
     let cell = crate::Cell::of_seed(seed, &mut Dice::new(seed), limits.level);
-    History::draw(seed, limits, cache.devices(cell.cache_pages).len() as u8)
+    History::draw(seed, limits, cache.devices(cell.pages_of(cache)).len() as u8)
 }
 
 /// Runs the histories of a range of seeds on all processors; stops at the lowest seed that fails.

@@ -82,7 +82,7 @@ impl<'a> HistoryRun<'a> {
     pub(crate) fn new(cache: &'static HostCacheInfo, history: &'a History, options: Options, log: Option<Log>) -> Self {
         let cell = &history.cell;
         let members = (0..cell.geometry.members()).map(|_| cell.geometry.member_pages());
-        let pages = members.chain(cache.devices(cell.cache_pages));
+        let pages = members.chain(cache.devices(cell.pages_of(cache)));
         let planted = options.mutant.map(|mutant| Planted::new(mutant, history.seed));
         let remains = Remains::fresh(pages.map(|pages| pages as usize * PAGE));
         let mut run = Self {
@@ -153,7 +153,7 @@ impl<'a> HistoryRun<'a> {
     /// What collects, and when.
     fn collecting(cache: &'static HostCacheInfo, history: &History) -> Collecting {
         let cell = &history.cell;
-        let devices = cell.geometry.members() + cache.devices(cell.cache_pages).len() as u8;
+        let devices = cell.geometry.members() + cache.devices(cell.pages_of(cache)).len() as u8;
         Collecting::draw(history.seed, devices, cache.needs_collectors())
     }
 
@@ -226,7 +226,7 @@ impl<'a> HistoryRun<'a> {
 
     /// Members that do not hold the truth everywhere, and cache devices that do not answer.
     fn lost(&self) -> DevSet {
-        let devices = self.cell.geometry.members() + self.cache.devices(self.cell.cache_pages).len() as u8;
+        let devices = self.cell.geometry.members() + self.cache.devices(self.cell.pages_of(self.cache)).len() as u8;
         let dead: DevSet = (0..devices).map(Dev).filter(|dev| !self.memory.answers(*dev)).collect();
         self.memory.engine().controller().array().degraded() | dead
     }

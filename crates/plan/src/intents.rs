@@ -128,7 +128,7 @@ impl Intents {
 
     /// The row's intent need not be held any more: a flush that begins from now on may clear it.
     pub fn let_go(&mut self, row: Row) {
-        if let Some(state) = self.rows.get_mut(&row).filter(|state| state.active == 0) {
+        if let Some(state) = self.rows.get_mut(&row).filter(|state| state.active == 0 && !state.clearable) {
             state.ended = self.generation;
             self.ended.push_back((row, self.generation));
         }

@@ -204,7 +204,7 @@ impl Scene {
     fn pages(&self) -> Vec<u64> {
         let geometry = &self.cell.geometry;
         let members = (0..geometry.members()).map(|_| geometry.member_pages());
-        members.chain(self.cache.devices(self.cell.cache_pages)).collect()
+        members.chain(self.cache.devices(self.cell.pages_of(self.cache))).collect()
     }
 
     fn members(&self) -> DevSet {

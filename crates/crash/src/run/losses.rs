@@ -46,7 +46,7 @@ impl HistoryRun<'_> {
     }
 
     pub(crate) fn lose(&mut self, dev: u8, told: bool, beyond: bool) {
-        let devices = self.cell.geometry.members() + self.cache.devices(self.cell.cache_pages).len() as u8;
+        let devices = self.cell.geometry.members() + self.cache.devices(self.cell.pages_of(self.cache)).len() as u8;
         if dev >= devices || !self.memory.answers(Dev(dev)) {
             return;
         }

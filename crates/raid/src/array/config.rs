@@ -43,6 +43,8 @@ pub enum ParityMethod {
 pub struct ArrayConfig {
     /// Members and layout.
     pub geometry: Geometry,
+    /// Bytes of a page, as whoever serves the array has it.
+    pub page_bytes: u32,
     /// What is promised.
     pub regime: Regime,
     /// How parity is updated.
@@ -72,10 +74,11 @@ impl ArrayConfig {
     /// are written with two members lost.
     pub const MIN_NV_SLOTS: u32 = 16;
 
-    /// An array served as md would: flush regime, 16,384 open rows, discards passed on.
+    /// An array of pages of 4 KiB served as md would: flush regime, 16,384 open rows, discards passed on.
     pub const fn new(geometry: Geometry) -> Self {
         Self {
             geometry,
+            page_bytes: 4096,
             regime: Regime::Flush,
             parity: ParityMethod::Min,
             max_open_rows: 16_384,

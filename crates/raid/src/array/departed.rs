@@ -107,7 +107,7 @@ impl Array {
         let targets = row.columns.live | row.columns.sink;
         let parity = self.parity() & targets;
         let trim = self.write_task(op).op == HostOp::Discard;
-        let ready = if parity.is_empty() { StepSet::EMPTY } else { self.intent(op, what.rows, StepSet::EMPTY, out) };
+        let ready = self.intent_beside(op, what.rows, parity, out);
         if trim {
             let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
                 done | self.write_column(op, what, column, Buf::Zero, true, ready, out)

@@ -231,6 +231,14 @@ impl Array {
         self.flush_when_idle(out);
     }
 
+    /// As [`let_go`](Self::let_go), of all rows.
+    pub fn let_all_go(&mut self, out: &mut Out) {
+        let rows: Vec<Row> = self.intents.rows().collect();
+        for row in rows {
+            self.let_go(row, out);
+        }
+    }
+
     /// Drops what is no longer exposed: rows whose intent is cleared, and rows of which nothing is
     /// lost that is not logged.
     pub(super) fn forget_exposed(&mut self) {
@@ -254,8 +262,9 @@ impl Array {
         }
     }
 
-    /// Says that the array is clean, if that was ordered and is so.
-    pub(super) fn try_clean(&mut self, versions: &dyn Versions, out: &mut Out) {
+    /// Says that the array is clean, if that was ordered and is so. What stands above has it looked at after
+    /// every event, when it has done what is due.
+    pub fn try_clean(&mut self, versions: &dyn Versions, out: &mut Out) {
         if !self.cleaning || !self.ready || self.clearing > 0 {
             return;
         }

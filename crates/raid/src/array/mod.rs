@@ -142,6 +142,8 @@ pub struct Array {
     lost: Vec<PageRange>,
     rebuild: Rebuild,
     cleaning: bool,
+    /// What stands above has copies of pages that outlive a cut.
+    has_copies: bool,
     idle_timer: bool,
     ready: bool,
     duties: VecDeque<Duty>,
@@ -181,6 +183,7 @@ impl Array {
             lost: Vec::new(),
             rebuild: Rebuild::default(),
             cleaning: false,
+            has_copies: false,
             idle_timer: false,
             ready: false,
             duties: VecDeque::new(),
@@ -198,6 +201,17 @@ impl Array {
     /// Pages moved so far.
     pub const fn stats(&self) -> &ArrayStats {
         &self.stats
+    }
+
+    /// What stands above has copies of pages that outlive a cut: the intent of a row is open from before its
+    /// data is written until it is durable, even if no parity of it is left.
+    pub const fn has_copies(&mut self) {
+        self.has_copies = true;
+    }
+
+    /// Whether it is to be clean as soon as can be.
+    pub const fn is_cleaning(&self) -> bool {
+        self.cleaning
     }
 
     /// Members that are lost or not yet filled.

@@ -51,7 +51,7 @@ impl Array {
         let targets = columns.live | columns.sink;
         let parity = self.parity() & targets;
         let pages = what.rows.count as u16;
-        let intent = if parity.is_empty() { StepSet::EMPTY } else { self.intent(op, what.rows, StepSet::EMPTY, out) };
+        let intent = self.intent_beside(op, what.rows, parity, out);
         if trim {
             let done = (targets & (what.columns | parity)).iter().fold(StepSet::EMPTY, |done, column| {
                 done | self.write_column(op, what, column, Buf::Zero, true, intent, out)
@@ -112,6 +112,12 @@ impl Array {
             (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, pages, ready, out);
         }
         self.write_columns(op, what, targets, &fresh, p, q, ready, out)
+    }
+
+    /// As [`intent`](Self::intent), of rows of which these columns of parity are written: without any there is
+    /// nothing that could be inconsistent, unless copies outlive a cut.
+    pub(super) fn intent_beside(&mut self, op: OpId, rows: Rows, parity: ColumnSet, out: &mut Out) -> StepSet {
+        if parity.is_empty() && !self.has_copies { StepSet::EMPTY } else { self.intent(op, rows, StepSet::EMPTY, out) }
     }
 
     /// Sets the intent of rows, if it is not set; what writes of them come after.

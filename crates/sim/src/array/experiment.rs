@@ -196,7 +196,7 @@ impl ArrayExperiment {
                         return Err(SetupError::CacheSize { bytes, device, most: most * page });
                     }
                 }
-                self.service.check(policy, geometry, cache.unwrap_or(0) / page)?;
+                self.service.check(geometry, page, policy, cache.unwrap_or(0) / page)?;
                 let schedulers: Vec<_> = if has_disks(info.is_sized()) {
                     self.schedulers.iter().copied().map(Some).collect()
                 } else {
@@ -329,7 +329,7 @@ impl ArrayExperiment {
         let &Combination { ref policy, cache, scheduler } = combination;
         let scheduler = scheduler.unwrap_or_default();
         let cache_pages = cache.unwrap_or(0) / page;
-        let controller = self.service.serve(geometry.clone(), policy, cache_pages)?;
+        let controller = self.service.serve(geometry.clone(), page, policy, cache_pages)?;
         let warning = controller.gc_warning();
         let mut member = Workshop::new(&self.member, self.geometry, scheduler)?;
         member.prepare();

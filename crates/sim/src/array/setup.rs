@@ -377,8 +377,9 @@ pub(super) fn shape(geometry: &Geometry, page: u64) -> Result<Shape, SetupError>
 }
 
 impl Service {
-    fn config(&self, geometry: Geometry) -> ArrayConfig {
+    fn config(&self, geometry: Geometry, page_bytes: u64) -> ArrayConfig {
         let mut config = ArrayConfig::new(geometry);
+        config.page_bytes = page_bytes as u32;
         config.parity = self.parity;
         config.regime = self.regime;
         config.max_open_rows = self.open_rows;
@@ -392,15 +393,22 @@ impl Service {
     pub(super) fn serve(
         &self,
         geometry: Geometry,
+        page_bytes: u64,
         cache: &HostCacheSpec,
         pages: u64,
     ) -> Result<Box<dyn Served>, SetupError> {
-        cache.build(&self.config(geometry), pages).map_err(SetupError::from)
+        cache.build(&self.config(geometry, page_bytes), pages).map_err(SetupError::from)
     }
 
     /// Whether such a cache can serve the array, without keeping it or taking memory for it.
-    pub(super) fn check(&self, cache: &HostCacheSpec, geometry: &Geometry, pages: u64) -> Result<(), SetupError> {
-        cache.check(&self.config(geometry.clone()), pages).map_err(SetupError::from)
+    pub(super) fn check(
+        &self,
+        geometry: &Geometry,
+        page_bytes: u64,
+        cache: &HostCacheSpec,
+        pages: u64,
+    ) -> Result<(), SetupError> {
+        cache.check(&self.config(geometry.clone(), page_bytes), pages).map_err(SetupError::from)
     }
 }
 
