@@ -18,6 +18,8 @@ pub struct CacheCounts {
     pub write_fills: u64,
     /// Pages with deltas written to the cache.
     pub delta_writes: u64,
+    /// Pages of metadata written to the cache.
+    pub meta_writes: u64,
 }
 
 /// Times that devices were told to collect together.

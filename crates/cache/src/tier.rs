@@ -76,8 +76,8 @@ pub trait HostCache: Versions + Send + 'static {
     }
 
     /// A step that it asked to be told of is done; whether it was one.
-    fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome) -> bool {
-        let _ = (op, step, outcome);
+    fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome, out: &Out) -> bool {
+        let _ = (op, step, outcome, out);
         false
     }
 
@@ -409,6 +409,9 @@ impl<C: HostCache> Controller for Tier<C> {
             self.upper.cache.turn(&mut self.array, &mut self.upper.operations, out);
         }
         self.array.do_duties(&mut self.upper, out);
+        if self.array.is_cleaning() {
+            self.array.try_clean(&self.upper.cache, out);
+        }
     }
 }
 
@@ -422,7 +425,7 @@ impl<C: HostCache> Above for Upper<C> {
             Event::Submit(frag) if self.waits(&frag, self.held.len()) => self.held.push(frag),
             Event::Submit(frag) => self.submit(&frag, array, out),
             Event::Granted(op) => self.granted(op, array, out),
-            Event::StepDone { op, step, outcome } if self.cache.step_done(op, step, outcome) => {}
+            Event::StepDone { op, step, outcome } if self.cache.step_done(op, step, outcome, out) => {}
             // The steps of a write that has parts.
             Event::StepDone { op, .. } => self.part_done(op, array, out),
             Event::OpStuck { op, devs, .. } => {

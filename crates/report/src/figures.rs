@@ -240,7 +240,7 @@ catalogue! {
     FULL_WRITES = At("traffic.full_writes") "full" Count Neither "writes whose parity came from all data of their rows";
     RMW_WRITES = At("traffic.rmw_writes") "rmw" Count Neither "read-modify-writes";
     RCW_WRITES = At("traffic.rcw_writes") "rcw" Count Neither "reconstruct-writes";
-    CACHE_WRITES = Sum(&["cache.read_fills", "cache.write_fills", "cache.delta_writes"]) "cache writes" Count Less
+    CACHE_WRITES = Sum(&["cache.read_fills", "cache.write_fills", "cache.delta_writes", "cache.meta_writes"]) "cache writes" Count Less
         "pages written to the cache device: after reads, by writes, and with deltas";
     CACHE_WRITES_PER_PAGE = Per(&CACHE_WRITES, &HOST_PAGES) "cache writes/page" Decimals Less
         "pages written to the cache device per page that the host wrote";

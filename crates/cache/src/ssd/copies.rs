@@ -13,7 +13,9 @@ use destage_raid::Geometry;
 use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg, Versions};
 
 use super::behind::page_of;
-use super::frames::{BYTES_PER_PAGE, Frame, Frames, MAX_PAGES};
+use super::frames::{BYTES_PER_PAGE, Came, Frame, Frames, MAX_PAGES};
+use super::journal::{self, Journal};
+use super::of;
 use crate::{CacheCounts, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, Write};
 
 /// Pages that one operation looks up: it has 64 steps, and a page may take a read and a write.
@@ -59,6 +61,13 @@ pub struct Copies<W> {
     pub(super) geometry: Geometry,
     /// The frames that each operation uses, with the page of its fragment that is written to each.
     used: Vec<Vec<(Frame, u16)>>,
+    /// What a read that is being planned fills: the frame, what with, and when that is there.
+    filling: Vec<(Frame, Buf, StepSet)>,
+    pub(super) journal: Option<Box<Journal>>,
+    /// Of which write an operation fills frames, and what writes have filled that are under way: it is told
+    /// when the members have it as well.
+    parts: Vec<Option<OpId>>,
+    written: Vec<Vec<Came>>,
     pub(super) counts: CacheCounts,
     writes: PhantomData<W>,
 }
@@ -75,14 +84,63 @@ impl<W: Writes> Registered for Copies<W> {
     };
 
     fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError> {
-        let ways: NonZeroU32 = params.number(WAYS.name, ..)?;
-        let geometry = array.geometry.clone();
-        let frames = Frames::new(Dev(geometry.members()), pages, ways);
-        Ok(Self { frames, geometry, used: Vec::new(), counts: CacheCounts::default(), writes: PhantomData })
+        Self::with_log(pages, 0, array, params)
     }
 }
 
 impl<W: Writes> Copies<W> {
+    /// A cache on a device of so many pages, of which the first so many are its metadata log.
+    pub(super) fn with_log(pages: u64, log: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError> {
+        let ways: NonZeroU32 = params.number(WAYS.name, ..)?;
+        let geometry = array.geometry.clone();
+        let mut frames = Frames::new(Dev(geometry.members()), pages - log, ways);
+        let journal = (log > 0).then(|| {
+            frames.log_from(log);
+            Box::new(Journal::new(&frames, log))
+        });
+        Ok(Self {
+            frames,
+            geometry,
+            used: Vec::new(),
+            filling: Vec::new(),
+            journal,
+            parts: Vec::new(),
+            written: Vec::new(),
+            counts: CacheCounts::default(),
+            writes: PhantomData,
+        })
+    }
+
+    /// Whether a frame that was taken for an operation can be written by it, once what it has
+    /// [to log](Self::plan_claims) before is logged.
+    pub(super) fn claim(&mut self, op: OpId, frame: Frame) -> bool {
+        let Self { frames, geometry, journal, .. } = self;
+        journal.as_mut().is_none_or(|journal| journal.claim(op, frame, frames, geometry))
+    }
+
+    /// Whether any frame that can be taken can be [claimed](Self::claim) as well.
+    pub(super) fn can_claim(&self) -> bool {
+        self.journal.as_ref().is_none_or(|journal| journal.can_claim())
+    }
+
+    /// Plans what an operation has to log before it writes frames; the steps after which it may.
+    pub(super) fn plan_claims(&mut self, op: OpId, out: &mut Out) -> StepSet {
+        self.journal.as_mut().map_or(StepSet::EMPTY, |journal| journal.plan_claims(op, out))
+    }
+
+    /// What an operation has claimed it does not write.
+    pub(super) fn unclaim(&mut self, op: OpId) {
+        if let Some(journal) = &mut self.journal {
+            journal.unclaim(op, &self.frames);
+        }
+    }
+
+    /// Plans an operation of the journal's own.
+    pub(super) fn plan_journal(&mut self, op: OpId, part: journal::Part, out: &mut Out) {
+        let journal = self.journal.as_mut().expect("its journal has opened the operation");
+        self.counts.meta_writes += journal.plan(op, part, &self.frames, &self.geometry, out);
+    }
+
     pub(super) fn row(&self, page: u64) -> Row {
         let place = self.geometry.locate(page);
         self.geometry.row(place.stripe, place.row_in_chunk)
@@ -122,16 +180,31 @@ impl<W: Writes> Copies<W> {
         }
     }
 
-    fn fill_after_read(&mut self, op: OpId, frag: &Frag, page: u16, src: Buf, after: StepSet, out: &mut Out) {
+    fn fill_after_read(&mut self, op: OpId, frag: &Frag, page: u16, src: Buf, after: StepSet) {
         let lpn = frag.page + u64::from(page);
         // Another read may be filling it.
         if self.frames.contains(lpn) {
             return;
         }
         if let Some(frame) = self.frames.fill(lpn, self.row(lpn)) {
-            self.uses(op, frame, page);
+            if self.claim(op, frame) {
+                self.uses(op, frame, page);
+                self.filling.push((frame, src, after));
+            } else {
+                self.frames.undone(frame);
+            }
+        }
+    }
+
+    /// Plans what is filled after a read.
+    fn plan_filling(&mut self, op: OpId, out: &mut Out) {
+        if self.filling.is_empty() {
+            return;
+        }
+        let logged = self.plan_claims(op, out);
+        for (frame, src, after) in self.filling.drain(..) {
             self.counts.read_fills += 1;
-            out.step(op, Step::Write { ext: self.frames.ext(frame), src, fua: false }, after);
+            out.step(op, Step::Write { ext: self.frames.ext(frame), src, fua: false }, after | logged);
         }
     }
 
@@ -152,21 +225,29 @@ impl<W: Writes> Copies<W> {
                 continue;
             }
             let Some(frame) = self.frames.fill(page, self.row(page)) else { continue };
-            self.counts.write_fills += 1;
             let part = match filling {
-                Some(part) if self.used[part.index()].len() < FILL_PAGES => part,
+                Some(part) if self.used.get(part.index()).is_none_or(|used| used.len() < FILL_PAGES) => part,
                 _ => operations.open_part(op, (*write.frag).into(), out),
             };
             filling = Some(part);
-            self.uses(part, frame, (page - write.frag.page) as u16);
+            if self.journal.is_some() {
+                *of(&mut self.parts, part) = Some(op);
+            }
+            if self.claim(part, frame) {
+                self.counts.write_fills += 1;
+                self.uses(part, frame, (page - write.frag.page) as u16);
+            } else {
+                self.frames.undone(frame);
+            }
         }
     }
 
     /// Plans the part of a write that writes its pages to the cache.
-    pub(super) fn plan_fills(&self, op: OpId, frag: Frag, out: &mut Out) {
-        for (frame, page) in &self.used[op.index()] {
+    pub(super) fn plan_fills(&mut self, op: OpId, frag: Frag, out: &mut Out) {
+        let logged = self.plan_claims(op, out);
+        for (frame, page) in self.used.get(op.index()).into_iter().flatten() {
             let step = Step::Write { ext: self.frames.ext(*frame), src: frag.host(*page), fua: false };
-            out.step(op, step, StepSet::EMPTY);
+            out.step(op, step, logged);
         }
         out.close(op);
     }
@@ -257,13 +338,14 @@ impl<W: Writes> Copies<W> {
                 let at = |page| pages.in_fragment(dst, page);
                 let read = array.plan_read(op, pages.frag.page + u64::from(page), len, at(page), out)?;
                 for page in page..page + len {
-                    self.fill_after_read(op, pages.frag, page, at(page), read, out);
+                    self.fill_after_read(op, pages.frag, page, at(page), read);
                 }
                 self.counts.read_misses += u64::from(len);
                 done |= read;
             }
             page += len;
         }
+        self.plan_filling(op, out);
         Ok(done)
     }
 
@@ -288,15 +370,21 @@ impl<W: Writes> Copies<W> {
         } else if frag.sectors.is_some() {
             // An earlier plan may have had a frame.
             self.release(op, Frames::undone);
+            self.unclaim(op);
             self.count_write(frag.page);
             if self.is_stale(frag.page) {
                 return after;
             }
             if let Some(frame) = self.frames.fill(frag.page, self.row(frag.page)) {
+                if !self.claim(op, frame) {
+                    self.frames.undone(frame);
+                    return after;
+                }
                 self.uses(op, frame, 0);
                 self.counts.write_fills += 1;
+                let logged = self.plan_claims(op, out);
                 let step = Step::Write { ext: self.frames.ext(frame), src: write.merged, fua: false };
-                after |= out.step(op, step, after);
+                after |= out.step(op, step, after | logged);
             }
         } else if !write.again {
             self.fill_after_write(op, write, array, operations, out);
@@ -379,10 +467,30 @@ impl<W: Writes> HostCache for Copies<W> {
 
     fn undone(&mut self, op: OpId) {
         self.release(op, Frames::undone);
+        if let Some(part) = self.parts.get_mut(op.index()) {
+            *part = None;
+        }
+        self.unclaim(op);
     }
 
     fn done(&mut self, op: OpId) {
-        self.release(op, Frames::done);
+        if self.journal.is_none() {
+            return self.release(op, Frames::done);
+        }
+        let parent = self.parts.get_mut(op.index()).and_then(Option::take);
+        for (frame, _) in of(&mut self.used, op).drain(..) {
+            if !self.frames.is_filling(frame) {
+                self.frames.done(frame);
+                continue;
+            }
+            self.frames.done(frame);
+            match (parent, self.frames.came(frame)) {
+                (Some(parent), Some(came)) => of(&mut self.written, parent).push(came),
+                (None, Some(came)) => self.frames.arrives(came),
+                _ => {}
+            }
+        }
+        of(&mut self.written, op).drain(..).for_each(|came| self.frames.arrives(came));
     }
 
     fn is_caching(&self) -> bool {

@@ -2,8 +2,9 @@
 //! they have goes to the members without parity, and to the cache, which keeps what the parity covers
 //! beside what is newer. How it does is what tells them apart.
 //!
-//! Nothing that they know outlives a cut: the rows that they have left behind have their intents open,
-//! and their parity is made anew from what the members hold.
+//! What they know of pages that the members have as well outlives a cut ([`journal`]). The rows that
+//! they have left behind have their intents open: after a cut their parity is made anew from what the
+//! members hold, and their pages leave the cache.
 
 use destage_plan::{
     Buf, Column, ColumnSet, Dev, DevSet, Event, Frag, HostOp, NvSlot, OpId, Out, ParamSpec, Params, Row, Rows, StepNo,
@@ -15,7 +16,8 @@ use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Lost, Seg, Sou
 use super::behind::{self, Behind, page_of};
 use super::copies::{Copies, WAYS};
 use super::frames::{Frame, MAX_PAGES};
-use super::keeps::{Keeps, Known, MOST_PAGES};
+use super::journal::{self, Journal};
+use super::keeps::{Keeps, Known, MOST_PAGES, Part};
 use super::of;
 use super::write_through::Through;
 use crate::{
@@ -23,7 +25,8 @@ use crate::{
 };
 
 /// What all of them take.
-pub(super) const PARAMS: [ParamSpec; 5] = [WAYS, behind::HIGH, behind::LOW, behind::SET_LOW, behind::IDLE_AFTER];
+pub(super) const PARAMS: [ParamSpec; 6] =
+    [WAYS, behind::HIGH, behind::LOW, behind::SET_LOW, behind::IDLE_AFTER, journal::LOG];
 
 pub(super) const CLEANED: CacheFigure =
     CacheFigure { name: "cleaned_rows", unit: "rows", meaning: "times that the parity of a row was made to catch up" };
@@ -50,7 +53,9 @@ where
     HostCacheInfo {
         medium: Medium::Device,
         serves: |level| matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6),
+        min_pages: |array, params| journal::min_pages(array.page_bytes, params),
         max_pages: MAX_PAGES,
+        nv_slots: |pages, _| journal::slots(pages),
         delays_parity: true,
         unsynchronised: Some("what it leaves for later is parity, which is updated row by row"),
         // Two sets, so that both lookup and eviction matter, and rows that are cleaned soon.
@@ -64,13 +69,18 @@ where
 
 /// Makes one.
 pub(super) fn new<K: Keeps>(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Delayed<K>, HostCacheError> {
-    let copies = Copies::new(pages, array, params)?;
+    let log = journal::log_pages(pages, array.page_bytes, params)?;
+    let copies = Copies::with_log(pages, log, array, params)?;
     let behind = Behind::new(&copies.frames, params)?;
     let kept = K::new(&copies.frames, params)?;
     Ok(Delayed { copies, behind, kept, planned: Vec::new() })
 }
 
 impl<K: Keeps> Delayed<K> {
+    fn journal(&self) -> Option<&Journal> {
+        self.copies.journal.as_deref()
+    }
+
     /// Has what is written of these pages kept beside what the parity covers, if the cache has all of them and
     /// there is room; whether it is so.
     fn keep(&mut self, op: OpId, rows: Rows, columns: ColumnSet) -> bool {
@@ -176,21 +186,30 @@ impl<K: Keeps> Versions for Delayed<K> {
     }
 
     fn holds(&self, row: Row) -> bool {
-        self.behind.get(row).is_some()
+        let Copies { frames, geometry, .. } = &self.copies;
+        self.behind.get(row).is_some() || self.journal().is_some_and(|journal| journal.holds(row, frames, geometry))
+    }
+
+    fn is_recovered(&self) -> bool {
+        self.journal().is_none_or(Journal::is_recovered)
     }
 
     fn is_clean(&self) -> bool {
-        self.behind.is_clean() && self.kept.is_clean()
+        let told = self.journal().is_none_or(|journal| journal.is_clean(&self.copies.frames));
+        self.behind.is_clean() && self.kept.is_clean() && told
     }
 }
 
 impl<K: Keeps> HostCache for Delayed<K> {
-    type Part = K::Part;
+    type Part = Part<K::Part>;
 
     const READ_PAGES: u16 = <Copies<Through> as HostCache>::READ_PAGES;
 
     fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
-        self.kept.load(slot, tag)
+        match &mut self.copies.journal {
+            Some(journal) if Journal::is_own(tag) => journal.load(slot, tag),
+            _ => self.kept.load(slot, tag),
+        }
     }
 
     fn lose(&mut self, devs: DevSet) {
@@ -198,6 +217,9 @@ impl<K: Keeps> HostCache for Delayed<K> {
             self.kept.lose(&mut self.copies.frames);
             self.copies.lose(devs);
             self.behind.lose_covered();
+        }
+        if let Some(journal) = &mut self.copies.journal {
+            journal.lose(devs);
         }
         if !devs.is_empty() {
             self.behind.hurry();
@@ -208,25 +230,52 @@ impl<K: Keeps> HostCache for Delayed<K> {
         if dev == self.copies.frames.dev() {
             self.lose(DevSet::one(dev));
             self.copies.replaced(dev);
+            if let Some(journal) = &mut self.copies.journal {
+                journal.replaced();
+            }
         }
     }
 
-    fn turn(&mut self, array: &mut Array, operations: &mut Operations<K::Part>, out: &mut Out) {
+    fn turn(&mut self, array: &mut Array, operations: &mut Operations<Part<K::Part>>, out: &mut Out) {
+        if let Some(journal) = &mut self.copies.journal {
+            journal.settle(array, out);
+        }
         self.kept.turn(&mut self.copies, &self.behind, array, operations, out);
         self.behind.are_short(self.copies.frames.take_short());
         let Copies { frames, geometry, .. } = &self.copies;
         self.behind.turn(frames, self.kept.owed(frames), geometry, array, out);
+        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        if let Some(journal) = journal {
+            journal.turn(frames, geometry, out, |part, out| operations.open_own(None, Part::Journal(part), out));
+        }
     }
 
-    fn event(&mut self, event: Event<'_>, _: &mut Array, out: &mut Out) {
+    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
         match event {
             Event::Timer(behind::IDLE) => self.behind.timer(out),
+            Event::Start(start) => {
+                if let Some(journal) = &mut self.copies.journal {
+                    let (bytes, config) = (out.page_bytes(), array.config());
+                    assert_eq!(
+                        config.page_bytes, bytes,
+                        "the array is served with pages of other bytes than it was made for"
+                    );
+                    array.has_copies();
+                    journal.started(start.intents, bytes);
+                }
+            }
             Event::Control(_) => self.behind.hurry(),
             _ => {}
         }
     }
 
-    fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome) -> bool {
+    fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome, out: &Out) -> bool {
+        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        if let Some(journal) = journal
+            && (journal.claim_done(op, step, frames) || journal.has_read(op, step, geometry, out))
+        {
+            return true;
+        }
         self.kept.step_done(op, step, outcome)
     }
 
@@ -262,7 +311,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
         op: OpId,
         write: Write<'_>,
         array: &mut Array,
-        operations: &mut Operations<K::Part>,
+        operations: &mut Operations<Part<K::Part>>,
         out: &mut Out,
     ) -> Option<StepSet> {
         self.behind.asked(out.now());
@@ -276,8 +325,12 @@ impl<K: Keeps> HostCache for Delayed<K> {
         self.copies.write_failed(seg, array);
     }
 
-    fn plan_part(&mut self, op: OpId, part: K::Part, array: &mut Array, out: &mut Out) {
-        self.kept.plan_part(op, part, &mut self.copies, array, out);
+    fn plan_part(&mut self, op: OpId, part: Self::Part, array: &mut Array, out: &mut Out) {
+        match part {
+            Part::Fill(frag) => self.copies.plan_fills(op, frag, out),
+            Part::Journal(part) => self.copies.plan_journal(op, part, out),
+            Part::Kept(part) => self.kept.plan_part(op, part, &mut self.copies, array, out),
+        }
     }
 
     fn drain(&mut self, _: &mut Out) {
@@ -292,6 +345,10 @@ impl<K: Keeps> HostCache for Delayed<K> {
     fn done(&mut self, op: OpId) {
         *of(&mut self.planned, op) = false;
         self.copies.done(op);
+        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        if journal.as_mut().is_some_and(|journal| journal.done(op, frames, geometry)) {
+            return;
+        }
         if !self.behind.done(op, &self.copies.frames) {
             self.kept.done(op, &mut self.copies);
         }

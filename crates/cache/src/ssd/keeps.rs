@@ -7,6 +7,7 @@ use destage_raid::array::{Array, Source};
 use super::behind::{Behind, Owed};
 use super::copies::{Copies, FrameReader};
 use super::frames::{Frame, Frames};
+use super::journal;
 use super::write_through::Through;
 use crate::{HostCacheError, Operations, Write};
 
@@ -22,10 +23,27 @@ pub(crate) struct Known {
     pub(super) frame: Frame,
 }
 
+/// What operations of the cache's own, and parts of writes, are for.
+#[derive(Clone, Copy)]
+pub(crate) enum Part<K> {
+    /// Writes pages of a fragment to the cache.
+    Fill(Frag),
+    /// Tells what is in the cache.
+    Journal(journal::Part),
+    /// What the way in which versions are kept needs.
+    Kept(K),
+}
+
+impl<K> From<Frag> for Part<K> {
+    fn from(frag: Frag) -> Self {
+        Self::Fill(frag)
+    }
+}
+
 /// How what the parity covers of a page is kept beside what is newer.
 pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
-    /// What operations of its own, and parts of writes, are for.
-    type Part: Copy + Send + From<Frag>;
+    /// What operations of its own are for.
+    type Part: Copy + Send;
 
     /// Pages of a write that may be kept so, at most [`MOST_PAGES`]: an operation has 64 steps.
     const MAX_DELAYED: usize;
@@ -53,7 +71,7 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     /// [`Operations::finish_write`] is called later.
     fn write(&mut self, op: OpId, write: &Write<'_>, copies: &mut Copies<Through>, out: &mut Out) -> Option<StepSet>;
 
-    /// Plans a part of a write, or an operation of its own.
+    /// Plans an operation of its own.
     fn plan_part(&mut self, op: OpId, part: Self::Part, copies: &mut Copies<Through>, array: &mut Array, out: &mut Out);
 
     /// A step that it asked to be told of is done; whether it was one.
@@ -76,7 +94,7 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
         copies: &mut Copies<Through>,
         behind: &Behind,
         array: &mut Array,
-        operations: &mut Operations<Self::Part>,
+        operations: &mut Operations<Part<Self::Part>>,
         out: &mut Out,
     ) {
         let _ = (copies, behind, array, operations, out);

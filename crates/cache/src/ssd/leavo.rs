@@ -1,7 +1,9 @@
 //! `LeavO`: a write of a page that the cache has goes to a new page of the cache and to its member, and the
 //! parity stays as it is; the old page is kept, since it is what the parity covers (specs §9.2).
 
-use destage_plan::{Buf, Frag, OpId, Out, ParamSpec, Params, Step, StepSet};
+use std::convert::Infallible;
+
+use destage_plan::{Buf, OpId, Out, ParamSpec, Params, Step, StepSet};
 use destage_raid::array::{Array, ArrayConfig, Source};
 
 use super::behind::{Behind, Owed};
@@ -13,7 +15,7 @@ use super::of;
 use super::write_through::Through;
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, Registered, Write};
 
-const PARAMS: [ParamSpec; 5] = delayed::PARAMS;
+const PARAMS: [ParamSpec; 6] = delayed::PARAMS;
 
 const IN_PLACE: CacheFigure =
     CacheFigure { name: "in_place", unit: "pages", meaning: "newest versions written over for want of a free page" };
@@ -64,7 +66,7 @@ impl FrameReader for Pairs {
 }
 
 impl Keeps for Pairs {
-    type Part = Frag;
+    type Part = Infallible;
 
     const MAX_DELAYED: usize = 16;
 
@@ -73,16 +75,16 @@ impl Keeps for Pairs {
     }
 
     fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, _: &mut Behind) -> bool {
-        let frames = &mut copies.frames;
         // None of them is to make room for another.
         for known in pages {
-            frames.pin(known.frame);
+            copies.frames.pin(known.frame);
         }
         let mut enough = true;
         for known in pages {
-            let fresh = frames.take(known.row);
+            let mut fresh = copies.frames.take(known.row);
+            fresh.take_if(|fresh| !copies.claim(op, *fresh)).into_iter().for_each(|fresh| copies.frames.undone(fresh));
             // The version that the parity covers has to stay.
-            enough = fresh.is_some() || frames.covered(known.frame) != known.frame;
+            enough = fresh.is_some() || copies.frames.covered(known.frame) != known.frame;
             if !enough {
                 self.no_room += 1;
                 break;
@@ -90,7 +92,7 @@ impl Keeps for Pairs {
             of(&mut self.renewals, op).push(Renewal { page: known.page, fresh });
         }
         for known in pages {
-            frames.done(known.frame);
+            copies.frames.done(known.frame);
         }
         if !enough {
             self.drop_work(op, copies);
@@ -104,6 +106,7 @@ impl Keeps for Pairs {
                 copies.frames.undone(fresh);
             }
         }
+        copies.unclaim(op);
     }
 
     fn has_work(&self, op: OpId) -> bool {
@@ -112,6 +115,7 @@ impl Keeps for Pairs {
 
     fn write(&mut self, op: OpId, write: &Write<'_>, copies: &mut Copies<Through>, out: &mut Out) -> Option<StepSet> {
         let mut after = write.after;
+        let logged = copies.plan_claims(op, out);
         for renewal in &self.renewals[op.index()] {
             copies.counts.write_hits += 1;
             copies.counts.write_fills += 1;
@@ -121,13 +125,13 @@ impl Keeps for Pairs {
                 None => write.frag.host((renewal.page - write.frag.page) as u16),
             };
             let step = Step::Write { ext: copies.frames.ext(frame), src, fua: false };
-            after |= out.step(op, step, write.after);
+            after |= out.step(op, step, write.after | logged);
         }
         Some(after)
     }
 
-    fn plan_part(&mut self, op: OpId, frag: Frag, copies: &mut Copies<Through>, _: &mut Array, out: &mut Out) {
-        copies.plan_fills(op, frag, out);
+    fn plan_part(&mut self, _: OpId, part: Infallible, _: &mut Copies<Through>, _: &mut Array, _: &mut Out) {
+        match part {}
     }
 
     fn done(&mut self, op: OpId, copies: &mut Copies<Through>) {

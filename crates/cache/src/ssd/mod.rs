@@ -4,6 +4,7 @@ mod behind;
 mod copies;
 mod delayed;
 mod frames;
+mod journal;
 mod kdd;
 mod keeps;
 mod leavo;

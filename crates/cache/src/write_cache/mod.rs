@@ -333,7 +333,7 @@ impl HostCache for WriteCache {
         self.begin_entering(op, &pages, after, array, out)
     }
 
-    fn step_done(&mut self, op: OpId, step: StepNo, _: StepOutcome) -> bool {
+    fn step_done(&mut self, op: OpId, step: StepNo, _: StepOutcome, _: &Out) -> bool {
         let is_read = self.reading.get(&op).is_some_and(|(join, _)| join.contains(step));
         if is_read && let Some((_, entering)) = self.reading.remove(&op) {
             self.is_read(&entering);

@@ -55,6 +55,7 @@ impl Array {
         let mut config = ArrayConfig::new(self.geometry());
         config.idle_flush = Nanos(1 << 60);
         config.nv_slots = 64;
+        config.page_bytes = self.page as u32;
         config
     }
 

@@ -58,7 +58,8 @@ impl Case {
         let staging = [1, 1, 2, 5][dice.below(4) as usize];
         let mut cache = format!("{name}:ways={ways}");
         if matches!(name, "leavo" | "kdd") {
-            write!(cache, ":dirty-high={high}:dirty-low={low}:set-low={set_low}:clean-after=1h").expect("a string");
+            write!(cache, ":dirty-high={high}:dirty-low={low}:set-low={set_low}:clean-after=1h:log=0")
+                .expect("a string");
         }
         if name == "kdd" {
             write!(cache, ":staging={staging}").expect("a string");

@@ -97,6 +97,7 @@ pub(super) fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals
                 read_fills: counts.read_fills,
                 write_fills: counts.write_fills,
                 delta_writes: counts.delta_writes,
+                meta_writes: counts.meta_writes,
             },
             figures: controller.figures(),
         }),

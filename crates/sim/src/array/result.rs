@@ -163,6 +163,7 @@ counters! {
         read_fills ["1"] "pages written to the cache after a read",
         write_fills ["1"] "pages written to the cache by a write",
         delta_writes ["1"] "pages with deltas written to the cache",
+        meta_writes ["1"] "pages of metadata written to the cache",
     }
 }
 

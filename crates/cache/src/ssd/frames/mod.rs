@@ -1,11 +1,12 @@
 //! The frames of a cache device: set-associative, LRU within a set (specs §9.1). What they hold is
-//! known in memory only.
+//! known in memory, and told to the metadata log if one is kept ([`logged`]).
 //!
 //! A page that the cache has is found by the frame with its newest version. If the parity of its row
 //! does not cover that version, the one that it covers is in the frame's *partner*, and the two are one
 //! page: they are used and freed together, and evicted never (`LeavO`, specs §9.2).
 
 mod lists;
+mod logged;
 mod stale;
 
 use std::hash::BuildHasher;
@@ -16,6 +17,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use lists::List;
+pub(crate) use logged::Came;
+use logged::{Logged, Untold};
 
 /// Pages that a cache can have.
 pub(crate) const MAX_PAGES: u64 = 1 << 31;
@@ -38,10 +41,12 @@ enum State {
     Kept,
     /// Free as soon as no operation uses it.
     Doomed,
+    /// Free as soon as the log says so.
+    Leaving,
 }
 
 /// A frame's number, which is its page on the cache device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Frame(u32);
 
 impl Frame {
@@ -68,12 +73,13 @@ struct Slot {
     newer: u32,
     older: u32,
     partner: u32,
-    /// Which life of the device the content belongs to.
-    life: u32,
+    /// The count of fills when it was filled last.
+    fill: u32,
     /// When it was used last, by the count of uses.
     used: u32,
     pins: u16,
     state: State,
+    logged: Logged,
 }
 
 const _: () = assert!(size_of::<Slot>() == 32);
@@ -81,6 +87,8 @@ const _: () = assert!(size_of::<Slot>() == 32);
 /// Which page is in which frame.
 pub(crate) struct Frames {
     dev: Dev,
+    /// The first page of the device that is a frame.
+    first: u64,
     sets: u32,
     /// Frames of a set.
     ways: u32,
@@ -90,10 +98,14 @@ pub(crate) struct Frames {
     free: Vec<u64>,
     map: HashTable<Frame>,
     hasher: FixedState,
-    life: u32,
+    /// Frames that operations began to fill so far, modulo 2^32, and how many when the device was lost last.
+    fills: u32,
+    lost: u32,
     enabled: bool,
     /// Frames with versions of pages that the parity is behind of.
     stale: u32,
+    /// What is not told of what frames have, if a log is kept of it.
+    untold: Option<Untold>,
     /// Uses of frames so far, modulo 2^32.
     uses: u32,
     /// The last set in which a frame was looked for, and none was to be had.
@@ -110,8 +122,17 @@ impl Frames {
         let sets = (pages as u32).div_ceil(ways.get());
         let ways = pages as u32 / sets;
         let frames = sets * ways;
-        let slot =
-            Slot { page: u64::MAX, newer: 0, older: 0, partner: NONE, life: 0, used: 0, pins: 0, state: State::Free };
+        let slot = Slot {
+            page: u64::MAX,
+            newer: 0,
+            older: 0,
+            partner: NONE,
+            fill: 0,
+            used: 0,
+            pins: 0,
+            state: State::Free,
+            logged: Logged::Nothing,
+        };
         let mut slots = vec![slot; frames as usize + 2 * sets as usize];
         for (end, slot) in (0..).zip(&mut slots).skip(frames as usize) {
             (slot.newer, slot.older) = (end, end);
@@ -121,7 +142,34 @@ impl Frames {
             free[frames as usize / 64] = (1 << (frames % 64)) - 1;
         }
         let (map, hasher) = (HashTable::new(), FixedState::default());
-        Self { dev, sets, ways, slots, free, map, hasher, life: 0, enabled: true, stale: 0, uses: 0, short: None }
+        Self {
+            dev,
+            first: 0,
+            sets,
+            ways,
+            slots,
+            free,
+            map,
+            hasher,
+            fills: 0,
+            lost: 0,
+            enabled: true,
+            stale: 0,
+            untold: None,
+            uses: 0,
+            short: None,
+        }
+    }
+
+    /// Has the frames begin at a page of the device, and what they hold be logged. They cannot be used before
+    /// they are [enabled](Self::enable).
+    pub(crate) fn log_from(&mut self, first: u64) {
+        (self.first, self.untold, self.enabled) = (first, Some(Untold::default()), false);
+    }
+
+    /// The log is there.
+    pub(crate) const fn enable(&mut self) {
+        self.enabled = true;
     }
 
     pub(crate) const fn dev(&self) -> Dev {
@@ -153,7 +201,7 @@ impl Frames {
     }
 
     pub(crate) fn ext(&self, frame: Frame) -> Ext {
-        Ext::new(self.dev, u64::from(frame.0), 1)
+        Ext::new(self.dev, self.first + u64::from(frame.0), 1)
     }
 
     /// The frame with a page's newest content.
@@ -192,8 +240,10 @@ impl Frames {
             let slot = &mut self.slots[frame.index()];
             debug_assert!(slot.state == State::Clean, "the page's claim excludes others that fill it");
             if slot.pins == 0 {
-                (slot.state, slot.life) = (State::Filling, self.life);
+                slot.state = State::Filling;
+                self.begin_fill(frame);
                 self.unlink(frame.0);
+                self.leaves(frame);
                 return Some(frame);
             }
             self.forget(frame);
@@ -219,10 +269,22 @@ impl Frames {
             self.short = Some(set);
             return None;
         };
-        self.free[frame.index() / 64] &= !(1 << (frame.0 % 64));
+        self.unset_free(frame);
+        self.begin_fill(frame);
         let slot = &mut self.slots[frame.index()];
-        (slot.state, slot.life, slot.page) = (State::Filling, self.life, u64::MAX);
+        (slot.state, slot.page) = (State::Filling, u64::MAX);
         Some(frame)
+    }
+
+    fn begin_fill(&mut self, frame: Frame) {
+        self.fills = self.fills.wrapping_add(1);
+        self.slots[frame.index()].fill = self.fills;
+    }
+
+    /// Whether what was written into a frame since an operation began to fill it is on the device.
+    fn is_there(&self, frame: Frame) -> bool {
+        // The count may have begun anew in between.
+        self.enabled && self.slots[frame.index()].fill.wrapping_sub(self.lost).cast_signed() > 0
     }
 
     /// The last set in which there was no frame to be taken since this was asked last.
@@ -238,27 +300,31 @@ impl Frames {
     /// A frame that was taken has something else than a page from now on, which is found by nobody and stays
     /// until it is [discarded](Self::discard); unless the device was lost meanwhile.
     pub(crate) fn keep(&mut self, frame: Frame) -> bool {
-        let slot = &mut self.slots[frame.index()];
-        let there = slot.life == self.life && self.enabled;
+        let there = self.is_there(frame);
         if there {
-            slot.state = State::Kept;
+            self.slots[frame.index()].state = State::Kept;
         }
         there
+    }
+
+    /// Whether an operation fills the frame.
+    pub(crate) fn is_filling(&self, frame: Frame) -> bool {
+        self.slots[frame.index()].state == State::Filling
     }
 
     /// The operation that used the frame is done with it. One that was filled has the page's newest
     /// version from now on, and the parity covers that.
     pub(crate) fn done(&mut self, frame: Frame) {
-        let slot = &mut self.slots[frame.index()];
-        if slot.state == State::Filling {
-            if slot.life == self.life && self.enabled {
-                slot.state = State::Clean;
+        if self.slots[frame.index()].state == State::Filling {
+            if self.is_there(frame) {
+                self.slots[frame.index()].state = State::Clean;
                 self.link(frame, List::Clean);
             } else {
                 self.release(frame);
             }
             return;
         }
+        let slot = &mut self.slots[frame.index()];
         slot.pins -= 1;
         if slot.pins == 0 && slot.state == State::Doomed {
             self.release(frame);
@@ -303,7 +369,8 @@ impl Frames {
             return;
         }
         self.enabled = false;
-        self.life += 1;
+        self.lost = self.fills;
+        self.lose_log();
         for index in 0..self.len() {
             if matches!(self.slots[index as usize].state, State::Clean | State::Stale) {
                 self.forget(Frame(index));
@@ -314,14 +381,16 @@ impl Frames {
         debug_assert_eq!(self.stale, 0, "stale pages are found by their frames");
     }
 
-    /// A device stands in the lost one's place. It is taken to be empty.
+    /// A device stands in the lost one's place. It is taken to be empty, and not used before there is a log
+    /// on it, if one is kept.
     pub(crate) fn replace(&mut self) {
         self.lose();
-        self.enabled = true;
+        self.enabled = self.untold.is_none();
     }
 
     /// Nobody finds the frame any more; it is free unless an operation uses it.
     pub(crate) fn discard(&mut self, frame: Frame) {
+        self.leaves(frame);
         if self.slots[frame.index()].pins > 0 {
             self.slots[frame.index()].state = State::Doomed;
         } else {
@@ -329,7 +398,7 @@ impl Frames {
         }
     }
 
-    /// The frame is free.
+    /// The frame is free, or will be when the log says so.
     fn release(&mut self, frame: Frame) {
         let Slot { state, .. } = self.slots[frame.index()];
         if state == State::Clean {
@@ -338,8 +407,20 @@ impl Frames {
         if matches!(state, State::Clean | State::Filling) {
             self.remove(frame);
         }
+        if self.slots[frame.index()].logged == Logged::Left {
+            self.slots[frame.index()].state = State::Leaving;
+        } else {
+            self.set_free(frame);
+        }
+    }
+
+    fn set_free(&mut self, frame: Frame) {
         self.slots[frame.index()].state = State::Free;
         self.free[frame.index() / 64] |= 1 << (frame.0 % 64);
+    }
+
+    fn unset_free(&mut self, frame: Frame) {
+        self.free[frame.index() / 64] &= !(1 << (frame.0 % 64));
     }
 
     fn insert(&mut self, frame: Frame) {
@@ -385,7 +466,9 @@ impl Frames {
     /// Frees the frame of the least recently used clean page of a set that no operation uses.
     fn evict(&mut self, set: u32) -> Option<Frame> {
         let frame = self.victim(set)?;
-        self.release(frame);
+        self.unlink(frame.0);
+        self.remove(frame);
+        self.leaves(frame);
         Some(frame)
     }
 }

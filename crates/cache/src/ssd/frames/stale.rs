@@ -31,7 +31,7 @@ impl Frames {
     /// A frame that was [taken](Self::take) has the newest version of a stale page that has been found
     /// by another so far. Only the version that the parity covers is kept beside it.
     pub(crate) fn renew(&mut self, stale: Frame, fresh: Frame) {
-        if self.slots[fresh.index()].life != self.life || !self.enabled {
+        if !self.is_there(fresh) {
             return self.release(fresh);
         }
         let Slot { page, partner, .. } = self.slots[stale.index()];
@@ -71,6 +71,7 @@ impl Frames {
             newer = self.slots[newer as usize].newer;
         }
         self.insert_between(frame.0, newer, self.slots[newer as usize].older);
+        self.came(frame).into_iter().for_each(|came| self.arrives(came));
     }
 
     /// The stale page of a set that was not used for longest, and each that was used after it, by the frame

@@ -236,10 +236,15 @@ impl Hits {
         let len = hit.len.expect("it is encoded");
         if len >= out.page_bytes() {
             let page = deltas.zone.take(frames).ok_or(Short::Pages)?;
+            if !copies.claim(op, page) {
+                deltas.zone.give(page, &mut copies.frames);
+                return Err(Short::Slots);
+            }
+            let logged = copies.plan_claims(op, out);
             self.raw += 1;
             copies.counts.delta_writes += 1;
-            let step = Step::Write { ext: frames.ext(page), src: hit.delta, fua: false };
-            return Ok((Kept::Raw { page, len }, out.step(op, step, StepSet::EMPTY)));
+            let step = Step::Write { ext: copies.frames.ext(page), src: hit.delta, fua: false };
+            return Ok((Kept::Raw { page, len }, out.step(op, step, logged)));
         }
         if !deltas.staging.has_room(len, out.page_bytes()) {
             return Err(Short::Staging);

@@ -8,8 +8,7 @@ mod staging;
 mod zone;
 
 use destage_plan::{
-    Buf, ColumnSet, Frag, List, NvSlot, OpId, Out, ParamSpec, Params, PutList, Span, Step, StepNo, StepOutcome,
-    StepSet, Tag,
+    Buf, ColumnSet, List, NvSlot, OpId, Out, ParamSpec, Params, PutList, Span, Step, StepNo, StepOutcome, StepSet, Tag,
 };
 use destage_raid::array::{Array, ArrayConfig, Source};
 
@@ -21,7 +20,8 @@ use super::behind::{Behind, Owed};
 use super::copies::{Copies, FrameReader};
 use super::delayed::{self, Delayed};
 use super::frames::{Frame, Frames};
-use super::keeps::{Keeps, Known};
+use super::journal;
+use super::keeps::{self, Keeps, Known};
 use super::write_through::Through;
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, Operations, Registered, Write};
 
@@ -40,9 +40,9 @@ const STAGING: ParamSpec = ParamSpec {
     help: "pages of the NVRAM in which deltas are staged before some are packed into a page of the cache",
 };
 
-const PARAMS: [ParamSpec; 6] = {
-    let [ways, high, low, set_low, idle] = delayed::PARAMS;
-    [ways, STAGING, high, low, set_low, idle]
+const PARAMS: [ParamSpec; 7] = {
+    let [ways, high, low, set_low, idle, log] = delayed::PARAMS;
+    [ways, STAGING, high, low, set_low, idle, log]
 };
 
 const STAGED: CacheFigure = CacheFigure { name: "staged", unit: "1", meaning: "deltas staged" };
@@ -61,21 +61,13 @@ const fn slots(pages: u64) -> u32 {
     3 * most_staged(pages) as u32
 }
 
-/// What operations of its own, and parts of writes, are for.
+/// What operations of its own are for.
 #[derive(Clone, Copy)]
 pub(crate) enum Part {
-    /// Writes pages of a fragment to the cache.
-    Fill(Frag),
     /// Packs deltas into a page.
     Commit,
     /// Frees slots of the NVRAM.
     Free,
-}
-
-impl From<Frag> for Part {
-    fn from(frag: Frag) -> Self {
-        Self::Fill(frag)
-    }
 }
 
 /// Pages as they were, with what has changed of them.
@@ -97,7 +89,7 @@ impl Registered for Kdd {
     const INFO: HostCacheInfo = HostCacheInfo {
         // A frame, its entry in a table that may just be growing, and where its delta is.
         bytes_per_page: 64,
-        nv_slots: |pages, _| slots(pages),
+        nv_slots: |pages, _| slots(pages) + journal::slots(pages),
         makes_deltas: true,
         params: &PARAMS,
         figures: &[delayed::CLEANED, STAGED, STAGED_BYTES, RAW, COMMITS, delayed::NO_ROOM],
@@ -119,7 +111,7 @@ impl Changes {
         &mut self,
         copies: &mut Copies<Through>,
         array: &mut Array,
-        operations: &mut Operations<Part>,
+        operations: &mut Operations<keeps::Part<Part>>,
         out: &mut Out,
     ) -> Option<Short> {
         while let Some(slot) = self.hits.freed.pop() {
@@ -146,9 +138,10 @@ impl Changes {
             .collect();
         let (parts, dst) = (out.spans(op, &spans), out.tmp(op, 1));
         let packed = out.step(op, Step::Pack { parts, dst }, StepSet::EMPTY);
+        let logged = copies.plan_claims(op, out);
         if copies.frames.is_enabled() {
             copies.counts.delta_writes += 1;
-            out.step(op, Step::Write { ext: copies.frames.ext(page), src: dst, fua: false }, packed);
+            out.step(op, Step::Write { ext: copies.frames.ext(page), src: dst, fua: false }, packed | logged);
         }
         out.close(op);
     }
@@ -241,7 +234,6 @@ impl Keeps for Changes {
 
     fn plan_part(&mut self, op: OpId, part: Part, copies: &mut Copies<Through>, _: &mut Array, out: &mut Out) {
         match part {
-            Part::Fill(frag) => copies.plan_fills(op, frag, out),
             Part::Commit => self.plan_commit(op, copies, out),
             Part::Free => {
                 let (_, slots) = self.free.as_ref().expect("slots are being freed");
@@ -275,17 +267,20 @@ impl Keeps for Changes {
         copies: &mut Copies<Through>,
         behind: &Behind,
         array: &mut Array,
-        operations: &mut Operations<Part>,
+        operations: &mut Operations<keeps::Part<Part>>,
         out: &mut Out,
     ) {
         let short = self.go_on(copies, array, operations, out);
         if matches!(short, Some(Short::Staging | Short::Slots))
             && self.commit.is_none()
             && self.deltas.staging.can_seal()
+            && copies.can_claim()
             && let Some(page) = self.deltas.zone.take(&mut copies.frames)
         {
             self.deltas.staging.seal(out.page_bytes());
-            self.commit = Some((operations.open_own(None, Part::Commit, out), page));
+            let commit = operations.open_own(None, keeps::Part::Kept(Part::Commit), out);
+            copies.claim(commit, page);
+            self.commit = Some((commit, page));
             self.commits += 1;
         }
         let dead = self.deltas.dead();
@@ -294,7 +289,7 @@ impl Keeps for Changes {
             let mut slots = Vec::new();
             self.deltas.take_dead(&mut slots);
             if !slots.is_empty() {
-                self.free = Some((operations.open_own(None, Part::Free, out), slots));
+                self.free = Some((operations.open_own(None, keeps::Part::Kept(Part::Free), out), slots));
             }
         }
     }

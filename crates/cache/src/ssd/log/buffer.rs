@@ -169,6 +169,17 @@ impl Buffer {
         }
     }
 
+    /// The slots that keep entries.
+    pub(super) fn slots(self) -> impl Iterator<Item = NvSlot> {
+        let mut number = self.first();
+        std::iter::from_fn(move || {
+            let node = self.nodes.get(number as usize)?;
+            number = self.after(number);
+            Some(node.waiting.slot)
+        })
+        .flatten()
+    }
+
     fn next(&self, entries: usize) -> impl Iterator<Item = u32> {
         let all = std::iter::successors(Some(self.first()), |number| Some(self.after(*number)));
         let all = all.take_while(|number| *number != NONE);

@@ -162,6 +162,12 @@ impl Log {
         }
     }
 
+    /// The slots of the NVRAM that keep entries, of a log that is not used any more.
+    pub fn slots(self) -> impl Iterator<Item = NvSlot> {
+        let Self { sealed, buffer, .. } = self;
+        sealed.into_iter().filter_map(|waiting| waiting.slot).chain(buffer.slots())
+    }
+
     /// How large it is.
     pub const fn shape(&self) -> &Shape {
         &self.shape

@@ -1,0 +1,148 @@
+//! What the metadata log may say of a frame, where one is kept: which pages came into frames and are to be
+//! told of, and which left theirs, so that the log has to say so before the frame is written.
+
+use destage_plan::Row;
+
+use super::lists::List;
+use super::{Frame, Frames, State};
+use crate::ssd::log::Fact;
+
+/// What the metadata log, or the NVRAM before it, may say of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Logged {
+    /// Nothing, or that it is free.
+    Nothing,
+    /// That it has the page that it has.
+    Page,
+    /// That it has a page that it has not any more.
+    Left,
+}
+
+/// What is not told yet.
+#[derive(Default)]
+pub(super) struct Untold {
+    /// Pages that came.
+    arrived: Vec<Came>,
+    /// Frames that pages left which may be logged, with the page.
+    left: Vec<(Frame, u64)>,
+}
+
+/// A page that has come into a frame: as long as nothing else was written there, it is in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Came {
+    frame: Frame,
+    fill: u32,
+}
+
+impl Frames {
+    /// What an operation has filled a frame with, if it is in it now.
+    pub(crate) fn came(&self, frame: Frame) -> Option<Came> {
+        let slot = &self.slots[frame.index()];
+        (slot.state == State::Clean).then_some(Came { frame, fill: slot.fill })
+    }
+
+    /// A page has come, as the array has it, or may have it after a start without its row's intent being
+    /// open.
+    pub(crate) fn arrives(&mut self, came: Came) {
+        if let Some(untold) = &mut self.untold
+            && self.slots[came.frame.index()].logged != Logged::Page
+        {
+            untold.arrived.push(came);
+        }
+    }
+
+    /// The page in the frame is not to be found in it any more.
+    pub(super) fn leaves(&mut self, frame: Frame) {
+        let slot = &mut self.slots[frame.index()];
+        if slot.logged == Logged::Page {
+            slot.logged = Logged::Left;
+            let left = (frame, slot.page);
+            self.untold.as_mut().expect("a log is kept").left.push(left);
+        }
+    }
+
+    /// Frames that pages left which may be logged, with the page, since this was asked last.
+    pub(crate) fn take_left(&mut self) -> impl Iterator<Item = (Frame, u64)> {
+        self.untold.iter_mut().flat_map(|untold| untold.left.drain(..))
+    }
+
+    /// As [`take_left`](Self::take_left), without taking them.
+    pub(crate) fn left(&self) -> &[(Frame, u64)] {
+        self.untold.as_ref().map_or(&[], |untold| &untold.left)
+    }
+
+    /// Pages that came since [`take_arrived`](Self::take_arrived).
+    pub(crate) fn arrived(&self) -> usize {
+        self.untold.as_ref().map_or(0, |untold| untold.arrived.len())
+    }
+
+    /// Pages that came since this was asked last: the device is being flushed.
+    pub(crate) fn take_arrived(&mut self) -> Vec<Came> {
+        self.untold.as_mut().map_or_else(Vec::new, |untold| std::mem::take(&mut untold.arrived))
+    }
+
+    /// The frame and the page that has come into it and was flushed, if the log is to say so: from now on it
+    /// may.
+    pub(crate) fn log_page(&mut self, came: Came) -> Option<(Frame, u64)> {
+        let slot = &mut self.slots[came.frame.index()];
+        if slot.state != State::Clean || slot.fill != came.fill || slot.logged != Logged::Nothing {
+            return None;
+        }
+        slot.logged = Logged::Page;
+        Some((came.frame, slot.page))
+    }
+
+    /// Whether the log may say that the frame has a page that it has not any more.
+    pub(crate) fn is_left(&self, frame: Frame) -> bool {
+        self.slots[frame.index()].logged == Logged::Left
+    }
+
+    /// The log says that the frame is free.
+    pub(crate) fn left_is_logged(&mut self, frame: Frame) {
+        let slot = &mut self.slots[frame.index()];
+        if slot.logged != Logged::Left {
+            return;
+        }
+        slot.logged = Logged::Nothing;
+        if slot.state == State::Leaving {
+            self.set_free(frame);
+        }
+    }
+
+    /// What is to be logged of a frame that has been before.
+    pub(crate) fn fact(&self, frame: Frame) -> Fact {
+        let slot = &self.slots[frame.index()];
+        if slot.logged == Logged::Page { Fact::Clean { page: slot.page } } else { Fact::Free }
+    }
+
+    /// The log says that a frame has a page of a row, the most recently used one; whether it is taken to
+    /// have it. If not, it has [left](Self::take_left).
+    pub(crate) fn adopt(&mut self, frame: Frame, page: u64, row: Option<Row>) -> bool {
+        let fits = row.is_some_and(|row| self.set_of(row) == self.set(frame)) && !self.contains(page);
+        self.unset_free(frame);
+        let slot = &mut self.slots[frame.index()];
+        (slot.page, slot.logged) = (page, Logged::Page);
+        if fits {
+            slot.state = State::Clean;
+            self.insert(frame);
+            self.link(frame, List::Clean);
+        } else {
+            self.leaves(frame);
+            self.slots[frame.index()].state = State::Leaving;
+        }
+        fits
+    }
+
+    /// The device is lost, and the log with it.
+    pub(super) fn lose_log(&mut self) {
+        let Some(untold) = &mut self.untold else { return };
+        *untold = Untold::default();
+        for index in 0..self.len() {
+            let slot = &mut self.slots[index as usize];
+            slot.logged = Logged::Nothing;
+            if slot.state == State::Leaving {
+                self.set_free(Frame(index));
+            }
+        }
+    }
+}

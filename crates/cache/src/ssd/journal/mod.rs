@@ -1,0 +1,468 @@
+//! What is in which frame of a cache, kept so that it outlives the power (specs §9.5, §9.7): the metadata
+//! [`log`](super::log) on the SSD, and the entries that wait for it in the NVRAM.
+//!
+//! # What is told, and when
+//!
+//! * That a page is in a frame: when it has been there for a while, many at once, after a flush of the SSD
+//!   that began when they were there. If the power fails before, the page is not known, and read again.
+//! * That a frame is free: before anything else is written into it ([`Claims`]), and soon.
+//!
+//! Only pages that the members have as well are told of. So what must not be is that the log says of a frame
+//! that it has a page which the members have another version of. Whatever changes a page on a member opens
+//! the intent of its row before: what a start finds of a row with an open intent is dropped. And an intent
+//! is [held](Journal::holds) as long as the log says of a frame that it has a page of the row which it has
+//! not any more, and as long as the log of a device that was lost may be believed.
+//!
+//! # Lives of a device
+//!
+//! A slot of the NVRAM says whether the log is valid. If the device is lost, it is not, and that is noted
+//! before an intent is cleared. Before another one is used, its log is made anew and then noted as valid.
+
+mod claims;
+mod start;
+
+use destage_plan::{
+    Buf, Dev, DevSet, Ext, NvPut, NvSlot, OpId, Out, ParamSpec, Params, Row, SpecError, Step, StepNo, StepSet,
+};
+use destage_raid::Geometry;
+use destage_raid::array::Array;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::behind::row_of;
+use super::frames::{Came, Frame, Frames};
+use super::log::{Entry, Fact, Log, Shape};
+use claims::Claims;
+use start::Start;
+
+/// Entries that are put at once, at most.
+const PUTS: usize = 64;
+/// Pages that came before the device is flushed for them, and they are told of.
+const ARRIVED: usize = 32;
+
+const VERSION: u8 = 1;
+const KIND_ENTRY: u8 = Array::kind_above(2);
+const KIND_STATE: u8 = Array::kind_above(3);
+
+pub(super) const LOG: ParamSpec = ParamSpec {
+    name: "log",
+    default: "1",
+    values: "0 to 50",
+    unit: "percent",
+    help: "share of the cache that logs what is in the rest of it, or as much more as that takes; 0: what is in the cache is not known after a start",
+};
+
+/// What its own operations are for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    /// Reads pages of the log.
+    Read,
+    /// Makes pages of the log anew.
+    Format,
+    /// Notes whether the log is valid.
+    Note,
+    /// Has the device flushed, so that what came can be told of.
+    Flush,
+    /// Puts entries into the NVRAM, and frees slots.
+    Commit,
+    /// Writes a page of the log.
+    Page,
+}
+
+/// Entries that are being put, and slots that are being freed.
+struct Commit {
+    op: OpId,
+    life: u32,
+    frames: Vec<(Frame, Option<u64>)>,
+    entries: Vec<(Entry, NvSlot)>,
+    frees: Vec<NvSlot>,
+}
+
+/// The journal of a cache.
+pub(crate) struct Journal {
+    dev: Dev,
+    pages: u32,
+    frames: u32,
+    page_bytes: u32,
+    start: Start,
+    log: Option<Log>,
+    /// Lives of the device so far.
+    life: u32,
+    /// Slots that hold nothing and are not given back, those that hold what is not needed any more, and those
+    /// that have been freed.
+    spare: Vec<NvSlot>,
+    dead: Vec<NvSlot>,
+    freed: Vec<NvSlot>,
+    claims: Claims,
+    /// Frames that are to be logged as free, and those of them that nobody is about to.
+    held: HashMap<Frame, Row, FixedState>,
+    left: Vec<Frame>,
+    /// How many of the held are of each row, and rows of which none is any more.
+    rows: HashMap<Row, u32, FixedState>,
+    let_go: Vec<Row>,
+    /// What the device is being flushed for, and what it was.
+    flush: Option<(OpId, u32, Vec<Came>)>,
+    flushed: Vec<Came>,
+    commit: Option<Commit>,
+    /// The page of the log that is being written, and its bytes.
+    page: Option<(OpId, u32)>,
+    place: u32,
+    bytes: Vec<u8>,
+    /// All is to be told at once.
+    hurries: bool,
+}
+
+/// Slots of the NVRAM that the journal of a cache of so many pages takes.
+pub(super) const fn slots(pages: u64) -> u32 {
+    if pages < 256 { 4 * pages as u32 + 16 } else { 1_040 }
+}
+
+/// Entries that go into a page of the log.
+const fn entries(page_bytes: u32) -> u32 {
+    super::log::room(page_bytes)
+}
+
+/// Pages of a log for so many frames at least: they fit into those that may be in use, and another page.
+const fn least(frames: u64, entries: u32) -> u64 {
+    frames.div_ceil(entries as u64) + 3
+}
+
+/// Pages of the log of a cache with so many pages, if it is to have one.
+pub(super) fn log_pages(pages: u64, page_bytes: u32, params: &Params) -> Result<u64, SpecError> {
+    let percent: u64 = params.number(LOG.name, 0..=50)?;
+    let entries = entries(page_bytes);
+    if percent == 0 || entries == 0 {
+        return Ok(0);
+    }
+    let mut log = (pages * percent).div_ceil(100);
+    // One more page in the log is one fewer to be logged.
+    while log < pages && log < least(pages - log, entries) {
+        log += 1;
+    }
+    Ok(log)
+}
+
+/// Pages of the smallest cache with a log, of two frames.
+pub(super) fn min_pages(page_bytes: u32, params: &Params) -> u64 {
+    let logs = params.number::<u64>(LOG.name, 1..=50).is_ok() && entries(page_bytes) > 0;
+    if logs { 2 + least(2, entries(page_bytes)) } else { 1 }
+}
+
+impl Journal {
+    /// For these frames, with a log of so many pages.
+    pub(super) fn new(frames: &Frames, pages: u64) -> Self {
+        Self {
+            dev: frames.dev(),
+            pages: pages as u32,
+            frames: frames.len(),
+            page_bytes: 0,
+            start: Start::default(),
+            log: None,
+            life: 0,
+            spare: Vec::new(),
+            dead: Vec::new(),
+            freed: Vec::new(),
+            claims: Claims::default(),
+            held: HashMap::default(),
+            left: Vec::new(),
+            rows: HashMap::default(),
+            let_go: Vec::new(),
+            flush: None,
+            flushed: Vec::new(),
+            commit: None,
+            page: None,
+            place: 0,
+            bytes: Vec::new(),
+            hurries: false,
+        }
+    }
+
+    fn shape(&self, geometry: &Geometry) -> Shape {
+        let Self { pages, frames, page_bytes, .. } = *self;
+        let usage_max = (u64::from(pages) * 9 / 10).clamp(1, u64::from(pages) - 2) as u32;
+        let usage_max = usage_max.max(least(frames.into(), entries(page_bytes)) as u32 - 2);
+        Shape { page_bytes, pages, usage_max, entries: entries(page_bytes), frames, array_pages: geometry.data_pages() }
+    }
+
+    /// Takes note of what left its frame.
+    fn drain(&mut self, frames: &mut Frames, geometry: &Geometry) {
+        for (frame, page) in frames.take_left() {
+            let row = row_of(geometry, page);
+            self.held.insert(frame, row);
+            *self.rows.entry(row).or_default() += 1;
+            self.left.push(frame);
+        }
+    }
+
+    /// It is durable that a frame is free.
+    fn is_logged(&mut self, frame: Frame, frames: &mut Frames) {
+        frames.left_is_logged(frame);
+        let Some(row) = self.held.remove(&frame) else { return };
+        self.left.retain(|other| *other != frame);
+        let count = self.rows.get_mut(&row).expect("it is counted");
+        *count -= 1;
+        if *count == 0 {
+            self.rows.remove(&row);
+            self.let_go.push(row);
+        }
+    }
+
+    /// An entry is in a slot.
+    fn put(&mut self, entry: Entry, slot: NvSlot, life: u32) {
+        match &mut self.log {
+            Some(log) if life == self.life => self.dead.extend(log.put(entry, Some(slot))),
+            _ => self.dead.push(slot),
+        }
+    }
+
+    /// Whether a frame that was taken for an operation may be written by it: if the log has to say first that
+    /// it is free, whether the operation can see to that.
+    pub(super) fn claim(&mut self, op: OpId, frame: Frame, frames: &mut Frames, geometry: &Geometry) -> bool {
+        self.drain(frames, geometry);
+        if !frames.is_left(frame) {
+            return true;
+        }
+        let Some(slot) = self.spare.pop() else { return false };
+        self.left.retain(|other| *other != frame);
+        self.claims.add(op, frame, slot);
+        true
+    }
+
+    /// Whether any frame can be [claimed](Self::claim).
+    pub(super) fn can_claim(&self) -> bool {
+        !self.spare.is_empty()
+    }
+
+    /// Plans what an operation has to log before it writes the frames that it has claimed; the steps after
+    /// which it may.
+    pub(super) fn plan_claims(&mut self, op: OpId, out: &mut Out) -> StepSet {
+        match &mut self.log {
+            Some(log) => self.claims.plan(op, self.life, log, out),
+            None => StepSet::EMPTY,
+        }
+    }
+
+    /// A step is done; whether it is one of these.
+    pub(super) fn claim_done(&mut self, op: OpId, step: StepNo, frames: &mut Frames) -> bool {
+        let Some((life, done)) = self.claims.done(op, step) else { return false };
+        for (entry, slot) in done {
+            self.put(entry, slot, life);
+            if life == self.life {
+                self.is_logged(Frame::new(entry.frame), frames);
+            }
+        }
+        true
+    }
+
+    /// What an operation has claimed and not logged it will not.
+    pub(super) fn unclaim(&mut self, op: OpId, frames: &Frames) {
+        for (frame, slot) in self.claims.drop_all(op) {
+            self.spare.push(slot);
+            if frames.is_left(frame) && self.held.contains_key(&frame) {
+                self.left.push(frame);
+            }
+        }
+    }
+
+    /// Whether the intent of a row has to stay.
+    pub(super) fn holds(&self, row: Row, frames: &Frames, geometry: &Geometry) -> bool {
+        let left = |(_, page): &(Frame, u64)| row_of(geometry, *page) == row;
+        !self.start.is_settled() || self.rows.contains_key(&row) || frames.left().iter().any(left)
+    }
+
+    /// Whether requests can be served as far as it is concerned.
+    pub(super) const fn is_recovered(&self) -> bool {
+        self.start.is_settled()
+    }
+
+    /// Whether all is told, and in the NVRAM or in the log.
+    pub(super) fn is_clean(&self, frames: &Frames) -> bool {
+        let told = self.held.is_empty() && frames.left().is_empty() && frames.arrived() == 0 && self.flushed.is_empty();
+        let idle = self.commit.is_none() && self.flush.is_none() && self.page.is_none() && self.dead.is_empty();
+        self.start.is_settled() && (self.log.is_none() || told) && idle && self.let_go.is_empty()
+    }
+
+    /// Gives back what it does not need any more.
+    pub(super) fn settle(&mut self, array: &mut Array, out: &mut Out) {
+        self.hurries = array.is_cleaning();
+        for slot in self.freed.drain(..) {
+            array.give_slot(slot, out);
+        }
+        for row in self.let_go.drain(..) {
+            array.let_go(row, out);
+        }
+        if self.start.take_settled() {
+            array.let_all_go(out);
+        }
+        let most = slots(self.frames.into()) as usize / 4;
+        while self.spare.len() < PUTS.min(most)
+            && let Some(slot) = array.take_slot()
+        {
+            self.spare.push(slot);
+        }
+    }
+
+    /// Begins what is due; operations of its own are opened by `open`.
+    pub(super) fn turn(
+        &mut self,
+        frames: &mut Frames,
+        geometry: &Geometry,
+        out: &mut Out,
+        mut open: impl FnMut(Part, &mut Out) -> OpId,
+    ) {
+        self.drain(frames, geometry);
+        self.begin(frames, &mut open, out);
+        if self.commit.is_none() {
+            self.begin_commit(frames, &mut open, out);
+        }
+        if self.log.is_some() && self.flush.is_none() {
+            let enough = if self.hurries { 1 } else { ARRIVED.min(self.frames as usize / 4).max(1) };
+            if frames.arrived() >= enough {
+                self.flush = Some((open(Part::Flush, out), self.life, frames.take_arrived()));
+            }
+        }
+        let freeing = self.commit.as_ref().is_some_and(|commit| !commit.frees.is_empty());
+        if self.page.is_none() && self.dead.is_empty() && !freeing && self.log.as_ref().is_some_and(Log::is_full) {
+            self.seal(frames, &mut open, out);
+        }
+    }
+
+    /// Begins to put what is to be told, and to free what is not needed.
+    fn begin_commit(&mut self, frames: &mut Frames, open: &mut impl FnMut(Part, &mut Out) -> OpId, out: &mut Out) {
+        let mut told = Vec::new();
+        if self.log.is_some() {
+            // Some are left for operations that write frames.
+            let most = PUTS.min(self.spare.len().div_ceil(2));
+            let left = self.left.len().min(most);
+            told.extend(self.left.drain(..left).map(|frame| (frame, None)));
+            while told.len() < most
+                && let Some(came) = self.flushed.pop()
+            {
+                told.extend(frames.log_page(came).map(|(frame, page)| (frame, Some(page))));
+            }
+        }
+        let many = self.hurries || self.spare.len() < PUTS / 4 || self.log.as_ref().is_none_or(Log::is_full);
+        if told.is_empty() && (self.dead.is_empty() || !many && self.dead.len() < PUTS) {
+            return;
+        }
+        let frees = std::mem::take(&mut self.dead);
+        let op = open(Part::Commit, out);
+        self.commit = Some(Commit { op, life: self.life, frames: told, entries: Vec::new(), frees });
+    }
+
+    /// Makes a page of the log.
+    fn seal(&mut self, frames: &mut Frames, open: &mut impl FnMut(Part, &mut Out) -> OpId, out: &mut Out) {
+        let Some(log) = &mut self.log else { return };
+        match log.seal(&mut self.bytes) {
+            Ok(Some(place)) => {
+                self.place = place;
+                self.page = Some((open(Part::Page, out), self.life));
+            }
+            Ok(None) => {}
+            // It has room for an entry of each frame: this does not happen. If it does, the cache is as one
+            // whose log is lost.
+            Err(_) => {
+                self.lose(DevSet::one(self.dev));
+                frames.lose();
+            }
+        }
+    }
+
+    /// Plans an operation of its own; the pages that it writes.
+    pub(super) fn plan(&mut self, op: OpId, part: Part, frames: &Frames, geometry: &Geometry, out: &mut Out) -> u64 {
+        let mut pages = 0;
+        match part {
+            Part::Commit => self.plan_commit(op, frames, out),
+            Part::Flush => {
+                if self.flush.as_ref().is_some_and(|flush| flush.1 == self.life) && self.log.is_some() {
+                    out.step(op, Step::FlushDev { dev: self.dev }, StepSet::EMPTY);
+                }
+            }
+            Part::Page => {
+                if self.page.is_some_and(|(_, life)| life == self.life) && self.log.is_some() {
+                    let bytes = out.bytes(op, &self.bytes);
+                    let ext = Ext::new(self.dev, self.place.into(), 1);
+                    out.step(op, Step::MetaWrite { ext, bytes, fua: true }, StepSet::EMPTY);
+                    pages = 1;
+                }
+            }
+            Part::Read | Part::Format | Part::Note => pages = self.plan_start(op, part, geometry, out),
+        }
+        out.close(op);
+        pages
+    }
+
+    fn plan_commit(&mut self, op: OpId, frames: &Frames, out: &mut Out) {
+        let Some(commit) = &mut self.commit else { unreachable!("something is being put") };
+        let mut puts = Vec::new();
+        if let Some(log) = self.log.as_mut().filter(|_| commit.life == self.life) {
+            for (frame, page) in std::mem::take(&mut commit.frames) {
+                // A page may have left meanwhile, and another one come.
+                let fact = page.map_or(Fact::Free, |page| Fact::Clean { page });
+                if frames.fact(frame) != fact || page.is_none() && !frames.is_left(frame) {
+                    continue;
+                }
+                let Some(slot) = self.spare.pop() else {
+                    match page {
+                        Some(_) => {}
+                        None => self.left.push(frame),
+                    }
+                    continue;
+                };
+                let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
+                puts.push(NvPut { slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 });
+                commit.entries.push((entry, slot));
+            }
+        }
+        let (puts, frees) = (out.puts(op, &puts), out.slots(op, &commit.frees));
+        out.step(op, Step::NvCommit { puts, frees }, StepSet::EMPTY);
+    }
+
+    /// An operation of its own has ended; whether it was one.
+    pub(super) fn done(&mut self, op: OpId, frames: &mut Frames, geometry: &Geometry) -> bool {
+        if let Some(commit) = self.commit.take_if(|commit| commit.op == op) {
+            for (entry, slot) in commit.entries {
+                self.put(entry, slot, commit.life);
+                if entry.fact == Fact::Free && commit.life == self.life {
+                    self.is_logged(Frame::new(entry.frame), frames);
+                }
+            }
+            self.freed.extend(commit.frees);
+            return true;
+        }
+        if let Some((_, life, flushed)) = self.flush.take_if(|flush| flush.0 == op) {
+            if life == self.life {
+                self.flushed.extend(flushed);
+            }
+            return true;
+        }
+        if let Some((_, life)) = self.page.take_if(|page| page.0 == op) {
+            if let Some(log) = self.log.as_mut().filter(|_| life == self.life) {
+                log.written(|frame, _| frames.fact(Frame::new(frame)), &mut self.dead);
+            }
+            return true;
+        }
+        self.start_done(op, frames, geometry)
+    }
+
+    /// The device is lost.
+    pub(super) fn lose(&mut self, devs: DevSet) {
+        if !devs.contains(self.dev) {
+            return;
+        }
+        self.life += 1;
+        if let Some(log) = self.log.take() {
+            self.dead.extend(log.slots());
+        }
+        self.dead.extend(self.start.lose());
+        self.held.clear();
+        self.rows.clear();
+        self.left.clear();
+        self.flushed.clear();
+    }
+
+    /// A device stands in the lost one's place.
+    pub(super) fn replaced(&mut self) {
+        self.start.replaced();
+    }
+}

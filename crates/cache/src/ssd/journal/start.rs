@@ -1,0 +1,307 @@
+//! How a life of a cache with a journal begins, and a life of its device: by reading the log, or by making it
+//! anew.
+
+use destage_plan::{Buf, Ext, NvPut, NvSlot, OpId, Out, Row, Rows, Step, StepNo, StepSet, Tag};
+use destage_raid::Geometry;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::{Journal, KIND_ENTRY, KIND_STATE, Part, VERSION};
+use crate::ssd::behind::row_of;
+use crate::ssd::frames::{Frame, Frames};
+use crate::ssd::log::{Entry, Fact, Format, Log, Replay, Replayed};
+
+/// Pages of the log that are read, or made anew, by one operation.
+const PAGES: u32 = 32;
+
+/// What the NVRAM says of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Noted {
+    /// Nothing: the array was just made.
+    #[default]
+    Nothing,
+    /// It is not to be believed.
+    Void,
+    /// It is.
+    Valid,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Before the start.
+    #[default]
+    Before,
+    /// The log is read.
+    Reading,
+    /// There is no device.
+    Lost,
+    /// There is one, on which there is to be a log.
+    Renewing,
+    Working,
+}
+
+/// What is going on.
+#[derive(Default)]
+pub(super) struct Start {
+    phase: Phase,
+    noted: Noted,
+    /// The slot that says so.
+    slot: Option<NvSlot>,
+    /// What is being noted, and the slots.
+    noting: Option<(Noted, Option<NvSlot>, Vec<NvSlot>)>,
+    /// The operation under way, and the life of the device in which it began.
+    op: Option<(OpId, u32)>,
+    missing: bool,
+    /// The device may hold anything.
+    must_format: bool,
+    /// What the NVRAM had of the log, and rows with an open intent.
+    entries: Vec<(Entry, NvSlot)>,
+    intents: Vec<Rows>,
+    replay: Option<Replay>,
+    format: Option<Format>,
+    next: u32,
+    read: StepSet,
+    was_settled: bool,
+}
+
+impl Start {
+    /// Whether nothing that is not to be believed would be at the next start.
+    pub(super) const fn is_settled(&self) -> bool {
+        match self.phase {
+            Phase::Before | Phase::Reading => false,
+            Phase::Lost => matches!(self.noted, Noted::Void),
+            // Of a device that was just made nothing is believed before something is noted.
+            Phase::Renewing => match self.noted {
+                Noted::Nothing => !self.must_format,
+                Noted::Void => true,
+                Noted::Valid => false,
+            },
+            Phase::Working => true,
+        }
+    }
+
+    /// Whether it has become so since this was asked last.
+    pub(super) const fn take_settled(&mut self) -> bool {
+        let settled = self.is_settled();
+        settled && !std::mem::replace(&mut self.was_settled, settled)
+    }
+
+    /// The device is lost; slots that are not needed any more.
+    pub(super) fn lose(&mut self) -> Vec<NvSlot> {
+        self.must_format = true;
+        (self.replay, self.format) = (None, None);
+        if self.phase == Phase::Before {
+            self.missing = true;
+            return Vec::new();
+        }
+        self.phase = Phase::Lost;
+        self.was_settled = self.is_settled();
+        std::mem::take(&mut self.entries).into_iter().map(|(_, slot)| slot).collect()
+    }
+
+    pub(super) fn replaced(&mut self) {
+        (self.phase, self.next, self.format) = (Phase::Renewing, 0, None);
+        self.was_settled = self.is_settled();
+    }
+
+    fn has_intent(&self, row: Row) -> bool {
+        // They are in order.
+        let behind = self.intents.partition_point(|rows| rows.first <= row);
+        self.intents[..behind].last().is_some_and(|rows| row < rows.end())
+    }
+}
+
+impl Journal {
+    /// Takes a slot that was in use when this life began; whether it is its own and understood.
+    pub(in crate::ssd) fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
+        if tag[1] == KIND_STATE && tag[0] == VERSION && tag[3..].iter().all(|byte| *byte == 0) {
+            let noted = match tag[2] {
+                1 => Noted::Void,
+                2 => Noted::Valid,
+                _ => return false,
+            };
+            self.start.noted = noted;
+            return self.start.slot.replace(slot).is_none();
+        }
+        let Ok(entry) = Entry::from_tag(tag, KIND_ENTRY) else { return false };
+        self.start.entries.push((entry, slot));
+        true
+    }
+
+    /// Whether a slot with this tag is its own.
+    pub(in crate::ssd) const fn is_own(tag: &Tag) -> bool {
+        matches!(tag[1], KIND_ENTRY | KIND_STATE)
+    }
+
+    /// A life begins, in which the intents of these rows are open.
+    pub(in crate::ssd) fn started(&mut self, intents: &[Rows], page_bytes: u32) {
+        self.page_bytes = page_bytes;
+        let start = &mut self.start;
+        start.intents = intents.to_vec();
+        start.intents.sort_unstable_by_key(|rows| rows.first);
+        start.phase = match start.noted {
+            _ if start.missing => Phase::Lost,
+            Noted::Valid => Phase::Reading,
+            Noted::Nothing | Noted::Void => Phase::Renewing,
+        };
+        start.must_format |= start.noted == Noted::Void;
+        if start.phase != Phase::Reading {
+            self.dead.extend(std::mem::take(&mut start.entries).into_iter().map(|(_, slot)| slot));
+        }
+    }
+
+    /// Begins the next step on the way to a log.
+    pub(super) fn begin(&mut self, frames: &Frames, open: &mut impl FnMut(Part, &mut Out) -> OpId, out: &mut Out) {
+        let start = &mut self.start;
+        if start.op.is_some() {
+            return;
+        }
+        let (part, noting) = match (start.phase, start.noted) {
+            (Phase::Before | Phase::Working, _) | (Phase::Lost, Noted::Void) => return,
+            (Phase::Reading, _) => (Part::Read, None),
+            (Phase::Lost, _) | (Phase::Renewing, Noted::Valid) => (Part::Note, Some(Noted::Void)),
+            (Phase::Renewing, Noted::Nothing) if start.must_format => (Part::Note, Some(Noted::Void)),
+            (Phase::Renewing, Noted::Void) if start.next < self.pages => (Part::Format, None),
+            // What was put for an earlier device is there, or never will be.
+            (Phase::Renewing, _) if self.commit.is_some() => return,
+            (Phase::Renewing, _) => (Part::Note, Some(Noted::Valid)),
+        };
+        debug_assert!(!frames.is_enabled(), "there is no log");
+        if let Some(noting) = noting {
+            let Some(slot) = self.spare.pop() else { return };
+            let frees = start.slot.into_iter().chain(std::mem::take(&mut self.dead)).collect();
+            start.noting = Some((noting, Some(slot), frees));
+        }
+        start.op = Some((open(part, out), self.life));
+    }
+
+    pub(super) fn plan_start(&mut self, op: OpId, part: Part, geometry: &Geometry, out: &mut Out) -> u64 {
+        let shape = self.shape(geometry);
+        let (dev, pages) = (self.dev, self.pages);
+        let start = &mut self.start;
+        if let Some((noting, slot, frees)) = &start.noting {
+            let mut tag = [0; 24];
+            (tag[0], tag[1], tag[2]) = (VERSION, KIND_STATE, if *noting == Noted::Valid { 2 } else { 1 });
+            let put = NvPut { slot: slot.expect("it has one"), tag, src: Buf::None, len: 0 };
+            let (puts, frees) = (out.puts(op, &[put]), out.slots(op, frees));
+            out.step(op, Step::NvCommit { puts, frees }, StepSet::EMPTY);
+            return 0;
+        }
+        // The device may have been lost meanwhile.
+        if start.op.is_none_or(|(_, life)| life != self.life) {
+            return 0;
+        }
+        let count = PAGES.min(pages - start.next);
+        match part {
+            Part::Read => {
+                let ext = Ext::new(dev, start.next.into(), count as u16);
+                start.read = out.step_notify(op, Step::MetaRead { ext }, StepSet::EMPTY);
+                0
+            }
+            Part::Format => {
+                let format = match start.format {
+                    Some(format) => format,
+                    None => *start.format.insert(Format::after(shape, 0, 0).expect("its pages were counted")),
+                };
+                let mut page = Vec::new();
+                for place in start.next..start.next + count {
+                    format.page(place, &mut page);
+                    let bytes = out.bytes(op, &page);
+                    let ext = Ext::new(dev, place.into(), 1);
+                    out.step(op, Step::MetaWrite { ext, bytes, fua: true }, StepSet::EMPTY);
+                }
+                u64::from(count)
+            }
+            _ => unreachable!("nothing else belongs to a start"),
+        }
+    }
+
+    /// A step that has read pages of the log is done; whether it is one.
+    pub(in crate::ssd) fn has_read(&mut self, op: OpId, step: StepNo, geometry: &Geometry, out: &Out) -> bool {
+        let shape = self.shape(geometry);
+        let start = &mut self.start;
+        if start.op.is_none_or(|(reads, _)| reads != op) || !start.read.contains(step) {
+            return false;
+        }
+        start.read = StepSet::EMPTY;
+        if start.phase != Phase::Reading {
+            return true;
+        }
+        if start.next == 0 {
+            start.replay = Some(Replay::new(shape).expect("its pages were counted"));
+        }
+        let pages = out.read_bytes(op, step).chunks_exact(shape.page_bytes as usize);
+        for (page, bytes) in (start.next..).zip(pages) {
+            // What cannot be is not read on: the log is made anew.
+            if start.replay.as_mut().is_some_and(|replay| replay.page(page, bytes).is_err()) {
+                start.replay = None;
+            }
+        }
+        start.next += PAGES.min(self.pages - start.next);
+        true
+    }
+
+    pub(super) fn start_done(&mut self, op: OpId, frames: &mut Frames, geometry: &Geometry) -> bool {
+        let shape = self.shape(geometry);
+        let start = &mut self.start;
+        let Some((_, life)) = start.op.take_if(|(other, _)| *other == op) else { return false };
+        if let Some((noted, slot, frees)) = start.noting.take() {
+            (start.noted, start.slot) = (noted, slot);
+            self.freed.extend(frees);
+            if noted == Noted::Valid && start.phase == Phase::Renewing && life == self.life {
+                let log = start.format.take().map_or_else(|| Log::new(shape), |format| Ok(format.log()));
+                self.work(log.expect("its pages were counted"), frames);
+            }
+            return true;
+        }
+        if life != self.life {
+            return true;
+        }
+        match start.phase {
+            Phase::Reading if start.next == self.pages => {
+                let entries = std::mem::take(&mut start.entries);
+                let replayed = start.replay.take().and_then(|mut replay| {
+                    for (entry, slot) in &entries {
+                        replay.nvram(*slot, *entry).ok()?;
+                    }
+                    replay.end().ok()
+                });
+                if let Some(replayed) = replayed {
+                    self.replayed(replayed, frames, geometry);
+                } else {
+                    self.dead.extend(entries.into_iter().map(|(_, slot)| slot));
+                    (start.phase, start.next, start.must_format) = (Phase::Renewing, 0, true);
+                }
+            }
+            Phase::Renewing => start.next += PAGES.min(self.pages - start.next),
+            _ => {}
+        }
+        true
+    }
+
+    /// The log is read: the cache has the pages that it names, but for those of rows whose intent is open.
+    fn replayed(&mut self, replayed: Replayed, frames: &mut Frames, geometry: &Geometry) {
+        let mut entries: Vec<_> = replayed.entries().filter(|entry| entry.fact != Fact::Free).collect();
+        // In the order in which they came.
+        entries.sort_unstable_by_key(|entry| entry.sequence);
+        let mut newest: HashMap<u64, u32, FixedState> = HashMap::default();
+        newest.extend(entries.iter().filter_map(|entry| Some((entry.fact.page()?, entry.frame))));
+        self.dead.extend(replayed.free);
+        self.work(replayed.log, frames);
+        for entry in entries {
+            let page = entry.fact.page().expect("it is not free");
+            let row = row_of(geometry, page);
+            let holds = matches!(entry.fact, Fact::Clean { .. })
+                && newest.get(&page) == Some(&entry.frame)
+                && !self.start.has_intent(row);
+            frames.adopt(Frame::new(entry.frame), page, holds.then_some(row));
+        }
+        self.start.intents = Vec::new();
+    }
+
+    fn work(&mut self, log: Log, frames: &mut Frames) {
+        self.log = Some(log);
+        self.start.phase = Phase::Working;
+        frames.enable();
+    }
+}
