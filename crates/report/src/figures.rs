@@ -241,7 +241,10 @@ catalogue! {
     RMW_WRITES = At("traffic.rmw_writes") "rmw" Count Neither "read-modify-writes";
     RCW_WRITES = At("traffic.rcw_writes") "rcw" Count Neither "reconstruct-writes";
     CACHE_WRITES = Sum(&["cache.read_fills", "cache.write_fills", "cache.delta_writes", "cache.meta_writes"]) "cache writes" Count Less
-        "pages written to the cache device: after reads, by writes, and with deltas";
+        "pages written to the cache device: after reads, by writes, with deltas, and of metadata";
+    CACHE_METADATA = At("cache.meta_writes") "metadata" Count Less "pages of metadata written to the cache device";
+    CACHE_METADATA_SHARE = Per(&CACHE_METADATA, &CACHE_WRITES) "metadata %" Percent Less
+        "share of metadata in the pages written to the cache device";
     CACHE_WRITES_PER_PAGE = Per(&CACHE_WRITES, &HOST_PAGES) "cache writes/page" Decimals Less
         "pages written to the cache device per page that the host wrote";
     HOST_PAGES = Pages("host_bytes_written") "host pages" Decimals Neither "pages' worth of bytes that the host wrote";

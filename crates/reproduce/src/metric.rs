@@ -79,6 +79,7 @@ metrics! {
     "array-erases" = DEVICES_ERASES "erases" "erases of all members" "fewer erases" "as many erases" Saving;
     "cache-writes" = CACHE_WRITES "cache writes" "pages written to the cache" "fewer pages written to the cache" "as many pages written to the cache" Saving;
     "cache-writes-per-page" = CACHE_WRITES_PER_PAGE "cache writes/page" "pages written to the cache per page" "fewer pages written to the cache" "as many pages written to the cache" Saving;
+    "cache-metadata" = CACHE_METADATA_SHARE "metadata %" "share of metadata in what is written to the cache" "more metadata" "as much metadata" Points;
     "cv-erases" = CV_ERASES "CV erases" "variation of erases" "more even erases" "as even erases" Saving;
 }
 
