@@ -121,7 +121,10 @@ fn found_far_away() {
     // A row of which more had been lost for a while was not known to be whole again, so that its destage
     // failed, and was begun again, for ever (wow); a member was filled in with a page that its parity did not
     // cover, after the page that it covered had come there and counted as destaged (lawc).
-    for seed in [771_459_308, 900_307_095, 900_083_600, 40_325_926, 40_068_944] {
+    // A write of several rows, one of which was behind or lost a page, was planned row by row: the intent of the
+    // first was cleared before the last was planned, and with it what the cache had of all of them (leavo).
+    let leavo = [107_196, 51_462, 175_847];
+    for seed in [771_459_308, 900_307_095, 900_083_600, 40_325_926, 40_068_944].into_iter().chain(leavo) {
         for level in Level::ALL {
             for cache in host_caches_of(level) {
                 let limits = Limits { level: Some(level), ..Limits::default() };

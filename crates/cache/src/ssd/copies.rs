@@ -180,6 +180,19 @@ impl<W: Writes> Copies<W> {
         }
     }
 
+    /// Pages are about to be written, row by row: the intent of a row may be cleared before what the cache has
+    /// of it is written anew, so that the log is not to say any more that it has it.
+    pub(super) fn take_back(&mut self, rows: Rows, columns: ColumnSet) {
+        if self.journal.is_none() {
+            return;
+        }
+        for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
+            if let Some(frame) = self.frames.get(page_of(&self.geometry, row, column)) {
+                self.frames.take_back(frame);
+            }
+        }
+    }
+
     fn fill_after_read(&mut self, op: OpId, frag: &Frag, page: u16, src: Buf, after: StepSet) {
         let lpn = frag.page + u64::from(page);
         // Another read may be filling it.

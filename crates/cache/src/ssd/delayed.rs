@@ -118,12 +118,12 @@ impl<K: Keeps> Versions for Delayed<K> {
         let few = seg.rows * seg.columns.len() <= K::MAX_DELAYED as u32;
         let may = may_delay && host == HostOp::Write && few && rows.count == seg.rows && self.is_caching();
         if may && self.keep(op, rows, seg.columns) {
-            Approach::Delayed
-        } else if self.departs(rows) {
-            Approach::Departed
-        } else {
-            Approach::Plain
+            return Approach::Delayed;
         }
+        if rows.count > 1 {
+            self.copies.take_back(rows, seg.columns);
+        }
+        if self.departs(rows) { Approach::Departed } else { Approach::Plain }
     }
 
     fn departs(&self, rows: Rows) -> bool {

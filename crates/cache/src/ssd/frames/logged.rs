@@ -61,6 +61,15 @@ impl Frames {
         }
     }
 
+    /// The page in the frame will be written: the log is not to say any more that the frame has it, nor to be
+    /// told so of what came before.
+    pub(crate) fn take_back(&mut self, frame: Frame) {
+        if self.slots[frame.index()].state == State::Clean {
+            self.leaves(frame);
+            self.begin_fill(frame);
+        }
+    }
+
     /// Frames that pages left which may be logged, with the page, since this was asked last.
     pub(crate) fn take_left(&mut self) -> impl Iterator<Item = (Frame, u64)> {
         self.untold.iter_mut().flat_map(|untold| untold.left.drain(..))
