@@ -3,7 +3,7 @@
 use destage_cache::Served;
 use destage_exec::{RowCheck, View};
 use destage_plan::{Column, Dev, Row};
-use destage_raid::array::Source;
+use destage_raid::array::{Change, DeltaPlace, Source};
 use destage_raid::kernels::reference;
 use destage_raid::{Geometry, Level, MAX_DEVICES, field};
 
@@ -71,13 +71,43 @@ impl RowCheck<Box<dyn Served>> for Parity {
             return Ok(());
         }
         let degraded = controller.array().degraded();
+        let member = |dev: Dev| view.page(dev, row.0).filter(|_| !degraded.contains(dev));
+        let mut before: [Option<[u8; PAGE]>; MAX_DEVICES] = [None; MAX_DEVICES];
+        let devices = self.geometry.devices(self.geometry.stripe_of(row).0);
+        for ((column, page), &dev) in (0..).map(Column).zip(&mut before).zip(devices) {
+            if let Source::Before(change) = sources.covered(column)
+                && let Some(newest) = member(dev)
+            {
+                *page = Some(Self::before(newest, change, view)?);
+            }
+        }
         self.consistent(row, |column, dev| match sources.covered(column) {
-            Source::Member => view.page(dev, row.0).filter(|_| !degraded.contains(dev)),
-            // What the parity covers is never a delta away.
-            Source::Lost | Source::Delta(_) => None,
+            Source::Member => member(dev),
+            Source::Before(_) => before[column.index()].as_ref().map(|page| &page[..]),
+            // What the parity covers is never a delta away from a page of the cache.
+            Source::Parity | Source::Lost | Source::Delta(_) => None,
             Source::Page(ext) => view.page(ext.dev(), ext.first()),
             Source::Nv(slot) => Some(view.slot(slot)),
         })
+    }
+}
+
+impl Parity {
+    /// What a page was before a change.
+    fn before(newest: &[u8], change: Change, view: &View<'_>) -> Result<[u8; PAGE], String> {
+        let bytes = match change.place {
+            DeltaPlace::Nv(slot) => Some(view.slot(slot)),
+            DeltaPlace::Page(ext) => view.page(ext.dev(), ext.first()),
+        };
+        let delta = bytes.and_then(|bytes| bytes.get(change.offset as usize..)?.get(..change.len as usize));
+        let delta = delta.ok_or_else(|| format!("there is no {change:?}"))?;
+        let mut page = [0; PAGE];
+        if delta.len() == PAGE {
+            reference::xor(&mut page, &[newest, delta]);
+        } else {
+            destage_delta::decode(newest, delta, &mut page).map_err(|error| format!("{change:?}: {error}"))?;
+        }
+        Ok(page)
     }
 }
 

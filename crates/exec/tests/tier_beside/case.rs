@@ -78,7 +78,6 @@ impl Case {
             staging_pages: staging,
             delta_max: PAGE as u32,
             rcw_from_cache: RcwFromCache::NotMore,
-            decodes: true,
             ..Params::new(shape, pages)
         };
         let stripes = (pages * dice.within(1, 4)).div_ceil(shape.k * shape.chunk).max(2);

@@ -23,7 +23,8 @@
 //!   that does not; they commit until the new delta fits.
 //! * Room in the DEZ is found before deltas are chosen to be committed; if finding it (an eviction, cleaning)
 //!   made room in the staging buffer, nothing is committed.
-//! * A DEZ page is read once for a row that is cleaned, however many deltas are taken from it.
+//! * A DEZ page is read once for a row that is cleaned, however many deltas are taken from it. The base is not read for
+//!   RMW, but for a delta of a whole page: that is the new page itself.
 //! * A delta of `delta_max` bytes and more is too long. By default that is a page: deltas have no header.
 //! * `rewrite`, and a write for whose delta no room is left (§9.8.11), are RMW with the base, which was read for
 //!   the delta and is at hand, be the page old or clean.
@@ -50,7 +51,6 @@
 //!
 //! What destage's caches do otherwise, as options:
 //! * `rcw_from_cache = not more`: also if they are as many; no more of members is read then, and none if all is cached.
-//! * `decodes`: cleaning by RMW reads the bases, since a delta is decoded into a page before it is added.
 //! * `stale_visible`: a write with parity in a row that is behind takes what it can from the cache, and pins all that
 //!   is cached of the row.
 

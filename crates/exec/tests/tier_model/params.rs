@@ -131,8 +131,6 @@ pub struct Params {
     /// Cleaning takes whole stripes in the order of addresses.
     pub clean_stripes: bool,
     pub rcw_from_cache: RcwFromCache,
-    /// Cleaning by RMW decodes deltas, and reads the bases for that.
-    pub decodes: bool,
 }
 
 impl Params {
@@ -164,7 +162,6 @@ impl Params {
             admit: 1,
             clean_stripes: false,
             rcw_from_cache: RcwFromCache::All,
-            decodes: false,
         }
     }
 

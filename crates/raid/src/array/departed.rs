@@ -130,15 +130,15 @@ impl Array {
         let update = if what.columns.is_empty() { row.sources.stale() } else { what.columns };
         if parity.is_empty() {
             (p, q) = (Buf::None, Buf::None);
-        } else if self.modifies(what, row, parity) {
+        } else if self.modifies(what, row, parity, out.page_bytes()) {
             self.stats.rmw_writes += 1;
             if !row.sources.stale().is_empty() && !update.contains_all(row.sources.stale()) {
                 self.write_task(op).departed = Some(Updated::Modified);
             }
             let mut old = [Buf::None; MAX_DEVICES];
-            ready |= self.gather(op, row, update, Sources::covered, &mut old, out);
+            ready |= self.gather_changes(op, row, update - what.columns, &mut old, &mut fresh, out);
+            ready |= self.gather(op, row, update & what.columns, Sources::covered, &mut old, out);
             ready |= self.gather(op, row, parity, Sources::newest, &mut old, out);
-            ready |= self.gather(op, row, update - what.columns, Sources::newest, &mut fresh, out);
             let modified = What { columns: update, ..what };
             (p, q, ready) = self.modify_parity(op, modified, parity, &fresh, &old, ready, out);
         } else {
@@ -179,7 +179,7 @@ impl Array {
     /// Whether parity is modified by what changes, rather than computed from all data. It has to be
     /// while columns are stale that are not written: computed parity would cover their newest
     /// version, and what is kept of them would be added to it once more.
-    fn modifies(&self, what: What, row: DepartedRow<'_>, parity: ColumnSet) -> bool {
+    fn modifies(&self, what: What, row: DepartedRow<'_>, parity: ColumnSet, page_bytes: u32) -> bool {
         let stale = row.sources.stale();
         // A parity that is being filled holds nothing to modify.
         if parity.meets(row.columns.sink) || row.sources.is_torn() || what.columns == self.data && what.part.is_none() {
@@ -188,9 +188,14 @@ impl Array {
         let from_members = |columns: ColumnSet, source: fn(&Sources, _) -> Source| {
             columns.iter().filter(|column| source(row.sources, *column) == Source::Member).count()
         };
+        let update = if what.columns.is_empty() { stale } else { what.columns };
+        if update.iter().any(|column| row.sources.covered(column) == Source::Parity) {
+            return false;
+        }
         if what.columns.is_empty() {
             // What fewer member pages are read for (specs §9.6).
-            let rmw = from_members(stale, Sources::newest) + from_members(parity, Sources::newest);
+            let whole = stale.iter().filter(|column| row.sources.change(*column, page_bytes).is_none());
+            let rmw = from_members(whole.collect(), Sources::newest) + from_members(parity, Sources::newest);
             return rmw < from_members(self.data, Sources::newest);
         }
         let rmw = from_members(what.columns, Sources::covered) + from_members(parity, Sources::newest);

@@ -55,7 +55,7 @@ pub use absorbed::{Absorbed, Taken};
 pub use config::{ArrayConfig, ArrayError, MAX_MEMBERS, MAX_PARITY_MEMBERS, ParityMethod, Regime};
 pub use read::{Degraded, Lost};
 pub use seg::Seg;
-pub use versions::{Approach, Delta, DeltaPlace, OnMembers, Source, Sources, Updated, Versions};
+pub use versions::{Approach, Change, Delta, DeltaPlace, OnMembers, Source, Sources, Updated, Versions};
 
 /// Pages that the array moved, for specs §0.3. Counted when planned: what is planned anew since a
 /// member was lost counts again.

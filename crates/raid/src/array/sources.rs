@@ -3,7 +3,7 @@
 
 use destage_plan::{Buf, Column, ColumnSet, Ext, OpId, Out, Rows, Span, Step, StepSet, Stripe};
 
-use super::versions::{DeltaPlace, Source, Sources};
+use super::versions::{Change, DeltaPlace, Source, Sources};
 use super::write::Pages;
 use super::{Array, Columns};
 use crate::{Level, MAX_DEVICES};
@@ -23,8 +23,8 @@ impl DepartedRow<'_> {
     pub(super) fn missing(&self, of: ColumnSet, source: impl Fn(&Sources, Column) -> Source) -> ColumnSet {
         of.iter()
             .filter(|column| match source(self.sources, *column) {
-                Source::Member => !self.columns.live.contains(*column),
-                Source::Lost => true,
+                Source::Member | Source::Before(_) => !self.columns.live.contains(*column),
+                Source::Parity | Source::Lost => true,
                 Source::Page(_) | Source::Nv(_) | Source::Delta(_) => false,
             })
             .collect()
@@ -35,6 +35,41 @@ impl DepartedRow<'_> {
 fn read_page(op: OpId, ext: Ext, out: &mut Out) -> (Buf, StepSet) {
     let dst = out.tmp(op, 1);
     (dst, out.step(op, Step::Read { ext, dst }, StepSet::EMPTY))
+}
+
+/// The page of deltas that was read last: those of a row are often in one.
+#[derive(Default)]
+struct DeltaPage(Option<(Ext, Buf, StepSet)>);
+
+impl DeltaPage {
+    /// Where a delta is to be had, and after which steps.
+    fn read(&mut self, op: OpId, change: Change, out: &mut Out) -> (Span, StepSet) {
+        let (buf, read) = match change.place {
+            DeltaPlace::Nv(slot) => (Buf::Nv(slot), StepSet::EMPTY),
+            DeltaPlace::Page(ext) => {
+                let known = self.0.filter(|(of, ..)| *of == ext);
+                let (_, buf, read) = *self.0.insert(known.unwrap_or_else(|| {
+                    let (buf, read) = read_page(op, ext, out);
+                    (ext, buf, read)
+                }));
+                (buf, read)
+            }
+        };
+        (Span { buf, offset: change.offset, len: change.len }, read)
+    }
+}
+
+/// Makes one of two versions that differ in a change of the other, which is there after some steps: where it
+/// goes, and the step. Of zeros it makes what they differ in.
+fn change_page(op: OpId, page: Buf, delta: Span, after: StepSet, out: &mut Out) -> (Buf, StepSet) {
+    let dst = out.tmp(op, 1);
+    let step = if delta.len < out.page_bytes() {
+        Step::Decode { base: page, delta, dst }
+    } else {
+        debug_assert_eq!(delta.offset, 0, "it takes a page");
+        Step::Xor { srcs: out.list(op, &[page, delta.buf]), pages: 1, dst }
+    };
+    (dst, out.step(op, step, after))
 }
 
 /// Some of what is wanted is nowhere.
@@ -58,9 +93,7 @@ impl Array {
         pages: &mut Pages,
         out: &mut Out,
     ) -> StepSet {
-        let mut done = StepSet::EMPTY;
-        // Deltas of a row are often in one page.
-        let mut deltas: Option<(Ext, Buf, StepSet)> = None;
+        let (mut done, mut deltas) = (StepSet::EMPTY, DeltaPage::default());
         for column in wanted.iter() {
             pages[column.index()] = match source(row.sources, column) {
                 Source::Nv(slot) => Buf::Nv(slot),
@@ -70,24 +103,22 @@ impl Array {
                     dst
                 }
                 Source::Delta(delta) => {
-                    let (base, mut ready) = read_page(op, delta.base, out);
-                    let buf = match delta.place {
-                        DeltaPlace::Nv(slot) => Buf::Nv(slot),
-                        DeltaPlace::Page(ext) => {
-                            let known = deltas.filter(|(of, ..)| *of == ext);
-                            let (_, buf, read) = *deltas.insert(known.unwrap_or_else(|| {
-                                let (buf, read) = read_page(op, ext, out);
-                                (ext, buf, read)
-                            }));
-                            ready |= read;
-                            buf
-                        }
-                    };
-                    let (delta, dst) = (Span { buf, offset: delta.offset, len: delta.len }, out.tmp(op, 1));
-                    done |= out.step(op, Step::Decode { base, delta, dst }, ready);
+                    let (base, read) = read_page(op, delta.base, out);
+                    let change = Change { place: delta.place, offset: delta.offset, len: delta.len };
+                    let (delta, there) = deltas.read(op, change, out);
+                    let dst = out.tmp(op, 1);
+                    done |= out.step(op, Step::Decode { base, delta, dst }, read | there);
                     dst
                 }
-                Source::Member | Source::Lost => {
+                Source::Before(change) => {
+                    let page = out.tmp(op, 1);
+                    let read = self.read_rows(op, row.stripe, row.rows, column, page, StepSet::EMPTY, out);
+                    let (delta, there) = deltas.read(op, change, out);
+                    let (dst, changed) = change_page(op, page, delta, read | there, out);
+                    done |= changed;
+                    dst
+                }
+                Source::Member | Source::Parity | Source::Lost => {
                     let column = self.copy_of(column, row.columns);
                     let dst = out.tmp(op, 1);
                     done |= self.read_rows(op, row.stripe, row.rows, column, dst, StepSet::EMPTY, out);
@@ -96,6 +127,31 @@ impl Array {
             };
         }
         done
+    }
+
+    /// Makes known what the newest versions of these columns and those that the parity covers differ in; the
+    /// steps. That is the exclusive or of `old` and `new`.
+    pub(super) fn gather_changes(
+        &mut self,
+        op: OpId,
+        row: DepartedRow<'_>,
+        wanted: ColumnSet,
+        old: &mut Pages,
+        new: &mut Pages,
+        out: &mut Out,
+    ) -> StepSet {
+        let (mut done, mut deltas, mut whole) = (StepSet::EMPTY, DeltaPage::default(), wanted);
+        for column in wanted.iter() {
+            if let Some(change) = row.sources.change(column, out.page_bytes()) {
+                let (delta, there) = deltas.read(op, change, out);
+                let (dst, changed) = change_page(op, Buf::Zero, delta, there, out);
+                (old[column.index()], new[column.index()]) = (dst, Buf::Zero);
+                done |= changed;
+                whole.remove(column);
+            }
+        }
+        done |= self.gather(op, row, whole, Sources::covered, old, out);
+        done | self.gather(op, row, whole, Sources::newest, new, out)
     }
 
     /// Makes the newest version of these data columns known; the steps. What is not to be had is
@@ -112,17 +168,30 @@ impl Array {
         if missing.is_empty() {
             return Ok(self.gather(op, row, wanted, Sources::newest, pages, out));
         }
-        // A stale column's newest version is in no parity.
-        if missing.meets(row.sources.stale()) {
+        // A stale column's newest version is in no parity, but what has changed may be known.
+        let changed = missing & row.sources.stale();
+        let change = |column| match row.sources.covered(column) {
+            Source::Before(change) => Some(change),
+            _ => None,
+        };
+        if changed.iter().any(|column| change(column).is_none()) {
             return Err(Unknown);
         }
         let mut covered: Pages = [Buf::None; MAX_DEVICES];
-        let done = self.gather_covered(op, row, &mut covered, out)?;
+        let mut done = self.gather_covered(op, row, &mut covered, out)?;
         let stale = row.sources.stale() & wanted;
         for column in (wanted - stale).iter() {
             pages[column.index()] = covered[column.index()];
         }
-        Ok(done | self.gather(op, row, stale, Sources::newest, pages, out))
+        let mut deltas = DeltaPage::default();
+        for column in changed.iter() {
+            let change = change(column).expect("all of them have one");
+            let (delta, there) = deltas.read(op, change, out);
+            let (page, new) = change_page(op, covered[column.index()], delta, done | there, out);
+            pages[column.index()] = page;
+            done |= new;
+        }
+        Ok(done | self.gather(op, row, stale - changed, Sources::newest, pages, out))
     }
 
     /// Makes the versions of all data columns known that the parity covers; the steps.

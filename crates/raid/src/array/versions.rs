@@ -18,6 +18,10 @@ pub enum Source {
     Nv(NvSlot),
     /// What a delta makes of a page of a device that is no member.
     Delta(Delta),
+    /// On its member, before a change: what is on the member now is the newest version.
+    Before(Change),
+    /// In the parity alone, which covers it: only what the parity covers of the rest of the row tells it.
+    Parity,
     /// Nowhere: it is lost.
     Lost,
 }
@@ -31,7 +35,18 @@ pub struct Delta {
     pub place: DeltaPlace,
     /// The first byte of the delta there.
     pub offset: u32,
-    /// Bytes of the delta.
+    /// Bytes of the delta. As long as a page, it is the new page itself.
+    pub len: u32,
+}
+
+/// What two versions of a page differ in: a delta that makes either of them of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Where the delta is.
+    pub place: DeltaPlace,
+    /// The first byte of the delta there.
+    pub offset: u32,
+    /// Bytes of the delta. As long as a page, it is the exclusive or of the two itself.
     pub len: u32,
 }
 
@@ -93,6 +108,19 @@ impl Sources {
     /// The stale columns whose newest version is in the NVRAM.
     pub(super) fn above(&self) -> ColumnSet {
         self.stale.iter().filter(|column| matches!(self.newest(*column), Source::Nv(_))).collect()
+    }
+
+    /// What the newest version of a column and the one that the parity covers differ in, if there is a delta
+    /// of them with fewer bytes than a page has.
+    pub(super) fn change(&self, column: Column, page_bytes: u32) -> Option<Change> {
+        let change = match (self.covered(column), self.newest(column)) {
+            (Source::Before(change), _) => change,
+            (Source::Page(ext), Source::Delta(Delta { base, place, offset, len })) if ext == base => {
+                Change { place, offset, len }
+            }
+            _ => return None,
+        };
+        (change.len < page_bytes).then_some(change)
     }
 
     /// Whether the parity of the row says nothing.

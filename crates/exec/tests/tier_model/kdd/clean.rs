@@ -33,7 +33,9 @@ impl Kdd {
                 [held.newest.or(held.covered).filter(|_| held.slot.is_some()), None]
             } else if held.newest.is_some() {
                 let rewritten = self.params.reclaim == 1 && !self.params.keep_clean;
-                let needed = rewritten || self.params.decodes;
+                // As long as a page, the delta is the new page itself.
+                let raw = on_ssd(held.newest).is_some_and(|at| at.len >= self.params.page_bytes);
+                let needed = rewritten || raw;
                 asks.extend(held.slot.filter(|_| needed).map(|slot| read(slot, Cause::Cleaning)));
                 [held.newest, held.covered]
             } else {
