@@ -132,6 +132,14 @@ pub trait HostCache: Versions + Send + 'static {
         Some(write.after)
     }
 
+    /// A write whose parity is left alone is to be [prepared](destage_raid::array::Approach::Prepared) for: plans
+    /// what that takes, and calls [`Array::finish_prepared`], now or later, unless the operation is planned anew
+    /// before. The rows' intent is set after the steps `intent`.
+    fn prepare(&mut self, op: OpId, frag: &Frag, intent: StepSet, array: &mut Array, out: &mut Out) {
+        let _ = (op, frag, intent, array, out);
+        unreachable!("a cache that prepares says how")
+    }
+
     /// A write has failed: nothing is known of what the array holds of the segment beyond its being
     /// old or new sector by sector.
     fn write_failed(&mut self, seg: Seg, array: &Array) {
@@ -488,6 +496,12 @@ impl<C: HostCache> Above for Upper<C> {
                 if let Some(done) = self.cache.absorb(op, *array.absorbed(), after, array, out) {
                     array.finish_absorbed(op, done, out);
                 }
+            }
+            Duty::Prepare { op, after } => {
+                let Work::Write { frag, .. } = *self.operations.get(op) else {
+                    unreachable!("the operation is a write")
+                };
+                self.cache.prepare(op, &frag, after, array, out);
             }
             Duty::Fail { op } => {
                 self.cache.undone(op);

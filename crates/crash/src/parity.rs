@@ -85,7 +85,7 @@ impl RowCheck<Box<dyn Served>> for Parity {
             Source::Member => member(dev),
             Source::Before(_) => before[column.index()].as_ref().map(|page| &page[..]),
             // What the parity covers is never a delta away from a page of the cache.
-            Source::Parity | Source::Lost | Source::Delta(_) => None,
+            Source::Parity(_) | Source::Lost | Source::Delta(_) => None,
             Source::Page(ext) => view.page(ext.dev(), ext.first()),
             Source::Nv(slot) => Some(view.slot(slot)),
         })

@@ -28,6 +28,15 @@ pub enum Duty {
         /// When these are done, the pages are there.
         after: StepSet,
     },
+    /// A write whose parity is left alone may be [prepared](super::Approach::Prepared) for: what that takes is
+    /// planned, now or later, then [`Array::finish_prepared`] called.
+    Prepare {
+        /// The operation.
+        op: OpId,
+        /// When these are done, the intent of its rows is set: nothing has to wait for them but what is
+        /// written.
+        after: StepSet,
+    },
     /// A write cannot be done: more is lost than the level can do without. The operation has no
     /// steps; it is acknowledged as failed, and closed.
     Fail {

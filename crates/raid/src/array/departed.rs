@@ -8,7 +8,7 @@ use super::absorbed::Taken;
 use super::sources::DepartedRow;
 use super::versions::{Source, Sources, Updated};
 use super::write::{NOTE_SLOTS, Pages, What, WriteTask};
-use super::{Array, ParityMethod, Seg, Task, Versions};
+use super::{Array, Duty, ParityMethod, Seg, Task, Versions};
 use crate::{Level, MAX_DEVICES};
 
 impl Array {
@@ -189,7 +189,7 @@ impl Array {
             columns.iter().filter(|column| source(row.sources, *column) == Source::Member).count()
         };
         let update = if what.columns.is_empty() { stale } else { what.columns };
-        if update.iter().any(|column| row.sources.covered(column) == Source::Parity) {
+        if update.iter().any(|column| matches!(row.sources.covered(column), Source::Parity(_))) {
             return false;
         }
         if what.columns.is_empty() {
@@ -267,5 +267,31 @@ impl Array {
         self.stats.delayed_writes += 1;
         let after = self.write_columns(op, what, what.columns, &fresh, Buf::None, Buf::None, ready, out);
         self.finish_batch(op, what, after, self.merged, versions, out);
+    }
+
+    /// Has what stands above prepare for data to be written and the parity left as it is. All members are
+    /// live.
+    pub(super) fn plan_prepared(&mut self, op: OpId, what: What, out: &mut Out) {
+        debug_assert!(what.columns.is_single(), "of two columns one may be written when the other's member is lost");
+        let task = self.write_task(op);
+        (task.batch, task.departed) = (what.rows.count, Some(Updated::Delayed));
+        self.begin_rows(op, what.rows);
+        let after = self.intent(op, what.rows, StepSet::EMPTY, out);
+        self.duties.push_back(Duty::Prepare { op, after });
+    }
+
+    /// What is above is prepared when these steps are done: the data is written then. Of a write smaller than a
+    /// page the page is in `merged` as it will be.
+    pub fn finish_prepared(&mut self, op: OpId, merged: Buf, after: StepSet, out: &mut Out) {
+        let what = self.what(op);
+        let mut fresh = self.fresh(op, what);
+        if what.part.is_some() {
+            fresh[what.only()] = merged;
+        }
+        self.stats.delayed_writes += 1;
+        let done = self.write_columns(op, what, what.columns, &fresh, Buf::None, Buf::None, after, out);
+        let pending = out.phase(op, done);
+        assert!(pending, "the data is written by a step");
+        self.duties.push_back(Duty::Finish { op, after: done, merged });
     }
 }

@@ -24,7 +24,7 @@ impl DepartedRow<'_> {
         of.iter()
             .filter(|column| match source(self.sources, *column) {
                 Source::Member | Source::Before(_) => !self.columns.live.contains(*column),
-                Source::Parity | Source::Lost => true,
+                Source::Parity(_) | Source::Lost => true,
                 Source::Page(_) | Source::Nv(_) | Source::Delta(_) => false,
             })
             .collect()
@@ -62,6 +62,9 @@ impl DeltaPage {
 /// Makes one of two versions that differ in a change of the other, which is there after some steps: where it
 /// goes, and the step. Of zeros it makes what they differ in.
 fn change_page(op: OpId, page: Buf, delta: Span, after: StepSet, out: &mut Out) -> (Buf, StepSet) {
+    if page == Buf::Zero && delta.len == out.page_bytes() {
+        return (delta.buf, after);
+    }
     let dst = out.tmp(op, 1);
     let step = if delta.len < out.page_bytes() {
         Step::Decode { base: page, delta, dst }
@@ -118,7 +121,7 @@ impl Array {
                     done |= changed;
                     dst
                 }
-                Source::Member | Source::Parity | Source::Lost => {
+                Source::Member | Source::Parity(_) | Source::Lost => {
                     let column = self.copy_of(column, row.columns);
                     let dst = out.tmp(op, 1);
                     done |= self.read_rows(op, row.stripe, row.rows, column, dst, StepSet::EMPTY, out);
@@ -171,12 +174,11 @@ impl Array {
         // A stale column's newest version is in no parity, but what has changed may be known.
         let changed = missing & row.sources.stale();
         let change = |column| match row.sources.covered(column) {
-            Source::Before(change) => Some(change),
-            _ => None,
+            Source::Before(change) => Ok(Some(change)),
+            Source::Parity(change) => Ok(change),
+            _ => Err(Unknown),
         };
-        if changed.iter().any(|column| change(column).is_none()) {
-            return Err(Unknown);
-        }
+        changed.iter().try_for_each(|column| change(column).map(drop))?;
         let mut covered: Pages = [Buf::None; MAX_DEVICES];
         let mut done = self.gather_covered(op, row, &mut covered, out)?;
         let stale = row.sources.stale() & wanted;
@@ -185,11 +187,13 @@ impl Array {
         }
         let mut deltas = DeltaPage::default();
         for column in changed.iter() {
-            let change = change(column).expect("all of them have one");
-            let (delta, there) = deltas.read(op, change, out);
-            let (page, new) = change_page(op, covered[column.index()], delta, done | there, out);
-            pages[column.index()] = page;
-            done |= new;
+            pages[column.index()] = covered[column.index()];
+            if let Some(change) = change(column)? {
+                let (delta, there) = deltas.read(op, change, out);
+                let (page, new) = change_page(op, covered[column.index()], delta, done | there, out);
+                pages[column.index()] = page;
+                done |= new;
+            }
         }
         Ok(done | self.gather(op, row, stale - changed, Sources::newest, pages, out))
     }

@@ -20,8 +20,9 @@ pub enum Source {
     Delta(Delta),
     /// On its member, before a change: what is on the member now is the newest version.
     Before(Change),
-    /// In the parity alone, which covers it: only what the parity covers of the rest of the row tells it.
-    Parity,
+    /// In the parity alone, which covers it: only what the parity covers of the rest of the row tells it. The
+    /// newest version is it, or differs from it in this, if the member does not have it.
+    Parity(Option<Change>),
     /// Nowhere: it is lost.
     Lost,
 }
@@ -110,17 +111,18 @@ impl Sources {
         self.stale.iter().filter(|column| matches!(self.newest(*column), Source::Nv(_))).collect()
     }
 
-    /// What the newest version of a column and the one that the parity covers differ in, if there is a delta
-    /// of them with fewer bytes than a page has.
+    /// What the newest version of a column and the one that the parity covers differ in, if that is kept. A
+    /// delta of a whole page of a page that is kept as it was is the new page, and not what they differ in.
     pub(super) fn change(&self, column: Column, page_bytes: u32) -> Option<Change> {
-        let change = match (self.covered(column), self.newest(column)) {
-            (Source::Before(change), _) => change,
-            (Source::Page(ext), Source::Delta(Delta { base, place, offset, len })) if ext == base => {
-                Change { place, offset, len }
+        match (self.covered(column), self.newest(column)) {
+            (Source::Before(change), _) => Some(change),
+            (Source::Page(ext), Source::Delta(Delta { base, place, offset, len }))
+                if ext == base && len < page_bytes =>
+            {
+                Some(Change { place, offset, len })
             }
-            _ => return None,
-        };
-        (change.len < page_bytes).then_some(change)
+            _ => None,
+        }
     }
 
     /// Whether the parity of the row says nothing.
@@ -140,6 +142,9 @@ pub enum Approach {
     /// The data is written and the parity left as it is. From now on the columns count as stale;
     /// what the parity covers is in the cache.
     Delayed,
+    /// As `Delayed`, but what the parity covers is not in the cache yet: what stands above
+    /// [prepares](super::Duty::Prepare) for that before the data is written. The segment has one column.
+    Prepared,
     /// Nothing is written to the members: what stands above [takes](super::Duty::Absorb) the data and
     /// the parity, row by row, and has their newest versions from then on.
     Absorbed,

@@ -195,6 +195,7 @@ impl Array {
             Approach::Plain => self.begin_plain(op, what, versions, out),
             Approach::Departed => self.begin_departed(op, what, versions, out),
             Approach::Delayed => self.plan_delayed(op, what, versions, out),
+            Approach::Prepared => self.plan_prepared(op, what, out),
             Approach::Absorbed => self.plan_absorbed(op, what, versions, out),
             Approach::Skipped => {
                 self.write_task(op).batch = what.rows.count;
