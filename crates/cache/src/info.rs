@@ -61,6 +61,9 @@ pub struct HostCacheInfo {
     /// The parameters under which a cache of so few pages does all that a large one does: for the
     /// crash harness, whose arrays are tiny.
     pub small: fn(pages: u64) -> Vec<(&'static str, String)>,
+    /// Parameters each with which it does something else than with its defaults: the crash harness tries all
+    /// of them.
+    pub modes: &'static [&'static [(&'static str, &'static str)]],
     /// Why there is no such cache whose members write together (`sync+` before its name), if there
     /// is none.
     pub unsynchronised: Option<&'static str>,
@@ -94,6 +97,7 @@ impl HostCacheInfo {
             params: &[],
             figures: &[],
             small: |_| Vec::new(),
+            modes: &[&[]],
             unsynchronised: Some("it holds nothing that has to be destaged"),
             layer: None,
             build: |pages, config, params| {

@@ -101,10 +101,12 @@ impl HostCacheSpec {
         Self::resolve(info, &spec).expect("its defaults are among the values that it takes")
     }
 
-    /// The cache with parameters under which so few pages do all that many do.
-    pub fn small(info: &'static HostCacheInfo, pages: u64) -> Self {
+    /// The cache with parameters under which so few pages do all that many do, in one of its
+    /// [modes](HostCacheInfo::modes), by number around.
+    pub fn small(info: &'static HostCacheInfo, pages: u64, mode: usize) -> Self {
         let around = info.layer.map_or_else(Vec::new, |layer| (layer.small)(pages));
-        let given = around.into_iter().chain((info.small)(pages));
+        let mode = info.modes[mode % info.modes.len()].iter().map(|(key, value)| (*key, (*value).to_owned()));
+        let given = around.into_iter().chain((info.small)(pages)).chain(mode);
         let given = given.map(|(key, value)| (key.to_owned(), value)).collect();
         let spec = PolicySpec { name: info.name.to_owned(), given };
         Self::resolve(info, &spec).expect("a cache takes the parameters that it names itself")

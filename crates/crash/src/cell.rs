@@ -39,6 +39,8 @@ pub struct Cell {
     pub max_pages: u64,
     /// Pages of the cache, if it has a size.
     pub cache_pages: u64,
+    /// The cache's mode, by number around.
+    pub mode: usize,
 }
 
 impl Cell {
@@ -82,13 +84,19 @@ impl Cell {
             depth: dice.pick(&[1, 2, 4, 8, 16]),
             max_pages: dice.pick(&[1, 4, 32_768]),
             cache_pages: dice.pick(&[2, 4, 8, 16]),
+            mode: 0,
             geometry,
         }
     }
 
     /// The shape of a seed, for the harness of `Memory`.
     pub fn of_seed(seed: u64, dice: &mut Dice, level: Option<Level>) -> Self {
-        Self::draw(dice, level, Some(Dice::part(seed, u64::MAX - 5)))
+        Self { mode: Self::mode_of(seed), ..Self::draw(dice, level, Some(Dice::part(seed, u64::MAX - 5))) }
+    }
+
+    /// The mode of a seed, with numbers of its own for that.
+    pub fn mode_of(seed: u64) -> usize {
+        Dice::part(seed, u64::MAX - 8).below(1 << 16) as usize
     }
 
     /// How requests are split.
@@ -120,13 +128,13 @@ impl Cell {
 
     /// Such an array, served so, with this cache.
     pub(crate) fn build_with(&self, cache: &'static HostCacheInfo, array: &ArrayConfig) -> Box<dyn Served> {
-        let built = HostCacheSpec::small(cache, self.cache_pages).build(array, self.pages_of(cache));
+        let built = HostCacheSpec::small(cache, self.cache_pages, self.mode).build(array, self.pages_of(cache));
         built.expect("the shape is one that can be served")
     }
 
     /// Pages of this cache.
     pub fn pages_of(&self, cache: &'static HostCacheInfo) -> u64 {
-        let least = HostCacheSpec::small(cache, self.cache_pages).min_pages(&self.array());
+        let least = HostCacheSpec::small(cache, self.cache_pages, self.mode).min_pages(&self.array());
         // Beside a log as many pages as without one.
         if cache.delays_parity { self.cache_pages + least - 1 } else { self.cache_pages.max(least) }
     }

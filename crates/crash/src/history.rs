@@ -311,12 +311,22 @@ impl fmt::Display for History {
             write!(f, ", {layout}")?;
         }
         let Cell {
-            regime, parity, max_open_rows, nv_slots, trims, rebuild_window, depth, max_pages, cache_pages, ..
+            regime,
+            parity,
+            max_open_rows,
+            nv_slots,
+            trims,
+            rebuild_window,
+            depth,
+            max_pages,
+            cache_pages,
+            mode,
+            ..
         } = &self.cell;
         writeln!(
             f,
             ", {} pages a member, {regime:?}, {parity:?}, {max_open_rows} open rows, {nv_slots} slots, trims {trims}, idle {}, window \
-             {rebuild_window}, depth {depth}, fragments of {max_pages}, cache of {cache_pages}; {:?}, compute at once {}, {} requests at a time",
+             {rebuild_window}, depth {depth}, fragments of {max_pages}, cache of {cache_pages} in mode {mode}; {:?}, compute at once {}, {} requests at a time",
             geometry.member_pages(),
             self.cell.idle_flush,
             self.order,

@@ -289,6 +289,7 @@ fn history(
     // Not wide: each of a history's many starts opens and reads every file.
     let mut cell = crate::Cell::draw(&mut dice, options.level, None);
     cell.nv_slots = cell.nv_slots.min(24);
+    cell.mode = crate::Cell::mode_of(seed);
     let check = Parity::new(cell.geometry.clone());
     let scene = Scene { cache, cell, check, diary: Rc::clone(diary) };
     let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));

@@ -71,7 +71,7 @@ impl Array {
     }
 
     pub fn controller(&self) -> Box<dyn Served> {
-        HostCacheSpec::small(self.cache, self.cache_pages)
+        HostCacheSpec::small(self.cache, self.cache_pages, 0)
             .build(&self.config(), self.cache_pages)
             .expect("an array that can be")
     }
