@@ -90,7 +90,7 @@ fn less(after: Counters, before: Counters) -> Counters {
         ($($field:ident)*) => { Counters { $($field: after.$field - before.$field),* } };
     }
     each!(reads writes read_hits write_hits data_reads parity_reads data_writes parity_writes member_requests
-        ssd_reads fills data deltas metadata cleaning staged entries evictions shortages cleaned reinserted)
+        ssd_reads fills data deltas metadata cleaning staged entries evictions shortages crowded cleaned reinserted)
 }
 
 fn per(count: u64, of: u64) -> f64 {

@@ -6,6 +6,7 @@
 //! or when that is ordered.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use destage_plan::{
     Column, ColumnSet, Nanos, OpId, Out, ParamSpec, Params, Row, Rows, SpecError, TimerId, TimerOwner, quantity,
@@ -61,6 +62,8 @@ pub(super) struct Stale {
     pub(super) columns: ColumnSet,
     /// Those of which the version that it covers is lost.
     pub(super) lost: ColumnSet,
+    /// Those of which no version is in a frame.
+    bare: ColumnSet,
     /// Its parity is being made to catch up.
     updating: bool,
     /// It cannot be: too much is lost.
@@ -81,6 +84,8 @@ pub(crate) struct Owed<'a> {
 /// The rows, and what is being done about them.
 pub(crate) struct Behind {
     rows: HashMap<Row, Stale, FixedState>,
+    /// The rows in order, if there may be some without a page in a frame.
+    order: Option<BTreeSet<Row>>,
     updates: Vec<(OpId, Row)>,
     /// Of each set the stale pages of rows that can be cleaned and are not being.
     left: Vec<u32>,
@@ -105,8 +110,8 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
-    /// For a cache of these frames.
-    pub(super) fn new(frames: &Frames, params: &Params) -> Result<Self, SpecError> {
+    /// For a cache of these frames; whether there may be rows of which no page is in one.
+    pub(super) fn new(frames: &Frames, bare: bool, params: &Params) -> Result<Self, SpecError> {
         let high: u64 = params.number(HIGH.name, 1..=100)?;
         let low: u64 = params.number(LOW.name, 0..=100)?;
         if low > high {
@@ -117,6 +122,7 @@ impl Behind {
         let share = |percent| u64::from(frames.len()) * percent / 100;
         Ok(Self {
             rows: HashMap::default(),
+            order: bare.then(BTreeSet::new),
             updates: Vec::new(),
             high: share(high),
             low: share(low),
@@ -138,6 +144,11 @@ impl Behind {
         self.rows.get(&row)
     }
 
+    /// Whether the parity does not cover the newest version of a column.
+    pub(super) fn is_stale(&self, row: Row, column: Column) -> bool {
+        self.rows.get(&row).is_some_and(|stale| stale.columns.contains(column))
+    }
+
     pub(super) fn departs(&self, rows: Rows) -> bool {
         !self.rows.is_empty() && rows.iter().any(|row| self.rows.contains_key(&row))
     }
@@ -151,14 +162,29 @@ impl Behind {
         self.updates.is_empty() && self.rows.values().all(|row| row.hopeless)
     }
 
-    /// The parity of a row will not cover the newest version of a column.
-    pub(super) fn leave(&mut self, row: Row, column: Column, frames: &Frames) {
+    /// The parity of a row will not cover the newest version of a column, of which a version is in a frame or
+    /// not.
+    pub(super) fn leave(&mut self, row: Row, column: Column, in_frame: bool, frames: &Frames) {
         let stale = self.rows.entry(row).or_default();
+        let before = stale.left();
         if !stale.columns.contains(column) {
-            stale.columns.insert(column);
-            if stale.can_be_updated() {
-                self.left[frames.set_of(row) as usize] += 1;
+            if let Some(order) = self.order.as_mut().filter(|_| stale.columns.is_empty()) {
+                order.insert(row);
             }
+            stale.columns.insert(column);
+            if !in_frame {
+                stale.bare.insert(column);
+            }
+        }
+        self.left[frames.set_of(row) as usize] += stale.left() - before;
+    }
+
+    /// A version of a column of a row is in a frame.
+    pub(super) fn has_frame(&mut self, row: Row, column: Column, frames: &Frames) {
+        if let Some(stale) = self.rows.get_mut(&row).filter(|stale| stale.bare.contains(column)) {
+            let before = stale.left();
+            stale.bare.remove(column);
+            self.left[frames.set_of(row) as usize] += stale.left() - before;
         }
     }
 
@@ -188,9 +214,11 @@ impl Behind {
         };
         stale.columns -= covered;
         stale.lost -= covered;
+        stale.bare -= covered;
         *left += stale.left();
         if stale.columns.is_empty() {
             self.rows.remove(&row);
+            self.order.as_mut().map(|order| order.remove(&row));
         }
         covered
     }
@@ -277,10 +305,12 @@ impl Behind {
         }
         // No more rows are begun than if one were begun when the one before is done: what those under way
         // may free counts as free.
-        let columns = |row| self.rows.get(row).map_or(0, |row| row.columns.len());
-        let leaving: u32 = self.updates.iter().map(|(_, row)| columns(row)).sum();
+        let pages = |what: fn(&Stale) -> ColumnSet| -> u32 {
+            self.updates.iter().filter_map(|(_, row)| self.rows.get(row)).map(|row| what(row).len()).sum()
+        };
+        let (leaving, changed) = (pages(Stale::in_frames), pages(|row| row.columns));
         if let Some(set) = self.short {
-            let deltas = owed.deltas.get(set as usize).map_or(0, |deltas| deltas.saturating_sub(leaving));
+            let deltas = owed.deltas.get(set as usize).map_or(0, |deltas| deltas.saturating_sub(changed));
             let left = u64::from(self.left[set as usize] * owed.of_page + deltas);
             let many = left * 100 > self.set_low * u64::from(frames.ways());
             let row = if many { self.oldest(frames, geometry, set) } else { None };
@@ -293,12 +323,13 @@ impl Behind {
                 return None;
             }
         }
-        let deltas = owed.deltas.iter().sum::<u32>().min(leaving);
+        let deltas = owed.deltas.iter().sum::<u32>().min(changed);
         let left = u64::from(owed.all.saturating_sub(owed.of_page * leaving + deltas));
         self.cleaning = if self.cleaning { u64::from(owed.all) > self.low } else { left > self.high };
         if self.cleaning && left > self.low || self.is_idle {
             let left = self.left.iter().zip(0..).max_by_key(|(left, set)| (**left, Reverse(*set)));
-            return left.and_then(|(_, set)| self.oldest(frames, geometry, set));
+            let oldest = left.and_then(|(_, set)| self.oldest(frames, geometry, set));
+            return oldest.or_else(|| self.order.iter().flatten().copied().find(|row| self.can_be_updated(*row)));
         }
         None
     }
@@ -318,9 +349,14 @@ impl Stale {
         !self.updating && !self.hopeless
     }
 
-    /// Pages of the row that can be cleaned and are not being.
-    const fn left(&self) -> u32 {
-        if self.can_be_updated() { self.columns.len() } else { 0 }
+    /// Columns of which a version is in a frame.
+    fn in_frames(&self) -> ColumnSet {
+        self.columns - self.bare
+    }
+
+    /// Pages of the row that can be cleaned, are not being, and are in frames.
+    fn left(&self) -> u32 {
+        if self.can_be_updated() { self.in_frames().len() } else { 0 }
     }
 }
 

@@ -8,7 +8,9 @@
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
-use destage_plan::{Buf, ColumnSet, Dev, DevSet, Frag, HostOp, OpId, Out, ParamSpec, Params, Row, Rows, Step, StepSet};
+use destage_plan::{
+    Buf, Column, ColumnSet, Dev, DevSet, Frag, HostOp, OpId, Out, ParamSpec, Params, Row, Rows, Step, StepSet,
+};
 use destage_raid::Geometry;
 use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg, Versions};
 
@@ -193,13 +195,26 @@ impl<W: Writes> Copies<W> {
         }
     }
 
-    fn fill_after_read(&mut self, op: OpId, frag: &Frag, page: u16, src: Buf, after: StepSet) {
+    fn fill_after_read(
+        &mut self,
+        op: OpId,
+        frag: &Frag,
+        page: u16,
+        src: Buf,
+        after: StepSet,
+        may_fill: impl Fn(Row, Column) -> bool,
+    ) {
         let lpn = frag.page + u64::from(page);
         // Another read may be filling it.
         if self.frames.contains(lpn) {
             return;
         }
-        if let Some(frame) = self.frames.fill(lpn, self.row(lpn)) {
+        let place = self.geometry.locate(lpn);
+        let row = self.geometry.row(place.stripe, place.row_in_chunk);
+        if !may_fill(row, place.column) {
+            return;
+        }
+        if let Some(frame) = self.frames.fill(lpn, row) {
             if self.claim(op, frame) {
                 self.uses(op, frame, page);
                 self.filling.push((frame, src, after));
@@ -228,13 +243,14 @@ impl<W: Writes> Copies<W> {
         write: Write<'_>,
         array: &Array,
         operations: &mut Operations<P>,
+        admits: impl Fn(u64) -> bool,
         out: &mut Out,
     ) {
         let mut filling: Option<OpId> = None;
         for page in array.pages_of(write.seg) {
             self.count_write(page);
             // What the parity is behind of goes when it is written.
-            if self.is_stale(page) {
+            if self.is_stale(page) || !(self.frames.contains(page) || admits(page)) {
                 continue;
             }
             let Some(frame) = self.frames.fill(page, self.row(page)) else { continue };
@@ -314,7 +330,8 @@ impl<W: Writes> Copies<W> {
         Some(done)
     }
 
-    /// Reads what the cache has from it, the rest from the array and into the cache.
+    /// Reads what the cache has from it, the rest from the array and, where it may, into the cache.
+    #[expect(clippy::too_many_arguments, reason = "a read's place and destination are that many things")]
     pub(super) fn read_by(
         &mut self,
         op: OpId,
@@ -322,6 +339,7 @@ impl<W: Writes> Copies<W> {
         dst: Buf,
         array: &mut Array,
         reader: &mut impl FrameReader,
+        may_fill: impl Fn(Row, Column) -> bool,
         out: &mut Out,
     ) -> Result<StepSet, Degraded> {
         let count = usize::from(pages.count);
@@ -351,7 +369,7 @@ impl<W: Writes> Copies<W> {
                 let at = |page| pages.in_fragment(dst, page);
                 let read = array.plan_read(op, pages.frag.page + u64::from(page), len, at(page), out)?;
                 for page in page..page + len {
-                    self.fill_after_read(op, pages.frag, page, at(page), read);
+                    self.fill_after_read(op, pages.frag, page, at(page), read, &may_fill);
                 }
                 self.counts.read_misses += u64::from(len);
                 done |= read;
@@ -369,6 +387,7 @@ impl<W: Writes> Copies<W> {
         write: Write<'_>,
         array: &mut Array,
         operations: &mut Operations<P>,
+        admits: impl Fn(u64) -> bool,
         out: &mut Out,
     ) -> StepSet {
         let frag = write.frag;
@@ -385,7 +404,7 @@ impl<W: Writes> Copies<W> {
             self.release(op, Frames::undone);
             self.unclaim(op);
             self.count_write(frag.page);
-            if self.is_stale(frag.page) {
+            if self.is_stale(frag.page) || !(self.frames.contains(frag.page) || admits(frag.page)) {
                 return after;
             }
             if let Some(frame) = self.frames.fill(frag.page, self.row(frag.page)) {
@@ -400,7 +419,7 @@ impl<W: Writes> Copies<W> {
                 after |= out.step(op, step, after | logged);
             }
         } else if !write.again {
-            self.fill_after_write(op, write, array, operations, out);
+            self.fill_after_write(op, write, array, operations, admits, out);
         }
         after
     }
@@ -441,7 +460,7 @@ impl<W: Writes> HostCache for Copies<W> {
         array: &mut Array,
         out: &mut Out,
     ) -> Result<StepSet, Degraded> {
-        self.read_by(op, pages, dst, array, &mut Whole, out)
+        self.read_by(op, pages, dst, array, &mut Whole, |_, _| true, out)
     }
 
     fn read_segment(
@@ -467,7 +486,7 @@ impl<W: Writes> HostCache for Copies<W> {
         operations: &mut Operations<Frag>,
         out: &mut Out,
     ) -> Option<StepSet> {
-        Some(self.write_with(op, write, array, operations, out))
+        Some(self.write_with(op, write, array, operations, |_| true, out))
     }
 
     fn write_failed(&mut self, seg: Seg, array: &Array) {

@@ -15,7 +15,7 @@ use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Lost, Seg, Sou
 
 use super::behind::{self, Behind, page_of};
 use super::copies::{Copies, WAYS};
-use super::frames::{Frame, MAX_PAGES};
+use super::frames::MAX_PAGES;
 use super::journal::{self, Journal};
 use super::keeps::{Keeps, Known, MOST_PAGES, Part};
 use super::of;
@@ -71,8 +71,8 @@ where
 pub(super) fn new<K: Keeps>(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Delayed<K>, HostCacheError> {
     let log = journal::log_pages(pages, array.page_bytes, params)?;
     let copies = Copies::with_log(pages, log, array, params)?;
-    let behind = Behind::new(&copies.frames, params)?;
     let kept = K::new(&copies.frames, params)?;
+    let behind = Behind::new(&copies.frames, kept.prepares(), params)?;
     Ok(Delayed { copies, behind, kept, planned: Vec::new() })
 }
 
@@ -81,31 +81,39 @@ impl<K: Keeps> Delayed<K> {
         self.copies.journal.as_deref()
     }
 
-    /// Has what is written of these pages kept beside what the parity covers, if the cache has all of them and
-    /// there is room; whether it is so.
-    fn keep(&mut self, op: OpId, rows: Rows, columns: ColumnSet) -> bool {
+    /// Has what is written of these pages kept beside what the parity covers, if the cache has all of them, or
+    /// can do without, and there is room: how it is written then.
+    fn keep(&mut self, op: OpId, rows: Rows, columns: ColumnSet) -> Option<Approach> {
         let Self { copies, behind, kept, .. } = self;
-        let nothing = Known { row: Row(0), column: Column(0), page: 0, frame: Frame::new(0) };
+        let nothing = Known { row: Row(0), column: Column(0), page: 0, frame: None };
         let mut pages = [nothing; MOST_PAGES];
-        let mut count = 0;
+        let (mut count, mut approach) = (0, Approach::Delayed);
         for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
             let page = page_of(&copies.geometry, row, column);
-            let Some(frame) = copies.frames.get(page) else { return false };
+            let frame = copies.frames.get(page);
+            if frame.is_none() {
+                if !kept.prepares() || !columns.is_single() {
+                    return None;
+                }
+                approach = Approach::Prepared;
+            }
             pages[count] = Known { row, column, page, frame };
             count += 1;
         }
         let pages = &pages[..count];
         if !kept.keep(op, pages, copies, behind) {
-            return false;
+            return None;
         }
         for known in pages {
-            if !copies.frames.is_stale(known.frame) {
-                copies.frames.leave_behind(known.frame);
+            if let Some(frame) = known.frame {
+                if !copies.frames.is_stale(frame) {
+                    copies.frames.leave_behind(frame);
+                }
+                copies.frames.touch(frame);
             }
-            copies.frames.touch(known.frame);
-            behind.leave(known.row, known.column, &copies.frames);
+            behind.leave(known.row, known.column, known.frame.is_some(), &copies.frames);
         }
-        true
+        Some(approach)
     }
 }
 
@@ -117,8 +125,8 @@ impl<K: Keeps> Versions for Delayed<K> {
         }
         let few = seg.rows * seg.columns.len() <= K::MAX_DELAYED as u32;
         let may = may_delay && host == HostOp::Write && few && rows.count == seg.rows && self.is_caching();
-        if may && self.keep(op, rows, seg.columns) {
-            return Approach::Delayed;
+        if may && let Some(approach) = self.keep(op, rows, seg.columns) {
+            return approach;
         }
         if rows.count > 1 {
             self.copies.take_back(rows, seg.columns);
@@ -136,14 +144,18 @@ impl<K: Keeps> Versions for Delayed<K> {
         let (frames, geometry) = (&self.copies.frames, &self.copies.geometry);
         // Copies of what is on the members, too: with all of a row in the cache no member is read.
         for column in geometry.data_set().iter() {
-            let frame = frames.get(page_of(geometry, row, column));
+            let page = page_of(geometry, row, column);
+            let frame = frames.get(page);
             // Until the first newer version is in the cache, the member may hold any part of it.
             if let Some(frame) = frame {
                 sources.set_newest(column, self.kept.newest(frame, frames));
             }
             if stale.columns.contains(column) {
-                let known = frame.filter(|_| !stale.lost.contains(column));
-                let covered = known.map_or(Source::Lost, |frame| Source::Page(frames.ext(frames.covered(frame))));
+                let covered = match frame {
+                    _ if stale.lost.contains(column) => Source::Lost,
+                    Some(frame) => Source::Page(frames.ext(frames.covered(frame))),
+                    None => self.kept.covered_of(page, frames),
+                };
                 sources.set_stale(column, covered);
             }
         }
@@ -151,13 +163,14 @@ impl<K: Keeps> Versions for Delayed<K> {
     }
 
     fn uses(&mut self, op: OpId, row: Row) {
-        if self.behind.get(row).is_none() {
-            return;
-        }
+        let Some(stale) = self.behind.get(row) else { return };
         let Copies { frames, geometry, .. } = &mut self.copies;
         for column in geometry.data_set().iter() {
-            if let Some(frame) = frames.get(page_of(geometry, row, column)) {
-                self.kept.uses(op, frame, frames);
+            let page = page_of(geometry, row, column);
+            match frames.get(page) {
+                Some(frame) => self.kept.uses(op, frame, frames),
+                None if stale.columns.contains(column) => self.kept.uses_of(op, page, frames),
+                None => {}
             }
         }
     }
@@ -174,8 +187,10 @@ impl<K: Keeps> Versions for Delayed<K> {
         for row in rows.iter() {
             let covered = self.behind.written(row, columns, updated, frames);
             for column in covered.iter() {
-                if let Some(frame) = frames.get(page_of(geometry, row, column)) {
-                    self.kept.covered(frame, columns.contains(column), frames);
+                let page = page_of(geometry, row, column);
+                match frames.get(page).filter(|frame| frames.is_stale(*frame)) {
+                    Some(frame) => self.kept.covered(frame, columns.contains(column), frames),
+                    None => self.kept.covered_without(page, frames),
                 }
             }
         }
@@ -288,7 +303,8 @@ impl<K: Keeps> HostCache for Delayed<K> {
         out: &mut Out,
     ) -> Result<StepSet, Degraded> {
         self.behind.asked(out.now());
-        self.copies.read_by(op, pages, dst, array, &mut self.kept, out)
+        let Self { copies, behind, kept, .. } = self;
+        copies.read_by(op, pages, dst, array, kept, |row, column| !behind.is_stale(row, column), out)
     }
 
     fn read_segment(
@@ -318,7 +334,13 @@ impl<K: Keeps> HostCache for Delayed<K> {
         if self.kept.has_work(op) {
             return self.kept.write(op, &write, &mut self.copies, out);
         }
-        Some(self.copies.write_with(op, write, array, operations, out))
+        let Self { copies, kept, .. } = self;
+        Some(copies.write_with(op, write, array, operations, |page| kept.admits(page), out))
+    }
+
+    fn prepare(&mut self, op: OpId, frag: &Frag, intent: StepSet, array: &mut Array, out: &mut Out) {
+        self.behind.asked(out.now());
+        self.kept.prepare(op, frag, intent, &mut self.copies, array, out);
     }
 
     fn write_failed(&mut self, seg: Seg, array: &Array) {
@@ -350,7 +372,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
             return;
         }
         if !self.behind.done(op, &self.copies.frames) {
-            self.kept.done(op, &mut self.copies);
+            self.kept.done(op, &mut self.copies, &mut self.behind);
         }
     }
 

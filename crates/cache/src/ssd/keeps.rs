@@ -14,13 +14,13 @@ use crate::{HostCacheError, Operations, Write};
 /// Pages of a write whose parity is left behind, at most.
 pub(super) const MOST_PAGES: usize = 16;
 
-/// A page that is written, with the frame that the cache finds it by.
+/// A page that is written, with the frame that the cache finds it by if there is one.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     pub(super) row: Row,
     pub(super) column: Column,
     pub(super) page: u64,
-    pub(super) frame: Frame,
+    pub(super) frame: Option<Frame>,
 }
 
 /// What operations of the cache's own, and parts of writes, are for.
@@ -48,6 +48,12 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     /// Pages of a write that may be kept so, at most [`MOST_PAGES`]: an operation has 64 steps.
     const MAX_DELAYED: usize;
 
+    /// Whether what the parity covers of pages that are in no frame can be kept, too: then what is needed for
+    /// that is [prepared](Self::prepare) before they are written.
+    fn prepares(&self) -> bool {
+        false
+    }
+
     /// For a cache of these frames.
     fn new(frames: &Frames, params: &Params) -> Result<Self, HostCacheError>;
 
@@ -58,7 +64,7 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     }
 
     /// Has what is written of these pages kept beside what the parity covers, if there is room; whether
-    /// there is.
+    /// there is. All are in frames unless it [prepares](Self::prepares).
     fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, behind: &mut Behind) -> bool;
 
     /// What was to be kept will not come about.
@@ -70,6 +76,27 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     /// Plans how that comes into the cache; the steps after which it is there, or nothing if
     /// [`Operations::finish_write`] is called later.
     fn write(&mut self, op: OpId, write: &Write<'_>, copies: &mut Copies<Through>, out: &mut Out) -> Option<StepSet>;
+
+    /// Plans what has to be done before pages of which some are in no frame are written, after which
+    /// [`Array::finish_prepared`] is called, now or later.
+    fn prepare(
+        &mut self,
+        op: OpId,
+        frag: &Frag,
+        intent: StepSet,
+        copies: &mut Copies<Through>,
+        array: &mut Array,
+        out: &mut Out,
+    ) {
+        let _ = (op, frag, intent, copies, array, out);
+        unreachable!("a cache that prepares says how")
+    }
+
+    /// Whether a page that is written with its parity comes into a frame if it is in none.
+    fn admits(&self, page: u64) -> bool {
+        let _ = page;
+        true
+    }
 
     /// Plans an operation of its own.
     fn plan_part(&mut self, op: OpId, part: Self::Part, copies: &mut Copies<Through>, array: &mut Array, out: &mut Out);
@@ -86,7 +113,7 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     }
 
     /// An operation has ended as it was planned.
-    fn done(&mut self, op: OpId, copies: &mut Copies<Through>);
+    fn done(&mut self, op: OpId, copies: &mut Copies<Through>, behind: &mut Behind);
 
     /// Begins what is due.
     fn turn(
@@ -109,11 +136,27 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
     /// An operation reads all versions of a page.
     fn uses(&mut self, op: OpId, frame: Frame, frames: &mut Frames);
 
+    /// Where what the parity covers is of a stale page that is in no frame.
+    fn covered_of(&self, page: u64, frames: &Frames) -> Source {
+        let _ = (page, frames);
+        Source::Lost
+    }
+
+    /// An operation reads all there is of a stale page that is in no frame.
+    fn uses_of(&mut self, op: OpId, page: u64, frames: &mut Frames) {
+        let _ = (op, page, frames);
+    }
+
     /// An operation reads nothing any more.
     fn released(&mut self, op: OpId, frames: &mut Frames);
 
     /// The parity covers the newest version of a page, which has just been written if `written`.
     fn covered(&mut self, frame: Frame, written: bool, frames: &mut Frames);
+
+    /// The parity covers the newest version of a page that was stale and in no frame.
+    fn covered_without(&mut self, page: u64, frames: &mut Frames) {
+        let _ = (page, frames);
+    }
 
     /// The device is lost, with all that it held.
     fn lose(&mut self, frames: &mut Frames) {

@@ -76,23 +76,24 @@ impl Keeps for Pairs {
 
     fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, _: &mut Behind) -> bool {
         // None of them is to make room for another.
-        for known in pages {
-            copies.frames.pin(known.frame);
+        let kept = || pages.iter().filter_map(|known| Some((known, known.frame?)));
+        for (_, frame) in kept() {
+            copies.frames.pin(frame);
         }
         let mut enough = true;
-        for known in pages {
+        for (known, frame) in kept() {
             let mut fresh = copies.frames.take(known.row);
             fresh.take_if(|fresh| !copies.claim(op, *fresh)).into_iter().for_each(|fresh| copies.frames.undone(fresh));
             // The version that the parity covers has to stay.
-            enough = fresh.is_some() || copies.frames.covered(known.frame) != known.frame;
+            enough = fresh.is_some() || copies.frames.covered(frame) != frame;
             if !enough {
                 self.no_room += 1;
                 break;
             }
             of(&mut self.renewals, op).push(Renewal { page: known.page, fresh });
         }
-        for known in pages {
-            copies.frames.done(known.frame);
+        for (_, frame) in kept() {
+            copies.frames.done(frame);
         }
         if !enough {
             self.drop_work(op, copies);
@@ -134,7 +135,7 @@ impl Keeps for Pairs {
         match part {}
     }
 
-    fn done(&mut self, op: OpId, copies: &mut Copies<Through>) {
+    fn done(&mut self, op: OpId, copies: &mut Copies<Through>, _: &mut Behind) {
         let frames = &mut copies.frames;
         while let Some(renewal) = of(&mut self.renewals, op).pop() {
             match (renewal.fresh, frames.get(renewal.page)) {

@@ -64,6 +64,11 @@ impl Case {
         if name == "kdd" {
             write!(cache, ":staging={staging}").expect("a string");
         }
+        let (delays, admit) = (name == "kdd" && dice.below(2) == 0, [1, 1, 2, 3, u64::MAX][dice.below(5) as usize]);
+        if delays {
+            let admit = if admit == u64::MAX { "never".to_owned() } else { admit.to_string() };
+            write!(cache, ":misses=delay:admit={admit}").expect("a string");
+        }
         let params = Params {
             method: [Method::Min, Method::Min, Method::Rmw, Method::Rcw][dice.below(4) as usize],
             stale_visible: true,
@@ -78,6 +83,10 @@ impl Case {
             staging_pages: staging,
             delta_max: PAGE as u32,
             rcw_from_cache: RcwFromCache::NotMore,
+            delay_misses: delays,
+            admit: if delays { admit } else { 1 },
+            admit_forgets: true,
+            few_bare: true,
             ..Params::new(shape, pages)
         };
         let stripes = (pages * dice.within(1, 4)).div_ceil(shape.k * shape.chunk).max(2);

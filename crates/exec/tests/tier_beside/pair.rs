@@ -8,7 +8,7 @@ use destage_cache::{CacheFigure, Served, host_cache, serve};
 use destage_exec::{Conduct, Memory, NoCheck, Pick, Remains};
 use destage_plan::{Column, Control, Dev, Ext, HostNotice, HostOp, HostRequest, Issue, Row, Shape as Host, Step};
 use destage_raid::Geometry;
-use destage_raid::array::{Delta, DeltaPlace, Source};
+use destage_raid::array::{Change, Delta, DeltaPlace, Source};
 
 use super::{Bytes, Case, PAGE, SECTOR};
 use crate::common::Dice;
@@ -251,12 +251,13 @@ impl Pair {
         }
         if self.has_deltas {
             // Else it writes with parity where the model cleans: the cases are to be roomy enough.
-            same("without room for deltas", &self.figure("no_room"), &Some(0))?;
+            same("without room for deltas", &self.figure("no_room"), &Some(counters.crowded))?;
         }
         let state = self.model.state();
         assert!(!state.log_full, "the model's log has room");
         same("stale rows", &served.stale_rows(), &state.stale.len())?;
-        let old: BTreeSet<u64> = old_of(&state).collect();
+        let bare = state.pages.iter().filter(|(_, held)| held.slot.is_none()).map(|(page, _)| *page);
+        let old: BTreeSet<u64> = old_of(&state).chain(bare).collect();
         for page in 0..self.pages() {
             if !old.contains(&page) {
                 self.bytes.covered[page as usize] = self.bytes.newest[page as usize];
@@ -278,47 +279,72 @@ impl Pair {
         let is_stale = state.stale.contains(&row);
         for (column, page) in (0..).map(Column).zip(self.shape.pages(row)) {
             let slot = slots.get(&page).map(|&slot| ext(slot));
-            let (mut newest, mut covered) = (slot.map_or(Source::Member, Source::Page), slot);
+            let at_member = Source::Member;
+            let (mut newest, mut covered) =
+                (slot.map_or(at_member, Source::Page), slot.map_or(at_member, Source::Page));
             match (slot.map(|ext| state.slots[ext.first() as usize]), state.pages.get(&page)) {
                 (Some(Slot::Old(_)), Some(held)) => {
-                    let said = sources.newest(column);
-                    newest = self.delta(said, slot.expect("it has one"), held.newest, page, state)?;
+                    let Source::Delta(said) = sources.newest(column) else {
+                        return Err(format!("the newest of page {page} is {:?}", sources.newest(column)));
+                    };
+                    let said = Change { place: said.place, offset: said.offset, len: said.len };
+                    let Change { place, offset, len } = self.delta(said, held.newest, page, state)?;
+                    let base = slot.expect("it has one");
+                    newest = Source::Delta(Delta { base, place, offset, len });
+                    self.makes(&self.page(base.dev(), base.first()), said, &self.bytes.newest[page as usize], false)?;
+                }
+                (None, Some(held)) if held.newest.is_some() => {
+                    let Source::Before(said) = sources.covered(column) else {
+                        return Err(format!("what is covered of page {page} is {:?}", sources.covered(column)));
+                    };
+                    covered = Source::Before(self.delta(said, held.newest, page, state)?);
+                    self.makes(&self.bytes.newest[page as usize], said, &self.bytes.covered[page as usize], true)?;
                 }
                 (Some(Slot::New(_)), _) => {
                     let old = state.slots.iter().position(|slot| *slot == Slot::Old(page));
-                    covered = old.map(|old| ext(old as u64));
+                    covered = old.map_or(at_member, |old| Source::Page(ext(old as u64)));
                 }
                 _ => {}
             }
             if !is_stale {
-                (newest, covered) = (Source::Member, None);
+                (newest, covered) = (at_member, at_member);
             }
             same("where the newest is", &sources.newest(column), &newest)?;
-            same("what the parity covers", &sources.covered(column), &covered.map_or(Source::Member, Source::Page))?;
+            same("what the parity covers", &sources.covered(column), &covered)?;
         }
         self.check_row(row)
     }
 
     /// Where the delta of an old page is, with the slot of the NVRAM as the cache says, in which it must be.
-    fn delta(&self, said: Source, base: Ext, at: Option<Where>, page: u64, state: &State) -> Result<Source, String> {
-        let (place, offset, len, bytes) = match (at, said) {
+    fn delta(&self, said: Change, at: Option<Where>, page: u64, state: &State) -> Result<Change, String> {
+        Ok(match (at, said.place) {
             (Some(Where::Ssd(at)), _) => {
-                let bytes = self.page(base.dev(), at.slot);
-                (DeltaPlace::Page(Ext::new(base.dev(), at.slot, 1)), at.offset, at.len, bytes)
+                let ext = Ext::new(Dev(self.geometry.members()), at.slot, 1);
+                Change { place: DeltaPlace::Page(ext), offset: at.offset, len: at.len }
             }
-            (Some(Where::Staged), Source::Delta(Delta { place: DeltaPlace::Nv(slot), .. })) => {
+            (Some(Where::Staged), DeltaPlace::Nv(_)) => {
                 let staged = state.staged.iter().find(|staged| staged.page == page).expect("it is staged");
-                (DeltaPlace::Nv(slot), 0, staged.len, self.memory.view().slot(slot).to_vec())
+                Change { place: said.place, offset: 0, len: staged.len }
             }
             _ => return Err(format!("the delta of page {page} is {said:?}, by the model {at:?}")),
+        })
+    }
+
+    /// A delta makes one page of another. Of a page that is kept as it was it may be the new page itself.
+    fn makes(&self, base: &[u8], delta: Change, expected: &[u8], alone: bool) -> Result<(), String> {
+        let bytes = match delta.place {
+            DeltaPlace::Page(ext) => self.page(ext.dev(), ext.first()),
+            DeltaPlace::Nv(slot) => self.memory.view().slot(slot).to_vec(),
         };
-        let mut newest = [0; PAGE as usize];
-        let delta = &bytes[offset as usize..(offset + len) as usize];
-        let decoded = destage_delta::decode(&self.page(base.dev(), base.first()), delta, &mut newest);
-        if decoded.is_err() || newest != self.bytes.newest[page as usize] {
-            return Err(format!("the delta of page {page} at {at:?} does not make it"));
-        }
-        Ok(Source::Delta(Delta { base, place, offset, len }))
+        let bytes = &bytes[delta.offset as usize..(delta.offset + delta.len) as usize];
+        let mut made = [0; PAGE as usize];
+        let decoded = if alone && bytes.len() == made.len() {
+            (made.iter_mut().zip(base).zip(bytes)).for_each(|((made, base), byte)| *made = base ^ byte);
+            true
+        } else {
+            destage_delta::decode(base, bytes, &mut made).is_ok()
+        };
+        if decoded && made == expected { Ok(()) } else { Err(format!("{delta:?} makes something else")) }
     }
 
     fn page(&self, dev: Dev, page: u64) -> Vec<u8> {

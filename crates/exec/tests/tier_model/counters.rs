@@ -130,6 +130,8 @@ pub struct Counters {
     pub evictions: u64,
     /// Accesses that found no room in their set.
     pub shortages: u64,
+    /// Writes with parity since too many pages have a delta only.
+    pub crowded: u64,
     /// Rows whose parity was brought up to date, WB: pages written back.
     pub cleaned: u64,
     /// Entries put into the log's buffer again from its head.

@@ -114,10 +114,18 @@ impl Kdd {
         }
     }
 
+    /// Nothing is held of a page any more.
+    fn leaves(&mut self, page: u64) {
+        self.pages.remove(&page);
+        if self.params.admit_forgets {
+            self.written.remove(&page);
+        }
+    }
+
     fn evict(&mut self, slot: u64, out: &mut Outcome) {
         let Slot::Clean(page) = self.sets.get(slot) else { panic!("slot {slot} is clean") };
         self.drop_delta(page, Role::Covered);
-        self.pages.remove(&page);
+        self.leaves(page);
         self.sets.put(slot, Slot::Free);
         self.counters.evictions += 1;
         self.put(&[(Key::Slot(slot), Fact::Free)], out);
@@ -184,20 +192,40 @@ impl Kdd {
 
     fn write_miss(&mut self, page: u64, len: u32, out: &mut Outcome) {
         let admitted = self.written[&page] >= self.params.admit;
-        let slot = if admitted { self.room(page, &self.named(self.row(page)), out) } else { None };
-        if !self.params.delay_misses {
+        let bare = self.pages.values().filter(|held| held.slot.is_none()).count() as u64;
+        let crowded = self.params.few_bare
+            && self.params.delay_misses
+            && self.held(page).newest.is_none()
+            && bare >= self.sets.slots().len() as u64;
+        let delays = self.params.delay_misses && !crowded;
+        let pinned = if delays { Vec::new() } else { self.named(self.row(page)) };
+        let slot = if admitted { self.room(page, &pinned, out) } else { None };
+        if crowded {
+            self.short = Some(self.params.set(page));
+            self.counters.crowded += 1;
+        }
+        if !delays {
             self.write_with_parity(page, slot, Old::Asked, out);
             return;
         }
         let mut asks = vec![array::member_read(self.params.shape, page)];
-        asks.extend(on_ssd(self.held(page).newest).map(|at| read(at.slot, Cause::Delta)));
+        // What is read stays where it is until the page is written.
+        let before = on_ssd(self.held(page).newest);
+        asks.extend(before.map(|at| read(at.slot, Cause::Delta)));
         out.phase(For::Reads, asks);
-        self.drop_delta(page, Role::Newest);
+        if before.is_none() {
+            self.drop_delta(page, Role::Newest);
+        }
         if let Some(slot) = slot {
             self.sets.put(slot, Slot::Clean(page));
         }
         self.pages.insert(page, Held { slot, ..Held::default() });
-        if self.is_too_long(len) && self.params.too_long == TooLong::Rewrite || !self.place(page, len, slot, out) {
+        let too_long = self.is_too_long(len) && self.params.too_long == TooLong::Rewrite;
+        let placed = !too_long && self.place(page, len, slot, out);
+        if let Some(at) = before {
+            self.release(at);
+        }
+        if !placed {
             self.write_with_parity(page, slot, Old::AtHand, out);
             return;
         }
@@ -243,8 +271,10 @@ impl Kdd {
         out.phase(For::Reads, before);
         out.phase(For::Writes, writes);
         self.drop_delta(page, Role::Covered);
-        self.pages.remove(&page);
         let mut facts = Vec::new();
+        if slot.is_none() {
+            self.leaves(page);
+        }
         if let Some(slot) = slot {
             self.pages.insert(page, Held { slot: Some(slot), ..Held::default() });
             self.sets.put(slot, Slot::Clean(page));

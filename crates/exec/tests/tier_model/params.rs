@@ -128,6 +128,10 @@ pub struct Params {
     pub delay_misses: bool,
     /// The write of a page, from 1, at which it is admitted.
     pub admit: u64,
+    /// Writes count for that only since the page has left the cache.
+    pub admit_forgets: bool,
+    /// As many pages as there are slots have a delta only, at most; those beyond are written with parity.
+    pub few_bare: bool,
     /// Cleaning takes whole stripes in the order of addresses.
     pub clean_stripes: bool,
     pub rcw_from_cache: RcwFromCache,
@@ -160,6 +164,8 @@ impl Params {
             keep_clean: false,
             delay_misses: false,
             admit: 1,
+            admit_forgets: false,
+            few_bare: false,
             clean_stripes: false,
             rcw_from_cache: RcwFromCache::All,
         }

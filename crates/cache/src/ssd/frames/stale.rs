@@ -28,6 +28,26 @@ impl Frames {
         self.stale += 1;
     }
 
+    /// Whether an operation still fills the frame, and what it fills it with is there when that is done.
+    pub(crate) fn is_coming(&self, frame: Frame) -> bool {
+        self.slots[frame.index()].state == State::Filling && self.is_there(frame)
+    }
+
+    /// A frame that was [filled](Self::fill) has what the parity covers of its page from now on, and the page is
+    /// stale; unless the device was lost meanwhile.
+    pub(crate) fn comes_stale(&mut self, frame: Frame) -> bool {
+        debug_assert!(self.slots[frame.index()].state == State::Filling, "it is being filled");
+        let there = self.is_there(frame);
+        if there {
+            self.slots[frame.index()].state = State::Stale;
+            self.link(frame, List::Stale);
+            self.stale += 1;
+        } else {
+            self.release(frame);
+        }
+        there
+    }
+
     /// A frame that was [taken](Self::take) has the newest version of a stale page that has been found
     /// by another so far. Only the version that the parity covers is kept beside it.
     pub(crate) fn renew(&mut self, stale: Frame, fresh: Frame) {

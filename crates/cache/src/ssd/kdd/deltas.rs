@@ -2,11 +2,12 @@
 //! (specs §9.3, §9.4).
 
 use destage_plan::{Buf, NvSlot, OpId, Out, Span, Step, StepSet};
-use destage_raid::array::{Delta, DeltaPlace, Source};
+use destage_raid::array::{Change, Delta, DeltaPlace, Source};
 
 use super::super::copies::FrameReader;
 use super::super::frames::{Frame, Frames};
 use super::super::of;
+use super::Key;
 use super::staging::Staging;
 use super::zone::Zone;
 
@@ -34,30 +35,80 @@ impl Deltas {
         Self { staging, zone, named: Vec::new(), pins: Vec::new(), dead: Vec::new() }
     }
 
-    /// Where the newest version of an old page is.
-    pub(super) fn newest(&self, base: Frame, frames: &Frames) -> Source {
-        let of = frames.ext(base);
-        if let Some(staged) = self.staging.get(base) {
-            return Source::Delta(Delta { base: of, place: DeltaPlace::Nv(staged.slot), offset: 0, len: staged.len });
+    /// Where a delta is.
+    pub(super) fn get(&self, key: Key, frames: &Frames) -> Option<Change> {
+        if let Some(staged) = self.staging.get(key) {
+            return Some(Change { place: DeltaPlace::Nv(staged.slot), offset: 0, len: staged.len });
         }
-        let Some(packed) = self.zone.get(base) else { return Source::Page(of) };
-        let place = DeltaPlace::Page(frames.ext(packed.page));
-        Source::Delta(Delta { base: of, place, offset: packed.offset, len: packed.len })
+        let packed = self.zone.get(key)?;
+        Some(Change { place: DeltaPlace::Page(frames.ext(packed.page)), offset: packed.offset, len: packed.len })
     }
 
-    /// An operation reads a page, and its delta if it has one.
-    pub(super) fn uses(&mut self, op: OpId, base: Frame, frames: &mut Frames) {
+    /// Where the newest version of a page is that is kept as it was.
+    pub(super) fn newest(&self, base: Frame, frames: &Frames) -> Source {
+        let of = frames.ext(base);
+        let delta = self.get(Key::Frame(base), frames);
+        delta.map_or(Source::Page(of), |Change { place, offset, len }| {
+            Source::Delta(Delta { base: of, place, offset, len })
+        })
+    }
+
+    /// Where what the parity covers is of a page of which there is nothing but a delta, if that.
+    pub(super) fn covered(&self, page: u64, frames: &Frames) -> Source {
+        let change = self.get(Key::Page(page), frames);
+        match change.filter(|_| self.zone.is_written(page)) {
+            Some(change) => Source::Before(change),
+            None => Source::Parity(change),
+        }
+    }
+
+    /// Takes the delta of a page back of which there is nothing else, and whose newest version is there after some
+    /// steps: what the parity covers, and the steps after which it is there.
+    pub(super) fn take_back(
+        &mut self,
+        op: OpId,
+        page: u64,
+        newest: (Buf, StepSet),
+        frames: &mut Frames,
+        out: &mut Out,
+    ) -> (Buf, StepSet) {
+        let key = Key::Page(page);
+        let Some(change) = self.get(key, frames) else { return newest };
+        self.uses(op, key, frames);
+        let (newest, mut ready) = newest;
+        let buf = match change.place {
+            DeltaPlace::Nv(slot) => Buf::Nv(slot),
+            DeltaPlace::Page(ext) => {
+                let buf = out.tmp(op, 1);
+                ready |= out.step(op, Step::Read { ext, dst: buf }, StepSet::EMPTY);
+                buf
+            }
+        };
+        let dst = out.tmp(op, 1);
+        let step = if change.len < out.page_bytes() {
+            let delta = Span { buf, offset: change.offset, len: change.len };
+            Step::Decode { base: newest, delta, dst }
+        } else {
+            Step::Xor { srcs: out.list(op, &[newest, buf]), pages: 1, dst }
+        };
+        (dst, out.step(op, step, ready))
+    }
+
+    /// An operation reads a delta, and the page as it was if there is one.
+    pub(super) fn uses(&mut self, op: OpId, key: Key, frames: &mut Frames) {
         let named = of(&mut self.named, op);
-        frames.hold(base);
-        named.push(Named::Frame(base));
-        if let Some(staged) = self.staging.get(base) {
+        if let Key::Frame(base) = key {
+            frames.hold(base);
+            named.push(Named::Frame(base));
+        }
+        if let Some(staged) = self.staging.get(key) {
             let index = staged.slot.index as usize;
             if self.pins.len() <= index {
                 self.pins.resize(index + 1, 0);
             }
             self.pins[index] += 1;
             named.push(Named::Slot(staged.slot));
-        } else if let Some(packed) = self.zone.get(base) {
+        } else if let Some(packed) = self.zone.get(key) {
             frames.hold(packed.page);
             named.push(Named::Frame(packed.page));
         }
@@ -75,9 +126,9 @@ impl Deltas {
 
     /// The delta of a page is not needed any more: the parity covers the page as it is, a newer delta comes,
     /// or the page is not kept.
-    pub(super) fn drop_delta(&mut self, base: Frame, frames: &mut Frames) {
-        self.dead.extend(self.staging.take(base));
-        self.zone.drop_delta(base, frames);
+    pub(super) fn drop_delta(&mut self, key: Key, frames: &mut Frames) {
+        self.dead.extend(self.staging.take(key));
+        self.zone.drop_delta(key, frames);
     }
 
     /// A slot holds nothing that is needed.
@@ -109,7 +160,7 @@ impl FrameReader for Deltas {
         let Source::Delta(delta) = newest else {
             return out.step(op, Step::Read { ext: frames.ext(base), dst }, StepSet::EMPTY);
         };
-        self.uses(op, base, frames);
+        self.uses(op, Key::Frame(base), frames);
         let page = out.tmp(op, 1);
         let mut read = out.step(op, Step::Read { ext: delta.base, dst: page }, StepSet::EMPTY);
         let buf = match delta.place {

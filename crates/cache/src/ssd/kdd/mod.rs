@@ -4,16 +4,19 @@
 
 mod deltas;
 mod hit;
+mod hits;
 mod staging;
 mod zone;
 
 use destage_plan::{
-    Buf, ColumnSet, List, NvSlot, OpId, Out, ParamSpec, Params, PutList, Span, Step, StepNo, StepOutcome, StepSet, Tag,
+    Buf, ColumnSet, Frag, List, NvSlot, OpId, Out, ParamSpec, Params, PutList, Span, SpecError, Step, StepNo,
+    StepOutcome, StepSet, Tag,
 };
 use destage_raid::array::{Array, ArrayConfig, Source};
 
 use self::deltas::Deltas;
-use self::hit::{Hit, Hits, Short};
+use self::hit::{Base, Hit};
+use self::hits::{Hits, Planned, Short};
 use self::staging::Staging;
 use self::zone::{Packed, Zone};
 use super::behind::{Behind, Owed};
@@ -27,6 +30,8 @@ use crate::{CacheFigure, HostCacheError, HostCacheInfo, Operations, Registered, 
 
 /// Pages of a row that are kept with deltas: what reads all of them has 64 steps.
 const MAX_OLD: u32 = 10;
+/// Pages of a write that is [prepared](Hits::prepare) for, which takes up to eight steps for each.
+const MAX_PREPARED: usize = 6;
 /// Deltas that are staged before some are packed.
 const MAX_STAGED: u64 = 512;
 /// Dead slots that are freed without anything being put.
@@ -40,9 +45,48 @@ const STAGING: ParamSpec = ParamSpec {
     help: "pages of the NVRAM in which deltas are staged before some are packed into a page of the cache",
 };
 
-const PARAMS: [ParamSpec; 7] = {
+const MISSES: ParamSpec = ParamSpec {
+    name: "misses",
+    default: "parity",
+    values: "parity or delay",
+    unit: "-",
+    help: "what a write of a page that is not in the cache does: it updates the parity, or leaves it for later, too, for which the page is read from its member once",
+};
+
+const ADMIT: ParamSpec = ParamSpec {
+    name: "admit",
+    default: "1",
+    values: "1 to 255, or never; 1 alone without misses=delay",
+    unit: "writes",
+    help: "the write at which a page comes into the cache that is not in it; before, its delta alone is kept",
+};
+
+/// What becomes of writes of pages that are not in the cache.
+#[derive(Clone, Copy)]
+struct Misses {
+    /// Their parity is left for later, too.
+    delayed: bool,
+    /// The write at which a page is admitted.
+    admit: u32,
+}
+
+impl Misses {
+    fn new(params: &Params) -> Result<Self, SpecError> {
+        let delayed = params.choice(MISSES.name, &[("parity", false), ("delay", true)])?;
+        let admit = match params.text(ADMIT.name) {
+            "never" => u32::MAX,
+            _ => params.number(ADMIT.name, 1..=255)?,
+        };
+        if admit > 1 && !delayed {
+            return Err(params.refuse(ADMIT.name));
+        }
+        Ok(Self { delayed, admit })
+    }
+}
+
+const PARAMS: [ParamSpec; 9] = {
     let [ways, high, low, set_low, idle, log] = delayed::PARAMS;
-    [ways, STAGING, high, low, set_low, idle, log]
+    [ways, STAGING, MISSES, ADMIT, high, low, set_low, idle, log]
 };
 
 const STAGED: CacheFigure = CacheFigure { name: "staged", unit: "1", meaning: "deltas staged" };
@@ -51,9 +95,13 @@ const RAW: CacheFigure =
     CacheFigure { name: "raw", unit: "pages", meaning: "deltas that were no shorter than a page, and got one each" };
 const COMMITS: CacheFigure =
     CacheFigure { name: "delta_pages", unit: "pages", meaning: "pages that deltas were packed into" };
-/// Deltas that a cache of so many pages stages before some are packed: each of another page.
+const BARE: CacheFigure =
+    CacheFigure { name: "bare", unit: "pages", meaning: "pages written of which the delta alone was kept" };
+
+/// Deltas that a cache of so many pages stages before some are packed: each of another page, which is in it or has
+/// nothing but its delta.
 const fn most_staged(pages: u64) -> u64 {
-    if pages < MAX_STAGED { pages } else { MAX_STAGED }
+    if 2 * pages < MAX_STAGED { 2 * pages } else { MAX_STAGED }
 }
 
 /// Slots: for what is staged, what is being packed, and what is not freed yet.
@@ -70,8 +118,18 @@ pub(crate) enum Part {
     Free,
 }
 
+/// What a delta is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    /// The frame with the page as it was.
+    Frame(Frame),
+    /// The page, if it is in no frame.
+    Page(u64),
+}
+
 /// Pages as they were, with what has changed of them.
 pub(crate) struct Changes {
+    misses: Misses,
     deltas: Deltas,
     hits: Hits,
     /// The page that deltas are being packed into, and by whom.
@@ -91,8 +149,14 @@ impl Registered for Kdd {
         bytes_per_page: 64,
         nv_slots: |pages, _| slots(pages) + journal::slots(pages),
         makes_deltas: true,
+        modes: &[
+            &[],
+            &[(MISSES.name, "delay")],
+            &[(MISSES.name, "delay"), (ADMIT.name, "2")],
+            &[(MISSES.name, "delay"), (ADMIT.name, "never")],
+        ],
         params: &PARAMS,
-        figures: &[delayed::CLEANED, STAGED, STAGED_BYTES, RAW, COMMITS, delayed::NO_ROOM],
+        figures: &[delayed::CLEANED, STAGED, STAGED_BYTES, RAW, COMMITS, BARE, delayed::NO_ROOM],
         ..delayed::info::<Changes>(
             "kdd",
             "pages as they were, with compressed deltas: the parity of what is written again is updated later",
@@ -119,7 +183,8 @@ impl Changes {
         }
         loop {
             match self.hits.plan_next(copies, &mut self.deltas, array, out) {
-                Ok(Some((op, after))) => operations.finish_write(op, after, out),
+                Ok(Some(Planned::End(op, after))) => operations.finish_write(op, after, out),
+                Ok(Some(Planned::Before(op, merged, after))) => array.finish_prepared(op, merged, after, out),
                 Ok(None) => return None,
                 Err(short) => return Some(short),
             }
@@ -153,7 +218,7 @@ impl Changes {
         for sealed in self.deltas.staging.unseal() {
             let len = sealed.staged.len;
             if kept && !sealed.superseded {
-                self.deltas.zone.put(sealed.staged.base, Packed { page, offset, len });
+                self.deltas.zone.put(sealed.staged.key, Packed { page, offset, len });
             }
             self.deltas.bury(sealed.staged.slot);
             offset += len;
@@ -181,7 +246,15 @@ impl Keeps for Changes {
         let most = most_staged(frames.len().into()) as usize;
         let staging = Staging::new(params.number(STAGING.name, 1..=65_536)?, most);
         let deltas = Deltas::new(staging, Zone::new(frames));
-        Ok(Self { deltas, hits: Hits::default(), commit: None, free: None, commits: 0, no_room: 0 })
+        Ok(Self {
+            misses: Misses::new(params)?,
+            deltas,
+            hits: Hits::default(),
+            commit: None,
+            free: None,
+            commits: 0,
+            no_room: 0,
+        })
     }
 
     /// Nothing is known of the page that it belongs to.
@@ -193,6 +266,10 @@ impl Keeps for Changes {
         known
     }
 
+    fn prepares(&self) -> bool {
+        self.misses.delayed
+    }
+
     fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, behind: &mut Behind) -> bool {
         let frames = &copies.frames;
         for known in pages {
@@ -202,16 +279,67 @@ impl Keeps for Changes {
                 return false;
             }
         }
-        let clean = pages.iter().filter(|known| !frames.is_stale(known.frame)).count() as u32;
+        let zone = &self.deltas.zone;
+        let missing = || pages.iter().filter(|known| known.frame.is_none());
+        if missing().next().is_some() && pages.len() > MAX_PREPARED {
+            return false;
+        }
+        let is_stale = |frame: Option<Frame>| frame.is_some_and(|frame| frames.is_stale(frame));
+        let clean = pages.iter().filter(|known| !is_stale(known.frame)).count() as u32;
         // Each may need a page for itself, and what is staged already one before.
         let needed = clean + self.hits.pages() + pages.len() as u32 + 1;
-        if frames.len() - (frames.stale() + self.deltas.zone.pages()) < needed {
+        // As many pages have nothing but a delta as can be in the cache.
+        let bare = zone.bare() + missing().filter(|known| zone.writes(known.page) == 0).count();
+        let room = frames.len() - (frames.stale() + zone.pages()) >= needed;
+        if !room || missing().next().is_some() && bare > frames.len() as usize {
             behind.are_short(Some(frames.set_of(pages[0].row)));
             self.no_room += pages.len() as u64;
             return false;
         }
-        self.hits.open(op, pages.iter().map(|known| Hit::new(known.page, known.frame)));
+        // Whether there is room for a page counts when it is written.
+        behind.are_short(copies.frames.take_short());
+        // None of them is to make room for another.
+        let frames = || pages.iter().filter_map(|known| known.frame);
+        frames().for_each(|frame| copies.frames.hold(frame));
+        let (zone, misses) = (&self.deltas.zone, self.misses);
+        let base = |known: &Known| {
+            if let Some(frame) = known.frame {
+                return Base::Frame(frame);
+            }
+            let writes = zone.writes(known.page) + 1;
+            if writes >= misses.admit
+                && let Some(frame) = copies.frames.fill(known.page, known.row)
+            {
+                if copies.claim(op, frame) {
+                    return Base::Coming(frame);
+                }
+                copies.frames.undone(frame);
+            }
+            Base::Nowhere { writes }
+        };
+        self.hits.open(
+            op,
+            pages.iter().map(base).zip(pages).map(|(base, known)| Hit::new(known.row, known.column, known.page, base)),
+        );
+        frames().for_each(|frame| copies.frames.done(frame));
+        self.hits.work(op).short = copies.frames.take_short();
         true
+    }
+
+    fn prepare(
+        &mut self,
+        op: OpId,
+        frag: &Frag,
+        intent: StepSet,
+        copies: &mut Copies<Through>,
+        array: &mut Array,
+        out: &mut Out,
+    ) {
+        self.hits.prepare(op, frag, intent, copies, &mut self.deltas, array, out);
+    }
+
+    fn admits(&self, page: u64) -> bool {
+        self.deltas.zone.writes(page) + 1 >= self.misses.admit
     }
 
     fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>) {
@@ -223,7 +351,9 @@ impl Keeps for Changes {
     }
 
     fn write(&mut self, op: OpId, write: &Write<'_>, copies: &mut Copies<Through>, out: &mut Out) -> Option<StepSet> {
-        copies.counts.write_hits += self.hits.work(op).hits.len() as u64;
+        if self.hits.is_prepared(op) {
+            return Some(write.after);
+        }
         let new = |page| match write.frag.sectors {
             Some(_) => (write.merged, write.after),
             None => (write.frag.host((page - write.frag.page) as u16), StepSet::EMPTY),
@@ -252,13 +382,13 @@ impl Keeps for Changes {
         self.hits.work(op).written = true;
     }
 
-    fn done(&mut self, op: OpId, copies: &mut Copies<Through>) {
+    fn done(&mut self, op: OpId, copies: &mut Copies<Through>, behind: &mut Behind) {
         if let Some((_, page)) = self.commit.take_if(|(commit, _)| *commit == op) {
             self.committed(page, &mut copies.frames);
         } else if let Some((_, slots)) = self.free.take_if(|(free, _)| *free == op) {
             self.hits.freed.extend(slots);
         } else {
-            self.hits.done(op, copies, &mut self.deltas);
+            self.hits.done(op, copies, &mut self.deltas, behind);
         }
     }
 
@@ -297,7 +427,7 @@ impl Keeps for Changes {
     fn owed(&self, frames: &Frames) -> Owed<'_> {
         let zone = &self.deltas.zone;
         // A write counts when it is done: its delta is to find room before what it makes due begins.
-        let all = (frames.stale() + zone.pages()).saturating_sub(self.hits.pages());
+        let all = (frames.stale() + zone.pages()).saturating_sub(self.hits.written());
         Owed { all, of_page: 1, deltas: zone.of_sets() }
     }
 
@@ -306,17 +436,31 @@ impl Keeps for Changes {
     }
 
     fn uses(&mut self, op: OpId, frame: Frame, frames: &mut Frames) {
-        self.deltas.uses(op, frame, frames);
+        self.deltas.uses(op, Key::Frame(frame), frames);
+    }
+
+    fn covered_of(&self, page: u64, frames: &Frames) -> Source {
+        self.deltas.covered(page, frames)
+    }
+
+    fn uses_of(&mut self, op: OpId, page: u64, frames: &mut Frames) {
+        self.deltas.uses(op, Key::Page(page), frames);
     }
 
     fn released(&mut self, op: OpId, frames: &mut Frames) {
+        self.hits.released(op);
         self.deltas.released(op, frames);
     }
 
     /// What the page was and what has changed is not needed any more (specs §9.6, scheme 2).
     fn covered(&mut self, frame: Frame, _: bool, frames: &mut Frames) {
-        self.deltas.drop_delta(frame, frames);
+        self.deltas.drop_delta(Key::Frame(frame), frames);
         frames.forget(frame);
+    }
+
+    fn covered_without(&mut self, page: u64, frames: &mut Frames) {
+        self.deltas.drop_delta(Key::Page(page), frames);
+        self.deltas.zone.is_not_bare(page);
     }
 
     fn lose(&mut self, frames: &mut Frames) {
@@ -329,6 +473,6 @@ impl Keeps for Changes {
 
     fn figures(&self, into: &mut Vec<u64>) {
         let hits = &self.hits;
-        into.extend([hits.staged, hits.staged_bytes, hits.raw, self.commits, self.no_room]);
+        into.extend([hits.staged, hits.staged_bytes, hits.raw, self.commits, hits.bare, self.no_room]);
     }
 }

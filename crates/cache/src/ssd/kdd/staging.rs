@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use destage_plan::NvSlot;
 
-use super::super::frames::Frame;
+use super::Key;
 
 /// A delta in the NVRAM.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Staged {
-    /// The page that it makes new is kept in this frame as it was.
-    pub(super) base: Frame,
+    /// Of what.
+    pub(super) key: Key,
     pub(super) slot: NvSlot,
     /// Bytes.
     pub(super) len: u32,
@@ -44,9 +44,9 @@ impl Staging {
     }
 
     /// The delta of a page.
-    pub(super) fn get(&self, base: Frame) -> Option<&Staged> {
+    pub(super) fn get(&self, key: Key) -> Option<&Staged> {
         let sealed = self.sealed.iter().filter(|sealed| !sealed.superseded).map(|sealed| &sealed.staged);
-        self.open.iter().chain(sealed).find(|staged| staged.base == base)
+        self.open.iter().chain(sealed).find(|staged| staged.key == key)
     }
 
     /// Whether there is room for a delta, with pages of so many bytes.
@@ -67,14 +67,23 @@ impl Staging {
         }
     }
 
+    /// A delta is found by something else from now on.
+    pub(super) fn rename(&mut self, from: Key, to: Key) {
+        let sealed = self.sealed.iter_mut().filter(|sealed| !sealed.superseded).map(|sealed| &mut sealed.staged);
+        let found = self.open.iter_mut().chain(sealed).find(|staged| staged.key == from);
+        if let Some(staged) = found {
+            staged.key = to;
+        }
+    }
+
     /// The delta of a page is not needed any more; its slot, unless it is being packed.
-    pub(super) fn take(&mut self, base: Frame) -> Option<NvSlot> {
-        if let Some(at) = self.open.iter().position(|staged| staged.base == base) {
+    pub(super) fn take(&mut self, key: Key) -> Option<NvSlot> {
+        if let Some(at) = self.open.iter().position(|staged| staged.key == key) {
             let staged = self.open.remove(at).expect("it is there");
             self.bytes -= u64::from(staged.len);
             return Some(staged.slot);
         }
-        let mut sealed = self.sealed.iter_mut().filter(|sealed| sealed.staged.base == base);
+        let mut sealed = self.sealed.iter_mut().filter(|sealed| sealed.staged.key == key);
         if let Some(sealed) = sealed.find(|sealed| !sealed.superseded) {
             sealed.superseded = true;
         }

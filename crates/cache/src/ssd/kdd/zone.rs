@@ -1,7 +1,12 @@
 //! Where packed deltas are: of each page of deltas how many are still needed, of each old page where its
-//! delta lies (DEZ, specs §9.3).
+//! delta lies (DEZ, specs §9.3). Of a page that the cache has a delta of and nothing else it is known how
+//! often it has been written.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
 use super::super::frames::{Frame, Frames};
+use super::Key;
 
 /// The place of a delta in a page of deltas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +27,23 @@ struct Entry {
 
 const NOWHERE: Entry = Entry { page: u32::MAX, offset: 0, len: 0 };
 
+/// A page of which the cache has a delta and nothing else.
+#[derive(Clone, Copy)]
+struct Bare {
+    /// Where the delta is packed, if it is.
+    place: Entry,
+    /// Writes of the page since it came.
+    writes: u32,
+    /// The last of them is done: until then the member may hold any part of it.
+    written: bool,
+}
+
 /// The zone.
 pub(super) struct Zone {
     /// By the frame with the old page.
     places: Vec<Entry>,
+    /// By page.
+    bare: HashMap<u64, Bare, FixedState>,
     /// Of each page of deltas those that are needed.
     valid: Vec<u16>,
     /// Of each set the pages of deltas.
@@ -37,7 +55,8 @@ impl Zone {
     pub(super) fn new(frames: &Frames) -> Self {
         let count = frames.len() as usize;
         let of_set = vec![0; frames.sets() as usize];
-        Self { places: vec![NOWHERE; count], valid: vec![0; count], of_set, pages: 0 }
+        let (places, valid, bare) = (vec![NOWHERE; count], vec![0; count], HashMap::default());
+        Self { places, bare, valid, of_set, pages: 0 }
     }
 
     /// Pages of deltas.
@@ -50,9 +69,51 @@ impl Zone {
         &self.of_set
     }
 
-    /// Where the delta of an old page is.
-    pub(super) fn get(&self, base: Frame) -> Option<Packed> {
-        let entry = self.places[base.index()];
+    /// Pages of which there is nothing but a delta.
+    pub(super) fn bare(&self) -> usize {
+        self.bare.len()
+    }
+
+    /// How often a page has been written of which there is nothing but a delta; not at all if there is none.
+    pub(super) fn writes(&self, page: u64) -> u32 {
+        self.bare.get(&page).map_or(0, |bare| bare.writes)
+    }
+
+    /// A page is being written, and there is nothing of it but a delta.
+    pub(super) fn is_bare(&mut self, page: u64, writes: u32) {
+        let bare = self.bare.entry(page).or_insert(Bare { place: NOWHERE, writes, written: false });
+        (bare.writes, bare.written) = (writes, false);
+    }
+
+    /// A page of which there is nothing but a delta is written.
+    pub(super) fn written(&mut self, page: u64) {
+        self.bare.get_mut(&page).into_iter().for_each(|bare| bare.written = true);
+    }
+
+    /// Whether there is nothing of a page but a delta, and the page is written.
+    pub(super) fn is_written(&self, page: u64) -> bool {
+        self.bare.get(&page).is_some_and(|bare| bare.written)
+    }
+
+    /// Of a page there is no delta any more, or its base is there, too.
+    pub(super) fn is_not_bare(&mut self, page: u64) {
+        let bare = self.bare.remove(&page);
+        debug_assert!(bare.is_none_or(|bare| bare.place.page == NOWHERE.page), "its delta was dropped");
+    }
+
+    fn entry(&mut self, key: Key) -> Option<&mut Entry> {
+        match key {
+            Key::Frame(base) => Some(&mut self.places[base.index()]),
+            Key::Page(page) => self.bare.get_mut(&page).map(|bare| &mut bare.place),
+        }
+    }
+
+    /// Where a delta is.
+    pub(super) fn get(&self, key: Key) -> Option<Packed> {
+        let entry = match key {
+            Key::Frame(base) => self.places[base.index()],
+            Key::Page(page) => self.bare.get(&page)?.place,
+        };
         let packed =
             Packed { page: Frame::new(entry.page), offset: entry.offset.into(), len: u32::from(entry.len) + 1 };
         (entry.page != NOWHERE.page).then_some(packed)
@@ -81,10 +142,9 @@ impl Zone {
         frames.discard(page);
     }
 
-    /// The delta of an old page lies there.
-    pub(super) fn put(&mut self, base: Frame, packed: Packed) {
-        let (offset, len) = (packed.offset as u16, (packed.len - 1) as u16);
-        self.places[base.index()] = Entry { page: packed.page.number(), offset, len };
+    /// A delta lies there.
+    pub(super) fn put(&mut self, key: Key, packed: Packed) {
+        self.restore(key, packed);
         self.valid[packed.page.index()] += 1;
     }
 
@@ -93,10 +153,29 @@ impl Zone {
         self.valid[page.index()] == 0
     }
 
-    /// The delta of an old page is not needed any more.
-    pub(super) fn drop_delta(&mut self, base: Frame, frames: &mut Frames) {
-        let Some(packed) = self.get(base) else { return };
-        self.places[base.index()] = NOWHERE;
+    /// A delta is not needed any more.
+    pub(super) fn drop_delta(&mut self, key: Key, frames: &mut Frames) {
+        if let Some(packed) = self.part(key) {
+            self.release(packed, frames);
+        }
+    }
+
+    /// A delta is not found any more, and stays where it is until it is [released](Self::release).
+    pub(super) fn part(&mut self, key: Key) -> Option<Packed> {
+        let packed = self.get(key)?;
+        *self.entry(key).expect("it was just found") = NOWHERE;
+        Some(packed)
+    }
+
+    /// A delta that was [parted](Self::part) with is found again.
+    pub(super) fn restore(&mut self, key: Key, packed: Packed) {
+        let (offset, len) = (packed.offset as u16, (packed.len - 1) as u16);
+        let entry = self.entry(key).expect("a page with nothing but a delta is known");
+        *entry = Entry { page: packed.page.number(), offset, len };
+    }
+
+    /// A delta that nobody finds is not needed any more.
+    pub(super) fn release(&mut self, packed: Packed, frames: &mut Frames) {
         self.valid[packed.page.index()] -= 1;
         if self.is_unused(packed.page) {
             self.give(packed.page, frames);
@@ -106,7 +185,14 @@ impl Zone {
     /// The device is lost. What is being written is given back by its operation.
     pub(super) fn lose(&mut self, frames: &mut Frames) {
         for index in 0..self.places.len() {
-            self.drop_delta(Frame::new(index as u32), frames);
+            self.drop_delta(Key::Frame(Frame::new(index as u32)), frames);
+        }
+        let mut pages: Vec<u64> = self.bare.keys().copied().collect();
+        // In an order that does not depend on how the table lays them out.
+        pages.sort_unstable();
+        for page in pages {
+            self.drop_delta(Key::Page(page), frames);
+            self.is_not_bare(page);
         }
     }
 }

@@ -55,7 +55,7 @@ impl Kdd {
     fn reclaim(&mut self, page: u64, asks: &mut Vec<Ask>, facts: &mut Vec<(Key, Fact)>) {
         let Some(slot) = self.held(page).slot else {
             self.drop_delta(page, Role::Newest);
-            self.pages.remove(&page);
+            self.leaves(page);
             self.written.remove(&page);
             self.forget(page, facts);
             return;
@@ -78,7 +78,7 @@ impl Kdd {
             self.sets.make_oldest(slot);
             facts.push(self.fact(page));
         } else {
-            self.pages.remove(&page);
+            self.leaves(page);
             self.sets.put(slot, Slot::Free);
             facts.push((Key::Slot(slot), Fact::Free));
         }

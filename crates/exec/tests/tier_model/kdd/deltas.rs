@@ -18,11 +18,14 @@ impl Kdd {
         match delta {
             None => {}
             Some(Where::Staged) => self.staging.remove(page, role),
-            Some(Where::Ssd(at)) => {
-                let Slot::Delta(valid) = self.sets.get(at.slot) else { panic!("slot {} has deltas", at.slot) };
-                self.sets.put(at.slot, if valid == 1 { Slot::Free } else { Slot::Delta(valid - 1) });
-            }
+            Some(Where::Ssd(at)) => self.release(at),
         }
+    }
+
+    /// A delta on the SSD is not needed any more.
+    pub(super) fn release(&mut self, at: At) {
+        let Slot::Delta(valid) = self.sets.get(at.slot) else { panic!("slot {} has deltas", at.slot) };
+        self.sets.put(at.slot, if valid == 1 { Slot::Free } else { Slot::Delta(valid - 1) });
     }
 
     /// Finds a place for the newest delta of a page, whose slot is pinned and whose row is not cleaned

@@ -1,0 +1,373 @@
+//! A write whose parity is left as it is: its members are written, and what has changed goes to the staging
+//! buffer (specs §9.4).
+//!
+//! Of pages that the cache has, what is staged is staged when the member is written, not before: until then a
+//! cut leaves a row whose intent is open, and whose parity is made anew from what the members hold. A page that
+//! it has not is [read from its member](Hits::prepare) first, and its delta staged, and the page written to its
+//! frame if it gets one, before the member is written: else what the parity covers would be nowhere. A delta
+//! that does not fit waits until others are packed, with its claim held; nothing that packing needs waits for a
+//! claim.
+
+use std::collections::VecDeque;
+
+use destage_plan::{Buf, Frag, NvPut, NvSlot, OpId, Out, Step, StepNo, StepOutcome, StepSet};
+use destage_raid::array::Array;
+
+use super::super::behind::Behind;
+use super::super::copies::Copies;
+use super::super::of;
+use super::super::write_through::Through;
+use super::Key;
+use super::deltas::Deltas;
+use super::hit::{Base, Hit, Kept, encode, nth, read_base, tag};
+use super::staging::Staged;
+use super::zone::Packed;
+
+/// A write whose parity is left.
+#[derive(Default)]
+pub(super) struct Work {
+    hits: Vec<Hit>,
+    /// It is prepared for: the data is written when all is planned, after these steps, and with this page if
+    /// a part of one is written.
+    prepared: Option<(StepSet, Buf)>,
+    /// Its rows are written.
+    pub(super) written: bool,
+    /// A set that had no room for a page of it.
+    pub(super) short: Option<u32>,
+    done: StepSet,
+    /// All is planned.
+    planned: bool,
+}
+
+/// What is planned next of a write.
+pub(super) enum Planned {
+    /// Its end: it is done after these steps.
+    End(OpId, StepSet),
+    /// What has to be done before its data is written, with this page if a part of one is.
+    Before(OpId, Buf, StepSet),
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Hits {
+    works: Vec<Work>,
+    /// Those that are not planned to their end, in order.
+    waiting: VecDeque<OpId>,
+    /// Pages of writes that are under way, and of these that come into frames.
+    pages: u32,
+    coming: u32,
+    /// Slots that are freed with what is put: not free before.
+    freeing: Vec<(OpId, StepSet, NvSlot)>,
+    /// Slots that are free.
+    pub(super) freed: Vec<NvSlot>,
+    sequence: u64,
+    pub(super) staged: u64,
+    pub(super) staged_bytes: u64,
+    pub(super) raw: u64,
+    pub(super) bare: u64,
+}
+
+/// Why a write waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Short {
+    /// Of room in the staging buffer: what is in it must be packed.
+    Staging,
+    /// Of slots of the NVRAM, some of which may be freed.
+    Slots,
+    /// Of a free page of the cache.
+    Pages,
+}
+
+impl Hits {
+    pub(super) fn work(&mut self, op: OpId) -> &mut Work {
+        of(&mut self.works, op)
+    }
+
+    pub(super) fn has_work(&self, op: OpId) -> bool {
+        self.works.get(op.index()).is_some_and(|work| !work.hits.is_empty())
+    }
+
+    /// Whether a write is prepared for: there is nothing left to be done when its data is written.
+    pub(super) fn is_prepared(&self, op: OpId) -> bool {
+        self.works.get(op.index()).is_some_and(|work| work.prepared.is_some())
+    }
+
+    /// Pages of the cache that writes under way may take.
+    pub(super) const fn pages(&self) -> u32 {
+        self.pages + self.coming
+    }
+
+    /// Pages of writes that are under way.
+    pub(super) const fn written(&self) -> u32 {
+        self.pages
+    }
+
+    /// A write has these pages.
+    pub(super) fn open(&mut self, op: OpId, hits: impl Iterator<Item = Hit>) {
+        let work = of(&mut self.works, op);
+        debug_assert!(work.hits.is_empty(), "what was planned before is dropped");
+        work.hits.extend(hits);
+        self.pages += work.hits.len() as u32;
+        self.coming += work.hits.iter().filter(|hit| matches!(hit.base, Base::Coming(_))).count() as u32;
+    }
+
+    /// What was planned will not come about.
+    pub(super) fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>, deltas: &mut Deltas) {
+        let Some(work) = self.works.get_mut(op.index()).filter(|work| !work.hits.is_empty()) else { return };
+        for hit in &work.hits {
+            if let Kept::Raw { page, .. } = hit.kept {
+                deltas.zone.give(page, &mut copies.frames);
+            }
+            hit.is_in_doubt(&mut copies.frames, deltas);
+        }
+        copies.unclaim(op);
+        self.end(op);
+    }
+
+    /// Nothing of what a write uses is needed any more: it is written, or its plan is dropped, and then nothing
+    /// more is planned of that.
+    pub(super) fn released(&mut self, op: OpId) {
+        if self.works.get(op.index()).is_some_and(|work| work.prepared.is_some() && !work.written) {
+            self.waiting.retain(|other| *other != op);
+        }
+    }
+
+    /// Nothing more is to be done for a write.
+    fn end(&mut self, op: OpId) {
+        let work = of(&mut self.works, op);
+        self.pages -= work.hits.len() as u32;
+        self.coming -= work.hits.iter().filter(|hit| matches!(hit.base, Base::Coming(_))).count() as u32;
+        work.hits.clear();
+        let waits = std::mem::take(&mut work.written) || work.prepared.is_some();
+        (work.prepared, work.short, work.done, work.planned) = (None, None, StepSet::EMPTY, false);
+        if waits || !self.waiting.is_empty() {
+            self.waiting.retain(|other| *other != op);
+        }
+    }
+
+    /// Plans the encoding of all pages of a write, which are in frames and whose bytes are told by page.
+    pub(super) fn encode(
+        &mut self,
+        op: OpId,
+        new: impl Fn(u64) -> (Buf, StepSet),
+        copies: &mut Copies<Through>,
+        out: &mut Out,
+    ) {
+        for hit in &mut of(&mut self.works, op).hits {
+            copies.counts.write_hits += 1;
+            let (old, read) = read_base(op, hit, copies, out);
+            let (new, there) = new(hit.page);
+            encode(op, hit, (old, read), (new, there), out);
+        }
+        self.waiting.push_back(op);
+    }
+
+    /// Plans what has to be done before a write whose pages are not all in frames: reads those that are not
+    /// from their member, has those that are admitted written to their frames as they were, and all encoded.
+    #[expect(clippy::too_many_arguments, reason = "a write and what it changes are that many things")]
+    pub(super) fn prepare(
+        &mut self,
+        op: OpId,
+        frag: &Frag,
+        intent: StepSet,
+        copies: &mut Copies<Through>,
+        deltas: &mut Deltas,
+        array: &mut Array,
+        out: &mut Out,
+    ) {
+        let work = of(&mut self.works, op);
+        let logged = copies.plan_claims(op, out);
+        let (mut merged, mut run) = (Buf::None, 0..0);
+        let mut read = (Buf::None, StepSet::EMPTY);
+        for index in 0..work.hits.len() {
+            let hit = work.hits[index];
+            let host = frag.host((hit.page - frag.page) as u16);
+            if let Base::Frame(_) = hit.base {
+                copies.counts.write_hits += 1;
+                let old = read_base(op, &hit, copies, out);
+                encode(op, &mut work.hits[index], old, (host, StepSet::EMPTY), out);
+                continue;
+            }
+            copies.counts.write_misses += 1;
+            if !run.contains(&index) {
+                let missing = |hit: &&Hit| !matches!(hit.base, Base::Frame(_));
+                run = index..index + work.hits[index..].iter().take_while(missing).count();
+                let pages = run.len() as u16;
+                let dst = out.tmp(op, pages);
+                let done = array.plan_read(op, hit.page, pages, dst, out);
+                read = (dst, done.expect("parity is left alone only while all members are live"));
+            }
+            let newest = (nth(read.0, (index - run.start) as u16), read.1);
+            let old = deltas.take_back(op, hit.page, newest, &mut copies.frames, out);
+            work.hits[index].before = deltas.zone.part(Key::Page(hit.page));
+            let new = match frag.sectors {
+                Some(sectors) => {
+                    merged = out.tmp(op, 1);
+                    let merge = Step::Merge { old: newest.0, new: host, sectors, dst: merged };
+                    (merged, out.step(op, merge, newest.1))
+                }
+                None => (host, StepSet::EMPTY),
+            };
+            if let Base::Coming(frame) = hit.base {
+                copies.counts.write_fills += 1;
+                let step = Step::Write { ext: copies.frames.ext(frame), src: old.0, fua: false };
+                work.done |= out.step(op, step, old.1 | logged);
+            }
+            encode(op, &mut work.hits[index], old, new, out);
+        }
+        work.prepared = Some((intent, merged));
+        self.waiting.push_back(op);
+    }
+
+    /// A step is done; whether it is one of these.
+    pub(super) fn step_done(&mut self, op: OpId, step: StepNo, outcome: StepOutcome, deltas: &mut Deltas) -> bool {
+        let Some(work) = self.works.get_mut(op.index()) else { return false };
+        for hit in &mut work.hits {
+            if hit.encode.contains(step) {
+                if let StepOutcome::Length(len) = outcome {
+                    hit.len = Some(len);
+                }
+                return true;
+            }
+            if let Kept::Staged { slot, put } = hit.kept
+                && put.contains(step)
+            {
+                deltas.staging.settle(slot);
+                let freed = self.freeing.extract_if(.., |(of, with, _)| *of == op && *with == put);
+                self.freed.extend(freed.map(|(.., slot)| slot));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Plans what can be; what that is, or why the first write that waits does.
+    pub(super) fn plan_next(
+        &mut self,
+        copies: &mut Copies<Through>,
+        deltas: &mut Deltas,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<Option<Planned>, Short> {
+        let ready =
+            |work: &Work| (work.written || work.prepared.is_some()) && work.hits.iter().all(|hit| hit.len.is_some());
+        let Some(at) = self.waiting.iter().position(|op| ready(&self.works[op.index()])) else { return Ok(None) };
+        let op = self.waiting[at];
+        for index in 0..self.works[op.index()].hits.len() {
+            let hit = self.works[op.index()].hits[index];
+            if matches!(hit.kept, Kept::Undecided) {
+                let (kept, after) = self.keep(op, hit, copies, deltas, array, out)?;
+                let work = &mut self.works[op.index()];
+                work.hits[index].kept = kept;
+                work.done |= after;
+            }
+        }
+        self.waiting.remove(at);
+        let work = &mut self.works[op.index()];
+        work.planned = true;
+        Ok(Some(match work.prepared {
+            Some((intent, merged)) => Planned::Before(op, merged, work.done | intent),
+            None => Planned::End(op, work.done),
+        }))
+    }
+
+    /// Plans where a delta goes; the steps after which it is there.
+    fn keep(
+        &mut self,
+        op: OpId,
+        hit: Hit,
+        copies: &mut Copies<Through>,
+        deltas: &mut Deltas,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<(Kept, StepSet), Short> {
+        let frames = &mut copies.frames;
+        if !hit.is_there(frames) {
+            return Ok((Kept::Nowhere, StepSet::EMPTY));
+        }
+        let len = hit.len.expect("it is encoded");
+        let is_raw = len >= out.page_bytes();
+        // The one before leaves first; what may be needed again when the new one is there.
+        if matches!(hit.base, Base::Frame(_)) || !is_raw {
+            deltas.drop_delta(hit.base.before(hit.page), frames);
+        }
+        if let Base::Nowhere { writes } = hit.base {
+            deltas.zone.is_bare(hit.page, writes);
+        }
+        if is_raw {
+            let page = deltas.zone.take(frames).ok_or(Short::Pages)?;
+            if !copies.claim(op, page) {
+                deltas.zone.give(page, &mut copies.frames);
+                return Err(Short::Slots);
+            }
+            let logged = copies.plan_claims(op, out);
+            self.raw += 1;
+            copies.counts.delta_writes += 1;
+            let (src, ready) = match hit.base {
+                Base::Frame(_) | Base::Coming(_) => (hit.delta, logged),
+                // Alone, the new page would not tell what it was.
+                Base::Nowhere { .. } => {
+                    let (srcs, dst) = (out.list(op, &[hit.old, hit.new]), out.tmp(op, 1));
+                    (dst, logged | out.step(op, Step::Xor { srcs, pages: 1, dst }, StepSet::EMPTY))
+                }
+            };
+            let step = Step::Write { ext: copies.frames.ext(page), src, fua: false };
+            return Ok((Kept::Raw { page, len }, out.step(op, step, ready)));
+        }
+        if !deltas.staging.has_room(len, out.page_bytes()) {
+            return Err(Short::Staging);
+        }
+        let slot = array.take_slot().ok_or(Short::Slots)?;
+        self.sequence += 1;
+        let put = NvPut { slot, tag: tag(hit.page, len, self.sequence), src: hit.delta, len };
+        let mut freed = Vec::new();
+        deltas.take_dead(&mut freed);
+        let (puts, frees) = (out.puts(op, &[put]), out.slots(op, &freed));
+        let put = out.step_notify(op, Step::NvCommit { puts, frees }, StepSet::EMPTY);
+        self.freeing.extend(freed.into_iter().map(|slot| (op, put, slot)));
+        deltas.staging.put(Staged { key: hit.key(), slot, len, settled: false });
+        self.staged += 1;
+        self.staged_bytes += u64::from(len);
+        Ok((Kept::Staged { slot, put }, put))
+    }
+
+    /// All that was planned of a write is done.
+    pub(super) fn done(&mut self, op: OpId, copies: &mut Copies<Through>, deltas: &mut Deltas, behind: &mut Behind) {
+        let Some(work) = self.works.get_mut(op.index()).filter(|work| !work.hits.is_empty()) else { return };
+        if !work.planned {
+            return self.drop_work(op, copies, deltas);
+        }
+        let frames = &mut copies.frames;
+        behind.are_short(work.short);
+        for hit in &work.hits {
+            let there = hit.is_there(frames);
+            hit.before.into_iter().for_each(|before| deltas.zone.release(before, frames));
+            if let Kept::Raw { page, len } = hit.kept {
+                if !matches!(hit.base, Base::Frame(_)) {
+                    deltas.drop_delta(Key::Page(hit.page), frames);
+                }
+                if there && frames.keep(page) {
+                    deltas.zone.put(hit.key(), Packed { page, offset: 0, len });
+                } else {
+                    deltas.zone.give(page, frames);
+                }
+            }
+            match hit.base {
+                Base::Frame(_) => {}
+                Base::Coming(frame) => {
+                    deltas.zone.is_not_bare(hit.page);
+                    if frames.comes_stale(frame) {
+                        behind.has_frame(hit.row, hit.column, frames);
+                    } else {
+                        deltas.drop_delta(hit.key(), frames);
+                    }
+                }
+                Base::Nowhere { .. } => {
+                    deltas.zone.written(hit.page);
+                    self.bare += 1;
+                }
+            }
+        }
+        self.end(op);
+    }
+}
