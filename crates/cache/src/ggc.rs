@@ -361,6 +361,10 @@ impl Served for Coordinated {
         self.inner.stale_rows()
     }
 
+    fn left_rows(&self) -> u64 {
+        self.inner.left_rows()
+    }
+
     fn gc_warning(&self) -> Option<u32> {
         let proactive = self.proactive.map(|proactive| proactive.soft);
         proactive.or(self.several.map(|several| several.soft))

@@ -184,6 +184,11 @@ pub trait HostCache: Versions + Send + 'static {
         None
     }
 
+    /// How often the parity of a row was left behind data that it had covered so far.
+    fn left_rows(&self) -> u64 {
+        0
+    }
+
     /// The cache's own [figures](crate::HostCacheInfo::figures), in their order.
     fn figures(&self, into: &mut Vec<u64>) {
         let _ = into;
@@ -352,6 +357,9 @@ pub trait Served: Controller + Send {
     fn sources(&self, row: Row) -> Sources;
     /// Rows whose parity does not cover the newest version of their data.
     fn stale_rows(&self) -> usize;
+    /// How often a cache that [delays parity](crate::HostCacheInfo::delays_parity) left that of a row
+    /// behind data that it had covered so far.
+    fn left_rows(&self) -> u64;
 
     /// Free blocks at which devices are to say that they will have to collect soon, in hundredths of a
     /// percent; none if they need not.
@@ -398,6 +406,10 @@ impl<C: HostCache> Served for Tier<C> {
 
     fn stale_rows(&self) -> usize {
         self.upper.cache.stale_rows()
+    }
+
+    fn left_rows(&self) -> u64 {
+        self.upper.cache.left_rows()
     }
 }
 

@@ -107,6 +107,8 @@ pub(crate) struct Behind {
     asked: Nanos,
     timer: bool,
     pub(super) updated_rows: u64,
+    /// Rows that were left behind.
+    pub(super) left_rows: u64,
 }
 
 impl Behind {
@@ -137,6 +139,7 @@ impl Behind {
             asked: Nanos(0),
             timer: false,
             updated_rows: 0,
+            left_rows: 0,
         })
     }
 
@@ -168,6 +171,7 @@ impl Behind {
         let stale = self.rows.entry(row).or_default();
         let before = stale.left();
         if !stale.columns.contains(column) {
+            self.left_rows += u64::from(stale.columns.is_empty());
             if let Some(order) = self.order.as_mut().filter(|_| stale.columns.is_empty()) {
                 order.insert(row);
             }

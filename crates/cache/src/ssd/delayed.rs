@@ -384,6 +384,10 @@ impl<K: Keeps> HostCache for Delayed<K> {
         self.copies.counts()
     }
 
+    fn left_rows(&self) -> u64 {
+        self.behind.left_rows
+    }
+
     fn figures(&self, into: &mut Vec<u64>) {
         into.push(self.behind.updated_rows);
         self.kept.figures(into);
