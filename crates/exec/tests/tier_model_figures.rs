@@ -90,6 +90,7 @@ fn less(after: Counters, before: Counters) -> Counters {
         ($($field:ident)*) => { Counters { $($field: after.$field - before.$field),* } };
     }
     each!(reads writes read_hits write_hits data_reads parity_reads data_writes parity_writes member_requests
+        late_data_reads late_parity_reads late_parity_writes
         ssd_reads fills data deltas metadata cleaning staged entries evictions shortages crowded cleaned reinserted)
 }
 

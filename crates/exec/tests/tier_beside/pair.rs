@@ -242,9 +242,15 @@ impl Pair {
         same("hits", &[counts.read_hits, counts.write_hits], &[counters.read_hits, counters.write_hits])?;
         same("misses", &[counts.read_misses, counts.write_misses], &misses)?;
         same(
-            "written after misses, by writes and with deltas",
-            &[counts.read_fills, counts.write_fills, counts.delta_writes],
-            &[counters.fills, counters.data, counters.deltas],
+            "written after misses, by writes, with deltas and by cleaning",
+            &[counts.read_fills, counts.write_fills, counts.delta_writes, counts.clean_writes],
+            &[counters.fills, counters.data, counters.deltas, counters.cleaning],
+        )?;
+        let stats = served.array().stats();
+        same(
+            "pages of members read and written to clean",
+            &[stats.late_data_reads, stats.late_parity_reads, stats.late_parity_writes],
+            &[counters.late_data_reads, counters.late_parity_reads, counters.late_parity_writes],
         )?;
         for (name, by_model) in [("staged", counters.staged), ("cleaned_rows", counters.cleaned)] {
             same(name, &self.figure(name).unwrap_or(by_model), &by_model)?;

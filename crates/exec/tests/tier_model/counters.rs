@@ -114,6 +114,10 @@ pub struct Counters {
     pub parity_reads: u64,
     pub data_writes: u64,
     pub parity_writes: u64,
+    /// Those of them that cleaning reads and writes.
+    pub late_data_reads: u64,
+    pub late_parity_reads: u64,
+    pub late_parity_writes: u64,
     /// Requests to members: what cleaning asks of one member in one phase is one.
     pub member_requests: u64,
     /// Pages of the SSD.
@@ -162,11 +166,24 @@ impl Counters {
         self.count(outcome);
     }
 
+    /// Counts what cleaning asks of members: whether it writes, and what.
+    fn count_late(&mut self, members: &[(bool, Column)]) {
+        for member in members {
+            match member {
+                (false, Column::Data(_)) => self.late_data_reads += 1,
+                (false, _) => self.late_parity_reads += 1,
+                (true, Column::Data(_)) => {}
+                (true, _) => self.late_parity_writes += 1,
+            }
+        }
+    }
+
     /// Counts what was asked.
     pub fn count(&mut self, outcome: &Outcome) {
         for phase in &outcome.phases {
             let mut members: Vec<_> = phase.asks.iter().filter_map(member).collect();
             if matches!(phase.of, For::CleanReads | For::CleanWrites) {
+                self.count_late(&members);
                 members.sort_unstable();
                 members.dedup();
             }

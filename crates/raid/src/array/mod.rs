@@ -79,6 +79,13 @@ pub struct ArrayStats {
     pub degraded_writes: u64,
     /// Of data alone, the parity left as it was.
     pub delayed_writes: u64,
+    /// Of the pages above those that were read and written to have parity catch up that was left
+    /// behind.
+    pub late_data_reads: u64,
+    /// See there.
+    pub late_parity_reads: u64,
+    /// See there.
+    pub late_parity_writes: u64,
     /// Rounds of flushes begun: several flushes may share one.
     pub flushes: u64,
     /// Rows made consistent after an unclean start.
@@ -156,6 +163,15 @@ pub struct Array {
 
 /// Goes off when nothing was flushed for a while.
 const IDLE_TIMER: TimerId = TimerId { owner: TimerOwner::Array, number: 0 };
+
+impl ArrayStats {
+    /// What was counted since `before` was for parity to catch up.
+    const fn was_late(&mut self, before: &Self) {
+        self.late_data_reads += self.data_reads - before.data_reads;
+        self.late_parity_reads += self.parity_reads - before.parity_reads;
+        self.late_parity_writes += self.parity_writes - before.parity_writes;
+    }
+}
 
 impl Array {
     /// An array, and `share` slots of the NVRAM beside its own for what stands on it; nothing is known

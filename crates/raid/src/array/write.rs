@@ -105,6 +105,11 @@ impl WriteTask {
         self.frag.is_none()
     }
 
+    /// Whether it is for parity to catch up that was left behind.
+    const fn is_late(&self) -> bool {
+        self.is_own() && !self.from_above
+    }
+
     /// These columns are written: those that were found to have pages above.
     pub(super) const fn set_columns(&mut self, columns: ColumnSet) {
         self.seg.columns = columns;
@@ -157,7 +162,7 @@ impl Array {
         } else if stuck {
             out.forgive(op);
         } else if goes_on {
-            self.log_and_write(op, versions, out);
+            self.go_on_degraded(op, versions, out);
         } else {
             self.begin_write(op, versions, out);
         }
@@ -188,6 +193,7 @@ impl Array {
         let approach = match task.taken {
             Some(Taken::Stored) => return self.plan_stored(op, what, versions, out),
             Some(Taken::Absorbed) => Approach::Absorbed,
+            None if task.is_late() => return self.plan_late(op, what, versions, out),
             None if task.is_own() => Approach::Departed,
             None => versions.approach(op, host, seg, what.rows, self.needs_log() && self.members.all_live()),
         };
@@ -202,6 +208,22 @@ impl Array {
                 self.finish_batch(op, what, StepSet::EMPTY, Buf::None, versions, out);
             }
             Approach::Waits => self.waiting.push(op),
+        }
+    }
+
+    /// Has parity catch up that was left behind.
+    fn plan_late(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) {
+        let before = self.stats;
+        self.begin_departed(op, what, versions, out);
+        self.stats.was_late(&before);
+    }
+
+    /// All data of rows of which some is lost is known: writes them.
+    fn go_on_degraded(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+        let (before, is_late) = (self.stats, self.write_task(op).is_late());
+        self.log_and_write(op, versions, out);
+        if is_late {
+            self.stats.was_late(&before);
         }
     }
 
