@@ -137,7 +137,7 @@ fn the_schema_names_every_field_and_no_other() {
         "--member-size",
         "16MiB",
         "--policy",
-        "none,write-through",
+        "none,kdd",
         "--cache",
         "1MiB",
         "--fail",

@@ -365,7 +365,8 @@ impl ArrayExperiment {
             executor.set_delta_lengths(Box::new(move |page, version| drawn.of(page, version)));
         }
         debug_assert_eq!(executor.status(), Status::Ready, "a fresh array has nothing to recover");
-        let run = ArrayRun::new(executor, self.host, page, Failures::new(injections.to_vec(), replacement));
+        let failures = Failures::new(injections.to_vec(), replacement);
+        let run = ArrayRun::new(executor, self.host, page, failures, policy.info().delays_parity);
         Ok(Planned { combination: combination.clone(), run })
     }
 
@@ -437,6 +438,10 @@ impl ArrayExperiment {
             traffic,
             hit_ratio,
             cache: caching,
+            parity_debt: outcomes.debt.as_ref().map(|debt| {
+                let left = outcomes.after.left_rows - outcomes.before.left_rows;
+                debt.result(outcomes.start, outcomes.end, left)
+            }),
             steps: outcomes.after.steps.since(&outcomes.before.steps),
             nvram: outcomes.after.nvram.since(&outcomes.before.nvram),
             open_rows: outcomes.open_rows,

@@ -4,6 +4,7 @@ use destage_cache::Served;
 use destage_plan::{Dev, HostNotice, HostOp, HostRequest, Nanos, Op, SECTOR_BYTES};
 
 use super::bars::Bars;
+use super::debt::Debt;
 use super::executor::{DelayNote, Executor, NextEvent};
 use super::failures::{Failures, Phase, is_rebuilding};
 use super::outcomes::{Outcomes, Totals, totals};
@@ -71,6 +72,8 @@ pub(super) struct ArrayRun {
     series: Series,
     overlap: Overlap,
     bars: Bars,
+    /// Of a cache that leaves parity behind.
+    debt: Option<Debt>,
     delayed_requests: u64,
     delayed_time: Nanos,
     before: Totals,
@@ -84,6 +87,7 @@ impl ArrayRun {
         config: ArrayHost,
         page_bytes: u64,
         failures: Failures,
+        delays_parity: bool,
     ) -> Self {
         let before = totals(&executor, 0);
         executor.note_collections();
@@ -91,6 +95,7 @@ impl ArrayRun {
         Self {
             overlap: Overlap::new(members),
             bars: Bars::new(executor.devices()),
+            debt: delays_parity.then(Debt::new),
             delayed_requests: 0,
             delayed_time: Nanos::ZERO,
             executor,
@@ -161,6 +166,9 @@ impl ArrayRun {
     }
 
     fn take_notices(&mut self) {
+        if let Some(debt) = &mut self.debt {
+            debt.see(self.executor.now(), self.executor.controller().stale_rows() as u64);
+        }
         if self.executor.has_notes() {
             self.take_notes();
         }
@@ -245,6 +253,9 @@ impl ArrayRun {
         self.series = Series::new(now);
         self.overlap.restart(now);
         self.bars.restart(now);
+        if let Some(debt) = &mut self.debt {
+            debt.restart(now);
+        }
         (self.delayed_requests, self.delayed_time) = (0, Nanos::ZERO);
         self.count_outstanding(now);
         self.before = totals(&self.executor, self.area);
@@ -417,6 +428,9 @@ impl ArrayRun {
             }
         }
         let end = self.executor.now();
+        if let Some(debt) = &mut self.debt {
+            debt.count(end);
+        }
         let (failures, degraded_time, rebuild_time) = self.failures.end(end);
         let saturated = match self.exceeded_at {
             Some(at) => Some(Saturation::Backlog { max_backlog: self.config.max_backlog, at: at.0 }),
@@ -446,6 +460,7 @@ impl ArrayRun {
             series: self.series.clone(),
             overlap,
             bars: std::mem::take(&mut self.bars),
+            debt: self.debt.take(),
             delayed_requests: self.delayed_requests,
             delayed_time: self.delayed_time,
             before: self.before.clone(),

@@ -8,6 +8,7 @@ mod bars;
 mod collections;
 mod contents;
 mod counters;
+mod debt;
 mod device;
 mod drive_cache;
 mod executor;
@@ -23,6 +24,7 @@ mod setup;
 mod times;
 
 pub use contents::DeltaLengths;
+pub use debt::{DebtPoint, ParityDebt};
 pub use device::{Device, DeviceOp, FixedTimes, ModelCounts};
 pub use drive_cache::DriveCacheSetup;
 pub use executor::{CollectionNote, DelayNote, Executor, NextEvent};

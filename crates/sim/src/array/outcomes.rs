@@ -4,6 +4,7 @@ use destage_cache::{Rounds, Served};
 use destage_plan::{ClaimWait, Class, Dev, Nanos};
 
 use super::bars::Bars;
+use super::debt::Debt;
 use super::device::ModelCounts;
 use super::executor::Executor;
 use super::failures::Failure;
@@ -22,6 +23,8 @@ pub(super) struct Totals {
     pub(super) waits: [ClaimWait; Class::ALL.len()],
     pub(super) devices: Vec<(DeviceCounters, ModelCounts, u128)>,
     pub(super) rounds: Option<Rounds>,
+    /// Rows whose parity was left behind.
+    pub(super) left_rows: u64,
     /// ∫ outstanding requests dt.
     pub(super) area: u128,
 }
@@ -48,6 +51,8 @@ pub(super) struct Outcomes {
     /// Up to the last answer.
     pub(super) overlap: Overlap,
     pub(super) bars: Bars,
+    /// Up to the end.
+    pub(super) debt: Option<Debt>,
     pub(super) delayed_requests: u64,
     pub(super) delayed_time: Nanos,
     /// Before the measured part, at its last answer, and at the end.
@@ -80,10 +85,14 @@ pub(super) fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals
             data_writes: stats.data_writes,
             parity_reads: stats.parity_reads,
             parity_writes: stats.parity_writes,
+            late_data_reads: stats.late_data_reads,
+            late_parity_reads: stats.late_parity_reads,
+            late_parity_writes: stats.late_parity_writes,
             full_writes: stats.full_writes,
             rmw_writes: stats.rmw_writes,
             rcw_writes: stats.rcw_writes,
             degraded_writes: stats.degraded_writes,
+            delayed_writes: stats.delayed_writes,
             flushes: stats.flushes,
             recovered_rows: stats.recovered_rows,
             rebuilt_rows: stats.rebuilt_rows,
@@ -98,6 +107,7 @@ pub(super) fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals
                 write_fills: counts.write_fills,
                 delta_writes: counts.delta_writes,
                 meta_writes: counts.meta_writes,
+                clean_writes: counts.clean_writes,
             },
             figures: controller.figures(),
         }),
@@ -111,6 +121,7 @@ pub(super) fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals
             })
             .collect(),
         rounds: controller.rounds(),
+        left_rows: controller.left_rows(),
         area,
     }
 }

@@ -7,6 +7,7 @@ use destage_plan::StepKind;
 use serde::{Serialize, Serializer};
 
 use super::counters::counters;
+use super::debt::ParityDebt;
 use super::lane::DeviceCounters;
 use super::overlap::OverlapResult;
 use crate::measure::{FieldDoc, InputResult, LatencySummary, ParamValue, Saturation, Setting, TAIL, WearClass, record};
@@ -70,10 +71,14 @@ counters! {
         data_writes ["1"] "data pages written to members",
         parity_reads ["1"] "parity pages (RAID-1: further copies) read",
         parity_writes ["1"] "parity pages (RAID-1: further copies) written",
+        late_data_reads ["1"] "those of data_reads made when cleaning: for parity that was left behind to catch up",
+        late_parity_reads ["1"] "those of parity_reads made when cleaning",
+        late_parity_writes ["1"] "those of parity_writes made when cleaning",
         full_writes ["1"] "writes whose parity came from all data of their rows, nothing read",
         rmw_writes ["1"] "read-modify-writes: what is modified is read",
         rcw_writes ["1"] "reconstruct-writes: what is not modified is read",
         degraded_writes ["1"] "writes of rows of which data was lost",
+        delayed_writes ["1"] "writes of data alone, whose parity was left for later",
         flushes ["1"] "flushes of the members, the host's and the array's own",
         recovered_rows ["1"] "rows made consistent after an unclean start",
         rebuilt_rows ["1"] "rows filled in on replaced members",
@@ -163,7 +168,8 @@ counters! {
         read_fills ["1"] "pages written to the cache after a read",
         write_fills ["1"] "pages written to the cache by a write",
         delta_writes ["1"] "pages with deltas written to the cache",
-        meta_writes ["1"] "pages of metadata written to the cache",
+        meta_writes ["1"] "pages of metadata (the journal of what is in which page) written to the cache",
+        clean_writes ["1"] "pages written to the cache again when the parity of their row was made to catch up",
     }
 }
 
@@ -489,6 +495,8 @@ pub struct ArrayResult {
     pub hit_ratio: Option<f64>,
     /// The cache.
     pub cache: Option<CacheTraffic>,
+    /// Parity that was left behind.
+    pub parity_debt: Option<ParityDebt>,
     /// Steps.
     pub steps: StepCounts,
     /// NVRAM and processor.
@@ -570,6 +578,11 @@ impl ArrayResult {
                 "(read_hits + write_hits) / all pages that the cache was asked for; null without a cache or accesses",
             ),
             nested("cache", "the cache; null without one", &CACHE_FIELDS),
+            nested(
+                "parity_debt",
+                "parity that was left behind data; null without a cache that leaves it for later",
+                ParityDebt::FIELDS,
+            ),
             nested("steps", "steps begun, by kind", StepCounts::FIELDS),
         ]);
         all.extend(NvramTraffic::FIELDS);

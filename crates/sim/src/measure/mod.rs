@@ -17,6 +17,6 @@ pub use latency::{Latency, LatencySummary, distribution};
 pub use locality::{ReuseDistances, StayFill, TraceLocality};
 pub use record::FieldDoc;
 pub(crate) use record::record;
-pub use series::{Series, SeriesBin};
+pub use series::{Bin, Series, SeriesBin};
 pub use variation::variation;
 pub use wear::WearClass;

@@ -48,6 +48,36 @@ impl SeriesBin {
         self.backlog_sum += backlog;
     }
 
+    /// Adds the response time of a read or write.
+    #[inline]
+    pub fn response(&mut self, write: bool, time: Nanos) {
+        let (sum, max) = if write {
+            (&mut self.write_response_sum, &mut self.write_response_max)
+        } else {
+            (&mut self.read_response_sum, &mut self.read_response_max)
+        };
+        *sum = sum.saturating_add(time.0);
+        *max = time.0.max(*max);
+        self.responses += 1;
+    }
+
+    /// Forgets response times, which are no result of a saturated run.
+    pub fn forget_responses(&mut self) {
+        self.read_response_sum = 0;
+        self.read_response_max = 0;
+        self.write_response_sum = 0;
+        self.write_response_max = 0;
+        self.gc_delayed = 0;
+    }
+}
+
+/// What a series has of each span of time.
+pub trait Bin: Clone + Default {
+    /// Takes in the next span.
+    fn merge(&mut self, other: &Self);
+}
+
+impl Bin for SeriesBin {
     fn merge(&mut self, other: &Self) {
         self.backlog_min = match (self.requests, other.requests) {
             (0, _) => other.backlog_min,
@@ -77,39 +107,17 @@ impl SeriesBin {
         self.gc_pages_moved += other.gc_pages_moved;
         self.gc_time += other.gc_time;
     }
-
-    /// Adds the response time of a read or write.
-    #[inline]
-    pub fn response(&mut self, write: bool, time: Nanos) {
-        let (sum, max) = if write {
-            (&mut self.write_response_sum, &mut self.write_response_max)
-        } else {
-            (&mut self.read_response_sum, &mut self.read_response_max)
-        };
-        *sum = sum.saturating_add(time.0);
-        *max = time.0.max(*max);
-        self.responses += 1;
-    }
-
-    /// Forgets response times, which are no result of a saturated run.
-    pub fn forget_responses(&mut self) {
-        self.read_response_sum = 0;
-        self.read_response_max = 0;
-        self.write_response_sum = 0;
-        self.write_response_max = 0;
-        self.gc_delayed = 0;
-    }
 }
 
-/// Bins over the arrival times of a run.
+/// Bins over the time of a run.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub struct Series<B = SeriesBin> {
     start: Nanos,
     width_log2: u32,
-    bins: Vec<SeriesBin>,
+    bins: Vec<B>,
 }
 
-impl Series {
+impl<B: Bin> Series<B> {
     /// A series that begins at `start`.
     pub fn new(start: Nanos) -> Self {
         Self { start, width_log2: FIRST_WIDTH_LOG2, bins: Vec::with_capacity(BINS) }
@@ -117,7 +125,7 @@ impl Series {
 
     /// The bin of this time.
     #[inline]
-    pub fn at(&mut self, time: Nanos) -> &mut SeriesBin {
+    pub fn at(&mut self, time: Nanos) -> &mut B {
         let mut index = (time.since(self.start).0 >> self.width_log2) as usize;
         if index >= self.bins.len() {
             while index >= BINS {
@@ -125,12 +133,15 @@ impl Series {
                 index /= 2;
             }
             if index >= self.bins.len() {
-                self.bins.resize(index + 1, SeriesBin::default());
+                self.bins.resize(index + 1, B::default());
             }
         }
         &mut self.bins[index]
     }
 
+    /// Makes the bins twice as wide. Every request asks for its bin, few times for this.
+    #[cold]
+    #[inline(never)]
     fn halve(&mut self) {
         self.width_log2 += 1;
         let merged = self.bins.len().div_ceil(2);
@@ -156,14 +167,16 @@ impl Series {
         Nanos(1 << self.width_log2)
     }
 
+    /// The bins from the start on.
+    pub fn bins(&self) -> &[B] {
+        &self.bins
+    }
+}
+
+impl Series {
     /// Forgets response times, which are no result of a saturated run.
     pub fn forget_responses(&mut self) {
         self.bins.iter_mut().for_each(SeriesBin::forget_responses);
-    }
-
-    /// The bins from the start on.
-    pub fn bins(&self) -> &[SeriesBin] {
-        &self.bins
     }
 }
 
@@ -173,7 +186,7 @@ mod tests {
 
     #[test]
     fn bins_merge_and_lose_nothing() {
-        let mut series = Series::new(Nanos(1000));
+        let mut series = Series::<SeriesBin>::new(Nanos(1000));
         let mut requests = 0;
         for i in 0..100_000_u64 {
             let bin = series.at(Nanos(1000 + i * i * 1000));

@@ -1,0 +1,128 @@
+//! Parity that caches leave behind, and what they write to their device: how much, for how long, why.
+
+mod arrays;
+
+use arrays::in_memory::{read, write};
+use arrays::{PAGE, experiment, mixed, run_one};
+use destage_plan::Request;
+use destage_raid::Level;
+use destage_sim::array::{ArrayExperiment, ArrayResult};
+use destage_sim::input::Warmup;
+
+const CACHES: [&str; 2] = ["leavo", "kdd"];
+
+fn caching(policy: &str, level: Level, members: u32) -> ArrayExperiment {
+    ArrayExperiment { caches: vec![256 * PAGE], ..experiment(level, members, &[policy]) }
+}
+
+/// A page is written; after 5 ms once more, and the cache, which has its first frames ready by now, has it;
+/// after 10 ms again, which leaves its parity behind. After 3 s another is read.
+fn written_again() -> [Request; 4] {
+    [write(0, 0, 1), write(5_000, 0, 1), write(10_000, 0, 1), read(3_000_000, 900, 1)]
+}
+
+fn figure(result: &ArrayResult, name: &str) -> u64 {
+    let cache = serde_json::to_value(result.cache.as_ref().expect("a cache")).expect("JSON");
+    cache[name].as_u64().unwrap_or_else(|| panic!("{name} is counted"))
+}
+
+/// It is cleaned a second after the write, in some reads and a write of a member.
+#[test]
+fn a_row_is_behind_until_it_is_cleaned() {
+    for policy in CACHES {
+        let result = run_one(&caching(policy, Level::Raid5, 4), &written_again());
+        let debt = result.parity_debt.as_ref().expect("it leaves parity behind");
+        assert_eq!((debt.rows_left, debt.rows_max, debt.rows_owed), (1, 1, 0), "{policy}");
+        let age = debt.mean_age.expect("a row was behind");
+        assert!((1e9..1.002e9).contains(&age), "{policy}: {age}");
+        let mean = debt.rows_mean.expect("time passed");
+        assert!((mean * result.simulated_time as f64 - age).abs() < 1.0, "{policy}: {mean}");
+        let traffic = &result.traffic;
+        assert_eq!((traffic.delayed_writes, traffic.late_parity_writes), (1, 1), "{policy}");
+        // One modified, of which the cache has the old and the new data.
+        assert_eq!((traffic.late_data_reads, traffic.late_parity_reads), (0, 1), "{policy}");
+        assert_eq!(traffic.parity_writes, 3, "{policy}: twice at once, and when cleaning");
+        // From 10 ms to 1.01 s of 3 s.
+        let behind: Vec<_> = debt.bins.iter().map(|bin| bin.stale_rows_mean > 0.0).collect();
+        let (first, last) =
+            (behind.iter().position(|it| *it).expect("a bin"), behind.iter().rposition(|it| *it).expect("a bin"));
+        let at = |bin: usize| bin as u64 * debt.width;
+        assert!(at(first) <= 10_000_000 && at(first + 1) > 10_000_000, "{policy}");
+        assert!((1_005_000_000..1_025_000_000).contains(&at(last + 1)), "{policy}");
+        assert!(at(debt.bins.len()) >= result.simulated_time && debt.bins.len() <= 256);
+    }
+}
+
+#[test]
+fn what_is_owed_at_the_end_is_told() {
+    for policy in CACHES {
+        let result = run_one(&caching(policy, Level::Raid6, 5), &written_again()[..3]);
+        let debt = result.parity_debt.as_ref().expect("it leaves parity behind");
+        assert_eq!((debt.rows_left, debt.rows_owed), (1, 1), "{policy}");
+        assert_eq!((result.traffic.late_parity_writes, result.traffic.parity_writes), (0, 4), "{policy}");
+        // What was left behind before the measured part is there in it, but was not left in it.
+        let mut experiment = caching(policy, Level::Raid6, 5);
+        experiment.host.warmup = Warmup::Requests(3);
+        let mut requests = written_again();
+        for (time, rows) in [(3_000, 0), (20, 1)] {
+            requests[3] = read(time * 1000, 900, 1);
+            let debt = run_one(&experiment, &requests).parity_debt.expect("it leaves parity behind");
+            assert_eq!((debt.rows_left, debt.rows_max, debt.rows_owed), (0, rows, rows), "{policy}: after {time} ms");
+            assert_eq!((debt.rows_mean, debt.mean_age), (Some(rows as f64), None), "{policy}");
+        }
+    }
+    for policy in ["none", "write-around", "write-through"] {
+        let mut experiment = caching(policy, Level::Raid5, 4);
+        experiment.caches.retain(|_| policy != "none");
+        let result = run_one(&experiment, &written_again());
+        assert_eq!((result.parity_debt, result.traffic.delayed_writes), (None, 0), "{policy}");
+    }
+}
+
+#[test]
+fn sums_agree_with_each_other() {
+    for (policy, level, members) in
+        [("leavo", Level::Raid5, 4), ("kdd", Level::Raid6, 5), ("kdd", Level::Raid5, 5), ("ggc+kdd", Level::Raid5, 4)]
+    {
+        let mut experiment = caching(policy, level, members);
+        experiment.caches = vec![128 * PAGE];
+        if policy.starts_with("ggc") {
+            experiment.member = experiment.cache_device.clone();
+        }
+        for warmup in [Warmup::None, Warmup::Requests(300)] {
+            experiment.host.warmup = warmup;
+            let result = run_one(&experiment, &mixed(7, 1500, 400, 2_000_000));
+            let debt = result.parity_debt.as_ref().expect("it leaves parity behind");
+            let bins = || debt.bins.iter();
+            assert_eq!(bins().map(|bin| bin.stale_rows_max).max(), Some(debt.rows_max));
+            let time = |n: u64| debt.width.min(result.simulated_time - n * debt.width) as f64;
+            let in_bins: f64 = (0..).zip(bins()).map(|(n, bin)| bin.stale_rows_mean * time(n)).sum();
+            let all = debt.rows_mean.expect("time passed") * result.simulated_time as f64;
+            assert!((in_bins - all).abs() < 1e-6 * all, "{policy}: {in_bins} {all}");
+            assert!(all > 0.0 && debt.rows_mean <= Some(debt.rows_max as f64));
+            let t = &result.traffic;
+            assert!(t.late_data_reads <= t.data_reads && t.late_parity_reads <= t.parity_reads);
+            assert!(t.late_parity_writes < t.parity_writes && t.delayed_writes > 0);
+            if warmup == Warmup::None {
+                assert!(debt.rows_left >= debt.rows_owed && debt.rows_left > 0);
+                // A row that is written with its parity before its turn comes needs no cleaning.
+                let parities = if level == Level::Raid6 { 2 } else { 1 };
+                let cleaned = figure(&result, "cleaned_rows");
+                assert!(t.late_parity_writes <= cleaned * parities && t.late_parity_writes > 0, "{policy}");
+                assert!(cleaned <= debt.rows_left, "{policy}");
+            }
+        }
+    }
+}
+
+/// The device takes what the cache says that it writes, for whatever reason.
+#[test]
+fn the_cache_device_is_written_what_its_cache_says() {
+    for policy in ["write-around", "write-through", "leavo", "kdd"] {
+        let result = run_one(&caching(policy, Level::Raid5, 4), &mixed(9, 1200, 400, 2_000_000));
+        let pages = result.cache.as_ref().expect("a cache").pages;
+        let causes = pages.read_fills + pages.write_fills + pages.delta_writes + pages.meta_writes + pages.clean_writes;
+        let device = result.devices.last().expect("the cache device");
+        assert_eq!((device.device.as_str(), device.counters.pages_written), ("cache", causes), "{policy}");
+    }
+}
