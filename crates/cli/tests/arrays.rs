@@ -140,6 +140,8 @@ fn the_schema_names_every_field_and_no_other() {
         "none,kdd",
         "--cache",
         "1MiB",
+        "--cache-endurance",
+        "600TB",
         "--fail",
         "1@10s",
         "--replace",
@@ -333,6 +335,16 @@ fn what_cannot_be_is_refused_by_its_key() {
     }
     expect(&["--array", "raid5:5", "--policy", "none", "--delta.seed", "2"], &["'delta.seed'", "kdd does"]);
     expect(&["--array", "raid5:5", "--cache-device", "disk"], &["'cache-device'", "--cache 1GiB"]);
+    let endures = ["--array", "raid5:5", "--cache", "1MiB", "--policy", "kdd", "--cache-endurance"];
+    for wrong in ["0", "0TB", "much", "5years"] {
+        expect(&[&endures[..], &[wrong]].concat(), &["--cache-endurance", wrong, "600TB"]);
+    }
+    for policy in ["none", "wow"] {
+        let of = ["--array", "raid5:5", "--policy", policy, "--cache-endurance", "600TB"];
+        let cache: &[&str] = if policy == "wow" { &["--cache", "1MiB"] } else { &[] };
+        expect(&[&of[..], cache].concat(), &["cache-endurance has no meaning", "write-around"]);
+    }
+    expect(&["--cache-endurance", "600TB"], &["'cache-endurance'", "--array"]);
     expect(&["--array", "raid5:5", "--cache", "1TiB"], &["cache = 1099511627776 B", "ssd"]);
     expect(&["--array", "raid5:5", "--device", "none"], &["--device = 'none'", "disk, ssd, fixed"]);
     expect(&["--device", "disk"], &["--device = 'disk'", "array"]);

@@ -94,6 +94,14 @@ fn positive(text: &str) -> std::result::Result<u64, String> {
     q::count(text).ok().filter(|&n| n > 0).ok_or_else(|| "a whole number of at least 1".into())
 }
 
+/// What a device takes until it is worn out.
+fn endurance(text: &str) -> std::result::Result<u64, String> {
+    q::bytes(text)
+        .ok()
+        .filter(|&bytes| bytes > 0)
+        .ok_or_else(|| "the bytes that may be written to it, such as 600TB".into())
+}
+
 fn scheduler(text: &str) -> std::result::Result<Scheduler, String> {
     Scheduler::by_name(text).ok_or_else(|| format!("one of {}", Scheduler::ALL.map(Scheduler::name).join(", ")))
 }
@@ -354,6 +362,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         member: device(settings, member)?,
         drive_cache: drive_cache(settings, page)?,
         cache_device: device(settings, cache_kind)?,
+        cache_endurance: settings.optional("cache-endurance", endurance)?,
         deltas: settings.one("delta.length", lengths)?,
         delta_seed: settings.one("delta.seed", q::count)?,
         schedulers: settings.all("scheduler", scheduler)?,

@@ -6,7 +6,7 @@ use arrays::in_memory::{read, write};
 use arrays::{PAGE, experiment, mixed, run_one};
 use destage_plan::Request;
 use destage_raid::Level;
-use destage_sim::array::{ArrayExperiment, ArrayResult};
+use destage_sim::array::{ArrayExperiment, ArrayResult, DeviceSetup, FixedTimes};
 use destage_sim::input::Warmup;
 
 const CACHES: [&str; 2] = ["leavo", "kdd"];
@@ -115,14 +115,39 @@ fn sums_agree_with_each_other() {
     }
 }
 
-/// The device takes what the cache says that it writes, for whatever reason.
+/// The device takes what the cache says that it writes, for whatever reason, and lasts as long as that leaves it.
 #[test]
-fn the_cache_device_is_written_what_its_cache_says() {
+fn the_cache_device_lasts_as_long_as_what_is_written_leaves_it() {
     for policy in ["write-around", "write-through", "leavo", "kdd"] {
-        let result = run_one(&caching(policy, Level::Raid5, 4), &mixed(9, 1200, 400, 2_000_000));
-        let pages = result.cache.as_ref().expect("a cache").pages;
-        let causes = pages.read_fills + pages.write_fills + pages.delta_writes + pages.meta_writes + pages.clean_writes;
-        let device = result.devices.last().expect("the cache device");
-        assert_eq!((device.device.as_str(), device.counters.pages_written), ("cache", causes), "{policy}");
+        let mut experiment = caching(policy, Level::Raid5, 4);
+        experiment.cache_endurance = Some(1_000_000_000);
+        for fixed in [true, false] {
+            if fixed {
+                experiment.cache_device = DeviceSetup::Fixed(FixedTimes::default());
+            } else {
+                experiment.cache_device = caching(policy, Level::Raid5, 4).cache_device;
+            }
+            let result = run_one(&experiment, &mixed(9, 1200, 400, 2_000_000));
+            let pages = result.cache.as_ref().expect("a cache").pages;
+            let causes =
+                pages.read_fills + pages.write_fills + pages.delta_writes + pages.meta_writes + pages.clean_writes;
+            let device = result.devices.last().expect("the cache device");
+            assert_eq!((device.device.as_str(), device.counters.pages_written), ("cache", causes), "{policy}");
+            let wear = result.cache_wear.as_ref().expect("its endurance is known");
+            if fixed {
+                assert!(wear.worn_bytes <= causes * PAGE && wear.worn_bytes * 10 > causes * PAGE * 9, "{policy}");
+            } else {
+                assert!(wear.worn_bytes > causes * PAGE, "{policy}: a full SSD collects");
+                assert!(wear.worn_bytes <= device.flash_writes.expect("an SSD") * PAGE);
+            }
+            let years = 1e9 / wear.worn_bytes as f64 * result.served_time as f64 / (365.0 * 86_400e9);
+            assert!((wear.lifetime.expect("some was written") / years - 1.0).abs() < 1e-9, "{policy}");
+        }
     }
+    let mut experiment = caching("kdd", Level::Raid5, 4);
+    assert_eq!(run_one(&experiment, &written_again()).cache_wear, None, "nobody has said what it endures");
+    experiment.cache_endurance = Some(1);
+    experiment.policies = vec!["wow".parse().expect("a policy")];
+    let error = experiment.check().expect_err("there is no device").to_string();
+    assert!(error.contains("cache-endurance") && error.contains("write-around"), "{error}");
 }

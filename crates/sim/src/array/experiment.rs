@@ -1,7 +1,7 @@
 //! An experiment over arrays: controllers × cache sizes × orders of service over one trace, read
 //! once for all of them.
 
-use destage_cache::HostCacheSpec;
+use destage_cache::{HostCacheSpec, Medium};
 use destage_delta::lengths::{Drawn, Lengths};
 use destage_plan::{Class, Dev, DevSet, Nanos, Op, PageGeometry, Status};
 use destage_raid::Geometry;
@@ -20,6 +20,7 @@ use super::result::{
     DeviceResult, FailureResult, HostResponseClass, HostResponses, SeriesOverTime, SeriesPoint,
 };
 use super::setup::{ArraySetup, DeviceSetup, Service, SetupError, Workshop, shape};
+use super::wear::CacheWear;
 use crate::disk::Scheduler;
 use crate::experiment::{self, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs};
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
@@ -44,6 +45,8 @@ pub struct ArrayExperiment {
     pub drive_cache: Option<DriveCacheSetup>,
     /// The cache device.
     pub cache_device: DeviceSetup,
+    /// Bytes that can be written to it until it is worn out, if results are to tell how long it lasts.
+    pub cache_endurance: Option<u64>,
     /// How long the deltas of caches that make some are.
     pub deltas: Lengths,
     /// What each of them depends on beside its page and version.
@@ -172,6 +175,10 @@ impl ArrayExperiment {
         };
         if !self.caches.is_empty() && !self.policies.iter().any(|policy| policy.info().is_sized()) {
             return Err(SetupError::UnusedCache { key: "cache" });
+        }
+        if self.cache_endurance.is_some() && !self.policies.iter().any(|policy| policy.info().medium == Medium::Device)
+        {
+            return Err(SetupError::NoCacheDevice { key: "cache-endurance" });
         }
         let page = self.geometry.page_bytes();
         let mut all = Vec::new();
@@ -438,6 +445,7 @@ impl ArrayExperiment {
             traffic,
             hit_ratio,
             cache: caching,
+            cache_wear: self.cache_wear(policy, &outcomes, geometry, served),
             parity_debt: outcomes.debt.as_ref().map(|debt| {
                 let left = outcomes.after.left_rows - outcomes.before.left_rows;
                 debt.result(outcomes.start, outcomes.end, left)
@@ -455,6 +463,24 @@ impl ArrayExperiment {
             counters,
             saturated: outcomes.saturated,
         })
+    }
+
+    /// How long the cache device lasts, if there is one and it is known what it endures.
+    fn cache_wear(
+        &self,
+        policy: &HostCacheSpec,
+        outcomes: &Outcomes,
+        geometry: &Geometry,
+        served: Nanos,
+    ) -> Option<CacheWear> {
+        let endurance = self.cache_endurance.filter(|_| policy.info().medium == Medium::Device)?;
+        let index = usize::from(geometry.members());
+        let (before, after) = (&outcomes.before.devices[index], &outcomes.answered.devices[index]);
+        let pages = match self.cache_device {
+            DeviceSetup::Ssd { .. } => after.1.flash_writes - before.1.flash_writes,
+            DeviceSetup::Disk { .. } | DeviceSetup::Fixed(_) => after.0.pages_written - before.0.pages_written,
+        };
+        Some(CacheWear::of(endurance, pages * self.geometry.page_bytes(), served.0))
     }
 
     fn devices(&self, outcomes: &Outcomes, geometry: &Geometry, served: Nanos) -> Vec<DeviceResult> {

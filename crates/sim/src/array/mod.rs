@@ -22,6 +22,7 @@ mod result;
 mod serial;
 mod setup;
 mod times;
+mod wear;
 
 pub use contents::DeltaLengths;
 pub use debt::{DebtPoint, ParityDebt};
@@ -40,3 +41,4 @@ pub use result::{
 };
 pub use setup::{ArraySetup, DeviceSetup, Service, SetupError};
 pub use times::StepTimes;
+pub use wear::CacheWear;

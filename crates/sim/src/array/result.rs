@@ -10,6 +10,7 @@ use super::counters::counters;
 use super::debt::ParityDebt;
 use super::lane::DeviceCounters;
 use super::overlap::OverlapResult;
+use super::wear::CacheWear;
 use crate::measure::{FieldDoc, InputResult, LatencySummary, ParamValue, Saturation, Setting, TAIL, WearClass, record};
 
 record! {
@@ -495,6 +496,8 @@ pub struct ArrayResult {
     pub hit_ratio: Option<f64>,
     /// The cache.
     pub cache: Option<CacheTraffic>,
+    /// Wear of the cache device.
+    pub cache_wear: Option<CacheWear>,
     /// Parity that was left behind.
     pub parity_debt: Option<ParityDebt>,
     /// Steps.
@@ -578,6 +581,11 @@ impl ArrayResult {
                 "(read_hits + write_hits) / all pages that the cache was asked for; null without a cache or accesses",
             ),
             nested("cache", "the cache; null without one", &CACHE_FIELDS),
+            nested(
+                "cache_wear",
+                "how long the cache device lasts; null without one, or without cache-endurance",
+                CacheWear::FIELDS,
+            ),
             nested(
                 "parity_debt",
                 "parity that was left behind data; null without a cache that leaves it for later",

@@ -1,7 +1,7 @@
 //! What an array is made of and how it is served, and what makes that impossible. Errors name the
 //! settings' keys.
 
-use destage_cache::{HostCacheError, HostCacheSpec, Served, host_caches};
+use destage_cache::{HostCacheError, HostCacheSpec, Medium, Served, host_caches};
 use destage_plan::{Nanos, PageGeometry, SECTOR_BYTES, Shape, ShapeError};
 use destage_raid::array::{ArrayConfig, ArrayError, ParityMethod, Regime};
 use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
@@ -231,6 +231,12 @@ pub enum SetupError {
         /// The key.
         key: &'static str,
     },
+    /// What is said of a cache device that there is not.
+    #[error("{key} has no meaning: no policy caches on a device; policy = {} does", one_on_a_device())]
+    NoCacheDevice {
+        /// The key.
+        key: &'static str,
+    },
     /// Devices that cannot fail or be replaced so.
     #[error("{key} = {device}@{time}: {why}")]
     Injection {
@@ -256,6 +262,11 @@ pub enum SetupError {
 /// A policy that has a cache, for messages.
 fn one_with_a_cache() -> &'static str {
     host_caches().find(|info| info.is_sized()).map_or("none", |info| info.name)
+}
+
+/// A policy that caches on a device, for messages.
+fn one_on_a_device() -> &'static str {
+    host_caches().find(|info| info.medium == Medium::Device).map_or("none", |info| info.name)
 }
 
 fn layouts(level: Level) -> String {

@@ -92,6 +92,7 @@ pub(crate) fn experiment(level: Level, members: u32, policies: &[&str]) -> Array
         member: DeviceSetup::Fixed(times),
         drive_cache: None,
         cache_device: DeviceSetup::Ssd { config: small_ssd(), start: StartState::Full },
+        cache_endurance: None,
         deltas: Lengths::default(),
         delta_seed: 1,
         schedulers: vec![Scheduler::CLook],
