@@ -3,12 +3,15 @@
 use std::io::{self, Write};
 
 use destage_cache::host_cache;
-use destage_report::ReportRun;
 use destage_report::figures::{
-    BUSIEST, CACHE_HIT_RATIO, CACHE_WRITES, CLAIM_WAITS, COLLECTING, COLLECTING_TOGETHER, DATA_READS, DATA_WRITES,
-    DEVIATION, DEVICES_ERASES, DEVICES_MOVED, FULL_WRITES, HELD_UP_SHARE, INTENTS, LONGEST, LONGEST_QUEUE, MEAN,
-    MEAN_READ, MEAN_WRITE, MEMBER_FLUSHES, P50, P99, PARITY_READS, PARITY_WRITES, RCW_WRITES, REQUEST_RATE, RMW_WRITES,
+    BUSIEST, CACHE_HIT_RATIO, CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, CLAIM_WAITS, CLEAN_WRITES,
+    COLLECTING, COLLECTING_TOGETHER, DATA_READS, DATA_WRITES, DELAYED_WRITES, DELTA_WRITES, DEVIATION, DEVICES_ERASES,
+    DEVICES_MOVED, FULL_WRITES, Figure, HELD_UP_SHARE, INTENTS, LATE_DATA_READS, LATE_PARITY_READS, LATE_PARITY_WRITES,
+    LONGEST, LONGEST_QUEUE, MEAN, MEAN_READ, MEAN_WRITE, MEMBER_FLUSHES, MEMBER_IOS_PER_PAGE, META_WRITES,
+    MOST_STALE_ROWS, OWED_ROWS, P50, P99, PARITY_READS, PARITY_WRITES, RCW_WRITES, READ_FILLS, REQUEST_RATE,
+    RMW_WRITES, STALE_AGE, STALE_ROWS, WRITE_FILLS,
 };
+use destage_report::{ReportRun, durability};
 use destage_scenario::quantity::{show_bytes, show_count, show_time};
 use destage_sim::array::ArrayResult;
 use destage_sim::measure::LatencySummary;
@@ -39,10 +42,34 @@ const PAGES: &[Shown] = &[
     shown(FULL_WRITES).group(),
     shown(RMW_WRITES),
     shown(RCW_WRITES),
-    shown(CACHE_WRITES),
     shown(MEMBER_FLUSHES),
     shown(INTENTS),
     shown(CLAIM_WAITS),
+];
+
+/// What cache devices are written for, and how long they last.
+const CACHES: &[Shown] = &[
+    shown(CACHE_WRITES).ranked(),
+    shown(CACHE_WRITES_PER_PAGE).named("per page").ranked(),
+    shown(CACHE_LIFETIME).optional().ranked(),
+    shown(READ_FILLS).group(),
+    shown(WRITE_FILLS),
+    shown(DELTA_WRITES),
+    shown(META_WRITES),
+    shown(CLEAN_WRITES),
+];
+
+/// Parity that is left for later, and what it spares and costs.
+const DEBT: &[Shown] = &[
+    shown(MEMBER_IOS_PER_PAGE).ranked(),
+    shown(DELAYED_WRITES),
+    shown(LATE_DATA_READS),
+    shown(LATE_PARITY_READS),
+    shown(LATE_PARITY_WRITES),
+    shown(STALE_ROWS).group(),
+    shown(MOST_STALE_ROWS).named("most"),
+    shown(STALE_AGE),
+    shown(OWED_ROWS),
 ];
 
 /// What collections of garbage in the members mean.
@@ -106,6 +133,22 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
         marked |= more;
         writeln!(screen)?;
         collections.print(screen)?;
+    }
+    let writes_cache = |run: &ReportRun| CACHE_WRITES.of(run).is_some_and(|pages| pages > 0.0);
+    if runs.iter().any(writes_cache) {
+        let rows = results.iter().map(|result| keys.row(result));
+        let competes = |_: &Figure, run: &ReportRun| writes_cache(run).then_some(0);
+        let (caches, more) = run_table::table(keys.columns(), rows, &runs, CACHES, &[], competes);
+        marked |= more;
+        writeln!(screen)?;
+        caches.print(screen)?;
+        screen.paragraph("under ", &durability(&runs.iter().collect::<Vec<_>>()))?;
+    }
+    if results.iter().any(|result| result.parity_debt.is_some()) {
+        let (debt, more) = table(DEBT);
+        marked |= more;
+        writeln!(screen)?;
+        debt.print(screen)?;
     }
     if marked {
         writeln!(screen, "\n{BEST} best of all runs")?;

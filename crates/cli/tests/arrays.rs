@@ -252,6 +252,46 @@ fn the_table_of_a_small_run() {
     assert!(table == include_str!("golden/array_table.txt"), "the table is now\n{table}");
 }
 
+/// Caches on a device have tables of what they write, and why, with what was promised meanwhile; those that
+/// leave parity for later one of what they owe.
+#[test]
+fn tables_tell_what_caches_on_a_device_write_and_owe() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let table = |more: &[&str]| {
+        let array = ["--array=raid5:5", "--device=fixed", "--member-size=16MiB"];
+        quietly(&[&["sim", "--trace", text(&trace)], &array[..], more].concat())
+    };
+    let kdd = table(&["--policy=write-through,kdd", "--cache=4MiB", "--cache-endurance=600TB", "--regime=every-write"]);
+    let row = |headings: &[&str], policy: &str| -> Vec<String> {
+        let lines: Vec<_> = kdd.lines().collect();
+        let at = lines.iter().position(|line| headings.iter().all(|heading| line.contains(heading)));
+        let at = at.unwrap_or_else(|| panic!("no table with {headings:?} in\n{kdd}"));
+        let row = lines[at..].iter().find(|line| line.starts_with(policy)).expect("a row for each policy");
+        row.split_whitespace().map(str::to_owned).collect()
+    };
+    let number = |text: &str| text.trim_end_matches('*').replace(',', "").parse::<f64>().expect(text);
+    let count = |text: &str| number(text) as u64;
+    for policy in ["write-through", "kdd"] {
+        let [all, causes] =
+            [&["cache writes", "per page", "lifetime"][..], &["fills", "deltas", "metadata", "rewritten"]]
+                .map(|headings| row(headings, policy));
+        let parts: u64 = causes[3..].iter().map(|cell| count(cell)).sum();
+        assert_eq!(parts, count(&all[3]), "{all:?} {causes:?}");
+        assert!(all[6].starts_with("years"), "{all:?}");
+    }
+    row(&["I/Os/page", "delayed", "parity read late"], "kdd");
+    let stale = |policy| row(&["parity written late", "stale rows", "most", "stale for", "owed"], policy);
+    assert_eq!(stale("write-through")[3..], ["0", "-", "-", "-", "-"]);
+    assert!(stale("kdd")[4..6].iter().all(|cell| number(cell) > 0.0), "{:?}", stale("kdd"));
+    let flat = kdd.split_whitespace().collect::<Vec<_>>().join(" ");
+    let promise = "under regime every-write: every acknowledged write is durable; NVRAM: 1,024 slots of 4 KiB for the array; \
+                   beside them for caches: none for write-through, ";
+    assert!(flat.contains(promise), "{kdd}");
+    let none = table(&["--policy=none"]);
+    assert!(!none.contains("NVRAM") && !none.contains("owed") && !none.contains("cache writes"), "{none}");
+}
+
 /// The scenario of each of LAWC's figures runs as it stands, if for a moment only, and each is one
 /// that the paper's evaluation has as well.
 #[test]

@@ -33,6 +33,8 @@ pub enum Show {
     Bytes,
     /// Bytes per second, as MB/s.
     Rate,
+    /// A time in years, which may be days or hours.
+    Years,
 }
 
 impl Show {
@@ -45,6 +47,7 @@ impl Show {
             Self::Decimals => "decimal",
             Self::Bytes => "bytes",
             Self::Rate => "rate",
+            Self::Years => "years",
         }
     }
 
@@ -56,6 +59,14 @@ impl Show {
             Self::Percent => format!("{:.places$}", value * 100.0),
             Self::Decimals => format!("{value:.places$}"),
             Self::Rate => format!("{:.places$}", value / 1e6),
+            Self::Years => {
+                let units = [(365.0 * 24.0, "years"), (24.0, "days")];
+                let hours = value * units[0].0;
+                let fitting = units.iter().find(|(unit, _)| hours >= *unit);
+                let (number, unit) = fitting.map_or((hours, "hours"), |(unit, name)| (hours / unit, name));
+                let number = if number < 1000.0 { format!("{number:.1}") } else { show_count(number as u64) };
+                format!("{number} {unit}")
+            }
             Self::Bytes => {
                 let units = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
                 let fitting = units.iter().find(|(size, _)| value >= *size);
@@ -72,6 +83,8 @@ pub enum Place {
     At(&'static str),
     /// The sum of what is at these paths; what is not there counts nothing.
     Sum(&'static [&'static str]),
+    /// What is at the first path without the part of it that is at the second.
+    Rest(&'static str, &'static str),
     /// What is at the first path, or else nothing, as a share of what is at the second.
     Share(&'static str, &'static str),
     /// The largest of a key of the records in a list.
@@ -108,6 +121,7 @@ impl Figure {
         match self.place {
             Place::At(path) => run.number(path),
             Place::Sum(paths) => Some(paths.iter().filter_map(|path| run.number(path)).fold(0.0, f64::add)),
+            Place::Rest(whole, part) => Some(run.number(whole)? - run.number(part)?),
             Place::Share(part, whole) => {
                 let whole = run.number(whole).filter(|whole| *whole > 0.0)?;
                 Some(run.number(part).unwrap_or(0.0) / whole)
@@ -233,6 +247,8 @@ catalogue! {
     DEVICES_PROGRAMS = Total("devices", "flash_writes") "programmed" Count Less
         "pages programmed, for whatever reason, in all devices";
     DEVICES_MOVED = Total("devices", "gc_pages_moved") "moved" Count Less "valid pages moved by collections, in all devices";
+    MEMBER_IOS = Sum(&["traffic.data_reads", "traffic.parity_reads", "traffic.data_writes", "traffic.parity_writes"])
+        "member I/Os" Count Less "data and parity pages read from members and written to them";
     DATA_READS = At("traffic.data_reads") "data read" Count Less "data pages read from members";
     DATA_WRITES = At("traffic.data_writes") "data written" Count Less "data pages written to members";
     PARITY_READS = At("traffic.parity_reads") "parity read" Count Less "parity pages read";
@@ -240,18 +256,73 @@ catalogue! {
     FULL_WRITES = At("traffic.full_writes") "full" Count Neither "writes whose parity came from all data of their rows";
     RMW_WRITES = At("traffic.rmw_writes") "rmw" Count Neither "read-modify-writes";
     RCW_WRITES = At("traffic.rcw_writes") "rcw" Count Neither "reconstruct-writes";
-    CACHE_WRITES = Sum(&["cache.read_fills", "cache.write_fills", "cache.delta_writes", "cache.meta_writes"]) "cache writes" Count Less
-        "pages written to the cache device: after reads, by writes, with deltas, and of metadata";
-    CACHE_METADATA = At("cache.meta_writes") "metadata" Count Less "pages of metadata written to the cache device";
-    CACHE_METADATA_SHARE = Per(&CACHE_METADATA, &CACHE_WRITES) "metadata %" Percent Less
+    DATA_READS_AT_ONCE = Rest("traffic.data_reads", "traffic.late_data_reads") "data read at once" Count Less
+        "data pages read from members, but for cleaning";
+    PARITY_READS_AT_ONCE = Rest("traffic.parity_reads", "traffic.late_parity_reads") "parity read at once" Count Less
+        "parity pages read, but for cleaning";
+    PARITY_WRITES_AT_ONCE = Rest("traffic.parity_writes", "traffic.late_parity_writes") "parity written at once" Count Less
+        "parity pages written, but for cleaning";
+    LATE_DATA_READS = At("traffic.late_data_reads") "data read late" Count Less
+        "data pages read from members to clean rows: to have parity catch up that was left behind";
+    LATE_PARITY_READS = At("traffic.late_parity_reads") "parity read late" Count Less "parity pages read to clean rows";
+    LATE_PARITY_WRITES = At("traffic.late_parity_writes") "parity written late" Count Less "parity pages written to clean rows";
+    DELAYED_WRITES = At("traffic.delayed_writes") "delayed" Count Neither "writes whose parity was left for later";
+    STALE_ROWS = At("parity_debt.rows_mean") "stale rows" Decimals Less
+        "rows whose parity is behind their data, averaged over time";
+    MOST_STALE_ROWS = At("parity_debt.rows_max") "most stale" Count Less "the most rows whose parity was behind their data at a time";
+    STALE_AGE = At("parity_debt.mean_age") "stale for" Time Less "mean time for which the parity of a row stays behind its data";
+    OWED_ROWS = At("parity_debt.rows_owed") "owed" Count Less "rows whose parity is still behind their data at the end of the run";
+    CACHE_WRITES = Sum(&[
+        "cache.read_fills",
+        "cache.write_fills",
+        "cache.delta_writes",
+        "cache.meta_writes",
+        "cache.clean_writes"
+    ]) "cache writes" Count Less "pages written to the cache device, for whatever reason";
+    READ_FILLS = At("cache.read_fills") "fills" Count Less "pages written to the cache device after reads";
+    WRITE_FILLS = At("cache.write_fills") "data" Count Less "pages written to the cache device by writes";
+    DELTA_WRITES = At("cache.delta_writes") "deltas" Count Less "pages with deltas written to the cache device";
+    META_WRITES = At("cache.meta_writes") "metadata" Count Less
+        "pages of the journal of what is in which page, written to the cache device";
+    CLEAN_WRITES = At("cache.clean_writes") "rewritten" Count Less "pages written to the cache device again when their row was cleaned";
+    CACHE_METADATA_SHARE = Per(&META_WRITES, &CACHE_WRITES) "metadata %" Percent Less
         "share of metadata in the pages written to the cache device";
     CACHE_WRITES_PER_PAGE = Per(&CACHE_WRITES, &HOST_PAGES) "cache writes/page" Decimals Less
         "pages written to the cache device per page that the host wrote";
+    READ_FILLS_PER_PAGE = Per(&READ_FILLS, &HOST_PAGES) "fills/page" Decimals Less
+        "pages written to the cache device after reads, per page that the host wrote";
+    WRITE_FILLS_PER_PAGE = Per(&WRITE_FILLS, &HOST_PAGES) "data/page" Decimals Less
+        "pages written to the cache device by writes, per page that the host wrote";
+    DELTA_WRITES_PER_PAGE = Per(&DELTA_WRITES, &HOST_PAGES) "deltas/page" Decimals Less
+        "pages with deltas written to the cache device, per page that the host wrote";
+    META_WRITES_PER_PAGE = Per(&META_WRITES, &HOST_PAGES) "metadata/page" Decimals Less
+        "pages of the journal written to the cache device, per page that the host wrote";
+    CLEAN_WRITES_PER_PAGE = Per(&CLEAN_WRITES, &HOST_PAGES) "rewritten/page" Decimals Less
+        "pages written to the cache device again when their row was cleaned, per page that the host wrote";
+    CACHE_LIFETIME = At("cache_wear.lifetime") "lifetime" Years More
+        "time until the cache device is worn out at the rate at which it was written"
+        ["Lifetime of the cache device", "years"];
     HOST_PAGES = Pages("host_bytes_written") "host pages" Decimals Neither "pages' worth of bytes that the host wrote";
     WRITES_PER_PAGE = Per(&MEMBER_WRITES, &HOST_PAGES) "writes/page" Decimals Less
         "data and parity pages written to members per page that the host wrote";
     READS_PER_PAGE = Per(&MEMBER_READS, &HOST_PAGES) "reads/page" Decimals Less
         "data and parity pages read from members, for the host and for parity, per page that the host wrote";
+    MEMBER_IOS_PER_PAGE = Per(&MEMBER_IOS, &HOST_PAGES) "I/Os/page" Decimals Less
+        "data and parity pages read from members and written to them, per page that the host wrote";
+    DATA_READS_PER_PAGE = Per(&DATA_READS_AT_ONCE, &HOST_PAGES) "data read/page" Decimals Less
+        "data pages read from members, but for cleaning, per page that the host wrote";
+    PARITY_READS_PER_PAGE = Per(&PARITY_READS_AT_ONCE, &HOST_PAGES) "parity read/page" Decimals Less
+        "parity pages read, but for cleaning, per page that the host wrote";
+    DATA_WRITES_PER_PAGE = Per(&DATA_WRITES, &HOST_PAGES) "data written/page" Decimals Less
+        "data pages written to members per page that the host wrote";
+    PARITY_WRITES_PER_PAGE = Per(&PARITY_WRITES_AT_ONCE, &HOST_PAGES) "parity written/page" Decimals Less
+        "parity pages written, but for cleaning, per page that the host wrote";
+    LATE_DATA_READS_PER_PAGE = Per(&LATE_DATA_READS, &HOST_PAGES) "data read late/page" Decimals Less
+        "data pages read to clean rows, per page that the host wrote";
+    LATE_PARITY_READS_PER_PAGE = Per(&LATE_PARITY_READS, &HOST_PAGES) "parity read late/page" Decimals Less
+        "parity pages read to clean rows, per page that the host wrote";
+    LATE_PARITY_WRITES_PER_PAGE = Per(&LATE_PARITY_WRITES, &HOST_PAGES) "parity written late/page" Decimals Less
+        "parity pages written to clean rows, per page that the host wrote";
     PROGRAMS_PER_WRITE = Per(&DEVICES_PROGRAMS, &MEMBER_WRITES) "write ampl." Decimals Less
         "pages programmed in the devices, those moved by collections and summary pages among them, per page written to them";
     MEMBER_FLUSHES = At("traffic.flushes") "flushes" Count Neither "flushes of the members";
@@ -284,6 +355,7 @@ mod tests {
                 Place::At(path) | Place::Pages(path) => vec![path.to_owned()],
                 Place::Per(..) => unreachable!("left out"),
                 Place::Sum(paths) => paths.iter().map(|&path| path.to_owned()).collect(),
+                Place::Rest(whole, part) => vec![whole.to_owned(), part.to_owned()],
                 Place::Share(part, whole) => vec![part.to_owned(), whole.to_owned()],
                 Place::Most(list, key) | Place::Total(list, key) => vec![format!("{list}.{key}")],
             };
@@ -293,6 +365,7 @@ mod tests {
                     (Place::Pages(_), _) => &["B"],
                     (Place::Share(..), _) | (_, Show::Count | Show::Percent) => &["1"],
                     (_, Show::Time) => &["ns"],
+                    (_, Show::Years) => &["years"],
                     (_, Show::Bytes) => &["B"],
                     (_, Show::Rate) => &["B/s"],
                     (_, Show::Decimals) => &["1", "1/s"],
@@ -300,6 +373,12 @@ mod tests {
                 assert!(units.contains(&unit), "{path} has the unit {unit}: {figure:?}");
             }
         }
+    }
+
+    #[test]
+    fn lifetimes_are_shown_in_the_unit_that_fits() {
+        let shown = [2e4 / 8760.0, 12_345.6, 0.25, 1.0 / 8760.0].map(|years| Show::Years.text(years, 2));
+        assert_eq!(shown, ["2.3 years", "12,345 years", "91.2 days", "1.0 hours"]);
     }
 
     #[test]

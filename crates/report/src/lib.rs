@@ -16,6 +16,7 @@ mod cells;
 mod chart;
 mod command;
 mod csv;
+mod durability;
 mod embed;
 mod error;
 mod escape;
@@ -30,6 +31,7 @@ mod summary;
 mod table;
 
 pub use cells::{Cell, Column, Table};
+pub use durability::durability;
 pub use error::ReportError;
 pub use escape::escaped;
 pub use input::read;

@@ -100,7 +100,7 @@ impl Metric {
             Show::Count | Show::Bytes => (1.0, 0),
             Show::Time | Show::Rate => (1e6, 3),
             Show::Percent => (0.01, 2),
-            Show::Decimals => (1.0, 4),
+            Show::Decimals | Show::Years => (1.0, 4),
         }
     }
 

@@ -424,9 +424,11 @@ impl ArrayExperiment {
                 capacity_bytes: geometry.data_pages() * page,
                 parity: parity_word(self.service.parity).into(),
                 regime: regime_word(self.service.regime).into(),
+                nv_slots: self.service.nv_slots.into(),
             },
             device: self.member.word(),
             cache_device: cache.map(|_| self.cache_device.word()),
+            cache_nv_slots: self.service.cache_slots(geometry, page, policy, cache.unwrap_or(0) / page).into(),
             start_state,
             host: match self.host.host {
                 HostModel::Open => "open".into(),

@@ -24,6 +24,7 @@ record! {
         capacity_bytes: u64 ["B"] "size that a host sees",
         parity: String ["-"] "how parity is updated: min, rmw, rcw or disksim",
         regime: String ["-"] "what is promised of acknowledged writes: flush (durable after a flush or with FUA) or every-write",
+        nv_slots: u64 ["1"] "slots of a page each that the array has in the NVRAM",
     }
 }
 
@@ -463,6 +464,8 @@ pub struct ArrayResult {
     pub device: &'static str,
     /// What the cache device is.
     pub cache_device: Option<&'static str>,
+    /// Slots of the NVRAM that the cache has.
+    pub cache_nv_slots: u64,
     /// What the flash held at the start.
     pub start_state: String,
     /// open or closed:DEPTH.
@@ -535,6 +538,7 @@ impl ArrayResult {
             nested("array", "the array", ArrayShape::FIELDS),
             field("device", "-", "what the members are: disk, ssd or fixed"),
             field("cache_device", "-", "what the cache device is: disk, ssd or fixed; null without a cache"),
+            field("cache_nv_slots", "1", "slots of a page each that the cache has in the NVRAM beside the array's"),
             field("start_state", "-", "what SSDs held at the start: empty, full or aged:TIMES:SEED; none without SSDs"),
             field("host", "-", "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)"),
             nested("settings", "every other setting that was given or has a default", Setting::FIELDS),
