@@ -18,9 +18,11 @@ use serde_json::{Map, Value, json};
 use binary::{quietly, refused};
 use html::all;
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 12] = [
     "cdf.csv",
     "cdf.parquet",
+    "debt.csv",
+    "debt.parquet",
     "index.html",
     "results.json",
     "runs.csv",
@@ -71,6 +73,18 @@ const ARRAY: [&str; 8] = [
     "--lba-overflow=compact",
 ];
 
+const CACHES: [&str; 9] = [
+    "--array=raid5:4",
+    "--device=fixed",
+    "--policy=none,write-around,kdd",
+    "--cache=1MiB,2MiB",
+    "--cache-device=ssd",
+    "--cache-endurance=100TB",
+    "--member-size=64MiB",
+    "--host=closed:4",
+    "--lba-overflow=compact",
+];
+
 fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
 }
@@ -105,6 +119,7 @@ fn kinds() -> Vec<Vec<&'static str>> {
         vec!["--policy=lru", "--cache=1MiB"],
         vec!["--device=analytic", "--policy=fab,lb-clock", "--cache=1MiB,4MiB"],
         ARRAY.to_vec(),
+        CACHES.to_vec(),
     ]
 }
 
@@ -222,6 +237,65 @@ fn the_page_tells_how_to_do_it_again() {
         let again = quietly(&[&words[1..], &["--json"]].concat());
         assert!(again == fs::read_to_string(out.join("results.json")).unwrap(), "kind {i}: {command}");
     }
+}
+
+/// What caches on a device write and have members do is drawn by cause, and adds up; the promise under which
+/// a device was worn stands beside.
+#[test]
+fn caches_on_a_device_are_told_by_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = simulate(folder.path(), "out", &CACHES);
+    let html = Html::parse_document(&page(&out));
+    let results: Value = serde_json::from_slice(&fs::read(out.join("results.json")).unwrap()).unwrap();
+    let view = embedded(&html, "view");
+    let figures = view[0]["figures"].as_array().unwrap();
+    let stack = |id: &str| figures.iter().find(|figure| figure["id"] == id).unwrap_or_else(|| panic!("no {id}"));
+    let (written, asked) = (stack("cache-writes"), stack("member-ios"));
+    let names: Vec<_> = asked["names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert!(names.contains(&"parity writes at once") && names.contains(&"parity writes when cleaning"), "{names:?}");
+    let mut late = 0.0;
+    for (point, at) in view[0]["points"].as_array().unwrap().iter().zip(0..) {
+        let run = &results[point[0].as_u64().unwrap() as usize];
+        let host_pages = run["host_bytes_written"].as_f64().unwrap() / run["page_bytes"].as_f64().unwrap();
+        let values = |stack: &Value| -> Vec<f64> {
+            let values = stack["values"][at].as_array().unwrap();
+            assert_eq!(values.len(), stack["names"].as_array().unwrap().len());
+            values.iter().map(|value| value.as_f64().unwrap_or(0.0) * host_pages).collect()
+        };
+        let near = |pages: f64, counts: &[&Value]| {
+            let all: f64 = counts.iter().map(|count| count.as_f64().unwrap()).sum();
+            assert!((pages - all).abs() < 1e-6 * all.max(1.0), "{}: {pages} {all}", run["policy"]);
+        };
+        let device = run["devices"].as_array().unwrap().last().unwrap();
+        let zero = json!(0);
+        let by_device = if device["device"] == "cache" { &device["pages_written"] } else { &zero };
+        near(values(written).iter().sum(), &[by_device]);
+        let traffic = &run["traffic"];
+        let all = ["data_reads", "parity_reads", "data_writes", "parity_writes"].map(|key| &traffic[key]);
+        near(values(asked).iter().sum(), &all);
+        let cleaning =
+            values(asked).iter().zip(&names).filter(|(_, name)| name.contains("cleaning")).map(|(n, _)| n).sum();
+        near(cleaning, &["late_data_reads", "late_parity_reads", "late_parity_writes"].map(|key| &traffic[key]));
+        late += cleaning;
+    }
+    assert!(late > 0.0, "something was cleaned");
+    let of =
+        |html: &Html, css: &str| all(html, css).iter().map(|part| part.text().collect::<String>()).collect::<String>();
+    let promise =
+        "regime flush: acknowledged writes are durable after a flush or with FUA; NVRAM: 1,024 slots of 4 KiB";
+    for place in ["figure[data-figure=cache-writes]", "figure[data-figure=cache-lifetime]", "p.note", ".findings"] {
+        assert!(of(&html, place).contains(promise), "{place} does not say under which promise");
+    }
+    let heads = of(&html, "table.runs thead th");
+    assert!(
+        ["cache writes/page", "I/Os/page", "stale rows", "owed", "lifetime"].iter().all(|head| heads.contains(head)),
+        "{heads}"
+    );
+    assert_eq!(all(&html, "figure[data-figure=debt-time]").len(), 1);
+    let without = simulate(folder.path(), "without", &[&["--policy=none"], &CACHES[..2], &CACHES[6..]].concat());
+    let html = Html::parse_document(&page(&without));
+    assert!(all(&html, "[data-figure=cache-writes], [data-figure=member-ios], [data-figure=debt-time]").is_empty());
+    assert!(!of(&html, "table.runs thead th").contains("stale") && !of(&html, "p.note").contains("NVRAM"));
 }
 
 /// Results in which everything that is text is hostile.
@@ -360,6 +434,7 @@ fn csv_and_parquet_hold_the_same() {
             let expected = match table.name {
                 "runs" => results.as_array().unwrap().len(),
                 "series" => lengths(|run| &run["series"]["bins"]),
+                "debt" => lengths(|run| &run["parity_debt"]["bins"]),
                 "cdf" => lengths(|run| &run["response"]["distribution"]),
                 // Arrays have it by device.
                 _ if results[0]["devices"].is_array() => continue,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::figures;
+use crate::figures::{self, Figure};
 use crate::group::GroupKind;
 
 /// How a chart is made of the results.
@@ -13,6 +13,8 @@ pub(crate) enum Form {
     Sweep,
     /// Several figures of each label side by side.
     Parts,
+    /// Several figures of each label on top of each other.
+    Stack,
     /// The share of requests answered within a time.
     Cdf,
     /// The share of requests answered later than a time.
@@ -31,22 +33,33 @@ pub(crate) struct Chart {
     pub(crate) title: &'static str,
     /// What the y axis shows, with its unit.
     pub(crate) axis: &'static str,
-    /// How values are shown: time, count, percent, decimal, or rate (bytes per second as MB/s).
+    /// How values are shown: time, count, percent, decimal, years, or rate (bytes per second as MB/s).
     pub(crate) show: &'static str,
     pub(crate) log: bool,
-    /// Where a sweep's or a part's figures are in a result; of a series the name of what charts.js
-    /// works out.
+    /// Where a sweep's or a part's figures are in a result; of a series which, and the name of what
+    /// charts.js works out.
     pub(crate) paths: &'static [(&'static str, &'static str)],
+    /// The figures of a stack, by what they stand for.
+    #[serde(skip)]
+    pub(crate) stack: &'static [(&'static str, Figure)],
     /// What the reader should know of it.
     pub(crate) note: &'static str,
 }
 
 impl Chart {
+    /// Whether it is of the wear of cache devices.
+    pub(crate) fn is_of_wear(&self) -> bool {
+        OF_WEAR.contains(&self.id)
+    }
+
     /// Whether it shows one cache size at a time.
     pub(crate) fn is_of_one_size(&self) -> bool {
         self.form != Form::Sweep
     }
 }
+
+/// Charts of what wears a cache device.
+const OF_WEAR: [&str; 2] = ["cache-writes", "cache-lifetime"];
 
 /// A figure of the catalogue against the cache size.
 macro_rules! sweep {
@@ -59,6 +72,7 @@ macro_rules! sweep {
             show: $figure.show.word(),
             log: $log,
             paths: &[("", $figure.path())],
+            stack: &[],
             note: "",
         }
     };
@@ -73,7 +87,7 @@ const fn over_time(
     paths: &'static [(&'static str, &'static str)],
     note: &'static str,
 ) -> Chart {
-    Chart { id, form: Form::Time, title, axis, show, log, paths, note }
+    Chart { id, form: Form::Time, title, axis, show, log, paths, stack: &[], note }
 }
 
 const MEAN: Chart = sweep!("mean", figures::MEAN, true);
@@ -90,6 +104,7 @@ const CDF: Chart = Chart {
     show: "percent",
     log: false,
     paths: &[],
+    stack: &[],
     note: "",
 };
 const TAIL: Chart = Chart {
@@ -100,6 +115,7 @@ const TAIL: Chart = Chart {
     show: "percent",
     log: true,
     paths: &[],
+    stack: &[],
     note: "Where a line crosses 0.1 % is its p99.9.",
 };
 const MEAN_TIME: Chart = over_time(
@@ -108,7 +124,7 @@ const MEAN_TIME: Chart = over_time(
     "mean response time",
     "time",
     true,
-    &[("", "mean")],
+    &[("series", "mean")],
     "Requests count when they arrive.",
 );
 const MAX_TIME: Chart = over_time(
@@ -117,7 +133,7 @@ const MAX_TIME: Chart = over_time(
     "longest response time",
     "time",
     true,
-    &[("", "max")],
+    &[("series", "max")],
     "Requests count when they arrive.",
 );
 const QUEUE_TIME: Chart = over_time(
@@ -126,18 +142,25 @@ const QUEUE_TIME: Chart = over_time(
     "outstanding requests",
     "decimal",
     false,
-    &[("", "queue")],
+    &[("series", "queue")],
     "Requests outstanding when another arrives, on average.",
 );
-const HIT_TIME: Chart =
-    over_time("hit-time", "Hit ratio over time", "hits, % of page accesses", "percent", false, &[("", "hits")], "");
+const HIT_TIME: Chart = over_time(
+    "hit-time",
+    "Hit ratio over time",
+    "hits, % of page accesses",
+    "percent",
+    false,
+    &[("series", "hits")],
+    "",
+);
 const EVICTIONS_TIME: Chart = over_time(
     "evictions-time",
     "Evictions over time",
     "victim units per second",
     "decimal",
     false,
-    &[("", "evictions")],
+    &[("series", "evictions")],
     "",
 );
 const RATE_TIME: Chart = over_time(
@@ -146,7 +169,7 @@ const RATE_TIME: Chart = over_time(
     "host MB/s that arrive, read and written",
     "rate",
     false,
-    &[("", "rate")],
+    &[("series", "rate")],
     "",
 );
 const WEAR: Chart = Chart {
@@ -157,6 +180,7 @@ const WEAR: Chart = Chart {
     show: "count",
     log: false,
     paths: &[],
+    stack: &[],
     note: "Erases since the start of the run, warm-up included, ageing not.",
 };
 
@@ -174,6 +198,7 @@ const SSD: &[Chart] = &[
             ("all reads and writes", figures::P99_9.path()),
             ("those that waited for no collection", figures::P99_9_UNDELAYED.path()),
         ],
+        stack: &[],
         note: "A request waited for a collection if one ended on its element while its last page, or the eviction that made \
                room for it, stood in the queue.",
     },
@@ -192,7 +217,7 @@ const SSD: &[Chart] = &[
         "elements collecting, %",
         "percent",
         false,
-        &[("", "gc")],
+        &[("series", "gc")],
         "Time of collections, as a share of the time of all elements; credited when it is issued, so that it may exceed 100 %.",
     ),
     over_time(
@@ -201,7 +226,7 @@ const SSD: &[Chart] = &[
         "reads and writes delayed, %",
         "percent",
         false,
-        &[("", "delayed")],
+        &[("series", "delayed")],
         "",
     ),
     over_time(
@@ -210,7 +235,7 @@ const SSD: &[Chart] = &[
         "pages programmed per page of the host",
         "decimal",
         false,
-        &[("", "wa")],
+        &[("series", "wa")],
         "",
     ),
     QUEUE_TIME,
@@ -223,6 +248,36 @@ const ARRAY: &[Chart] = &[
     sweep!("requests", figures::REQUEST_RATE, false),
     RATE,
     HIT,
+    stack(
+        "cache-writes",
+        "What the cache device is written for",
+        "bytes per byte that the host wrote",
+        &[
+            ("fills after reads", figures::READ_FILLS_PER_PAGE),
+            ("data of writes", figures::WRITE_FILLS_PER_PAGE),
+            ("deltas", figures::DELTA_WRITES_PER_PAGE),
+            ("metadata", figures::META_WRITES_PER_PAGE),
+            ("rewritten when cleaning", figures::CLEAN_WRITES_PER_PAGE),
+        ],
+        "What the device's own collections write comes on top; lifetimes have it.",
+    ),
+    stack(
+        "member-ios",
+        "What members are read and written for",
+        "pages per page that the host wrote",
+        &[
+            ("data reads", figures::DATA_READS_PER_PAGE),
+            ("parity reads at once", figures::PARITY_READS_PER_PAGE),
+            ("data writes", figures::DATA_WRITES_PER_PAGE),
+            ("parity writes at once", figures::PARITY_WRITES_PER_PAGE),
+            ("data reads when cleaning", figures::LATE_DATA_READS_PER_PAGE),
+            ("parity reads when cleaning", figures::LATE_PARITY_READS_PER_PAGE),
+            ("parity writes when cleaning", figures::LATE_PARITY_WRITES_PER_PAGE),
+        ],
+        "Data reads are those that answer the host, too. Cleaning is what has parity catch up that was left for later; what is \
+         still owed at the end is not in it.",
+    ),
+    sweep!("cache-lifetime", figures::CACHE_LIFETIME, true),
     Chart {
         id: "phases",
         form: Form::Parts,
@@ -235,6 +290,7 @@ const ARRAY: &[Chart] = &[
             ("a member lost", "degraded.degraded.p99_9"),
             ("being rebuilt", "degraded.rebuilding.p99_9"),
         ],
+        stack: &[],
         note: "Reads and writes by the state of the array when they arrived.",
     },
     CDF,
@@ -243,8 +299,28 @@ const ARRAY: &[Chart] = &[
     MAX_TIME,
     QUEUE_TIME,
     RATE_TIME,
+    over_time(
+        "debt-time",
+        "Parity debt over time",
+        "rows whose parity is behind their data",
+        "decimal",
+        false,
+        &[("parity_debt", "debt")],
+        "Averaged over each span, up to the end of the simulation.",
+    ),
     WEAR,
 ];
+
+/// Figures of each label on top of each other, in pages per page of the host.
+const fn stack(
+    id: &'static str,
+    title: &'static str,
+    axis: &'static str,
+    stack: &'static [(&'static str, Figure)],
+    note: &'static str,
+) -> Chart {
+    Chart { id, form: Form::Stack, title, axis, show: "decimal", log: false, paths: &[], stack, note }
+}
 
 /// The charts of a kind of group, in order.
 pub(crate) fn charts(kind: GroupKind) -> &'static [Chart] {

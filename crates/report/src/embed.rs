@@ -1,10 +1,12 @@
 //! The results as they lie in the page: lists of like records are turned into columns, which are a
 //! third as long, and series are made coarser where there are very many runs.
 
+use std::ops::Add;
+
 use serde_json::{Map, Value, json};
 
 use crate::ReportRun;
-use crate::chart::charts;
+use crate::chart::{Chart, charts};
 use crate::finding::fastest;
 use crate::group::Group;
 
@@ -69,6 +71,10 @@ fn merged(bins: &[Value]) -> Value {
     let number = |bin: &Value, key: &str| bin.get(key).and_then(Value::as_u64).unwrap_or_default();
     let keys = bins.first().and_then(Value::as_object).map(|first| first.keys());
     let merge = |key: &String| {
+        if key.ends_with("_mean") {
+            let all = bins.iter().filter_map(|bin| bin.get(key)?.as_f64()).fold(0.0, f64::add);
+            return (key.clone(), json!(all / bins.len() as f64));
+        }
         let values = bins.iter().map(|bin| number(bin, key));
         let value = if key.ends_with("_max") {
             values.max().unwrap_or_default()
@@ -91,14 +97,42 @@ pub(crate) fn view(runs: &[ReportRun], groups: &[Group]) -> Value {
             "sizes": group.size_words(),
             "points": group.points.iter().map(|p| json!([p.run, p.label, p.size])).collect::<Value>(),
             "size": shown_size(group, runs),
-            "figures": charts(group.kind),
+            "figures": charts(group.kind).iter().map(|chart| chart_of(chart, runs, group)).collect::<Value>(),
         })
     };
     groups.iter().map(group).collect()
+}
+
+/// A chart, with the names of what a stack is made of, and of each point the figures in their order.
+fn chart_of(chart: &Chart, runs: &[ReportRun], group: &Group) -> Value {
+    let mut value = json!(chart);
+    if !chart.stack.is_empty() {
+        let figures = |run: &ReportRun| chart.stack.iter().map(|(_, figure)| json!(figure.of(run))).collect::<Value>();
+        value["names"] = chart.stack.iter().map(|(name, _)| json!(name)).collect();
+        value["values"] = group.points.iter().map(|point| figures(&runs[point.run])).collect();
+    }
+    value
 }
 
 /// The cache size that figures of one size begin with: that of the fastest run, or else the
 /// largest.
 pub(crate) fn shown_size(group: &Group, runs: &[ReportRun]) -> usize {
     fastest(group, runs).map_or(group.sizes.len().saturating_sub(1), |best| best.size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coarser_series_keep_sums_maxima_and_means() {
+        let bin = |requests: u64, mean: f64, max: u64| json!({"requests": requests, "stale_rows_mean": mean, "stale_rows_max": max, "backlog_min": requests});
+        let series = json!({"width": 8, "bins": [bin(3, 1.0, 2), bin(0, 2.5, 3), bin(4, 0.0, 0)]});
+        let coarse = compact(&series, 2);
+        assert_eq!(coarse["width"], 16);
+        let expected = json!({
+            "requests": [3, 4], "stale_rows_mean": [1.75, 0.0], "stale_rows_max": [3, 0], "backlog_min": [3, 4]
+        });
+        assert_eq!(coarse["bins"], expected);
+    }
 }

@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use destage_scenario::quantity::{show_count, show_time};
 
 use crate::ReportRun;
+use crate::durability::durability;
 use crate::escape::escaped;
 use crate::figures::{
-    BUSIEST, COLLECTIONS, DELAYED_SHARE, ERASES, LIFETIME, MEAN, P99_9, P99_9_UNDELAYED, Show, THROUGHPUT, WORST_BLOCK,
+    BUSIEST, CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, COLLECTIONS, DELAYED_SHARE, ERASES, LIFETIME, MEAN,
+    P99_9, P99_9_UNDELAYED, Show, THROUGHPUT, WORST_BLOCK,
 };
 use crate::group::{Group, GroupKind, Point};
 use crate::summary::shown;
@@ -273,13 +275,39 @@ fn array(group: &Group, runs: &[ReportRun]) -> Vec<Finding> {
         let answer = format!("{}: p99.9 is {phases}.{}", strong(group, best), rebuilt.concat());
         all.push(Finding { question: "What does a failure do to p99.9?", answer });
     }
-    let (erased, flash) = run.list("devices").iter().fold((0.0, false), |(sum, flash), device| {
-        let erases = device.get("erases").and_then(serde_json::Value::as_f64);
-        (sum + erases.unwrap_or(0.0), flash || erases.is_some())
-    });
-    if flash {
-        let answer = format!("{} erases {} blocks of its SSDs.", strong(group, best), show_count(erased as u64));
+    if let Some(answer) = array_wear(group, runs, best) {
         all.push(Finding { question: "What does it cost in wear?", answer });
     }
     all
+}
+
+/// What SSDs erase, and what cache devices are written.
+fn array_wear(group: &Group, runs: &[ReportRun], best: Point) -> Option<String> {
+    let (erased, flash) = runs[best.run].list("devices").iter().fold((0.0, false), |(sum, flash), device| {
+        let erases = device.get("erases").and_then(serde_json::Value::as_f64);
+        (sum + erases.unwrap_or(0.0), flash || erases.is_some())
+    });
+    let erases = || format!("{} erases {} blocks of its SSDs.", strong(group, best), show_count(erased as u64));
+    let mut answers: Vec<_> = flash.then(erases).into_iter().collect();
+    let written = |point: Point| {
+        let pages = CACHE_WRITES.of(&runs[point.run]).filter(|pages| *pages > 0.0);
+        pages.and(CACHE_WRITES_PER_PAGE.of(&runs[point.run]))
+    };
+    let tell = |(point, bytes): (Point, f64)| {
+        let lasts = CACHE_LIFETIME
+            .of(&runs[point.run])
+            .map_or(String::new(), |lifetime| format!(", and at that rate lasts for {}", shown(lifetime, Show::Years)));
+        let bytes = shown(bytes, Show::Decimals);
+        format!("{bytes} bytes for each byte that the host writes{lasts}")
+    };
+    let own = written(best).map(|bytes| (best, bytes));
+    answers.extend(own.map(|own| format!("The cache device of {} is written {}.", strong(group, best), tell(own))));
+    if let Some(least) = least(group, group.points.iter().copied(), written) {
+        if least.0.run != best.run {
+            answers.push(format!("Least is written to that of {}: {}.", strong(group, least.0), tell(least)));
+        }
+        let runs: Vec<_> = group.points.iter().map(|point| &runs[point.run]).collect();
+        answers.push(format!("That is under {}.", escaped(&durability(&runs))));
+    }
+    (!answers.is_empty()).then(|| answers.join(" "))
 }

@@ -3,8 +3,8 @@
 //! [`read`] takes results as `destage sim --json` writes them, [`Report`] puts those of one or
 //! several files together, and [`Report::files`] is everything that goes into the report's folder:
 //! one HTML page that needs nothing else, neither a file beside it nor a network; the results
-//! again, so that reports can be merged; and the tables `runs`, `series`, `cdf` and `wear` as CSV
-//! and as Parquet. The same results give the same bytes.
+//! again, so that reports can be merged; and the tables `runs`, `series`, `debt`, `cdf` and `wear` as
+//! CSV and as Parquet. The same results give the same bytes.
 //!
 //! The charts are drawn in the browser by Apache `ECharts`, of which `vendor/` holds what is needed
 //! in one file (scripts/build-charts makes it): it draws SVG, which prints crisply, it is kept
@@ -43,13 +43,15 @@ use group::Group;
 /// The page's file name.
 pub const PAGE: &str = "index.html";
 /// Names of all files of a report of simulations.
-pub const FILES: [&str; 10] = [
+pub const FILES: [&str; 12] = [
     PAGE,
     "results.json",
     "runs.csv",
     "runs.parquet",
     "series.csv",
     "series.parquet",
+    "debt.csv",
+    "debt.parquet",
     "cdf.csv",
     "cdf.parquet",
     "wear.csv",
@@ -77,8 +79,8 @@ impl Report {
         Self { runs, groups }
     }
 
-    /// The tables `runs` (a row per run), `series` (a row per span of time), `cdf` (a row per class
-    /// of response times) and `wear` (a row per class of erases).
+    /// The tables `runs` (a row per run), `series` and `debt` (a row per span of time), `cdf` (a row per
+    /// class of response times) and `wear` (a row per class of erases).
     pub fn tables(&self) -> Vec<Table> {
         table::tables(&self.runs, &self.groups)
     }

@@ -2,10 +2,11 @@
 
 use crate::ReportRun;
 use crate::figures::{
-    BUSIEST, Better, CACHE_HIT_RATIO, CLEAN_DROPS, DELAYED_SHARE, ERASES, EVICTIONS, FLASH_READS, FLASH_WRITES,
-    FULL_MERGES, Figure, HIT_RATIO, LIFETIME, LONGEST_QUEUE, MEAN, MEAN_READ, MEAN_WRITE, MEMBER_READS, MEMBER_WRITES,
-    MODEL_THROUGHPUT, P99, P99_9, P99_9_UNDELAYED, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PARTIAL_MERGES,
-    REQUEST_RATE, SWITCH_MERGES, Show, THROUGHPUT, WORST_BLOCK, WRITE_AMPLIFICATION,
+    BUSIEST, Better, CACHE_HIT_RATIO, CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, CLEAN_DROPS, DELAYED_SHARE,
+    ERASES, EVICTIONS, FLASH_READS, FLASH_WRITES, FULL_MERGES, Figure, HIT_RATIO, LIFETIME, LONGEST_QUEUE, MEAN,
+    MEAN_READ, MEAN_WRITE, MEMBER_IOS_PER_PAGE, MEMBER_READS, MEMBER_WRITES, MODEL_THROUGHPUT, OWED_ROWS, P99, P99_9,
+    P99_9_UNDELAYED, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PARTIAL_MERGES, REQUEST_RATE, STALE_AGE, STALE_ROWS,
+    SWITCH_MERGES, Show, THROUGHPUT, WORST_BLOCK, WRITE_AMPLIFICATION,
 };
 use crate::group::{Group, GroupKind};
 
@@ -42,12 +43,20 @@ const ARRAY: &[Figure] = &[
     BUSIEST,
     LONGEST_QUEUE,
 ];
+/// Beside those, of caches on a device.
+const CACHES: &[Figure] =
+    &[CACHE_WRITES_PER_PAGE, MEMBER_IOS_PER_PAGE, STALE_ROWS, STALE_AGE, OWED_ROWS, CACHE_LIFETIME];
 /// Decimals of the page.
 const PLACES: usize = 2;
 
 /// A value in words.
 pub(crate) fn shown(value: f64, show: Show) -> String {
     show.text(value, PLACES)
+}
+
+/// Whether any cache wrote to a device of its own.
+pub(crate) fn writes_cache_devices<'a>(mut runs: impl Iterator<Item = &'a ReportRun>) -> bool {
+    runs.any(|run| CACHE_WRITES.of(run).is_some_and(|pages| pages > 0.0))
 }
 
 /// The columns of a group's table.
@@ -58,8 +67,10 @@ pub(crate) fn columns(group: &Group, runs: &[ReportRun]) -> Vec<&'static Figure>
         GroupKind::Ssd => SSD,
         GroupKind::Array => ARRAY,
     };
-    let has_merges = |figure: &Figure| group.points.iter().any(|point| figure.of(&runs[point.run]).is_some());
-    all.iter().chain(MERGES.iter().filter(|figure| has_merges(figure))).collect()
+    let runs = || group.points.iter().map(|point| &runs[point.run]);
+    let caches = if group.kind == GroupKind::Array && writes_cache_devices(runs()) { CACHES } else { &[] };
+    let has = |figure: &&Figure| runs().any(|run| figure.of(run).is_some());
+    all.iter().chain(MERGES.iter().chain(caches).filter(has)).collect()
 }
 
 /// A cell: what is shown, and whether it is the best of its column.
@@ -73,9 +84,9 @@ pub(crate) struct Cell {
 /// The cells of a group, a row per point.
 pub(crate) fn cells(group: &Group, runs: &[ReportRun]) -> Vec<Vec<Cell>> {
     let figures = columns(group, runs);
-    // Without a buffer nothing is hit or evicted, which is neither good nor bad.
+    // Without a buffer nothing is hit, evicted or written to it, which is neither good nor bad.
     let value = |figure: &Figure, run: &ReportRun| {
-        let is_of_buffer = [HIT_RATIO, CACHE_HIT_RATIO, EVICTIONS].contains(figure);
+        let is_of_buffer = [HIT_RATIO, CACHE_HIT_RATIO, EVICTIONS, CACHE_WRITES_PER_PAGE].contains(figure);
         if is_of_buffer && run.text("policy") == "none" { None } else { figure.of(run) }
     };
     let best: Vec<Option<f64>> = figures

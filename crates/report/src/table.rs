@@ -1,6 +1,6 @@
 //! The results as tables for other tools.
 
-use destage_sim::array::ArrayResult;
+use destage_sim::array::{ArrayResult, DebtPoint};
 use destage_sim::buffer::{ResponseClass, RunResult};
 use destage_sim::measure::{FieldDoc, SeriesBin, WearClass};
 use serde_json::Value;
@@ -75,10 +75,16 @@ fn unify(cells: &mut [Cell]) {
     }
 }
 
-/// The four tables.
+/// The tables.
 pub(crate) fn tables(runs: &[ReportRun], groups: &[Group]) -> Vec<Table> {
     let labels = labels(runs, groups);
-    vec![all_runs(runs, &labels), series(runs, &labels), cdf(runs, &labels), wear(runs, &labels)]
+    vec![
+        all_runs(runs, &labels),
+        over_time("series", "series", SeriesBin::FIELDS, runs, &labels),
+        over_time("debt", "parity_debt", DebtPoint::FIELDS, runs, &labels),
+        cdf(runs, &labels),
+        wear(runs, &labels),
+    ]
 }
 
 /// The label of each run.
@@ -152,13 +158,20 @@ fn flatten(rows: &mut Rows, prefix: &str, value: Option<&Value>, fields: &[Field
     }
 }
 
-fn series(runs: &[ReportRun], labels: &[&str]) -> Table {
-    let fields = SeriesBin::FIELDS.iter().map(|field| (field.name, false));
-    let mut rows = Rows::with("series", [("start", false), ("width", false)].into_iter().chain(fields));
+/// A row for each span of a series that lies at `path`.
+fn over_time(
+    name: &'static str,
+    path: &str,
+    fields: &'static [FieldDoc],
+    runs: &[ReportRun],
+    labels: &[&str],
+) -> Table {
+    let fields = fields.iter().map(|field| (field.name, false));
+    let mut rows = Rows::with(name, [("start", false), ("width", false)].into_iter().chain(fields));
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
-        let whole = |path| run.at(path).and_then(Value::as_u64).unwrap_or_default();
-        let (start, width) = (whole("series.start"), whole("series.width"));
-        for (n, bin) in (0..).zip(run.list("series.bins")) {
+        let whole = |key| run.at(&format!("{path}.{key}")).and_then(Value::as_u64).unwrap_or_default();
+        let (start, width) = (whole("start"), whole("width"));
+        for (n, bin) in (0..).zip(run.list(&format!("{path}.bins"))) {
             head(&mut rows, i, run, label);
             rows.set("start", false, Cell::Integer(start.saturating_add(width.saturating_mul(n))));
             rows.set("width", false, Cell::Integer(width));

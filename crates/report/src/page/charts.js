@@ -12,6 +12,7 @@
     percent: (x, n) => `${digits(100 * x, n)} %`,
     decimal: (x, n) => digits(x, n),
     rate: (x, n) => digits(x / 1e6, n),
+    years: (x, n) => digits(x, n),
   };
   const shown = (figure, x, n = 4) => (x === null || x === undefined ? '–' : SHOW[figure.show](x, n));
 
@@ -32,12 +33,14 @@
     wa: (b, i) => per(b.host_programs[i] + b.gc_pages_moved[i], b.host_programs[i]),
     hits: (b, i) => per(b.hits[i], b.accesses[i]),
     evictions: (b, i, run, width) => (b.evictions[i] * 1e9) / width,
+    debt: (b, i) => b.stale_rows_mean[i],
     rate: (b, i, run, width) => ((b.host_bytes_read[i] + b.host_bytes_written[i]) * 1e9) / width,
   };
   // A series with no more spans than a chart can show.
   const SPANS = 100;
   const coarse = ({ width, bins }) => {
-    const per = Math.ceil((bins.requests || []).length / SPANS);
+    const count = (Object.values(bins)[0] || []).length;
+    const per = Math.ceil(count / SPANS);
     if (per < 2) return { width, bins };
     const merged = {};
     Object.entries(bins).forEach(([key, values]) => {
@@ -45,19 +48,26 @@
       merged[key] = [];
       values.forEach((value, i) => {
         const at = Math.floor(i / per);
-        merged[key][at] = i % per === 0 ? value : merge(merged[key][at], value);
+        // The last may be of fewer.
+        const of = key.endsWith('_mean') ? Math.min(per, count - at * per) : 1;
+        merged[key][at] = i % per === 0 ? value / of : merge(merged[key][at], value / of);
       });
     });
     return { width: width * per, bins: merged };
   };
   const NOT_WHEN_SATURATED = ['mean', 'max', 'delayed'];
 
-  // The run of a label at a size; where a label has no cache, the one that it has.
-  const runOf = (group, label, size) => {
+  // The point of a label at a size; where a label has no cache, the one that it has.
+  const pointOf = (group, label, size) => {
     const own = group.points.filter((point) => point[1] === label);
-    const point = own.find((p) => p[2] === size) || (own.length === 1 && results[own[0][0]].cache_bytes === null ? own[0] : null);
+    return own.find((p) => p[2] === size) || (own.length === 1 && results[own[0][0]].cache_bytes === null ? own[0] : null);
+  };
+  const runOf = (group, label, size) => {
+    const point = pointOf(group, label, size);
     return point ? results[point[0]] : null;
   };
+  // Whether figures lie along the x axis, and labels along the other.
+  const isAcross = (figure) => figure.form === 'parts' || figure.form === 'stack';
 
   // The lines of a figure: {label, name, points: [[x, y], ...]}.
   const lines = (group, figure, size, labels) => {
@@ -82,6 +92,14 @@
             .filter(([x]) => x !== null && x > 0);
           return { label: i, name, points };
         }).filter((line) => line.points.length > 0);
+      case 'stack':
+        return figure.names.map((name, i) => {
+          const points = labels.map((label, y) => [group.points.indexOf(pointOf(group, label, size)), y])
+            .filter(([at]) => at >= 0)
+            .map(([at, y]) => [figure.values[at][i], y])
+            .filter(([x]) => typeof x === 'number');
+          return { label: i, name, points };
+        }).filter((line) => line.points.some(([x]) => x > 0));
       case 'cdf':
       case 'tail':
         return of((run) => {
@@ -98,11 +116,11 @@
         });
       case 'time':
         return of((run) => {
-          const what = figure.paths[0][1];
+          const [list, what] = figure.paths[0];
+          if (!run[list] || !run[list].bins) return [];
           if (run.saturated !== null && NOT_WHEN_SATURATED.includes(what)) return [];
-          const { width, bins } = coarse(run.series);
-          if (!bins.requests) return [];
-          return bins.requests.map((_, i) => {
+          const { width, bins } = coarse(run[list]);
+          return (Object.values(bins)[0] || []).map((_, i) => {
             const y = SERIES[what](bins, i, run, width);
             return [((i + 0.5) * width) / 1e9, figure.log && y !== null && y <= 0 ? null : y];
           });
@@ -128,6 +146,7 @@
   const X = {
     sweep: { name: 'cache size', show: (group) => (x) => group.sizes[x] },
     parts: { name: '', show: () => (x) => time(x, 4) },
+    stack: { name: '', show: () => (x) => digits(x, 4) },
     cdf: { name: 'response time', show: () => (x) => time(x, 4) },
     tail: { name: 'response time', show: () => (x) => time(x, 4) },
     time: { name: 'simulated time, s', show: () => (x) => `${digits(x, 5)} s` },
@@ -146,12 +165,14 @@
     const { ink, rule, text, axis, tooltip: box, grid } = base(narrow);
     const values = (k) => drawn.flatMap((line) => line.points.map((point) => point[k])).filter((value) => value !== null);
     const xShow = X[figure.form].show(group);
-    const figures = values(figure.form === 'parts' ? 0 : 1);
+    const across = isAcross(figure);
+    const stacked = figure.form === 'stack';
+    const figures = values(across ? 0 : 1);
     // Figures that lie close together are told apart better from zero on.
     const spread = figures.length > 0 && Math.max(...figures) >= 8 * Math.min(...figures);
     const isLog = (which) => {
-      if (which === 'x' && figure.form !== 'parts') return figure.form === 'cdf' || figure.form === 'tail';
-      return (which === 'x') === (figure.form === 'parts') && figure.log && spread;
+      if (which === 'x' && !across) return figure.form === 'cdf' || figure.form === 'tail';
+      return (which === 'x') === across && figure.log && spread;
     };
     const numeric = (k, which, shows) => ({
       ...axis,
@@ -173,43 +194,53 @@
     }
     if (figure.form === 'cdf') Object.assign(y, { min: 0, max: 1 });
     if (figure.form === 'sweep') x = { ...axis, type: 'category', data: group.sizes, boundaryGap: true, splitLine: { show: false } };
-    if (figure.form === 'parts') {
-      x.axisLabel.formatter = (v) => time(v, 3);
-      y = { ...axis, type: 'category', data: labels.map((label) => group.labels[label]), inverse: true, splitLine: { show: true, lineStyle: { color: rule } }, axisLabel: { ...axis.axisLabel, color: ink, width: narrow ? 150 : 190, overflow: 'break', lineHeight: 14 } };
+    // Behind the longest bar there is room for its figure.
+    if (stacked) x.boundaryGap = [0, '9%'];
+    if (across) {
+      x.axisLabel.formatter = (v) => shown(figure, v, 3);
+      const names = labels.map((label) => group.labels[label]);
+      const room = Math.min(narrow ? 150 : 190, 10 + 7 * Math.max(...names.map((name) => name.length)));
+      y = { ...axis, type: 'category', data: names, inverse: true, splitLine: { show: true, lineStyle: { color: rule } }, axisLabel: { ...axis.axisLabel, color: ink, width: room, overflow: 'break', lineHeight: 14 } };
     }
-    const isParts = figure.form === 'parts';
-    Object.assign(x, { name: isParts ? figure.axis : X[figure.form].name, nameGap: 24 });
-    if (!isParts) Object.assign(y, { name: figure.axis, nameGap: 12 });
-    const series = drawn.map((line) => {
+    Object.assign(x, { name: across ? figure.axis : X[figure.form].name, nameGap: 24 });
+    if (!across) Object.assign(y, { name: figure.axis, nameGap: 12 });
+    const sum = (y) => drawn.reduce((all, line) => line.points.reduce((most, point) => (point[1] === y ? most + point[0] : most), all), 0);
+    const series = drawn.map((line, i) => {
       const { colour, dash, symbol } = style(line.label);
+      if (stacked) {
+        // The last has what all are together at its end.
+        const label = { show: i === drawn.length - 1, position: 'right', color: ink, fontSize: text.fontSize, formatter: ({ value }) => shown(figure, sum(value[1]), 3) };
+        return { type: 'bar', name: line.name, stack: 'all', data: line.points, barCategoryGap: '35%', label, itemStyle: { color: colour, borderColor: box.backgroundColor, borderWidth: 0.5 }, emphasis: { disabled: true } };
+      }
       const dense = line.points.length > 40;
       return {
         type: 'line',
         name: line.name,
         data: dense ? marked(line.points, line.label) : line.points,
         symbol: `path://${symbol}`,
-        symbolSize: isParts ? 12 : dense ? 7 : 9,
+        symbolSize: across ? 12 : dense ? 7 : 9,
         symbolKeepAspect: true,
         showAllSymbol: true,
         connectNulls: false,
         step: figure.form === 'wear' ? 'middle' : false,
         itemStyle: { color: colour },
-        lineStyle: { color: colour, width: isParts ? 0 : dense ? 1.4 : 2, type: dash.length > 0 ? dash : 'solid' },
+        lineStyle: { color: colour, width: across ? 0 : dense ? 1.4 : 2, type: dash.length > 0 ? dash : 'solid' },
         emphasis: { disabled: true },
       };
     });
     const tooltip = {
       ...box,
-      trigger: isParts ? 'item' : 'axis',
+      trigger: across && !stacked ? 'item' : 'axis',
+      axisPointer: stacked ? { type: 'shadow', shadowStyle: { color: rule, opacity: 0.4 } } : box.axisPointer,
       formatter: (items) => {
         const all = Array.isArray(items) ? items : [items];
         const hint = element('div');
-        const place = isParts ? group.labels[labels[all[0].value[1]]] : xShow(all[0].value[0]);
+        const place = across ? group.labels[labels[all[0].value[1]]] : xShow(all[0].value[0]);
         hint.append(element('strong', place));
         all.forEach((item) => {
-          const value = isParts ? item.value[0] : item.value[1];
-          hint.append(element('div', `${item.seriesName}: ${isParts ? time(value, 4) : shown(figure, value)}`));
+          hint.append(element('div', `${item.seriesName}: ${shown(figure, item.value[across ? 0 : 1])}`));
         });
+        if (stacked) hint.append(element('div', `together: ${shown(figure, sum(all[0].value[1]))}`));
         return hint;
       },
     };
@@ -223,7 +254,7 @@
     const each = drawn.map((line) => {
       const known = line.points.filter((point) => point[1] !== null && point[0] !== null);
       if (figure.form === 'sweep') return `${line.name}: ${known.map(([x, y]) => `${group.sizes[x]} ${shown(figure, y, 3)}`).join(', ')}`;
-      if (figure.form === 'parts') return `${line.name}: ${known.map(([x, y]) => `${group.labels[labels[y]]} ${time(x, 3)}`).join(', ')}`;
+      if (isAcross(figure)) return `${line.name}: ${known.map(([x, y]) => `${group.labels[labels[y]]} ${shown(figure, x, 3)}`).join(', ')}`;
       if (figure.form === 'cdf' || figure.form === 'tail') {
         const bound = (share) => known.find(([, y]) => (figure.form === 'cdf' ? y >= share : y <= 1 - share + 1e-12));
         const told = [0.5, 0.99, 0.999].map((share) => [share, bound(share)]).filter(([, found]) => found);
@@ -241,19 +272,19 @@
     const made = element('table');
     made.append(element('caption', figure.title, { class: 'note' }));
     const head = element('tr');
-    const isParts = figure.form === 'parts';
-    head.append(element('th', isParts ? 'policy' : X[figure.form].name, { scope: 'col' }));
+    const across = isAcross(figure);
+    head.append(element('th', across ? 'policy' : X[figure.form].name, { scope: 'col' }));
     drawn.forEach((line) => head.append(element('th', line.name, { scope: 'col' })));
     made.append(element('thead'), element('tbody'));
     made.tHead.append(head);
-    const [key, value] = isParts ? [1, 0] : [0, 1];
+    const [key, value] = across ? [1, 0] : [0, 1];
     const keys = [...new Set(drawn.flatMap((line) => line.points.map((point) => point[key])))].sort((a, b) => a - b);
     const columns = drawn.map((line) => new Map(line.points.map((point) => [point[key], point[value]])));
     const xShow = X[figure.form].show(group);
     keys.forEach((k) => {
       const row = element('tr');
-      row.append(element('th', isParts ? group.labels[labels[k]] : xShow(k), { scope: 'row' }));
-      columns.forEach((column) => row.append(element('td', isParts ? (column.has(k) ? time(column.get(k), 4) : '–') : shown(figure, column.get(k)))));
+      row.append(element('th', across ? group.labels[labels[k]] : xShow(k), { scope: 'row' }));
+      columns.forEach((column) => row.append(element('td', shown(figure, column.get(k)))));
       made.tBodies[0].append(row);
     });
     return made;
@@ -264,7 +295,7 @@
     const group = view[Number(box.dataset.group)];
     const figure = group.figures.find((f) => f.id === box.dataset.figure);
     const place = box.querySelector('.chart');
-    return { box, group, figure, form: figure.form, place, number: Number(box.dataset.group), instance: null };
+    return { box, group, figure, form: figure.form === 'stack' ? 'bars' : figure.form, place, number: Number(box.dataset.group), instance: null };
   });
   const chosen = view.map((group) => ({ size: group.size, labels: group.labels.map((_, i) => i) }));
 

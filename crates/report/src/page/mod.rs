@@ -10,12 +10,13 @@ use destage_scenario::quantity::{show_count, show_time};
 use crate::ReportRun;
 use crate::chart::{Chart, charts};
 use crate::command::commands;
+use crate::durability::durability;
 use crate::embed;
 use crate::escape::escaped;
 use crate::figures::{Better, Show};
 use crate::finding::findings;
 use crate::group::{Group, GroupKind, circumstances};
-use crate::summary::{cells, columns, shown};
+use crate::summary::{cells, columns, shown, writes_cache_devices};
 
 pub use document::{Document, breakable};
 
@@ -73,8 +74,9 @@ fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs:
     table(html, number, group, runs);
     controls(html, number, group, runs);
     html.push_str("<div class=\"figures\">\n");
+    let durability = durability_of(group, runs);
     for figure in charts(group.kind).iter().filter(|figure| is_drawn(figure, group, runs)) {
-        chart(html, number, figure);
+        chart(html, number, figure, &durability);
     }
     html.push_str("</div>\n");
     lanes::section(html, number, group, runs);
@@ -90,8 +92,11 @@ fn is_drawn(figure: &Chart, group: &Group, runs: &[ReportRun]) -> bool {
         Form::Sweep => all.any(|run| figure.paths.iter().any(|(_, path)| run.number(path).is_some())),
         // One part alone is nothing to compare.
         Form::Parts => all.any(|run| figure.paths.iter().filter(|(_, path)| run.number(path).is_some()).count() > 1),
+        Form::Stack => writes_cache_devices(all),
         Form::Cdf | Form::Tail => all.any(|run| !run.list("response.distribution").is_empty()),
-        Form::Time => all.any(|run| !run.list("series.bins").is_empty()),
+        Form::Time => {
+            all.any(|run| figure.paths.iter().any(|(series, _)| !run.list(&format!("{series}.bins")).is_empty()))
+        }
         Form::Wear => all.any(|run| {
             let of_device = |device: &serde_json::Value| device.get("wear").is_some_and(serde_json::Value::is_array);
             !run.list("ssd.wear").is_empty() || run.list("devices").iter().any(of_device)
@@ -133,7 +138,12 @@ fn table(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
         }
         html.push_str("</tr>\n");
     }
-    html.push_str("</tbody></table></div>\n<details><summary>What the columns mean</summary>\n<dl>");
+    html.push_str("</tbody></table></div>\n");
+    if writes_cache_devices(group.points.iter().map(|point| &runs[point.run])) {
+        let durability = escaped(&durability_of(group, runs));
+        let _ = writeln!(html, "<p class=\"note\">What is written to cache devices is so under {durability}.</p>");
+    }
+    html.push_str("<details><summary>What the columns mean</summary>\n<dl>");
     for column in columns {
         let better = match column.better {
             Better::Less => " Less is better.",
@@ -170,7 +180,12 @@ fn controls(html: &mut String, number: usize, group: &Group, runs: &[ReportRun])
     html.push_str("</form>\n");
 }
 
-fn chart(html: &mut String, number: usize, figure: &Chart) {
+/// What was promised of writes, where wear of cache devices is told.
+fn durability_of(group: &Group, runs: &[ReportRun]) -> String {
+    durability(&group.points.iter().map(|point| &runs[point.run]).collect::<Vec<_>>())
+}
+
+fn chart(html: &mut String, number: usize, figure: &Chart, durability: &str) {
     let id = format!("{number}-{}", figure.id);
     let size = if figure.is_of_one_size() { "<span class=\"size\"></span>" } else { "" };
     let _ = write!(
@@ -181,6 +196,9 @@ fn chart(html: &mut String, number: usize, figure: &Chart) {
     );
     if !figure.note.is_empty() {
         let _ = write!(html, "<span class=\"note\">{}</span>", escaped(figure.note));
+    }
+    if figure.is_of_wear() {
+        let _ = write!(html, "<span class=\"note\">Under {}.</span>", escaped(durability));
     }
     html.push_str(
         "</figcaption>\n<div class=\"chart\" role=\"img\"></div>\n\
