@@ -55,6 +55,14 @@ pub(super) const IDLE_AFTER: ParamSpec = ParamSpec {
     help: "time without a request after which rows with old parity are cleaned",
 };
 
+pub(super) const CLEAN: ParamSpec = ParamSpec {
+    name: "clean",
+    default: "rows",
+    values: "rows or stripes",
+    unit: "-",
+    help: "what is cleaned at a time: the row of the page that was not used for longest, or all rows of a stripe that have old parity, stripe by stripe in the order of addresses",
+};
+
 /// A row whose parity does not cover its newest data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stale {
@@ -84,9 +92,11 @@ pub(crate) struct Owed<'a> {
 /// The rows, and what is being done about them.
 pub(crate) struct Behind {
     rows: HashMap<Row, Stale, FixedState>,
-    /// The rows in order, if there may be some without a page in a frame.
+    /// The rows in order, if there may be some without a page in a frame, or stripes are cleaned.
     order: Option<BTreeSet<Row>>,
-    updates: Vec<(OpId, Row)>,
+    /// Stripes are cleaned: the next is the first from this row on.
+    stripes: Option<Row>,
+    updates: Vec<(OpId, Rows)>,
     /// Of each set the stale pages of rows that can be cleaned and are not being.
     left: Vec<u32>,
     /// Pages that may be stale, and down to how many they are cleaned.
@@ -122,9 +132,11 @@ impl Behind {
         let set_low: u64 = params.number(SET_LOW.name, 0..=100)?;
         let idle = quantity::time(params.text(IDLE_AFTER.name)).ok().filter(|time| *time > Nanos::ZERO);
         let share = |percent| u64::from(frames.len()) * percent / 100;
+        let stripes = params.choice(CLEAN.name, &[("rows", None), ("stripes", Some(Row(0)))])?;
         Ok(Self {
             rows: HashMap::default(),
-            order: bare.then(BTreeSet::new),
+            order: (bare || stripes.is_some()).then(BTreeSet::new),
+            stripes,
             updates: Vec::new(),
             high: share(high),
             low: share(low),
@@ -260,10 +272,12 @@ impl Behind {
     /// An operation has ended; whether it was to make a row's parity catch up.
     pub(super) fn done(&mut self, op: OpId, frames: &Frames) -> bool {
         let Some(at) = self.updates.iter().position(|(update, _)| *update == op) else { return false };
-        let (_, row) = self.updates.swap_remove(at);
-        if let Some(stale) = self.rows.get_mut(&row) {
-            stale.updating = false;
-            self.left[frames.set_of(row) as usize] += stale.left();
+        let (_, rows) = self.updates.swap_remove(at);
+        for row in rows.iter() {
+            if let Some(stale) = self.rows.get_mut(&row).filter(|stale| stale.updating) {
+                stale.updating = false;
+                self.left[frames.set_of(row) as usize] += stale.left();
+            }
         }
         true
     }
@@ -283,12 +297,16 @@ impl Behind {
         }
         while self.updates.len() < CONCURRENT && array.is_ready() {
             let Some(row) = self.next(frames, owed, geometry) else { break };
-            let stale = self.rows.get_mut(&row).expect("the row is behind");
-            self.left[frames.set_of(row) as usize] -= stale.left();
-            stale.updating = true;
-            let op = array.open_parity_update(row, out);
-            self.updates.push((op, row));
-            self.updated_rows += 1;
+            let rows = self.around(row, geometry);
+            for row in rows.iter() {
+                if let Some(stale) = self.rows.get_mut(&row).filter(|stale| stale.can_be_updated()) {
+                    self.left[frames.set_of(row) as usize] -= stale.left();
+                    stale.updating = true;
+                    self.updated_rows += 1;
+                }
+            }
+            let op = array.open_parity_updates(rows, out);
+            self.updates.push((op, rows));
         }
         if self.draining && self.urgent.is_empty() && self.updates.is_empty() {
             self.draining = false;
@@ -309,9 +327,7 @@ impl Behind {
         }
         // No more rows are begun than if one were begun when the one before is done: what those under way
         // may free counts as free.
-        let pages = |what: fn(&Stale) -> ColumnSet| -> u32 {
-            self.updates.iter().filter_map(|(_, row)| self.rows.get(row)).map(|row| what(row).len()).sum()
-        };
+        let pages = |what: fn(&Stale) -> ColumnSet| -> u32 { self.updating().map(|row| what(row).len()).sum() };
         let (leaving, changed) = (pages(Stale::in_frames), pages(|row| row.columns));
         if let Some(set) = self.short {
             let deltas = owed.deltas.get(set as usize).map_or(0, |deltas| deltas.saturating_sub(changed));
@@ -331,11 +347,39 @@ impl Behind {
         let left = u64::from(owed.all.saturating_sub(owed.of_page * leaving + deltas));
         self.cleaning = if self.cleaning { u64::from(owed.all) > self.low } else { left > self.high };
         if self.cleaning && left > self.low || self.is_idle {
+            if self.stripes.is_some() {
+                return self.next_stripe(geometry);
+            }
             let left = self.left.iter().zip(0..).max_by_key(|(left, set)| (**left, Reverse(*set)));
             let oldest = left.and_then(|(_, set)| self.oldest(frames, geometry, set));
             return oldest.or_else(|| self.order.iter().flatten().copied().find(|row| self.can_be_updated(*row)));
         }
         None
+    }
+
+    /// The first row of the next stripe that can be cleaned.
+    fn next_stripe(&mut self, geometry: &Geometry) -> Option<Row> {
+        let (order, from) = (self.order.as_ref()?, self.stripes?);
+        let mut rows = order.range(from..).chain(order.range(..from)).copied();
+        let row = rows.find(|row| self.can_be_updated(*row))?;
+        self.stripes = Some(stripe_of(row, geometry).end());
+        Some(row)
+    }
+
+    /// What is cleaned with a row.
+    fn around(&self, row: Row, geometry: &Geometry) -> Rows {
+        let Some(order) = self.order.as_ref().filter(|_| self.stripes.is_some()) else { return Rows::new(row, 1) };
+        let stripe = stripe_of(row, geometry);
+        let mut rows = order.range(stripe.first..stripe.end()).filter(|row| self.can_be_updated(**row));
+        let first = *rows.next().expect("the row is one of them");
+        let last = *rows.next_back().unwrap_or(&first);
+        Rows::new(first, (last.0 - first.0) as u32 + 1)
+    }
+
+    /// Rows that are being cleaned.
+    fn updating(&self) -> impl Iterator<Item = &Stale> {
+        let rows = self.updates.iter().flat_map(|(_, rows)| rows.iter());
+        rows.filter_map(|row| self.rows.get(&row)).filter(|stale| stale.updating)
     }
 
     fn can_be_updated(&self, row: Row) -> bool {
@@ -362,6 +406,12 @@ impl Stale {
     fn left(&self) -> u32 {
         if self.can_be_updated() { self.in_frames().len() } else { 0 }
     }
+}
+
+/// The rows of the stripe of a row.
+fn stripe_of(row: Row, geometry: &Geometry) -> Rows {
+    let (_, row_in_chunk) = geometry.stripe_of(row);
+    Rows::new(Row(row.0 - u64::from(row_in_chunk)), geometry.chunk_pages())
 }
 
 /// The parity row of a page.

@@ -25,8 +25,8 @@ use crate::{
 };
 
 /// What all of them take.
-pub(super) const PARAMS: [ParamSpec; 6] =
-    [WAYS, behind::HIGH, behind::LOW, behind::SET_LOW, behind::IDLE_AFTER, journal::LOG];
+pub(super) const PARAMS: [ParamSpec; 7] =
+    [WAYS, behind::HIGH, behind::LOW, behind::SET_LOW, behind::IDLE_AFTER, behind::CLEAN, journal::LOG];
 
 pub(super) const CLEANED: CacheFigure =
     CacheFigure { name: "cleaned_rows", unit: "rows", meaning: "times that the parity of a row was made to catch up" };

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use destage_plan::{Buf, OpId, Out, ParamSpec, Params, Step, StepSet};
 use destage_raid::array::{Array, ArrayConfig, Source};
 
-use super::behind::{Behind, Owed};
+use super::behind::{self, Behind, Owed};
 use super::copies::{Copies, FrameReader, Whole};
 use super::delayed::{self, Delayed};
 use super::frames::{BYTES_PER_PAGE, Frame, Frames};
@@ -15,7 +15,7 @@ use super::of;
 use super::write_through::Through;
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, Registered, Write};
 
-const PARAMS: [ParamSpec; 6] = delayed::PARAMS;
+const PARAMS: [ParamSpec; 7] = delayed::PARAMS;
 
 const IN_PLACE: CacheFigure =
     CacheFigure { name: "in_place", unit: "pages", meaning: "newest versions written over for want of a free page" };
@@ -46,6 +46,7 @@ impl Registered for Leavo {
     const INFO: HostCacheInfo = HostCacheInfo {
         bytes_per_page: BYTES_PER_PAGE,
         params: &PARAMS,
+        modes: &[&[], &[(behind::CLEAN.name, "stripes")]],
         figures: &[delayed::CLEANED, IN_PLACE, delayed::NO_ROOM],
         ..delayed::info::<Pairs>(
             "leavo",

@@ -64,6 +64,10 @@ impl Case {
         if name == "kdd" {
             write!(cache, ":staging={staging}").expect("a string");
         }
+        let stripes = matches!(name, "leavo" | "kdd") && dice.below(3) == 0;
+        if stripes {
+            cache.push_str(":clean=stripes");
+        }
         let (delays, admit) = (name == "kdd" && dice.below(2) == 0, [1, 1, 2, 3, u64::MAX][dice.below(5) as usize]);
         if delays {
             let admit = if admit == u64::MAX { "never".to_owned() } else { admit.to_string() };
@@ -87,6 +91,7 @@ impl Case {
             admit: if delays { admit } else { 1 },
             admit_forgets: true,
             few_bare: true,
+            clean_stripes: stripes,
             ..Params::new(shape, pages)
         };
         let stripes = (pages * dice.within(1, 4)).div_ceil(shape.k * shape.chunk).max(2);

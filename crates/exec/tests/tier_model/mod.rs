@@ -23,7 +23,7 @@
 //!   that does not; they commit until the new delta fits.
 //! * Room in the DEZ is found before deltas are chosen to be committed; if finding it (an eviction, cleaning)
 //!   made room in the staging buffer, nothing is committed.
-//! * A DEZ page is read once for a row that is cleaned, however many deltas are taken from it. The base is not read for
+//! * A DEZ page is read once for what is cleaned at a time, however many deltas are taken from it. The base is not read for
 //!   RMW, but for a delta of a whole page: that is the new page itself.
 //! * A delta of `delta_max` bytes and more is too long. By default that is a page: deltas have no header.
 //! * `rewrite`, and a write for whose delta no room is left (§9.8.11), are RMW with the base, which was read for

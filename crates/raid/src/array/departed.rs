@@ -5,7 +5,7 @@
 use destage_plan::{Buf, Claim, Class, ColumnSet, HostOp, OpId, Out, Row, Rows, Sectors, Step, StepSet};
 
 use super::absorbed::Taken;
-use super::sources::DepartedRow;
+use super::sources::{DeltaPages, DepartedRow};
 use super::versions::{Source, Sources, Updated};
 use super::write::{NOTE_SLOTS, Pages, What, WriteTask};
 use super::{Array, Duty, ParityMethod, Seg, Task, Versions};
@@ -15,11 +15,7 @@ impl Array {
     /// Opens the operation that makes the parity of a row cover the newest version of its data, if
     /// it does not. What becomes of it is [told](Versions::written).
     pub fn open_parity_update(&mut self, row: Row, out: &mut Out) -> OpId {
-        let (stripe, first) = self.config.geometry.stripe_of(row);
-        let seg = Seg { stripe, first, rows: 1, columns: ColumnSet::EMPTY };
-        let op = out.open(Class::Parity, Some(self.claim_write(seg)), None);
-        self.set_task(op, Task::Write(WriteTask::of_parity(seg)));
-        op
+        self.open_parity_updates(Rows::new(row, 1), out)
     }
 
     /// Opens the operation that writes the newest versions of a row that are in the NVRAM and that the
@@ -51,12 +47,19 @@ impl Array {
         let departs = |row: &Row| versions.departs(Rows::new(*row, 1));
         let plain = what.rows.iter().take_while(|row| !departs(row)).count();
         if plain > 0 {
-            what.rows.count = plain as u32;
-            if self.write_task(op).is_own() {
-                // Another operation has done it meanwhile.
+            if !self.write_task(op).is_own() {
+                what.rows.count = plain as u32;
+                return self.begin_plain(op, what, versions, out);
+            }
+            // Between those that are behind, or another operation has done it meanwhile.
+            if plain as u32 == what.rows.count {
                 return out.close(op);
             }
-            return self.begin_plain(op, what, versions, out);
+            self.write_task(op).done += plain as u32;
+            what = self.what(op);
+        }
+        if what.rows.count > 1 && self.write_task(op).is_own() && self.plan_catch_up(op, what, versions, out) {
+            return;
         }
         what.rows.count = 1;
         self.write_task(op).batch = 1;
@@ -136,7 +139,15 @@ impl Array {
                 self.write_task(op).departed = Some(Updated::Modified);
             }
             let mut old = [Buf::None; MAX_DEVICES];
-            ready |= self.gather_changes(op, row, update - what.columns, &mut old, &mut fresh, out);
+            ready |= self.gather_changes(
+                op,
+                row,
+                update - what.columns,
+                &mut old,
+                &mut fresh,
+                &mut DeltaPages::default(),
+                out,
+            );
             ready |= self.gather(op, row, update & what.columns, Sources::covered, &mut old, out);
             ready |= self.gather(op, row, parity, Sources::newest, &mut old, out);
             let modified = What { columns: update, ..what };
@@ -179,7 +190,7 @@ impl Array {
     /// Whether parity is modified by what changes, rather than computed from all data. It has to be
     /// while columns are stale that are not written: computed parity would cover their newest
     /// version, and what is kept of them would be added to it once more.
-    fn modifies(&self, what: What, row: DepartedRow<'_>, parity: ColumnSet, page_bytes: u32) -> bool {
+    pub(super) fn modifies(&self, what: What, row: DepartedRow<'_>, parity: ColumnSet, page_bytes: u32) -> bool {
         let stale = row.sources.stale();
         // A parity that is being filled holds nothing to modify.
         if parity.meets(row.columns.sink) || row.sources.is_torn() || what.columns == self.data && what.part.is_none() {

@@ -17,6 +17,7 @@
 
 mod above;
 mod absorbed;
+mod catch_up;
 mod config;
 mod degraded;
 mod departed;

@@ -37,23 +37,23 @@ fn read_page(op: OpId, ext: Ext, out: &mut Out) -> (Buf, StepSet) {
     (dst, out.step(op, Step::Read { ext, dst }, StepSet::EMPTY))
 }
 
-/// The page of deltas that was read last: those of a row are often in one.
+/// The pages of deltas that an operation has read: those of a row are often in one.
 #[derive(Default)]
-struct DeltaPage(Option<(Ext, Buf, StepSet)>);
+pub(super) struct DeltaPages(Vec<(Ext, Buf, StepSet)>);
 
-impl DeltaPage {
+impl DeltaPages {
     /// Where a delta is to be had, and after which steps.
     fn read(&mut self, op: OpId, change: Change, out: &mut Out) -> (Span, StepSet) {
         let (buf, read) = match change.place {
             DeltaPlace::Nv(slot) => (Buf::Nv(slot), StepSet::EMPTY),
-            DeltaPlace::Page(ext) => {
-                let known = self.0.filter(|(of, ..)| *of == ext);
-                let (_, buf, read) = *self.0.insert(known.unwrap_or_else(|| {
+            DeltaPlace::Page(ext) => match self.0.iter().find(|(of, ..)| *of == ext) {
+                Some(&(_, buf, read)) => (buf, read),
+                None => {
                     let (buf, read) = read_page(op, ext, out);
-                    (ext, buf, read)
-                }));
-                (buf, read)
-            }
+                    self.0.push((ext, buf, read));
+                    (buf, read)
+                }
+            },
         };
         (Span { buf, offset: change.offset, len: change.len }, read)
     }
@@ -96,7 +96,7 @@ impl Array {
         pages: &mut Pages,
         out: &mut Out,
     ) -> StepSet {
-        let (mut done, mut deltas) = (StepSet::EMPTY, DeltaPage::default());
+        let (mut done, mut deltas) = (StepSet::EMPTY, DeltaPages::default());
         for column in wanted.iter() {
             pages[column.index()] = match source(row.sources, column) {
                 Source::Nv(slot) => Buf::Nv(slot),
@@ -134,6 +134,7 @@ impl Array {
 
     /// Makes known what the newest versions of these columns and those that the parity covers differ in; the
     /// steps. That is the exclusive or of `old` and `new`.
+    #[expect(clippy::too_many_arguments, reason = "a row's versions and their order are that many things")]
     pub(super) fn gather_changes(
         &mut self,
         op: OpId,
@@ -141,9 +142,10 @@ impl Array {
         wanted: ColumnSet,
         old: &mut Pages,
         new: &mut Pages,
+        deltas: &mut DeltaPages,
         out: &mut Out,
     ) -> StepSet {
-        let (mut done, mut deltas, mut whole) = (StepSet::EMPTY, DeltaPage::default(), wanted);
+        let (mut done, mut whole) = (StepSet::EMPTY, wanted);
         for column in wanted.iter() {
             if let Some(change) = row.sources.change(column, out.page_bytes()) {
                 let (delta, there) = deltas.read(op, change, out);
@@ -185,7 +187,7 @@ impl Array {
         for column in (wanted - stale).iter() {
             pages[column.index()] = covered[column.index()];
         }
-        let mut deltas = DeltaPage::default();
+        let mut deltas = DeltaPages::default();
         for column in changed.iter() {
             pages[column.index()] = covered[column.index()];
             if let Some(change) = change(column)? {

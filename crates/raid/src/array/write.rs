@@ -23,7 +23,7 @@ pub(super) struct WriteTask {
     /// Where the fragment begins in its stripe, in pages of the stripe's data.
     begin: u32,
     /// Rows of the segment that are written.
-    done: u32,
+    pub(super) done: u32,
     /// Rows that the present plan writes.
     pub(super) batch: u32,
     /// The step after which the plan is to be gone on with, if there is one.

@@ -19,7 +19,7 @@ use self::hit::{Base, Hit};
 use self::hits::{Hits, Planned, Short};
 use self::staging::Staging;
 use self::zone::{Packed, Zone};
-use super::behind::{Behind, Owed};
+use super::behind::{self, Behind, Owed};
 use super::copies::{Copies, FrameReader};
 use super::delayed::{self, Delayed};
 use super::frames::{Frame, Frames};
@@ -84,9 +84,9 @@ impl Misses {
     }
 }
 
-const PARAMS: [ParamSpec; 9] = {
-    let [ways, high, low, set_low, idle, log] = delayed::PARAMS;
-    [ways, STAGING, MISSES, ADMIT, high, low, set_low, idle, log]
+const PARAMS: [ParamSpec; 10] = {
+    let [ways, high, low, set_low, idle, clean, log] = delayed::PARAMS;
+    [ways, STAGING, MISSES, ADMIT, high, low, set_low, idle, clean, log]
 };
 
 const STAGED: CacheFigure = CacheFigure { name: "staged", unit: "1", meaning: "deltas staged" };
@@ -152,8 +152,9 @@ impl Registered for Kdd {
         modes: &[
             &[],
             &[(MISSES.name, "delay")],
-            &[(MISSES.name, "delay"), (ADMIT.name, "2")],
+            &[(MISSES.name, "delay"), (ADMIT.name, "2"), (behind::CLEAN.name, "stripes")],
             &[(MISSES.name, "delay"), (ADMIT.name, "never")],
+            &[(behind::CLEAN.name, "stripes")],
         ],
         params: &PARAMS,
         figures: &[delayed::CLEANED, STAGED, STAGED_BYTES, RAW, COMMITS, BARE, delayed::NO_ROOM],

@@ -46,8 +46,6 @@ impl Kdd {
         if !rcw {
             asks.extend(array::parity_reads(shape, row));
         }
-        let mut seen = BTreeSet::new();
-        asks.retain(|&ask| seen.insert(ask));
         asks
     }
 
@@ -113,7 +111,9 @@ impl Delayed for Kdd {
 
     fn clean(&mut self, rows: &[u64], out: &mut Outcome) {
         let shape = self.params.shape;
-        out.phase(For::CleanReads, rows.iter().flat_map(|&row| self.clean_reads(row)).collect());
+        let (mut reads, mut seen) = (Vec::new(), BTreeSet::new());
+        reads.extend(rows.iter().flat_map(|&row| self.clean_reads(row)).filter(|&ask| seen.insert(ask)));
+        out.phase(For::CleanReads, reads);
         out.phase(For::CleanWrites, rows.iter().flat_map(|&row| array::parity_writes(shape, row)).collect());
         let (mut asks, mut facts) = (Vec::new(), Vec::new());
         for &row in rows {

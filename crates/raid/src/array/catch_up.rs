@@ -1,0 +1,155 @@
+//! Parity of several rows of a stripe that is made to cover their newest data at once: each parity is read
+//! once and written once, however many rows are behind (specs §9.8, whole stripes).
+
+use destage_plan::{Buf, ColumnSet, Ext, OpId, Out, Row, Rows, Step, StepSet};
+
+use super::sources::{DeltaPages, DepartedRow};
+use super::versions::{Sources, Updated};
+use super::write::{Pages, What, WriteTask};
+use super::{Array, Seg, Task, Versions, advance};
+use crate::{Level, MAX_DEVICES};
+
+/// Steps that the rows of one plan may take, of the 64 that an operation has: the rest are its intent,
+/// reads and writes of parity, and what follows.
+const STEPS: u32 = 52;
+
+impl Array {
+    /// As [`open_parity_update`](Self::open_parity_update), of rows of one stripe, of which some may not be
+    /// behind.
+    pub fn open_parity_updates(&mut self, rows: Rows, out: &mut Out) -> OpId {
+        let (stripe, first) = self.config.geometry.stripe_of(rows.first);
+        let seg = Seg { stripe, first, rows: rows.count, columns: ColumnSet::EMPTY };
+        let op = out.open(destage_plan::Class::Parity, Some(self.claim_write(seg)), None);
+        self.set_task(op, Task::Write(WriteTask::of_parity(seg)));
+        op
+    }
+
+    /// Plans as many of the rows as fit; none, so that they are planned one by one, if these are fewer than
+    /// two, or if a member is not live.
+    pub(super) fn plan_catch_up(
+        &mut self,
+        op: OpId,
+        mut what: What,
+        versions: &mut dyn Versions,
+        out: &mut Out,
+    ) -> bool {
+        let columns = self.columns(what.stripe, what.rows);
+        let computes = matches!(self.config.geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6);
+        if !computes || columns.live != self.all {
+            return false;
+        }
+        let (mut steps, mut count, mut behind, mut rows) = (0, 0, 0, 0);
+        for row in what.rows.iter() {
+            rows += 1;
+            if !is_behind(row, versions) {
+                continue;
+            }
+            steps += self.steps_to_catch_up(&versions.sources(row), out.page_bytes());
+            if steps > STEPS {
+                break;
+            }
+            (count, behind) = (rows, behind + 1);
+        }
+        if behind < 2 {
+            return false;
+        }
+        what.rows.count = count;
+        let task = self.write_task(op);
+        (task.batch, task.departed) = (count, Some(Updated::Computed));
+        self.begin_rows(op, what.rows);
+        let parity = self.parity();
+        let mut ready = self.intent(op, what.rows, StepSet::EMPTY, out);
+        // What is made of all data needs no old parity.
+        let needed = |index: &u32| {
+            let row = Row(what.rows.first.0 + u64::from(*index));
+            !is_behind(row, versions) || {
+                let sources = versions.sources(row);
+                let rows = Rows::new(row, 1);
+                let departed = DepartedRow { stripe: what.stripe, rows, columns, sources: &sources };
+                self.modifies(What { rows, ..what }, departed, parity, out.page_bytes())
+            }
+        };
+        let from = (0..count).find(needed);
+        let to = (0..count).rev().find(needed).map_or(0, |last| last + 1);
+        let mut old: Pages = [Buf::None; MAX_DEVICES];
+        if let Some(from) = from {
+            let first = Row(what.rows.first.0 + u64::from(from));
+            let read = What { rows: Rows::new(first, to - from), ..what };
+            for column in parity.iter() {
+                old[column.index()] = out.tmp(op, count as u16);
+                let dst = advance(old[column.index()], from as u16);
+                ready |= self.read_column(op, read, column, dst, StepSet::EMPTY, out);
+            }
+        }
+        let (mut new, mut deltas): ([Vec<Buf>; 2], _) = Default::default();
+        let mut done = ready;
+        for (index, row) in (0..).zip(what.rows.iter()) {
+            let mut pages = old.map(|buf| advance(buf, index));
+            if is_behind(row, versions) {
+                let one = What { rows: Rows::new(row, 1), ..what };
+                done |= self.catch_up(op, one, &mut pages, ready, &mut deltas, versions, out);
+            }
+            for (list, column) in new.iter_mut().zip(parity.iter()) {
+                list.push(pages[column.index()]);
+            }
+        }
+        let mut written = StepSet::EMPTY;
+        for (list, column) in new.iter().zip(parity.iter()) {
+            self.stats.parity_writes += u64::from(count);
+            let ext = Ext::new(self.dev(what.stripe, column), what.rows.first.0, count as u16);
+            let srcs = out.list(op, list);
+            written |= out.step(op, Step::WriteList { ext, srcs, fua: what.fua }, done);
+        }
+        self.finish_batch(op, what, written, Buf::None, versions, out);
+        true
+    }
+
+    /// Steps that a row takes at most.
+    fn steps_to_catch_up(&self, sources: &Sources, page_bytes: u32) -> u32 {
+        let stale = sources.stale();
+        let whole = stale.iter().filter(|column| sources.change(*column, page_bytes).is_none()).count() as u32;
+        let computes = if self.parity().is_single() { 1 } else { 5 };
+        // It may be computed from all data instead.
+        (2 * stale.len() + 3 * whole).max(3 * self.data.len()) + computes
+    }
+
+    /// Makes the parity of a row, which is in `pages` as it was, what it will be; the steps.
+    #[expect(clippy::too_many_arguments, reason = "a row's place, content and order are that many things")]
+    fn catch_up(
+        &mut self,
+        op: OpId,
+        what: What,
+        pages: &mut Pages,
+        parity_read: StepSet,
+        deltas: &mut DeltaPages,
+        versions: &mut dyn Versions,
+        out: &mut Out,
+    ) -> StepSet {
+        let (row, parity) = (what.rows.first, self.parity());
+        let sources = versions.sources(row);
+        versions.uses(op, row);
+        let columns = self.columns(what.stripe, what.rows);
+        let departed = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
+        let mut fresh = [Buf::None; MAX_DEVICES];
+        let (p, q, done);
+        if self.modifies(what, departed, parity, out.page_bytes()) {
+            self.stats.rmw_writes += 1;
+            let changed = self.gather_changes(op, departed, sources.stale(), pages, &mut fresh, deltas, out);
+            let update = What { columns: sources.stale(), ..what };
+            (p, q, done) = self.modify_parity(op, update, parity, &fresh, pages, parity_read | changed, out);
+        } else {
+            self.stats.rcw_writes += 1;
+            let read = self.gather(op, departed, self.data, Sources::newest, &mut fresh, out);
+            (p, q, done) = self.compute_parity(op, what.stripe, parity, &fresh, 1, read, out);
+        }
+        for column in parity.iter() {
+            pages[column.index()] = if column == self.config.geometry.p_column() { p } else { q };
+        }
+        done
+    }
+}
+
+/// Whether the parity of a row does not cover its newest data.
+fn is_behind(row: Row, versions: &dyn Versions) -> bool {
+    versions.departs(Rows::new(row, 1)) && !versions.sources(row).stale().is_empty()
+}
