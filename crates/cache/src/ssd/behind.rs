@@ -96,6 +96,8 @@ pub(crate) struct Behind {
     order: Option<BTreeSet<Row>>,
     /// Stripes are cleaned: the next is the first from this row on.
     stripes: Option<Row>,
+    /// How many of the rows cannot be made to catch up.
+    hopeless: usize,
     updates: Vec<(OpId, Rows)>,
     /// Of each set the stale pages of rows that can be cleaned and are not being.
     left: Vec<u32>,
@@ -137,6 +139,7 @@ impl Behind {
             rows: HashMap::default(),
             order: (bare || stripes.is_some()).then(BTreeSet::new),
             stripes,
+            hopeless: 0,
             updates: Vec::new(),
             high: share(high),
             low: share(low),
@@ -174,7 +177,7 @@ impl Behind {
 
     /// Whether all that can be made good is.
     pub(super) fn is_clean(&self) -> bool {
-        self.updates.is_empty() && self.rows.values().all(|row| row.hopeless)
+        self.updates.is_empty() && self.rows.len() == self.hopeless
     }
 
     /// The parity of a row will not cover the newest version of a column, of which a version is in a frame or
@@ -223,7 +226,7 @@ impl Behind {
                 ColumnSet::EMPTY
             }
             Updated::Lost => {
-                stale.hopeless = true;
+                self.hopeless += usize::from(!std::mem::replace(&mut stale.hopeless, true));
                 ColumnSet::EMPTY
             }
             Updated::Delayed | Updated::Absorbed | Updated::Stored => ColumnSet::EMPTY,
@@ -233,6 +236,7 @@ impl Behind {
         stale.bare -= covered;
         *left += stale.left();
         if stale.columns.is_empty() {
+            self.hopeless -= usize::from(stale.hopeless);
             self.rows.remove(&row);
             self.order.as_mut().map(|order| order.remove(&row));
         }

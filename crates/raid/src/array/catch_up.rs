@@ -44,7 +44,7 @@ impl Array {
             if !is_behind(row, versions) {
                 continue;
             }
-            steps += self.steps_to_catch_up(&versions.sources(row), out.page_bytes());
+            steps += self.steps_to_catch_up(what, row, versions, out.page_bytes());
             if steps > STEPS {
                 break;
             }
@@ -62,12 +62,7 @@ impl Array {
         // What is made of all data needs no old parity.
         let needed = |index: &u32| {
             let row = Row(what.rows.first.0 + u64::from(*index));
-            !is_behind(row, versions) || {
-                let sources = versions.sources(row);
-                let rows = Rows::new(row, 1);
-                let departed = DepartedRow { stripe: what.stripe, rows, columns, sources: &sources };
-                self.modifies(What { rows, ..what }, departed, parity, out.page_bytes())
-            }
+            !is_behind(row, versions) || self.catches_up_by_changes(what, row, &versions.sources(row), out.page_bytes())
         };
         let from = (0..count).find(needed);
         let to = (0..count).rev().find(needed).map_or(0, |last| last + 1);
@@ -105,12 +100,22 @@ impl Array {
     }
 
     /// Steps that a row takes at most.
-    fn steps_to_catch_up(&self, sources: &Sources, page_bytes: u32) -> u32 {
+    fn steps_to_catch_up(&self, what: What, row: Row, versions: &dyn Versions, page_bytes: u32) -> u32 {
+        let sources = versions.sources(row);
+        let computes = if self.parity().is_single() { 1 } else { 5 };
+        if !self.catches_up_by_changes(what, row, &sources, page_bytes) {
+            return 3 * self.data.len() + computes;
+        }
         let stale = sources.stale();
         let whole = stale.iter().filter(|column| sources.change(*column, page_bytes).is_none()).count() as u32;
-        let computes = if self.parity().is_single() { 1 } else { 5 };
-        // It may be computed from all data instead.
-        (2 * stale.len() + 3 * whole).max(3 * self.data.len()) + computes
+        2 * stale.len() + 3 * whole + computes
+    }
+
+    /// Whether the parity of a row is modified rather than made of all data.
+    fn catches_up_by_changes(&self, what: What, row: Row, sources: &Sources, page_bytes: u32) -> bool {
+        let rows = Rows::new(row, 1);
+        let departed = DepartedRow { stripe: what.stripe, rows, columns: self.columns(what.stripe, rows), sources };
+        self.modifies(What { rows, ..what }, departed, self.parity(), page_bytes)
     }
 
     /// Makes the parity of a row, which is in `pages` as it was, what it will be; the steps.

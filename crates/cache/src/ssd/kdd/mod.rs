@@ -415,7 +415,7 @@ impl Keeps for Changes {
             self.commits += 1;
         }
         let dead = self.deltas.dead();
-        let due = short == Some(Short::Slots) || dead >= MANY_DEAD || behind.len() == 0;
+        let due = short == Some(Short::Slots) || dead >= MANY_DEAD || behind.is_clean();
         if dead > 0 && due && self.free.is_none() && array.is_ready() {
             let mut slots = Vec::new();
             self.deltas.take_dead(&mut slots);
