@@ -46,14 +46,15 @@ impl DeltaPages {
     fn read(&mut self, op: OpId, change: Change, out: &mut Out) -> (Span, StepSet) {
         let (buf, read) = match change.place {
             DeltaPlace::Nv(slot) => (Buf::Nv(slot), StepSet::EMPTY),
-            DeltaPlace::Page(ext) => match self.0.iter().find(|(of, ..)| *of == ext) {
-                Some(&(_, buf, read)) => (buf, read),
-                None => {
+            DeltaPlace::Page(ext) => {
+                if let Some(&(_, buf, read)) = self.0.iter().find(|(of, ..)| *of == ext) {
+                    (buf, read)
+                } else {
                     let (buf, read) = read_page(op, ext, out);
                     self.0.push((ext, buf, read));
                     (buf, read)
                 }
-            },
+            }
         };
         (Span { buf, offset: change.offset, len: change.len }, read)
     }
