@@ -509,12 +509,7 @@ impl<C: HostCache> Above for Upper<C> {
                     array.finish_absorbed(op, done, out);
                 }
             }
-            Duty::Prepare { op, after } => {
-                let Work::Write { frag, .. } = *self.operations.get(op) else {
-                    unreachable!("the operation is a write")
-                };
-                self.cache.prepare(op, &frag, after, array, out);
-            }
+            Duty::Prepare { op, after } => self.prepare(op, after, array, out),
             Duty::Fail { op } => {
                 self.cache.undone(op);
                 self.set_write(op, |left, _| (left.max(1), false));
@@ -535,6 +530,12 @@ impl<C: HostCache> Above for Upper<C> {
 }
 
 impl<C: HostCache> Upper<C> {
+    #[cold]
+    fn prepare(&mut self, op: OpId, intent: StepSet, array: &mut Array, out: &mut Out) {
+        let Work::Write { frag, .. } = *self.operations.get(op) else { unreachable!("the operation is a write") };
+        self.cache.prepare(op, &frag, intent, array, out);
+    }
+
     /// Whether a request has to wait for an earlier one on the same pages, of those that are held the first
     /// `behind`.
     #[inline]

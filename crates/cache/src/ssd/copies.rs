@@ -250,7 +250,7 @@ impl<W: Writes> Copies<W> {
         for page in array.pages_of(write.seg) {
             self.count_write(page);
             // What the parity is behind of goes when it is written.
-            if self.is_stale(page) || !(self.frames.contains(page) || admits(page)) {
+            if self.is_stale(page) || !(admits(page) || self.frames.contains(page)) {
                 continue;
             }
             let Some(frame) = self.frames.fill(page, self.row(page)) else { continue };
@@ -404,7 +404,7 @@ impl<W: Writes> Copies<W> {
             self.release(op, Frames::undone);
             self.unclaim(op);
             self.count_write(frag.page);
-            if self.is_stale(frag.page) || !(self.frames.contains(frag.page) || admits(frag.page)) {
+            if self.is_stale(frag.page) || !(admits(frag.page) || self.frames.contains(frag.page)) {
                 return after;
             }
             if let Some(frame) = self.frames.fill(frag.page, self.row(frag.page)) {

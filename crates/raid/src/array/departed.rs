@@ -282,6 +282,7 @@ impl Array {
 
     /// Has what stands above prepare for data to be written and the parity left as it is. All members are
     /// live.
+    #[cold]
     pub(super) fn plan_prepared(&mut self, op: OpId, what: What, out: &mut Out) {
         debug_assert!(what.columns.is_single(), "of two columns one may be written when the other's member is lost");
         let task = self.write_task(op);

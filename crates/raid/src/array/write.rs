@@ -212,6 +212,7 @@ impl Array {
     }
 
     /// Has parity catch up that was left behind.
+    #[cold]
     fn plan_late(&mut self, op: OpId, what: What, versions: &mut dyn Versions, out: &mut Out) {
         let before = self.stats;
         self.begin_departed(op, what, versions, out);
@@ -219,6 +220,7 @@ impl Array {
     }
 
     /// All data of rows of which some is lost is known: writes them.
+    #[cold]
     fn go_on_degraded(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         let (before, is_late) = (self.stats, self.write_task(op).is_late());
         self.log_and_write(op, versions, out);
