@@ -205,9 +205,9 @@ impl Array {
                 |column: &Column| matches!(sources.newest(*column), Source::Page(_) | Source::Nv(_) | Source::Delta(_));
             let above = self.data.iter().filter(elsewhere).collect();
             let row = DepartedRow { stripe, rows, columns, sources: &sources };
-            // Of a lost member the parity alone tells the page, so that its slot is kept: it is not
-            // durable before the next flush.
-            back = sources.above() & targets;
+            // Of a member that is lost, or not filled yet, the parity alone tells the page, so that its slot is kept:
+            // the parity is not durable before the next flush, and what such a member holds nobody believes.
+            back = sources.above() & columns.live;
             versions.uses(op, rows.first);
             reads = self.gather(op, row, above, Sources::newest, &mut data, out);
             above
