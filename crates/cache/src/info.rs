@@ -45,8 +45,8 @@ pub struct HostCacheInfo {
     pub min_pages: fn(&ArrayConfig, &Params) -> u64,
     /// The most pages that it can have.
     pub max_pages: u64,
-    /// Bytes of memory that it takes per page, roughly.
-    pub bytes_per_page: u64,
+    /// Bytes of memory that it takes per page with these parameters, roughly.
+    pub bytes_per_page: fn(&Params) -> u64,
     /// Slots of the NVRAM that a cache of so many pages over such an array needs beside the array's.
     pub nv_slots: fn(pages: u64, array: &ArrayConfig) -> u32,
     /// Whether it leaves parity behind the data for a while: until that is made good, the loss of its
@@ -90,7 +90,7 @@ impl HostCacheInfo {
             serves: |_| true,
             min_pages: |_, _| 1,
             max_pages: 0,
-            bytes_per_page: 0,
+            bytes_per_page: |_| 0,
             nv_slots: |_, _| 0,
             delays_parity: false,
             makes_deltas: false,

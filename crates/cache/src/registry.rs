@@ -144,6 +144,11 @@ impl HostCacheSpec {
         }
     }
 
+    /// Bytes of memory that it takes per page, roughly.
+    pub fn bytes_per_page(&self) -> u64 {
+        (self.info.bytes_per_page)(&self.params)
+    }
+
     /// The least pages that it can do with over such an array.
     pub fn min_pages(&self, array: &ArrayConfig) -> u64 {
         (self.info.min_pages)(array, &self.params)

@@ -331,8 +331,9 @@ impl Behind {
         }
         // No more rows are begun than if one were begun when the one before is done: what those under way
         // may free counts as free.
-        let pages = |what: fn(&Stale) -> ColumnSet| -> u32 { self.updating().map(|row| what(row).len()).sum() };
-        let (leaving, changed) = (pages(Stale::in_frames), pages(|row| row.columns));
+        let (leaving, changed) = self.updating().fold((0, 0), |(leaving, changed), stale| {
+            (leaving + stale.in_frames().len(), changed + stale.columns.len())
+        });
         if let Some(set) = self.short {
             let deltas = owed.deltas.get(set as usize).map_or(0, |deltas| deltas.saturating_sub(changed));
             let left = u64::from(self.left[set as usize] * owed.of_page + deltas);

@@ -78,7 +78,7 @@ impl<W: Writes> Registered for Copies<W> {
     const INFO: HostCacheInfo = HostCacheInfo {
         medium: Medium::Device,
         max_pages: MAX_PAGES,
-        bytes_per_page: BYTES_PER_PAGE,
+        bytes_per_page: |_| BYTES_PER_PAGE,
         params: &[WAYS],
         // Two sets, so that both lookup and eviction matter.
         small: |pages| vec![(WAYS.name, (pages / 2).max(1).to_string())],

@@ -128,10 +128,12 @@ impl<K: Keeps> Versions for Delayed<K> {
         if may && let Some(approach) = self.keep(op, rows, seg.columns) {
             return approach;
         }
-        if rows.count > 1 {
+        let departs = self.departs(rows);
+        // Then it is written in pieces.
+        if rows.count > 1 && (departs || !may_delay) {
             self.copies.take_back(rows, seg.columns);
         }
-        if self.departs(rows) { Approach::Departed } else { Approach::Plain }
+        if departs { Approach::Departed } else { Approach::Plain }
     }
 
     fn departs(&self, rows: Rows) -> bool {

@@ -44,7 +44,7 @@ pub(crate) type Leavo = Delayed<Pairs>;
 
 impl Registered for Leavo {
     const INFO: HostCacheInfo = HostCacheInfo {
-        bytes_per_page: BYTES_PER_PAGE,
+        bytes_per_page: |_| BYTES_PER_PAGE,
         params: &PARAMS,
         modes: &[&[], &[(behind::CLEAN.name, "stripes")]],
         figures: &[delayed::CLEANED, IN_PLACE, delayed::NO_ROOM],

@@ -20,7 +20,7 @@ pub(super) const fn info(name: &'static str, title: &'static str, paper: &'stati
         // Strips of members that hold the same pages would have to be written twice, from one slot.
         serves: |level| level != Level::Raid1,
         max_pages: MAX_PAGES,
-        bytes_per_page: 200,
+        bytes_per_page: |_| 200,
         nv_slots: |pages, array| options::slots(pages, array.geometry.members()),
         figures: const { &figures::names(&figures::ALL) },
         unsynchronised: None,

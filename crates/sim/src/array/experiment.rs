@@ -298,7 +298,7 @@ impl ArrayExperiment {
         if self.policies.iter().any(|policy| policy.info().is_sized()) {
             let cache = Workshop::new(&self.cache_device, self.geometry, Scheduler::default())?;
             let pages = self.caches.iter().max().copied().unwrap_or(0) / self.geometry.page_bytes();
-            let per_page = self.policies.iter().map(|policy| policy.info().bytes_per_page).max().unwrap_or(0);
+            let per_page = self.policies.iter().map(HostCacheSpec::bytes_per_page).max().unwrap_or(0);
             bytes = bytes.saturating_add(cache.memory_bytes()).saturating_add(pages.saturating_mul(per_page));
         }
         Ok(bytes)

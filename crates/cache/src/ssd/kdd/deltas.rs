@@ -75,15 +75,8 @@ impl Deltas {
         let key = Key::Page(page);
         let Some(change) = self.get(key, frames) else { return newest };
         self.uses(op, key, frames);
-        let (newest, mut ready) = newest;
-        let buf = match change.place {
-            DeltaPlace::Nv(slot) => Buf::Nv(slot),
-            DeltaPlace::Page(ext) => {
-                let buf = out.tmp(op, 1);
-                ready |= out.step(op, Step::Read { ext, dst: buf }, StepSet::EMPTY);
-                buf
-            }
-        };
+        let (newest, there) = newest;
+        let (buf, read) = fetch(op, change.place, out);
         let dst = out.tmp(op, 1);
         let step = if change.len < out.page_bytes() {
             let delta = Span { buf, offset: change.offset, len: change.len };
@@ -91,7 +84,7 @@ impl Deltas {
         } else {
             Step::Xor { srcs: out.list(op, &[newest, buf]), pages: 1, dst }
         };
-        (dst, out.step(op, step, ready))
+        (dst, out.step(op, step, there | read))
     }
 
     /// An operation reads a delta, and the page as it was if there is one.
@@ -162,16 +155,20 @@ impl FrameReader for Deltas {
         };
         self.uses(op, Key::Frame(base), frames);
         let page = out.tmp(op, 1);
-        let mut read = out.step(op, Step::Read { ext: delta.base, dst: page }, StepSet::EMPTY);
-        let buf = match delta.place {
-            DeltaPlace::Nv(slot) => Buf::Nv(slot),
-            DeltaPlace::Page(ext) => {
-                let buf = out.tmp(op, 1);
-                read |= out.step(op, Step::Read { ext, dst: buf }, StepSet::EMPTY);
-                buf
-            }
-        };
+        let there = out.step(op, Step::Read { ext: delta.base, dst: page }, StepSet::EMPTY);
+        let (buf, read) = fetch(op, delta.place, out);
         let delta = Span { buf, offset: delta.offset, len: delta.len };
-        out.step(op, Step::Decode { base: page, delta, dst }, read)
+        out.step(op, Step::Decode { base: page, delta, dst }, there | read)
+    }
+}
+
+/// Where the bytes of a delta are to be had, and the step that reads them if one does.
+fn fetch(op: OpId, place: DeltaPlace, out: &mut Out) -> (Buf, StepSet) {
+    match place {
+        DeltaPlace::Nv(slot) => (Buf::Nv(slot), StepSet::EMPTY),
+        DeltaPlace::Page(ext) => {
+            let dst = out.tmp(op, 1);
+            (dst, out.step(op, Step::Read { ext, dst }, StepSet::EMPTY))
+        }
     }
 }
