@@ -173,7 +173,9 @@ impl Array {
         self.own_flush(out);
     }
 
-    /// Clears intents, then frees what was logged of the rows: an open intent must find its log.
+    /// Clears intents, then frees what was logged of the rows: an open intent must find its log. Both are issued
+    /// at once, since the NVRAM does things in order: an intent that is set anew must not find what was logged
+    /// before, which a member that has been filled meanwhile may have a newer version of.
     pub(super) fn plan_clear(&mut self, op: OpId, out: &mut Out) {
         let Some(Task::Clear { rows, .. }) = self.task(op) else { unreachable!("the operation clears intents") };
         let rows = std::mem::take(rows);
@@ -181,14 +183,14 @@ impl Array {
         // take it away.
         let rows = self.still_closed(rows);
         let list = out.rows(op, &rows);
-        let clear = out.step(op, Step::Intent { rows: list, set: false }, StepSet::EMPTY);
+        out.step(op, Step::Intent { rows: list, set: false }, StepSet::EMPTY);
         let mut slots = Vec::new();
         for rows in &rows {
             self.log.forget(*rows, self.config.geometry.members(), &mut slots);
         }
         if !slots.is_empty() {
             let frees = out.slots(op, &slots);
-            out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, clear);
+            out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
         }
         if let Some(Task::Clear { slots: kept, .. }) = self.task(op) {
             *kept = slots;
