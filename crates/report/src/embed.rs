@@ -114,10 +114,11 @@ fn chart_of(chart: &Chart, runs: &[ReportRun], group: &Group) -> Value {
     value
 }
 
-/// The cache size that figures of one size begin with: that of the fastest run, or else the
-/// largest.
+/// The cache size that figures of one size begin with: that of the fastest run if it has a cache, or else the
+/// largest. What has none is shown beside any size.
 pub(crate) fn shown_size(group: &Group, runs: &[ReportRun]) -> usize {
-    fastest(group, runs).map_or(group.sizes.len().saturating_sub(1), |best| best.size)
+    let sized = fastest(group, runs).filter(|best| group.sizes[best.size].is_some());
+    sized.map_or(group.sizes.len().saturating_sub(1), |best| best.size)
 }
 
 #[cfg(test)]
