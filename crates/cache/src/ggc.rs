@@ -334,6 +334,10 @@ impl Controller for Coordinated {
             _ => {}
         }
     }
+
+    fn unnoted(&self) -> DevSet {
+        self.inner.unnoted()
+    }
 }
 
 impl Served for Coordinated {

@@ -28,6 +28,11 @@ pub trait HostCache: Versions + Send + 'static {
         let _ = devs;
     }
 
+    /// Devices of its own that failed, and of which a start would believe what they held.
+    fn unnoted(&self) -> DevSet {
+        DevSet::EMPTY
+    }
+
     /// An event was handled, by whomever: what is due is begun (specs §8.10.7).
     fn turn(&mut self, array: &mut Array, operations: &mut Operations<Self::Part>, out: &mut Out) {
         let _ = (array, operations, out);
@@ -432,6 +437,10 @@ impl<C: HostCache> Controller for Tier<C> {
         if self.array.is_cleaning() {
             self.array.try_clean(&self.upper.cache, out);
         }
+    }
+
+    fn unnoted(&self) -> DevSet {
+        self.array.unnoted() | self.upper.cache.unnoted()
     }
 }
 

@@ -87,11 +87,40 @@ fn a_file_that_was_replaced_is_not_taken_for_the_one_that_replaced_it() {
     let mut files = array.open(folder.path());
     assert!(!files.answers(Dev(1)));
     let message = why(&files, Dev(1));
-    assert!(message.contains("has missed writes: its generation is 1, that of dev1 is 3"), "{message}");
+    assert!(message.contains("has missed writes: its generation is 1, that of dev1 is 5"), "{message}");
     assert_holds(&mut files, &content, "without it");
     files.replace(Dev(1), &member(folder.path(), 1)).expect("it may be filled anew");
     files.settle().expect("it is filled");
     drop(files.stop_clean().expect("the array stops"));
+    let mut files = array.open(folder.path());
+    assert!(files.answers(Dev(1)));
+    fs::remove_file(member(folder.path(), 0)).expect("it is there");
+    assert_holds(&mut files, &content, "with it");
+}
+
+#[test]
+fn what_takes_a_members_place_is_not_it_before_the_loss_is_noted() {
+    let array = Array::new(Level::Raid5, 4);
+    let folder = folder();
+    let content = made(&array, folder.path());
+    let path = member(folder.path(), 1);
+    let mut files = array.open(folder.path());
+    files.wait_ready().expect("nothing is missing");
+    fs::rename(&path, folder.path().join("aside")).expect("it is there");
+    files.replace(Dev(1), &path).expect("it is made");
+    assert!(files.answers(Dev(1)) && !files.is_named(Dev(1)), "the NVRAM says nothing so far");
+    drop(files);
+
+    // It is of zeros, and the NVRAM knows of no loss.
+    let mut files = array.open(folder.path());
+    assert!(!files.answers(Dev(1)));
+    let message = why(&files, Dev(1));
+    assert!(message.contains("it was never named: its generation is 5, that of dev1 is 4"), "{message}");
+    assert_holds(&mut files, &content, "without it");
+    files.replace(Dev(1), &path).expect("it is put in its place again");
+    files.settle().expect("it is filled");
+    assert!(files.is_named(Dev(1)));
+    drop(files);
     let mut files = array.open(folder.path());
     assert!(files.answers(Dev(1)));
     fs::remove_file(member(folder.path(), 0)).expect("it is there");

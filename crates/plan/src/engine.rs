@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use crate::out::Pending;
 use crate::{
-    Buf, ByteList, Claim, Control, Dev, DeviceChange, Event, Frag, FragId, HostOp, Issue, List, Nanos, NvPut, OpId,
-    Out, Piece, PutList, RangeError, RowList, Rows, Shape, Span, SpanList, Start, Status, Step, StepOutcome,
+    Buf, ByteList, Claim, Control, Dev, DevSet, DeviceChange, Event, Frag, FragId, HostOp, Issue, List, Nanos, NvPut,
+    OpId, Out, Piece, PutList, RangeError, RowList, Rows, Shape, Span, SpanList, Start, Status, Step, StepOutcome,
 };
 
 /// A policy of the host side: a pure state machine. Everything it does follows from the events it
@@ -14,12 +14,22 @@ use crate::{
 pub trait Controller {
     /// Handles one event. Decisions go into `out`.
     fn handle(&mut self, event: Event<'_>, out: &mut Out);
+
+    /// Devices that failed of which a start would believe what they held, since nothing durable says yet
+    /// that they did. Until it does, what takes the place of one must not be there at the next start.
+    fn unnoted(&self) -> DevSet {
+        DevSet::EMPTY
+    }
 }
 
 impl<C: Controller + ?Sized> Controller for Box<C> {
     #[inline]
     fn handle(&mut self, event: Event<'_>, out: &mut Out) {
         (**self).handle(event, out);
+    }
+
+    fn unnoted(&self) -> DevSet {
+        (**self).unnoted()
     }
 }
 

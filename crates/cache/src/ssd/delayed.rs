@@ -243,6 +243,11 @@ impl<K: Keeps> HostCache for Delayed<K> {
         }
     }
 
+    fn unnoted(&self) -> DevSet {
+        let believed = self.journal().is_some_and(|journal| !journal.is_recovered());
+        if believed { DevSet::one(self.copies.frames.dev()) } else { DevSet::EMPTY }
+    }
+
     fn replaced(&mut self, dev: Dev) {
         if dev == self.copies.frames.dev() {
             self.lose(DevSet::one(dev));

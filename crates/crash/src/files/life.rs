@@ -33,6 +33,7 @@ impl<'a> Life<'a> {
             dead: down,
             touched: down,
             before: DevSet::EMPTY,
+            unnamed_before: DevSet::EMPTY,
             faulty: false,
             dice,
         }
@@ -81,8 +82,14 @@ impl<'a> Life<'a> {
         (before | self.degraded() | self.dead | self.window | self.swapped) & self.scene.members()
     }
 
+    /// Devices whose files need not be theirs after an end now: they took the place of others of whose loss
+    /// nothing may tell.
+    pub(super) fn unnamed(&self) -> DevSet {
+        (0..self.known.paths.len() as u8).map(Dev).filter(|dev| !self.files.is_named(*dev)).collect()
+    }
+
     /// What is known when it ends now. Devices whose loss nobody has noted do not come back: who
-    /// starts the array knows that they failed, or that others stand in their place.
+    /// starts the array knows that they failed. What stands in their place may be there.
     pub(super) fn known(&self, left: &Recording) -> Known {
         // Those that failed in this very command: the roster says so, or does not yet.
         // A sync of theirs failed, and the executor is about to hear of it: reads of the next process
@@ -91,11 +98,11 @@ impl<'a> Life<'a> {
         let failed: DevSet = (0..self.known.paths.len() as u8).map(Dev).filter(gone).collect();
         let lost = self.may_be_lost() | self.before | failed & self.scene.members();
         let new = failed - self.dead;
-        for dev in (self.window & (self.swapped | self.dead) | new).iter() {
+        for dev in (self.window & self.dead | new).iter() {
             left.take_away(&self.known.paths[dev.index()]);
         }
         let broken = self.known.broken && self.scene.too_many(lost);
-        let down = self.dead | failed | self.window & self.swapped;
+        let down = self.dead | failed | self.unnamed() | self.unnamed_before;
         Known { lost, down, excused: !(self.window | new).is_empty(), broken, ..self.known.clone() }
     }
 
@@ -193,7 +200,7 @@ impl<'a> Life<'a> {
 
     /// One command is carried out. The moments in it precede what it leads to.
     pub(super) fn step(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
-        self.before = self.may_be_lost();
+        (self.before, self.unnamed_before) = (self.may_be_lost(), self.unnamed());
         let polled = self.files.poll();
         self.took(report)?;
         let first = match polled {

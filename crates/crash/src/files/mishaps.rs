@@ -246,7 +246,7 @@ impl Life<'_> {
         let scene = self.scene;
         // What a moment of the stop is compared with is what is known now.
         let (lost, excused, degraded) = (self.may_be_lost(), !self.window.is_empty(), self.degraded());
-        let strangers = self.window & (self.swapped | self.dead);
+        let (gone, unnamed) = (self.window & self.dead, self.unnamed());
         let Self { os, files, known, dead, dice, .. } = self;
         scene.diary.note(|| "it is stopped".to_owned());
         let stopped = files.stop_clean();
@@ -256,9 +256,9 @@ impl Life<'_> {
         if let Some(completion) = completions.first() {
             return Err(format!("request {} is answered by the stop", completion.tag));
         }
-        let mut known = Known { lost: lost | degraded, down: dead | strangers, excused, ..known };
+        let mut known = Known { lost: lost | degraded, down: dead | unnamed, excused, ..known };
         let paths = known.paths.clone();
-        let take_away = |left: &Recording| strangers.iter().for_each(|dev| left.take_away(&paths[dev.index()]));
+        let take_away = |left: &Recording| gone.iter().for_each(|dev| left.take_away(&paths[dev.index()]));
         for moment in os.take_moments() {
             count(&moment, report);
             take_away(&moment.left);
@@ -276,7 +276,8 @@ impl Life<'_> {
         let left = os.cut(Survival::Nothing);
         take_away(&left);
         report.cuts += 1;
-        known.depth = 0;
+        // What stands in for a lost device is the device now.
+        (known.depth, known.down) = (0, dead);
         Ok((left, known))
     }
 

@@ -273,6 +273,8 @@ struct Life<'a> {
     touched: DevSet,
     /// Members that might have been lost before the last command.
     before: DevSet,
+    /// Devices whose files might not have been theirs then.
+    unnamed_before: DevSet,
     /// An operation was made to fail, and it is not known what became of it.
     faulty: bool,
     dice: Dice,

@@ -3,9 +3,11 @@
 //!
 //! A file is written into the array's place by its label once, when the array is made or the file
 //! replaces another; it never changes. The roster, in the header of the intents, has a generation
-//! for each device. It grows when the device fails, when its file is not there at a start, and when
-//! another replaces it: so a file that has missed writes is told from the one that has not, though
-//! both answer.
+//! for each device: an odd one names a file, an even one says that there is none. It becomes even when
+//! the device fails and when its file is not there at a start, so that a file that has missed writes is
+//! told from the one that has not, though both answer. A file that takes a device's place is named once
+//! something durable says that what the device held is lost: until then a start must not find the file,
+//! and take what is in it for that.
 //!
 //! ```text
 //! label, at the next multiple of 512 behind the pages
@@ -104,7 +106,8 @@ pub(super) fn check(
     if found == generation {
         return Ok(Ok(()));
     }
-    let text = format!("it has missed writes: its generation is {found}, that of {its_dev} is {generation}");
+    let why = if found > generation { "it was never named" } else { "it has missed writes" };
+    let text = format!("{why}: its generation is {found}, that of {its_dev} is {generation}");
     Ok(Err(io::Error::other(text)))
 }
 
@@ -153,9 +156,22 @@ impl Roster {
         &self.header
     }
 
-    /// The file of a device is not to be trusted from now on; durable after [`sync`](Self::sync).
+    /// No file is the device's from now on, not one with the generation that the next would have had
+    /// either; durable after [`sync`](Self::sync).
     pub(super) fn leave(&mut self, dev: usize) {
-        self.generations[dev] = self.generations[dev].wrapping_add(1);
+        self.generations[dev] = (self.generations[dev] | 1).wrapping_add(1);
+        self.fill();
+    }
+
+    /// The generation of the file that is named next.
+    pub(super) const fn next(&self, dev: usize) -> u32 {
+        self.generations[dev] | 1
+    }
+
+    /// The file with the [next](Self::next) generation is the device's; durable after
+    /// [`sync`](Self::sync).
+    pub(super) fn name(&mut self, dev: usize) {
+        self.generations[dev] = self.next(dev);
         self.fill();
     }
 

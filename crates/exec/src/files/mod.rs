@@ -125,6 +125,8 @@ pub struct Files<C> {
     devices: Vec<Device>,
     store: Lane<Store>,
     roster: Roster,
+    /// Devices in whose place a file stands that the roster does not name so far.
+    standing_in: DevSet,
     store_backlog: VecDeque<Issue>,
     /// The NVRAM and the intents.
     state: [Identity; 2],
@@ -236,6 +238,7 @@ impl<C: Controller> Files<C> {
             devices,
             store,
             roster: opened.roster,
+            standing_in: DevSet::EMPTY,
             store_backlog: VecDeque::new(),
             state: opened.state,
             bell,
@@ -390,6 +393,12 @@ impl<C: Controller> Files<C> {
     /// Whether a device answers.
     pub fn answers(&self, dev: Dev) -> bool {
         self.devices.get(dev.index()).is_some_and(|device| !device.failed)
+    }
+
+    /// Whether a device has a file that will be its own at the next start: it answers, and if the file took
+    /// another's place, something durable says that what that one held is lost.
+    pub fn is_named(&self, dev: Dev) -> bool {
+        self.answers(dev) && !self.standing_in.contains(dev)
     }
 
     /// Why devices do not answer: the first error of each, since it was opened or replaced.

@@ -14,7 +14,9 @@ use super::{DeviceOptions, Files, FilesError, opening, start_device};
 impl<C: Controller> Files<C> {
     /// Puts a file in the place of a device, which counts as failed from now on if it did not
     /// before: one that is there, of the right size and with whatever content, or else a new one.
-    /// The next [`open`](Self::open) must be given the path.
+    /// The next [`open`](Self::open) must be given the path. If the power fails before the loss of what
+    /// the device held is noted, the file is not the device's at the next start, and has to be put in its
+    /// place again ([`is_named`](Self::is_named)).
     ///
     /// What the device's threads are at work on is not waited for, since it may never end: they are
     /// left to themselves, and their file stays locked until then. Only the device's own file, put
@@ -46,15 +48,15 @@ impl<C: Controller> Files<C> {
             self.await_device(dev, path)?;
         }
         self.leave_device(dev)?;
-        // Of the generation that the roster is to have next.
-        let label = (self.roster.origin(), self.roster.generation(dev.index()).wrapping_add(1));
+        // So that no label that was written before is the next one's.
+        self.distrust(DevSet::one(dev))?;
+        let label = (self.roster.origin(), self.roster.next(dev.index()));
         let (config, at, labelled) = (self.config.clone(), path.to_owned(), Arc::clone(&file));
         patiently(&self.os, path, self.config.patience, move |os| {
             // The file may be the same one, which was locked until now.
             opening::lock(&*labelled, &at)?;
             opening::label_replacement(os, &*labelled, &config, label, dev.index(), &at)
         })?;
-        self.distrust(DevSet::one(dev))?;
         let options = &mut self.config.devices[dev.index()].options;
         *options = DeviceOptions { workers: options.workers, ..DeviceOptions::default() };
         let lane = start_device(&*self.os, &self.config, dev.index(), file, &self.bell);
@@ -62,9 +64,21 @@ impl<C: Controller> Files<C> {
         let device = &mut self.devices[dev.index()];
         (device.lane, device.failed, device.error, device.file) = (Some(lane), false, None, identity);
         path.clone_into(&mut self.config.devices[dev.index()].path);
+        self.standing_in.insert(dev);
         let now = self.now();
         self.engine.device(now, dev, DeviceChange::Replaced);
         self.go_on()
+    }
+
+    /// Names files that took a device's place and of which that can be known by now.
+    pub(super) fn name_noted(&mut self) -> Result<(), FilesError> {
+        let noted = self.standing_in - self.engine.controller().unnoted();
+        if noted.is_empty() {
+            return Ok(());
+        }
+        self.standing_in -= noted;
+        noted.iter().for_each(|dev| self.roster.name(dev.index()));
+        self.sync_roster()
     }
 
     /// Waits, but not for ever, until nothing more is written to a device that has failed.

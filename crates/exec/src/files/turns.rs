@@ -193,7 +193,13 @@ impl<C: Controller> Files<C> {
 
     /// The files that these devices had are theirs no more, whether they answer again or not.
     pub(super) fn distrust(&mut self, devs: DevSet) -> Result<(), FilesError> {
+        self.standing_in -= devs;
         devs.iter().for_each(|dev| self.roster.leave(dev.index()));
+        self.sync_roster()
+    }
+
+    /// Makes it durable which files are the devices'.
+    pub(super) fn sync_roster(&mut self) -> Result<(), FilesError> {
         let (sync, path) = (self.roster.sync(), self.config.intents.clone());
         let noted = patiently(&self.os, &self.config.intents, self.config.patience, move |_| {
             sync().map_err(FilesError::io(&path, "note which files are the devices'"))
@@ -235,7 +241,7 @@ impl<C: Controller> Files<C> {
             self.answer(tag, ok, bytes);
         }
         self.answered = answered;
-        Ok(())
+        if self.standing_in.is_empty() { Ok(()) } else { self.name_noted() }
     }
 
     fn begin(&mut self, issue: Issue) -> Result<(), FilesError> {

@@ -242,6 +242,11 @@ impl Array {
         !self.exposed.is_empty() || !self.members.persisted()
     }
 
+    /// Members of which nothing durable says so far that they are lost.
+    pub fn unnoted(&self) -> DevSet {
+        if self.members.persisted() { DevSet::EMPTY } else { self.members.not_live() }
+    }
+
     /// Whether a lost member is being filled, or waits for it.
     pub fn is_rebuilding(&self) -> bool {
         self.rebuild.is_active() || self.members.filling().is_some()
