@@ -130,11 +130,15 @@ fn found_far_away() {
     // Of a row whose intent was cleared and set again, what had been logged was freed late: after a cut it was
     // taken for a page that had been written since, on a member that was filled by then (ggc+write-through).
     let filled = [60_001_440];
+    // The power failed when another cache device stood in the place of a lost one, and nothing said so: its zeros
+    // were taken for a log without a page, and what the NVRAM had told of the lost one for what is in it (leavo).
+    let strangers = [90_143_725];
     for seed in [771_459_308, 900_307_095, 900_083_600, 40_325_926, 40_068_944]
         .into_iter()
         .chain(leavo)
         .chain(kdd)
         .chain(filled)
+        .chain(strangers)
     {
         for level in Level::ALL {
             for cache in all_host_caches_of(level) {

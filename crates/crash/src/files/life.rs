@@ -34,6 +34,7 @@ impl<'a> Life<'a> {
             touched: down,
             before: DevSet::EMPTY,
             unnamed_before: DevSet::EMPTY,
+            was_starting: true,
             faulty: false,
             dice,
         }
@@ -103,7 +104,10 @@ impl<'a> Life<'a> {
         }
         let broken = self.known.broken && self.scene.too_many(lost);
         let down = self.dead | failed | self.unnamed() | self.unnamed_before;
-        Known { lost, down, excused: !(self.window | new).is_empty(), broken, ..self.known.clone() }
+        // What an earlier life was excused for is found by the first that comes to look.
+        let starting = self.files.status() == Status::Starting || self.was_starting;
+        let excused = !(self.window | new).is_empty() || starting && self.known.excused;
+        Known { lost, down, excused, broken, ..self.known.clone() }
     }
 
     /// Opens what is left at a moment, and looks at it.
@@ -201,6 +205,7 @@ impl<'a> Life<'a> {
     /// One command is carried out. The moments in it precede what it leads to.
     pub(super) fn step(&mut self, report: &mut FilesReport) -> Result<Outcome, String> {
         (self.before, self.unnamed_before) = (self.may_be_lost(), self.unnamed());
+        self.was_starting = self.files.status() == Status::Starting;
         let polled = self.files.poll();
         self.took(report)?;
         let first = match polled {

@@ -275,6 +275,8 @@ struct Life<'a> {
     before: DevSet,
     /// Devices whose files might not have been theirs then.
     unnamed_before: DevSet,
+    /// Whether it was starting then.
+    was_starting: bool,
     /// An operation was made to fail, and it is not known what became of it.
     faulty: bool,
     dice: Dice,

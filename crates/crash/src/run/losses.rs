@@ -93,13 +93,14 @@ impl HistoryRun<'_> {
         let lost = (self.lost() | before) & self.members();
         self.report.cuts_degraded += u64::from(!lost.is_empty());
         self.report.cuts_in_recovery += u64::from(starting && self.unread);
+        let unnoted = self.memory.engine().controller().unnoted();
         let mut remains = self.memory.cut(self.dice.draw_cut());
         if !self.window.is_empty() {
             self.hole.add(&remains.nvram.intents);
         }
         // Another device stands there and nobody has noted it: whoever starts the array knows its
-        // members, and misses one, this time and the next until it is noted.
-        let strangers = self.swapped & self.window & self.members();
+        // devices, and misses one, this time and the next until it is noted.
+        let strangers = self.swapped & (self.window & self.members() | unnoted);
         for (dev, disk) in (0..).map(Dev).zip(&mut remains.disks) {
             disk.answers |= back.contains(dev);
             disk.answers &= !strangers.contains(dev);
