@@ -159,6 +159,8 @@ impl Array {
             self.waiting.push(op);
             return;
         }
+        // What an earlier plan was to write back, this one need not.
+        self.set_task(op, Task::Recover(rows, ColumnSet::EMPTY));
         let geometry = &self.config.geometry;
         let stripe = geometry.stripe_of(rows.first).0;
         let columns = self.columns(stripe, rows);
@@ -245,9 +247,13 @@ impl Array {
     }
 
     pub(super) fn recover_done(&mut self, op: OpId, rows: Rows, back: ColumnSet, versions: &mut dyn Versions) {
+        self.recovery.active -= 1;
+        if self.recovery.refused {
+            // Nothing may have been written: the next start finds all as this one did.
+            return versions.released(op);
+        }
         versions.written(op, rows, back, Updated::Computed);
         versions.released(op);
-        self.recovery.active -= 1;
         self.stats.recovered_rows += u64::from(rows.count);
         self.intents.end(rows, true);
         self.dirty |= self.config.geometry.member_set() - self.members.lost();
