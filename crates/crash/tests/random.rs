@@ -126,7 +126,8 @@ fn found_far_away() {
     let leavo = [107_196, 51_462, 175_847];
     // Slots of the NVRAM were not freed, and a clean stop not reached, when rows were behind that could not be
     // made to catch up any more (kdd).
-    let kdd = [521_074];
+    // A write that had parted with a delta found it again after the device was lost, in another one (kdd).
+    let kdd = [521_074, 110_077_215];
     // Of a row whose intent was cleared and set again, what had been logged was freed late: after a cut it was
     // taken for a page that had been written since, on a member that was filled by then (ggc+write-through).
     let filled = [60_001_440];

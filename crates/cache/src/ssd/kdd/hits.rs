@@ -15,6 +15,7 @@ use destage_raid::array::Array;
 
 use super::super::behind::Behind;
 use super::super::copies::Copies;
+use super::super::frames::Frames;
 use super::super::of;
 use super::super::write_through::Through;
 use super::Key;
@@ -217,6 +218,13 @@ impl Hits {
         }
         work.prepared = Some((intent, merged));
         self.waiting.push_back(op);
+    }
+
+    /// The device is lost, and the deltas with it that writes under way have parted with: none is found again.
+    pub(super) fn lose(&mut self, frames: &mut Frames, deltas: &mut Deltas) {
+        for before in self.works.iter_mut().flat_map(|work| &mut work.hits).filter_map(|hit| hit.before.take()) {
+            deltas.zone.release(before, frames);
+        }
     }
 
     /// A step is done; whether it is one of these.

@@ -466,6 +466,7 @@ impl Keeps for Changes {
     }
 
     fn lose(&mut self, frames: &mut Frames) {
+        self.hits.lose(frames, &mut self.deltas);
         self.deltas.lose(frames);
     }
 
