@@ -423,6 +423,7 @@ impl Array {
     }
 
     /// A member did not do what it was asked, as the controller sees from an operation of its own.
+    #[cold]
     pub fn lose_all(&mut self, devs: DevSet, out: &mut Out) {
         for dev in (devs & self.config.geometry.member_set()).iter() {
             self.lose(dev, out);

@@ -125,6 +125,7 @@ impl Array {
         }
     }
 
+    #[cold]
     pub(super) fn plan_rebuild(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);
@@ -236,6 +237,7 @@ impl Array {
         Ok(())
     }
 
+    #[cold]
     pub(super) fn rebuild_done(&mut self, rows: Rows, out: &mut Out) {
         self.rebuild.active -= 1;
         if self.members.filling().is_some_and(|(dev, _)| self.members.is_sink(dev, rows)) {

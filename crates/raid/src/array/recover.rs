@@ -28,6 +28,7 @@ pub(super) struct Recovery {
 }
 
 impl Array {
+    #[cold]
     pub(super) fn start(&mut self, start: Start<'_>, out: &mut Out) {
         let count = self.config.geometry.members();
         let mut stale: Vec<NvSlot> = Vec::new();
@@ -154,6 +155,7 @@ impl Array {
         }
     }
 
+    #[cold]
     pub(super) fn plan_recover(&mut self, op: OpId, rows: Rows, versions: &mut dyn Versions, out: &mut Out) {
         if !self.members.persisted() {
             self.waiting.push(op);
@@ -246,6 +248,7 @@ impl Array {
         out.close(op);
     }
 
+    #[cold]
     pub(super) fn recover_done(&mut self, op: OpId, rows: Rows, back: ColumnSet, versions: &mut dyn Versions) {
         self.recovery.active -= 1;
         if self.recovery.refused {

@@ -402,6 +402,7 @@ impl Array {
     }
 
     /// Steps failed; their members are lost by now.
+    #[cold]
     pub(super) fn write_stuck(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         if self.write_task(op).written {
             return self.duties.push_back(Duty::Stuck { op });
