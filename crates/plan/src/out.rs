@@ -37,6 +37,11 @@ pub enum Refusal {
         /// How many may be.
         tolerated: u32,
     },
+    /// A cache is lost that has, or had, newer versions of pages than the members.
+    CacheLost {
+        /// The pages of the array that may be.
+        lost: LostPages,
+    },
     /// The NVRAM holds what this version did not write.
     Nvram,
     /// These devices are to be told to collect garbage, and cannot be.

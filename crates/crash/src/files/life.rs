@@ -167,7 +167,7 @@ impl<'a> Life<'a> {
         let allowed = match why {
             Refusal::MembersLost { .. } => self.known.broken || self.scene.too_many(self.known.lost | self.dead),
             Refusal::WriteHole { .. } => self.known.excused || !self.window.is_empty(),
-            Refusal::Nvram | Refusal::NoCollectors(_) => false,
+            Refusal::CacheLost { .. } | Refusal::Nvram | Refusal::NoCollectors(_) => false,
         };
         let lost = self.known.lost;
         if allowed { Ok(()) } else { Err(format!("the start is refused: {why:?}; members {lost:?} may be lost")) }

@@ -165,7 +165,7 @@ impl HistoryRun<'_> {
             Refusal::WriteHole { row, .. } => {
                 matches!(geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6) && excused(row)
             }
-            Refusal::Nvram | Refusal::NoCollectors(_) => false,
+            Refusal::CacheLost { .. } | Refusal::Nvram | Refusal::NoCollectors(_) => false,
         };
         if allowed {
             return Ok(());

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use destage_plan::{Dev, RangeError, Refusal};
+use destage_plan::{Dev, LostPages, RangeError, Refusal};
 
 /// Why an array in files cannot be made, opened or served.
 #[derive(Debug, thiserror::Error)]
@@ -152,18 +152,25 @@ impl FilesError {
     }
 }
 
+fn pages(lost: &LostPages) -> String {
+    let named = lost.named().iter().map(|range| format!("{} to {}", range.first, range.end() - 1));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = if lost.unnamed() > 0 { format!(" and {} ranges more", lost.unnamed()) } else { String::new() };
+    format!("{} pages of the array, {named}{more}", lost.pages())
+}
+
 fn refusal(why: &Refusal) -> String {
     match why {
-        Refusal::WriteHole { row, rows, lost } => {
-            let named = lost.named().iter().map(|range| format!("{} to {}", range.first, range.end() - 1));
-            let named = named.collect::<Vec<_>>().join(", ");
-            let more = if lost.unnamed() > 0 { format!(" and {} ranges more", lost.unnamed()) } else { String::new() };
-            format!(
-                "{rows} rows, the first of them row {row}, may have been torn when the last life ended, and data of theirs is lost: \
-                 {} pages of the array, {named}{more}; bring the member back, or name them as accepted losses",
-                lost.pages()
-            )
-        }
+        Refusal::WriteHole { row, rows, lost } => format!(
+            "{rows} rows, the first of them row {row}, may have been torn when the last life ended, and data of theirs is lost: \
+             {}; bring the member back, or name them as accepted losses",
+            pages(lost)
+        ),
+        Refusal::CacheLost { lost } => format!(
+            "the cache device is lost that has, or had, what was written last and is on no member, of any of {}; bring the \
+             device back, or name all of them as accepted losses to have what was written before",
+            pages(lost)
+        ),
         Refusal::MembersLost { lost, tolerated } => {
             format!("{lost} members are lost; the level can do without {tolerated}")
         }

@@ -34,6 +34,8 @@ pub struct Absorbed {
     pub columns: ColumnSet,
     /// Whether the data comes from what stands above, and not from a fragment.
     pub from_above: bool,
+    /// Whether it has to be durable when it is taken.
+    pub fua: bool,
     pages: Pages,
 }
 
@@ -102,7 +104,8 @@ impl Array {
             };
             ready = merged;
         }
-        self.absorbed = Absorbed { rows: what.rows, columns: what.columns, from_above: false, pages };
+        let Self { absorbed, .. } = self;
+        *absorbed = Absorbed { rows: what.rows, columns: what.columns, from_above: false, fua: what.fua, pages };
         self.duties.push_back(Duty::Absorb { op, after: ready });
     }
 
@@ -137,7 +140,7 @@ impl Array {
         let sources = versions.sources(what.rows.first);
         let task = self.write_task(op);
         (task.batch, task.departed) = (1, Some(Updated::Absorbed));
-        if task.from_above {
+        if task.is_from_above() {
             what.columns = sources.above();
             task.set_columns(what.columns);
             if what.columns.is_empty() {
@@ -151,14 +154,15 @@ impl Array {
         let row = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
         // Of members that are lost as well: an older parity of theirs may be in the cache.
         let parity = self.parity();
-        let mut pages = self.fresh_of(op, what, row, out);
+        let (mut pages, known) = self.fresh_of(op, what, row, out);
         let Ok(ready) = self.pages_to_absorb(op, what, row, parity, &mut pages, out) else {
             self.drop_plan(op, versions, out);
             return self.fail(op, versions, out);
         };
-        let from_above = self.write_task(op).from_above;
-        self.absorbed = Absorbed { rows: what.rows, columns: what.columns | parity, from_above, pages };
-        self.duties.push_back(Duty::Absorb { op, after: ready });
+        let from_above = self.write_task(op).is_from_above();
+        let columns = what.columns | parity;
+        self.absorbed = Absorbed { rows: what.rows, columns, from_above, fua: what.fua, pages };
+        self.duties.push_back(Duty::Absorb { op, after: known | ready });
     }
 
     /// Makes the new version of all that changes known; the steps. Parity is to cover what is written, and
@@ -232,6 +236,12 @@ impl Array {
             ParityMethod::Rcw => false,
             ParityMethod::Disksim => 2 * what.columns.len() < self.data.len(),
         }
+    }
+
+    /// What was to take the pages of a write cannot, and nothing of it is planned: the write fails.
+    pub fn refuse_absorbed(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+        self.forget_plan(op, versions, out);
+        self.fail(op, versions, out);
     }
 
     /// What takes the pages of a row that is absorbed is planned: when these steps are done, so is the

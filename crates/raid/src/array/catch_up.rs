@@ -115,7 +115,7 @@ impl Array {
     fn catches_up_by_changes(&self, what: What, row: Row, sources: &Sources, page_bytes: u32) -> bool {
         let rows = Rows::new(row, 1);
         let departed = DepartedRow { stripe: what.stripe, rows, columns: self.columns(what.stripe, rows), sources };
-        self.modifies(What { rows, ..what }, departed, self.parity(), page_bytes)
+        self.modifies(What { rows, ..what }, departed, self.parity(), page_bytes, false)
     }
 
     /// Makes the parity of a row, which is in `pages` as it was, what it will be; the steps.
@@ -137,7 +137,7 @@ impl Array {
         let departed = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
         let mut fresh = [Buf::None; MAX_DEVICES];
         let (p, q, done);
-        if self.modifies(what, departed, parity, out.page_bytes()) {
+        if self.modifies(what, departed, parity, out.page_bytes(), false) {
             self.stats.rmw_writes += 1;
             let changed = self.gather_changes(op, departed, sources.stale(), pages, &mut fresh, deltas, out);
             let update = What { columns: sources.stale(), ..what };

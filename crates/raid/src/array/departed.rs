@@ -2,7 +2,7 @@
 //! members; leaving the parity as it is; making it cover what it was left behind of (specs §9.4,
 //! §9.6).
 
-use destage_plan::{Buf, Claim, Class, ColumnSet, HostOp, OpId, Out, Row, Rows, Sectors, Step, StepSet};
+use destage_plan::{Buf, Claim, Class, Column, ColumnSet, HostOp, OpId, Out, Row, Rows, Sectors, Step, StepSet};
 
 use super::absorbed::Taken;
 use super::sources::{DeltaPages, DepartedRow};
@@ -24,6 +24,18 @@ impl Array {
     /// meanwhile.
     pub fn open_write_back(&mut self, row: Row, out: &mut Out) -> OpId {
         self.open_of_above(row, None, out)
+    }
+
+    /// As [`open_write_back`](Self::open_write_back), of one page, wherever above it is; and of all that are of
+    /// the row while data of it is lost, as its parity is computed from the newest of all then. Until it is
+    /// done no page of the row has a newer version.
+    pub fn open_write_back_of(&mut self, row: Row, column: Column, out: &mut Out) -> OpId {
+        let (stripe, first) = self.config.geometry.stripe_of(row);
+        let seg = Seg { stripe, first, rows: 1, columns: ColumnSet::one(column) };
+        let claim = Claim { stripe, first, rows: 1, r: self.data, w: self.parity() };
+        let op = out.open(Class::Destage, Some(claim), None);
+        self.set_task(op, Task::Write(WriteTask::of_above(seg, None)));
+        op
     }
 
     /// Opens the operation that has what is above [absorb](super::Duty::Absorb) the newest versions of a
@@ -58,7 +70,8 @@ impl Array {
             self.write_task(op).done += plain as u32;
             what = self.what(op);
         }
-        if what.rows.count > 1 && self.write_task(op).is_own() && self.plan_catch_up(op, what, versions, out) {
+        let catches_up = self.write_task(op).is_own() && !self.write_task(op).is_from_above();
+        if what.rows.count > 1 && catches_up && self.plan_catch_up(op, what, versions, out) {
             return;
         }
         what.rows.count = 1;
@@ -67,28 +80,42 @@ impl Array {
         if self.write_task(op).is_own() && sources.stale().is_empty() {
             return out.close(op);
         }
-        if self.write_task(op).from_above {
-            what.columns = sources.above();
+        let columns = self.columns(what.stripe, what.rows);
+        let row = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
+        if self.write_task(op).is_from_above() {
+            let asked = if self.write_task(op).is_of_segment() { what.columns } else { self.data };
+            what.columns = self.above_of(asked, row);
+            if what.columns.is_empty() {
+                // Another operation has written it.
+                return out.close(op);
+            }
             self.write_task(op).set_columns(what.columns);
         }
         versions.uses(op, what.rows.first);
         self.write_task(op).departed = Some(Updated::Computed);
-        let columns = self.columns(what.stripe, what.rows);
-        let row = DepartedRow { stripe: what.stripe, rows: what.rows, columns, sources: &sources };
         if self.needs_log() && !self.data_is_live(row) {
             return self.gather_degraded(op, what, row, versions, out);
         }
         self.plan_departed(op, what, row, versions, out);
     }
 
-    /// The pages that are written, by column: the host's, or those that are above.
-    pub(super) fn fresh_of(&mut self, op: OpId, what: What, row: DepartedRow<'_>, out: &mut Out) -> Pages {
+    /// What of a row is written that is above: of the columns that are asked for. But all of it
+    /// where parity is computed from the newest of all.
+    fn above_of(&self, asked: ColumnSet, row: DepartedRow<'_>) -> ColumnSet {
+        let above = row.sources.above();
+        let all = self.needs_log() && (!self.data_is_live(row) || row.sources.is_torn());
+        if all { above } else { above & asked }
+    }
+
+    /// The pages that are written, by column: the host's, or those that are above; the steps after which they
+    /// are there.
+    pub(super) fn fresh_of(&mut self, op: OpId, what: What, row: DepartedRow<'_>, out: &mut Out) -> (Pages, StepSet) {
         let mut fresh = self.fresh(op, what);
-        if self.write_task(op).from_above {
-            let done = self.gather(op, row, what.columns, Sources::newest, &mut fresh, out);
-            debug_assert!(done.is_empty(), "pages in the NVRAM need not be read");
+        let mut known = StepSet::EMPTY;
+        if self.write_task(op).is_from_above() {
+            known = self.gather(op, row, what.columns, Sources::newest, &mut fresh, out);
         }
-        fresh
+        (fresh, known)
     }
 
     /// Whether the members of all data columns can be read.
@@ -106,7 +133,7 @@ impl Array {
         out: &mut Out,
     ) {
         self.begin_rows(op, what.rows);
-        let mut fresh = self.fresh_of(op, what, row, out);
+        let (mut fresh, known) = self.fresh_of(op, what, row, out);
         let targets = row.columns.live | row.columns.sink;
         let parity = self.parity() & targets;
         let trim = self.write_task(op).op == HostOp::Discard;
@@ -118,7 +145,7 @@ impl Array {
             let after = self.after_writes(op, what, targets, true, done, out);
             return self.finish_batch(op, what, after, Buf::None, versions, out);
         }
-        let mut ready = ready;
+        let mut ready = ready | known;
         if let Some(sectors) = what.part {
             ready |= self.merge_newest(op, what, row, sectors, &mut fresh, ready, out);
         }
@@ -131,9 +158,11 @@ impl Array {
         }
         let (p, q);
         let update = if what.columns.is_empty() { row.sources.stale() } else { what.columns };
+        // What else is above stays there, and the parity goes on to cover what the members have.
+        let beside = self.write_task(op).is_from_above() && !row.sources.is_torn();
         if parity.is_empty() {
             (p, q) = (Buf::None, Buf::None);
-        } else if self.modifies(what, row, parity, out.page_bytes()) {
+        } else if self.modifies(what, row, parity, out.page_bytes(), beside) {
             self.stats.rmw_writes += 1;
             if !row.sources.stale().is_empty() && !update.contains_all(row.sources.stale()) {
                 self.write_task(op).departed = Some(Updated::Modified);
@@ -158,7 +187,11 @@ impl Array {
             } else {
                 self.stats.rcw_writes += 1;
             }
-            ready |= self.gather(op, row, self.data - what.columns, Sources::newest, &mut fresh, out);
+            let others = if beside { Sources::covered } else { Sources::newest };
+            if beside && !what.columns.contains_all(row.sources.stale()) {
+                self.write_task(op).departed = Some(Updated::Modified);
+            }
+            ready |= self.gather(op, row, self.data - what.columns, others, &mut fresh, out);
             (p, q, ready) = self.compute_parity(op, what.stripe, parity, &fresh, 1, ready, out);
         }
         let after = self.write_columns(op, what, targets, &fresh, p, q, ready, out);
@@ -189,8 +222,16 @@ impl Array {
 
     /// Whether parity is modified by what changes, rather than computed from all data. It has to be
     /// while columns are stale that are not written: computed parity would cover their newest
-    /// version, and what is kept of them would be added to it once more.
-    pub(super) fn modifies(&self, what: What, row: DepartedRow<'_>, parity: ColumnSet, page_bytes: u32) -> bool {
+    /// version, and what is kept of them would be added to it once more. Unless what it covers of them is
+    /// `beside` what is written, on their members.
+    pub(super) fn modifies(
+        &self,
+        what: What,
+        row: DepartedRow<'_>,
+        parity: ColumnSet,
+        page_bytes: u32,
+        beside: bool,
+    ) -> bool {
         let stale = row.sources.stale();
         // A parity that is being filled holds nothing to modify.
         if parity.meets(row.columns.sink) || row.sources.is_torn() || what.columns == self.data && what.part.is_none() {
@@ -209,9 +250,10 @@ impl Array {
             let rmw = from_members(whole.collect(), Sources::newest) + from_members(parity, Sources::newest);
             return rmw < from_members(self.data, Sources::newest);
         }
+        let others = if beside { Sources::covered } else { Sources::newest };
         let rmw = from_members(what.columns, Sources::covered) + from_members(parity, Sources::newest);
-        let rcw = from_members(self.data - what.columns, Sources::newest) + usize::from(what.part.is_some());
-        !what.columns.contains_all(stale)
+        let rcw = from_members(self.data - what.columns, others) + usize::from(what.part.is_some());
+        !beside && !what.columns.contains_all(stale)
             || match self.config.parity {
                 ParityMethod::Min => rmw < rcw,
                 ParityMethod::Rmw => true,
@@ -240,13 +282,14 @@ impl Array {
             return;
         }
         self.reserve(op, lost.len() as usize);
-        let mut fresh = self.fresh_of(op, what, row, out);
+        let (mut fresh, known) = self.fresh_of(op, what, row, out);
         let host = fresh;
         let kept = if what.part.is_some() { ColumnSet::EMPTY } else { what.columns };
         let Ok(mut ready) = self.gather_newest(op, row, self.data - kept, &mut fresh, out) else {
             self.drop_plan(op, versions, out);
             return self.fail(op, versions, out);
         };
+        ready |= known;
         if let Some(sectors) = what.part {
             let column = what.only();
             let dst = out.tmp(op, 1);

@@ -152,6 +152,8 @@ pub struct Array {
     cleaning: bool,
     /// What stands above has copies of pages that outlive a cut.
     has_copies: bool,
+    /// Rows have intents: those that could be inconsistent, or of which copies outlive a cut.
+    has_intents: bool,
     idle_timer: bool,
     ready: bool,
     duties: VecDeque<Duty>,
@@ -201,6 +203,7 @@ impl Array {
             rebuild: Rebuild::default(),
             cleaning: false,
             has_copies: false,
+            has_intents: geometry.data_set() != geometry.column_set(),
             idle_timer: false,
             ready: false,
             duties: VecDeque::new(),
@@ -224,6 +227,7 @@ impl Array {
     /// data is written until it is durable, even if no parity of it is left.
     pub const fn has_copies(&mut self) {
         self.has_copies = true;
+        self.has_intents = true;
     }
 
     /// Whether it is to be clean as soon as can be.
@@ -492,6 +496,11 @@ impl Array {
             self.idle(out);
         }
         none
+    }
+
+    /// What writes have [waited](Approach::Waits) for above is done.
+    pub fn try_again(&mut self, out: &mut Out) {
+        self.wake(out);
     }
 
     /// Lets operations that wait try again.

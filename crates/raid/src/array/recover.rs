@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use destage_plan::{
-    Buf, Claim, Class, Column, ColumnSet, Ext, NvSlot, OpId, Out, Refusal, Row, Rows, Start, Step, StepSet, Stripe,
+    Buf, Claim, Class, Column, ColumnSet, Ext, LostPages, NvSlot, OpId, Out, PageRange, Refusal, Row, Rows, Start,
+    Step, StepSet, Stripe,
 };
 
 use super::members::Unknown;
@@ -55,10 +56,8 @@ impl Array {
         if self.members.broken() {
             return self.refuse_broken(out);
         }
-        if !self.parity().is_empty() {
-            for rows in start.intents {
-                self.queue_recovery(*rows);
-            }
+        for rows in start.intents {
+            self.queue_recovery(*rows);
         }
         let intents = &self.intents;
         self.log.retain(|row, _| intents.contains(row), &mut stale);
@@ -104,6 +103,20 @@ impl Array {
     /// What stands above found in the NVRAM what it did not write.
     pub fn refuse_nvram(&mut self, out: &mut Out) {
         self.refuse(Refusal::Nvram, out);
+    }
+
+    /// What stands above has lost the newest versions of pages, and which it cannot tell: the start is refused
+    /// unless every page is [accepted](super::ArrayConfig::accepted_losses) as lost. Whether it goes on.
+    pub fn accepts_loss_above(&mut self, out: &mut Out) -> bool {
+        let all = PageRange { first: 0, pages: self.config.geometry.data_pages() };
+        let mut accepted = self.config.accepted_losses.clone();
+        accepted.sort_unstable_by_key(|range| range.first);
+        let end = accepted.iter().fold(0, |end, range| if range.first <= end { range.end().max(end) } else { end });
+        self.lost = vec![all];
+        if end < all.end() {
+            self.refuse(Refusal::CacheLost { lost: LostPages::new(&self.lost) }, out);
+        }
+        end >= all.end()
     }
 
     fn refuse(&mut self, why: Refusal, out: &mut Out) {

@@ -170,7 +170,11 @@ impl Array {
         pages: &mut Pages,
         out: &mut Out,
     ) -> Result<StepSet, Unknown> {
-        let missing = row.missing(wanted, Sources::newest);
+        let mut missing = row.missing(wanted, Sources::newest);
+        if self.config.geometry.level() == Level::Raid1 && !row.columns.live.is_empty() {
+            // Any copy will do.
+            missing = missing.iter().filter(|column| row.sources.newest(*column) == Source::Lost).collect();
+        }
         if missing.is_empty() {
             return Ok(self.gather(op, row, wanted, Sources::newest, pages, out));
         }

@@ -106,9 +106,15 @@ impl Sources {
         self.stale
     }
 
-    /// The stale columns whose newest version is in the NVRAM.
+    /// The stale columns whose newest version is above, and not on its member: in the NVRAM, or on a device
+    /// that is no member and has not what the parity covers beside it, as it has where parity alone is late.
     pub(super) fn above(&self) -> ColumnSet {
-        self.stale.iter().filter(|column| matches!(self.newest(*column), Source::Nv(_))).collect()
+        let is_above = |column: &Column| match self.newest(*column) {
+            Source::Nv(_) => true,
+            Source::Page(_) => matches!(self.covered(*column), Source::Member | Source::Lost),
+            Source::Member | Source::Delta(_) | Source::Before(_) | Source::Parity(_) | Source::Lost => false,
+        };
+        self.stale.iter().filter(is_above).collect()
     }
 
     /// What the newest version of a column and the one that the parity covers differ in, if that is kept. A
@@ -150,8 +156,9 @@ pub enum Approach {
     Absorbed,
     /// Nothing is done: what is asked for need not be.
     Skipped,
-    /// There is no room to absorb it. It is asked anew when a slot is [given back](super::Array::give_slot)
-    /// or a flush is done.
+    /// It cannot be done yet: there is no room to absorb it, or something has to be noted before. It is asked
+    /// anew when a slot is [given back](super::Array::give_slot), a flush is done, or what stands above
+    /// [says so](super::Array::try_again).
     Waits,
 }
 

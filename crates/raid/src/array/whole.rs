@@ -19,7 +19,7 @@ impl Array {
     ) -> StepSet {
         let targets = columns.live | columns.sink;
         let mut ready = StepSet::EMPTY;
-        if targets.len() > 1 {
+        if targets.len() > 1 || self.has_copies {
             ready |= self.intent(op, what.rows, StepSet::EMPTY, out);
         }
         let mut page = fresh;

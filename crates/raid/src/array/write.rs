@@ -14,8 +14,8 @@ pub(super) struct WriteTask {
     frag: Option<FragId>,
     /// What is above takes the pages, instead of the members.
     pub(super) taken: Option<Taken>,
-    /// The newest versions that are above are written.
-    pub(super) from_above: bool,
+    /// Which of the newest versions that are above are written.
+    above: Above,
     pub(super) op: HostOp,
     fua: bool,
     seg: Seg,
@@ -73,7 +73,7 @@ impl WriteTask {
         Self {
             frag: None,
             taken: None,
-            from_above: false,
+            above: Above::None,
             op: HostOp::Write,
             fua: false,
             seg,
@@ -97,7 +97,8 @@ impl WriteTask {
     /// The newest versions of a row that are above and that the parity does not cover are written, or
     /// taken by what else is above.
     pub(super) fn of_above(seg: Seg, taken: Option<Taken>) -> Self {
-        Self { from_above: true, taken, fua: true, ..Self::of_parity(seg) }
+        let above = if seg.columns.is_empty() { Above::All } else { Above::OfSegment };
+        Self { above, taken, fua: true, ..Self::of_parity(seg) }
     }
 
     /// Whether no fragment is written: nobody waits for an answer.
@@ -105,9 +106,19 @@ impl WriteTask {
         self.frag.is_none()
     }
 
+    /// Whether the newest versions that are above are written.
+    pub(super) const fn is_from_above(&self) -> bool {
+        !matches!(self.above, Above::None)
+    }
+
+    /// Whether only those are that are of the segment's columns.
+    pub(super) const fn is_of_segment(&self) -> bool {
+        matches!(self.above, Above::OfSegment)
+    }
+
     /// Whether it is for parity to catch up that was left behind.
     const fn is_late(&self) -> bool {
-        self.is_own() && !self.from_above
+        self.is_own() && !self.is_from_above()
     }
 
     /// These columns are written: those that were found to have pages above.
@@ -119,6 +130,17 @@ impl WriteTask {
     pub(super) const fn goes_on_after(&self) -> StepSet {
         self.join
     }
+}
+
+/// What a write takes of the newest versions that are above. It is one byte with a purpose: the task of a write
+/// is copied for each.
+#[derive(Clone, Copy, Debug)]
+enum Above {
+    None,
+    /// All of the row.
+    All,
+    /// Those of the segment's columns.
+    OfSegment,
 }
 
 /// What is to be written, as far as planning needs it.
@@ -181,7 +203,7 @@ impl Array {
 
     fn begin_write(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         let full = self.intents.len() >= self.config.max_open_rows;
-        if full && (self.intents.has_idle() || self.clearing > 0) && !self.parity().is_empty() {
+        if full && (self.intents.has_idle() || self.clearing > 0) {
             self.waiting.push(op);
             self.own_flush(out);
             return;
@@ -319,7 +341,7 @@ impl Array {
     }
 
     pub(super) fn begin_rows(&mut self, op: OpId, rows: Rows) {
-        if !self.parity().is_empty() {
+        if self.has_intents {
             let set = self.intents.begin(rows);
             let task = self.write_task(op);
             (task.begun, task.finds_set, task.sets) = (Some(rows), set, false);
@@ -334,7 +356,7 @@ impl Array {
     }
 
     /// Drops what was planned.
-    fn forget_plan(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+    pub(super) fn forget_plan(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
         if self.write_task(op).departed.take().is_some() {
             versions.released(op);
         }
@@ -414,6 +436,9 @@ impl Array {
         if out.failed_read(op) {
             // Nothing of the array was written yet, but by batches before, and they are done.
             self.forget_plan(op, versions, out);
+        } else if self.write_task(op).departed == Some(Updated::Stored) {
+            // It was to be on the device that failed, and nowhere else.
+            return self.refuse_absorbed(op, versions, out);
         } else if self.write_task(op).departed == Some(Updated::Delayed) {
             // No parity covers what was to be written to the lost member, so it is not forgiven.
             self.drop_plan(op, versions, out);
@@ -452,7 +477,7 @@ impl Array {
     }
 
     fn after_batch(&mut self, out: &mut Out) {
-        if !self.parity().is_empty() {
+        if self.has_intents {
             self.free_needless_logs(out);
             self.flush_exposed(out);
             self.flush_when_idle(out);
