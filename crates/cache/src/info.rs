@@ -52,6 +52,9 @@ pub struct HostCacheInfo {
     /// Whether it leaves parity behind the data for a while: until that is made good, the loss of its
     /// device and that of a member together cost data.
     pub delays_parity: bool,
+    /// Whether its device has, for a while, the newest versions of pages that the members do not have: the loss
+    /// of that costs them.
+    pub holds_dirty: bool,
     /// Whether it makes [deltas](destage_plan::Step::Encode), which have lengths.
     pub makes_deltas: bool,
     /// Its parameters.
@@ -93,6 +96,7 @@ impl HostCacheInfo {
             bytes_per_page: |_| 0,
             nv_slots: |_, _| 0,
             delays_parity: false,
+            holds_dirty: false,
             makes_deltas: false,
             params: &[],
             figures: &[],

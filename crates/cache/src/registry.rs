@@ -14,7 +14,7 @@ use destage_raid::{Geometry, Level};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
-use crate::ssd::{Kdd, Leavo, WriteAround, WriteThrough};
+use crate::ssd::{Kdd, Leavo, WriteAround, WriteBack, WriteThrough};
 use crate::write_cache::{IWC, LAWC, STOW, SYNC_IWC, SYNC_STOW, SYNC_WOW, WOW};
 use crate::{HostCacheError, HostCacheInfo, LayerInfo, Registered, Served};
 
@@ -31,6 +31,7 @@ static CACHES: &[&HostCacheInfo] = &[
     &NoCache::INFO,
     &WriteAround::INFO,
     &WriteThrough::INFO,
+    &WriteBack::INFO,
     &Leavo::INFO,
     &Kdd::INFO,
     &WOW,

@@ -289,6 +289,13 @@ impl<T: Copy> Operations<T> {
         out.step_notify(op, Step::Join, after);
     }
 
+    /// Opens the operation that writes a segment of a fragment to the array.
+    pub fn open_write(&mut self, frag: &Frag, seg: Seg, array: &mut Array, out: &mut Out) -> OpId {
+        let op = array.open_write(frag, seg, out);
+        self.set(op, Work::Write { frag: *frag, seg, left: 0, ok: true });
+        op
+    }
+
     /// Opens the operation that has the cache take a segment of a fragment.
     pub fn open_taken(&mut self, frag: &Frag, seg: Seg, taken: Taken, array: &mut Array, out: &mut Out) -> OpId {
         let op = array.open_taken(frag, seg, taken, out);
@@ -616,8 +623,7 @@ impl<C: HostCache> Upper<C> {
                         skipped += seg.pages();
                         continue;
                     }
-                    let op = array.open_write(frag, seg, out);
-                    self.operations.set(op, Work::Write { frag: *frag, seg, left: 0, ok: true });
+                    self.operations.open_write(frag, seg, array, out);
                 }
                 if skipped > 0 {
                     let op = out.open(Class::Internal, None, Some(frag.id));

@@ -1,5 +1,5 @@
 //! What requests cost in steps, counted over an executor that does nothing: the table of specs
-//! §2.1, degraded mode, and the columns "Nossd", "WA", "WT", "`LeavO`" and "KDD" of the example of specs §9.1.
+//! §2.1, degraded mode, and the columns "Nossd", "WA", "WT", "`LeavO`" and "KDD" of the example of specs §9.1, and what its rules make of WB.
 
 use destage_cache::{Served, serve};
 use destage_plan::{
@@ -248,6 +248,17 @@ fn the_example_of_the_caches() {
     assert_eq!((each[5], bench.member), ((1, 1, 0), (12, 10)));
     bench.clean();
     assert_eq!(bench.member, (12, 10));
+
+    // What is written is on the SSD alone, until it is written back page by page.
+    let (each, mut bench) = costs("write-back:ways=8", &config, &sequence);
+    let expected = [(1, 1, 0), (1, 0, 0), (1, 0, 0), (1, 0, 0), (1, 0, 0), (0, 0, 0), (1, 0, 0)];
+    assert_eq!(each, expected);
+    let stats = bench.engine.controller().counts().expect("a cache counts");
+    assert_eq!((stats.read_hits, stats.read_misses, stats.write_hits, stats.write_misses), (1, 1, 3, 2));
+    let before = bench.cache;
+    bench.clean();
+    assert_eq!((bench.member, bench.cache), ((7, 6), (before.0 + 3, 6)));
+    assert_eq!(bench.ask(4, Read, 0, 3, false), (0, 0), "all of them have stayed");
 
     let (each, mut bench) = costs("leavo:ways=8", &config, &sequence);
     let expected = [(1, 1, 0), (1, 2, 2), (1, 0, 1), (1, 0, 1), (1, 0, 1), (0, 0, 0), (1, 2, 2)];

@@ -28,7 +28,18 @@ fn each_cache_can_be_synchronised_or_says_why_not() {
     }
     assert_eq!(
         refused,
-        ["none", "write-around", "write-through", "leavo", "kdd", "sync+wow", "sync+stow", "sync+iwc", "lawc"]
+        [
+            "none",
+            "write-around",
+            "write-through",
+            "write-back",
+            "leavo",
+            "kdd",
+            "sync+wow",
+            "sync+stow",
+            "sync+iwc",
+            "lawc"
+        ]
     );
     let error = "sync+lru".parse::<HostCacheSpec>().expect_err("no cache of a host").to_string();
     assert!(error.starts_with("policy 'sync+lru' is not known"), "{error}");

@@ -450,6 +450,7 @@ fn policies_of_both_places_are_listed() {
             "none",
             "write-around",
             "write-through",
+            "write-back",
             "leavo",
             "kdd",
             "wow",

@@ -136,7 +136,11 @@ impl Cell {
     pub fn pages_of(&self, cache: &'static HostCacheInfo) -> u64 {
         let least = HostCacheSpec::small(cache, self.cache_pages, self.mode).min_pages(&self.array());
         // Beside a log as many pages as without one.
-        if cache.delays_parity { self.cache_pages + least - 1 } else { self.cache_pages.max(least) }
+        if cache.delays_parity || cache.holds_dirty {
+            self.cache_pages + least - 1
+        } else {
+            self.cache_pages.max(least)
+        }
     }
 
     /// Members that can be lost.

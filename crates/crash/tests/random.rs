@@ -134,12 +134,16 @@ fn found_far_away() {
     // The power failed when another cache device stood in the place of a lost one, and nothing said so: its zeros
     // were taken for a log without a page, and what the NVRAM had told of the lost one for what is in it (leavo).
     let strangers = [90_143_725];
+    // A row counted as written back though the start that was to recover it had been refused: the newest version
+    // of it, in the cache, was given up (write-back).
+    let refused = [4_001_478];
     for seed in [771_459_308, 900_307_095, 900_083_600, 40_325_926, 40_068_944]
         .into_iter()
         .chain(leavo)
         .chain(kdd)
         .chain(filled)
         .chain(strangers)
+        .chain(refused)
     {
         for level in Level::ALL {
             for cache in all_host_caches_of(level) {

@@ -195,7 +195,7 @@ fn history(array: &Array, size: u64, operations: u64, seed: u64) {
     let mut tag = 0;
     // Write caches answer first and destage at their members' pace, and parity that was left behind is updated
     // when there is time: how many pages go together depends on that, and only what they hold in the end does not.
-    let destages = array.cache.medium == Medium::Nvram || array.cache.delays_parity;
+    let destages = array.cache.medium == Medium::Nvram || array.cache.delays_parity || array.cache.holds_dirty;
     while tag < operations {
         let mut requests = batch(&mut dice, array, size, &mut tag);
         if destages {

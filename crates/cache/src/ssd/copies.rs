@@ -140,7 +140,7 @@ impl<W: Writes> Copies<W> {
     /// Plans an operation of the journal's own.
     pub(super) fn plan_journal(&mut self, op: OpId, part: journal::Part, out: &mut Out) {
         let journal = self.journal.as_mut().expect("its journal has opened the operation");
-        self.counts.meta_writes += journal.plan(op, part, &self.frames, &self.geometry, out);
+        self.counts.meta_writes += journal.plan(op, part, &mut self.frames, &self.geometry, out);
     }
 
     pub(super) fn row(&self, page: u64) -> Row {

@@ -10,6 +10,7 @@ mod keeps;
 mod leavo;
 pub mod log;
 mod write_around;
+mod write_back;
 mod write_through;
 
 use destage_plan::OpId;
@@ -17,6 +18,7 @@ use destage_plan::OpId;
 pub(crate) use kdd::Kdd;
 pub(crate) use leavo::Leavo;
 pub(crate) use write_around::WriteAround;
+pub(crate) use write_back::WriteBack;
 pub(crate) use write_through::WriteThrough;
 
 /// An entry of a table by operations.

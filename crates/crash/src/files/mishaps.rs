@@ -120,13 +120,17 @@ impl Life<'_> {
     }
 
     /// Whether the loss of a device may cost data, since there may be rows of which neither the parity nor
-    /// the cache tells what a member held.
+    /// the cache tells what a member held, or it is a cache that may have what no member has.
     fn costs_what_parity_does_not_cover(&self, dev: Dev) -> bool {
+        let member = self.scene.members().contains(dev);
+        if !member && self.scene.cache.holds_dirty {
+            return true;
+        }
         if !self.scene.cache.delays_parity {
             return false;
         }
         let controller = self.files.engine().controller();
-        if !self.scene.members().contains(dev) {
+        if !member {
             return !self.may_be_lost().is_empty();
         }
         // Another device may stand in the cache's place already.
@@ -298,7 +302,8 @@ impl Life<'_> {
             return Err("it is refused after a clean stop".to_owned());
         };
         // One that knows what is in the cache has read its log.
-        let at_once = life.files.status() == Status::Ready || scene.cache.delays_parity;
+        let reads = scene.cache.delays_parity || scene.cache.holds_dirty;
+        let at_once = life.files.status() == Status::Ready || reads;
         let whole = life.dead.is_empty();
         if matches!(life.ready(report)?, Outcome::Refused) {
             return Err("it is refused after a clean stop".to_owned());

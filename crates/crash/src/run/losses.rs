@@ -52,6 +52,10 @@ impl HistoryRun<'_> {
         }
         let dev = Dev(dev);
         let member = self.members().contains(dev);
+        if !member && self.cache.holds_dirty {
+            // That costs data whenever it comes; what it costs then, a test of its own says.
+            return;
+        }
         let lost = self.lost() | DevSet::one(dev);
         if member && self.too_many(lost) || self.costs_what_parity_does_not_cover(dev) {
             if !beyond {

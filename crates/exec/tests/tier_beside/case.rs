@@ -27,7 +27,7 @@ impl Case {
         let level = if m == 1 { Level::Raid5 } else { Level::Raid6 };
         let geometry = Geometry::new(level, level.default_layout(), (k + m) as u32, chunk as u32, self.stripes * chunk);
         let mut config = ArrayConfig::new(geometry.expect("a shape that can be"));
-        config.idle_flush = LONG;
+        (config.idle_flush, config.page_bytes) = (LONG, PAGE as u32);
         config.parity = match self.params.method {
             Method::Min => ParityMethod::Min,
             Method::Rmw => ParityMethod::Rmw,
@@ -36,11 +36,18 @@ impl Case {
         config
     }
 
+    /// Pages of the cache's device that are before its frames: of its log, which write-back cannot do without.
+    pub fn log_pages(&self) -> u64 {
+        // So small a page has two entries, so that this is more than the usual share of the device.
+        if self.name == "write-back" { self.params.pages.div_ceil(2) + 3 } else { 0 }
+    }
+
     /// The model's name of the cache.
     pub fn model(&self) -> &'static str {
         match self.name {
             "write-around" => "wa",
             "write-through" => "wt",
+            "write-back" => "wb",
             other => other,
         }
     }
@@ -60,6 +67,9 @@ impl Case {
         if matches!(name, "leavo" | "kdd") {
             write!(cache, ":dirty-high={high}:dirty-low={low}:set-low={set_low}:clean-after=1h:log=0")
                 .expect("a string");
+        }
+        if name == "write-back" {
+            write!(cache, ":dirty-high={high}:dirty-low={low}:clean-after=1h:at-once=1").expect("a string");
         }
         if name == "kdd" {
             write!(cache, ":staging={staging}").expect("a string");
@@ -92,6 +102,7 @@ impl Case {
             admit_forgets: true,
             few_bare: true,
             clean_stripes: stripes,
+            bypass_full: true,
             ..Params::new(shape, pages)
         };
         let stripes = (pages * dice.within(1, 4)).div_ceil(shape.k * shape.chunk).max(2);

@@ -36,6 +36,10 @@ pub struct Pair {
     cleans_stripes: bool,
     /// Pages of parity read and written between those of rows that were cleaned at a time.
     beside: [u64; 2],
+    /// Dirty pages are on no member.
+    is_back: bool,
+    /// The first page of the SSD that is a slot.
+    first: u64,
     accesses: u64,
 }
 
@@ -46,9 +50,10 @@ impl Pair {
         let Shape { k, m, chunk } = case.params.shape;
         let pages = geometry.data_pages();
         let host = Host::new(PAGE, SECTOR, k * chunk, k * chunk, pages).expect("a tiny array");
-        let controller = serve(&case.cache, &config, case.params.pages).expect("a cache that can be");
+        let first = case.log_pages();
+        let controller = serve(&case.cache, &config, first + case.params.pages).expect("a cache that can be");
         let members = (0..k + m).map(|_| geometry.member_pages());
-        let devices = members.chain([case.params.pages]).map(|pages| (pages * PAGE) as usize);
+        let devices = members.chain([first + case.params.pages]).map(|pages| (pages * PAGE) as usize);
         let mut memory = Memory::prepare(controller, Remains::fresh(devices), host, 4);
         let issued = Arc::new(Mutex::new(Vec::new()));
         let list = Arc::clone(&issued);
@@ -72,6 +77,8 @@ impl Pair {
             has_deltas: case.name == "kdd",
             cleans_stripes: case.params.clean_stripes,
             beside: [0; 2],
+            is_back: case.name == "write-back",
+            first,
             accesses: 0,
         };
         pair.settle();
@@ -138,7 +145,7 @@ impl Pair {
     pub fn clean(&mut self) -> Result<(), String> {
         self.memory.control(Control::Clean);
         self.settle();
-        if self.memory.nvram().slots().next().is_some() {
+        if !self.is_back && self.memory.nvram().slots().next().is_some() {
             return Err("clean, and something is in the NVRAM".to_owned());
         }
         self.cleaned("clean")
@@ -197,7 +204,7 @@ impl Pair {
     /// deltas, that is the array's.
     fn ask(&self, reads: bool, ext: Ext, cleans: Option<Row>, seen: &mut BTreeSet<(Row, u64)>) -> Option<Ask> {
         if ext.dev() == Dev(self.geometry.members()) {
-            let place = Place::Slot(ext.first());
+            let place = Place::Slot(ext.first() - self.first);
             return match reads {
                 true if cleans.is_some_and(|row| !seen.insert((row, ext.first()))) => None,
                 true => Some(Ask::SsdRead { place, cause: Cause::Data }),
@@ -265,17 +272,22 @@ impl Pair {
             &[counts.read_fills, counts.write_fills, counts.delta_writes, counts.clean_writes],
             &[counters.fills, counters.data, counters.deltas, counters.cleaning],
         )?;
-        let stats = served.array().stats();
-        same(
-            "pages of members read and written to clean",
-            &[stats.late_data_reads, stats.late_parity_reads, stats.late_parity_writes],
-            &[
-                counters.late_data_reads,
-                counters.late_parity_reads + self.beside[0],
-                counters.late_parity_writes + self.beside[1],
-            ],
-        )?;
-        for (name, by_model) in [("staged", counters.staged), ("cleaned_rows", counters.cleaned)] {
+        if !self.is_back {
+            // What that writes back is no parity that was left for later.
+            let stats = served.array().stats();
+            same(
+                "pages of members read and written to clean",
+                &[stats.late_data_reads, stats.late_parity_reads, stats.late_parity_writes],
+                &[
+                    counters.late_data_reads,
+                    counters.late_parity_reads + self.beside[0],
+                    counters.late_parity_writes + self.beside[1],
+                ],
+            )?;
+        }
+        for (name, by_model) in
+            [("staged", counters.staged), ("cleaned_rows", counters.cleaned), ("written_back", counters.cleaned)]
+        {
             same(name, &self.figure(name).unwrap_or(by_model), &by_model)?;
         }
         if self.has_deltas {
@@ -284,7 +296,8 @@ impl Pair {
         }
         let state = self.model.state();
         assert!(!state.log_full, "the model's log has room");
-        same("stale rows", &served.stale_rows(), &state.stale.len())?;
+        let dirty: BTreeSet<u64> = dirty_of(&state).map(|page| self.shape.row(page)).collect();
+        same("stale rows", &served.stale_rows(), &(state.stale.len() + dirty.len()))?;
         let bare = state.pages.iter().filter(|(_, held)| held.slot.is_none()).map(|(page, _)| *page);
         let old: BTreeSet<u64> = old_of(&state).chain(bare).collect();
         for page in 0..self.pages() {
@@ -303,7 +316,7 @@ impl Pair {
     /// The cache says of a row what the model holds, and the members hold what they must.
     fn compare_row(&self, row: u64, state: &State) -> Result<(), String> {
         let sources = self.memory.engine().controller().sources(Row(row));
-        let ext = |slot| Ext::new(Dev(self.geometry.members()), slot, 1);
+        let ext = |slot| Ext::new(Dev(self.geometry.members()), self.first + slot, 1);
         let slots = slots_of(state);
         let is_stale = state.stale.contains(&row);
         for (column, page) in (0..).map(Column).zip(self.shape.pages(row)) {
@@ -311,7 +324,8 @@ impl Pair {
             let at_member = Source::Member;
             let (mut newest, mut covered) =
                 (slot.map_or(at_member, Source::Page), slot.map_or(at_member, Source::Page));
-            match (slot.map(|ext| state.slots[ext.first() as usize]), state.pages.get(&page)) {
+            let what = slot.map(|ext| state.slots[(ext.first() - self.first) as usize]);
+            match (what, state.pages.get(&page)) {
                 (Some(Slot::Old(_)), Some(held)) => {
                     let Source::Delta(said) = sources.newest(column) else {
                         return Err(format!("the newest of page {page} is {:?}", sources.newest(column)));
@@ -335,7 +349,9 @@ impl Pair {
                 }
                 _ => {}
             }
-            if !is_stale {
+            if what == Some(Slot::Dirty(page)) {
+                covered = at_member;
+            } else if !is_stale {
                 (newest, covered) = (at_member, at_member);
             }
             same("where the newest is", &sources.newest(column), &newest)?;
@@ -380,12 +396,14 @@ impl Pair {
         self.memory.view().page(dev, page).expect("no device is lost").to_vec()
     }
 
-    /// Members hold the newest data of a row, and the parity of what it covers.
+    /// Members hold the newest data of a row, or what the parity covers of dirty pages, and the parity of what it
+    /// covers.
     fn check_row(&self, row: u64) -> Result<(), String> {
         let (stripe, _) = self.geometry.stripe_of(Row(row));
         let on = |column: u64| self.page(self.geometry.device(stripe, Column(column as u8)), row);
         for (column, page) in self.shape.pages(row).enumerate() {
-            if on(column as u64) != self.bytes.newest[page as usize] {
+            let held = if self.is_back { &self.bytes.covered } else { &self.bytes.newest };
+            if on(column as u64) != held[page as usize] {
                 return Err(format!("row {row}, column {column} is not what was written"));
             }
         }
@@ -408,11 +426,10 @@ impl Pair {
         for (number, slot) in (0..).zip(&state.slots) {
             let expected = match *slot {
                 Slot::Free | Slot::Delta(_) => continue,
-                Slot::Clean(page) | Slot::New(page) => bytes.newest[page as usize],
+                Slot::Clean(page) | Slot::New(page) | Slot::Dirty(page) => bytes.newest[page as usize],
                 Slot::Old(page) => bytes.covered[page as usize],
-                Slot::Dirty(_) => return Err("no cache here has dirty pages".to_owned()),
             };
-            if self.page(Dev(self.geometry.members()), number) != expected {
+            if self.page(Dev(self.geometry.members()), self.first + number) != expected {
                 return Err(format!("slot {number}, {slot:?}, has something else"));
             }
         }
@@ -422,7 +439,13 @@ impl Pair {
 
 /// Pages of which the parity covers an older version.
 fn old_of(state: &State) -> impl Iterator<Item = u64> {
-    state.slots.iter().filter_map(|slot| if let Slot::Old(page) = slot { Some(*page) } else { None })
+    let old = |slot: &Slot| if let Slot::Old(page) | Slot::Dirty(page) = slot { Some(*page) } else { None };
+    state.slots.iter().filter_map(old)
+}
+
+/// Pages that are newer than what their members have.
+fn dirty_of(state: &State) -> impl Iterator<Item = u64> {
+    state.slots.iter().filter_map(|slot| if let Slot::Dirty(page) = slot { Some(*page) } else { None })
 }
 
 /// By page the slot with what the cache finds it by: its newest version, or the base of that.
@@ -431,8 +454,8 @@ fn slots_of(state: &State) -> BTreeMap<u64, u64> {
     for (number, slot) in (0..).zip(&state.slots) {
         match *slot {
             Slot::New(page) => drop(slots.insert(page, number)),
-            Slot::Clean(page) | Slot::Old(page) => drop(slots.entry(page).or_insert(number)),
-            Slot::Free | Slot::Dirty(_) | Slot::Delta(_) => {}
+            Slot::Clean(page) | Slot::Old(page) | Slot::Dirty(page) => drop(slots.entry(page).or_insert(number)),
+            Slot::Free | Slot::Delta(_) => {}
         }
     }
     slots

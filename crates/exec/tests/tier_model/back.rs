@@ -63,6 +63,21 @@ impl Back {
         self.put(slot, Fact::Clean(page), out);
     }
 
+    /// Whether all of a page's set is dirty.
+    fn is_full(&self, page: u64) -> bool {
+        self.sets.tally(self.params.set(page)).dirty == self.sets.width()
+    }
+
+    /// What follows an access.
+    fn end(&mut self, op: Op, mut out: Outcome) -> Outcome {
+        if self.sets.total().dirty * 100 > self.params.dirty_high * self.sets.slots().len() as u64 {
+            self.clean_to(self.params.dirty_low, &mut out);
+        }
+        self.counters.access(op, &out);
+        self.counters.reinserted = self.log.reinserted();
+        out
+    }
+
     fn clean(&self, page: u64) -> Option<Vec<Ask>> {
         let slot = self.sets.find(page).filter(|&slot| self.sets.get(slot) == Slot::Clean(page))?;
         Some(vec![Ask::SsdRead { place: Place::Slot(slot), cause: Cause::Data }])
@@ -89,6 +104,12 @@ impl Model for Back {
             }
             (Op::Read, None) => {
                 out.phase(For::Reads, vec![array::member_read(self.params.shape, page)]);
+                if self.params.bypass_full && self.is_full(page) {
+                    self.counters.shortages += 1;
+                    let oldest = self.oldest_dirty(self.params.set(page)).expect("the set is full of dirty pages");
+                    self.write_back(oldest, &mut out);
+                    return self.end(op, out);
+                }
                 let slot = self.room(page, &mut out);
                 self.sets.put(slot, Slot::Clean(page));
                 out.phase(For::Fill, vec![Ask::SsdWrite { place: Place::Slot(slot), cause: Cause::Fill }]);
@@ -104,12 +125,7 @@ impl Model for Back {
                 }
             }
         }
-        if self.sets.total().dirty * 100 > self.params.dirty_high * self.sets.slots().len() as u64 {
-            self.clean_to(self.params.dirty_low, &mut out);
-        }
-        self.counters.access(op, &out);
-        self.counters.reinserted = self.log.reinserted();
-        out
+        self.end(op, out)
     }
 
     fn clean_all(&mut self) -> Outcome {

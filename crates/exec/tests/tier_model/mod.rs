@@ -51,6 +51,8 @@
 //!
 //! What destage's caches do otherwise, as options:
 //! * `rcw_from_cache = not more`: also if they are as many; no more of members is read then, and none if all is cached.
+//! * `bypass_full`: WB does not keep a page that is read into a set of dirty ones, since the read is answered and over
+//!   before one of them is written back; one is all the same, so that the next page finds room.
 //! * `stale_visible`: a write with parity in a row that is behind takes what it can from the cache, and pins all that
 //!   is cached of the row.
 

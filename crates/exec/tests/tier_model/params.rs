@@ -135,6 +135,8 @@ pub struct Params {
     /// Cleaning takes whole stripes in the order of addresses.
     pub clean_stripes: bool,
     pub rcw_from_cache: RcwFromCache,
+    /// WB: what is read into a set of dirty pages is not kept, though one of them is written back.
+    pub bypass_full: bool,
 }
 
 impl Params {
@@ -168,6 +170,7 @@ impl Params {
             few_bare: false,
             clean_stripes: false,
             rcw_from_cache: RcwFromCache::All,
+            bypass_full: false,
         }
     }
 

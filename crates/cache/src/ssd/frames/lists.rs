@@ -36,7 +36,13 @@ impl Frames {
         let list = match self.slots[frame.index()].state {
             State::Clean => List::Clean,
             State::Stale => List::Stale,
-            State::Free | State::Filling | State::Covered | State::Kept | State::Doomed | State::Leaving => return,
+            State::Free
+            | State::Filling
+            | State::Landed
+            | State::Covered
+            | State::Kept
+            | State::Doomed
+            | State::Leaving => return,
         };
         self.unlink(frame.0);
         self.link(frame, list);

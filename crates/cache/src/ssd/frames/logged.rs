@@ -14,6 +14,8 @@ pub(super) enum Logged {
     Nothing,
     /// That it has the page that it has.
     Page,
+    /// That it has the page that it has, and that the members have not.
+    Dirty,
     /// That it has a page that it has not any more.
     Left,
 }
@@ -32,6 +34,21 @@ pub(super) struct Untold {
 pub(crate) struct Came {
     frame: Frame,
     fill: u32,
+}
+
+impl Came {
+    pub(super) const fn new(frame: Frame, fill: u32) -> Self {
+        Self { frame, fill }
+    }
+
+    pub(super) const fn frame(self) -> Frame {
+        self.frame
+    }
+
+    /// Whether it has come with this fill of its frame.
+    pub(super) const fn is_of(self, fill: u32) -> bool {
+        self.fill == fill
+    }
 }
 
 impl Frames {
@@ -54,6 +71,7 @@ impl Frames {
     /// The page in the frame is not to be found in it any more.
     pub(super) fn leaves(&mut self, frame: Frame) {
         let slot = &mut self.slots[frame.index()];
+        debug_assert!(slot.logged != Logged::Dirty || !self.enabled, "it leaves once it is logged as clean");
         if slot.logged == Logged::Page {
             slot.logged = Logged::Left;
             let left = (frame, slot.page);
@@ -121,7 +139,11 @@ impl Frames {
     /// What is to be logged of a frame that has been before.
     pub(crate) fn fact(&self, frame: Frame) -> Fact {
         let slot = &self.slots[frame.index()];
-        if slot.logged == Logged::Page { Fact::Clean { page: slot.page } } else { Fact::Free }
+        match slot.logged {
+            Logged::Page => Fact::Clean { page: slot.page },
+            Logged::Dirty => Fact::Dirty { page: slot.page },
+            Logged::Nothing | Logged::Left => Fact::Free,
+        }
     }
 
     /// The log says that a frame has a page of a row, the most recently used one; whether it is taken to

@@ -5,6 +5,7 @@
 //! does not cover that version, the one that it covers is in the frame's *partner*, and the two are one
 //! page: they are used and freed together, and evicted never (`LeavO`, specs §9.2).
 
+mod dirty;
 mod lists;
 mod logged;
 mod stale;
@@ -16,6 +17,7 @@ use destage_plan::{Dev, Ext, Row};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+pub(crate) use dirty::Soiling;
 use lists::List;
 pub(crate) use logged::Came;
 use logged::{Logged, Untold};
@@ -33,8 +35,11 @@ enum State {
     Filling,
     /// The newest version of a page, which the parity covers.
     Clean,
-    /// The newest version of a page, or none is newer in the cache, and the parity covers another.
+    /// The newest version of a page, or none is newer in the cache, and the parity covers another. It is
+    /// *dirty* if its member has not got it either.
     Stale,
+    /// A page that was dirty, and is written back; clean as soon as the log says so.
+    Landed,
     /// What the parity covers of a page whose newest version is in the partner.
     Covered,
     /// Something else than a page.
@@ -344,7 +349,9 @@ impl Frames {
     pub(crate) fn forget(&mut self, frame: Frame) {
         let Slot { state, partner, .. } = self.slots[frame.index()];
         self.remove(frame);
-        self.unlink(frame.0);
+        if state != State::Landed {
+            self.unlink(frame.0);
+        }
         if state == State::Stale {
             self.stale -= 1;
         }
@@ -372,7 +379,7 @@ impl Frames {
         self.lost = self.fills;
         self.lose_log();
         for index in 0..self.len() {
-            if matches!(self.slots[index as usize].state, State::Clean | State::Stale) {
+            if matches!(self.slots[index as usize].state, State::Clean | State::Stale | State::Landed) {
                 self.forget(Frame(index));
             }
         }

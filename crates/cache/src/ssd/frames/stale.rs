@@ -23,6 +23,11 @@ impl Frames {
     pub(crate) fn leave_behind(&mut self, frame: Frame) {
         debug_assert!(self.slots[frame.index()].state == State::Clean, "it is not stale so far");
         self.unlink(frame.0);
+        self.become_stale(frame);
+    }
+
+    /// A frame that is in no list is stale from now on, the most recently used.
+    pub(super) fn become_stale(&mut self, frame: Frame) {
         self.slots[frame.index()].state = State::Stale;
         self.link(frame, List::Stale);
         self.stale += 1;

@@ -47,6 +47,24 @@ impl Claims {
         step
     }
 
+    /// Plans entries of dirty pages after these steps; the step after which they are logged.
+    pub(super) fn plan_dirty(
+        &mut self,
+        op: OpId,
+        entries: Vec<(Entry, NvSlot)>,
+        life: u32,
+        after: StepSet,
+        out: &mut Out,
+    ) -> StepSet {
+        let put =
+            |(entry, slot): &(Entry, NvSlot)| NvPut { slot: *slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 };
+        let puts: Vec<_> = entries.iter().map(put).collect();
+        let puts = out.puts(op, &puts);
+        let step = out.step_notify(op, Step::NvCommit { puts, frees: List::EMPTY }, after);
+        of(&mut self.claims, op).puts.extend(entries.into_iter().map(|(entry, slot)| (step, life, entry, slot)));
+        step
+    }
+
     /// A step is done: in which life of the device it was planned, and what it has put, if it is one of these.
     pub(super) fn done(&mut self, op: OpId, step: StepNo) -> Option<(u32, Vec<(Entry, NvSlot)>)> {
         let puts = &mut self.claims.get_mut(op.index())?.puts;

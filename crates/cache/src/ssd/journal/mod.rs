@@ -7,19 +7,32 @@
 //!   that began when they were there. If the power fails before, the page is not known, and read again.
 //! * That a frame is free: before anything else is written into it ([`Claims`]), and soon.
 //!
-//! Only pages that the members have as well are told of. So what must not be is that the log says of a frame
+//! What is told of so the members have as well. So what must not be is that the log says of a frame
 //! that it has a page which the members have another version of. Whatever changes a page on a member opens
 //! the intent of its row before: what a start finds of a row with an open intent is dropped. And an intent
 //! is [held](Journal::holds) as long as the log says of a frame that it has a page of the row which it has
 //! not any more, and as long as the log of a device that was lost may be believed.
 //!
+//! # Dirty pages
+//!
+//! A page that is newer than what the members have is told of before it is answered, and when it is durable
+//! in its frame: there would be no other way to know that the frame has it. It is believed whatever intent is
+//! open. So it must not leave its frame, nor may anything else change it, before it is written back and that
+//! is told: it is told as *clean*, once what is in the frame is durable, and then it can leave as others do.
+//! Where there may be dirty pages that is noted as well, before the first of them, until a clean stop has
+//! written all of them back: a start without the device then knows that there were.
+//!
 //! # Lives of a device
 //!
 //! A slot of the NVRAM says whether the log is valid. If the device is lost, it is not, and that is noted
 //! before an intent is cleared. Before another one is used, its log is made anew and then noted as valid.
+//! That dirty pages were lost with one is noted until a start has accepted it.
 
 mod claims;
+mod dirty;
 mod start;
+
+use std::collections::VecDeque;
 
 use destage_plan::{
     Buf, Dev, DevSet, Ext, NvPut, NvSlot, OpId, Out, ParamSpec, Params, Row, SpecError, Step, StepNo, StepSet,
@@ -69,11 +82,21 @@ pub(crate) enum Part {
     Page,
 }
 
+/// The device is being flushed for what came into it, and for what is written back and may not be durable
+/// there.
+struct Flush {
+    op: OpId,
+    life: u32,
+    came: Vec<Came>,
+    landed: Vec<Came>,
+}
+
 /// Entries that are being put, and slots that are being freed.
 struct Commit {
     op: OpId,
     life: u32,
     frames: Vec<(Frame, Option<u64>)>,
+    landed: Vec<Came>,
     entries: Vec<(Entry, NvSlot)>,
     frees: Vec<NvSlot>,
 }
@@ -100,8 +123,12 @@ pub(crate) struct Journal {
     /// How many of the held are of each row, and rows of which none is any more.
     rows: HashMap<Row, u32, FixedState>,
     let_go: Vec<Row>,
+    /// Pages that are written back, for which the device is to be flushed, and those that can be told of as
+    /// clean.
+    landed: Vec<Came>,
+    tells: VecDeque<Came>,
     /// What the device is being flushed for, and what it was.
-    flush: Option<(OpId, u32, Vec<Came>)>,
+    flush: Option<Flush>,
     flushed: Vec<Came>,
     commit: Option<Commit>,
     /// The page of the log that is being written, and its bytes.
@@ -167,6 +194,8 @@ impl Journal {
             left: Vec::new(),
             rows: HashMap::default(),
             let_go: Vec::new(),
+            landed: Vec::new(),
+            tells: VecDeque::new(),
             flush: None,
             flushed: Vec::new(),
             commit: None,
@@ -247,8 +276,12 @@ impl Journal {
         let Some((life, done)) = self.claims.done(op, step) else { return false };
         for (entry, slot) in done {
             self.put(entry, slot, life);
-            if life == self.life {
-                self.is_logged(Frame::new(entry.frame), frames);
+            if life != self.life {
+                continue;
+            }
+            match entry.fact {
+                Fact::Dirty { .. } => frames.dirty_is_logged(Frame::new(entry.frame)),
+                _ => self.is_logged(Frame::new(entry.frame), frames),
             }
         }
         true
@@ -278,6 +311,7 @@ impl Journal {
     /// Whether all is told, and in the NVRAM or in the log.
     pub(super) fn is_clean(&self, frames: &Frames) -> bool {
         let told = self.held.is_empty() && frames.left().is_empty() && frames.arrived() == 0 && self.flushed.is_empty();
+        let told = told && self.landed.is_empty() && self.tells.is_empty();
         let idle = self.commit.is_none() && self.flush.is_none() && self.page.is_none() && self.dead.is_empty();
         self.start.is_settled() && (self.log.is_none() || told) && idle && self.let_go.is_empty()
     }
@@ -317,8 +351,9 @@ impl Journal {
         }
         if self.log.is_some() && self.flush.is_none() {
             let enough = if self.hurries { 1 } else { ARRIVED.min(self.frames as usize / 4).max(1) };
-            if frames.arrived() >= enough {
-                self.flush = Some((open(Part::Flush, out), self.life, frames.take_arrived()));
+            if frames.arrived() >= enough || !self.landed.is_empty() {
+                let (came, landed) = (frames.take_arrived(), std::mem::take(&mut self.landed));
+                self.flush = Some(Flush { op: open(Part::Flush, out), life: self.life, came, landed });
             }
         }
         let freeing = self.commit.as_ref().is_some_and(|commit| !commit.frees.is_empty());
@@ -329,25 +364,26 @@ impl Journal {
 
     /// Begins to put what is to be told, and to free what is not needed.
     fn begin_commit(&mut self, frames: &mut Frames, open: &mut impl FnMut(Part, &mut Out) -> OpId, out: &mut Out) {
-        let mut told = Vec::new();
+        let (mut told, mut landed) = (Vec::new(), Vec::new());
         if self.log.is_some() {
             // Some are left for operations that write frames.
             let most = PUTS.min(self.spare.len().div_ceil(2));
             let left = self.left.len().min(most);
             told.extend(self.left.drain(..left).map(|frame| (frame, None)));
-            while told.len() < most
+            landed.extend(self.tells.drain(..self.tells.len().min(most - left)));
+            while told.len() + landed.len() < most
                 && let Some(came) = self.flushed.pop()
             {
                 told.extend(frames.log_page(came).map(|(frame, page)| (frame, Some(page))));
             }
         }
         let many = self.hurries || self.spare.len() < PUTS / 4 || self.log.as_ref().is_none_or(Log::is_full);
-        if told.is_empty() && (self.dead.is_empty() || !many && self.dead.len() < PUTS) {
+        if told.is_empty() && landed.is_empty() && (self.dead.is_empty() || !many && self.dead.len() < PUTS) {
             return;
         }
         let frees = std::mem::take(&mut self.dead);
         let op = open(Part::Commit, out);
-        self.commit = Some(Commit { op, life: self.life, frames: told, entries: Vec::new(), frees });
+        self.commit = Some(Commit { op, life: self.life, frames: told, landed, entries: Vec::new(), frees });
     }
 
     /// Makes a page of the log.
@@ -369,12 +405,19 @@ impl Journal {
     }
 
     /// Plans an operation of its own; the pages that it writes.
-    pub(super) fn plan(&mut self, op: OpId, part: Part, frames: &Frames, geometry: &Geometry, out: &mut Out) -> u64 {
+    pub(super) fn plan(
+        &mut self,
+        op: OpId,
+        part: Part,
+        frames: &mut Frames,
+        geometry: &Geometry,
+        out: &mut Out,
+    ) -> u64 {
         let mut pages = 0;
         match part {
             Part::Commit => self.plan_commit(op, frames, out),
             Part::Flush => {
-                if self.flush.as_ref().is_some_and(|flush| flush.1 == self.life) && self.log.is_some() {
+                if self.flush.as_ref().is_some_and(|flush| flush.life == self.life) && self.log.is_some() {
                     out.step(op, Step::FlushDev { dev: self.dev }, StepSet::EMPTY);
                 }
             }
@@ -392,7 +435,7 @@ impl Journal {
         pages
     }
 
-    fn plan_commit(&mut self, op: OpId, frames: &Frames, out: &mut Out) {
+    fn plan_commit(&mut self, op: OpId, frames: &mut Frames, out: &mut Out) {
         let Some(commit) = &mut self.commit else { unreachable!("something is being put") };
         let mut puts = Vec::new();
         if let Some(log) = self.log.as_mut().filter(|_| commit.life == self.life) {
@@ -402,6 +445,10 @@ impl Journal {
                 if frames.fact(frame) != fact || page.is_none() && !frames.is_left(frame) {
                     continue;
                 }
+                // What was told of it as dirty since, with an earlier sequence, must hold.
+                if page.is_some() && self.start.keeps_dirty() && !frames.is_clean(frame) {
+                    continue;
+                }
                 let Some(slot) = self.spare.pop() else {
                     match page {
                         Some(_) => {}
@@ -409,6 +456,19 @@ impl Journal {
                     }
                     continue;
                 };
+                let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
+                puts.push(NvPut { slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 });
+                commit.entries.push((entry, slot));
+            }
+            for came in std::mem::take(&mut commit.landed) {
+                if self.spare.is_empty() {
+                    self.tells.push_back(came);
+                    continue;
+                }
+                // There may be a newer version meanwhile.
+                let Some((frame, page)) = frames.log_landed(came) else { continue };
+                let slot = self.spare.pop().expect("there are some");
+                let fact = Fact::Clean { page };
                 let entry = Entry { frame: frame.number(), sequence: log.next_sequence(), fact };
                 puts.push(NvPut { slot, tag: entry.tag(KIND_ENTRY), src: Buf::None, len: 0 });
                 commit.entries.push((entry, slot));
@@ -423,16 +483,19 @@ impl Journal {
         if let Some(commit) = self.commit.take_if(|commit| commit.op == op) {
             for (entry, slot) in commit.entries {
                 self.put(entry, slot, commit.life);
-                if entry.fact == Fact::Free && commit.life == self.life {
-                    self.is_logged(Frame::new(entry.frame), frames);
+                match entry.fact {
+                    _ if commit.life != self.life => {}
+                    Fact::Free => self.is_logged(Frame::new(entry.frame), frames),
+                    _ => frames.landed_is_logged(Frame::new(entry.frame)),
                 }
             }
             self.freed.extend(commit.frees);
             return true;
         }
-        if let Some((_, life, flushed)) = self.flush.take_if(|flush| flush.0 == op) {
-            if life == self.life {
-                self.flushed.extend(flushed);
+        if let Some(flush) = self.flush.take_if(|flush| flush.op == op) {
+            if flush.life == self.life {
+                self.flushed.extend(flush.came);
+                self.tells.extend(flush.landed);
             }
             return true;
         }
@@ -459,6 +522,8 @@ impl Journal {
         self.rows.clear();
         self.left.clear();
         self.flushed.clear();
+        self.landed.clear();
+        self.tells.clear();
     }
 
     /// A device stands in the lost one's place.

@@ -24,6 +24,8 @@ pub(super) enum Noted {
     Void,
     /// It is.
     Valid,
+    /// It is, and there may be dirty pages.
+    Dirty,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,11 +64,26 @@ pub(super) struct Start {
     next: u32,
     read: StepSet,
     was_settled: bool,
+    /// Whether the cache may have dirty pages.
+    keeps_dirty: bool,
+    /// Whether there may be some.
+    dirty: bool,
+    /// Whether some were lost with a device, and whether that is noted.
+    lost: bool,
+    noting_lost: bool,
+    noted_lost: bool,
+    /// There were dirty pages, and none is known.
+    unknown: bool,
+    /// A log was read.
+    has_read: bool,
 }
 
 impl Start {
     /// Whether nothing that is not to be believed would be at the next start.
     pub(super) const fn is_settled(&self) -> bool {
+        if self.unknown || self.lost != self.noted_lost {
+            return false;
+        }
         match self.phase {
             Phase::Before | Phase::Reading => false,
             Phase::Lost => matches!(self.noted, Noted::Void),
@@ -74,10 +91,49 @@ impl Start {
             Phase::Renewing => match self.noted {
                 Noted::Nothing => !self.must_format,
                 Noted::Void => true,
-                Noted::Valid => false,
+                Noted::Valid | Noted::Dirty => false,
             },
             Phase::Working => true,
         }
+    }
+
+    /// Whether it is noted, and stays so, that there may be dirty pages.
+    pub(super) const fn is_noted_dirty(&self) -> bool {
+        self.dirty && matches!(self.noted, Noted::Dirty) && self.noting.is_none()
+    }
+
+    pub(super) const fn keep_dirty(&mut self) {
+        self.keeps_dirty = true;
+    }
+
+    pub(super) const fn keeps_dirty(&self) -> bool {
+        self.keeps_dirty
+    }
+
+    /// Whether it is noted, and stays so, that there are none.
+    pub(super) const fn is_noted_clean(&self) -> bool {
+        !self.dirty && !matches!(self.noted, Noted::Dirty) && self.noting.is_none()
+    }
+
+    pub(super) const fn set_dirty(&mut self, dirty: bool) {
+        self.dirty = dirty;
+    }
+
+    pub(super) const fn lost_dirty(&mut self) {
+        self.lost = true;
+        self.was_settled = false;
+    }
+
+    pub(super) const fn take_unknown(&mut self) -> bool {
+        std::mem::replace(&mut self.unknown, false)
+    }
+
+    pub(super) const fn accept_loss(&mut self) {
+        self.lost = false;
+    }
+
+    pub(super) const fn take_read(&mut self) -> bool {
+        std::mem::replace(&mut self.has_read, false)
     }
 
     /// Whether it has become so since this was asked last.
@@ -94,6 +150,7 @@ impl Start {
             self.missing = true;
             return Vec::new();
         }
+        self.unknown |= self.phase == Phase::Reading && self.noted == Noted::Dirty;
         self.phase = Phase::Lost;
         self.was_settled = self.is_settled();
         std::mem::take(&mut self.entries).into_iter().map(|(_, slot)| slot).collect()
@@ -114,12 +171,18 @@ impl Start {
 impl Journal {
     /// Takes a slot that was in use when this life began; whether it is its own and understood.
     pub(in crate::ssd) fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
-        if tag[1] == KIND_STATE && tag[0] == VERSION && tag[3..].iter().all(|byte| *byte == 0) {
+        if tag[1] == KIND_STATE && tag[0] == VERSION && tag[4..].iter().all(|byte| *byte == 0) {
             let noted = match tag[2] {
                 1 => Noted::Void,
                 2 => Noted::Valid,
+                3 if self.start.keeps_dirty => Noted::Dirty,
                 _ => return false,
             };
+            match tag[3] {
+                0 => {}
+                1 if self.start.keeps_dirty => self.start.noted_lost = true,
+                _ => return false,
+            }
             self.start.noted = noted;
             return self.start.slot.replace(slot).is_none();
         }
@@ -141,9 +204,11 @@ impl Journal {
         start.intents.sort_unstable_by_key(|rows| rows.first);
         start.phase = match start.noted {
             _ if start.missing => Phase::Lost,
-            Noted::Valid => Phase::Reading,
+            Noted::Valid | Noted::Dirty => Phase::Reading,
             Noted::Nothing | Noted::Void => Phase::Renewing,
         };
+        (start.dirty, start.lost) = (start.noted == Noted::Dirty, start.noted_lost);
+        start.unknown = start.noted_lost || start.missing && start.noted == Noted::Dirty;
         start.must_format |= start.noted == Noted::Void;
         if start.phase != Phase::Reading {
             self.dead.extend(std::mem::take(&mut start.entries).into_iter().map(|(_, slot)| slot));
@@ -157,20 +222,28 @@ impl Journal {
             return;
         }
         let (part, noting) = match (start.phase, start.noted) {
+            (Phase::Working, Noted::Valid) if start.dirty => (Part::Note, Some(Noted::Dirty)),
+            (Phase::Working, Noted::Dirty) if !start.dirty => (Part::Note, Some(Noted::Valid)),
+            (Phase::Working, noted) | (Phase::Lost | Phase::Renewing, noted @ Noted::Void)
+                if start.lost != start.noted_lost =>
+            {
+                (Part::Note, Some(noted))
+            }
             (Phase::Before | Phase::Working, _) | (Phase::Lost, Noted::Void) => return,
             (Phase::Reading, _) => (Part::Read, None),
-            (Phase::Lost, _) | (Phase::Renewing, Noted::Valid) => (Part::Note, Some(Noted::Void)),
+            (Phase::Lost, _) | (Phase::Renewing, Noted::Valid | Noted::Dirty) => (Part::Note, Some(Noted::Void)),
             (Phase::Renewing, Noted::Nothing) if start.must_format => (Part::Note, Some(Noted::Void)),
             (Phase::Renewing, Noted::Void) if start.next < self.pages => (Part::Format, None),
             // What was put for an earlier device is there, or never will be.
             (Phase::Renewing, _) if self.commit.is_some() => return,
             (Phase::Renewing, _) => (Part::Note, Some(Noted::Valid)),
         };
-        debug_assert!(!frames.is_enabled(), "there is no log");
+        debug_assert!(start.phase == Phase::Working || !frames.is_enabled(), "there is no log");
         if let Some(noting) = noting {
             let Some(slot) = self.spare.pop() else { return };
             let frees = start.slot.into_iter().chain(std::mem::take(&mut self.dead)).collect();
             start.noting = Some((noting, Some(slot), frees));
+            start.noting_lost = start.lost;
         }
         start.op = Some((open(part, out), self.life));
     }
@@ -181,7 +254,12 @@ impl Journal {
         let start = &mut self.start;
         if let Some((noting, slot, frees)) = &start.noting {
             let mut tag = [0; 24];
-            (tag[0], tag[1], tag[2]) = (VERSION, KIND_STATE, if *noting == Noted::Valid { 2 } else { 1 });
+            (tag[0], tag[1], tag[3]) = (VERSION, KIND_STATE, start.noting_lost.into());
+            tag[2] = match noting {
+                Noted::Nothing | Noted::Void => 1,
+                Noted::Valid => 2,
+                Noted::Dirty => 3,
+            };
             let put = NvPut { slot: slot.expect("it has one"), tag, src: Buf::None, len: 0 };
             let (puts, frees) = (out.puts(op, &[put]), out.slots(op, frees));
             out.step(op, Step::NvCommit { puts, frees }, StepSet::EMPTY);
@@ -246,7 +324,7 @@ impl Journal {
         let start = &mut self.start;
         let Some((_, life)) = start.op.take_if(|(other, _)| *other == op) else { return false };
         if let Some((noted, slot, frees)) = start.noting.take() {
-            (start.noted, start.slot) = (noted, slot);
+            (start.noted, start.slot, start.noted_lost) = (noted, slot, start.noting_lost);
             self.freed.extend(frees);
             if noted == Noted::Valid && start.phase == Phase::Renewing && life == self.life {
                 let log = start.format.take().map_or_else(|| Log::new(shape), |format| Ok(format.log()));
@@ -271,6 +349,7 @@ impl Journal {
                 } else {
                     self.dead.extend(entries.into_iter().map(|(_, slot)| slot));
                     (start.phase, start.next, start.must_format) = (Phase::Renewing, 0, true);
+                    start.unknown = start.noted == Noted::Dirty;
                 }
             }
             Phase::Renewing => start.next += PAGES.min(self.pages - start.next),
@@ -291,12 +370,16 @@ impl Journal {
         for entry in entries {
             let page = entry.fact.page().expect("it is not free");
             let row = row_of(geometry, page);
-            let holds = matches!(entry.fact, Fact::Clean { .. })
-                && newest.get(&page) == Some(&entry.frame)
-                && !self.start.has_intent(row);
+            let is_newest = newest.get(&page) == Some(&entry.frame);
+            if self.start.keeps_dirty && is_newest && matches!(entry.fact, Fact::Dirty { .. }) {
+                self.start.unknown |= !frames.adopt_dirty(Frame::new(entry.frame), page, frames.set_of(row));
+                continue;
+            }
+            let holds = matches!(entry.fact, Fact::Clean { .. }) && is_newest && !self.start.has_intent(row);
             frames.adopt(Frame::new(entry.frame), page, holds.then_some(row));
         }
         self.start.intents = Vec::new();
+        self.start.has_read = true;
     }
 
     fn work(&mut self, log: Log, frames: &mut Frames) {

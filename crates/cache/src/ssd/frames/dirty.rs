@@ -1,0 +1,111 @@
+//! Frames of pages that are newer than what the members have: *dirty*. They stay until they are written back
+//! and the log says so.
+
+use super::lists::List;
+use super::logged::Logged;
+use super::{Came, Frame, Frames, State};
+
+/// How a dirty page comes into a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Soiling {
+    /// In place of the page's version there, which the log says to be dirty.
+    Again,
+    /// In place of the page's version there, which the log says to be clean: it has to say that it is dirty
+    /// before.
+    Told,
+    /// The log says nothing of the frame: it has to say what is in it as soon as it is there, and durable.
+    Fresh,
+}
+
+impl Frames {
+    /// An operation is about to write a newer version of a page into the frame that it is found by; how. It is
+    /// neither evicted nor told of as clean from now on.
+    pub(crate) fn soil(&mut self, frame: Frame) -> Soiling {
+        let slot = &self.slots[frame.index()];
+        let (state, logged) = (slot.state, slot.logged);
+        debug_assert!(matches!(state, State::Clean | State::Stale | State::Landed), "nobody else writes it");
+        if state == State::Clean {
+            self.unlink(frame.0);
+        }
+        if state == State::Stale {
+            self.touch(frame);
+        } else {
+            self.become_stale(frame);
+        }
+        // What was on its way to be told is not any more.
+        self.begin_fill(frame);
+        match logged {
+            Logged::Dirty => Soiling::Again,
+            Logged::Page => Soiling::Told,
+            Logged::Nothing | Logged::Left => Soiling::Fresh,
+        }
+    }
+
+    /// A frame that was [taken](Self::take) has the newest version of a page.
+    pub(crate) fn soiled(&mut self, frame: Frame, page: u64) {
+        self.slots[frame.index()].page = page;
+        self.insert(frame);
+        self.become_stale(frame);
+    }
+
+    /// The log, or the NVRAM, says that the frame has a dirty page.
+    pub(crate) fn dirty_is_logged(&mut self, frame: Frame) {
+        self.slots[frame.index()].logged = Logged::Dirty;
+    }
+
+    /// The log said so when a life began. Whether it is taken to have it: if the page fits into the set.
+    pub(crate) fn adopt_dirty(&mut self, frame: Frame, page: u64, set: u32) -> bool {
+        if set != self.set(frame) || self.contains(page) {
+            return false;
+        }
+        self.unset_free(frame);
+        self.begin_fill(frame);
+        self.soiled(frame, page);
+        self.dirty_is_logged(frame);
+        true
+    }
+
+    /// A dirty page, which is found by this frame, is written back as it is.
+    pub(crate) fn land(&mut self, frame: Frame) -> Came {
+        debug_assert!(self.is_stale(frame), "it was dirty");
+        self.unlink(frame.0);
+        self.stale -= 1;
+        let slot = &mut self.slots[frame.index()];
+        slot.state = State::Landed;
+        Came::new(frame, slot.fill)
+    }
+
+    /// An entry is made that says of a page that it is clean: the page, if it has [landed](Self::land) and has
+    /// no newer version.
+    pub(crate) fn log_landed(&mut self, came: Came) -> Option<(Frame, u64)> {
+        let slot = &mut self.slots[came.frame().index()];
+        let landed = slot.state == State::Landed && came.is_of(slot.fill) && slot.logged == Logged::Dirty;
+        landed.then(|| {
+            slot.logged = Logged::Page;
+            (came.frame(), slot.page)
+        })
+    }
+
+    /// The log says so: unless there is a newer version meanwhile, it is clean, and leaves before all others.
+    pub(crate) fn landed_is_logged(&mut self, frame: Frame) {
+        let slot = &mut self.slots[frame.index()];
+        if slot.state != State::Landed || slot.logged != Logged::Page {
+            return;
+        }
+        slot.state = State::Clean;
+        let end = self.end_of(frame, List::Clean);
+        let oldest = self.slots[end as usize].newer;
+        self.slots[frame.index()].used = self.slots[oldest as usize].used;
+        self.insert_between(frame.0, oldest, end);
+    }
+
+    /// Whether the page of this frame is in it as the members have it, and the log says of it nothing else.
+    pub(crate) fn is_clean(&self, frame: Frame) -> bool {
+        self.slots[frame.index()].state == State::Clean
+    }
+
+    /// The dirty page of a set that was not used for longest, and each that was used after it.
+    pub(crate) fn dirty_of(&self, set: u32) -> impl Iterator<Item = u64> {
+        self.stale_of(set)
+    }
+}

@@ -1,0 +1,83 @@
+//! What is told of dirty pages, and noted of there being any.
+
+use destage_plan::{OpId, Out, StepSet};
+
+use super::{Journal, PUTS, slots};
+use crate::ssd::frames::{Came, Frame};
+use crate::ssd::log::{Entry, Fact};
+
+impl Journal {
+    /// The cache may have dirty pages.
+    pub(in crate::ssd) const fn keep_dirty(&mut self) {
+        self.start.keep_dirty();
+    }
+
+    /// Whether the NVRAM says, and goes on to say, that nothing is dirty.
+    pub(in crate::ssd) const fn is_noted_clean(&self) -> bool {
+        self.start.is_noted_clean()
+    }
+
+    /// Whether so many entries can be put, some of them of dirty pages.
+    pub(in crate::ssd) const fn can_soil(&self, entries: usize) -> bool {
+        self.start.is_noted_dirty() && self.spare.len() >= entries
+    }
+
+    /// Entries that an operation may put beside its own work, whatever else goes on, in the end.
+    pub(in crate::ssd) const fn most_at_once(&self) -> usize {
+        let most = slots(self.frames as u64) as usize / 4;
+        if most < PUTS { most } else { PUTS }
+    }
+
+    /// Whether there may be dirty pages: that is noted before any can be told of.
+    pub(in crate::ssd) const fn set_dirty(&mut self, dirty: bool) {
+        self.start.set_dirty(dirty);
+    }
+
+    /// Dirty pages were lost with the device.
+    pub(in crate::ssd) const fn lost_dirty(&mut self) {
+        self.start.lost_dirty();
+    }
+
+    /// Whether it came out since this was asked last that there were dirty pages, and that none is known.
+    pub(in crate::ssd) const fn take_unknown(&mut self) -> bool {
+        self.start.take_unknown()
+    }
+
+    /// What is lost is accepted, and need not be noted any more.
+    pub(in crate::ssd) const fn accept_loss(&mut self) {
+        self.start.accept_loss();
+    }
+
+    /// Whether a log was read since this was asked last, and the frames have what it names.
+    pub(in crate::ssd) const fn take_read(&mut self) -> bool {
+        self.start.take_read()
+    }
+
+    /// Plans the entries of dirty pages that an operation brings, after these steps; the steps after which
+    /// they are told of. There must be [slots](Self::can_soil).
+    pub(in crate::ssd) fn plan_dirty(
+        &mut self,
+        op: OpId,
+        pages: impl Iterator<Item = (Frame, u64)>,
+        after: StepSet,
+        out: &mut Out,
+    ) -> StepSet {
+        let Some(log) = &mut self.log else { return after };
+        let mut entries = Vec::new();
+        for (frame, page) in pages {
+            let slot = self.spare.pop().expect("the slots were counted");
+            let fact = Fact::Dirty { page };
+            entries.push((Entry { frame: frame.number(), sequence: log.next_sequence(), fact }, slot));
+        }
+        if entries.is_empty() { after } else { self.claims.plan_dirty(op, entries, self.life, after, out) }
+    }
+
+    /// A dirty page is written back. What is in its frame is durable, or has to be made so before that is told.
+    pub(in crate::ssd) fn landed(&mut self, came: Came, durable: bool) {
+        if durable {
+            self.tells.push_back(came);
+        } else {
+            self.landed.push(came);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Dirty pages, and when they are written back (specs §9.1, §9.6, §9.8.14): page by page, that of the set with
+//! most dirty pages that was not used for longest.
+//!
+//! They are when the cache holds more of them than it should, until it holds few again; when a set has no room
+//! for a page that is to come; when nothing is asked for a while, until something is; and all of them if that is
+//! ordered.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+use destage_plan::{
+    Column, ColumnSet, Nanos, OpId, Out, ParamSpec, Params, Row, Rows, SpecError, TimerId, TimerOwner, quantity,
+};
+use destage_raid::Geometry;
+use destage_raid::array::Array;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::ssd::behind::page_of;
+use crate::ssd::frames::Frames;
+
+pub(super) const IDLE: TimerId = TimerId { owner: TimerOwner::Above, number: 0 };
+
+pub(super) const HIGH: ParamSpec = ParamSpec {
+    name: "dirty-high",
+    // As EnhanceIO has it.
+    default: "30",
+    values: "1 to 100",
+    unit: "percent",
+    help: "share of the cache that dirty pages may take before they are written back",
+};
+
+pub(super) const LOW: ParamSpec = ParamSpec {
+    name: "dirty-low",
+    default: "10",
+    values: "0 to dirty-high",
+    unit: "percent",
+    help: "share of the cache that dirty pages still take when no more are written back",
+};
+
+pub(super) const IDLE_AFTER: ParamSpec = ParamSpec {
+    name: "clean-after",
+    default: "1s",
+    values: "above 0",
+    unit: "time",
+    help: "time without a request after which dirty pages are written back",
+};
+
+pub(super) const AT_ONCE: ParamSpec = ParamSpec {
+    name: "at-once",
+    default: "8",
+    values: "1 to 255",
+    unit: "pages",
+    help: "pages written back at a time at most; those that are together leave the cache in the order in which they were written",
+};
+
+/// The dirty pages, and what is being done about them.
+pub(super) struct Dirty {
+    /// The dirty columns of rows.
+    rows: HashMap<Row, ColumnSet, FixedState>,
+    pages: u64,
+    /// Of each set the dirty pages, and those of them that are not being written back.
+    of_set: Vec<u32>,
+    left: Vec<u32>,
+    all_left: u64,
+    /// What is being written back, and how much may be.
+    under_way: Vec<(OpId, u64)>,
+    at_once: usize,
+    /// Pages that may be dirty, and down to how many they are written back.
+    high: u64,
+    low: u64,
+    idle: Nanos,
+    /// They are written back until few are dirty.
+    cleaning: bool,
+    /// They are written back until a request comes.
+    is_idle: bool,
+    /// Pages that are to be written back before all others: those that were dirty when that was ordered.
+    urgent: VecDeque<u64>,
+    draining: bool,
+    /// When the last request came, and whether the timer is set.
+    asked: Nanos,
+    timer: bool,
+    pub(super) written_back: u64,
+}
+
+/// Why pages are written back beside the thresholds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Need {
+    /// All are to be.
+    pub(super) all: bool,
+    /// A set, and how many pages in it must not be dirty any more.
+    pub(super) room: Option<(u32, u32)>,
+}
+
+impl Dirty {
+    /// For a cache of these frames.
+    pub(super) fn new(frames: &Frames, params: &Params) -> Result<Self, SpecError> {
+        let high: u64 = params.number(HIGH.name, 1..=100)?;
+        let low: u64 = params.number(LOW.name, 0..=100)?;
+        if low > high {
+            return Err(params.refuse(LOW.name));
+        }
+        let idle = quantity::time(params.text(IDLE_AFTER.name)).ok().filter(|time| *time > Nanos::ZERO);
+        let share = |percent| u64::from(frames.len()) * percent / 100;
+        Ok(Self {
+            rows: HashMap::default(),
+            pages: 0,
+            of_set: vec![0; frames.sets() as usize],
+            left: vec![0; frames.sets() as usize],
+            all_left: 0,
+            under_way: Vec::new(),
+            at_once: params.number(AT_ONCE.name, 1..=255)?,
+            high: share(high),
+            low: share(low),
+            idle: idle.ok_or_else(|| params.refuse(IDLE_AFTER.name))?,
+            cleaning: false,
+            is_idle: false,
+            urgent: VecDeque::new(),
+            draining: false,
+            asked: Nanos(0),
+            timer: false,
+            written_back: 0,
+        })
+    }
+
+    /// The dirty columns of a row.
+    pub(super) fn of_row(&self, row: Row) -> ColumnSet {
+        self.rows.get(&row).copied().unwrap_or_default()
+    }
+
+    pub(super) fn departs(&self, rows: Rows) -> bool {
+        !self.rows.is_empty() && rows.iter().any(|row| self.rows.contains_key(&row))
+    }
+
+    /// Rows with dirty pages.
+    pub(super) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether nothing is dirty, and nothing being written back.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.under_way.is_empty()
+    }
+
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Dirty pages of a set.
+    pub(super) fn of_set(&self, set: u32) -> u32 {
+        self.of_set[set as usize]
+    }
+
+    /// Whether a page is being written back.
+    pub(super) fn is_under_way(&self, page: u64) -> bool {
+        self.under_way.iter().any(|(_, other)| *other == page)
+    }
+
+    /// A page has a version that is newer than its member's; whether it had none.
+    pub(super) fn came(&mut self, row: Row, column: Column, page: u64, set: u32) -> bool {
+        let columns = self.rows.entry(row).or_default();
+        if columns.contains(column) {
+            return false;
+        }
+        columns.insert(column);
+        self.pages += 1;
+        self.of_set[set as usize] += 1;
+        if !self.is_under_way(page) {
+            self.stays(set);
+        }
+        true
+    }
+
+    /// A member has the newest version of a page; whether it had not.
+    pub(super) fn landed(&mut self, row: Row, column: Column, page: u64, set: u32) -> bool {
+        let Some(columns) = self.rows.get_mut(&row).filter(|columns| columns.contains(column)) else { return false };
+        columns.remove(column);
+        if columns.is_empty() {
+            self.rows.remove(&row);
+        }
+        self.pages -= 1;
+        self.of_set[set as usize] -= 1;
+        if !self.is_under_way(page) {
+            self.goes(set);
+        }
+        self.written_back += 1;
+        true
+    }
+
+    /// All of them are lost; the pages.
+    pub(super) fn lose(&mut self, geometry: &Geometry) -> Vec<u64> {
+        let lost = self.rows.drain();
+        let pages = |(row, columns): (Row, ColumnSet)| columns.iter().map(move |column| page_of(geometry, row, column));
+        let pages = lost.flat_map(pages).collect();
+        self.pages = 0;
+        self.of_set.fill(0);
+        self.left.fill(0);
+        self.all_left = 0;
+        pages
+    }
+
+    /// A request came.
+    pub(super) const fn asked(&mut self, now: Nanos) {
+        (self.asked, self.is_idle) = (now, false);
+    }
+
+    /// What is dirty now is to be written back.
+    pub(super) fn drain(&mut self, frames: &Frames) {
+        self.urgent = (0..frames.sets()).flat_map(|set| frames.dirty_of(set)).collect();
+        self.draining = true;
+    }
+
+    /// The timer has gone off.
+    pub(super) fn timer(&mut self, out: &mut Out) {
+        self.timer = false;
+        self.is_idle = out.now() >= self.asked + self.idle;
+    }
+
+    /// An operation has ended; whether it was to write a page back.
+    pub(super) fn done(&mut self, op: OpId, frames: &Frames, geometry: &Geometry) -> bool {
+        let Some(at) = self.under_way.iter().position(|(other, _)| *other == op) else { return false };
+        let (_, page) = self.under_way.swap_remove(at);
+        let (row, column, set) = place(page, frames, geometry);
+        if self.of_row(row).contains(column) {
+            self.stays(set);
+        }
+        true
+    }
+
+    /// Whether an operation writes pages back.
+    pub(super) fn writes_back(&self, op: OpId) -> bool {
+        self.under_way.iter().any(|(other, _)| *other == op)
+    }
+
+    /// Begins what is due. A page that is `wanted` is about to be written again: that it is written back makes
+    /// no room.
+    pub(super) fn turn(
+        &mut self,
+        need: Need,
+        wanted: impl Fn(u64) -> bool,
+        frames: &Frames,
+        geometry: &Geometry,
+        array: &mut Array,
+        out: &mut Out,
+    ) {
+        while self.under_way.len() < self.at_once {
+            let Some(page) = self.next(need, &wanted, frames, geometry) else { break };
+            let (row, column, set) = place(page, frames, geometry);
+            self.goes(set);
+            let op = array.open_write_back_of(row, column, out);
+            self.under_way.push((op, page));
+        }
+        if self.draining && self.urgent.is_empty() && self.under_way.is_empty() {
+            self.draining = false;
+            out.drained();
+        }
+        if !self.timer && !self.is_idle && !self.rows.is_empty() {
+            self.timer = true;
+            out.timer(IDLE, self.asked + self.idle);
+        }
+    }
+
+    /// There is nothing that can be written back.
+    pub(super) fn give_up(&mut self, out: &mut Out) {
+        self.urgent.clear();
+        if self.draining && self.under_way.is_empty() {
+            self.draining = false;
+            out.drained();
+        }
+    }
+
+    /// The next page to be written back, if one is to be.
+    fn next(&mut self, need: Need, wanted: &impl Fn(u64) -> bool, frames: &Frames, geometry: &Geometry) -> Option<u64> {
+        while let Some(page) = self.urgent.pop_front() {
+            if self.can_go(page, frames, geometry) {
+                return Some(page);
+            }
+        }
+        if let Some((set, pages)) = need.room {
+            let in_set = |page: &u64| place(*page, frames, geometry).2 == set && !wanted(*page);
+            let leaving = self.under_way.iter().filter(|(_, page)| in_set(page)).count() as u32;
+            if leaving < pages {
+                let page = frames.dirty_of(set).find(|page| !wanted(*page) && self.can_go(*page, frames, geometry));
+                if page.is_some() {
+                    return page;
+                }
+            }
+        }
+        // No more are begun than if one were begun when the one before is done.
+        let left = self.all_left;
+        self.cleaning = if self.cleaning { self.pages > self.low } else { left > self.high };
+        if self.cleaning && left > self.low || self.is_idle || need.all {
+            let (_, set) = self.left.iter().zip(0..).max_by_key(|(left, set)| (**left, Reverse(*set)))?;
+            return frames.dirty_of(set).find(|page| self.can_go(*page, frames, geometry));
+        }
+        None
+    }
+
+    /// One more dirty page of a set is not being written back.
+    fn stays(&mut self, set: u32) {
+        self.left[set as usize] += 1;
+        self.all_left += 1;
+    }
+
+    fn goes(&mut self, set: u32) {
+        self.left[set as usize] -= 1;
+        self.all_left -= 1;
+    }
+
+    /// Whether a page is dirty and not being written back.
+    fn can_go(&self, page: u64, frames: &Frames, geometry: &Geometry) -> bool {
+        let (row, column, _) = place(page, frames, geometry);
+        self.of_row(row).contains(column) && !self.is_under_way(page)
+    }
+}
+
+/// The row and the column of a page, and the set that it falls into.
+pub(super) fn place(page: u64, frames: &Frames, geometry: &Geometry) -> (Row, Column, u32) {
+    let place = geometry.locate(page);
+    let row = geometry.row(place.stripe, place.row_in_chunk);
+    (row, place.column, frames.set_of(row))
+}

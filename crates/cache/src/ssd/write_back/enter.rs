@@ -1,0 +1,344 @@
+//! How writes come into the cache: they are let in when their sets have room, and are given frames when their
+//! claims hold and their content is known.
+
+use std::ops::Range;
+
+use super::dirty::place;
+use super::{Part, WriteBack};
+use crate::ssd::behind::page_of;
+use crate::ssd::copies::Copies;
+use crate::ssd::frames::{Frame, Soiling};
+use crate::ssd::of;
+use crate::{HostCache, Operations};
+use destage_plan::{Column, Frag, OpId, Out, Row, Rows, Step, StepNo, StepSet};
+use destage_raid::array::{Absorbed, Array, Seg, Taken};
+
+/// Pages that one operation writes at most: it has 64 steps.
+const PAGES: usize = 16;
+
+/// A write that was not let in, or not all of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    frag: Frag,
+    /// How many of its pieces, and of its pages, were.
+    pieces: usize,
+    pages: u16,
+    /// It was looked at before.
+    seen: bool,
+}
+
+impl Waiting {
+    pub(super) const fn new(frag: Frag) -> Self {
+        Self { frag, pieces: 0, pages: 0, seen: false }
+    }
+
+    const fn range(&self) -> Range<u64> {
+        self.frag.page..self.frag.page + self.frag.pages as u64
+    }
+
+    /// Whether it has a page of another request.
+    pub(super) const fn overlaps(&self, other: &Frag) -> bool {
+        self.frag.page < other.page + other.pages as u64 && other.page < self.frag.page + self.frag.pages as u64
+    }
+}
+
+/// A part of a page, of which the rest is being read.
+pub(super) struct Reading {
+    op: OpId,
+    join: StepSet,
+    pages: Absorbed,
+}
+
+/// A page that an operation writes into a frame.
+pub(super) struct Placed {
+    page: u64,
+    frame: Frame,
+    /// It was taken for the operation.
+    taken: bool,
+    soiling: Soiling,
+}
+
+/// What an operation writes.
+pub(super) struct Store {
+    seg: Seg,
+    /// It writes pages from end to end.
+    whole: bool,
+    /// The life of the device in which the frames are.
+    life: u32,
+    pages: Vec<Placed>,
+    /// It is on its way into the device, and not durable when it is there.
+    volatile: bool,
+}
+
+/// The pieces of a segment that are let in one after the other: rows, or parts of one.
+fn pieces(seg: Seg, most: u32) -> impl Iterator<Item = Seg> {
+    let columns = seg.columns.len();
+    let (rows, parts) = ((most / columns).max(1), columns.div_ceil(most));
+    (0..seg.rows.div_ceil(rows) * parts).map(move |piece| {
+        let (row, column) = (piece / parts * rows, piece % parts * most);
+        let columns = seg.columns.iter().skip(column as usize).take(most as usize).collect();
+        Seg { first: seg.first + row, rows: rows.min(seg.rows - row), columns, ..seg }
+    })
+}
+
+/// Where pages belong, row by row.
+fn places(absorbed: &Absorbed) -> impl Iterator<Item = (Row, Column)> + use<> {
+    let columns = absorbed.columns;
+    absorbed.rows.iter().flat_map(move |row| columns.iter().map(move |column| (row, column)))
+}
+
+impl WriteBack {
+    /// Pages of a write that are let in together at most: each may take two entries.
+    fn most_together(&self) -> u32 {
+        PAGES.min(self.frames().ways() as usize).min(self.journal().most_at_once() / 4).max(1) as u32
+    }
+
+    /// Lets writes in as far as there is room, in order; past the cache if there is no device.
+    pub(super) fn let_in(&mut self, array: &mut Array, operations: &mut Operations<Part>, out: &mut Out) {
+        self.room.is_enough();
+        while let Some(mut waiting) = self.waiting.pop_front() {
+            let (frag, most) = (waiting.frag, self.most_together());
+            let pieces = array.segments(frag.page, frag.pages).flat_map(|seg| pieces(seg, most));
+            let mut pieces = pieces.skip(waiting.pieces);
+            let stuck = pieces.any(|seg| {
+                if !self.is_caching() {
+                    operations.open_write(&frag, seg, array, out);
+                } else if self.let_piece_in(seg, array) {
+                    let op = operations.open_taken(&frag, seg, Taken::Stored, array, out);
+                    let whole = frag.sectors.is_none();
+                    let store = Store { seg, whole, life: self.life, pages: Vec::new(), volatile: false };
+                    *of(&mut self.stores, op) = Some(store);
+                } else {
+                    return true;
+                }
+                waiting.pieces += 1;
+                waiting.pages += seg.pages();
+                false
+            });
+            if stuck && self.broken {
+                // Room is not made any more.
+                operations.refuse(&frag, frag.pages - waiting.pages, out);
+            } else if stuck {
+                self.room.waited += u64::from(!waiting.seen);
+                waiting.seen = true;
+                self.waiting.push_front(waiting);
+                return;
+            }
+            self.entered.push(waiting.range());
+        }
+    }
+
+    /// Lets the pages of a piece in if there is room for all.
+    fn let_piece_in(&mut self, seg: Seg, array: &Array) -> bool {
+        let mut entered = Vec::new();
+        for page in array.pages_of(seg) {
+            let (row, column, set) = place(page, self.frames(), self.geometry());
+            let is_dirty = self.dirty.of_row(row).contains(column);
+            if self.room.let_in(page, set, is_dirty) {
+                entered.push((page, set, is_dirty));
+                continue;
+            }
+            for (page, set, is_dirty) in entered {
+                self.room.leave(page, set, is_dirty);
+            }
+            let lacking = array.pages_of(seg).filter(|page| {
+                let (row, column, other) = place(*page, self.frames(), self.geometry());
+                other == set && !self.room.is_wanted(*page) && !self.dirty.of_row(row).contains(column)
+            });
+            let lacking = lacking.count() as u32;
+            self.room.is_short(set, lacking);
+            return false;
+        }
+        true
+    }
+
+    /// Pages are to come into the cache, and will be known after these steps; the steps after which they are
+    /// there, if that can be said already.
+    pub(super) fn begin_entering(
+        &mut self,
+        op: OpId,
+        pages: &Absorbed,
+        after: StepSet,
+        out: &mut Out,
+    ) -> Option<StepSet> {
+        if !after.is_empty() {
+            let join = out.step_notify(op, Step::Join, after);
+            self.reading.push(Reading { op, join, pages: *pages });
+            return None;
+        }
+        let done = if self.entering.is_empty() { self.enter(op, pages, out) } else { None };
+        if done.is_none() {
+            self.entering.push_back((op, *pages));
+        }
+        done
+    }
+
+    /// A step is done; whether it has read the rest of a page that is written in part.
+    pub(super) fn is_read(&mut self, op: OpId, step: StepNo) -> bool {
+        let Some(at) = self.reading.iter().position(|read| read.op == op && read.join.contains(step)) else {
+            return false;
+        };
+        let Reading { op, pages, .. } = self.reading.swap_remove(at);
+        self.entering.push_back((op, pages));
+        true
+    }
+
+    /// The operation is planned anew, or is no more.
+    pub(super) fn forget_entering(&mut self, op: OpId) {
+        self.reading.retain(|read| read.op != op);
+        self.entering.retain(|(other, _)| *other != op);
+    }
+
+    /// Gives frames to what is known, as far as there are any now. Without a device it fails.
+    pub(super) fn enter_all(&mut self, array: &mut Array, out: &mut Out) {
+        for _ in 0..self.entering.len() {
+            let Some((op, pages)) = self.entering.pop_front() else { return };
+            if !self.is_caching() {
+                array.refuse_absorbed(op, self, out);
+            } else if let Some(done) = self.enter(op, &pages, out) {
+                array.finish_absorbed(op, done, out);
+            } else {
+                self.entering.push_back((op, pages));
+            }
+        }
+    }
+
+    /// Plans how pages come into their frames; the steps after which they are there. None if there is no frame
+    /// for one of them now, or no slot for what is to be told.
+    fn enter(&mut self, op: OpId, absorbed: &Absorbed, out: &mut Out) -> Option<StepSet> {
+        if !self.is_caching() {
+            return None;
+        }
+        let count = absorbed.rows.count * absorbed.columns.len();
+        if !self.journal().can_soil(2 * count as usize) {
+            self.journal_mut().set_dirty(true);
+            return None;
+        }
+        let mut pages = self.spare.pop().unwrap_or_default();
+        if !self.find_frames(op, absorbed, &mut pages) {
+            pages.clear();
+            self.spare.push(pages);
+            return None;
+        }
+        let freed = self.copies.plan_claims(op, out);
+        let Copies { frames, counts, journal, .. } = &mut self.copies;
+        let journal = journal.as_deref_mut().expect("it has a log");
+        let of = |soiling| pages.iter().filter(move |page| page.soiling == soiling).map(|page| (page.frame, page.page));
+        let told = journal.plan_dirty(op, of(Soiling::Told), StepSet::EMPTY, out);
+        let (mut done, mut came) = (StepSet::EMPTY, StepSet::EMPTY);
+        for (page, (row, column)) in pages.iter().zip(places(absorbed)) {
+            let (ext, src) = (frames.ext(page.frame), absorbed.page(column, row));
+            match page.soiling {
+                Soiling::Again => done |= out.step(op, Step::Write { ext, src, fua: absorbed.fua }, StepSet::EMPTY),
+                Soiling::Told => done |= out.step(op, Step::Write { ext, src, fua: absorbed.fua }, told),
+                Soiling::Fresh => came |= out.step(op, Step::Write { ext, src, fua: true }, freed),
+            }
+            counts.write_hits += u64::from(!page.taken);
+            counts.write_misses += u64::from(page.taken);
+            counts.write_fills += 1;
+        }
+        if !came.is_empty() {
+            done |= journal.plan_dirty(op, of(Soiling::Fresh), came, out);
+        }
+        let store = self.stores[op.index()].as_mut().expect("it stores something");
+        (store.pages, store.volatile, store.life) = (pages, !absorbed.fua, self.life);
+        Some(done)
+    }
+
+    /// Finds frames for pages: those that they are in, or others; whether there are enough.
+    fn find_frames(&mut self, op: OpId, absorbed: &Absorbed, pages: &mut Vec<Placed>) -> bool {
+        let Self { copies, .. } = self;
+        for (row, column) in places(absorbed) {
+            let page = page_of(&copies.geometry, row, column);
+            let found = copies.frames.get(page);
+            // None of them is to make room for another.
+            if let Some(frame) = found {
+                copies.frames.hold(frame);
+            }
+            let frame = found.unwrap_or(Frame::new(0));
+            pages.push(Placed { page, frame, taken: found.is_none(), soiling: Soiling::Fresh });
+        }
+        let mut taken = 0;
+        let enough = pages.iter_mut().zip(places(absorbed)).filter(|(page, _)| page.taken).all(|(page, (row, _))| {
+            // A read that is not done may be filling it.
+            let frame = if copies.frames.contains(page.page) { None } else { copies.frames.take(row) };
+            let Some(frame) = frame else { return false };
+            if !copies.claim(op, frame) {
+                copies.frames.undone(frame);
+                return false;
+            }
+            (page.frame, taken) = (frame, taken + 1);
+            true
+        });
+        for page in pages.iter().filter(|page| !page.taken) {
+            copies.frames.done(page.frame);
+        }
+        if !enough {
+            pages.iter().filter(|page| page.taken).take(taken).for_each(|page| copies.frames.undone(page.frame));
+            copies.unclaim(op);
+            return false;
+        }
+        for page in pages.iter_mut().filter(|page| !page.taken) {
+            page.soiling = copies.frames.soil(page.frame);
+        }
+        true
+    }
+
+    /// Whether an operation has the cache take pages.
+    pub(super) fn is_stored(&self, op: OpId) -> bool {
+        self.stores.get(op.index()).is_some_and(Option::is_some)
+    }
+
+    /// What an operation has written is in its frames, and told of.
+    pub(super) fn stored(&mut self, op: OpId) {
+        let store = of(&mut self.stores, op).as_mut().expect("it stores something");
+        let (mut pages, life, whole) = (std::mem::take(&mut store.pages), store.life, store.whole);
+        let again = |page: &Placed| page.soiling != Soiling::Fresh;
+        self.volatile |= store.volatile && life == self.life && pages.iter().any(again);
+        for Placed { page, frame, taken, .. } in pages.drain(..) {
+            if life != self.life {
+                // The device was lost meanwhile, and this with it.
+                if taken {
+                    self.copies.frames.undone(frame);
+                }
+                self.lost_pages += u64::from(self.lost.insert(page));
+                self.journal_mut().lost_dirty();
+                continue;
+            }
+            if taken {
+                self.copies.frames.soiled(frame, page);
+            }
+            if whole && !self.lost.is_empty() {
+                self.lost.remove(&page);
+            }
+            let (row, column, set) = place(page, self.frames(), self.geometry());
+            self.dirty.came(row, column, page, set);
+        }
+        self.spare.push(pages);
+    }
+
+    /// What an operation was to write will not come about.
+    pub(super) fn take_back(&mut self, op: OpId) {
+        let Some(store) = self.stores.get_mut(op.index()).and_then(Option::as_mut) else { return };
+        for page in std::mem::take(&mut store.pages) {
+            // What is in place of an earlier version fails with the device alone, which takes all frames along.
+            if page.taken {
+                self.copies.frames.undone(page.frame);
+            }
+        }
+        self.copies.unclaim(op);
+        self.store_ends(op);
+    }
+
+    /// An operation that stored pages, or was to, has ended.
+    pub(super) fn store_ends(&mut self, op: OpId) {
+        let Some(store) = self.stores.get_mut(op.index()).and_then(Option::take) else { return };
+        let rows = Rows::new(self.geometry().row(store.seg.stripe, store.seg.first), store.seg.rows);
+        for (row, column) in rows.iter().flat_map(|row| store.seg.columns.iter().map(move |column| (row, column))) {
+            let page = page_of(self.geometry(), row, column);
+            let set = self.frames().set_of(row);
+            let is_dirty = self.dirty.of_row(row).contains(column);
+            self.room.leave(page, set, is_dirty);
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! Write-back: what is written goes to the SSD alone, and to the array when room is needed or much is dirty (WB,
+//! specs §9.1, §9.8.17).
+//!
+//! A write is answered when its pages are durable on the SSD, or will be after a flush that the host asks for, and
+//! when the metadata log or the NVRAM says that they are there: a cut costs nothing of what the SSD holds, and members
+//! can be lost and filled as without a cache. The SSD's loss costs what is dirty. That is the promise of this cache,
+//! and of every other that answers from a single device. What was lost so is not answered with what was there before:
+//! pages that are known to be lost fail until they are written again, and where it is not known which they are, a
+//! start is refused until all are [accepted](destage_raid::array::ArrayConfig::accepted_losses) as lost.
+//!
+//! # What is where
+//!
+//! The newest version of a dirty page is in its frame, and the parity of its row covers what its member has. So the
+//! array serves such rows, and makes them consistent and whole, as it does those of which an
+//! [upper layer](crate::write_cache) of the NVRAM has the newest versions: by their [`Sources`](destage_raid::array::Sources).
+//!
+//! # Who waits for whom
+//!
+//! * A write waits until its set has room for each of its pages, be all its other frames clean, and holds no claim
+//!   meanwhile ([`enter`]). Pages that are dirty, or wanted by a write that was let in, are never more than a set has
+//!   frames, so that each of them finds one: all others become clean, and leave, without regard to any write.
+//! * A page that is written back has no newer version before that is done.
+//! * A frame leaves once it is logged as clean ([`journal`]).
+
+mod dirty;
+mod enter;
+mod registered;
+mod room;
+mod versions;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use destage_plan::{Buf, Dev, DevSet, Event, Frag, HostOp, NvSlot, OpId, Out, Row, StepNo, StepOutcome, StepSet, Tag};
+use destage_raid::array::{Absorbed, Array, Degraded, Lost, Seg};
+use destage_raid::{Geometry, Level};
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashSet};
+
+use super::copies::{Copies, Whole};
+use super::frames::{Frame, Frames};
+use super::journal::{self, Journal};
+use super::write_through::Through;
+use crate::{CacheCounts, HostCache, Operations, Pages, Write};
+use dirty::{Dirty, Need, place};
+use enter::{Placed, Reading, Store, Waiting};
+use room::Room;
+
+/// What operations of the cache's own are for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part(journal::Part);
+
+/// The cache.
+pub(crate) struct WriteBack {
+    copies: Copies<Through>,
+    dirty: Dirty,
+    room: Room,
+    /// Every write is durable when it is answered.
+    every_write: bool,
+    /// Writes that were not let in, or not all of them.
+    waiting: VecDeque<Waiting>,
+    /// The pages of those that waited and do so no longer.
+    entered: Vec<Range<u64>>,
+    /// By operation.
+    stores: Vec<Option<Store>>,
+    /// Lists to be used again.
+    spare: Vec<Vec<Placed>>,
+    /// Parts of pages, of which the rest is being read, and pages for which there is no frame yet.
+    reading: Vec<Reading>,
+    entering: VecDeque<(OpId, Absorbed)>,
+    /// The frames that each operation was told of.
+    named: Vec<Vec<Frame>>,
+    /// Pages of which the newest version was lost with the device, and those that each operation writes anew.
+    lost: HashSet<u64, FixedState>,
+    healing: HashMap<OpId, Vec<u64>, FixedState>,
+    lost_pages: u64,
+    /// Rows of which the parity says nothing, and of which it does again.
+    torn: HashSet<Row, FixedState>,
+    healed: Vec<Row>,
+    /// Something was written to the device that is not durable.
+    volatile: bool,
+    /// Lives of the device so far.
+    life: u32,
+    /// A write past the cache waits until the loss of the device is noted.
+    is_blocked: bool,
+    /// What is dirty is to be written back, as soon as it is known.
+    drains: bool,
+    /// A page could not be written back, and none can be.
+    gave_up: bool,
+    hopeless: bool,
+    broken: bool,
+    refused: bool,
+}
+
+impl WriteBack {
+    fn frames(&self) -> &Frames {
+        &self.copies.frames
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.copies.geometry
+    }
+
+    fn journal(&self) -> &Journal {
+        self.copies.journal.as_deref().expect("it has a log")
+    }
+
+    fn journal_mut(&mut self) -> &mut Journal {
+        self.copies.journal.as_deref_mut().expect("it has a log")
+    }
+
+    fn has_parity(&self) -> bool {
+        self.geometry().parity_columns() > 0
+    }
+
+    /// Whether some of these pages were lost with the device.
+    fn has_lost(&self, mut pages: impl Iterator<Item = u64>) -> bool {
+        !self.lost.is_empty() && pages.any(|page| self.lost.contains(&page))
+    }
+
+    /// The device is lost, and what was dirty with it.
+    fn lose_dirty(&mut self) {
+        let Self { dirty, room, copies, lost, .. } = self;
+        let pages = dirty.lose(&copies.geometry);
+        self.lost_pages += pages.len() as u64;
+        lost.extend(pages);
+        room.lose(&copies.frames, &copies.geometry);
+        if !self.lost.is_empty() {
+            self.journal_mut().lost_dirty();
+        }
+        self.life += 1;
+        self.volatile = false;
+    }
+
+    /// What was dirty when a life began is found in its frames.
+    fn adopt(&mut self) {
+        for set in 0..self.frames().sets() {
+            let pages: Vec<u64> = self.frames().dirty_of(set).collect();
+            for page in pages {
+                let (row, column, _) = place(page, self.frames(), self.geometry());
+                self.dirty.came(row, column, page, set);
+                self.room.commit(set);
+            }
+        }
+    }
+
+    /// Has dirty pages written back as far as they can be.
+    fn write_back(&mut self, array: &mut Array, out: &mut Out) {
+        let short = self.copies.frames.take_short();
+        if std::mem::take(&mut self.drains) {
+            self.dirty.drain(&self.copies.frames);
+        }
+        if self.broken {
+            return self.dirty.give_up(out);
+        }
+        // A page that was read found no room in a set of dirty ones: the next will.
+        let full = |set: &u32| self.dirty.of_set(*set) == self.frames().ways();
+        let room = self.room.short().or_else(|| short.filter(full).map(|set| (set, 1)));
+        let need = Need { all: array.is_cleaning(), room };
+        let Self { dirty, copies, room, .. } = self;
+        dirty.turn(need, |page| room.is_wanted(page), &copies.frames, &copies.geometry, array, out);
+    }
+}
+
+impl HostCache for WriteBack {
+    type Part = Part;
+
+    const READ_PAGES: u16 = <Copies<Through> as HostCache>::READ_PAGES;
+
+    fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
+        Journal::is_own(tag) && self.journal_mut().load(slot, tag)
+    }
+
+    fn lose(&mut self, devs: DevSet) {
+        if devs.contains(self.frames().dev()) && self.is_caching() {
+            self.lose_dirty();
+            self.copies.lose(devs);
+        }
+        self.journal_mut().lose(devs);
+    }
+
+    fn unnoted(&self) -> DevSet {
+        if self.journal().is_recovered() { DevSet::EMPTY } else { DevSet::one(self.frames().dev()) }
+    }
+
+    fn replaced(&mut self, dev: Dev) {
+        if dev == self.frames().dev() {
+            self.lose(DevSet::one(dev));
+            self.copies.replaced(dev);
+            self.journal_mut().replaced();
+        }
+    }
+
+    fn turn(&mut self, array: &mut Array, operations: &mut Operations<Part>, out: &mut Out) {
+        if !self.refused && self.journal_mut().take_unknown() {
+            self.refused = !array.accepts_loss_above(out);
+            self.journal_mut().accept_loss();
+        }
+        if self.refused {
+            return;
+        }
+        self.journal_mut().settle(array, out);
+        if !self.is_caching() && self.dirty.rows() > 0 {
+            // The log was given up.
+            self.lose_dirty();
+        }
+        if array.is_ready() {
+            if self.is_blocked && self.journal().is_recovered() {
+                self.is_blocked = false;
+                array.try_again(out);
+            }
+            for row in self.healed.drain(..) {
+                array.let_go(row, out);
+            }
+            self.hopeless |= std::mem::take(&mut self.gave_up) && !array.is_broken();
+            self.broken = self.hopeless || array.is_broken();
+            self.enter_all(array, out);
+            self.let_in(array, operations, out);
+            self.write_back(array, out);
+            if array.is_cleaning() && self.dirty.is_empty() && !self.room.is_any_wanted() {
+                self.journal_mut().set_dirty(false);
+            }
+        }
+        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        let journal = journal.as_deref_mut().expect("it has a log");
+        journal.turn(frames, geometry, out, |part, out| operations.open_own(None, Part(part), out));
+    }
+
+    fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
+        match event {
+            Event::Timer(dirty::IDLE) => self.dirty.timer(out),
+            Event::Start(start) => {
+                let (bytes, config) = (out.page_bytes(), array.config());
+                assert_eq!(
+                    config.page_bytes, bytes,
+                    "the array is served with pages of other bytes than it was made for"
+                );
+                array.has_copies();
+                self.journal_mut().started(start.intents, bytes);
+            }
+            _ => {}
+        }
+    }
+
+    fn step_done(&mut self, op: OpId, step: StepNo, _: StepOutcome, out: &Out) -> bool {
+        if self.is_read(op, step) {
+            return true;
+        }
+        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        let journal = journal.as_deref_mut().expect("it has a log");
+        journal.claim_done(op, step, frames) || journal.has_read(op, step, geometry, out)
+    }
+
+    fn take(&mut self, frag: &Frag, array: &mut Array, operations: &mut Operations<Part>, out: &mut Out) -> bool {
+        let _ = array;
+        self.dirty.asked(out.now());
+        if frag.sectors.is_some() && self.lost.contains(&frag.page) {
+            // What the rest of the page was is lost.
+            operations.refuse(frag, frag.pages, out);
+            return true;
+        }
+        if !self.is_caching() && self.waiting.is_empty() {
+            return false;
+        }
+        self.waiting.push_back(Waiting::new(*frag));
+        true
+    }
+
+    fn holds_back(&self, frag: &Frag) -> bool {
+        // Writes wait with the others.
+        !matches!(frag.op, HostOp::Write | HostOp::WriteZeroes)
+            && self.waiting.iter().any(|waiting| waiting.overlaps(frag))
+    }
+
+    fn entered(&mut self) -> Option<Range<u64>> {
+        self.entered.pop()
+    }
+
+    fn absorb(&mut self, op: OpId, pages: Absorbed, after: StepSet, _: &mut Array, out: &mut Out) -> Option<StepSet> {
+        self.begin_entering(op, &pages, after, out)
+    }
+
+    fn read(
+        &mut self,
+        op: OpId,
+        pages: Pages<'_>,
+        dst: Buf,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<StepSet, Degraded> {
+        self.dirty.asked(out.now());
+        if self.has_lost(pages.first()..pages.first() + u64::from(pages.count)) {
+            return Err(Degraded);
+        }
+        self.copies.read_by(op, pages, dst, array, &mut Whole, |_, _| true, out)
+    }
+
+    fn read_segment(
+        &mut self,
+        op: OpId,
+        frag: &Frag,
+        seg: Seg,
+        dst: Buf,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<StepSet, Lost> {
+        if self.has_lost(array.pages_of(seg)) {
+            return Err(Lost);
+        }
+        if let Some(done) = self.copies.read_cached(op, frag, seg, dst, array, &mut Whole, out) {
+            return Ok(done);
+        }
+        if self.geometry().level() == Level::Raid1 {
+            // Its pages follow each other, and none is computed.
+            let first = array.pages_of(seg).next().expect("a segment has pages");
+            let pages = Pages { frag, from: (first - frag.page) as u16, count: seg.pages() };
+            return self.copies.read_by(op, pages, dst, array, &mut Whole, |_, _| true, out).map_err(|Degraded| Lost);
+        }
+        array.plan_read_seg(op, seg, frag.page, dst, self, out)
+    }
+
+    fn write(
+        &mut self,
+        op: OpId,
+        write: Write<'_>,
+        array: &mut Array,
+        _: &mut Operations<Part>,
+        _: &mut Out,
+    ) -> Option<StepSet> {
+        if !self.is_stored(op) {
+            self.drop_copies(write.seg, array);
+            self.heals(op, &write, array);
+        }
+        Some(write.after)
+    }
+
+    fn write_failed(&mut self, seg: Seg, array: &Array) {
+        self.drop_copies(seg, array);
+    }
+
+    fn plan_part(&mut self, op: OpId, Part(part): Part, _: &mut Array, out: &mut Out) {
+        self.copies.plan_journal(op, part, out);
+    }
+
+    fn drain(&mut self, _: &mut Out) {
+        self.drains = true;
+    }
+
+    fn undone(&mut self, op: OpId) {
+        self.healing.remove(&op);
+        self.take_back(op);
+        self.copies.undone(op);
+    }
+
+    fn done(&mut self, op: OpId) {
+        for page in self.healing.remove(&op).into_iter().flatten() {
+            self.lost.remove(&page);
+        }
+        self.store_ends(op);
+        self.copies.done(op);
+        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        let journal = journal.as_deref_mut().expect("it has a log");
+        if !journal.done(op, frames, geometry) {
+            self.dirty.done(op, frames, geometry);
+        } else if journal.take_read() {
+            // The array asks at once.
+            self.adopt();
+        }
+    }
+
+    fn is_caching(&self) -> bool {
+        self.copies.is_caching()
+    }
+
+    fn counts(&self) -> Option<&CacheCounts> {
+        self.copies.counts()
+    }
+
+    fn figures(&self, into: &mut Vec<u64>) {
+        into.extend([self.dirty.written_back, self.room.waited, self.lost_pages]);
+    }
+}
+
+impl WriteBack {
+    /// Copies of what the members have of a segment are none any more. A discard that is left out as the cache
+    /// has something newer of its rows leaves that where it is.
+    fn drop_copies(&mut self, seg: Seg, array: &Array) {
+        let frames = &mut self.copies.frames;
+        for page in array.pages_of(seg) {
+            if let Some(frame) = frames.get(page).filter(|frame| frames.is_clean(*frame)) {
+                frames.forget(frame);
+            }
+        }
+    }
+
+    /// What a write past the cache makes whole again: pages that were lost and that it writes from end to end.
+    fn heals(&mut self, op: OpId, write: &Write<'_>, array: &Array) {
+        if self.lost.is_empty() || write.frag.sectors.is_some() || write.frag.op == HostOp::Discard {
+            return;
+        }
+        let pages = array.pages_of(write.seg).filter(|page| self.lost.contains(page)).collect();
+        self.healing.insert(op, pages);
+    }
+}

@@ -1,0 +1,88 @@
+//! How the cache is listed and built.
+
+use std::collections::VecDeque;
+
+use destage_plan::{ParamSpec, Params};
+use destage_raid::array::{ArrayConfig, Regime};
+use hashbrown::{HashMap, HashSet};
+
+use super::WriteBack;
+use super::dirty::{self, Dirty};
+use super::room::Room;
+use crate::ssd::copies::{Copies, WAYS};
+use crate::ssd::frames::{BYTES_PER_PAGE, MAX_PAGES};
+use crate::ssd::journal;
+use crate::{CacheFigure, HostCacheError, HostCacheInfo, Medium, Registered};
+
+const LOG: ParamSpec = ParamSpec {
+    values: "1 to 50",
+    help: "share of the cache that logs what is in the rest of it, or as much more as that takes",
+    ..journal::LOG
+};
+
+const WRITTEN_BACK: CacheFigure =
+    CacheFigure { name: "written_back", unit: "pages", meaning: "dirty pages that were written to the members" };
+const WAITED: CacheFigure =
+    CacheFigure { name: "waited", unit: "requests", meaning: "writes that waited until a set had room" };
+const LOST: CacheFigure =
+    CacheFigure { name: "lost", unit: "pages", meaning: "pages that were dirty when the cache device was lost" };
+
+impl Registered for WriteBack {
+    const INFO: HostCacheInfo = HostCacheInfo {
+        medium: Medium::Device,
+        min_pages: |array, params| journal::min_pages(array.page_bytes, params),
+        max_pages: MAX_PAGES,
+        bytes_per_page: |_| BYTES_PER_PAGE,
+        nv_slots: |pages, _| journal::slots(pages),
+        holds_dirty: true,
+        params: &[WAYS, dirty::HIGH, dirty::LOW, dirty::IDLE_AFTER, dirty::AT_ONCE, LOG],
+        figures: &[WRITTEN_BACK, WAITED, LOST],
+        unsynchronised: Some("it writes pages back one by one, with their parity"),
+        // Two sets, so that both lookup and eviction matter, and pages that are written back soon.
+        small: |pages| {
+            let idle = (dirty::IDLE_AFTER.name, "2ms".to_owned());
+            vec![(WAYS.name, (pages / 2).max(1).to_string()), (dirty::HIGH.name, "60".to_owned()), idle]
+        },
+        ..HostCacheInfo::new::<Self>(
+            "write-back",
+            "set-associative LRU cache: writes go to it alone, and to the array later; its loss costs them",
+            "WB in KDD",
+        )
+    };
+
+    fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError> {
+        let log = journal::log_pages(pages, array.page_bytes, params)?;
+        if log == 0 {
+            // What is dirty has to be known after a cut.
+            return Err(params.refuse(LOG.name).into());
+        }
+        let mut copies = Copies::with_log(pages, log, array, params)?;
+        copies.journal.as_mut().expect("it has a log").keep_dirty();
+        Ok(Self {
+            dirty: Dirty::new(&copies.frames, params)?,
+            room: Room::new(&copies.frames),
+            every_write: array.regime == Regime::EveryWrite,
+            copies,
+            waiting: VecDeque::new(),
+            entered: Vec::new(),
+            stores: Vec::new(),
+            spare: Vec::new(),
+            reading: Vec::new(),
+            entering: VecDeque::new(),
+            named: Vec::new(),
+            lost: HashSet::default(),
+            healing: HashMap::default(),
+            lost_pages: 0,
+            torn: HashSet::default(),
+            healed: Vec::new(),
+            volatile: false,
+            life: 0,
+            is_blocked: false,
+            drains: false,
+            gave_up: false,
+            hopeless: false,
+            broken: false,
+            refused: false,
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! How much room sets have for what is dirty, or will be.
+
+use destage_raid::Geometry;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::dirty::place;
+use crate::ssd::frames::Frames;
+
+/// How much room sets have.
+pub(super) struct Room {
+    /// Of each set the pages that are dirty, or wanted.
+    committed: Vec<u32>,
+    ways: u32,
+    /// How many writes that were let in and are not done want each page.
+    wanted: HashMap<u64, u32, FixedState>,
+    short: Option<(u32, u32)>,
+    pub(super) waited: u64,
+}
+
+impl Room {
+    pub(super) fn new(frames: &Frames) -> Self {
+        let committed = vec![0; frames.sets() as usize];
+        Self { committed, ways: frames.ways(), wanted: HashMap::default(), short: None, waited: 0 }
+    }
+
+    pub(super) fn is_wanted(&self, page: u64) -> bool {
+        self.wanted.contains_key(&page)
+    }
+
+    pub(super) fn is_any_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// A set that a write waits for, and how many of its pages must not be dirty any more.
+    pub(super) const fn short(&self) -> Option<(u32, u32)> {
+        self.short
+    }
+
+    /// No write waits.
+    pub(super) const fn is_enough(&mut self) {
+        self.short = None;
+    }
+
+    /// A write waits for room for so many pages in a set.
+    pub(super) fn is_short(&mut self, set: u32, pages: u32) {
+        self.short = Some((set, pages - (self.ways - self.committed[set as usize])));
+    }
+
+    /// A page is dirty as a life begins.
+    pub(super) fn commit(&mut self, set: u32) {
+        self.committed[set as usize] += 1;
+    }
+
+    /// Lets a write of a page in that falls into this set, and may be dirty; whether there is room for it.
+    pub(super) fn let_in(&mut self, page: u64, set: u32, is_dirty: bool) -> bool {
+        if !is_dirty && !self.is_wanted(page) {
+            let committed = &mut self.committed[set as usize];
+            if *committed == self.ways {
+                return false;
+            }
+            *committed += 1;
+        }
+        *self.wanted.entry(page).or_default() += 1;
+        true
+    }
+
+    /// A write that was let in is done with a page, which may be dirty.
+    pub(super) fn leave(&mut self, page: u64, set: u32, is_dirty: bool) {
+        let count = self.wanted.get_mut(&page).expect("it was let in");
+        *count -= 1;
+        if *count == 0 {
+            self.wanted.remove(&page);
+            self.committed[set as usize] -= u32::from(!is_dirty);
+        }
+    }
+
+    /// A page is dirty no more.
+    pub(super) fn landed(&mut self, page: u64, set: u32) {
+        self.committed[set as usize] -= u32::from(!self.is_wanted(page));
+    }
+
+    /// Nothing is dirty any more.
+    pub(super) fn lose(&mut self, frames: &Frames, geometry: &Geometry) {
+        self.committed.fill(0);
+        for page in self.wanted.keys() {
+            self.committed[place(*page, frames, geometry).2 as usize] += 1;
+        }
+    }
+}

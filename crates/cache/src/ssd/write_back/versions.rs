@@ -1,0 +1,135 @@
+//! What the array is told of versions that are not on members, and what becomes of them.
+
+use destage_plan::{ColumnSet, DevSet, HostOp, OpId, Row, Rows};
+use destage_raid::array::{Approach, Seg, Source, Sources, Updated, Versions};
+
+use super::WriteBack;
+use super::dirty::place;
+use crate::ssd::behind::page_of;
+use crate::ssd::of;
+
+impl WriteBack {
+    /// Whether the cache has, or is about to have, something of a row that a discard cannot be told of.
+    fn has_dirty(&self, row: Row) -> bool {
+        let (frames, geometry) = (self.frames(), self.geometry());
+        geometry.data_set().iter().any(|column| {
+            let page = page_of(geometry, row, column);
+            self.room.is_wanted(page) || frames.get(page).is_some_and(|frame| !frames.is_clean(frame))
+        })
+    }
+
+    /// A member has the version of a page that is in its frame.
+    fn lands(&mut self, page: u64) {
+        let (row, column, set) = place(page, self.frames(), self.geometry());
+        if !self.dirty.landed(row, column, page, set) {
+            return;
+        }
+        self.room.landed(page, set);
+        let frames = &mut self.copies.frames;
+        let came = frames.land(frames.get(page).expect("a dirty page is in its frame"));
+        let durable = self.every_write;
+        self.journal_mut().landed(came, durable);
+    }
+}
+
+impl Versions for WriteBack {
+    fn approach(&mut self, _: OpId, host: HostOp, _: Seg, rows: Rows, _: bool) -> Approach {
+        if !self.is_recovered() {
+            // Another life would believe what the device that is lost has of these pages.
+            self.is_blocked = true;
+            return Approach::Waits;
+        }
+        if host == HostOp::Discard && rows.iter().any(|row| self.has_dirty(row)) {
+            return Approach::Skipped;
+        }
+        if self.departs(rows) { Approach::Departed } else { Approach::Plain }
+    }
+
+    fn departs(&self, rows: Rows) -> bool {
+        self.dirty.departs(rows) || !self.torn.is_empty() && rows.iter().any(|row| self.torn.contains(&row))
+    }
+
+    fn sources(&self, row: Row) -> Sources {
+        let mut sources = Sources::default();
+        let (frames, geometry) = (self.frames(), self.geometry());
+        for column in self.dirty.of_row(row).iter() {
+            let frame = frames.get(page_of(geometry, row, column)).expect("a dirty page is in its frame");
+            sources.set_newest(column, Source::Page(frames.ext(frame)));
+            sources.set_stale(column, Source::Member);
+        }
+        if self.torn.contains(&row) {
+            for column in geometry.data_set().iter() {
+                sources.set_stale(column, Source::Lost);
+            }
+        }
+        sources
+    }
+
+    fn uses(&mut self, op: OpId, row: Row) {
+        let columns = self.dirty.of_row(row);
+        let (frames, geometry) = (&mut self.copies.frames, &self.copies.geometry);
+        for column in columns.iter() {
+            let frame = frames.get(page_of(geometry, row, column)).expect("a dirty page is in its frame");
+            frames.hold(frame);
+            of(&mut self.named, op).push(frame);
+        }
+    }
+
+    fn released(&mut self, op: OpId) {
+        if let Some(named) = self.named.get_mut(op.index()) {
+            named.drain(..).for_each(|frame| self.copies.frames.done(frame));
+        }
+        self.forget_entering(op);
+    }
+
+    fn written(&mut self, op: OpId, rows: Rows, columns: ColumnSet, updated: Updated) {
+        match updated {
+            Updated::Stored => self.stored(op),
+            Updated::Modified | Updated::Computed => {
+                if updated == Updated::Computed && !self.torn.is_empty() {
+                    self.healed.extend(rows.iter().filter(|row| self.torn.remove(row)));
+                }
+                let back = self.dirty.writes_back(op);
+                for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
+                    let page = page_of(self.geometry(), row, column);
+                    self.lands(page);
+                    if back {
+                        // The device was lost when it was read already.
+                        self.lost.remove(&page);
+                    }
+                }
+            }
+            Updated::Torn => {
+                if self.has_parity() {
+                    self.torn.extend(rows.iter());
+                }
+            }
+            Updated::Lost => self.gave_up = true,
+            Updated::Delayed | Updated::Absorbed => unreachable!("nothing is written so"),
+        }
+    }
+
+    fn stale_rows(&self) -> usize {
+        if self.has_parity() { self.dirty.rows() } else { 0 }
+    }
+
+    fn holds(&self, row: Row) -> bool {
+        self.torn.contains(&row) || self.journal().holds(row, self.frames(), self.geometry())
+    }
+
+    fn unflushed(&mut self) -> DevSet {
+        if std::mem::take(&mut self.volatile) { DevSet::one(self.frames().dev()) } else { DevSet::EMPTY }
+    }
+
+    fn is_recovered(&self) -> bool {
+        self.journal().is_recovered()
+    }
+
+    fn is_clean(&self) -> bool {
+        // With more lost than the level can do without what is dirty stays where it is.
+        let written =
+            self.dirty.is_empty() && self.journal().is_noted_clean() || self.broken && self.dirty.is_at_rest();
+        let entered = self.waiting.is_empty() && self.entering.is_empty() && self.reading.is_empty();
+        written && entered && self.journal().is_clean(self.frames())
+    }
+}
