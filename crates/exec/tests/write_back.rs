@@ -1,0 +1,319 @@
+//! What `write-back` promises and what it does not (docs/assumptions.md): a cut costs nothing of what it has
+//! answered; the loss of its device costs what was dirty, and says so.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use destage_cache::{Served, host_cache, serve};
+use destage_exec::{Content, CutChoice, Memory, NoCheck, Pick, Remains};
+use destage_plan::{Control, Dev, HostNotice, HostOp, HostRequest, Nanos, PageRange, Refusal, Row, Shape, Status};
+use destage_raid::array::{ArrayConfig, Regime, Source};
+use destage_raid::{Geometry, Level};
+
+const PAGE: u64 = 128;
+const SECTOR: u64 = 16;
+const PAGES: u64 = 60;
+const CACHE: &str = "write-back:ways=16:dirty-high=100:dirty-low=90:clean-after=1h";
+/// Pages that are written: fewer than the cache has frames.
+const WRITTEN: Range<u64> = 0..20;
+const SSD: Dev = Dev(5);
+
+/// Nothing that was not flushed is left, or all of it.
+struct Keep(bool);
+
+impl CutChoice for Keep {
+    fn page(&mut self, _: usize, _: u64, all: u128) -> u128 {
+        if self.0 { all } else { 0 }
+    }
+
+    fn nvram(&mut self, queued: usize) -> usize {
+        if self.0 { queued } else { 0 }
+    }
+}
+
+fn geometry() -> Geometry {
+    Geometry::new(Level::Raid5, None, 5, 2, 32).expect("a shape that can be")
+}
+
+struct Run {
+    memory: Memory<Box<dyn Served>>,
+}
+
+impl Run {
+    /// Begins a life.
+    fn begin(regime: Regime, accepted: &[PageRange], remains: Remains) -> Self {
+        let mut config = ArrayConfig::new(geometry());
+        (config.idle_flush, config.page_bytes, config.regime) = (Nanos(1 << 60), PAGE as u32, regime);
+        config.accepted_losses = accepted.to_vec();
+        let controller = serve(CACHE, &config, PAGES).expect("a cache that can be");
+        let shape = Shape::new(PAGE, SECTOR, 8, 8, geometry().data_pages()).expect("a tiny array");
+        let mut run = Self { memory: Memory::start(controller, remains, shape, 8) };
+        while run.memory.status() == Status::Starting {
+            run.step();
+        }
+        run.settle();
+        run
+    }
+
+    fn fresh(regime: Regime) -> Self {
+        let members = (0..5).map(|_| geometry().member_pages() * PAGE);
+        Self::begin(regime, &[], Remains::fresh(members.chain([PAGES * PAGE]).map(|bytes| bytes as usize)))
+    }
+
+    fn step(&mut self) {
+        self.memory.run(Pick::Oldest, &NoCheck).expect("the controller goes on");
+    }
+
+    fn settle(&mut self) {
+        while self.memory.status() == Status::Ready && !self.memory.is_idle() {
+            self.step();
+        }
+    }
+
+    /// Asks; the bytes of a request that is served.
+    fn ask(&mut self, op: HostOp, offset: u64, len: u64, bytes: &[u8]) -> Option<Vec<u8>> {
+        static TAGS: AtomicU64 = AtomicU64::new(0);
+        let tag = TAGS.fetch_add(1, Ordering::Relaxed);
+        let request = HostRequest { tag, op, offset, len, fua: false };
+        self.memory.submit(request, bytes).expect("a request in range");
+        let mut answer = None;
+        while answer.is_none() || !self.memory.is_idle() {
+            while let Some(notice) = self.memory.next_notice() {
+                if let HostNotice::Acked { ok, .. } = notice {
+                    answer = Some(ok.then(|| self.memory.request_bytes(tag).to_vec()));
+                }
+            }
+            if answer.is_none() || !self.memory.is_idle() {
+                self.step();
+            }
+        }
+        answer.expect("it was answered")
+    }
+
+    fn write(&mut self, page: u64, byte: u8) -> bool {
+        self.ask(HostOp::Write, page * PAGE, PAGE, &[byte; PAGE as usize]).is_some()
+    }
+
+    /// The first byte of a page.
+    fn read(&mut self, page: u64) -> Option<u8> {
+        self.ask(HostOp::Read, page * PAGE, PAGE, &[]).map(|bytes| bytes[0])
+    }
+
+    fn read_all(&mut self) -> Vec<Option<u8>> {
+        WRITTEN.map(|page| self.read(page)).collect()
+    }
+
+    fn flush(&mut self) {
+        assert!(self.ask(HostOp::Flush, 0, 0, &[]).is_some());
+    }
+
+    /// Pages of which the members have not the newest version.
+    fn dirty(&self) -> u32 {
+        let controller = self.memory.engine().controller();
+        let dirty = |row| {
+            let sources = controller.sources(Row(row));
+            let is = |column| matches!(sources.newest(column), Source::Page(_));
+            geometry().data_set().iter().filter(|column| is(*column)).count() as u32
+        };
+        (0..geometry().member_pages()).map(dirty).sum()
+    }
+
+    fn clean(&mut self) {
+        self.memory.control(Control::Clean);
+        loop {
+            while let Some(notice) = self.memory.next_notice() {
+                if matches!(notice, HostNotice::Clean) {
+                    return;
+                }
+            }
+            self.step();
+        }
+    }
+
+    /// The power fails, and the SSD does not answer from then on if it is `gone`.
+    fn cut(&mut self, keep: bool, gone: bool) -> Remains {
+        let mut remains = self.memory.cut(&mut Keep(keep));
+        remains.disks[SSD.index()].answers = !gone;
+        remains
+    }
+
+    fn refusal(&self) -> Option<Refusal> {
+        match self.memory.status() {
+            Status::Refused(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Writes all pages twice: what they were at first is on the members.
+    fn filled(regime: Regime) -> Self {
+        let mut run = Self::fresh(regime);
+        for page in WRITTEN {
+            assert!(run.write(page, 1));
+        }
+        run.clean();
+        assert_eq!(run.dirty(), 0);
+        for page in WRITTEN {
+            assert!(run.write(page, 2));
+        }
+        assert_eq!(run.dirty(), 20, "nothing is written back so far");
+        run.flush();
+        run
+    }
+}
+
+const ALL: PageRange = PageRange { first: 0, pages: 128 };
+
+fn is_lost(refusal: Option<Refusal>) -> bool {
+    matches!(refusal, Some(Refusal::CacheLost { lost }) if lost.named() == [ALL])
+}
+
+#[test]
+fn it_says_what_its_loss_costs() {
+    assert!(host_cache("write-back").expect("it is registered").holds_dirty);
+    assert!(!host_cache("write-through").expect("it is registered").holds_dirty);
+    let config = ArrayConfig::new(geometry());
+    assert!(serve("write-back:log=0", &config, PAGES).is_err(), "dirty pages could not be found after a cut");
+}
+
+#[test]
+fn what_is_dirty_is_there_after_a_cut() {
+    for regime in [Regime::Flush, Regime::EveryWrite] {
+        let mut run = Run::filled(regime);
+        // In place of dirty pages: durable only when that is asked for.
+        for page in 0..7 {
+            run.write(page, 3);
+        }
+        if regime == Regime::Flush {
+            run.flush();
+        }
+        let expected: Vec<_> = WRITTEN.map(|page| Some(if page < 7 { 3 } else { 2 })).collect();
+        for keep in [false, true] {
+            let mut again = Run::begin(regime, &[], run.cut(keep, false));
+            assert_eq!(again.dirty(), 20, "{regime:?}");
+            assert_eq!(again.read_all(), expected, "{regime:?}");
+            again.clean();
+            assert_eq!(again.dirty(), 0);
+            let mut last = Run::begin(regime, &[], again.cut(false, true));
+            assert_eq!(last.read_all(), expected, "{regime:?}: all of it is on the members");
+        }
+    }
+}
+
+#[test]
+fn what_was_written_in_place_and_not_flushed_may_be_gone() {
+    let mut run = Run::filled(Regime::Flush);
+    run.write(3, 3);
+    assert_eq!(Run::begin(Regime::Flush, &[], run.cut(false, false)).read(3), Some(2));
+    assert_eq!(Run::begin(Regime::Flush, &[], run.cut(true, false)).read(3), Some(3));
+}
+
+#[test]
+fn the_loss_of_the_device_costs_what_is_dirty_and_no_more() {
+    let mut run = Run::filled(Regime::EveryWrite);
+    assert!(run.write(40, 9), "a page that is to be written back");
+    run.memory.control(Control::Drain);
+    while run.dirty() > 0 {
+        run.step();
+    }
+    run.settle();
+    for page in 0..6 {
+        run.write(page, 3);
+    }
+    run.memory.fail(SSD, &mut Keep(true));
+    run.memory.announce_all();
+    run.settle();
+    let lost = |page| page < 6;
+    let expected: Vec<_> = WRITTEN.map(|page| (!lost(page)).then_some(2)).collect();
+    assert_eq!(run.read_all(), expected, "what was lost is not what was there before");
+    assert_eq!(run.read(40), Some(9));
+    assert_eq!(run.memory.engine().controller().figures()[2], 6, "and is counted");
+    // A part of such a page cannot be written; all of it can, and then it is whole.
+    assert!(run.ask(HostOp::Write, 2 * PAGE, SECTOR, &[4; SECTOR as usize]).is_none());
+    assert!(run.write(2, 4));
+    assert!(run.ask(HostOp::Write, 2 * PAGE, SECTOR, &[5; SECTOR as usize]).is_some());
+    assert_eq!(run.read(2), Some(5));
+    assert!(run.write(7, 6), "others are served as ever");
+    assert_eq!((run.read(7), run.read(1)), (Some(6), None));
+    // Another device is used, and does not bring back what is lost.
+    run.memory.replace(SSD, Content::Garbage(3));
+    run.settle();
+    assert!(run.memory.engine().controller().is_caching());
+    assert!(run.write(1, 7) && run.write(8, 8));
+    assert_eq!(run.dirty(), 2);
+    let expected = [None, Some(7), Some(5), None];
+    assert_eq!((0..4).map(|page| run.read(page)).collect::<Vec<_>>(), expected);
+    // The next start does not know which pages they were.
+    let again = Run::begin(Regime::EveryWrite, &[], run.cut(true, false));
+    assert!(is_lost(again.refusal()), "{:?}", again.refusal());
+    let mut again = Run::begin(Regime::EveryWrite, &[ALL], run.cut(true, false));
+    assert_eq!((again.read(0), again.read(1), again.read(8)), (Some(2), Some(7), Some(8)), "what was written before");
+    again.clean();
+    assert_eq!(Run::begin(Regime::EveryWrite, &[], again.cut(false, false)).refusal(), None, "it is accepted");
+}
+
+#[test]
+fn a_start_without_the_device_is_refused_while_there_may_be_dirty_pages() {
+    let mut run = Run::filled(Regime::Flush);
+    let refused = Run::begin(Regime::Flush, &[], run.cut(false, true));
+    assert!(is_lost(refused.refusal()));
+    let part = [PageRange { first: 0, pages: 127 }];
+    assert!(is_lost(Run::begin(Regime::Flush, &part, run.cut(false, true)).refusal()), "not all is accepted");
+    let mut back = Run::begin(Regime::Flush, &[], run.cut(false, false));
+    assert_eq!(back.read_all(), vec![Some(2); 20], "it notes nothing: the device may come back");
+    let mut accepted = Run::begin(Regime::Flush, &[ALL], run.cut(false, true));
+    assert_eq!(accepted.refusal(), None);
+    assert_eq!(accepted.memory.engine().controller().array().lost(), [ALL]);
+    assert_eq!(accepted.read_all(), vec![Some(1); 20], "what was written before");
+    accepted.write(3, 5);
+    // What the lost device had is not believed when it comes back.
+    let mut remains = accepted.cut(true, false);
+    remains.disks[SSD.index()] = run.cut(false, false).disks.pop().expect("the SSD");
+    let mut last = Run::begin(Regime::Flush, &[], remains);
+    assert_eq!((last.refusal(), last.read(3), last.read(4)), (None, Some(5), Some(1)));
+}
+
+#[test]
+fn a_log_of_dirty_pages_that_cannot_be_read_is_a_loss() {
+    let mut run = Run::filled(Regime::Flush);
+    let mut damaged = run.cut(true, false);
+    let pages = (0..4 * PAGE as usize).step_by(PAGE as usize);
+    pages.for_each(|at| damaged.disks[SSD.index()].image[at + 20] ^= 1);
+    let refused = Run::begin(Regime::Flush, &[], damaged);
+    assert!(is_lost(refused.refusal()), "{:?}", refused.refusal());
+}
+
+#[test]
+fn a_start_without_the_device_goes_on_after_a_clean_stop() {
+    let mut run = Run::filled(Regime::Flush);
+    run.clean();
+    let mut without = Run::begin(Regime::Flush, &[], run.cut(false, true));
+    assert_eq!(without.read_all(), vec![Some(2); 20]);
+    assert!(without.write(3, 5));
+    assert_eq!(without.read(3), Some(5));
+}
+
+#[test]
+fn members_are_lost_and_filled_beside_dirty_pages() {
+    for lost in 0..5 {
+        let mut run = Run::filled(Regime::Flush);
+        run.memory.fail(Dev(lost), &mut Keep(true));
+        run.memory.announce_all();
+        run.settle();
+        assert_eq!(run.read_all(), vec![Some(2); 20], "{lost}");
+        run.write(0, 3);
+        run.memory.replace(Dev(lost), Content::Garbage(1));
+        while run.memory.engine().controller().array().is_rebuilding() {
+            run.step();
+        }
+        run.settle();
+        let mut expected = vec![Some(2); 20];
+        expected[0] = Some(3);
+        assert_eq!(run.read_all(), expected, "{lost}");
+        // Filled in as the parity has it: another can be lost then.
+        let mut run = Run::begin(Regime::Flush, &[], run.cut(true, false));
+        run.memory.fail(Dev((lost + 1) % 5), &mut Keep(true));
+        run.memory.announce_all();
+        run.clean();
+        assert_eq!((run.read_all(), run.dirty()), (expected, 0), "{lost}");
+    }
+}
