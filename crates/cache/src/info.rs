@@ -48,7 +48,7 @@ pub struct HostCacheInfo {
     /// Bytes of memory that it takes per page with these parameters, roughly.
     pub bytes_per_page: fn(&Params) -> u64,
     /// Slots of the NVRAM that a cache of so many pages over such an array needs beside the array's.
-    pub nv_slots: fn(pages: u64, array: &ArrayConfig) -> u32,
+    pub nv_slots: fn(pages: u64, array: &ArrayConfig, params: &Params) -> u32,
     /// Whether it leaves parity behind the data for a while: until that is made good, the loss of its
     /// device and that of a member together cost data.
     pub delays_parity: bool,
@@ -94,7 +94,7 @@ impl HostCacheInfo {
             min_pages: |_, _| 1,
             max_pages: 0,
             bytes_per_page: |_| 0,
-            nv_slots: |_, _| 0,
+            nv_slots: |_, _, _| 0,
             delays_parity: false,
             holds_dirty: false,
             makes_deltas: false,
@@ -106,7 +106,7 @@ impl HostCacheInfo {
             layer: None,
             build: |pages, config, params| {
                 let cache = C::new(pages, config, params)?;
-                let share = (C::INFO.nv_slots)(pages, config);
+                let share = (C::INFO.nv_slots)(pages, config, params);
                 Ok(Box::new(Tier::new(Array::new(config.clone(), share)?, cache)))
             },
         }

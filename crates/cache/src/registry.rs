@@ -145,6 +145,11 @@ impl HostCacheSpec {
         }
     }
 
+    /// Slots of the NVRAM that it takes beside the array's if it has so many pages.
+    pub fn nv_slots(&self, pages: u64, array: &ArrayConfig) -> u32 {
+        (self.info.nv_slots)(pages, array, &self.params)
+    }
+
     /// Bytes of memory that it takes per page, roughly.
     pub fn bytes_per_page(&self) -> u64 {
         (self.info.bytes_per_page)(&self.params)

@@ -128,13 +128,22 @@ impl Cell {
 
     /// Such an array, served so, with this cache.
     pub(crate) fn build_with(&self, cache: &'static HostCacheInfo, array: &ArrayConfig) -> Box<dyn Served> {
-        let built = HostCacheSpec::small(cache, self.cache_pages, self.mode).build(array, self.pages_of(cache));
+        let built = self.spec(cache).build(array, self.pages_of(cache));
         built.expect("the shape is one that can be served")
+    }
+
+    fn spec(&self, cache: &'static HostCacheInfo) -> HostCacheSpec {
+        HostCacheSpec::small(cache, self.cache_pages, self.mode)
+    }
+
+    /// Slots of the NVRAM that this cache has beside the array's.
+    pub(crate) fn nv_slots_of(&self, cache: &'static HostCacheInfo) -> u32 {
+        self.spec(cache).nv_slots(self.pages_of(cache), &self.array())
     }
 
     /// Pages of this cache.
     pub fn pages_of(&self, cache: &'static HostCacheInfo) -> u64 {
-        let least = HostCacheSpec::small(cache, self.cache_pages, self.mode).min_pages(&self.array());
+        let least = self.spec(cache).min_pages(&self.array());
         // Beside a log as many pages as without one.
         if cache.delays_parity || cache.holds_dirty {
             self.cache_pages + least - 1

@@ -310,11 +310,11 @@ impl Registered for Absorbs {
     const INFO: HostCacheInfo = HostCacheInfo {
         medium: Medium::Nvram,
         max_pages: 1 << 20,
-        nv_slots: |pages, array| pages as u32 + u32::from(array.geometry.members()),
+        nv_slots: |pages, array, _| pages as u32 + u32::from(array.geometry.members()),
         ..HostCacheInfo::new::<Self>("absorbs", "takes every write into the NVRAM", "-")
     };
 
-    fn new(pages: u64, array: &ArrayConfig, _: &Params) -> Result<Self, HostCacheError> {
+    fn new(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError> {
         Ok(Self {
             geometry: array.geometry.clone(),
             held: BTreeMap::new(),
@@ -326,7 +326,7 @@ impl Registered for Absorbs {
             free_op: None,
             loaded: BTreeMap::new(),
             given: Vec::new(),
-            slots: (Self::INFO.nv_slots)(pages, array),
+            slots: (Self::INFO.nv_slots)(pages, array, params),
             seq: 0,
             cleaning: false,
             draining: false,

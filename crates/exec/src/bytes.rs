@@ -280,12 +280,12 @@ impl Bytes {
         bytes
     }
 
-    /// Does a step of the NVRAM.
+    /// Does a step of the NVRAM, or of slots of memory.
     ///
     /// # Panics
     /// If it is another step, or puts into a slot that is in use, or frees one that is not.
     pub fn change_nvram<C: Controller>(&mut self, engine: &Engine<C>, issue: Issue) {
-        if let Step::NvCommit { puts, .. } = *engine.step(issue) {
+        if let Step::NvCommit { puts, .. } | Step::Hold { puts, .. } = *engine.step(issue) {
             self.copied += engine.puts(issue.op, puts).iter().map(|put| u64::from(put.len)).sum::<u64>();
         }
         // Out of the way, so that the other buffers can be read.
@@ -299,7 +299,7 @@ impl Bytes {
     pub(crate) fn nv_step<C: Controller>(&self, engine: &Engine<C>, issue: Issue, nvram: &mut Nvram) {
         let op = issue.op;
         match *engine.step(issue) {
-            Step::NvCommit { puts, frees } => {
+            Step::NvCommit { puts, frees } | Step::Hold { puts, frees } => {
                 for &NvPut { slot, tag, src, len } in engine.puts(op, puts) {
                     let len = len as usize;
                     assert!(len <= self.page, "{slot:?} has no room for {len} bytes");

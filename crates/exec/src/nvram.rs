@@ -86,22 +86,58 @@ struct Entry {
     bytes: Vec<u8>,
 }
 
-/// The NVRAM. Each change is atomic, and durable when made.
+/// Slots, and what is in them.
 #[derive(Clone, Debug, Default)]
-pub struct Nvram {
-    slots: Vec<Option<Entry>>,
+struct Slots {
+    entries: Vec<Option<Entry>>,
     /// The generation of each slot's last use in this life, if it had one.
     last: Vec<Option<u32>>,
+}
+
+/// The NVRAM, whose changes are atomic, and durable when made; and the slots of memory beside it.
+#[derive(Clone, Debug, Default)]
+pub struct Nvram {
+    durable: Slots,
+    in_memory: Slots,
     /// Rows with an open intent.
     pub intents: RowSet,
     spare: Vec<Vec<u8>>,
 }
 
+impl Slots {
+    fn get(&self, slot: NvSlot) -> Option<&Entry> {
+        let entry = self.entries.get(slot.place()).and_then(Option::as_ref);
+        entry.filter(|entry| entry.generation == slot.generation)
+    }
+
+    fn keep(&mut self, slot: NvSlot, tag: Tag, bytes: Vec<u8>) {
+        let index = slot.place();
+        if index >= self.entries.len() {
+            self.entries.resize(index + 1, None);
+        }
+        assert!(self.entries[index].is_none(), "{slot:?} is put while it is in use");
+        if index >= self.last.len() {
+            self.last.resize(index + 1, None);
+        }
+        let before = self.last[index].replace(slot.generation);
+        assert_ne!(before, Some(slot.generation), "{slot:?} is the name of the use before this one");
+        self.entries[index] = Some(Entry { generation: slot.generation, tag, bytes });
+    }
+
+    fn free(&mut self, slot: NvSlot) -> Vec<u8> {
+        let entry = self.entries.get_mut(slot.place()).and_then(Option::take);
+        let entry = entry.filter(|entry| entry.generation == slot.generation);
+        entry.unwrap_or_else(|| panic!("{slot:?} is freed but not in use")).bytes
+    }
+}
+
 impl Nvram {
-    /// A life begins: no step can name a use of a slot that has ended.
+    /// A life begins: no step can name a use of a slot that has ended, and nothing is in memory.
     pub fn begin(&mut self) {
-        self.last.clear();
-        self.last.extend(self.slots.iter().map(|entry| entry.as_ref().map(|entry| entry.generation)));
+        let Slots { entries, last } = &mut self.durable;
+        last.clear();
+        last.extend(entries.iter().map(|entry| entry.as_ref().map(|entry| entry.generation)));
+        self.in_memory = Slots::default();
     }
 
     /// Puts a tag, and exactly these bytes, into a free slot.
@@ -112,7 +148,7 @@ impl Nvram {
     pub fn put(&mut self, slot: NvSlot, tag: Tag, bytes: &[u8]) {
         let mut kept = self.room();
         kept.extend_from_slice(bytes);
-        self.keep(slot, tag, kept);
+        self.slots_of(slot).keep(slot, tag, kept);
     }
 
     /// Puts a tag and so many zeros.
@@ -122,7 +158,7 @@ impl Nvram {
     pub fn put_zeros(&mut self, slot: NvSlot, tag: Tag, len: usize) {
         let mut kept = self.room();
         kept.resize(len, 0);
-        self.keep(slot, tag, kept);
+        self.slots_of(slot).keep(slot, tag, kept);
     }
 
     /// Puts a tag and the first bytes of another slot.
@@ -132,21 +168,15 @@ impl Nvram {
     pub fn put_copy(&mut self, slot: NvSlot, tag: Tag, from: NvSlot, len: usize) {
         let mut kept = self.room();
         kept.extend_from_slice(&self.bytes(from)[..len]);
-        self.keep(slot, tag, kept);
+        self.slots_of(slot).keep(slot, tag, kept);
     }
 
-    fn keep(&mut self, slot: NvSlot, tag: Tag, bytes: Vec<u8>) {
-        let index = slot.index as usize;
-        if index >= self.slots.len() {
-            self.slots.resize(index + 1, None);
-        }
-        assert!(self.slots[index].is_none(), "{slot:?} is put while it is in use");
-        if index >= self.last.len() {
-            self.last.resize(index + 1, None);
-        }
-        let before = self.last[index].replace(slot.generation);
-        assert_ne!(before, Some(slot.generation), "{slot:?} is the name of the use before this one");
-        self.slots[index] = Some(Entry { generation: slot.generation, tag, bytes });
+    const fn slots_of(&mut self, slot: NvSlot) -> &mut Slots {
+        if slot.is_in_memory() { &mut self.in_memory } else { &mut self.durable }
+    }
+
+    fn get(&self, slot: NvSlot) -> Option<&Entry> {
+        if slot.is_in_memory() { self.in_memory.get(slot) } else { self.durable.get(slot) }
     }
 
     fn room(&mut self) -> Vec<u8> {
@@ -160,16 +190,13 @@ impl Nvram {
     /// # Panics
     /// If this use of the slot has ended already.
     pub fn free(&mut self, slot: NvSlot) {
-        let entry = self.slots.get_mut(slot.index as usize).and_then(Option::take);
-        let entry = entry.filter(|entry| entry.generation == slot.generation);
-        let entry = entry.unwrap_or_else(|| panic!("{slot:?} is freed but not in use"));
-        self.spare.push(entry.bytes);
+        let bytes = self.slots_of(slot).free(slot);
+        self.spare.push(bytes);
     }
 
     /// Whether this use of a slot goes on.
     pub fn holds(&self, slot: NvSlot) -> bool {
-        let entry = self.slots.get(slot.index as usize).and_then(Option::as_ref);
-        entry.is_some_and(|entry| entry.generation == slot.generation)
+        self.get(slot).is_some()
     }
 
     /// The bytes in a slot, as many as were put.
@@ -177,14 +204,12 @@ impl Nvram {
     /// # Panics
     /// If this use of the slot has ended.
     pub fn bytes(&self, slot: NvSlot) -> &[u8] {
-        let entry = self.slots.get(slot.index as usize).and_then(Option::as_ref);
-        let entry = entry.filter(|entry| entry.generation == slot.generation);
-        &entry.unwrap_or_else(|| panic!("{slot:?} is read but not in use")).bytes
+        &self.get(slot).unwrap_or_else(|| panic!("{slot:?} is read but not in use")).bytes
     }
 
-    /// The slots in use, ascending, with what they say.
+    /// The slots of the NVRAM in use, ascending, with what they say.
     pub fn slots(&self) -> impl Iterator<Item = (NvSlot, Tag)> {
-        self.slots.iter().enumerate().filter_map(|(index, entry)| {
+        self.durable.entries.iter().enumerate().filter_map(|(index, entry)| {
             let entry = entry.as_ref()?;
             Some((NvSlot { index: index as u32, generation: entry.generation }, entry.tag))
         })
@@ -194,6 +219,22 @@ impl Nvram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_ends_with_the_life_and_is_no_slot_of_the_nvram() {
+        let held = NvSlot { index: NvSlot::FIRST_IN_MEMORY, generation: 1 };
+        let kept = NvSlot { index: 0, generation: 1 };
+        let mut nvram = Nvram::default();
+        nvram.put(held, [1; 24], b"held");
+        nvram.put_copy(kept, [2; 24], held, 2);
+        assert_eq!((nvram.bytes(held), nvram.bytes(kept)), (&b"held"[..], &b"he"[..]));
+        assert_eq!(nvram.slots().collect::<Vec<_>>(), [(kept, [2; 24])]);
+        nvram.begin();
+        assert!(nvram.holds(kept) && !nvram.holds(held));
+        nvram.put(held, [1; 24], b"anew");
+        nvram.free(held);
+        assert!(!nvram.holds(held));
+    }
 
     #[test]
     fn ranges_join_rows_that_follow_each_other() {

@@ -30,18 +30,34 @@ pub enum Buf {
         /// Page in the buffer.
         page: u16,
     },
-    /// The bytes kept in a slot of the NVRAM.
+    /// The bytes kept in a slot of the NVRAM, or of [memory](NvSlot::is_in_memory).
     Nv(NvSlot),
 }
 
 /// A slot of the NVRAM with room for a page, together with how often it had been put when it was
-/// taken: a slot number alone could name what another use of the slot put there since.
+/// taken: a slot number alone could name what another use of the slot put there since. Some are slots of
+/// memory instead, which [`Step::Hold`](crate::Step::Hold) puts and frees; what they hold ends with the power.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NvSlot {
     /// Place in the NVRAM.
     pub index: u32,
     /// Uses of the slot before this one.
     pub generation: u32,
+}
+
+impl NvSlot {
+    /// The first slot of memory; those of the NVRAM come before it.
+    pub const FIRST_IN_MEMORY: u32 = 1 << 31;
+
+    /// Whether it is a slot of memory, and not of the NVRAM.
+    pub const fn is_in_memory(self) -> bool {
+        self.index >= Self::FIRST_IN_MEMORY
+    }
+
+    /// Its place among the slots of its kind.
+    pub const fn place(self) -> usize {
+        (self.index % Self::FIRST_IN_MEMORY) as usize
+    }
 }
 
 /// What a slot of the NVRAM says of its bytes; durable in one piece with them. Its content is the

@@ -1,4 +1,4 @@
-//! Which slots of the NVRAM are in use.
+//! Which slots of the NVRAM, or of memory, are in use.
 
 use crate::NvSlot;
 
@@ -6,6 +6,8 @@ use crate::NvSlot;
 /// stay until what replaces it is durable elsewhere.
 #[derive(Debug)]
 pub struct NvSlots {
+    /// The number of the first.
+    first: u32,
     slots: u32,
     /// Slots that were in use and are not; those beyond `generations` never were.
     free: Vec<u32>,
@@ -16,7 +18,14 @@ pub struct NvSlots {
 impl NvSlots {
     /// `slots` free slots. They take memory only once they are in use.
     pub const fn new(slots: u32) -> Self {
-        Self { slots, free: Vec::new(), generations: Vec::new(), used: Vec::new() }
+        Self { first: 0, slots, free: Vec::new(), generations: Vec::new(), used: Vec::new() }
+    }
+
+    /// As many slots of [memory](NvSlot::is_in_memory).
+    pub const fn in_memory(slots: u32) -> Self {
+        let mut all = Self::new(slots);
+        all.first = NvSlot::FIRST_IN_MEMORY;
+        all
     }
 
     /// Notes that a slot was in use when this life began; whether there is such a slot and it was
@@ -55,15 +64,16 @@ impl NvSlots {
         self.used[index as usize] = true;
         let generation = &mut self.generations[index as usize];
         *generation = generation.wrapping_add(1);
-        Some(NvSlot { index, generation: *generation })
+        Some(NvSlot { index: self.first + index, generation: *generation })
     }
 
     /// Takes a slot back, after the step that frees it was issued.
     pub fn free(&mut self, slot: NvSlot) {
-        let index = slot.index as usize;
-        assert!(self.used[index] && self.generations[index] == slot.generation, "{slot:?} is not in use");
-        self.used[index] = false;
-        self.free.push(slot.index);
+        let index = slot.index - self.first;
+        let (used, generation) = (&mut self.used[index as usize], self.generations[index as usize]);
+        assert!(*used && generation == slot.generation, "{slot:?} is not in use");
+        *used = false;
+        self.free.push(index);
     }
 
     /// Slots that are free.
@@ -101,6 +111,11 @@ mod tests {
         assert_eq!(taken, [slot(0, 1), slot(2, 1), slot(3, 1), slot(5, 1)]);
         slots.free(slot(4, 9));
         assert_eq!(slots.alloc(), Some(slot(4, 10)));
+        let mut held = NvSlots::in_memory(1);
+        let first = held.alloc().expect("there is one");
+        assert!(first.is_in_memory() && !slot(4, 10).is_in_memory() && held.alloc().is_none());
+        held.free(first);
+        assert_eq!(held.alloc(), Some(NvSlot { generation: 2, ..first }));
         assert_eq!(NvSlots::new(u32::MAX).alloc(), Some(slot(0, 1)), "no memory for slots that are not used");
     }
 }

@@ -160,6 +160,14 @@ pub enum Step {
         /// Which slots are freed; each entry is a [`Buf::Nv`].
         frees: List,
     },
+    /// As [`NvCommit`](Self::NvCommit), of slots of [memory](crate::NvSlot::is_in_memory): it takes no time, is
+    /// in no order with other steps but those before it, and nothing of it is there after a loss of power.
+    Hold {
+        /// What is put.
+        puts: PutList,
+        /// Which slots are freed; each entry is a [`Buf::Nv`].
+        frees: List,
+    },
     /// Notes in the NVRAM that rows may be inconsistent, or that they are consistent again. Durable
     /// when done, in the order in which they were issued.
     Intent {
@@ -243,6 +251,7 @@ impl Step {
             Self::Decode { .. } => StepKind::Decode,
             Self::Pack { .. } => StepKind::Pack,
             Self::NvCommit { .. } => StepKind::NvCommit,
+            Self::Hold { .. } => StepKind::Hold,
             Self::Intent { .. } => StepKind::Intent,
             Self::Join => StepKind::Join,
             Self::Ack { .. } => StepKind::Ack,
@@ -271,6 +280,7 @@ pub enum StepKind {
     Decode,
     Pack,
     NvCommit,
+    Hold,
     Intent,
     Join,
     Ack,
@@ -278,7 +288,7 @@ pub enum StepKind {
 
 impl StepKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Read,
         Self::Write,
         Self::MetaWrite,
@@ -295,6 +305,7 @@ impl StepKind {
         Self::Decode,
         Self::Pack,
         Self::NvCommit,
+        Self::Hold,
         Self::Intent,
         Self::Join,
         Self::Ack,
@@ -319,6 +330,7 @@ impl StepKind {
             Self::Decode => "decode",
             Self::Pack => "pack",
             Self::NvCommit => "nv-commit",
+            Self::Hold => "hold",
             Self::Intent => "intent",
             Self::Join => "join",
             Self::Ack => "ack",

@@ -55,7 +55,7 @@ where
         serves: |level| matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6),
         min_pages: |array, params| journal::min_pages(array.page_bytes, params),
         max_pages: MAX_PAGES,
-        nv_slots: |pages, _| journal::slots(pages),
+        nv_slots: |pages, _, _| journal::slots(pages),
         delays_parity: true,
         unsynchronised: Some("what it leaves for later is parity, which is updated row by row"),
         // Two sets, so that both lookup and eviction matter, and rows that are cleaned soon.

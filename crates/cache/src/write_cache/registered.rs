@@ -21,7 +21,7 @@ pub(super) const fn info(name: &'static str, title: &'static str, paper: &'stati
         serves: |level| level != Level::Raid1,
         max_pages: MAX_PAGES,
         bytes_per_page: |_| 200,
-        nv_slots: |pages, array| options::slots(pages, array.geometry.members()),
+        nv_slots: |pages, array, _| options::slots(pages, array.geometry.members()),
         figures: const { &figures::names(&figures::ALL) },
         unsynchronised: None,
         build,

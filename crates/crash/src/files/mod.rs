@@ -193,7 +193,7 @@ impl Scene {
             depth: self.cell.depth,
             devices: paths.iter().zip(self.pages()).map(device).collect(),
             nvram: "/array/nvram".into(),
-            nv_slots: self.cell.nv_slots + (self.cache.nv_slots)(self.cell.pages_of(self.cache), &self.cell.array()),
+            nv_slots: self.cell.nv_slots + self.cell.nv_slots_of(self.cache),
             intents: "/array/intents".into(),
             rows: self.cell.geometry.member_pages(),
             patience: FilesConfig::PATIENCE,

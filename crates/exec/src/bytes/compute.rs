@@ -130,6 +130,7 @@ impl Bytes {
                 self.target(engine, op, dst, page).copy_from_slice(&packed);
                 self.scratch[1] = packed;
             }
+            Step::Hold { .. } => self.change_nvram(engine, issue),
             Step::Read { .. }
             | Step::Write { .. }
             | Step::WriteList { .. }

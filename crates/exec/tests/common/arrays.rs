@@ -70,10 +70,12 @@ impl Array {
         Shape::new(page, sector, stripe, stripe, pages).expect("a shape that can be")
     }
 
-    pub fn controller(&self) -> Box<dyn Served> {
+    fn spec(&self) -> HostCacheSpec {
         HostCacheSpec::small(self.cache, self.cache_pages, 0)
-            .build(&self.config(), self.cache_pages)
-            .expect("an array that can be")
+    }
+
+    pub fn controller(&self) -> Box<dyn Served> {
+        self.spec().build(&self.config(), self.cache_pages).expect("an array that can be")
     }
 
     /// Pages of each device.
@@ -91,7 +93,7 @@ impl Array {
             depth: self.depth,
             devices: (0..).zip(self.device_pages()).map(device).collect(),
             nvram: folder.join("nvram"),
-            nv_slots: self.config().nv_slots + (self.cache.nv_slots)(self.cache_pages, &self.config()),
+            nv_slots: self.config().nv_slots + self.spec().nv_slots(self.cache_pages, &self.config()),
             intents: folder.join("intents"),
             rows: self.member_pages,
             patience: Duration::from_secs(1),

@@ -437,7 +437,7 @@ impl<C: Controller> Executor<C> {
     /// from there.
     fn nv_reads(&self, issue: Issue) -> Option<Nanos> {
         let (op, page) = (issue.op, self.engine.shape().page_bytes());
-        let is_nv = |buf: &Buf| u64::from(matches!(buf, Buf::Nv(_)));
+        let is_nv = |buf: &Buf| u64::from(matches!(buf, Buf::Nv(slot) if !slot.is_in_memory()));
         let bytes = |buf: Buf, len: u32| is_nv(&buf) * u64::from(len);
         let mut part = 0;
         let pages = match self.engine.step(issue) {
@@ -456,7 +456,7 @@ impl<C: Controller> Executor<C> {
                 part = self.engine.spans(op, *parts).iter().map(|part| bytes(part.buf, part.len)).sum();
                 0
             }
-            Step::NvCommit { puts, .. } => {
+            Step::NvCommit { puts, .. } | Step::Hold { puts, .. } => {
                 part = self.engine.puts(op, *puts).iter().map(|put| bytes(put.src, put.len)).sum();
                 0
             }
@@ -505,6 +505,7 @@ impl<C: Controller> Executor<C> {
             Step::Merge { .. } | Step::Slice { .. } | Step::Encode { .. } | Step::Decode { .. } | Step::Pack { .. } => {
                 self.compute(issue, 1);
             }
+            Step::Hold { .. } => self.compute(issue, 0),
             // The engine does these itself.
             Step::Join | Step::Ack { .. } => {}
         }

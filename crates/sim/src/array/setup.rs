@@ -413,7 +413,7 @@ impl Service {
 
     /// Slots of the NVRAM that such a cache has beside the array's.
     pub(super) fn cache_slots(&self, geometry: &Geometry, page_bytes: u64, cache: &HostCacheSpec, pages: u64) -> u32 {
-        (cache.info().nv_slots)(pages, &self.config(geometry.clone(), page_bytes))
+        cache.nv_slots(pages, &self.config(geometry.clone(), page_bytes))
     }
 
     /// Whether such a cache can serve the array, without keeping it or taking memory for it.

@@ -95,7 +95,7 @@ impl Deltas {
             named.push(Named::Frame(base));
         }
         if let Some(staged) = self.staging.get(key) {
-            let index = staged.slot.index as usize;
+            let index = staged.slot.place();
             if self.pins.len() <= index {
                 self.pins.resize(index + 1, 0);
             }
@@ -112,7 +112,7 @@ impl Deltas {
         while let Some(named) = of(&mut self.named, op).pop() {
             match named {
                 Named::Frame(frame) => frames.done(frame),
-                Named::Slot(slot) => self.pins[slot.index as usize] -= 1,
+                Named::Slot(slot) => self.pins[slot.place()] -= 1,
             }
         }
     }
@@ -134,10 +134,19 @@ impl Deltas {
         self.dead.len()
     }
 
-    /// Takes the slots that can be freed: they hold nothing that is needed, and nobody reads them.
-    pub(super) fn take_dead(&mut self, into: &mut Vec<NvSlot>) {
+    /// Takes the slots of the NVRAM, or of memory, that can be freed: they hold nothing that is needed, and nobody
+    /// reads them.
+    pub(super) fn take_dead(&mut self, in_memory: bool, into: &mut Vec<NvSlot>) {
         let pins = &self.pins;
-        into.extend(self.dead.extract_if(.., |slot| pins.get(slot.index as usize).is_none_or(|pins| *pins == 0)));
+        let is_free = |slot: &mut NvSlot| {
+            slot.is_in_memory() == in_memory && pins.get(slot.place()).is_none_or(|pins| *pins == 0)
+        };
+        into.extend(self.dead.extract_if(.., is_free));
+    }
+
+    /// Whether the first of the slots that hold nothing that is needed is one of memory.
+    pub(super) fn dead_in_memory(&self) -> bool {
+        self.dead.first().is_some_and(|slot| slot.is_in_memory())
     }
 
     /// The device is lost.

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use destage_plan::{Buf, Frag, NvPut, NvSlot, OpId, Out, Step, StepNo, StepOutcome, StepSet};
+use destage_plan::{Buf, Frag, List, NvPut, NvSlot, NvSlots, OpId, Out, PutList, Step, StepNo, StepOutcome, StepSet};
 use destage_raid::array::Array;
 
 use super::super::behind::Behind;
@@ -57,10 +57,12 @@ pub(super) struct Hits {
     /// Pages of writes that are under way, and of these that come into frames.
     pages: u32,
     coming: u32,
+    /// The slots that deltas are staged in, if these are not the NVRAM's.
+    memory: Option<NvSlots>,
     /// Slots that are freed with what is put: not free before.
     freeing: Vec<(OpId, StepSet, NvSlot)>,
     /// Slots that are free.
-    pub(super) freed: Vec<NvSlot>,
+    freed: Vec<NvSlot>,
     sequence: u64,
     pub(super) staged: u64,
     pub(super) staged_bytes: u64,
@@ -163,6 +165,21 @@ impl Hits {
         self.waiting.push_back(op);
     }
 
+    /// Has deltas staged in so many slots of memory, or in the NVRAM.
+    pub(super) fn staged_in(memory: Option<u32>) -> Self {
+        Self { memory: memory.map(NvSlots::in_memory), ..Self::default() }
+    }
+
+    /// Gives back the slots that are free.
+    pub(super) fn give_slots(&mut self, array: &mut Array, out: &mut Out) {
+        while let Some(slot) = self.freed.pop() {
+            match &mut self.memory {
+                Some(slots) if slot.is_in_memory() => slots.free(slot),
+                _ => array.give_slot(slot, out),
+            }
+        }
+    }
+
     /// Plans what has to be done before a write whose pages are not all in frames: reads those that are not
     /// from their member, has those that are admitted written to their frames as they were, and all encoded.
     #[expect(clippy::too_many_arguments, reason = "a write and what it changes are that many things")]
@@ -225,6 +242,11 @@ impl Hits {
         for before in self.works.iter_mut().flat_map(|work| &mut work.hits).filter_map(|hit| hit.before.take()) {
             deltas.zone.release(before, frames);
         }
+    }
+
+    /// These slots are free.
+    pub(super) fn are_free(&mut self, slots: Vec<NvSlot>) {
+        self.freed.extend(slots);
     }
 
     /// A step is done; whether it is one of these.
@@ -325,13 +347,17 @@ impl Hits {
         if !deltas.staging.has_room(len, out.page_bytes()) {
             return Err(Short::Staging);
         }
-        let slot = array.take_slot().ok_or(Short::Slots)?;
+        let slot = match &mut self.memory {
+            Some(slots) => slots.alloc(),
+            None => array.take_slot(),
+        };
+        let slot = slot.ok_or(Short::Slots)?;
         self.sequence += 1;
         let put = NvPut { slot, tag: tag(hit.page, len, self.sequence), src: hit.delta, len };
         let mut freed = Vec::new();
-        deltas.take_dead(&mut freed);
+        deltas.take_dead(slot.is_in_memory(), &mut freed);
         let (puts, frees) = (out.puts(op, &[put]), out.slots(op, &freed));
-        let put = out.step_notify(op, Step::NvCommit { puts, frees }, StepSet::EMPTY);
+        let put = out.step_notify(op, change(slot.is_in_memory(), puts, frees), StepSet::EMPTY);
         self.freeing.extend(freed.into_iter().map(|slot| (op, put, slot)));
         deltas.staging.put(Staged { key: hit.key(), slot, len, settled: false });
         self.staged += 1;
@@ -378,4 +404,9 @@ impl Hits {
         }
         self.end(op);
     }
+}
+
+/// The step that changes slots of memory, or of the NVRAM.
+pub(super) const fn change(in_memory: bool, puts: PutList, frees: List) -> Step {
+    if in_memory { Step::Hold { puts, frees } } else { Step::NvCommit { puts, frees } }
 }

@@ -45,6 +45,14 @@ const STAGING: ParamSpec = ParamSpec {
     help: "pages of the NVRAM in which deltas are staged before some are packed into a page of the cache",
 };
 
+const STAGED_IN: ParamSpec = ParamSpec {
+    name: "staged-in",
+    default: "nvram",
+    values: "nvram or memory",
+    unit: "-",
+    help: "where deltas are staged; nothing that is staged is needed after a start, so that memory loses nothing, and where there is no NVRAM it saves a write of the cache for each",
+};
+
 const MISSES: ParamSpec = ParamSpec {
     name: "misses",
     default: "parity",
@@ -60,6 +68,13 @@ const ADMIT: ParamSpec = ParamSpec {
     unit: "writes",
     help: "the write at which a page comes into the cache that is not in it; before, its delta alone is kept",
 };
+
+const IN_MEMORY: (&str, &str) = (STAGED_IN.name, "memory");
+
+/// Whether deltas are staged in memory.
+fn in_memory(params: &Params) -> Result<bool, SpecError> {
+    params.choice(STAGED_IN.name, &[("nvram", false), ("memory", true)])
+}
 
 /// What becomes of writes of pages that are not in the cache.
 #[derive(Clone, Copy)]
@@ -84,9 +99,9 @@ impl Misses {
     }
 }
 
-const PARAMS: [ParamSpec; 10] = {
+const PARAMS: [ParamSpec; 11] = {
     let [ways, high, low, set_low, idle, clean, log] = delayed::PARAMS;
-    [ways, STAGING, MISSES, ADMIT, high, low, set_low, idle, clean, log]
+    [ways, STAGING, STAGED_IN, MISSES, ADMIT, high, low, set_low, idle, clean, log]
 };
 
 const STAGED: CacheFigure = CacheFigure { name: "staged", unit: "1", meaning: "deltas staged" };
@@ -148,7 +163,10 @@ impl Registered for Kdd {
         // A frame, its entry in a table that may just be growing, and where its delta is. As many pages again may
         // have nothing but a delta, with entries of 24 bytes in such a table.
         bytes_per_page: |params| if params.text(MISSES.name) == "delay" { 64 + 57 } else { 64 },
-        nv_slots: |pages, _| slots(pages) + journal::slots(pages),
+        nv_slots: |pages, _, params| {
+            let staged = if params.text(STAGED_IN.name) == "memory" { 0 } else { slots(pages) };
+            staged + journal::slots(pages)
+        },
         makes_deltas: true,
         modes: &[
             &[],
@@ -156,6 +174,11 @@ impl Registered for Kdd {
             &[(MISSES.name, "delay"), (ADMIT.name, "2"), (behind::CLEAN.name, "stripes")],
             &[(MISSES.name, "delay"), (ADMIT.name, "never")],
             &[(behind::CLEAN.name, "stripes")],
+            &[IN_MEMORY],
+            &[(MISSES.name, "delay"), IN_MEMORY],
+            &[(MISSES.name, "delay"), (ADMIT.name, "2"), (behind::CLEAN.name, "stripes"), IN_MEMORY],
+            &[(MISSES.name, "delay"), (ADMIT.name, "never"), IN_MEMORY],
+            &[(behind::CLEAN.name, "stripes"), IN_MEMORY],
         ],
         params: &PARAMS,
         figures: &[delayed::CLEANED, STAGED, STAGED_BYTES, RAW, COMMITS, BARE, delayed::NO_ROOM],
@@ -180,9 +203,7 @@ impl Changes {
         operations: &mut Operations<keeps::Part<Part>>,
         out: &mut Out,
     ) -> Option<Short> {
-        while let Some(slot) = self.hits.freed.pop() {
-            array.give_slot(slot, out);
-        }
+        self.hits.give_slots(array, out);
         loop {
             match self.hits.plan_next(copies, &mut self.deltas, array, out) {
                 Ok(Some(Planned::End(op, after))) => operations.finish_write(op, after, out),
@@ -251,7 +272,7 @@ impl Keeps for Changes {
         Ok(Self {
             misses: Misses::new(params)?,
             deltas,
-            hits: Hits::default(),
+            hits: Hits::staged_in(in_memory(params)?.then(|| slots(frames.len().into()))),
             commit: None,
             free: None,
             commits: 0,
@@ -369,8 +390,9 @@ impl Keeps for Changes {
             Part::Commit => self.plan_commit(op, copies, out),
             Part::Free => {
                 let (_, slots) = self.free.as_ref().expect("slots are being freed");
+                let in_memory = slots[0].is_in_memory();
                 let frees: List = out.slots(op, slots);
-                out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
+                out.step(op, hits::change(in_memory, PutList::EMPTY, frees), StepSet::EMPTY);
                 out.close(op);
             }
         }
@@ -388,7 +410,7 @@ impl Keeps for Changes {
         if let Some((_, page)) = self.commit.take_if(|(commit, _)| *commit == op) {
             self.committed(page, &mut copies.frames);
         } else if let Some((_, slots)) = self.free.take_if(|(free, _)| *free == op) {
-            self.hits.freed.extend(slots);
+            self.hits.are_free(slots);
         } else {
             self.hits.done(op, copies, &mut self.deltas, behind);
         }
@@ -419,7 +441,8 @@ impl Keeps for Changes {
         let due = short == Some(Short::Slots) || dead >= MANY_DEAD || behind.is_clean();
         if dead > 0 && due && self.free.is_none() && array.is_ready() {
             let mut slots = Vec::new();
-            self.deltas.take_dead(&mut slots);
+            // An earlier life may have left some in the NVRAM.
+            self.deltas.take_dead(self.deltas.dead_in_memory(), &mut slots);
             if !slots.is_empty() {
                 self.free = Some((operations.open_own(None, keeps::Part::Kept(Part::Free), out), slots));
             }

@@ -33,7 +33,7 @@ impl Registered for WriteBack {
         min_pages: |array, params| journal::min_pages(array.page_bytes, params),
         max_pages: MAX_PAGES,
         bytes_per_page: |_| BYTES_PER_PAGE,
-        nv_slots: |pages, _| journal::slots(pages),
+        nv_slots: |pages, _, _| journal::slots(pages),
         holds_dirty: true,
         params: &[WAYS, dirty::HIGH, dirty::LOW, dirty::IDLE_AFTER, dirty::AT_ONCE, LOG],
         figures: &[WRITTEN_BACK, WAITED, LOST],
