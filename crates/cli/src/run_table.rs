@@ -44,7 +44,7 @@ impl Shown {
         Self { is_ranked: true, ..self }
     }
 
-    /// The same, but left out where no run has it.
+    /// The same, but left out where no run has it, or any of it.
     pub const fn optional(self) -> Self {
         Self { is_optional: true, ..self }
     }
@@ -76,7 +76,8 @@ pub fn table(
     texts: &[(&str, &str)],
     competes: impl Fn(&Figure, &ReportRun) -> Option<u64>,
 ) -> (Table, bool) {
-    let is_there = |shown: &&Shown| !shown.is_optional || runs.iter().any(|run| shown.figure.of(run).is_some());
+    let has = |shown: &Shown, run| shown.figure.of(run).is_some_and(|number| number != 0.0);
+    let is_there = |shown: &&Shown| !shown.is_optional || runs.iter().any(|run| has(shown, run));
     let figures: Vec<_> = figures.iter().filter(is_there).collect();
     let numbers = figures.iter().map(|shown| shown.column());
     let words = texts.iter().map(|(heading, _)| Column::number(heading));

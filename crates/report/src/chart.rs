@@ -258,6 +258,7 @@ const ARRAY: &[Chart] = &[
             ("deltas", figures::DELTA_WRITES_PER_PAGE),
             ("metadata", figures::META_WRITES_PER_PAGE),
             ("rewritten when cleaning", figures::CLEAN_WRITES_PER_PAGE),
+            ("journal for want of an NVRAM", figures::JOURNAL_WRITES_PER_PAGE),
         ],
         "What the device's own collections write comes on top; lifetimes have it.",
     ),

@@ -46,7 +46,11 @@ pub fn durability(runs: &[&ReportRun]) -> String {
     for run in runs {
         let count = run.number("array.nv_slots").unwrap_or(0.0) as u64;
         let of = show_bytes(run.number("page_bytes").unwrap_or(0.0) as u64);
-        let told = format!("{} slots of {of}", show_count(count));
+        let on = match run.text("array.nvram_on") {
+            "cache-device" => "none, a journal on the cache device has ",
+            _ => "",
+        };
+        let told = format!("{on}{} slots of {of}", show_count(count));
         if !slots.contains(&told) {
             slots.push(told);
         }
@@ -86,6 +90,12 @@ mod tests {
         let both = durability(&all);
         assert!(both.contains("; or every-write: every acknowledged write is durable;"), "{both}");
         assert!(both.ends_with("5 to 1,700 for kdd"), "{both}");
+        let mut without = run("kdd", Some(1 << 20), 5, "every-write");
+        without.result["array"]["nvram_on"] = json!("cache-device");
+        assert!(
+            durability(&[&without])
+                .contains("; NVRAM: none, a journal on the cache device has 1,024 slots of 4 KiB for the")
+        );
         assert!(durability(&all[..1]).ends_with("1,024 slots of 4 KiB for the array"));
     }
 }

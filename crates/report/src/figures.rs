@@ -277,7 +277,8 @@ catalogue! {
         "cache.write_fills",
         "cache.delta_writes",
         "cache.meta_writes",
-        "cache.clean_writes"
+        "cache.clean_writes",
+        "journal_writes"
     ]) "cache writes" Count Less "pages written to the cache device, for whatever reason";
     READ_FILLS = At("cache.read_fills") "fills" Count Less "pages written to the cache device after reads";
     WRITE_FILLS = At("cache.write_fills") "data" Count Less "pages written to the cache device by writes";
@@ -285,6 +286,8 @@ catalogue! {
     META_WRITES = At("cache.meta_writes") "metadata" Count Less
         "pages of the journal of what is in which page, written to the cache device";
     CLEAN_WRITES = At("cache.clean_writes") "rewritten" Count Less "pages written to the cache device again when their row was cleaned";
+    JOURNAL_WRITES = At("journal_writes") "journal" Count Less
+        "pages written to the cache device for want of an NVRAM: the journal of what would be in it";
     CACHE_METADATA_SHARE = Per(&META_WRITES, &CACHE_WRITES) "metadata %" Percent Less
         "share of metadata in the pages written to the cache device";
     CACHE_WRITES_PER_PAGE = Per(&CACHE_WRITES, &HOST_PAGES) "cache writes/page" Decimals Less
@@ -299,6 +302,8 @@ catalogue! {
         "pages of the journal written to the cache device, per page that the host wrote";
     CLEAN_WRITES_PER_PAGE = Per(&CLEAN_WRITES, &HOST_PAGES) "rewritten/page" Decimals Less
         "pages written to the cache device again when their row was cleaned, per page that the host wrote";
+    JOURNAL_WRITES_PER_PAGE = Per(&JOURNAL_WRITES, &HOST_PAGES) "journal/page" Decimals Less
+        "pages written to the cache device for want of an NVRAM, per page that the host wrote";
     CACHE_LIFETIME = At("cache_wear.lifetime") "lifetime" Years More
         "time until the cache device is worn out at the rate at which it was written"
         ["Lifetime of the cache device", "years"];

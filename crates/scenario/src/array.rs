@@ -222,8 +222,23 @@ fn service(settings: &Settings, page: u64) -> Result<Service> {
             nv_note: settings.one("nvram.note", bounded(LONGEST_PAGE))?,
             compute: settings.one("raid.compute", bounded(LONGEST_PAGE))?,
             merge_pages: (merge / page).clamp(1, 1 << 16) as u32,
+            journal: None,
         },
+        journal: journal(settings, page)?,
     })
+}
+
+/// Bytes of the journal that stands in for an NVRAM, if one does.
+fn journal(settings: &Settings, page: u64) -> Result<Option<u64>> {
+    let on_device = settings.one("nvram.on", word(&[("nvram", false), ("cache-device", true)]))?;
+    if !on_device && settings.is_given("nvram.journal") {
+        return Err(ScenarioError::new("'nvram.journal' has no meaning with an NVRAM: give nvram.on = cache-device"));
+    }
+    let bytes = settings.one("nvram.journal", |text| match q::bytes(text) {
+        Ok(bytes) if bytes.is_multiple_of(page) => Ok(bytes),
+        _ => Err("a size of whole pages"),
+    })?;
+    Ok(on_device.then_some(bytes))
 }
 
 fn injections(settings: &Settings, members: u32) -> Result<Vec<Injection>> {

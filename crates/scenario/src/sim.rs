@@ -217,6 +217,13 @@ pub const SIM: &[Key] = &[
     Key::one("nvram.write", "TIME", "1us", "Writing a page to the NVRAM"),
     Key::one("nvram.read", "TIME", "125ns", "Reading a page from the NVRAM"),
     Key::one("nvram.note", "TIME", "1us", "A note in the NVRAM: an intent, a tag, a slot freed"),
+    Key::one(
+        "nvram.on",
+        "WHAT",
+        "nvram",
+        "Where that is: nvram, or cache-device: there is none, and what would be in it goes to a journal there",
+    ),
+    Key::one("nvram.journal", "SIZE", "32MiB", "Size of that journal, beside the cache"),
     Key::one("analytic.read", "TIME", "25us", "Reading a page"),
     Key::one("analytic.program", "TIME", "200us", "Programming a page"),
     Key::one("analytic.erase", "TIME", "1.5ms", "Erasing a block"),

@@ -19,6 +19,7 @@ use destage_plan::{
 use super::collections::Announcement;
 use super::contents::{DeltaLengths, Deltas, Metadata};
 use super::device::{Device, DeviceOp, ModelCounts};
+use super::journal::{Append, Journal};
 use super::lane::{Asked, DeviceCounters, Lane};
 use super::serial::{Serial, Then};
 use super::times::StepTimes;
@@ -71,6 +72,8 @@ pub struct Executor<C> {
     engine: Engine<C>,
     lanes: Vec<Lane>,
     nvram: Serial,
+    /// What stands in for the NVRAM, if something does.
+    journal: Option<Box<Journal>>,
     processor: Serial,
     times: StepTimes,
     deltas: Deltas,
@@ -112,6 +115,7 @@ impl<C: Controller> Executor<C> {
             notes: None,
             lanes: devices.into_iter().map(Lane::new).collect(),
             nvram: Serial::default(),
+            journal: times.journal.map(|place| Box::new(Journal::new(place, shape.page_bytes()))),
             processor: Serial::default(),
             times,
             deltas: Deltas::default(),
@@ -132,6 +136,11 @@ impl<C: Controller> Executor<C> {
     /// is told, a quarter of a page each.
     pub fn set_delta_lengths(&mut self, lengths: DeltaLengths) {
         self.deltas.lengths = Some(lengths);
+    }
+
+    /// Pages written to the journal so far that stands in for the NVRAM.
+    pub fn journal_writes(&self) -> u64 {
+        self.journal.as_ref().map_or(0, |journal| journal.written())
     }
 
     /// Has it keep notes of collections from now on, for whoever fetches them.
@@ -390,6 +399,10 @@ impl<C: Controller> Executor<C> {
             self.touched |= 1 << place;
             self.note_delays(place, &completed);
             for issue in completed.drain(..) {
+                if self.journal.is_some() && self.engine.step(issue).dev().is_none() {
+                    self.journaled(issue);
+                    continue;
+                }
                 self.metadata.end(&mut self.engine, issue, true);
                 self.engine.complete(self.now, issue, StepOutcome::Ok);
             }
@@ -494,6 +507,11 @@ impl<C: Controller> Executor<C> {
             Step::Trim { ext } => self.take(issue, ext.dev(), DeviceOp::Trim, ext.first(), ext.pages()),
             Step::FlushDev { dev } => self.take(issue, dev, DeviceOp::Flush, 0, 0),
             Step::Collect { dev, quota } => self.take(issue, dev, DeviceOp::Collect(quota), 0, 0),
+            Step::NvCommit { .. } | Step::Intent { .. } if self.journal.is_some() => {
+                let journal = self.journal.as_mut().expect("there is one");
+                let append = journal.take(&self.engine, issue);
+                self.append(append);
+            }
             Step::NvCommit { puts, frees } => {
                 let page = self.engine.shape().page_bytes();
                 let puts = self.engine.puts(issue.op, puts).iter().map(|put| times.put(put.len, page).0);
@@ -523,6 +541,28 @@ impl<C: Controller> Executor<C> {
         let asked = Asked { issue, order: self.issued, op, first, pages: u32::from(pages) };
         lane.take(self.now, asked, self.times.merge_pages);
         self.touched |= 1 << dev.0;
+    }
+
+    /// Has the journal write what it has to.
+    fn append(&mut self, append: Option<Append>) {
+        let (Some(journal), Some(Append { head, first, pages })) = (&self.journal, append) else { return };
+        let dev = journal.dev();
+        self.issued += 1;
+        let asked = Asked { issue: head, order: self.issued, op: DeviceOp::WriteFua, first, pages };
+        let lane = &mut self.lanes[dev.index()];
+        assert!(lane.is_alive(), "the device of the journal does not fail");
+        lane.take(self.now, asked, self.times.merge_pages);
+        self.touched |= 1 << dev.0;
+    }
+
+    /// What the journal wrote for some steps is there.
+    fn journaled(&mut self, head: Issue) {
+        let mut done = Vec::new();
+        let append = self.journal.as_mut().and_then(|journal| journal.done(head, &mut done));
+        self.append(append);
+        for issue in done {
+            self.engine.complete(self.now, issue, StepOutcome::Ok);
+        }
     }
 
     fn take_nv(&mut self, issue: Issue, time: Nanos) {

@@ -20,6 +20,7 @@ use super::result::{
     DeviceResult, FailureResult, HostResponseClass, HostResponses, SeriesOverTime, SeriesPoint,
 };
 use super::setup::{ArraySetup, DeviceSetup, Service, SetupError, Workshop, shape};
+use super::times::StepTimes;
 use super::wear::CacheWear;
 use crate::disk::Scheduler;
 use crate::experiment::{self, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs};
@@ -198,12 +199,15 @@ impl ArrayExperiment {
                         return Err(SetupError::CachePages { bytes, page });
                     }
                     let device = Workshop::new(&self.cache_device, self.geometry, Scheduler::default())?;
-                    if let Some(most) = device.pages(page).filter(|&most| bytes / page > most) {
+                    let journal = self.service.journal;
+                    let all = bytes.saturating_add(journal.unwrap_or(0));
+                    if let Some(most) = device.pages(page).filter(|&most| all / page > most) {
                         let device = self.cache_device.word();
-                        return Err(SetupError::CacheSize { bytes, device, most: most * page });
+                        return Err(SetupError::CacheSize { bytes, journal, device, most: most * page });
                     }
                 }
                 self.service.check(geometry, page, policy, cache.unwrap_or(0) / page)?;
+                self.service.journal(geometry, page, policy, cache.unwrap_or(0) / page)?;
                 let schedulers: Vec<_> = if has_disks(info.is_sized()) {
                     self.schedulers.iter().copied().map(Some).collect()
                 } else {
@@ -238,6 +242,9 @@ impl ArrayExperiment {
             }
             if is_cache && !caches {
                 return wrong("not every policy has a cache".into());
+            }
+            if is_cache && self.service.journal.is_some() {
+                return wrong("it has the journal that stands in for the NVRAM (nvram.on), which must not fail".into());
             }
             match kind {
                 InjectionKind::Fail if failed.contains(dev) => {
@@ -354,7 +361,12 @@ impl ArrayExperiment {
             }
         };
         let mut devices: Vec<_> = (0..members).map(|index| make_member(index, false)).collect();
-        let behind = policy.info().devices(cache_pages);
+        let mut behind = policy.info().devices(cache_pages);
+        let times =
+            StepTimes { journal: self.service.journal(geometry, page, policy, cache_pages)?, ..self.service.times };
+        if let Some(place) = times.journal {
+            behind[0] += place.pages;
+        }
         let mut cache_device = Workshop::new(&self.cache_device, self.geometry, scheduler)?;
         if !behind.is_empty() {
             cache_device.prepare();
@@ -366,7 +378,7 @@ impl ArrayExperiment {
             None => make_member(dev.0.into(), true),
         });
         let shape = shape(geometry, page)?;
-        let mut executor = Executor::new(controller, shape, self.service.depth, devices, self.service.times);
+        let mut executor = Executor::new(controller, shape, self.service.depth, devices, times);
         if policy.info().makes_deltas {
             let mut drawn = Drawn::new(self.deltas, self.delta_seed, page as u32);
             executor.set_delta_lengths(Box::new(move |page, version| drawn.of(page, version)));
@@ -425,6 +437,7 @@ impl ArrayExperiment {
                 parity: parity_word(self.service.parity).into(),
                 regime: regime_word(self.service.regime).into(),
                 nv_slots: self.service.nv_slots.into(),
+                nvram_on: if self.service.journal.is_some() { "cache-device" } else { "nvram" }.into(),
             },
             device: self.member.word(),
             cache_device: cache.map(|_| self.cache_device.word()),

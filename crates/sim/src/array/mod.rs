@@ -15,6 +15,7 @@ mod executor;
 mod experiment;
 mod failures;
 mod host;
+mod journal;
 mod lane;
 mod outcomes;
 mod overlap;
@@ -32,6 +33,7 @@ pub use executor::{CollectionNote, DelayNote, Executor, NextEvent};
 pub use experiment::{ArrayError, ArrayExperiment, ArrayReport};
 pub use failures::{Injection, InjectionKind};
 pub use host::ArrayHost;
+pub use journal::JournalPlace;
 pub use lane::DeviceCounters;
 pub use overlap::OverlapResult;
 pub use result::{

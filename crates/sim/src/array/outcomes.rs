@@ -112,7 +112,11 @@ pub(super) fn totals(executor: &Executor<Box<dyn Served>>, area: u128) -> Totals
             figures: controller.figures(),
         }),
         steps: StepCounts::of(out.counts()),
-        nvram: NvramTraffic { nvram_busy: nvram_busy.0, compute_busy: compute_busy.0 },
+        nvram: NvramTraffic {
+            nvram_busy: nvram_busy.0,
+            compute_busy: compute_busy.0,
+            journal_writes: executor.journal_writes(),
+        },
         waits: *out.waits(),
         devices: (0..executor.devices() as u8)
             .map(|dev| {

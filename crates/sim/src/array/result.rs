@@ -25,6 +25,7 @@ record! {
         parity: String ["-"] "how parity is updated: min, rmw, rcw or disksim",
         regime: String ["-"] "what is promised of acknowledged writes: flush (durable after a flush or with FUA) or every-write",
         nv_slots: u64 ["1"] "slots of a page each that the array has in the NVRAM",
+        nvram_on: String ["-"] "where that is: nvram, or cache-device (a journal there stands in for it)",
     }
 }
 
@@ -240,6 +241,7 @@ counters! {
     pub struct NvramTraffic {
         nvram_busy ["ns"] "time of all NVRAM steps",
         compute_busy ["ns"] "time of all computing steps",
+        journal_writes ["1"] "pages written to the cache device for want of an NVRAM (nvram.on): the journal of what would be in it",
     }
 }
 

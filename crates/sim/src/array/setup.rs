@@ -2,11 +2,12 @@
 //! settings' keys.
 
 use destage_cache::{HostCacheError, HostCacheSpec, Medium, Served, host_caches};
-use destage_plan::{Nanos, PageGeometry, SECTOR_BYTES, Shape, ShapeError};
+use destage_plan::{Dev, Nanos, PageGeometry, SECTOR_BYTES, Shape, ShapeError};
 use destage_raid::array::{ArrayConfig, ArrayError, ParityMethod, Regime};
 use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
 
 use super::device::{Device, FixedTimes};
+use super::journal::{self, JournalPlace};
 use super::times::StepTimes;
 use crate::disk::{Disk, DiskError, DiskProfile, Scheduler};
 use crate::ssd::{self, Ftl, Ssd, SsdConfig, SsdShape, StartState};
@@ -83,6 +84,9 @@ pub struct Service {
     pub nv_slots: u32,
     /// What steps cost that are no device's.
     pub times: StepTimes,
+    /// Where there is no NVRAM: bytes of the cache device, beside the cache, for the journal that what would be in it
+    /// goes to.
+    pub journal: Option<u64>,
 }
 
 impl Default for Service {
@@ -97,6 +101,7 @@ impl Default for Service {
             rebuild_window: 8,
             nv_slots: 1024,
             times: StepTimes::default(),
+            journal: None,
         }
     }
 }
@@ -183,14 +188,42 @@ pub enum SetupError {
         page: u64,
     },
     /// A cache larger than its device.
-    #[error("cache = {bytes} B: the cache device ({device}) holds {most} B; make it larger or the cache smaller")]
+    #[error(
+        "cache = {bytes} B{}: the cache device ({device}) holds {most} B; make it larger or the cache smaller",
+        journal.map_or_else(String::new, |bytes| format!(" and nvram.journal = {bytes} B"))
+    )]
     CacheSize {
         /// Bytes asked for.
         bytes: u64,
+        /// Bytes of the journal beside it, if there is one.
+        journal: Option<u64>,
         /// What the cache device is.
         device: &'static str,
         /// Bytes that it holds.
         most: u64,
+    },
+    /// A journal that is too small.
+    #[error(
+        "nvram.journal = {bytes} B: for {rows} rows and {slots} slots (raid.nv-slots, and those of {policy}) it takes at \
+         least {least} B"
+    )]
+    Journal {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Rows of the array.
+        rows: u64,
+        /// Slots.
+        slots: u32,
+        /// The policy.
+        policy: &'static str,
+        /// The least that does.
+        least: u64,
+    },
+    /// A journal on a device that there is not.
+    #[error("nvram.on = cache-device: policy = {policy} has no cache on a device; {} does", one_on_a_device())]
+    NoJournal {
+        /// The policy.
+        policy: &'static str,
     },
     /// The cache refuses.
     #[error("cache: {0}")]
@@ -414,6 +447,29 @@ impl Service {
     /// Slots of the NVRAM that such a cache has beside the array's.
     pub(super) fn cache_slots(&self, geometry: &Geometry, page_bytes: u64, cache: &HostCacheSpec, pages: u64) -> u32 {
         cache.nv_slots(pages, &self.config(geometry.clone(), page_bytes))
+    }
+
+    /// Where the journal is that stands in for the NVRAM behind such a cache on its device, if one does.
+    pub(super) fn journal(
+        &self,
+        geometry: &Geometry,
+        page_bytes: u64,
+        cache: &HostCacheSpec,
+        pages: u64,
+    ) -> Result<Option<JournalPlace>, SetupError> {
+        let Some(bytes) = self.journal else { return Ok(None) };
+        let policy = cache.info().name;
+        if cache.info().medium != Medium::Device {
+            return Err(SetupError::NoJournal { policy });
+        }
+        let rows = geometry.member_pages();
+        let slots = self.nv_slots + self.cache_slots(geometry, page_bytes, cache, pages);
+        let least = journal::least(rows, slots, page_bytes);
+        if bytes / page_bytes < least {
+            return Err(SetupError::Journal { bytes, rows, slots, policy, least: least * page_bytes });
+        }
+        let dev = Dev(geometry.members());
+        Ok(Some(JournalPlace { dev, first: pages, pages: bytes / page_bytes, rows }))
     }
 
     /// Whether such a cache can serve the array, without keeping it or taking memory for it.

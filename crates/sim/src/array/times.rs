@@ -2,6 +2,8 @@
 
 use destage_plan::Nanos;
 
+use super::journal::JournalPlace;
+
 /// What steps cost that are no device's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepTimes {
@@ -17,6 +19,9 @@ pub struct StepTimes {
     pub compute: Nanos,
     /// Pages that a command joined from several steps has at most; 1 joins none.
     pub merge_pages: u32,
+    /// Where there is no NVRAM: the journal that what would be in it goes to, on a device that must not fail. Puts
+    /// and notes take as long as that; reads are of memory, and take `nv_read`.
+    pub journal: Option<JournalPlace>,
 }
 
 impl Default for StepTimes {
@@ -29,6 +34,7 @@ impl Default for StepTimes {
             nv_note: Nanos(1_000),
             compute: Nanos::ZERO,
             merge_pages: 128,
+            journal: None,
         }
     }
 }
