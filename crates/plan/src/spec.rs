@@ -216,6 +216,18 @@ impl Params {
         number.filter(|_| value.bytes().all(|b| b.is_ascii_digit())).ok_or_else(|| self.refuse(key))
     }
 
+    /// A number with up to two decimals, in hundredths, which are of `range`.
+    pub fn hundredths(&self, key: &str, range: impl RangeBounds<u64>) -> Result<u64, SpecError> {
+        let (whole, decimals) = self.find(key).1.split_once('.').unwrap_or((self.find(key).1, "0"));
+        let digits = [whole, decimals].iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+        let number = || {
+            let hundredths = format!("{decimals:0<2}").parse().ok()?;
+            whole.parse::<u64>().ok()?.checked_mul(100)?.checked_add(hundredths)
+        };
+        let number = if digits && decimals.len() <= 2 { number() } else { None };
+        number.filter(|number| range.contains(number)).ok_or_else(|| self.refuse(key))
+    }
+
     /// The text of a value.
     pub fn text(&self, key: &str) -> &str {
         self.find(key).1
@@ -238,6 +250,24 @@ mod tests {
         for value in ["0", "17", "256", "+1", "-1", "1.5", "1 1", ""] {
             let refusal = format!("policy 'cache': ways = '{value}' is not one of: 1 to 16");
             assert_eq!(ways(&format!(":ways={value}")).map_err(|error| error.to_string()), Err(refusal));
+        }
+    }
+
+    #[test]
+    fn hundredths_are_read_from_up_to_two_decimals() {
+        const DECLARED: &[ParamSpec] =
+            &[ParamSpec { name: "log", default: "1", values: "0 to 50", unit: "percent", help: "share" }];
+        let log = |given: &str| {
+            let spec = format!("cache:log={given}").parse()?;
+            Params::resolve(&[("cache", DECLARED)], &spec)?[0].hundredths("log", 0..=5_000)
+        };
+        for (given, hundredths) in [("1", 100), ("0.59", 59), ("0.5", 50), ("12.05", 1_205), ("50.00", 5_000), ("0", 0)]
+        {
+            assert_eq!(log(given), Ok(hundredths), "{given}");
+        }
+        for value in ["50.01", "0.590", ".5", "1.", "-1", "+0.5", "1.-5", "1e1", "", "18446744073709551615"] {
+            let refusal = format!("policy 'cache': log = '{value}' is not one of: 0 to 50");
+            assert_eq!(log(value).map_err(|error| error.to_string()), Err(refusal));
         }
     }
 }

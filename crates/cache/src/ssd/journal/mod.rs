@@ -30,13 +30,12 @@
 
 mod claims;
 mod dirty;
+mod share;
 mod start;
 
 use std::collections::VecDeque;
 
-use destage_plan::{
-    Buf, Dev, DevSet, Ext, NvPut, NvSlot, OpId, Out, ParamSpec, Params, Row, SpecError, Step, StepNo, StepSet,
-};
+use destage_plan::{Buf, Dev, DevSet, Ext, NvPut, NvSlot, OpId, Out, Row, Step, StepNo, StepSet};
 use destage_raid::Geometry;
 use destage_raid::array::Array;
 use foldhash::fast::FixedState;
@@ -46,6 +45,8 @@ use super::behind::row_of;
 use super::frames::{Came, Frame, Frames};
 use super::log::{Entry, Fact, Log, Shape};
 use claims::Claims;
+pub(super) use share::{LOG, log_pages, min_pages};
+use share::{entries, least};
 use start::Start;
 
 /// Entries that are put at once, at most.
@@ -56,14 +57,6 @@ const ARRIVED: usize = 32;
 const VERSION: u8 = 1;
 const KIND_ENTRY: u8 = Array::kind_above(2);
 const KIND_STATE: u8 = Array::kind_above(3);
-
-pub(super) const LOG: ParamSpec = ParamSpec {
-    name: "log",
-    default: "1",
-    values: "0 to 50",
-    unit: "percent",
-    help: "share of the cache that logs what is in the rest of it, or as much more as that takes; 0: what is in the cache is not known after a start",
-};
 
 /// What its own operations are for.
 #[derive(Clone, Copy, Debug)]
@@ -142,37 +135,6 @@ pub(crate) struct Journal {
 /// Slots of the NVRAM that the journal of a cache of so many pages takes.
 pub(super) const fn slots(pages: u64) -> u32 {
     if pages < 256 { 4 * pages as u32 + 16 } else { 1_040 }
-}
-
-/// Entries that go into a page of the log.
-const fn entries(page_bytes: u32) -> u32 {
-    super::log::room(page_bytes)
-}
-
-/// Pages of a log for so many frames at least: they fit into those that may be in use, and another page.
-const fn least(frames: u64, entries: u32) -> u64 {
-    frames.div_ceil(entries as u64) + 3
-}
-
-/// Pages of the log of a cache with so many pages, if it is to have one.
-pub(super) fn log_pages(pages: u64, page_bytes: u32, params: &Params) -> Result<u64, SpecError> {
-    let percent: u64 = params.number(LOG.name, 0..=50)?;
-    let entries = entries(page_bytes);
-    if percent == 0 || entries == 0 {
-        return Ok(0);
-    }
-    let mut log = (pages * percent).div_ceil(100);
-    // One more page in the log is one fewer to be logged.
-    while log < pages && log < least(pages - log, entries) {
-        log += 1;
-    }
-    Ok(log)
-}
-
-/// Pages of the smallest cache with a log, of two frames.
-pub(super) fn min_pages(page_bytes: u32, params: &Params) -> u64 {
-    let logs = params.number::<u64>(LOG.name, 1..=50).is_ok() && entries(page_bytes) > 0;
-    if logs { 2 + least(2, entries(page_bytes)) } else { 1 }
 }
 
 impl Journal {

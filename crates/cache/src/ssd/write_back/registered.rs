@@ -15,7 +15,7 @@ use crate::ssd::journal;
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, Medium, Registered};
 
 const LOG: ParamSpec = ParamSpec {
-    values: "1 to 50",
+    values: "0.01 to 50, with up to two decimals",
     help: "share of the cache that logs what is in the rest of it, or as much more as that takes",
     ..journal::LOG
 };
