@@ -392,7 +392,7 @@ fn what_cannot_be_is_refused_by_its_key() {
     expect(&["--nvram.write", "1us"], &["'nvram.write'", "--array"]);
     expect(&["--array", "raid5:5", "--device", "fixed"], &["member-size is missing"]);
     expect(&["--array", "raid5:5", "--fixed.read", "1ms"], &["'fixed.read'", "disk"]);
-    expect(&["--array", "raid5:5", "--drain"], &["'drain'", "array"]);
+    expect(&["--array", "raid5:5", "--admission", "request"], &["'admission'", "array"]);
     expect(&["--array", "raid5:5", "--member-size", "2TB"], &["member-size = 2000000000000 B", "disk"]);
     expect(&["--array", "raid5:5", "--fail", "soon"], &["--fail = 'soon'", "1@60s"]);
     expect(&["--array", "raid5:5", "--fail", "7@1s"], &["--fail = '7@1s'", "below 5"]);

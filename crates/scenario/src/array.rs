@@ -394,6 +394,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
             subpage: sim::subpage(settings)?,
             warmup: settings.one("warmup", sim::parse_warmup)?,
             max_backlog: settings.one("max-backlog", positive)?,
+            drain: settings.optional("drain", q::switch)?.unwrap_or(false),
         },
         settings: settings_for_results(settings, &used, deltas),
     };

@@ -101,7 +101,12 @@ pub const SIM: &[Key] = &[
     Key::one("warmup", "REQUESTS|TIME", "0", "What is simulated first and not measured"),
     Key::one("max-backlog", "REQUESTS", "10000", "An open-loop run with more outstanding requests is saturated"),
     Key::one("buffer-latency", "TIME", "1us", "Copying a page between host and buffer"),
-    Key::switch("drain", "", "Count the final drain of the buffer [default: true without a warm-up]"),
+    Key::switch(
+        "drain",
+        "",
+        "Count the final drain of the buffer [default: true without a warm-up], or have an array's cache pay at the end what it owes \
+         the members [default: false]",
+    ),
     Key::file("json", "Write the results as JSON, to the standard output in place of the table or to a file"),
     Key::file("csv", "Write the results as CSV, in the same way"),
     Key::one("report", "DIR", "", "Write a page that shows and compares the results into this folder, with its data"),
@@ -263,7 +268,7 @@ pub(crate) const ARRAY_ONLY: &[&str] = &[
 pub(crate) const ARRAY_TABLES: &[&str] = &["delta.", "disk.", "drive.", "fixed.", "raid.", "nvram."];
 
 /// Settings that an array does not look at.
-pub(crate) const BUFFER_ONLY: &[&str] = &["admission", "flush", "buffer-latency", "drain"];
+pub(crate) const BUFFER_ONLY: &[&str] = &["admission", "flush", "buffer-latency"];
 
 /// Where the requests come from.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! One run: a host that plays requests against an [`Executor`], and what it measures.
 
 use destage_cache::Served;
-use destage_plan::{Dev, HostNotice, HostOp, HostRequest, Nanos, Op, SECTOR_BYTES};
+use destage_plan::{Control, Dev, HostNotice, HostOp, HostRequest, Nanos, Op, SECTOR_BYTES};
 
 use super::bars::Bars;
 use super::debt::Debt;
@@ -27,6 +27,9 @@ pub struct ArrayHost {
     /// Outstanding requests at which an open-loop run is saturated. From then on requests wait with
     /// the host until fewer are outstanding, so that memory does not grow.
     pub max_backlog: u64,
+    /// Whether the cache pays at the end what it owes: what is dirty is written to the members, and parity
+    /// that is behind catches up.
+    pub drain: bool,
 }
 
 /// A request that is outstanding.
@@ -66,6 +69,7 @@ pub(super) struct ArrayRun {
     served: Nanos,
     exceeded_at: Option<Nanos>,
     stalled: bool,
+    drained: bool,
     counters: HostCounters,
     responses: [Latency; 4],
     phases: [Latency; 3],
@@ -115,6 +119,7 @@ impl ArrayRun {
             served: Nanos::ZERO,
             exceeded_at: None,
             stalled: false,
+            drained: false,
             counters: HostCounters::default(),
             responses: Default::default(),
             phases: Default::default(),
@@ -173,7 +178,10 @@ impl ArrayRun {
             self.take_notes();
         }
         while let Some(notice) = self.executor.next_notice() {
-            let HostNotice::Acked { tag, ok } = notice else { continue };
+            let HostNotice::Acked { tag, ok } = notice else {
+                self.drained |= notice == HostNotice::Drained;
+                continue;
+            };
             let tag = tag as u32;
             let slot = &mut self.slots[tag as usize];
             slot.parts -= 1;
@@ -426,6 +434,11 @@ impl ArrayRun {
             if !self.event(Nanos(u64::MAX)) {
                 break;
             }
+        }
+        if self.config.drain {
+            self.executor.control(self.executor.now(), Control::Drain);
+            self.take_notices();
+            while (!self.drained || self.executor.is_busy()) && self.event(Nanos(u64::MAX)) {}
         }
         let end = self.executor.now();
         if let Some(debt) = &mut self.debt {
