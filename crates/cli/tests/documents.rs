@@ -227,3 +227,33 @@ fn every_file_that_documents_and_comments_name_exists() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// A row's cells in a table of Markdown.
+fn cells(line: &str) -> Vec<&str> {
+    line.split('|').map(|cell| cell.trim().trim_matches('`')).collect()
+}
+
+/// The table of docs/arrays.md has the means that docs/reproduction.md has.
+#[test]
+fn figures_that_stand_in_two_documents_are_the_same() {
+    let read = |name: &str| fs::read_to_string(Path::new(CHECKOUT).join(name)).expect(name);
+    let (arrays, reproduction) = (read("docs/arrays.md"), read("docs/reproduction.md"));
+    let section = reproduction.split("\n## ").find(|section| section.starts_with("linux-caches\n")).expect("a section");
+    let (_, measured) = section.split_once("\n**zipf, 0 % reads** ").expect("a workload");
+    let measured = measured.split("\n**").next().expect("its tables");
+    let (owing, paid) = measured.split_once("*the debt paid*").expect("two tables");
+    // The pages written to the cache, and the requests to members, rounded.
+    let means = |table: &str, policy: &str| {
+        let row = table.lines().map(cells).find(|row| row.get(2) == Some(&policy)).expect(policy);
+        let mean = |cell: &str| cell.split(' ').next().and_then(|mean| mean.parse::<f64>().ok()).expect("a number");
+        [row[3], row[4]].map(|cell| format!("{:.2}", mean(cell)))
+    };
+    let table = arrays.lines().skip_while(|line| !line.starts_with("| policy | pages written to the SSD |"));
+    let rows: Vec<_> = table.skip(2).take_while(|line| line.starts_with('|')).map(cells).collect();
+    assert!(rows.len() > 4, "{rows:?}");
+    for row in rows {
+        let [written, requests] = means(owing, row[1]);
+        let [_, with_debt] = means(paid, row[1]);
+        assert_eq!(row[2..5], [written, requests, with_debt], "{}", row[1]);
+    }
+}

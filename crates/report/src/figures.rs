@@ -91,6 +91,8 @@ pub enum Place {
     Most(&'static str, &'static str),
     /// The sum of a key of the records in a list.
     Total(&'static str, &'static str),
+    /// The sum of keys of an array's devices without that of the cache.
+    Members(&'static [&'static str]),
     /// Pages of what is at a path in bytes.
     Pages(&'static str),
     /// A figure as a multiple of another.
@@ -128,6 +130,11 @@ impl Figure {
             }
             Place::Most(list, key) => each(list, key).max_by(f64::total_cmp),
             Place::Total(list, key) => Some(each(list, key).fold(0.0, f64::add)),
+            Place::Members(keys) => {
+                let members = run.list("devices").iter().filter(|device| device["device"] != "cache");
+                let all = members.flat_map(|device| keys.iter().filter_map(|key| device.get(key)?.as_f64()));
+                Some(all.fold(0.0, f64::add))
+            }
             Place::Pages(path) => Some(run.number(path)? / run.number("page_bytes").filter(|bytes| *bytes > 0.0)?),
             Place::Per(figure, unit) => Some(figure.of(run)? / unit.of(run).filter(|unit| *unit > 0.0)?),
         }
@@ -249,6 +256,19 @@ catalogue! {
     DEVICES_MOVED = Total("devices", "gc_pages_moved") "moved" Count Less "valid pages moved by collections, in all devices";
     MEMBER_IOS = Sum(&["traffic.data_reads", "traffic.parity_reads", "traffic.data_writes", "traffic.parity_writes"])
         "member I/Os" Count Less "data and parity pages read from members and written to them";
+    MEMBER_REQUESTS = Members(&["reads", "writes"]) "member requests" Count Less "reads and writes that members carried out";
+    MEMBER_READ_REQUESTS = Members(&["reads"]) "member reads" Count Less "reads that members carried out, of however many pages";
+    MEMBER_WRITE_REQUESTS = Members(&["writes"]) "member writes" Count Less "writes that members carried out, of however many pages";
+    HOST_ACCESSES = Sum(&["read_requests", "write_requests"]) "reads and writes" Count Neither "reads and writes of the host";
+    MEMBER_REQUESTS_PER_ACCESS = Per(&MEMBER_REQUESTS, &HOST_ACCESSES) "member requests/request" Decimals Less
+        "reads and writes that members carried out per read and write of the host";
+    MEMBER_READ_REQUESTS_PER_PAGE = Per(&MEMBER_READ_REQUESTS, &HOST_PAGES) "member reads/page" Decimals Less
+        "reads that members carried out per page that the host wrote";
+    MEMBER_WRITE_REQUESTS_PER_PAGE = Per(&MEMBER_WRITE_REQUESTS, &HOST_PAGES) "member writes/page" Decimals Less
+        "writes that members carried out per page that the host wrote";
+    CACHE_READ_HITS = At("cache.read_hits") "read hits" Count More "pages read that the cache had";
+    CACHE_READS = Sum(&["cache.read_hits", "cache.read_misses"]) "cache reads" Count Neither "pages read, be they in the cache or not";
+    CACHE_READ_HIT_RATIO = Per(&CACHE_READ_HITS, &CACHE_READS) "read hit %" Percent More "pages read that the cache had, of all pages read";
     DATA_READS = At("traffic.data_reads") "data read" Count Less "data pages read from members";
     DATA_WRITES = At("traffic.data_writes") "data written" Count Less "data pages written to members";
     PARITY_READS = At("traffic.parity_reads") "parity read" Count Less "parity pages read";
@@ -363,6 +383,7 @@ mod tests {
                 Place::Rest(whole, part) => vec![whole.to_owned(), part.to_owned()],
                 Place::Share(part, whole) => vec![part.to_owned(), whole.to_owned()],
                 Place::Most(list, key) | Place::Total(list, key) => vec![format!("{list}.{key}")],
+                Place::Members(keys) => keys.iter().map(|key| format!("devices.{key}")).collect(),
             };
             for path in paths {
                 let unit = field(&path).unwrap_or_else(|| panic!("no result has {path}")).unit;

@@ -1,6 +1,7 @@
 //! Evidence: destage against theory and conservation laws ([`validate`]), and against what papers
 //! claim ([`mod@reproduce`]; the claims are data, see [`paper`]).
 
+pub mod counted;
 pub mod fate;
 pub mod figure;
 pub mod metric;

@@ -80,6 +80,10 @@ metrics! {
     "cache-writes" = CACHE_WRITES "cache writes" "pages written to the cache" "fewer pages written to the cache" "as many pages written to the cache" Saving;
     "cache-writes-per-page" = CACHE_WRITES_PER_PAGE "cache writes/page" "pages written to the cache per page" "fewer pages written to the cache" "as many pages written to the cache" Saving;
     "cache-metadata" = CACHE_METADATA_SHARE "metadata %" "share of metadata in what is written to the cache" "more metadata" "as much metadata" Points;
+    "member-requests" = MEMBER_REQUESTS_PER_ACCESS "member requests/request" "requests to members per request" "fewer requests to members" "as many requests to members" Saving;
+    "member-reads" = MEMBER_READ_REQUESTS_PER_PAGE "member reads/page" "reads of members per page" "fewer reads of members" "as many reads of members" Saving;
+    "member-writes" = MEMBER_WRITE_REQUESTS_PER_PAGE "member writes/page" "writes to members per page" "fewer writes to members" "as many writes to members" Saving;
+    "read-hit-ratio" = CACHE_READ_HIT_RATIO "read hits %" "hit ratio of reads" "higher hit ratio of reads" "as high a hit ratio of reads" Points;
     "cv-erases" = CV_ERASES "CV erases" "variation of erases" "more even erases" "as even erases" Saving;
 }
 

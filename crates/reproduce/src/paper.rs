@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use destage_scenario::{ScenarioError, quantity, workload};
 use serde::Deserialize;
 
+use crate::counted::Counted;
 use crate::figure::Figure;
 use crate::metric::Metric;
 use crate::several::{Several, bytes};
@@ -46,6 +47,9 @@ pub struct Paper {
     /// Figures that the paper prints, to stand beside ours.
     #[serde(default)]
     pub value: Vec<Value>,
+    /// What others were counted to do, to stand beside ours.
+    #[serde(default)]
+    pub counted: Vec<Counted>,
     /// Worked examples.
     #[serde(default)]
     pub example: Vec<Example>,
@@ -287,6 +291,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("kdd", include_str!("../../../scenarios/papers/kdd.toml")),
     ("beyond", include_str!("../../../scenarios/papers/beyond.toml")),
     ("beyond-arrays", include_str!("../../../scenarios/papers/beyond-arrays.toml")),
+    ("linux-caches", include_str!("../../../scenarios/papers/linux-caches.toml")),
 ];
 
 /// Names of the papers that are built in.
@@ -423,6 +428,14 @@ impl Paper {
                 let id = &value.id;
                 error.at(format_args!("value {id}"))
             })?;
+        }
+        for counted in &self.counted {
+            let known = || {
+                self.known_workloads(std::slice::from_ref(&counted.workload))?;
+                known_variant(&counted.at)?;
+                counted.check(&self.figures)
+            };
+            known().map_err(|error| error.at(format_args!("counted \"{}\"", counted.name)))?;
         }
         for claim in &self.claim {
             let variants = [Some(&claim.at), claim.than_at.as_ref(), claim.relative_to.as_ref()];

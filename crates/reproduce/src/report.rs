@@ -6,10 +6,11 @@ use destage_scenario::quantity::show_bytes;
 
 use destage_report::ReportRun;
 
+use crate::counted::Counted;
 use crate::fate::reasons;
 use crate::metric::Metric;
-use crate::paper::{Over, Provenance};
-use crate::reproduce::{Finding, Holds, Reproduction, Results};
+use crate::paper::{Over, Paper, Provenance};
+use crate::reproduce::{Finding, Holds, Reproduction};
 use crate::several;
 use crate::stats::Estimate;
 
@@ -189,7 +190,7 @@ pub fn markdown(reproduction: &Reproduction) -> String {
     }
     let _ = write!(out, "\n### What holds, what does not, and why\n\n{}\n", paper.verdict.trim());
     out.push_str("\n### All figures\n");
-    for (workload, results) in paper.workload.iter().zip(&reproduction.results) {
+    for (number, (workload, results)) in paper.workload.iter().zip(&reproduction.results).enumerate() {
         let _ = write!(out, "\n**{}** ({})", workload.name, workload.provenance.label());
         if results.is_empty() {
             let _ = writeln!(out, ": not run; none of {} was found", workload.files.join(", "));
@@ -197,7 +198,7 @@ pub fn markdown(reproduction: &Reproduction) -> String {
         }
         out.push('\n');
         for variant in std::iter::once("").chain(paper.variant.iter().map(|variant| variant.name.as_str())) {
-            figures(&mut out, reproduction, results, variant);
+            figures(&mut out, reproduction, number, variant);
         }
     }
     out
@@ -293,7 +294,8 @@ pub(crate) fn values(reproduction: &Reproduction) -> Vec<[String; 7]> {
 }
 
 /// The figures of every policy at every size under a variant.
-fn figures(out: &mut String, reproduction: &Reproduction, results: &Results, variant: &str) {
+fn figures(out: &mut String, reproduction: &Reproduction, workload: usize, variant: &str) {
+    let (paper, results) = (reproduction.paper, &reproduction.results[workload]);
     let (run, caches) = results.under(variant);
     if caches.is_empty() {
         return;
@@ -303,9 +305,9 @@ fn figures(out: &mut String, reproduction: &Reproduction, results: &Results, var
     } else {
         let _ = write!(out, "\n*{variant}*\n\n");
     }
-    let paper = reproduction.paper;
     let policies: Vec<&String> = paper.policies.iter().filter(|policy| run.contains(&policy.as_str())).collect();
-    if policies.len() * paper.figures.len() <= WIDE {
+    let counted = counted(paper, workload, variant).next().is_some();
+    if policies.len() * paper.figures.len() <= WIDE && !counted {
         let headings = paper.figures.iter().flat_map(|metric| policies.iter().map(move |p| (metric, p)));
         let header: Vec<String> = std::iter::once("buffer".to_owned())
             .chain(headings.map(|(metric, policy)| format!("{policy}: {}", metric.heading)))
@@ -318,14 +320,47 @@ fn figures(out: &mut String, reproduction: &Reproduction, results: &Results, var
         table(out, &header, &rows.collect::<Vec<_>>());
         return;
     }
-    let header: Vec<&str> =
-        ["buffer", "policy"].into_iter().chain(paper.figures.iter().map(|metric| metric.heading)).collect();
-    let rows = caches.into_iter().flat_map(|cache| policies.iter().map(move |policy| (cache, *policy)));
-    let rows = rows.map(|(cache, policy)| {
-        let cells = paper.figures.iter().map(|&metric| cell(metric, results.of(variant, policy, cache)));
-        [show_bytes(cache), policy.clone()].into_iter().chain(cells).collect::<Vec<_>>()
-    });
-    table(out, &header, &rows.collect::<Vec<_>>());
+    let (header, rows) = by_policy(reproduction, workload, variant);
+    table(out, &header, &rows);
+}
+
+/// What others were counted to do on a workload, beside a variant.
+fn counted<'a>(paper: &'a Paper, workload: usize, variant: &'a str) -> impl Iterator<Item = &'a Counted> {
+    let workload = &paper.workload[workload];
+    paper.counted.iter().filter(move |counted| counted.at == variant && workload.stands_for.contains(&counted.workload))
+}
+
+/// The figures under a variant, headings and rows: a row for each policy at each size, and for what others were
+/// counted to do at it.
+pub(crate) fn by_policy(
+    reproduction: &Reproduction,
+    workload: usize,
+    variant: &str,
+) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let (paper, results) = (reproduction.paper, &reproduction.results[workload]);
+    let header = ["buffer", "policy"].into_iter().chain(paper.figures.iter().map(|metric| metric.heading)).collect();
+    let (run, caches) = results.under(variant);
+    let mut rows = Vec::new();
+    for cache in caches {
+        let size = || show_bytes(cache);
+        for policy in paper.policies.iter().filter(|policy| run.contains(&policy.as_str())) {
+            let cells = paper.figures.iter().map(|&metric| cell(metric, results.of(variant, policy, cache)));
+            rows.push([size(), policy.clone()].into_iter().chain(cells).collect());
+        }
+        for other in counted(paper, workload, variant).filter(|other| other.cache_bytes() == Some(cache)) {
+            let cells = paper.figures.iter().map(|&metric| other.cell(metric).unwrap_or("\u{2013}").to_owned());
+            rows.push([size(), other.name.clone()].into_iter().chain(cells).collect());
+        }
+    }
+    (header, rows)
+}
+
+/// The workloads and variants under which others were counted.
+pub(crate) fn with_others<'a>(reproduction: &'a Reproduction<'_>) -> impl Iterator<Item = (usize, &'a str)> {
+    let paper = reproduction.paper;
+    let variants = move || std::iter::once("").chain(paper.variant.iter().map(|variant| variant.name.as_str()));
+    let all = (0..paper.workload.len()).flat_map(move |workload| variants().map(move |variant| (workload, variant)));
+    all.filter(move |(workload, variant)| counted(paper, *workload, variant).next().is_some())
 }
 
 /// A table in Markdown; columns of figures are the reader's to recognise.

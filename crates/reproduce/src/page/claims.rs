@@ -9,7 +9,9 @@ use super::markdown;
 use super::strip::{self, Scale};
 use crate::fate::{self, Fate};
 use crate::paper::Provenance;
-use crate::report::{VALUE_COLUMNS, claimed, measured, other_assumptions, values, verdict, what, workloads};
+use crate::report::{
+    VALUE_COLUMNS, by_policy, claimed, measured, other_assumptions, values, verdict, what, with_others, workloads,
+};
 use crate::reproduce::{Finding, Reproduction};
 
 /// Every claim with its strip.
@@ -103,6 +105,19 @@ pub(super) fn printed(html: &mut String, reproduction: &Reproduction<'_>) {
     html.push_str("<h3>Figures that the paper prints</h3>\n<details><summary>Show them</summary>");
     plain_table(html, &VALUE_COLUMNS, values(reproduction));
     html.push_str("</details>\n");
+}
+
+/// Ours and what others were counted to do, a table for each workload and variant.
+pub(super) fn others(html: &mut String, reproduction: &Reproduction<'_>) {
+    for (number, (workload, variant)) in with_others(reproduction).enumerate() {
+        if number == 0 {
+            html.push_str("<h3>Beside what others were counted to do</h3>\n");
+        }
+        let at = if variant.is_empty() { String::new() } else { format!(", {variant}") };
+        let _ = writeln!(html, "<h4>{}{}</h4>", escaped(&reproduction.paper.workload[workload].name), escaped(&at));
+        let (heads, rows) = by_policy(reproduction, workload, variant);
+        plain_table(html, &heads, rows);
+    }
 }
 
 /// A table of text, of which the first cell of a row heads it.

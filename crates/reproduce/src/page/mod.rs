@@ -16,7 +16,7 @@ use crate::figure::Figure;
 use crate::panel::{self, Panel, panels};
 use crate::reproduce::{Finding, Reproduction};
 use crate::stats::Estimate;
-use claims::{claims, class, printed, reasons};
+use claims::{claims, class, others, printed, reasons};
 use data::{CLAIMS, FIGURES, Rows, claim_row, figure_rows};
 
 const SCRIPT: &str = include_str!("papers.js");
@@ -58,6 +58,7 @@ impl Pages {
         if !paper.value.is_empty() {
             printed(html, reproduction);
         }
+        others(html, reproduction);
         let _ = write!(
             html,
             "<h3>What holds, what does not, and why</h3>\n<div class=\"prose\">{}</div>\n",
