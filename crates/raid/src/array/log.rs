@@ -91,8 +91,9 @@ impl Array {
     }
 
     /// Frees the log of pages whose member holds them again. Rows at work keep theirs: it may not
-    /// have been put yet. This must precede the next write of such a row, which does not log: its
-    /// log would then tell what the page was, not what it is.
+    /// have been put yet. Until that is done no write is planned: one of such a row, whose intent is
+    /// set already, would not log, and what is logged would tell what the page was, not what it is,
+    /// should the member be lost again.
     pub(super) fn free_needless_logs(&mut self, out: &mut Out) {
         if self.log.is_empty() {
             return;
@@ -100,25 +101,31 @@ impl Array {
         let mut slots = Vec::new();
         let (members, intents) = (&self.members, &self.intents);
         self.log.retain(|row, dev| intents.is_active(row) || !members.is_live(dev, Rows::new(row, 1)), &mut slots);
-        self.free_slots(slots, out);
+        self.unlogging += u32::from(!slots.is_empty());
+        self.open_free(slots, true, out);
     }
 
     /// Frees slots of the NVRAM.
     pub(super) fn free_slots(&mut self, slots: Vec<NvSlot>, out: &mut Out) {
+        self.open_free(slots, false, out);
+    }
+
+    fn open_free(&mut self, slots: Vec<NvSlot>, unlogs: bool, out: &mut Out) {
         if !slots.is_empty() {
             let op = out.open(Class::Internal, None, None);
-            self.set_task(op, Task::Free(slots));
+            self.set_task(op, Task::Free { slots, unlogs });
         }
     }
 
     pub(super) fn plan_free(&mut self, op: OpId, out: &mut Out) {
-        let Some(Task::Free(slots)) = self.task(op) else { unreachable!("the operation frees slots") };
+        let Some(Task::Free { slots, .. }) = self.task(op) else { unreachable!("the operation frees slots") };
         let frees = out.slots(op, slots);
         out.step(op, Step::NvCommit { puts: PutList::EMPTY, frees }, StepSet::EMPTY);
         out.close(op);
     }
 
-    pub(super) fn free_done(&mut self, slots: Vec<NvSlot>, out: &mut Out) {
+    pub(super) fn free_done(&mut self, slots: Vec<NvSlot>, unlogs: bool, out: &mut Out) {
+        self.unlogging -= u32::from(unlogs);
         for slot in slots {
             self.slots.free(slot);
         }

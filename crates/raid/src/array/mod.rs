@@ -101,7 +101,11 @@ enum Task {
     Flush(FlushTask),
     /// The slot of the note before.
     Persist(Option<NvSlot>),
-    Free(Vec<NvSlot>),
+    Free {
+        slots: Vec<NvSlot>,
+        /// They have logged pages that their members hold again.
+        unlogs: bool,
+    },
     Clear {
         rows: Vec<Rows>,
         slots: Vec<NvSlot>,
@@ -150,6 +154,8 @@ pub struct Array {
     lost: Vec<PageRange>,
     rebuild: Rebuild,
     cleaning: bool,
+    /// Operations that free logged pages which their members hold again.
+    unlogging: u32,
     /// What stands above has copies of pages that outlive a cut.
     has_copies: bool,
     /// Rows have intents: those that could be inconsistent, or of which copies outlive a cut.
@@ -202,6 +208,7 @@ impl Array {
             lost: Vec::new(),
             rebuild: Rebuild::default(),
             cleaning: false,
+            unlogging: 0,
             has_copies: false,
             has_intents: geometry.data_set() != geometry.column_set(),
             idle_timer: false,
@@ -349,7 +356,7 @@ impl Array {
                 Some(Task::Write(_)) => self.plan_write(op, versions, out),
                 Some(Task::Flush(_)) => self.plan_flush(op, versions, out),
                 Some(Task::Persist(_)) => self.plan_persist(op, out),
-                Some(Task::Free(_)) => self.plan_free(op, out),
+                Some(Task::Free { .. }) => self.plan_free(op, out),
                 Some(Task::Clear { .. }) => self.plan_clear(op, out),
                 Some(&mut Task::Recover(rows, _)) => self.plan_recover(op, rows, versions, out),
                 Some(&mut Task::Rebuild(rows)) => self.plan_rebuild(op, rows, versions, out),
@@ -380,7 +387,7 @@ impl Array {
                         out.restart(op);
                         out.again(op);
                     }
-                    Some(Task::Persist(_) | Task::Free(_) | Task::Clear { .. }) | None => {
+                    Some(Task::Persist(_) | Task::Free { .. } | Task::Clear { .. }) | None => {
                         unreachable!("the NVRAM does not fail")
                     }
                 }
@@ -390,7 +397,7 @@ impl Array {
                 None | Some(Task::Write(_)) => return false,
                 Some(Task::Flush(_)) => self.flush_done(op, versions, out),
                 Some(Task::Persist(old)) => old.into_iter().for_each(|slot| self.slots.free(slot)),
-                Some(Task::Free(slots)) => self.free_done(slots, out),
+                Some(Task::Free { slots, unlogs }) => self.free_done(slots, unlogs, out),
                 Some(Task::Clear { slots, .. }) => self.clear_done(slots, out),
                 Some(Task::Recover(rows, back)) => self.recover_done(op, rows, back, versions),
                 Some(Task::Rebuild(rows)) => {

@@ -202,6 +202,9 @@ impl Array {
     }
 
     fn begin_write(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+        if self.unlogging > 0 {
+            return self.waiting.push(op);
+        }
         let full = self.intents.len() >= self.config.max_open_rows;
         if full && (self.intents.has_idle() || self.clearing > 0) {
             self.waiting.push(op);
