@@ -292,6 +292,71 @@ fn a_start_without_the_device_goes_on_after_a_clean_stop() {
     assert_eq!(without.read(3), Some(5));
 }
 
+/// Until the stop is reached a start without the device is refused, unless nothing was dirty any more; after it none
+/// is.
+#[test]
+fn a_start_without_the_device_at_every_moment_of_a_clean_stop() {
+    for (drained, newest) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut run = Run::filled(Regime::Flush);
+        if drained {
+            run.memory.control(Control::Drain);
+            while run.dirty() > 0 {
+                run.step();
+            }
+            run.settle();
+            run.flush();
+        }
+        run.memory.control(Control::Clean);
+        let mut refused = 0;
+        loop {
+            let stopped = std::iter::from_fn(|| run.memory.next_notice()).any(|notice| notice == HostNotice::Clean);
+            let mut without = Run::begin(Regime::Flush, &[], run.cut(false, true));
+            if !stopped && is_lost(without.refusal()) {
+                refused += 1;
+            } else {
+                assert_eq!((without.refusal(), without.read_all()), (None, vec![Some(2); 20]), "{drained}, {newest}");
+            }
+            if stopped {
+                break;
+            }
+            let last = run.memory.runnable().checked_sub(1).filter(|_| newest);
+            run.memory.run(last.map_or(Pick::Oldest, Pick::At), &NoCheck).expect("the controller goes on");
+        }
+        assert!(refused > 0, "{drained}, {newest}: some were refused");
+    }
+}
+
+/// Whenever the device is lost while a page is written: the page is lost, or was not written, or was written past the
+/// cache. If it was dirty, it is never what its member has.
+#[test]
+fn a_write_that_is_on_its_way_when_the_device_is_lost() {
+    const TAG: u64 = 1 << 32;
+    for (page, dirty) in [(3, true), (40, false)] {
+        for steps in 0..12 {
+            let mut run = Run::filled(Regime::Flush);
+            let request = HostRequest { tag: TAG, op: HostOp::Write, offset: page * PAGE, len: PAGE, fua: false };
+            run.memory.submit(request, &[3; PAGE as usize]).expect("a request in range");
+            for _ in 0..steps {
+                if !run.memory.is_idle() {
+                    run.step();
+                }
+            }
+            run.memory.fail(SSD, &mut Keep(true));
+            run.memory.announce_all();
+            run.settle();
+            let mut notices = std::iter::from_fn(|| run.memory.next_notice());
+            let served = notices.any(|notice| notice == HostNotice::Acked { tag: TAG, ok: true });
+            match run.read(page) {
+                // It went past the cache, since the device was lost before.
+                Some(3) => assert!(served, "{page}, {steps}"),
+                Some(0) => assert!(!served && !dirty, "{page}, {steps}"),
+                other => assert_eq!(other, None, "{page}, {steps}"),
+            }
+            assert!(run.write(page, 4) && run.read(page) == Some(4), "{page}, {steps}: it can be written again");
+        }
+    }
+}
+
 #[test]
 fn members_are_lost_and_filled_beside_dirty_pages() {
     for lost in 0..5 {
