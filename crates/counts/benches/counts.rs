@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use destage_counts::{Work, array, buffer, collecting, delta, kernel, log_blocks, pipeline, plan, read, stat};
+use destage_counts::{Work, array, buffer, collecting, delta, kernel, log_blocks, pipeline, plan, read, stat, tier};
 use gungraun::Callgrind;
 use gungraun::prelude::*;
 
@@ -85,6 +85,13 @@ fn arrays(work: Work) -> (u64, Work) {
     done(work)
 }
 
+#[library_benchmark(setup = tier)]
+#[bench::write_through("write-through")]
+#[bench::kdd("kdd")]
+fn tiers(work: Work) -> (u64, Work) {
+    done(work)
+}
+
 #[library_benchmark(setup = kernel)]
 #[bench::portable("portable")]
 #[bench::ssse3("ssse3")]
@@ -102,7 +109,7 @@ fn deltas(work: Work) -> (u64, Work) {
 
 library_benchmark_group!(
     name = all,
-    benchmarks = [buffers, ssd, ftl, sim, traces, statistics, plans, arrays, kernels, deltas]
+    benchmarks = [buffers, ssd, ftl, sim, traces, statistics, plans, arrays, tiers, kernels, deltas]
 );
 
 /// Without a simulation of caches. Threads count from their beginning, so that the reader's work is

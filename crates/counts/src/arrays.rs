@@ -77,6 +77,46 @@ pub fn plan(name: &str) -> Work {
     }
 }
 
+/// A closed loop of requests of a page, 32 outstanding.
+struct Loop {
+    executor: Executor<Box<dyn Served>>,
+    /// What is asked next, and where.
+    next: Box<dyn FnMut() -> (HostOp, u64)>,
+    submitted: u64,
+}
+
+impl Loop {
+    fn new(executor: Executor<Box<dyn Served>>, next: impl FnMut() -> (HostOp, u64) + 'static) -> Self {
+        let mut requests = Self { executor, next: Box::new(next), submitted: 0 };
+        (0..32).for_each(|_| requests.submit());
+        requests
+    }
+
+    fn submit(&mut self) {
+        let (op, page) = (self.next)();
+        let request = HostRequest { tag: self.submitted, op, offset: page * PAGE, len: PAGE, fua: false };
+        self.executor.submit(self.executor.now(), request).expect("a range on the array");
+        self.submitted += 1;
+    }
+
+    /// Until so many are answered.
+    fn play(&mut self, requests: u64) {
+        let mut acknowledged = 0;
+        while acknowledged < requests {
+            while let Some(notice) = self.executor.next_notice() {
+                if let HostNotice::Acked { .. } = notice {
+                    acknowledged += 1;
+                    self.submit();
+                }
+            }
+            assert!(self.executor.step(), "something is under way");
+        }
+    }
+}
+
+const CONSTANT: FixedTimes =
+    FixedTimes { read: Nanos(100_000), write: Nanos(100_000), other: Nanos(0), page: Nanos(0) };
+
 /// Random writes of a page to RAID-5 in simulated time, 32 outstanding: `none`, over members of constant
 /// latency; or a write cache of 40 pages, over small SSDs, which have to collect.
 ///
@@ -85,8 +125,7 @@ pub fn plan(name: &str) -> Work {
 pub fn array(cache: &str) -> Work {
     let mut config = config(Level::Raid5);
     let device = if cache == "none" {
-        let times = FixedTimes { read: Nanos(100_000), write: Nanos(100_000), ..FixedTimes::default() };
-        Device::fixed(times, MEMBER_PAGES)
+        Device::fixed(CONSTANT, MEMBER_PAGES)
     } else {
         let geometry = PageGeometry::new(PAGE, 64).expect("a geometry");
         Device::new_ssd(SsdShape::new(small(), geometry).expect("a shape"), StartState::Full)
@@ -96,28 +135,45 @@ pub fn array(cache: &str) -> Work {
     let (shape, pages) = (shape(&config), config.geometry.data_pages());
     let devices = (0..5).map(|_| device.clone()).collect();
     let controller = serve(cache, &config, if cache == "none" { 0 } else { 40 }).expect("an array");
-    let mut executor = Executor::new(controller, shape, 4096, devices, StepTimes::default());
+    let executor = Executor::new(controller, shape, 4096, devices, StepTimes::default());
     let mut random = Random::new();
-    let mut submit = move |executor: &mut Executor<Box<dyn Served>>, tag| {
-        let request = HostRequest { tag, op: HostOp::Write, offset: random.below(pages) * PAGE, len: PAGE, fua: false };
-        executor.submit(executor.now(), request).expect("a range on the array");
-    };
-    (0..32).for_each(|tag| submit(&mut executor, tag));
+    let mut requests = Loop::new(executor, move || (HostOp::Write, random.below(pages)));
     let collects = cache != "none";
     Box::new(move || {
-        let mut acknowledged = 0;
-        while acknowledged < REQUESTS {
-            while let Some(notice) = executor.next_notice() {
-                if let HostNotice::Acked { .. } = notice {
-                    acknowledged += 1;
-                    submit(&mut executor, 32 + acknowledged);
-                }
-            }
-            assert!(executor.step(), "something is under way");
-        }
+        requests.play(REQUESTS);
+        let executor = &requests.executor;
         let collections: u64 = (0..5).map(|dev| executor.model_counts(Dev(dev)).gc_invocations).sum();
         assert!(!collects || collections > 50, "{collections} collections are no test of them");
         executor.now().0
+    })
+}
+
+/// Requests of a page, half of them reads, to RAID-5 behind a cache on an SSD that has four of five pages when
+/// it is asked, in simulated time, 32 outstanding; all devices are of constant latency.
+///
+/// # Panics
+/// If there is no such cache.
+pub fn tier(cache: &str) -> Work {
+    let (space, pages) = (1 << 12, 1 << 11);
+    let config = config(Level::Raid5);
+    let controller = serve(cache, &config, pages).expect("a cache");
+    let mut devices = vec![Device::fixed(CONSTANT, MEMBER_PAGES); 5];
+    devices.push(Device::fixed(CONSTANT, pages));
+    let executor = Executor::new(controller, shape(&config), 4096, devices, StepTimes::default());
+    let mut random = Random::new();
+    let mut requests = Loop::new(executor, move || {
+        let op = if random.below(2) == 0 { HostOp::Read } else { HostOp::Write };
+        (op, random.skewed(space))
+    });
+    requests.play(2 * REQUESTS);
+    Box::new(move || {
+        let counts = |requests: &Loop| *requests.executor.controller().counts().expect("it has a device");
+        let before = counts(&requests);
+        requests.play(REQUESTS);
+        let now = counts(&requests);
+        let hits = now.read_hits + now.write_hits - before.read_hits - before.write_hits;
+        assert!(hits > REQUESTS * 7 / 10, "{hits} hits of {REQUESTS}");
+        requests.executor.now().0
     })
 }
 
