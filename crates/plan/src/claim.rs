@@ -1,8 +1,5 @@
 //! Who may touch a row while others do: claims, and the table that serialises those that conflict.
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-
 use crate::{ColumnSet, Nanos, OpId, Stripe};
 
 /// What an operation touches of one stripe.
@@ -119,20 +116,33 @@ impl Entry {
     }
 }
 
+/// The line of a stripe among so many, a power of two.
+#[inline]
+const fn line_of(stripe: Stripe, lines: usize) -> usize {
+    // Multiplied by 2⁶⁴ over the golden ratio, neighbouring stripes go to unrelated lines.
+    (stripe.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (lines - 1)
+}
+
 /// The claims of all operations. FIFO per stripe: an operation waits for exactly those that came
 /// before it and conflict with it, whether they hold or wait themselves. Every operation has at
 /// most one claim, hence none waits for itself in a circle.
 #[derive(Default)]
 pub struct ClaimTable {
-    stripes: HashMap<Stripe, Vec<Entry>, FixedState>,
-    spare: Vec<Vec<Entry>>,
+    /// The claims in the order in which they came, in lines by their stripes' hash, of which there are a power
+    /// of two and no fewer than claims: few lines have more than one stripe.
+    lines: Vec<Vec<Entry>>,
+    claims: usize,
     waits: [ClaimWait; Class::ALL.len()],
 }
 
 impl ClaimTable {
     /// Queues a claim; whether it holds at once. An operation must not have two.
     pub fn claim(&mut self, now: Nanos, op: OpId, class: Class, claim: Claim) -> bool {
-        let queue = self.stripes.entry(claim.stripe).or_insert_with(|| self.spare.pop().unwrap_or_default());
+        if self.claims == self.lines.len() {
+            self.grow();
+        }
+        self.claims += 1;
+        let queue = self.line(claim.stripe);
         debug_assert!(queue.iter().all(|entry| entry.op != op), "{op:?} has a claim already");
         let blockers = queue.iter().filter(|entry| entry.claim.conflicts(&claim)).count() as u32;
         queue.push(Entry { op, claim, class, since: now, blockers });
@@ -145,17 +155,15 @@ impl ClaimTable {
     /// Gives a claim back, held or not; `granted` is told of each operation whose claim holds from
     /// now on, in the order of the queue.
     pub fn release(&mut self, now: Nanos, op: OpId, stripe: Stripe, mut granted: impl FnMut(OpId)) {
-        let queue = self.stripes.get_mut(&stripe).expect("a claim is in its stripe's queue");
+        let line = line_of(stripe, self.lines.len());
+        let queue = &mut self.lines[line];
         let at = queue.iter().position(|entry| entry.op == op).expect("the operation has a claim");
         let gone = queue.remove(at);
+        self.claims -= 1;
         for entry in &mut queue[at..] {
             if entry.claim.conflicts(&gone.claim) {
                 entry.unblock(now, &mut self.waits, &mut granted);
             }
-        }
-        if queue.is_empty() {
-            let queue = self.stripes.remove(&stripe).unwrap_or_default();
-            self.spare.push(queue);
         }
     }
 
@@ -166,7 +174,8 @@ impl ClaimTable {
     /// # Panics
     /// If the claim is not held, or `to` is not part of it.
     pub fn narrow(&mut self, now: Nanos, op: OpId, to: Claim, mut granted: impl FnMut(OpId)) {
-        let queue = self.stripes.get_mut(&to.stripe).expect("a claim is in its stripe's queue");
+        let line = line_of(to.stripe, self.lines.len());
+        let queue = &mut self.lines[line];
         let at = queue.iter().position(|entry| entry.op == op).expect("the operation has a claim");
         let from = std::mem::replace(&mut queue[at].claim, to);
         assert!(queue[at].blockers == 0 && to.is_within(&from), "{op:?} holds {from:?}, not {to:?}");
@@ -177,14 +186,30 @@ impl ClaimTable {
         }
     }
 
+    /// The line of a stripe.
+    fn line(&mut self, stripe: Stripe) -> &mut Vec<Entry> {
+        let line = line_of(stripe, self.lines.len());
+        &mut self.lines[line]
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let lines = (2 * self.lines.len()).max(64);
+        let before = std::mem::replace(&mut self.lines, std::iter::repeat_with(Vec::new).take(lines).collect());
+        // Those of a stripe keep their order.
+        for entry in before.into_iter().flatten() {
+            self.line(entry.claim.stripe).push(entry);
+        }
+    }
+
     /// Claims that are held or wait.
-    pub fn len(&self) -> usize {
-        self.stripes.values().map(Vec::len).sum()
+    pub const fn len(&self) -> usize {
+        self.claims
     }
 
     /// Whether nothing is claimed.
-    pub fn is_empty(&self) -> bool {
-        self.stripes.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.claims == 0
     }
 
     /// Time waited, by [`Class`].

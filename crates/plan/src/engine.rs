@@ -192,16 +192,17 @@ impl<C: Controller> Engine<C> {
     }
 
     /// When the next timer is due.
-    pub fn next_timer(&self) -> Option<Nanos> {
-        self.out.timers.iter().map(|timer| timer.0).min()
+    #[inline]
+    pub const fn next_timer(&self) -> Option<Nanos> {
+        self.out.next_timer
     }
 
     /// Lets the timers go off that are due.
     pub fn timers(&mut self, now: Nanos) {
         self.out.now = now;
-        while let Some(at) = self.next_timer().filter(|at| *at <= now) {
-            let index = self.out.timers.iter().position(|timer| timer.0 == at).expect("it is the earliest");
-            let (_, id) = self.out.timers.remove(index);
+        while self.next_timer().is_some_and(|at| at <= now)
+            && let Some(id) = self.out.take_timer()
+        {
             self.controller.handle(Event::Timer(id), &mut self.out);
             self.pump();
         }
@@ -377,6 +378,9 @@ impl<C: Controller> Engine<C> {
 
     /// Makes the next fragment, if there is room for it; whether anything happened.
     fn admit(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            return false;
+        }
         if let Status::Refused(_) = self.status() {
             let Some(id) = self.waiting.pop_front() else { return false };
             let request = &mut self.requests[id as usize];

@@ -143,7 +143,9 @@ pub struct Out {
     /// Fragments of operations that were opened, once each.
     pub(crate) opened: Vec<FragId>,
     pub(crate) acks: VecDeque<(FragId, u16, bool)>,
-    pub(crate) timers: Vec<(Nanos, TimerId)>,
+    timers: Vec<(Nanos, TimerId)>,
+    /// When the first of them is due.
+    pub(crate) next_timer: Option<Nanos>,
     pub(crate) status: Option<Status>,
     pub(crate) clean: bool,
     pub(crate) drained: bool,
@@ -358,13 +360,27 @@ impl Out {
     /// Asks for [`Timer`](crate::Event::Timer) at a time. An earlier timer of this number is
     /// forgotten.
     pub fn timer(&mut self, id: TimerId, at: Nanos) {
-        self.cancel(id);
+        self.timers.retain(|timer| timer.1 != id);
         self.timers.push((at, id));
+        self.find_next_timer();
     }
 
     /// Forgets a timer.
     pub fn cancel(&mut self, id: TimerId) {
         self.timers.retain(|timer| timer.1 != id);
+        self.find_next_timer();
+    }
+
+    /// Takes the timer that is due first, of those that are due then the one that was set first.
+    pub(crate) fn take_timer(&mut self) -> Option<TimerId> {
+        let index = self.timers.iter().position(|timer| Some(timer.0) == self.next_timer)?;
+        let (_, id) = self.timers.remove(index);
+        self.find_next_timer();
+        Some(id)
+    }
+
+    fn find_next_timer(&mut self) {
+        self.next_timer = self.timers.iter().map(|timer| timer.0).min();
     }
 
     /// Whether a read is among the operation's failed steps.
