@@ -12,8 +12,8 @@
 use std::collections::VecDeque;
 
 use destage_plan::{
-    Buf, Control, Controller, Dev, DevSet, DeviceChange, Engine, HostNotice, HostRequest, Issue, Nanos, RangeError,
-    Shape, Start, Status, Step, StepOutcome,
+    Buf, Control, Controller, Dev, DevSet, DeviceChange, Engine, HostNotice, HostRequest, Issue, Nanos, OpId,
+    RangeError, Shape, Start, Status, Step, StepOutcome,
 };
 
 use super::collections::Announcement;
@@ -80,12 +80,12 @@ pub struct Executor<C> {
     metadata: Metadata,
     /// When the next completion of each device, of the NVRAM and of the processor is due.
     due: Vec<u64>,
-    /// The least of them.
-    next_due: u64,
+    /// The least of them, and whose it is.
+    next_due: (u64, usize),
     /// When each device next says something of its collections.
     announced: Vec<u64>,
-    /// The least of them.
-    next_announced: u64,
+    /// The least of them, and whose it is.
+    next_announced: (u64, usize),
     /// Parts of each device that collect.
     collecting: Vec<u32>,
     /// What the owner of the run has not fetched so far, if it wants it.
@@ -108,9 +108,9 @@ impl<C: Controller> Executor<C> {
         let mut executor = Self {
             engine: Engine::new(controller, shape, depth),
             due: vec![NEVER; devices.len() + 2],
-            next_due: NEVER,
+            next_due: (NEVER, 0),
             announced: vec![NEVER; devices.len()],
-            next_announced: NEVER,
+            next_announced: (NEVER, 0),
             collecting: vec![0; devices.len()],
             notes: None,
             lanes: devices.into_iter().map(Lane::new).collect(),
@@ -235,14 +235,14 @@ impl<C: Controller> Executor<C> {
 
     /// Whether any step is under way. Timers are not.
     pub fn is_busy(&self) -> bool {
-        self.next_due != NEVER
+        self.next_due.0 != NEVER
     }
 
     /// The time of the next event and what it is.
     #[inline]
     pub fn next_event(&self) -> Option<(Nanos, NextEvent)> {
-        let completion = self.next_due;
-        let next = completion.min(self.next_announced);
+        let completion = self.next_due.0;
+        let next = completion.min(self.next_announced.0);
         match self.engine.next_timer() {
             Some(at) if at.0 < next => Some((at.max(self.now), NextEvent::Timer)),
             _ if next == NEVER => None,
@@ -253,25 +253,22 @@ impl<C: Controller> Executor<C> {
 
     /// Lets the next event happen; whether there was one.
     pub fn step(&mut self) -> bool {
-        match self.next_event() {
-            None => return false,
-            Some((at, NextEvent::Timer)) => {
-                self.now = at;
-                self.engine.timers(at);
-            }
-            Some((at, NextEvent::Completion)) => {
-                self.now = at;
-                let place = self.due.iter().position(|&due| due == at.0).expect("it is the time of one of them");
-                self.complete(place);
-            }
-            Some((at, NextEvent::Collection)) => {
-                self.now = at;
-                let place = self.announced.iter().position(|&due| due == at.0).expect("it is the time of one of them");
-                self.announce(Dev(place as u8));
-            }
+        let next = self.next_event();
+        if let Some((at, event)) = next {
+            self.happen(at, event);
+        }
+        next.is_some()
+    }
+
+    /// Lets the [next event](Self::next_event) happen.
+    pub(super) fn happen(&mut self, at: Nanos, event: NextEvent) {
+        self.now = at;
+        match event {
+            NextEvent::Timer => self.engine.timers(at),
+            NextEvent::Completion => self.complete(self.next_due.1),
+            NextEvent::Collection => self.announce(Dev(self.next_announced.1 as u8)),
         }
         self.carry_out();
-        true
     }
 
     /// Lets time pass in which nothing happens.
@@ -347,6 +344,10 @@ impl<C: Controller> Executor<C> {
     }
 
     fn advance(&mut self, now: Nanos) {
+        if now == self.now {
+            // Nothing was due before.
+            return;
+        }
         assert!(now >= self.now, "{now} is before {}, the time of an earlier event", self.now);
         assert!(self.next_event().is_none_or(|(at, _)| at >= now), "an event was due before {now}");
         self.now = now;
@@ -414,7 +415,7 @@ impl<C: Controller> Executor<C> {
         self.due[place] = server.next_completion().map_or(NEVER, |at| at.0);
         match taken {
             Some((_, issue, Then::Done)) => self.computed(issue),
-            Some((_, issue, Then::CarryOut)) => self.begin(issue),
+            Some((_, issue, Then::CarryOut)) => self.begin(issue, *self.engine.step(issue)),
             None => {}
         }
     }
@@ -422,12 +423,13 @@ impl<C: Controller> Executor<C> {
     /// Begins every step that may begin.
     fn carry_out(&mut self) {
         while let Some(issue) = self.engine.next_issue() {
-            let begins = match self.nv_reads(issue) {
+            let step = *self.engine.step(issue);
+            let begins = match self.nv_reads(issue.op, &step) {
                 None => true,
                 Some(time) => self.nvram.take(self.now, time, issue, Then::CarryOut),
             };
             if begins {
-                self.begin(issue);
+                self.begin(issue, step);
             }
         }
         while self.touched != 0 {
@@ -437,23 +439,23 @@ impl<C: Controller> Executor<C> {
             self.due[place] = self.lanes[place].next_completion().map_or(NEVER, |at| at.0);
             let announced = self.lanes[place].next_announcement().map_or(NEVER, |at| at.0);
             if std::mem::replace(&mut self.announced[place], announced) != announced {
-                self.next_announced = self.announced.iter().copied().min().unwrap_or(NEVER);
+                self.next_announced = least(&self.announced);
             }
         }
         let lanes = self.lanes.len();
         self.due[lanes] = self.nvram.next_completion().map_or(NEVER, |at| at.0);
         self.due[lanes + 1] = self.processor.next_completion().map_or(NEVER, |at| at.0);
-        self.next_due = self.due.iter().copied().min().unwrap_or(NEVER);
+        self.next_due = least(&self.due);
     }
 
     /// The time that it takes to fetch what a step takes from the NVRAM; none if it takes nothing
     /// from there.
-    fn nv_reads(&self, issue: Issue) -> Option<Nanos> {
-        let (op, page) = (issue.op, self.engine.shape().page_bytes());
+    #[inline]
+    fn nv_reads(&self, op: OpId, step: &Step) -> Option<Nanos> {
         let is_nv = |buf: &Buf| u64::from(matches!(buf, Buf::Nv(slot) if !slot.is_in_memory()));
         let bytes = |buf: Buf, len: u32| is_nv(&buf) * u64::from(len);
         let mut part = 0;
-        let pages = match self.engine.step(issue) {
+        let pages = match step {
             Step::Write { src, .. } | Step::Slice { src, .. } => is_nv(src),
             Step::WriteList { srcs, .. } | Step::Xor { srcs, .. } | Step::Pq { srcs, .. } => {
                 self.engine.bufs(op, *srcs).iter().map(is_nv).sum()
@@ -481,15 +483,15 @@ impl<C: Controller> Executor<C> {
             | Step::Collect { .. }
             | Step::Intent { .. }
             | Step::Join
-            | Step::Ack { .. } => 0,
+            | Step::Ack { .. } => return None,
         };
-        (pages + part > 0).then(|| self.times.read(pages, part, page))
+        (pages + part > 0).then(|| self.times.read(pages, part, self.engine.shape().page_bytes()))
     }
 
     /// Begins a step whose sources are there.
-    fn begin(&mut self, issue: Issue) {
+    fn begin(&mut self, issue: Issue, step: Step) {
         let times = &self.times;
-        match *self.engine.step(issue) {
+        match step {
             Step::Read { ext, .. } => self.take(issue, ext.dev(), DeviceOp::Read, ext.first(), ext.pages()),
             Step::Write { ext, fua, .. } | Step::WriteList { ext, fua, .. } => {
                 let op = if fua { DeviceOp::WriteFua } else { DeviceOp::Write };
@@ -586,4 +588,16 @@ impl<C: Controller> Executor<C> {
         };
         self.engine.complete(self.now, issue, outcome);
     }
+}
+
+/// The least of these times and the first place where it is.
+#[inline]
+fn least(times: &[u64]) -> (u64, usize) {
+    let mut least = (NEVER, 0);
+    for (place, time) in times.iter().enumerate() {
+        if *time < least.0 {
+            least = (*time, place);
+        }
+    }
+    least
 }

@@ -140,10 +140,9 @@ impl ArrayRun {
             (Some(_), None) => true,
             (None, Some(_)) => false,
         };
-        if injected {
-            self.failures.inject(&mut self.executor);
-        } else {
-            self.executor.step();
+        match next {
+            Some((at, event)) if !injected => self.executor.happen(at, event),
+            _ => self.failures.inject(&mut self.executor),
         }
         self.take_notices();
         self.failures.see(&self.executor);

@@ -132,7 +132,11 @@ impl Lane {
     }
 
     /// Counts what was outstanding until now.
+    #[inline]
     fn advance(&mut self, now: Nanos) {
+        if now == self.changed {
+            return;
+        }
         (self.area, self.occupied) = (self.area(now), self.occupied(now));
         self.changed = now;
     }
@@ -177,10 +181,14 @@ impl Lane {
     }
 
     /// Hands over what was taken.
+    #[inline]
     pub(super) fn unplug(&mut self, now: Nanos) {
-        if self.plugged.is_empty() {
-            return;
+        if !self.plugged.is_empty() {
+            self.hand_over(now);
         }
+    }
+
+    fn hand_over(&mut self, now: Nanos) {
         self.advance(now);
         for plugged in self.plugged.drain(..) {
             self.device.submit(now, plugged.op, plugged.first, plugged.pages, plugged.head);
