@@ -84,7 +84,9 @@ pub(crate) struct Owed<'a> {
     pub(super) all: u32,
     /// Of each stale page.
     pub(super) of_page: u32,
-    /// Of each set those with deltas, if there are any. A stale page may be the last that needs one, and the
+    /// Those with deltas.
+    pub(super) packed: u32,
+    /// Of each set these, if there are any. A stale page may be the last that needs one, and the
     /// set of that may be any.
     pub(super) deltas: &'a [u32],
 }
@@ -99,6 +101,9 @@ pub(crate) struct Behind {
     /// How many of the rows cannot be made to catch up.
     hopeless: usize,
     updates: Vec<(OpId, Rows)>,
+    /// Pages in frames of rows that are being made to catch up, and columns of them, unless rows have changed
+    /// since they were counted.
+    under_way: Option<(u32, u32)>,
     /// Of each set the stale pages of rows that can be cleaned and are not being.
     left: Vec<u32>,
     /// Pages that may be stale, and down to how many they are cleaned.
@@ -141,6 +146,7 @@ impl Behind {
             stripes,
             hopeless: 0,
             updates: Vec::new(),
+            under_way: None,
             high: share(high),
             low: share(low),
             set_low,
@@ -183,6 +189,7 @@ impl Behind {
     /// The parity of a row will not cover the newest version of a column, of which a version is in a frame or
     /// not.
     pub(super) fn leave(&mut self, row: Row, column: Column, in_frame: bool, frames: &Frames) {
+        self.under_way = None;
         let stale = self.rows.entry(row).or_default();
         let before = stale.left();
         if !stale.columns.contains(column) {
@@ -200,6 +207,7 @@ impl Behind {
 
     /// A version of a column of a row is in a frame.
     pub(super) fn has_frame(&mut self, row: Row, column: Column, frames: &Frames) {
+        self.under_way = None;
         if let Some(stale) = self.rows.get_mut(&row).filter(|stale| stale.bare.contains(column)) {
             let before = stale.left();
             stale.bare.remove(column);
@@ -216,6 +224,7 @@ impl Behind {
     /// from now on, those that were written among them.
     pub(super) fn written(&mut self, row: Row, columns: ColumnSet, updated: Updated, frames: &Frames) -> ColumnSet {
         let Some(stale) = self.rows.get_mut(&row) else { return ColumnSet::EMPTY };
+        self.under_way = None;
         let left = &mut self.left[frames.set_of(row) as usize];
         *left -= stale.left();
         let covered = match updated {
@@ -277,6 +286,7 @@ impl Behind {
     pub(super) fn done(&mut self, op: OpId, frames: &Frames) -> bool {
         let Some(at) = self.updates.iter().position(|(update, _)| *update == op) else { return false };
         let (_, rows) = self.updates.swap_remove(at);
+        self.under_way = None;
         for row in rows.iter() {
             if let Some(stale) = self.rows.get_mut(&row).filter(|stale| stale.updating) {
                 stale.updating = false;
@@ -299,8 +309,32 @@ impl Behind {
             (self.cleaning, self.short) = (false, None);
             return;
         }
-        while self.updates.len() < CONCURRENT && array.is_ready() {
-            let Some(row) = self.next(frames, owed, geometry) else { break };
+        if self.updates.len() < CONCURRENT && array.is_ready() && self.may_be_due(owed) {
+            self.begin(frames, owed, geometry, array, out);
+        }
+        if self.draining && self.urgent.is_empty() && self.updates.is_empty() {
+            self.draining = false;
+            out.drained();
+        }
+        if !self.timer && !self.is_idle && !self.rows.is_empty() {
+            self.timer = true;
+            out.timer(IDLE, self.asked + self.idle);
+        }
+    }
+
+    /// Whether any row may have to be cleaned, whatever those under way may free.
+    fn may_be_due(&mut self, owed: Owed<'_>) -> bool {
+        let most = if self.cleaning { self.low } else { self.high };
+        let due = u64::from(owed.all) > most || !self.urgent.is_empty() || self.short.is_some() || self.is_idle;
+        self.cleaning &= due;
+        due
+    }
+
+    #[inline(never)]
+    fn begin(&mut self, frames: &Frames, owed: Owed<'_>, geometry: &Geometry, array: &mut Array, out: &mut Out) {
+        while self.updates.len() < CONCURRENT
+            && let Some(row) = self.next(frames, owed, geometry)
+        {
             let rows = self.around(row, geometry);
             for row in rows.iter() {
                 if let Some(stale) = self.rows.get_mut(&row).filter(|stale| stale.can_be_updated()) {
@@ -311,14 +345,7 @@ impl Behind {
             }
             let op = array.open_parity_updates(rows, out);
             self.updates.push((op, rows));
-        }
-        if self.draining && self.urgent.is_empty() && self.updates.is_empty() {
-            self.draining = false;
-            out.drained();
-        }
-        if !self.timer && !self.is_idle && !self.rows.is_empty() {
-            self.timer = true;
-            out.timer(IDLE, self.asked + self.idle);
+            self.under_way = None;
         }
     }
 
@@ -331,9 +358,7 @@ impl Behind {
         }
         // No more rows are begun than if one were begun when the one before is done: what those under way
         // may free counts as free.
-        let (leaving, changed) = self.updating().fold((0, 0), |(leaving, changed), stale| {
-            (leaving + stale.in_frames().len(), changed + stale.columns.len())
-        });
+        let (leaving, changed) = self.under_way();
         if let Some(set) = self.short {
             let deltas = owed.deltas.get(set as usize).map_or(0, |deltas| deltas.saturating_sub(changed));
             let left = u64::from(self.left[set as usize] * owed.of_page + deltas);
@@ -348,7 +373,7 @@ impl Behind {
                 return None;
             }
         }
-        let deltas = owed.deltas.iter().sum::<u32>().min(changed);
+        let deltas = owed.packed.min(changed);
         let left = u64::from(owed.all.saturating_sub(owed.of_page * leaving + deltas));
         self.cleaning = if self.cleaning { u64::from(owed.all) > self.low } else { left > self.high };
         if self.cleaning && left > self.low || self.is_idle {
@@ -381,10 +406,17 @@ impl Behind {
         Rows::new(first, (last.0 - first.0) as u32 + 1)
     }
 
-    /// Rows that are being cleaned.
-    fn updating(&self) -> impl Iterator<Item = &Stale> {
+    /// Pages in frames of rows that are being cleaned, and columns of them.
+    fn under_way(&mut self) -> (u32, u32) {
+        if let Some(counted) = self.under_way {
+            return counted;
+        }
         let rows = self.updates.iter().flat_map(|(_, rows)| rows.iter());
-        rows.filter_map(|row| self.rows.get(&row)).filter(|stale| stale.updating)
+        let updating = rows.filter_map(|row| self.rows.get(&row)).filter(|stale| stale.updating);
+        let counted = updating
+            .fold((0, 0), |(pages, columns), stale| (pages + stale.in_frames().len(), columns + stale.columns.len()));
+        self.under_way = Some(counted);
+        counted
     }
 
     fn can_be_updated(&self, row: Row) -> bool {

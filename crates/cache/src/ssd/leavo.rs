@@ -148,7 +148,7 @@ impl Keeps for Pairs {
     }
 
     fn owed(&self, frames: &Frames) -> Owed<'_> {
-        Owed { all: frames.stale(), of_page: 2, deltas: &[] }
+        Owed { all: frames.stale(), of_page: 2, packed: 0, deltas: &[] }
     }
 
     fn newest(&self, frame: Frame, frames: &Frames) -> Source {

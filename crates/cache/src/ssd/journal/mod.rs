@@ -176,7 +176,14 @@ impl Journal {
     }
 
     /// Takes note of what left its frame.
+    #[inline]
     fn drain(&mut self, frames: &mut Frames, geometry: &Geometry) {
+        if !frames.left().is_empty() {
+            self.note_left(frames, geometry);
+        }
+    }
+
+    fn note_left(&mut self, frames: &mut Frames, geometry: &Geometry) {
         for (frame, page) in frames.take_left() {
             let row = row_of(geometry, page);
             self.held.insert(frame, row);
@@ -281,11 +288,11 @@ impl Journal {
     /// Gives back what it does not need any more.
     pub(super) fn settle(&mut self, array: &mut Array, out: &mut Out) {
         self.hurries = array.is_cleaning();
-        for slot in self.freed.drain(..) {
-            array.give_slot(slot, out);
+        if !self.freed.is_empty() {
+            self.freed.drain(..).for_each(|slot| array.give_slot(slot, out));
         }
-        for row in self.let_go.drain(..) {
-            array.let_go(row, out);
+        if !self.let_go.is_empty() {
+            self.let_go.drain(..).for_each(|row| array.let_go(row, out));
         }
         if self.start.take_settled() {
             array.let_all_go(out);
@@ -307,8 +314,10 @@ impl Journal {
         mut open: impl FnMut(Part, &mut Out) -> OpId,
     ) {
         self.drain(frames, geometry);
-        self.begin(frames, &mut open, out);
-        if self.commit.is_none() {
+        if !self.start.is_at_rest() {
+            self.begin(frames, &mut open, out);
+        }
+        if self.commit.is_none() && self.may_commit() {
             self.begin_commit(frames, &mut open, out);
         }
         if self.log.is_some() && self.flush.is_none() {
@@ -324,7 +333,14 @@ impl Journal {
         }
     }
 
+    /// Whether there is anything to be put or freed.
+    fn may_commit(&self) -> bool {
+        let told = self.left.is_empty() && self.tells.is_empty() && self.flushed.is_empty();
+        !(told && self.dead.is_empty())
+    }
+
     /// Begins to put what is to be told, and to free what is not needed.
+    #[inline(never)]
     fn begin_commit(&mut self, frames: &mut Frames, open: &mut impl FnMut(Part, &mut Out) -> OpId, out: &mut Out) {
         let (mut told, mut landed) = (Vec::new(), Vec::new());
         if self.log.is_some() {
@@ -349,6 +365,7 @@ impl Journal {
     }
 
     /// Makes a page of the log.
+    #[inline(never)]
     fn seal(&mut self, frames: &mut Frames, open: &mut impl FnMut(Part, &mut Out) -> OpId, out: &mut Out) {
         let Some(log) = &mut self.log else { return };
         match log.seal(&mut self.bytes) {
@@ -441,7 +458,17 @@ impl Journal {
     }
 
     /// An operation of its own has ended; whether it was one.
+    #[inline]
     pub(super) fn done(&mut self, op: OpId, frames: &mut Frames, geometry: &Geometry) -> bool {
+        let is = |other: Option<OpId>| other == Some(op);
+        let own = is(self.commit.as_ref().map(|commit| commit.op))
+            || is(self.flush.as_ref().map(|flush| flush.op))
+            || is(self.page.map(|page| page.0))
+            || is(self.start.op());
+        own && self.own_done(op, frames, geometry)
+    }
+
+    fn own_done(&mut self, op: OpId, frames: &mut Frames, geometry: &Geometry) -> bool {
         if let Some(commit) = self.commit.take_if(|commit| commit.op == op) {
             for (entry, slot) in commit.entries {
                 self.put(entry, slot, commit.life);

@@ -161,6 +161,17 @@ impl Start {
         self.was_settled = self.is_settled();
     }
 
+    /// Whether nothing is to be done.
+    #[inline]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.phase == Phase::Working && self.lost == self.noted_lost && self.dirty == (self.noted == Noted::Dirty)
+    }
+
+    /// The operation under way.
+    pub(super) fn op(&self) -> Option<OpId> {
+        self.op.map(|(op, _)| op)
+    }
+
     fn has_intent(&self, row: Row) -> bool {
         // They are in order.
         let behind = self.intents.partition_point(|rows| rows.first <= row);
@@ -216,6 +227,7 @@ impl Journal {
     }
 
     /// Begins the next step on the way to a log.
+    #[inline(never)]
     pub(super) fn begin(&mut self, frames: &Frames, open: &mut impl FnMut(Part, &mut Out) -> OpId, out: &mut Out) {
         let start = &mut self.start;
         if start.op.is_some() {
@@ -296,11 +308,11 @@ impl Journal {
 
     /// A step that has read pages of the log is done; whether it is one.
     pub(in crate::ssd) fn has_read(&mut self, op: OpId, step: StepNo, geometry: &Geometry, out: &Out) -> bool {
-        let shape = self.shape(geometry);
-        let start = &mut self.start;
-        if start.op.is_none_or(|(reads, _)| reads != op) || !start.read.contains(step) {
+        if self.start.op() != Some(op) || !self.start.read.contains(step) {
             return false;
         }
+        let shape = self.shape(geometry);
+        let start = &mut self.start;
         start.read = StepSet::EMPTY;
         if start.phase != Phase::Reading {
             return true;

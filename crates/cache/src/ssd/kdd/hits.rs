@@ -54,6 +54,10 @@ pub(super) struct Hits {
     works: Vec<Work>,
     /// Those that are not planned to their end, in order.
     waiting: VecDeque<OpId>,
+    /// Whether one of them has changed since they were last planned.
+    changed: bool,
+    /// The first that can be planned had no room in the staging buffer then, for this one of its pages.
+    stuck: Option<(OpId, usize)>,
     /// Pages of writes that are under way, and of these that come into frames.
     pages: u32,
     coming: u32,
@@ -83,6 +87,7 @@ pub(super) enum Short {
 
 impl Hits {
     pub(super) fn work(&mut self, op: OpId) -> &mut Work {
+        self.changed = true;
         of(&mut self.works, op)
     }
 
@@ -131,12 +136,15 @@ impl Hits {
     /// more is planned of that.
     pub(super) fn released(&mut self, op: OpId) {
         if self.works.get(op.index()).is_some_and(|work| work.prepared.is_some() && !work.written) {
+            self.changed = true;
             self.waiting.retain(|other| *other != op);
         }
     }
 
     /// Nothing more is to be done for a write.
     fn end(&mut self, op: OpId) {
+        self.changed = true;
+        self.stuck.take_if(|(stuck, _)| *stuck == op);
         let work = of(&mut self.works, op);
         self.pages -= work.hits.len() as u32;
         self.coming -= work.hits.iter().filter(|hit| matches!(hit.base, Base::Coming(_))).count() as u32;
@@ -162,6 +170,12 @@ impl Hits {
             let (new, there) = new(hit.page);
             encode(op, hit, (old, read), (new, there), out);
         }
+        self.waits(op);
+    }
+
+    /// The rest of a write is planned when it can be.
+    fn waits(&mut self, op: OpId) {
+        self.changed = true;
         self.waiting.push_back(op);
     }
 
@@ -234,11 +248,14 @@ impl Hits {
             encode(op, &mut work.hits[index], old, new, out);
         }
         work.prepared = Some((intent, merged));
-        self.waiting.push_back(op);
+        self.waits(op);
     }
 
     /// The device is lost, and the deltas with it that writes under way have parted with: none is found again.
     pub(super) fn lose(&mut self, frames: &mut Frames, deltas: &mut Deltas) {
+        // There is nothing that it would be staged for.
+        self.stuck = None;
+        self.changed = true;
         for before in self.works.iter_mut().flat_map(|work| &mut work.hits).filter_map(|hit| hit.before.take()) {
             deltas.zone.release(before, frames);
         }
@@ -255,6 +272,7 @@ impl Hits {
         for hit in &mut work.hits {
             if hit.encode.contains(step) {
                 if let StepOutcome::Length(len) = outcome {
+                    self.changed = true;
                     hit.len = Some(len);
                 }
                 return true;
@@ -272,7 +290,29 @@ impl Hits {
     }
 
     /// Plans what can be; what that is, or why the first write that waits does.
+    #[inline]
     pub(super) fn plan_next(
+        &mut self,
+        copies: &mut Copies<Through>,
+        deltas: &mut Deltas,
+        array: &mut Array,
+        out: &mut Out,
+    ) -> Result<Option<Planned>, Short> {
+        match self.stuck {
+            None if !self.changed => Ok(None),
+            Some(stuck) if !self.changed && self.has_no_room(stuck, deltas, out) => Err(Short::Staging),
+            _ => self.plan_first(copies, deltas, array, out),
+        }
+    }
+
+    /// Whether there is no room in the staging buffer for a page.
+    fn has_no_room(&self, (op, index): (OpId, usize), deltas: &Deltas, out: &Out) -> bool {
+        let len = self.works[op.index()].hits[index].len;
+        len.is_some_and(|len| !deltas.staging.has_room(len, out.page_bytes()))
+    }
+
+    #[inline(never)]
+    fn plan_first(
         &mut self,
         copies: &mut Copies<Through>,
         deltas: &mut Deltas,
@@ -281,12 +321,30 @@ impl Hits {
     ) -> Result<Option<Planned>, Short> {
         let ready =
             |work: &Work| (work.written || work.prepared.is_some()) && work.hits.iter().all(|hit| hit.len.is_some());
-        let Some(at) = self.waiting.iter().position(|op| ready(&self.works[op.index()])) else { return Ok(None) };
+        let Some(at) = self.waiting.iter().position(|op| ready(&self.works[op.index()])) else {
+            (self.changed, self.stuck) = (false, None);
+            return Ok(None);
+        };
         let op = self.waiting[at];
+        if let Some(stuck) = self.stuck.filter(|(stuck, _)| *stuck == op)
+            && self.has_no_room(stuck, deltas, out)
+        {
+            self.changed = false;
+            return Err(Short::Staging);
+        }
+        (self.changed, self.stuck) = (true, None);
         for index in 0..self.works[op.index()].hits.len() {
             let hit = self.works[op.index()].hits[index];
             if matches!(hit.kept, Kept::Undecided) {
-                let (kept, after) = self.keep(op, hit, copies, deltas, array, out)?;
+                let (kept, after) = match self.keep(op, hit, copies, deltas, array, out) {
+                    Ok(kept) => kept,
+                    Err(short) => {
+                        if short == Short::Staging {
+                            (self.changed, self.stuck) = (false, Some((op, index)));
+                        }
+                        return Err(short);
+                    }
+                };
                 let work = &mut self.works[op.index()];
                 work.hits[index].kept = kept;
                 work.done |= after;

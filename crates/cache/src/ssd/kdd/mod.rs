@@ -453,7 +453,7 @@ impl Keeps for Changes {
         let zone = &self.deltas.zone;
         // A write counts when it is done: its delta is to find room before what it makes due begins.
         let all = (frames.stale() + zone.pages()).saturating_sub(self.hits.written());
-        Owed { all, of_page: 1, deltas: zone.of_sets() }
+        Owed { all, of_page: 1, packed: zone.pages(), deltas: zone.of_sets() }
     }
 
     fn newest(&self, frame: Frame, frames: &Frames) -> Source {
