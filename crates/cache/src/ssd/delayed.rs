@@ -311,7 +311,8 @@ impl<K: Keeps> HostCache for Delayed<K> {
     ) -> Result<StepSet, Degraded> {
         self.behind.asked(out.now());
         let Self { copies, behind, kept, .. } = self;
-        copies.read_by(op, pages, dst, array, kept, |row, column| !behind.is_stale(row, column), out)
+        let admits = kept.admits_reads();
+        copies.read_by(op, pages, dst, array, kept, |row, column| admits && !behind.is_stale(row, column), out)
     }
 
     fn read_segment(
@@ -342,7 +343,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
             return self.kept.write(op, &write, &mut self.copies, out);
         }
         let Self { copies, kept, .. } = self;
-        Some(copies.write_with(op, write, array, operations, |page| kept.admits(page), out))
+        Some(copies.write_with(op, write, array, operations, |page, frames| kept.admits(page, frames), out))
     }
 
     fn prepare(&mut self, op: OpId, frag: &Frag, intent: StepSet, array: &mut Array, out: &mut Out) {

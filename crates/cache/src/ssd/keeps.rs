@@ -92,9 +92,14 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
         unreachable!("a cache that prepares says how")
     }
 
-    /// Whether a page that is written with its parity comes into a frame if it is in none.
-    fn admits(&self, page: u64) -> bool {
-        let _ = page;
+    /// Whether a page that is written with its parity comes into a frame, or stays in the one that it has.
+    fn admits(&mut self, page: u64, frames: &Frames) -> bool {
+        let _ = (page, frames);
+        true
+    }
+
+    /// Whether pages that are read come into frames.
+    fn admits_reads(&self) -> bool {
         true
     }
 

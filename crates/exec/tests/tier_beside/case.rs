@@ -82,7 +82,10 @@ impl Case {
         if delays {
             let admit = if admit == u64::MAX { "never".to_owned() } else { admit.to_string() };
             write!(cache, ":misses=delay:admit={admit}").expect("a string");
+        } else if name == "kdd" && admit != u64::MAX {
+            write!(cache, ":admit={admit}").expect("a string");
         }
+        let admit = if name == "kdd" && (delays || admit != u64::MAX) { admit } else { 1 };
         let params = Params {
             method: [Method::Min, Method::Min, Method::Rmw, Method::Rcw][dice.below(4) as usize],
             stale_visible: true,
@@ -98,7 +101,7 @@ impl Case {
             delta_max: PAGE as u32,
             rcw_from_cache: RcwFromCache::NotMore,
             delay_misses: delays,
-            admit: if delays { admit } else { 1 },
+            admit,
             admit_forgets: true,
             few_bare: true,
             clean_stripes: stripes,

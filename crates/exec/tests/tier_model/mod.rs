@@ -35,7 +35,9 @@
 //! * `admit` counts the writes of a page, and begins anew when the page had a delta only and cleaning dropped
 //!   it: a page that was admitted and has left is admitted at its next write. (Counting since the beginning gives
 //!   .52 SSD pages a write in the steady state of §9.8 where it has .40, counting since the page left the cache .37.)
-//! * A read miss is always admitted, unless the page has a delta: then nothing is.
+//! * A read miss is always admitted, unless the page has a delta: then nothing is; or unless no write ever is.
+//! * Without `delay_misses` `admit` counts the writes of pages that are not cached and were written lately: as many of these
+//!   are known as there are slots, in buckets of eight, from which the page goes first that came first, or that is admitted.
 //! * With `delay_misses` a page that is not admitted, or has no room in its set, has a delta only. At each
 //!   further write its member is read again; with the delta held that is the base, and what is admitted.
 //! * Its entry is freed when the delta is dropped, and when the page is admitted, if the log has it.

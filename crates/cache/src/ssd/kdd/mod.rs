@@ -3,6 +3,7 @@
 //! the cache.
 
 mod deltas;
+mod ghosts;
 mod hit;
 mod hits;
 mod staging;
@@ -15,6 +16,7 @@ use destage_plan::{
 use destage_raid::array::{Array, ArrayConfig, Source};
 
 use self::deltas::Deltas;
+use self::ghosts::Ghosts;
 use self::hit::{Base, Hit};
 use self::hits::{Hits, Planned, Short};
 use self::staging::Staging;
@@ -56,10 +58,13 @@ const MISSES: ParamSpec = ParamSpec {
 const ADMIT: ParamSpec = ParamSpec {
     name: "admit",
     default: "1",
-    values: "1 to 255, or never; 1 alone without misses=delay",
+    values: "1 to 255; with misses=delay also never",
     unit: "writes",
-    help: "the write at which a page comes into the cache that is not in it; before, its delta alone is kept",
+    help: "the write at which a page comes into the cache that is not in it; before, nothing is kept of it, or with misses=delay its delta alone. What is read comes in at once, unless nothing ever does",
 };
+
+/// No write is such a one.
+const NEVER: u32 = u32::MAX;
 
 /// What becomes of writes of pages that are not in the cache.
 #[derive(Clone, Copy)]
@@ -74,10 +79,11 @@ impl Misses {
     fn new(params: &Params) -> Result<Self, SpecError> {
         let delayed = params.choice(MISSES.name, &[("parity", false), ("delay", true)])?;
         let admit = match params.text(ADMIT.name) {
-            "never" => u32::MAX,
+            "never" => NEVER,
             _ => params.number(ADMIT.name, 1..=255)?,
         };
-        if admit > 1 && !delayed {
+        // Nothing would ever come in.
+        if admit == NEVER && !delayed {
             return Err(params.refuse(ADMIT.name));
         }
         Ok(Self { delayed, admit })
@@ -130,6 +136,8 @@ enum Key {
 /// Pages as they were, with what has changed of them.
 pub(crate) struct Changes {
     misses: Misses,
+    /// Pages that may be admitted when they are written again with their parity.
+    ghosts: Option<Ghosts>,
     deltas: Deltas,
     hits: Hits,
     /// The page that deltas are being packed into, and by whom.
@@ -147,7 +155,11 @@ impl Registered for Kdd {
     const INFO: HostCacheInfo = HostCacheInfo {
         // A frame, its entry in a table that may just be growing, and where its delta is. As many pages again may
         // have nothing but a delta, with entries of 24 bytes in such a table.
-        bytes_per_page: |params| if params.text(MISSES.name) == "delay" { 64 + 57 } else { 64 },
+        bytes_per_page: |params| match (params.text(MISSES.name), params.text(ADMIT.name)) {
+            ("delay", _) => 64 + 57,
+            (_, "1") => 64,
+            _ => 64 + ghosts::BYTES_PER_PAGE,
+        },
         nv_slots: |pages, _| slots(pages) + journal::slots(pages),
         makes_deltas: true,
         modes: &[
@@ -156,6 +168,7 @@ impl Registered for Kdd {
             &[(MISSES.name, "delay"), (ADMIT.name, "2"), (behind::CLEAN.name, "stripes")],
             &[(MISSES.name, "delay"), (ADMIT.name, "never")],
             &[(behind::CLEAN.name, "stripes")],
+            &[(ADMIT.name, "2")],
         ],
         params: &PARAMS,
         figures: &[delayed::CLEANED, STAGED, STAGED_BYTES, RAW, COMMITS, BARE, delayed::NO_ROOM],
@@ -248,15 +261,9 @@ impl Keeps for Changes {
         let most = most_staged(frames.len().into()) as usize;
         let staging = Staging::new(params.number(STAGING.name, 1..=65_536)?, most);
         let deltas = Deltas::new(staging, Zone::new(frames));
-        Ok(Self {
-            misses: Misses::new(params)?,
-            deltas,
-            hits: Hits::default(),
-            commit: None,
-            free: None,
-            commits: 0,
-            no_room: 0,
-        })
+        let misses = Misses::new(params)?;
+        let ghosts = (misses.admit > 1 && !misses.delayed).then(|| Ghosts::new(frames.len(), misses.admit));
+        Ok(Self { misses, ghosts, deltas, hits: Hits::default(), commit: None, free: None, commits: 0, no_room: 0 })
     }
 
     /// Nothing is known of the page that it belongs to.
@@ -340,8 +347,16 @@ impl Keeps for Changes {
         self.hits.prepare(op, frag, intent, copies, &mut self.deltas, array, out);
     }
 
-    fn admits(&self, page: u64) -> bool {
-        self.deltas.zone.writes(page) + 1 >= self.misses.admit
+    fn admits(&mut self, page: u64, frames: &Frames) -> bool {
+        frames.contains(page)
+            || match &mut self.ghosts {
+                Some(ghosts) => ghosts.admits(page),
+                None => self.deltas.zone.writes(page) + 1 >= self.misses.admit,
+            }
+    }
+
+    fn admits_reads(&self) -> bool {
+        self.misses.admit != NEVER
     }
 
     fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>) {

@@ -1,0 +1,26 @@
+//! Which pages `kdd` is to let in: what it takes, and refuses.
+
+use destage_cache::HostCacheSpec;
+
+fn spec(cache: &str) -> Result<HostCacheSpec, String> {
+    cache.parse().map_err(|why: destage_plan::SpecError| why.to_string())
+}
+
+/// Which writes come to what is cached is in `tier_caches_model` of `crates/exec`.
+#[test]
+fn a_cache_into_which_nothing_comes_is_refused() {
+    for good in ["kdd:admit=2", "kdd:admit=255", "kdd:misses=delay:admit=never"] {
+        assert_eq!(spec(good).map(drop), Ok(()), "{good}");
+    }
+    for bad in ["kdd:admit=never", "kdd:admit=0", "kdd:admit=256"] {
+        let why = spec(bad).expect_err("it is refused");
+        assert!(why.contains("admit") && why.contains("with misses=delay also never"), "{why}");
+    }
+}
+
+#[test]
+fn pages_that_were_written_lately_take_eight_bytes() {
+    let bytes = |cache| spec(cache).expect("a cache that can be").bytes_per_page();
+    assert_eq!(bytes("kdd:admit=2") - bytes("kdd"), 8);
+    assert_eq!(bytes("kdd:misses=delay:admit=2"), bytes("kdd:misses=delay"), "there it is with their deltas");
+}
