@@ -1,4 +1,4 @@
-//! Which pages `kdd` is to let in: what it takes, and refuses.
+//! Which pages `kdd` is to let in, and what it is to keep: what it takes, and refuses.
 
 use destage_cache::HostCacheSpec;
 
@@ -20,7 +20,15 @@ fn a_cache_into_which_nothing_comes_is_refused() {
 
 #[test]
 fn pages_that_were_written_lately_take_eight_bytes() {
-    let bytes = |cache| spec(cache).expect("a cache that can be").bytes_per_page();
+    let bytes = |cache: &str| spec(cache).expect("a cache that can be").bytes_per_page();
     assert_eq!(bytes("kdd:admit=2") - bytes("kdd"), 8);
     assert_eq!(bytes("kdd:misses=delay:admit=2"), bytes("kdd:misses=delay"), "there it is with their deltas");
+}
+
+#[test]
+fn a_second_delta_of_each_page_takes_ten_bytes() {
+    let bytes = |cache: &str| spec(cache).expect("a cache that can be").bytes_per_page();
+    assert_eq!(bytes("kdd:reclaim=keep") - bytes("kdd:reclaim=free"), 10);
+    assert_eq!(bytes("kdd:reclaim=free"), bytes("kdd"));
+    assert!(spec("kdd:reclaim=kept").expect_err("it is refused").contains("free or keep"));
 }

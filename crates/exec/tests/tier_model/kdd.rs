@@ -362,6 +362,23 @@ impl Model for Kdd {
         out
     }
 
+    fn stop(&mut self) -> Outcome {
+        let params = self.params;
+        (self.params.reclaim, self.params.keep_clean) = (2, false);
+        let mut out = self.clean_all();
+        self.params = params;
+        let staged = self.pages.iter().filter(|(_, held)| held.covered == Some(Where::Staged));
+        let staged: Vec<(u64, Option<u64>)> = staged.map(|(&page, held)| (page, held.slot)).collect();
+        for (page, slot) in staged {
+            let slot = slot.expect("it is made of something");
+            self.drop_delta(page, Role::Covered);
+            self.leaves(page);
+            self.sets.put(slot, Slot::Free);
+            self.put(&[(Key::Slot(slot), Fact::Free)], &mut out);
+        }
+        out
+    }
+
     fn counters(&self) -> Counters {
         self.counters
     }

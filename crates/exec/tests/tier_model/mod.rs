@@ -44,11 +44,12 @@
 //! * A row all of whose stale pages have deltas only is cleaned after all others, lowest row first.
 //! * `keep_clean`: deltas are always against the base. What the parity covers is the base or the base with the
 //!   *covered* delta; cleaning makes the newest delta the covered one, and logs a clean entry with its place. A write hit has a
-//!   second delta beside it. Where old and delta pages are counted for the thresholds, a delta page without the newest delta of
-//!   an old page does not count.
+//!   second delta beside it. Where old and delta pages are counted for the thresholds, or for want of room in a set, a delta page
+//!   without the newest delta of an old page does not count.
 //! * `clean_stripes`: the next stripe with stale rows after the one cleaned last, around; for want of room in a
 //!   set, the stripe of its least recently used old page. What a stripe's cleaning asks of a member in one phase
 //!   is one request, and counts the pages of stale rows.
+//! * Before a stop cleaned pages are free whatever else becomes of them, and what is made with a delta in the NVRAM is dropped.
 //! * `rcw_from_cache = fewer`: data that is not cached is read from members if these are fewer than the parities.
 //!
 //! What destage's caches do otherwise, as options:
@@ -133,6 +134,11 @@ pub trait Model {
 
     /// Cleans until nothing is owed.
     fn clean_all(&mut self) -> Outcome;
+
+    /// As before a stop: nothing is left in the NVRAM for deltas.
+    fn stop(&mut self) -> Outcome {
+        self.clean_all()
+    }
 
     fn counters(&self) -> Counters;
 
