@@ -28,7 +28,9 @@ fn pages_that_were_written_lately_take_eight_bytes() {
 #[test]
 fn a_second_delta_of_each_page_takes_ten_bytes() {
     let bytes = |cache: &str| spec(cache).expect("a cache that can be").bytes_per_page();
-    assert_eq!(bytes("kdd:reclaim=keep") - bytes("kdd:reclaim=free"), 10);
+    for reclaim in ["keep", "rewrite"] {
+        assert_eq!(bytes(&format!("kdd:reclaim={reclaim}")) - bytes("kdd:reclaim=free"), 10, "{reclaim}");
+    }
     assert_eq!(bytes("kdd:reclaim=free"), bytes("kdd"));
-    assert!(spec("kdd:reclaim=kept").expect_err("it is refused").contains("free or keep"));
+    assert!(spec("kdd:reclaim=kept").expect_err("it is refused").contains("free, rewrite or keep"));
 }

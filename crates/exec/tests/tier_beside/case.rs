@@ -56,7 +56,7 @@ impl Case {
     pub fn draw(name: &'static str, m: u64, dice: &mut Dice) -> Self {
         let shape = Shape { k: dice.within(2, 5), m, chunk: dice.within(1, 4) };
         let ways = dice.within(2, 16);
-        let reclaim = if name == "kdd" { ["free", "keep"][dice.below(2) as usize] } else { "free" };
+        let reclaim = if name == "kdd" { ["free", "rewrite", "keep"][dice.below(3) as usize] } else { "free" };
         // KDD delays parity only while there is room for all deltas that are under way, beside those that stay with what
         // is clean.
         let (least, most): (u64, u64) = match (name, reclaim) {
@@ -111,6 +111,7 @@ impl Case {
             rcw_from_cache: RcwFromCache::NotMore,
             delay_misses: delays,
             admit,
+            reclaim: if reclaim == "rewrite" { 1 } else { 2 },
             keep_clean: reclaim == "keep",
             admit_forgets: true,
             few_bare: true,

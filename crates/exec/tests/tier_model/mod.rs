@@ -25,6 +25,7 @@
 //!   made room in the staging buffer, nothing is committed.
 //! * A DEZ page is read once for what is cleaned at a time, however many deltas are taken from it. The base is not read for
 //!   RMW, but for a delta of a whole page: that is the new page itself.
+//! * Reclaim scheme 1 reads base and delta when it writes the page, be it that cleaning has read them before.
 //! * A delta of `delta_max` bytes and more is too long. By default that is a page: deltas have no header.
 //! * `rewrite`, and a write for whose delta no room is left (§9.8.11), are RMW with the base, which was read for
 //!   the delta and is at hand, be the page old or clean.

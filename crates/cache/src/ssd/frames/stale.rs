@@ -111,6 +111,35 @@ impl Frames {
         self.begin_fill(frame);
     }
 
+    /// An operation is about to write a clean page, which is made of what is in its frame, to the frame; not if one
+    /// reads that.
+    pub(crate) fn rewrite(&mut self, frame: Frame) -> bool {
+        debug_assert!(self.is_clean(frame), "nobody else writes it");
+        let free = self.slots[frame.index()].pins == 0;
+        if free {
+            self.slots[frame.index()].state = State::Filling;
+            self.begin_fill(frame);
+            self.unlink(frame.0);
+            self.leaves(frame);
+        }
+        free
+    }
+
+    /// It is written, and leaves before all others; unless the device was lost meanwhile.
+    pub(crate) fn rewritten(&mut self, frame: Frame) {
+        if !self.is_there(frame) {
+            return self.release(frame);
+        }
+        self.slots[frame.index()].state = State::Clean;
+        self.make_oldest(frame);
+        self.came(frame).into_iter().for_each(|came| self.arrives(came));
+    }
+
+    /// The page that is found by a frame.
+    pub(crate) fn page(&self, frame: Frame) -> u64 {
+        self.slots[frame.index()].page
+    }
+
     /// What frames hold is of use with something else: it is to be told which of them do not hold it any more.
     pub(crate) fn note_shed(&mut self) {
         self.shed = Some(Vec::new());

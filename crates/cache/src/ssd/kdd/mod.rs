@@ -7,6 +7,7 @@ mod ghosts;
 mod hit;
 mod hits;
 mod params;
+mod rewrites;
 mod staging;
 mod zone;
 
@@ -21,6 +22,7 @@ use self::ghosts::Ghosts;
 use self::hit::{Base, Hit};
 use self::hits::{Hits, Planned, Short};
 use self::params::{ADMIT, MISSES, MODES, Misses, NEVER, RECLAIM, Reclaim, bytes_per_page};
+use self::rewrites::{Rewrites, free};
 use self::staging::{Sealed, Staging};
 use self::zone::{Packed, Zone};
 use super::behind::{Behind, Owed};
@@ -87,6 +89,8 @@ pub(crate) enum Part {
     Commit,
     /// Frees slots of the NVRAM.
     Free,
+    /// Writes a page to its frame as it is.
+    Rewrite,
 }
 
 /// What a delta is found by.
@@ -111,6 +115,7 @@ pub(crate) struct Changes {
     most_made: u32,
     deltas: Deltas,
     hits: Hits,
+    rewrites: Rewrites,
     /// What is not needed after a stop is not kept any more.
     stops: bool,
     /// The page that deltas are being packed into, and by whom.
@@ -183,11 +188,14 @@ impl Changes {
 
     /// All is to be clean: nothing is to be left in the NVRAM, and what is known in memory alone is of no use later.
     fn stop(&mut self, frames: &mut Frames) {
-        let made = |key| match key {
+        let made = |page| frames.get(page).filter(|frame| frames.is_clean(*frame));
+        let mut left: Vec<Frame> = self.rewrites.give_up().into_iter().filter_map(made).collect();
+        left.extend(self.deltas.staging.keys().filter_map(|key| match key {
             Key::Covered(frame) if frames.is_clean(frame) => Some(frame),
             _ => None,
-        };
-        let left: Vec<Frame> = self.deltas.staging.keys().filter_map(made).collect();
+        }));
+        left.sort_unstable();
+        left.dedup();
         for frame in left {
             free(frame, frames, &mut self.deltas);
         }
@@ -289,6 +297,7 @@ impl Keeps for Changes {
             most_made,
             deltas,
             hits: Hits::default(),
+            rewrites: Rewrites::default(),
             stops: false,
             commit: None,
             free: None,
@@ -393,6 +402,7 @@ impl Keeps for Changes {
     }
 
     fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>) {
+        self.rewrites.drop_work(op, &mut copies.frames, &mut self.deltas);
         self.hits.drop_work(op, copies, &mut self.deltas);
     }
 
@@ -415,6 +425,7 @@ impl Keeps for Changes {
     fn plan_part(&mut self, op: OpId, part: Part, copies: &mut Copies<Through>, _: &mut Array, out: &mut Out) {
         match part {
             Part::Commit => self.plan_commit(op, copies, out),
+            Part::Rewrite => self.rewrites.plan(op, copies, &mut self.deltas, out),
             Part::Free => {
                 let (_, slots) = self.free.as_ref().expect("slots are being freed");
                 let frees: List = out.slots(op, slots);
@@ -437,7 +448,7 @@ impl Keeps for Changes {
             self.committed(page, &mut copies.frames);
         } else if let Some((_, slots)) = self.free.take_if(|(free, _)| *free == op) {
             self.hits.freed.extend(slots);
-        } else {
+        } else if !self.rewrites.done(op, &mut copies.frames, &mut self.deltas) {
             self.hits.done(op, copies, &mut self.deltas, behind);
         }
     }
@@ -456,6 +467,7 @@ impl Keeps for Changes {
             if self.stops && behind.is_clean() {
                 self.stop(&mut copies.frames);
             }
+            self.rewrites.begin(&copies.frames, &copies.geometry, &self.deltas, operations, out);
         }
         let short = self.turn_writes(copies, array, operations, out);
         let dead = self.deltas.dead();
@@ -509,6 +521,9 @@ impl Keeps for Changes {
         let stays = self.reclaim != Reclaim::Free && !written && !self.stops;
         if stays && self.deltas.cover(frame, frames) {
             frames.cover_made(frame);
+            if self.reclaim == Reclaim::Rewrite {
+                self.rewrites.add(frames.page(frame));
+            }
             return;
         }
         // What the page was and what has changed is not needed any more.
@@ -528,7 +543,9 @@ impl Keeps for Changes {
 
     fn is_clean(&self) -> bool {
         let made = self.reclaim != Reclaim::Free
-            && !(self.commit.is_none() && self.deltas.staging.keys().all(|key| !matches!(key, Key::Covered(_))));
+            && !(self.commit.is_none()
+                && self.rewrites.is_idle()
+                && self.deltas.staging.keys().all(|key| !matches!(key, Key::Covered(_))));
         self.deltas.dead() == 0 && self.free.is_none() && !made
     }
 
@@ -536,10 +553,4 @@ impl Keeps for Changes {
         let hits = &self.hits;
         into.extend([hits.staged, hits.staged_bytes, hits.raw, self.commits, hits.bare, self.no_room]);
     }
-}
-
-/// A page that is made of what is in its frame and a delta is not kept.
-fn free(frame: Frame, frames: &mut Frames, deltas: &mut Deltas) {
-    deltas.drop_delta(Key::Covered(frame), frames);
-    frames.forget(frame);
 }

@@ -39,8 +39,7 @@ impl Kdd {
             } else if held.newest.is_some() {
                 // As long as a page, the delta is the page itself.
                 let raw = |delta| on_ssd(delta).is_some_and(|at| at.len >= self.params.page_bytes);
-                let rewritten = self.params.reclaim == 1 && !self.params.keep_clean;
-                let needed = rewritten || raw(held.newest) || raw(held.covered);
+                let needed = raw(held.newest) || raw(held.covered);
                 asks.extend(held.slot.filter(|_| needed).map(|slot| read(slot, Cause::Cleaning)));
                 [held.newest, held.covered]
             } else {
@@ -74,9 +73,12 @@ impl Kdd {
             facts.push(self.fact(page));
             return;
         }
+        let delta = on_ssd(self.held(page).newest);
         self.drop_delta(page, Role::Newest);
         self.drop_delta(page, Role::Covered);
         if self.params.reclaim == 1 {
+            asks.push(read(slot, Cause::Cleaning));
+            asks.extend(delta.map(|at| read(at.slot, Cause::Cleaning)));
             asks.push(write(slot, Cause::Cleaning));
             self.sets.put(slot, Slot::Clean(page));
             self.sets.make_oldest(slot);
