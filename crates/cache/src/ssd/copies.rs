@@ -243,14 +243,14 @@ impl<W: Writes> Copies<W> {
         write: Write<'_>,
         array: &Array,
         operations: &mut Operations<P>,
-        admits: impl Fn(u64) -> bool,
+        mut admits: impl FnMut(u64, &Frames) -> bool,
         out: &mut Out,
     ) {
         let mut filling: Option<OpId> = None;
         for page in array.pages_of(write.seg) {
             self.count_write(page);
             // What the parity is behind of goes when it is written.
-            if self.is_stale(page) || !(admits(page) || self.frames.contains(page)) {
+            if self.is_stale(page) || !admits(page, &self.frames) {
                 continue;
             }
             let Some(frame) = self.frames.fill(page, self.row(page)) else { continue };
@@ -380,14 +380,15 @@ impl<W: Writes> Copies<W> {
         Ok(done)
     }
 
-    /// Plans what becomes of what is written with its parity; the steps after which that is done.
+    /// Plans what becomes of what is written with its parity; the steps after which that is done. Pages come into
+    /// the cache, or stay there, if they are admitted.
     pub(super) fn write_with<P: Copy + From<Frag>>(
         &mut self,
         op: OpId,
         write: Write<'_>,
         array: &mut Array,
         operations: &mut Operations<P>,
-        admits: impl Fn(u64) -> bool,
+        mut admits: impl FnMut(u64, &Frames) -> bool,
         out: &mut Out,
     ) -> StepSet {
         let frag = write.frag;
@@ -404,7 +405,7 @@ impl<W: Writes> Copies<W> {
             self.release(op, Frames::undone);
             self.unclaim(op);
             self.count_write(frag.page);
-            if self.is_stale(frag.page) || !(admits(frag.page) || self.frames.contains(frag.page)) {
+            if self.is_stale(frag.page) || !admits(frag.page, &self.frames) {
                 return after;
             }
             if let Some(frame) = self.frames.fill(frag.page, self.row(frag.page)) {
@@ -486,7 +487,7 @@ impl<W: Writes> HostCache for Copies<W> {
         operations: &mut Operations<Frag>,
         out: &mut Out,
     ) -> Option<StepSet> {
-        Some(self.write_with(op, write, array, operations, |_| true, out))
+        Some(self.write_with(op, write, array, operations, |_, _| true, out))
     }
 
     fn write_failed(&mut self, seg: Seg, array: &Array) {

@@ -70,8 +70,8 @@ where
 /// Makes one.
 pub(super) fn new<K: Keeps>(pages: u64, array: &ArrayConfig, params: &Params) -> Result<Delayed<K>, HostCacheError> {
     let log = journal::log_pages(pages, array.page_bytes, params)?;
-    let copies = Copies::with_log(pages, log, array, params)?;
-    let kept = K::new(&copies.frames, params)?;
+    let mut copies = Copies::with_log(pages, log, array, params)?;
+    let kept = K::new(&mut copies.frames, array.geometry.data_columns().into(), params)?;
     let behind = Behind::new(&copies.frames, kept.prepares(), params)?;
     Ok(Delayed { copies, behind, kept, planned: Vec::new() })
 }
@@ -144,18 +144,24 @@ impl<K: Keeps> Versions for Delayed<K> {
         let mut sources = Sources::default();
         let Some(stale) = self.behind.get(row) else { return sources };
         let (frames, geometry) = (&self.copies.frames, &self.copies.geometry);
+        let mut made = stale.columns.len();
         // Copies of what is on the members, too: with all of a row in the cache no member is read.
         for column in geometry.data_set().iter() {
             let page = page_of(geometry, row, column);
             let frame = frames.get(page);
             // Until the first newer version is in the cache, the member may hold any part of it.
             if let Some(frame) = frame {
-                sources.set_newest(column, self.kept.newest(frame, frames));
+                let newest = self.kept.newest(frame, frames);
+                let is_made = matches!(newest, Source::Delta(_)) && !stale.columns.contains(column);
+                made += u32::from(is_made);
+                if !is_made || made <= self.kept.most_made() {
+                    sources.set_newest(column, newest);
+                }
             }
             if stale.columns.contains(column) {
                 let covered = match frame {
                     _ if stale.lost.contains(column) => Source::Lost,
-                    Some(frame) => Source::Page(frames.ext(frames.covered(frame))),
+                    Some(frame) => self.kept.covered_in(frame, frames),
                     None => self.kept.covered_of(page, frames),
                 };
                 sources.set_stale(column, covered);
@@ -311,7 +317,8 @@ impl<K: Keeps> HostCache for Delayed<K> {
     ) -> Result<StepSet, Degraded> {
         self.behind.asked(out.now());
         let Self { copies, behind, kept, .. } = self;
-        copies.read_by(op, pages, dst, array, kept, |row, column| !behind.is_stale(row, column), out)
+        let admits = kept.admits_reads();
+        copies.read_by(op, pages, dst, array, kept, |row, column| admits && !behind.is_stale(row, column), out)
     }
 
     fn read_segment(
@@ -342,7 +349,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
             return self.kept.write(op, &write, &mut self.copies, out);
         }
         let Self { copies, kept, .. } = self;
-        Some(copies.write_with(op, write, array, operations, |page| kept.admits(page), out))
+        Some(copies.write_with(op, write, array, operations, |page, frames| kept.admits(page, frames), out))
     }
 
     fn prepare(&mut self, op: OpId, frag: &Frag, intent: StepSet, array: &mut Array, out: &mut Out) {

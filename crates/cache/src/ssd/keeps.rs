@@ -54,8 +54,8 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
         false
     }
 
-    /// For a cache of these frames.
-    fn new(frames: &Frames, params: &Params) -> Result<Self, HostCacheError>;
+    /// For a cache of these frames, over an array of so many data columns.
+    fn new(frames: &mut Frames, columns: u32, params: &Params) -> Result<Self, HostCacheError>;
 
     /// Of an earlier life: whether the tag is one of its own.
     fn load(&mut self, slot: NvSlot, tag: &Tag) -> bool {
@@ -92,9 +92,14 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
         unreachable!("a cache that prepares says how")
     }
 
-    /// Whether a page that is written with its parity comes into a frame if it is in none.
-    fn admits(&self, page: u64) -> bool {
-        let _ = page;
+    /// Whether a page that is written with its parity comes into a frame, or stays in the one that it has.
+    fn admits(&mut self, page: u64, frames: &Frames) -> bool {
+        let _ = (page, frames);
+        true
+    }
+
+    /// Whether pages that are read come into frames.
+    fn admits_reads(&self) -> bool {
         true
     }
 
@@ -125,6 +130,17 @@ pub(crate) trait Keeps: FrameReader + Send + Sized + 'static {
         out: &mut Out,
     ) {
         let _ = (copies, behind, array, operations, out);
+    }
+
+    /// Where what the parity covers is of a stale page.
+    fn covered_in(&self, frame: Frame, frames: &Frames) -> Source {
+        Source::Page(frames.ext(frames.covered(frame)))
+    }
+
+    /// So many pages of a row, the stale ones among them, may be made of a page and a delta when all of the row are
+    /// read: what else is so is taken from its member.
+    fn most_made(&self) -> u32 {
+        u32::MAX
     }
 
     /// Frames that are owed.

@@ -71,7 +71,7 @@ impl Keeps for Pairs {
 
     const MAX_DELAYED: usize = 16;
 
-    fn new(_: &Frames, _: &Params) -> Result<Self, HostCacheError> {
+    fn new(_: &mut Frames, _: u32, _: &Params) -> Result<Self, HostCacheError> {
         Ok(Self::default())
     }
 

@@ -1,4 +1,4 @@
-//! What pages hold: the newest version, and the one that the parity covers.
+//! What pages hold: the newest version, the one that the parity covers, and the one that deltas are made against.
 
 use super::PAGE;
 use crate::common::Dice;
@@ -10,15 +10,16 @@ pub type Page = [u8; PAGE as usize];
 pub struct Bytes {
     pub newest: Vec<Page>,
     pub covered: Vec<Page>,
+    pub base: Vec<Page>,
 }
 
 impl Bytes {
     pub fn new(pages: u64) -> Self {
         let zeros = vec![[0; PAGE as usize]; pages as usize];
-        Self { newest: zeros.clone(), covered: zeros }
+        Self { newest: zeros.clone(), covered: zeros.clone(), base: zeros }
     }
 
-    /// Changes some bytes of a page, or most; the length of the delta against what the parity covers.
+    /// Changes some bytes of a page, or most; the length of the delta against its base.
     pub fn change(&mut self, page: u64, dice: &mut Dice) -> u32 {
         let newest = &mut self.newest[page as usize];
         let count = if dice.below(30) == 0 { PAGE } else { dice.within(1, 5) };
@@ -27,7 +28,7 @@ impl Bytes {
             newest[at as usize] = dice.next() as u8;
         }
         let mut delta = [0; PAGE as usize];
-        destage_delta::encode(&self.covered[page as usize], newest, &mut delta) as u32
+        destage_delta::encode(&self.base[page as usize], newest, &mut delta) as u32
     }
 
     /// Parity P, and Q, of pages in the order of their columns.

@@ -56,8 +56,14 @@ impl Case {
     pub fn draw(name: &'static str, m: u64, dice: &mut Dice) -> Self {
         let shape = Shape { k: dice.within(2, 5), m, chunk: dice.within(1, 4) };
         let ways = dice.within(2, 16);
-        // KDD delays parity only while there is room for all deltas that are under way.
-        let (least, most): (u64, u64) = if name == "kdd" { (12, 75) } else { (2, 100) };
+        let reclaim = if name == "kdd" { ["free", "rewrite", "keep"][dice.below(3) as usize] } else { "free" };
+        // KDD delays parity only while there is room for all deltas that are under way, beside those that stay with what
+        // is clean.
+        let (least, most): (u64, u64) = match (name, reclaim) {
+            ("kdd", "keep") => (24, 45),
+            ("kdd", _) => (12, 75),
+            _ => (2, 100),
+        };
         let pages = ways * dice.within(1, 5).max(least.div_ceil(ways));
         let high = dice.within(10, most);
         let low = dice.below(high + 1);
@@ -82,6 +88,12 @@ impl Case {
         if delays {
             let admit = if admit == u64::MAX { "never".to_owned() } else { admit.to_string() };
             write!(cache, ":misses=delay:admit={admit}").expect("a string");
+        } else if name == "kdd" && admit != u64::MAX {
+            write!(cache, ":admit={admit}").expect("a string");
+        }
+        let admit = if name == "kdd" && (delays || admit != u64::MAX) { admit } else { 1 };
+        if name == "kdd" {
+            write!(cache, ":reclaim={reclaim}").expect("a string");
         }
         let params = Params {
             method: [Method::Min, Method::Min, Method::Rmw, Method::Rcw][dice.below(4) as usize],
@@ -98,7 +110,9 @@ impl Case {
             delta_max: PAGE as u32,
             rcw_from_cache: RcwFromCache::NotMore,
             delay_misses: delays,
-            admit: if delays { admit } else { 1 },
+            admit,
+            reclaim: if reclaim == "rewrite" { 1 } else { 2 },
+            keep_clean: reclaim == "keep",
             admit_forgets: true,
             few_bare: true,
             clean_stripes: stripes,

@@ -8,14 +8,15 @@ use destage_cache::{CacheFigure, Served, host_cache, serve};
 use destage_exec::{Conduct, Memory, NoCheck, Pick, Remains};
 use destage_plan::{Column, Control, Dev, Ext, HostNotice, HostOp, HostRequest, Issue, Row, Shape as Host, Step};
 use destage_raid::Geometry;
-use destage_raid::array::{Change, Delta, DeltaPlace, Source};
+use destage_raid::array::{Change, Delta, DeltaPlace, Source, Sources};
 
 use super::{Bytes, Case, PAGE, SECTOR};
 use crate::common::Dice;
-use crate::tier_model::counters::{self, Ask, Cause, Outcome, Place};
+use crate::tier_model::counters::{self, Ask, Cause, For, Outcome, Place};
 use crate::tier_model::kdd::Where;
 use crate::tier_model::params::Shape;
 use crate::tier_model::sets::Slot;
+use crate::tier_model::staging::Role;
 use crate::tier_model::{Model, Op, State, build};
 
 /// Cache and model side by side.
@@ -29,6 +30,8 @@ pub struct Pair {
     /// Commands of devices in flight, in the order of issue, and all that were issued since the last
     /// comparison; of each the row that it cleans, if it does.
     flight: Vec<Option<Row>>,
+    /// Rows that the model cleans, in order.
+    cleaned: Vec<u64>,
     recent: Vec<(Option<Row>, Step)>,
     bytes: Bytes,
     /// Slots of the NVRAM are told by the deltas in them.
@@ -72,6 +75,7 @@ impl Pair {
             figures: host_cache(case.name).expect("it is registered").figures,
             issued,
             flight: Vec::new(),
+            cleaned: Vec::new(),
             recent: Vec::new(),
             bytes: Bytes::new(pages),
             has_deltas: case.name == "kdd",
@@ -107,6 +111,8 @@ impl Pair {
             Op::Read => (HostOp::Read, &[]),
             Op::Write => (HostOp::Write, &newest),
         };
+        let asked = self.model.access(op, page, len);
+        self.cleaned = cleaned_by(&asked);
         let request = HostRequest { tag, op: kind, offset: page * PAGE, len: PAGE, fua: false };
         self.memory.submit(request, data).expect("a request in range");
         self.settle();
@@ -121,7 +127,6 @@ impl Pair {
         if !answered {
             return Err(format!("{op:?} of page {page} is not answered"));
         }
-        let asked = self.model.access(op, page, len);
         self.compare(&asked).and_then(|state| self.compare_row(self.shape.row(page), &state)).map_err(|why| {
             let hit = if asked.hit { "hit" } else { "miss" };
             format!("{op:?} of page {page} in row {}, a {hit}, delta {len:?}: {why}", self.shape.row(page))
@@ -130,6 +135,8 @@ impl Pair {
 
     /// Nothing is asked for long: all rows are cleaned.
     pub fn idle(&mut self) -> Result<(), String> {
+        let asked = self.model.clean_all();
+        self.cleaned = cleaned_by(&asked);
         while self.memory.engine().controller().stale_rows() > 0 {
             if self.memory.run(Pick::Earliest, &NoCheck).expect("it goes on").is_none()
                 && self.memory.engine().next_timer().is_none()
@@ -138,44 +145,47 @@ impl Pair {
             }
             self.settle();
         }
-        self.cleaned("idle")
+        self.compare_cleaned("idle", &asked)
     }
 
     /// All rows are cleaned because that is ordered.
     pub fn clean(&mut self) -> Result<(), String> {
+        let asked = self.model.stop();
+        self.cleaned = cleaned_by(&asked);
         self.memory.control(Control::Clean);
         self.settle();
         if !self.is_back && self.memory.nvram().slots().next().is_some() {
             return Err("clean, and something is in the NVRAM".to_owned());
         }
-        self.cleaned("clean")
+        self.compare_cleaned("clean", &asked)
     }
 
-    fn cleaned(&mut self, what: &str) -> Result<(), String> {
-        let asked = self.model.clean_all();
-        self.compare(&asked).map(|_| ()).map_err(|why| format!("{what}: {why}"))
+    fn compare_cleaned(&mut self, what: &str, asked: &Outcome) -> Result<(), String> {
+        self.compare(asked).map(|_| ()).map_err(|why| format!("{what}: {why}"))
     }
 
     fn note_issues(&mut self) {
         let issued = std::mem::take(&mut *self.issued.lock().expect("nobody panics over it"));
         for (Issue { op, .. }, step) in issued {
             let engine = self.memory.engine();
-            let claim = engine.claim(op).filter(|_| engine.request_of(op).is_none());
+            let cleans = |claim: &destage_plan::Claim| engine.request_of(op).is_none() && !claim.w.is_empty();
+            let claim = engine.claim(op).filter(cleans);
             let cleans = claim.map(|claim| self.geometry.row(claim.stripe, claim.first));
             self.flight.push(cleans);
             self.recent.push((cleans, step));
         }
     }
 
-    /// Lets all end but timers, and what cleans last: that of an access begins when its row is found to be
-    /// behind, but does not change what the access finds.
+    /// Lets all end but timers, and what cleans last: that of an access begins when its row is found to be behind, but
+    /// does not change what the access finds. Rows that are cleaned at the same time end in the model's order.
     fn settle(&mut self) {
         self.note_issues();
         while self.memory.runnable() > 0 {
             // Behind the commands of devices is what the NVRAM does next.
             let mut at = self.flight.len();
             if at == self.memory.runnable() {
-                at = self.flight.iter().position(Option::is_none).unwrap_or(0);
+                let place = |row: Row| self.cleaned.iter().position(|other| *other == row.0).unwrap_or(usize::MAX);
+                at = (0..at).min_by_key(|at| self.flight[*at].map(place)).expect("something is in flight");
                 self.flight.remove(at);
             }
             self.memory.run(Pick::At(at), &NoCheck).expect("the controller goes on");
@@ -304,6 +314,10 @@ impl Pair {
             if !old.contains(&page) {
                 self.bytes.covered[page as usize] = self.bytes.newest[page as usize];
             }
+            // What is kept with a delta that the parity covers stays what it was.
+            if state.pages.get(&page).is_none_or(|held| held.covered.is_none()) {
+                self.bytes.base[page as usize] = self.bytes.covered[page as usize];
+            }
         }
         Ok(state)
     }
@@ -330,17 +344,27 @@ impl Pair {
                     let Source::Delta(said) = sources.newest(column) else {
                         return Err(format!("the newest of page {page} is {:?}", sources.newest(column)));
                     };
-                    let said = Change { place: said.place, offset: said.offset, len: said.len };
-                    let Change { place, offset, len } = self.delta(said, held.newest, page, state)?;
-                    let base = slot.expect("it has one");
-                    newest = Source::Delta(Delta { base, place, offset, len });
-                    self.makes(&self.page(base.dev(), base.first()), said, &self.bytes.newest[page as usize], false)?;
+                    newest = self.made(said, held.newest, Role::Newest, page, state)?;
+                    let base = said.base;
+                    self.makes(
+                        &self.page(base.dev(), base.first()),
+                        change(said),
+                        &self.bytes.newest[page as usize],
+                        false,
+                    )?;
+                    if held.covered.is_some() {
+                        covered = self.covered(&sources, column, held.covered, page, state)?;
+                    }
+                }
+                (Some(Slot::Clean(_)), Some(held)) if held.covered.is_some() && is_stale => {
+                    covered = self.covered(&sources, column, held.covered, page, state)?;
+                    newest = covered;
                 }
                 (None, Some(held)) if held.newest.is_some() => {
                     let Source::Before(said) = sources.covered(column) else {
                         return Err(format!("what is covered of page {page} is {:?}", sources.covered(column)));
                     };
-                    covered = Source::Before(self.delta(said, held.newest, page, state)?);
+                    covered = Source::Before(self.delta(said, held.newest, Role::Newest, page, state)?);
                     self.makes(&self.bytes.newest[page as usize], said, &self.bytes.covered[page as usize], true)?;
                 }
                 (Some(Slot::New(_)), _) => {
@@ -360,15 +384,44 @@ impl Pair {
         self.check_row(row)
     }
 
+    /// What the parity covers of a page that is made with a delta.
+    fn covered(
+        &self,
+        sources: &Sources,
+        column: Column,
+        at: Option<Where>,
+        page: u64,
+        state: &State,
+    ) -> Result<Source, String> {
+        let Source::Delta(said) = sources.covered(column) else {
+            return Err(format!("what is covered of page {page} is {:?}", sources.covered(column)));
+        };
+        let (base, covered) = (self.page(said.base.dev(), said.base.first()), &self.bytes.covered[page as usize]);
+        self.makes(&base, change(said), covered, false)?;
+        self.made(said, at, Role::Covered, page, state)
+    }
+
+    /// A page that is made with a delta of what is in its slot.
+    fn made(&self, said: Delta, at: Option<Where>, role: Role, page: u64, state: &State) -> Result<Source, String> {
+        let slot = slots_of(state)[&page];
+        let base = Ext::new(Dev(self.geometry.members()), self.first + slot, 1);
+        let Change { place, offset, len } = self.delta(change(said), at, role, page, state)?;
+        Ok(Source::Delta(Delta { base, place, offset, len }))
+    }
+
     /// Where the delta of an old page is, with the slot of the NVRAM as the cache says, in which it must be.
-    fn delta(&self, said: Change, at: Option<Where>, page: u64, state: &State) -> Result<Change, String> {
+    fn delta(&self, said: Change, at: Option<Where>, role: Role, page: u64, state: &State) -> Result<Change, String> {
         Ok(match (at, said.place) {
             (Some(Where::Ssd(at)), _) => {
                 let ext = Ext::new(Dev(self.geometry.members()), at.slot, 1);
                 Change { place: DeltaPlace::Page(ext), offset: at.offset, len: at.len }
             }
             (Some(Where::Staged), DeltaPlace::Nv(_)) => {
-                let staged = state.staged.iter().find(|staged| staged.page == page).expect("it is staged");
+                let staged = state
+                    .staged
+                    .iter()
+                    .find(|staged| staged.page == page && staged.role == role)
+                    .expect("it is staged");
                 Change { place: said.place, offset: 0, len: staged.len }
             }
             _ => return Err(format!("the delta of page {page} is {said:?}, by the model {at:?}")),
@@ -426,8 +479,8 @@ impl Pair {
         for (number, slot) in (0..).zip(&state.slots) {
             let expected = match *slot {
                 Slot::Free | Slot::Delta(_) => continue,
-                Slot::Clean(page) | Slot::New(page) | Slot::Dirty(page) => bytes.newest[page as usize],
-                Slot::Old(page) => bytes.covered[page as usize],
+                Slot::New(page) | Slot::Dirty(page) => bytes.newest[page as usize],
+                Slot::Clean(page) | Slot::Old(page) => bytes.base[page as usize],
             };
             if self.page(Dev(self.geometry.members()), self.first + number) != expected {
                 return Err(format!("slot {number}, {slot:?}, has something else"));
@@ -435,6 +488,17 @@ impl Pair {
         }
         Ok(())
     }
+}
+
+/// The rows that the model has cleaned, in order.
+fn cleaned_by(outcome: &Outcome) -> Vec<u64> {
+    let phases = outcome.phases.iter().filter(|phase| phase.of == For::CleanWrites);
+    let row = |ask: &Ask| if let Ask::MemberWrite { row, .. } = ask { Some(*row) } else { None };
+    phases.flat_map(|phase| phase.asks.iter().filter_map(row)).collect()
+}
+
+const fn change(delta: Delta) -> Change {
+    Change { place: delta.place, offset: delta.offset, len: delta.len }
 }
 
 /// Pages of which the parity covers an older version.

@@ -17,6 +17,11 @@ pub trait Delayed {
     /// Slots that count for the thresholds.
     fn owing(&self) -> u64;
 
+    /// Slots of a set that count where it has no room.
+    fn owing_in(&self, set: u64) -> u64 {
+        self.sets().tally(set).owing()
+    }
+
     /// The stripe after the one that was cleaned last.
     fn next_stripe(&mut self) -> &mut u64;
 
@@ -70,7 +75,7 @@ fn oldest_in(cache: &impl Delayed, set: u64, skip: Option<u64>) -> Option<u64> {
 pub fn after_access(cache: &mut impl Delayed, short: Option<u64>, out: &mut Outcome) {
     if let Some(set) = short {
         let low = cache.params().set_low * cache.sets().width();
-        while cache.sets().tally(set).owing() * 100 > low && clean_next(cache, Some(set), None, out) {}
+        while cache.owing_in(set) * 100 > low && clean_next(cache, Some(set), None, out) {}
     }
     let all = cache.sets().slots().len() as u64;
     let (high, low) = (cache.params().dirty_high * all, cache.params().dirty_low * all);

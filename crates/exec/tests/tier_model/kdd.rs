@@ -41,12 +41,18 @@ pub struct Kdd {
     stale: BTreeSet<u64>,
     /// Writes of each page, for its admission.
     written: BTreeMap<u64, u64>,
+    /// Without delayed misses: by bucket the pages that were written lately and are not cached, and how often; the
+    /// newest last.
+    ghosts: Vec<Vec<(u64, u64)>>,
     next_stripe: u64,
     log: Log,
     counters: Counters,
     /// The set in which this access found no room.
     short: Option<u64>,
 }
+
+/// Pages of a bucket of those that were written lately.
+const GHOSTS: u64 = 8;
 
 fn read(slot: u64, cause: Cause) -> Ask {
     Ask::SsdRead { place: Place::Slot(slot), cause }
@@ -73,6 +79,7 @@ impl Kdd {
             staging: Staging::new(params.staging_pages * u64::from(params.page_bytes)),
             stale: BTreeSet::new(),
             written: BTreeMap::new(),
+            ghosts: vec![Vec::new(); params.pages.div_ceil(GHOSTS) as usize],
             next_stripe: 0,
             log: Log::new(&params),
             counters: Counters::default(),
@@ -166,7 +173,7 @@ impl Kdd {
             return;
         }
         out.phase(For::Reads, vec![array::member_read(self.params.shape, page)]);
-        if held.newest.is_some() {
+        if held.newest.is_some() || self.params.admit == u64::MAX {
             return;
         }
         if let Some(slot) = self.room(page, &[], out) {
@@ -190,8 +197,31 @@ impl Kdd {
         }
     }
 
+    /// Whether a page that is not cached, and is written, comes in.
+    fn is_admitted(&mut self, page: u64) -> bool {
+        if self.params.delay_misses || self.params.admit == 1 {
+            return self.written[&page] >= self.params.admit;
+        }
+        let hash = page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let bucket = (hash % self.ghosts.len() as u64) as usize;
+        let bucket = &mut self.ghosts[bucket];
+        let at = bucket.iter().position(|&(known, _)| known == page).unwrap_or_else(|| {
+            if bucket.len() as u64 == GHOSTS {
+                bucket.remove(0);
+            }
+            bucket.push((page, 0));
+            bucket.len() - 1
+        });
+        bucket[at].1 += 1;
+        let admitted = bucket[at].1 >= self.params.admit;
+        if admitted {
+            bucket.remove(at);
+        }
+        admitted
+    }
+
     fn write_miss(&mut self, page: u64, len: u32, out: &mut Outcome) {
-        let admitted = self.written[&page] >= self.params.admit;
+        let admitted = self.is_admitted(page);
         let bare = self.pages.values().filter(|held| held.slot.is_none()).count() as u64;
         let crowded = self.params.few_bare
             && self.params.delay_misses
@@ -329,6 +359,23 @@ impl Model for Kdd {
         while cleaning::clean_next(self, None, None, &mut out) {}
         self.counters.count(&out);
         self.counters.reinserted = self.log.reinserted();
+        out
+    }
+
+    fn stop(&mut self) -> Outcome {
+        let params = self.params;
+        (self.params.reclaim, self.params.keep_clean) = (2, false);
+        let mut out = self.clean_all();
+        self.params = params;
+        let staged = self.pages.iter().filter(|(_, held)| held.covered == Some(Where::Staged));
+        let staged: Vec<(u64, Option<u64>)> = staged.map(|(&page, held)| (page, held.slot)).collect();
+        for (page, slot) in staged {
+            let slot = slot.expect("it is made of something");
+            self.drop_delta(page, Role::Covered);
+            self.leaves(page);
+            self.sets.put(slot, Slot::Free);
+            self.put(&[(Key::Slot(slot), Fact::Free)], &mut out);
+        }
         out
     }
 

@@ -25,6 +25,7 @@
 //!   made room in the staging buffer, nothing is committed.
 //! * A DEZ page is read once for what is cleaned at a time, however many deltas are taken from it. The base is not read for
 //!   RMW, but for a delta of a whole page: that is the new page itself.
+//! * Reclaim scheme 1 reads base and delta when it writes the page, be it that cleaning has read them before.
 //! * A delta of `delta_max` bytes and more is too long. By default that is a page: deltas have no header.
 //! * `rewrite`, and a write for whose delta no room is left (§9.8.11), are RMW with the base, which was read for
 //!   the delta and is at hand, be the page old or clean.
@@ -35,18 +36,21 @@
 //! * `admit` counts the writes of a page, and begins anew when the page had a delta only and cleaning dropped
 //!   it: a page that was admitted and has left is admitted at its next write. (Counting since the beginning gives
 //!   .52 SSD pages a write in the steady state of §9.8 where it has .40, counting since the page left the cache .37.)
-//! * A read miss is always admitted, unless the page has a delta: then nothing is.
+//! * A read miss is always admitted, unless the page has a delta: then nothing is; or unless no write ever is.
+//! * Without `delay_misses` `admit` counts the writes of pages that are not cached and were written lately: as many of these
+//!   are known as there are slots, in buckets of eight, from which the page goes first that came first, or that is admitted.
 //! * With `delay_misses` a page that is not admitted, or has no room in its set, has a delta only. At each
 //!   further write its member is read again; with the delta held that is the base, and what is admitted.
 //! * Its entry is freed when the delta is dropped, and when the page is admitted, if the log has it.
 //! * A row all of whose stale pages have deltas only is cleaned after all others, lowest row first.
 //! * `keep_clean`: deltas are always against the base. What the parity covers is the base or the base with the
 //!   *covered* delta; cleaning makes the newest delta the covered one, and logs a clean entry with its place. A write hit has a
-//!   second delta beside it. Where old and delta pages are counted for the thresholds, a delta page without the newest delta of
-//!   an old page does not count.
+//!   second delta beside it. Where old and delta pages are counted for the thresholds, or for want of room in a set, a delta page
+//!   without the newest delta of an old page does not count.
 //! * `clean_stripes`: the next stripe with stale rows after the one cleaned last, around; for want of room in a
 //!   set, the stripe of its least recently used old page. What a stripe's cleaning asks of a member in one phase
 //!   is one request, and counts the pages of stale rows.
+//! * Before a stop cleaned pages are free whatever else becomes of them, and what is made with a delta in the NVRAM is dropped.
 //! * `rcw_from_cache = fewer`: data that is not cached is read from members if these are fewer than the parities.
 //!
 //! What destage's caches do otherwise, as options:
@@ -131,6 +135,11 @@ pub trait Model {
 
     /// Cleans until nothing is owed.
     fn clean_all(&mut self) -> Outcome;
+
+    /// As before a stop: nothing is left in the NVRAM for deltas.
+    fn stop(&mut self) -> Outcome {
+        self.clean_all()
+    }
 
     fn counters(&self) -> Counters;
 

@@ -126,7 +126,7 @@ pub struct Params {
     pub keep_clean: bool,
     /// Parity is delayed on write misses, too.
     pub delay_misses: bool,
-    /// The write of a page, from 1, at which it is admitted.
+    /// The write of a page, from 1, at which it is admitted; if no write ever is, no read is admitted either.
     pub admit: u64,
     /// Writes count for that only since the page has left the cache.
     pub admit_forgets: bool,

@@ -4,7 +4,7 @@
 use destage_plan::{Buf, ColumnSet, Ext, OpId, Out, Row, Rows, Step, StepSet};
 
 use super::sources::{DeltaPages, DepartedRow};
-use super::versions::{Sources, Updated};
+use super::versions::{Source, Sources, Updated};
 use super::write::{Pages, What, WriteTask};
 use super::{Array, Seg, Task, Versions, advance};
 use crate::{Level, MAX_DEVICES};
@@ -106,9 +106,12 @@ impl Array {
         if !self.catches_up_by_changes(what, row, &sources, page_bytes) {
             return 3 * self.data.len() + computes;
         }
-        let stale = sources.stale();
-        let whole = stale.iter().filter(|column| sources.change(*column, page_bytes).is_none()).count() as u32;
-        2 * stale.len() + 3 * whole + computes
+        let of_column = |column| match (sources.change(column, page_bytes), sources.covered(column)) {
+            (Some(_), _) => 2,
+            (None, Source::Delta(_)) => 6,
+            (None, _) => 5,
+        };
+        sources.stale().iter().map(of_column).sum::<u32>() + computes
     }
 
     /// Whether the parity of a row is modified rather than made of all data.

@@ -154,6 +154,14 @@ impl Array {
                 (old[column.index()], new[column.index()]) = (dst, Buf::Zero);
                 done |= changed;
                 whole.remove(column);
+            } else if let Some([covered, newest]) = row.sources.changes(column, out.page_bytes()) {
+                for (page, change) in [(&mut *old, covered), (&mut *new, newest)] {
+                    let (delta, there) = deltas.read(op, change, out);
+                    let (dst, changed) = change_page(op, Buf::Zero, delta, there, out);
+                    page[column.index()] = dst;
+                    done |= changed;
+                }
+                whole.remove(column);
             }
         }
         done |= self.gather(op, row, whole, Sources::covered, old, out);

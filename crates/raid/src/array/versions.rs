@@ -131,6 +131,17 @@ impl Sources {
         }
     }
 
+    /// The deltas that make the version of a column that the parity covers and the newest of the same page, if both are
+    /// kept so: they differ in what these do. Neither is a delta of a whole page.
+    pub(super) fn changes(&self, column: Column, page_bytes: u32) -> Option<[Change; 2]> {
+        let (Source::Delta(covered), Source::Delta(newest)) = (self.covered(column), self.newest(column)) else {
+            return None;
+        };
+        let is_one = self.stale.contains(column) && covered.base == newest.base;
+        let change = |Delta { place, offset, len, .. }| Change { place, offset, len };
+        (is_one && covered.len < page_bytes && newest.len < page_bytes).then(|| [covered, newest].map(change))
+    }
+
     /// Whether the parity of the row says nothing.
     pub fn is_torn(&self) -> bool {
         self.stale.iter().any(|column| self.covered(column) == Source::Lost)

@@ -1,7 +1,6 @@
 //! Frames of pages that are newer than what the members have: *dirty*. They stay until they are written back
 //! and the log says so.
 
-use super::lists::List;
 use super::logged::Logged;
 use super::{Came, Frame, Frames, State};
 
@@ -93,10 +92,7 @@ impl Frames {
             return;
         }
         slot.state = State::Clean;
-        let end = self.end_of(frame, List::Clean);
-        let oldest = self.slots[end as usize].newer;
-        self.slots[frame.index()].used = self.slots[oldest as usize].used;
-        self.insert_between(frame.0, oldest, end);
+        self.make_oldest(frame);
     }
 
     /// Whether the page of this frame is in it as the members have it, and the log says of it nothing else.

@@ -63,6 +63,14 @@ impl Frames {
         self.insert_between(frame.0, end, first);
     }
 
+    /// A clean frame that is in no list leaves before all others.
+    pub(super) fn make_oldest(&mut self, frame: Frame) {
+        let end = self.end_of(frame, List::Clean);
+        let oldest = self.slots[end as usize].newer;
+        self.slots[frame.index()].used = self.slots[oldest as usize].used;
+        self.insert_between(frame.0, oldest, end);
+    }
+
     pub(super) fn insert_between(&mut self, slot: u32, newer: u32, older: u32) {
         self.slots[newer as usize].older = slot;
         self.slots[older as usize].newer = slot;

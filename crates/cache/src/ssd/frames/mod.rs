@@ -115,6 +115,8 @@ pub(crate) struct Frames {
     uses: u32,
     /// The last set in which a frame was looked for, and none was to be had.
     short: Option<u32>,
+    /// Frames that do not hold any more what they did, if that is asked for.
+    shed: Option<Vec<Frame>>,
 }
 
 impl Frames {
@@ -163,6 +165,7 @@ impl Frames {
             untold: None,
             uses: 0,
             short: None,
+            shed: None,
         }
     }
 
@@ -249,6 +252,7 @@ impl Frames {
                 self.begin_fill(frame);
                 self.unlink(frame.0);
                 self.leaves(frame);
+                self.sheds(frame);
                 return Some(frame);
             }
             self.forget(frame);
@@ -347,6 +351,7 @@ impl Frames {
 
     /// What the cache has of a page that is found by this frame is not to be used any more.
     pub(crate) fn forget(&mut self, frame: Frame) {
+        self.sheds(frame);
         let Slot { state, partner, .. } = self.slots[frame.index()];
         self.remove(frame);
         if state != State::Landed {
@@ -476,6 +481,7 @@ impl Frames {
         self.unlink(frame.0);
         self.remove(frame);
         self.leaves(frame);
+        self.sheds(frame);
         Some(frame)
     }
 }

@@ -86,6 +86,11 @@ impl Frames {
             self.stale -= 1;
             self.discard(Frame(partner));
         }
+        self.become_clean(frame);
+        self.came(frame).into_iter().for_each(|came| self.arrives(came));
+    }
+
+    fn become_clean(&mut self, frame: Frame) {
         self.stale -= 1;
         self.unlink(frame.0);
         self.slots[frame.index()].state = State::Clean;
@@ -96,7 +101,60 @@ impl Frames {
             newer = self.slots[newer as usize].newer;
         }
         self.insert_between(frame.0, newer, self.slots[newer as usize].older);
+    }
+
+    /// As [`cover`](Self::cover), of a page that is not in the frame but made of what is there: the log is not to say
+    /// that the frame has it, nor to be told so of what came before.
+    pub(crate) fn cover_made(&mut self, frame: Frame) {
+        self.become_clean(frame);
+        self.leaves(frame);
+        self.begin_fill(frame);
+    }
+
+    /// An operation is about to write a clean page, which is made of what is in its frame, to the frame; not if one
+    /// reads that.
+    pub(crate) fn rewrite(&mut self, frame: Frame) -> bool {
+        debug_assert!(self.is_clean(frame), "nobody else writes it");
+        let free = self.slots[frame.index()].pins == 0;
+        if free {
+            self.slots[frame.index()].state = State::Filling;
+            self.begin_fill(frame);
+            self.unlink(frame.0);
+            self.leaves(frame);
+        }
+        free
+    }
+
+    /// It is written, and leaves before all others; unless the device was lost meanwhile.
+    pub(crate) fn rewritten(&mut self, frame: Frame) {
+        if !self.is_there(frame) {
+            return self.release(frame);
+        }
+        self.slots[frame.index()].state = State::Clean;
+        self.make_oldest(frame);
         self.came(frame).into_iter().for_each(|came| self.arrives(came));
+    }
+
+    /// The page that is found by a frame.
+    pub(crate) fn page(&self, frame: Frame) -> u64 {
+        self.slots[frame.index()].page
+    }
+
+    /// What frames hold is of use with something else: it is to be told which of them do not hold it any more.
+    pub(crate) fn note_shed(&mut self) {
+        self.shed = Some(Vec::new());
+    }
+
+    /// A frame does not hold any more what it did.
+    pub(super) fn sheds(&mut self, frame: Frame) {
+        if let Some(shed) = &mut self.shed {
+            shed.push(frame);
+        }
+    }
+
+    /// One of the frames that do not hold any more what they did, of those that were not taken so far.
+    pub(crate) fn take_shed(&mut self) -> Option<Frame> {
+        self.shed.as_mut()?.pop()
     }
 
     /// The stale page of a set that was not used for longest, and each that was used after it, by the frame

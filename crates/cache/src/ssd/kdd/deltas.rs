@@ -37,6 +37,9 @@ impl Deltas {
 
     /// Where a delta is.
     pub(super) fn get(&self, key: Key, frames: &Frames) -> Option<Change> {
+        if matches!(key, Key::Covered(_)) && !self.zone.makes() {
+            return None;
+        }
         if let Some(staged) = self.staging.get(key) {
             return Some(Change { place: DeltaPlace::Nv(staged.slot), offset: 0, len: staged.len });
         }
@@ -46,11 +49,34 @@ impl Deltas {
 
     /// Where the newest version of a page is that is kept as it was.
     pub(super) fn newest(&self, base: Frame, frames: &Frames) -> Source {
-        let of = frames.ext(base);
-        let delta = self.get(Key::Frame(base), frames);
-        delta.map_or(Source::Page(of), |Change { place, offset, len }| {
-            Source::Delta(Delta { base: of, place, offset, len })
-        })
+        let delta = self.get(Key::Frame(base), frames).or_else(|| self.get(Key::Covered(base), frames));
+        made_of(base, delta, frames)
+    }
+
+    /// Where what the parity covers is of a page that is kept as it was.
+    pub(super) fn covered_in(&self, base: Frame, frames: &Frames) -> Source {
+        made_of(base, self.get(Key::Covered(base), frames), frames)
+    }
+
+    /// The parity covers the newest version of a page that is kept as it was; whether that is made with a delta, which
+    /// stays.
+    pub(super) fn cover(&mut self, base: Frame, frames: &mut Frames) -> bool {
+        let is_made = self.get(Key::Frame(base), frames).is_some();
+        if is_made {
+            self.drop_delta(Key::Covered(base), frames);
+            self.staging.rename(Key::Frame(base), Key::Covered(base));
+            self.zone.cover(base);
+        }
+        is_made
+    }
+
+    /// Frames that do not hold any more what they did have their deltas go; whether there is room for others since.
+    pub(super) fn shed(&mut self, frames: &mut Frames) -> bool {
+        let staged = self.staging.bytes();
+        while let Some(frame) = frames.take_shed() {
+            self.drop_delta(Key::Covered(frame), frames);
+        }
+        self.staging.bytes() < staged
     }
 
     /// Where what the parity covers is of a page of which there is nothing but a delta, if that.
@@ -87,13 +113,20 @@ impl Deltas {
         (dst, out.step(op, step, there | read))
     }
 
-    /// An operation reads a delta, and the page as it was if there is one.
+    /// An operation reads a delta, and the page as it was if there is one, with what the parity covers of it.
     pub(super) fn uses(&mut self, op: OpId, key: Key, frames: &mut Frames) {
-        let named = of(&mut self.named, op);
         if let Key::Frame(base) = key {
             frames.hold(base);
-            named.push(Named::Frame(base));
+            of(&mut self.named, op).push(Named::Frame(base));
+            if self.zone.makes() {
+                self.uses_delta(op, Key::Covered(base), frames);
+            }
         }
+        self.uses_delta(op, key, frames);
+    }
+
+    fn uses_delta(&mut self, op: OpId, key: Key, frames: &mut Frames) {
+        let named = of(&mut self.named, op);
         if let Some(staged) = self.staging.get(key) {
             let index = staged.slot.place();
             if self.pins.len() <= index {
@@ -120,6 +153,9 @@ impl Deltas {
     /// The delta of a page is not needed any more: the parity covers the page as it is, a newer delta comes,
     /// or the page is not kept.
     pub(super) fn drop_delta(&mut self, key: Key, frames: &mut Frames) {
+        if matches!(key, Key::Covered(_)) && !self.zone.makes() {
+            return;
+        }
         self.dead.extend(self.staging.take(key));
         self.zone.drop_delta(key, frames);
     }
@@ -169,6 +205,12 @@ impl FrameReader for Deltas {
         let delta = Span { buf, offset: delta.offset, len: delta.len };
         out.step(op, Step::Decode { base: page, delta, dst }, there | read)
     }
+}
+
+/// A page that a delta, if there is one, makes of what is in a frame.
+fn made_of(base: Frame, delta: Option<Change>, frames: &Frames) -> Source {
+    let base = frames.ext(base);
+    delta.map_or(Source::Page(base), |Change { place, offset, len }| Source::Delta(Delta { base, place, offset, len }))
 }
 
 /// Where the bytes of a delta are to be had, and the step that reads them if one does.

@@ -3,23 +3,29 @@
 //! the cache.
 
 mod deltas;
+mod ghosts;
 mod hit;
 mod hits;
+mod params;
+mod rewrites;
 mod staging;
 mod zone;
 
 use destage_plan::{
-    Buf, ColumnSet, Frag, List, NvSlot, OpId, Out, ParamSpec, Params, PutList, Span, SpecError, Step, StepNo,
-    StepOutcome, StepSet, Tag,
+    Buf, ColumnSet, Frag, List, NvSlot, OpId, Out, ParamSpec, Params, PutList, Span, Step, StepNo, StepOutcome,
+    StepSet, Tag,
 };
 use destage_raid::array::{Array, ArrayConfig, Source};
 
 use self::deltas::Deltas;
+use self::ghosts::Ghosts;
 use self::hit::{Base, Hit};
 use self::hits::{Hits, Planned, Short};
-use self::staging::Staging;
+use self::params::{ADMIT, MISSES, MODES, Misses, NEVER, RECLAIM, Reclaim, STAGED_IN, bytes_per_page, in_memory};
+use self::rewrites::{Rewrites, free};
+use self::staging::{Sealed, Staging};
 use self::zone::{Packed, Zone};
-use super::behind::{self, Behind, Owed};
+use super::behind::{Behind, Owed};
 use super::copies::{Copies, FrameReader};
 use super::delayed::{self, Delayed};
 use super::frames::{Frame, Frames};
@@ -30,6 +36,12 @@ use crate::{CacheFigure, HostCacheError, HostCacheInfo, Operations, Registered, 
 
 /// Pages of a row that are kept with deltas: what reads all of them has 64 steps.
 const MAX_OLD: u32 = 10;
+/// Likewise where the parity may cover what is made with a delta as well, so that both versions are, of which each takes
+/// three steps; and such pages, with those that are clean.
+const MAX_TWICE: u32 = 6;
+const MAX_MADE: u32 = 8;
+/// Where it may, columns of a row and the pages of it that are so made.
+const MAX_READ: u32 = 26;
 /// Pages of a write that is [prepared](Hits::prepare) for, which takes up to eight steps for each.
 const MAX_PREPARED: usize = 6;
 /// Deltas that are staged before some are packed.
@@ -45,63 +57,9 @@ const STAGING: ParamSpec = ParamSpec {
     help: "pages of the NVRAM in which deltas are staged before some are packed into a page of the cache",
 };
 
-const STAGED_IN: ParamSpec = ParamSpec {
-    name: "staged-in",
-    default: "nvram",
-    values: "nvram or memory",
-    unit: "-",
-    help: "where deltas are staged; nothing that is staged is needed after a start, so that memory loses nothing, and where there is no NVRAM it saves a write of the cache for each",
-};
-
-const MISSES: ParamSpec = ParamSpec {
-    name: "misses",
-    default: "parity",
-    values: "parity or delay",
-    unit: "-",
-    help: "what a write of a page that is not in the cache does: it updates the parity, or leaves it for later, too, for which the page is read from its member once",
-};
-
-const ADMIT: ParamSpec = ParamSpec {
-    name: "admit",
-    default: "1",
-    values: "1 to 255, or never; 1 alone without misses=delay",
-    unit: "writes",
-    help: "the write at which a page comes into the cache that is not in it; before, its delta alone is kept",
-};
-
-const IN_MEMORY: (&str, &str) = (STAGED_IN.name, "memory");
-
-/// Whether deltas are staged in memory.
-fn in_memory(params: &Params) -> Result<bool, SpecError> {
-    params.choice(STAGED_IN.name, &[("nvram", false), ("memory", true)])
-}
-
-/// What becomes of writes of pages that are not in the cache.
-#[derive(Clone, Copy)]
-struct Misses {
-    /// Their parity is left for later, too.
-    delayed: bool,
-    /// The write at which a page is admitted.
-    admit: u32,
-}
-
-impl Misses {
-    fn new(params: &Params) -> Result<Self, SpecError> {
-        let delayed = params.choice(MISSES.name, &[("parity", false), ("delay", true)])?;
-        let admit = match params.text(ADMIT.name) {
-            "never" => u32::MAX,
-            _ => params.number(ADMIT.name, 1..=255)?,
-        };
-        if admit > 1 && !delayed {
-            return Err(params.refuse(ADMIT.name));
-        }
-        Ok(Self { delayed, admit })
-    }
-}
-
-const PARAMS: [ParamSpec; 11] = {
+const PARAMS: [ParamSpec; 12] = {
     let [ways, high, low, set_low, idle, clean, log] = delayed::PARAMS;
-    [ways, STAGING, STAGED_IN, MISSES, ADMIT, high, low, set_low, idle, clean, log]
+    [ways, STAGING, STAGED_IN, MISSES, ADMIT, high, low, set_low, idle, clean, RECLAIM, log]
 };
 
 const STAGED: CacheFigure = CacheFigure { name: "staged", unit: "1", meaning: "deltas staged" };
@@ -131,13 +89,17 @@ pub(crate) enum Part {
     Commit,
     /// Frees slots of the NVRAM.
     Free,
+    /// Writes a page to its frame as it is.
+    Rewrite,
 }
 
 /// What a delta is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
-    /// The frame with the page as it was.
+    /// The frame with the page as it was: what is newest.
     Frame(Frame),
+    /// That frame: what the parity covers, if that is made with a delta, too.
+    Covered(Frame),
     /// The page, if it is in no frame.
     Page(u64),
 }
@@ -145,8 +107,17 @@ enum Key {
 /// Pages as they were, with what has changed of them.
 pub(crate) struct Changes {
     misses: Misses,
+    /// Pages that may be admitted when they are written again with their parity.
+    ghosts: Option<Ghosts>,
+    reclaim: Reclaim,
+    /// Pages of a row that may be kept with deltas, and those that may be made of one when all of the row are read.
+    most_old: u32,
+    most_made: u32,
     deltas: Deltas,
     hits: Hits,
+    rewrites: Rewrites,
+    /// What is not needed after a stop is not kept any more.
+    stops: bool,
     /// The page that deltas are being packed into, and by whom.
     commit: Option<(OpId, Frame)>,
     /// Slots that are being freed, and by whom.
@@ -162,24 +133,13 @@ impl Registered for Kdd {
     const INFO: HostCacheInfo = HostCacheInfo {
         // A frame, its entry in a table that may just be growing, and where its delta is. As many pages again may
         // have nothing but a delta, with entries of 24 bytes in such a table.
-        bytes_per_page: |params| if params.text(MISSES.name) == "delay" { 64 + 57 } else { 64 },
+        bytes_per_page,
         nv_slots: |pages, _, params| {
-            let staged = if params.text(STAGED_IN.name) == "memory" { 0 } else { slots(pages) };
+            let staged = if in_memory(params) { 0 } else { slots(pages) };
             staged + journal::slots(pages)
         },
         makes_deltas: true,
-        modes: &[
-            &[],
-            &[(MISSES.name, "delay")],
-            &[(MISSES.name, "delay"), (ADMIT.name, "2"), (behind::CLEAN.name, "stripes")],
-            &[(MISSES.name, "delay"), (ADMIT.name, "never")],
-            &[(behind::CLEAN.name, "stripes")],
-            &[IN_MEMORY],
-            &[(MISSES.name, "delay"), IN_MEMORY],
-            &[(MISSES.name, "delay"), (ADMIT.name, "2"), (behind::CLEAN.name, "stripes"), IN_MEMORY],
-            &[(MISSES.name, "delay"), (ADMIT.name, "never"), IN_MEMORY],
-            &[(behind::CLEAN.name, "stripes"), IN_MEMORY],
-        ],
+        modes: MODES,
         params: &PARAMS,
         figures: &[delayed::CLEANED, STAGED, STAGED_BYTES, RAW, COMMITS, BARE, delayed::NO_ROOM],
         ..delayed::info::<Changes>(
@@ -195,6 +155,55 @@ impl Registered for Kdd {
 }
 
 impl Changes {
+    /// Plans writes that wait, and has deltas packed if they wait for that.
+    fn turn_writes(
+        &mut self,
+        copies: &mut Copies<Through>,
+        array: &mut Array,
+        operations: &mut Operations<keeps::Part<Part>>,
+        out: &mut Out,
+    ) -> Option<Short> {
+        loop {
+            let short = self.go_on(copies, array, operations, out);
+            if !matches!(short, Some(Short::Staging | Short::Slots))
+                || self.commit.is_some()
+                || !self.deltas.staging.can_seal()
+                || !copies.can_claim()
+            {
+                return short;
+            }
+            let Some(page) = self.deltas.zone.take(&mut copies.frames) else { return short };
+            // What left for that may have had a delta among those that are staged.
+            if self.deltas.shed(&mut copies.frames) {
+                self.deltas.zone.give(page, &mut copies.frames);
+                continue;
+            }
+            self.deltas.staging.seal(out.page_bytes());
+            let settled = |sealed: &Sealed| matches!(sealed.staged.key, Key::Covered(_));
+            self.deltas.zone.settle(page, self.deltas.staging.sealed().iter().all(settled));
+            let commit = operations.open_own(None, keeps::Part::Kept(Part::Commit), out);
+            copies.claim(commit, page);
+            self.commit = Some((commit, page));
+            self.commits += 1;
+            return short;
+        }
+    }
+
+    /// All is to be clean: nothing is to be left in the NVRAM, and what is known in memory alone is of no use later.
+    fn stop(&mut self, frames: &mut Frames) {
+        let made = |page| frames.get(page).filter(|frame| frames.is_clean(*frame));
+        let mut left: Vec<Frame> = self.rewrites.give_up().into_iter().filter_map(made).collect();
+        left.extend(self.deltas.staging.keys().filter_map(|key| match key {
+            Key::Covered(frame) if frames.is_clean(frame) => Some(frame),
+            _ => None,
+        }));
+        left.sort_unstable();
+        left.dedup();
+        for frame in left {
+            free(frame, frames, &mut self.deltas);
+        }
+    }
+
     /// Plans writes that wait, and what they wait for.
     fn go_on(
         &mut self,
@@ -246,6 +255,7 @@ impl Changes {
             self.deltas.bury(sealed.staged.slot);
             offset += len;
         }
+        self.deltas.zone.settle(page, false);
         if self.deltas.zone.is_unused(page) {
             self.deltas.zone.give(page, frames);
         }
@@ -265,14 +275,32 @@ impl Keeps for Changes {
     /// most 56 of 64.
     const MAX_DELAYED: usize = 16;
 
-    fn new(frames: &Frames, params: &Params) -> Result<Self, HostCacheError> {
+    fn new(frames: &mut Frames, columns: u32, params: &Params) -> Result<Self, HostCacheError> {
         let most = most_staged(frames.len().into()) as usize;
         let staging = Staging::new(params.number(STAGING.name, 1..=65_536)?, most);
-        let deltas = Deltas::new(staging, Zone::new(frames));
+        let reclaim = Reclaim::new(params)?;
+        params.choice(STAGED_IN.name, &[("nvram", ()), ("memory", ())])?;
+        let makes = reclaim != Reclaim::Free;
+        let (most_old, most_made) = if makes {
+            frames.note_shed();
+            let most = MAX_READ.saturating_sub(columns).clamp(1, MAX_MADE);
+            (most.min(MAX_TWICE), most)
+        } else {
+            (MAX_OLD, u32::MAX)
+        };
+        let deltas = Deltas::new(staging, Zone::new(frames, makes));
+        let misses = Misses::new(params)?;
+        let ghosts = (misses.admit > 1 && !misses.delayed).then(|| Ghosts::new(frames.len(), misses.admit));
         Ok(Self {
-            misses: Misses::new(params)?,
+            misses,
+            ghosts,
+            reclaim,
+            most_old,
+            most_made,
             deltas,
-            hits: Hits::staged_in(in_memory(params)?.then(|| slots(frames.len().into()))),
+            hits: Hits::staged_in(in_memory(params).then(|| slots(frames.len().into()))),
+            rewrites: Rewrites::default(),
+            stops: false,
             commit: None,
             free: None,
             commits: 0,
@@ -294,11 +322,12 @@ impl Keeps for Changes {
     }
 
     fn keep(&mut self, op: OpId, pages: &[Known], copies: &mut Copies<Through>, behind: &mut Behind) -> bool {
+        self.deltas.shed(&mut copies.frames);
         let frames = &copies.frames;
         for known in pages {
             let old = behind.get(known.row).map_or(ColumnSet::EMPTY, |stale| stale.columns);
             let others = pages.iter().filter(|other| other.row == known.row && !old.contains(other.column)).count();
-            if !old.contains(known.column) && old.len() + others as u32 > MAX_OLD {
+            if !old.contains(known.column) && old.len() + others as u32 > self.most_old {
                 return false;
             }
         }
@@ -345,6 +374,7 @@ impl Keeps for Changes {
             pages.iter().map(base).zip(pages).map(|(base, known)| Hit::new(known.row, known.column, known.page, base)),
         );
         frames().for_each(|frame| copies.frames.done(frame));
+        self.deltas.shed(&mut copies.frames);
         self.hits.work(op).short = copies.frames.take_short();
         true
     }
@@ -361,11 +391,20 @@ impl Keeps for Changes {
         self.hits.prepare(op, frag, intent, copies, &mut self.deltas, array, out);
     }
 
-    fn admits(&self, page: u64) -> bool {
-        self.deltas.zone.writes(page) + 1 >= self.misses.admit
+    fn admits(&mut self, page: u64, frames: &Frames) -> bool {
+        frames.contains(page)
+            || match &mut self.ghosts {
+                Some(ghosts) => ghosts.admits(page),
+                None => self.deltas.zone.writes(page) + 1 >= self.misses.admit,
+            }
+    }
+
+    fn admits_reads(&self) -> bool {
+        self.misses.admit != NEVER
     }
 
     fn drop_work(&mut self, op: OpId, copies: &mut Copies<Through>) {
+        self.rewrites.drop_work(op, &mut copies.frames, &mut self.deltas);
         self.hits.drop_work(op, copies, &mut self.deltas);
     }
 
@@ -388,6 +427,7 @@ impl Keeps for Changes {
     fn plan_part(&mut self, op: OpId, part: Part, copies: &mut Copies<Through>, _: &mut Array, out: &mut Out) {
         match part {
             Part::Commit => self.plan_commit(op, copies, out),
+            Part::Rewrite => self.rewrites.plan(op, copies, &mut self.deltas, out),
             Part::Free => {
                 let (_, slots) = self.free.as_ref().expect("slots are being freed");
                 let in_memory = slots[0].is_in_memory();
@@ -411,7 +451,7 @@ impl Keeps for Changes {
             self.committed(page, &mut copies.frames);
         } else if let Some((_, slots)) = self.free.take_if(|(free, _)| *free == op) {
             self.hits.are_free(slots);
-        } else {
+        } else if !self.rewrites.done(op, &mut copies.frames, &mut self.deltas) {
             self.hits.done(op, copies, &mut self.deltas, behind);
         }
     }
@@ -424,19 +464,15 @@ impl Keeps for Changes {
         operations: &mut Operations<keeps::Part<Part>>,
         out: &mut Out,
     ) {
-        let short = self.go_on(copies, array, operations, out);
-        if matches!(short, Some(Short::Staging | Short::Slots))
-            && self.commit.is_none()
-            && self.deltas.staging.can_seal()
-            && copies.can_claim()
-            && let Some(page) = self.deltas.zone.take(&mut copies.frames)
-        {
-            self.deltas.staging.seal(out.page_bytes());
-            let commit = operations.open_own(None, keeps::Part::Kept(Part::Commit), out);
-            copies.claim(commit, page);
-            self.commit = Some((commit, page));
-            self.commits += 1;
+        if self.reclaim != Reclaim::Free {
+            self.deltas.shed(&mut copies.frames);
+            self.stops = array.is_cleaning();
+            if self.stops && behind.is_clean() {
+                self.stop(&mut copies.frames);
+            }
+            self.rewrites.begin(&copies.frames, &copies.geometry, &self.deltas, operations, out);
         }
+        let short = self.turn_writes(copies, array, operations, out);
         let dead = self.deltas.dead();
         let due = short == Some(Short::Slots) || dead >= MANY_DEAD || behind.is_clean();
         if dead > 0 && due && self.free.is_none() && array.is_ready() {
@@ -452,12 +488,20 @@ impl Keeps for Changes {
     fn owed(&self, frames: &Frames) -> Owed<'_> {
         let zone = &self.deltas.zone;
         // A write counts when it is done: its delta is to find room before what it makes due begins.
-        let all = (frames.stale() + zone.pages()).saturating_sub(self.hits.written());
-        Owed { all, of_page: 1, packed: zone.pages(), deltas: zone.of_sets() }
+        let all = (frames.stale() + zone.owed()).saturating_sub(self.hits.written());
+        Owed { all, of_page: 1, packed: zone.owed(), deltas: zone.owed_of_sets() }
     }
 
     fn newest(&self, frame: Frame, frames: &Frames) -> Source {
         self.deltas.newest(frame, frames)
+    }
+
+    fn covered_in(&self, frame: Frame, frames: &Frames) -> Source {
+        self.deltas.covered_in(frame, frames)
+    }
+
+    fn most_made(&self) -> u32 {
+        self.most_made
     }
 
     fn uses(&mut self, op: OpId, frame: Frame, frames: &mut Frames) {
@@ -477,10 +521,18 @@ impl Keeps for Changes {
         self.deltas.released(op, frames);
     }
 
-    /// What the page was and what has changed is not needed any more (specs §9.6, scheme 2).
-    fn covered(&mut self, frame: Frame, _: bool, frames: &mut Frames) {
+    fn covered(&mut self, frame: Frame, written: bool, frames: &mut Frames) {
+        let stays = self.reclaim != Reclaim::Free && !written && !self.stops;
+        if stays && self.deltas.cover(frame, frames) {
+            frames.cover_made(frame);
+            if self.reclaim == Reclaim::Rewrite {
+                self.rewrites.add(frames.page(frame));
+            }
+            return;
+        }
+        // What the page was and what has changed is not needed any more.
         self.deltas.drop_delta(Key::Frame(frame), frames);
-        frames.forget(frame);
+        free(frame, frames, &mut self.deltas);
     }
 
     fn covered_without(&mut self, page: u64, frames: &mut Frames) {
@@ -494,7 +546,11 @@ impl Keeps for Changes {
     }
 
     fn is_clean(&self) -> bool {
-        self.deltas.dead() == 0 && self.free.is_none()
+        let made = self.reclaim != Reclaim::Free
+            && !(self.commit.is_none()
+                && self.rewrites.is_idle()
+                && self.deltas.staging.keys().all(|key| !matches!(key, Key::Covered(_))));
+        self.deltas.dead() == 0 && self.free.is_none() && !made
     }
 
     fn figures(&self, into: &mut Vec<u64>) {

@@ -67,6 +67,17 @@ impl Staging {
         }
     }
 
+    /// Bytes that are staged.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// By what the deltas are found that are in the NVRAM and needed.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
+        let sealed = self.sealed.iter().filter(|sealed| !sealed.superseded).map(|sealed| &sealed.staged);
+        self.open.iter().chain(sealed).map(|staged| staged.key)
+    }
+
     /// A delta is found by something else from now on.
     pub(super) fn rename(&mut self, from: Key, to: Key) {
         let sealed = self.sealed.iter_mut().filter(|sealed| !sealed.superseded).map(|sealed| &mut sealed.staged);

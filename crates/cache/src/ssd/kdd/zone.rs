@@ -25,6 +25,9 @@ struct Entry {
     len: u16,
 }
 
+/// Bytes for each page of the cache that it takes that the parity may cover what is made with a delta.
+pub(super) const BYTES_MADE: u64 = 10;
+
 const NOWHERE: Entry = Entry { page: u32::MAX, offset: 0, len: 0 };
 
 /// A page of which the cache has a delta and nothing else.
@@ -42,21 +45,48 @@ struct Bare {
 pub(super) struct Zone {
     /// By the frame with the old page.
     places: Vec<Entry>,
+    /// By frame, where the delta is with which what the parity covers is made of what is there, if pages are kept so.
+    covered: Vec<Entry>,
     /// By page.
     bare: HashMap<u64, Bare, FixedState>,
-    /// Of each page of deltas those that are needed.
+    /// Of each page of deltas those that are needed, and those of them whose pages the parity does not cover yet.
     valid: Vec<u16>,
+    late: Vec<u16>,
     /// Of each set the pages of deltas.
     of_set: Vec<u32>,
     pages: u32,
+    /// Those that cleaning may free: all but those of whose deltas the parity covers all pages.
+    owed_of_set: Vec<u32>,
+    owed: u32,
+    /// The page that deltas are being packed into, if the parity covers all their pages.
+    settled: Option<Frame>,
+    /// Frames of a set.
+    ways: u32,
 }
 
 impl Zone {
-    pub(super) fn new(frames: &Frames) -> Self {
+    /// For these frames; whether the parity may cover what is made with a delta.
+    pub(super) fn new(frames: &Frames, makes: bool) -> Self {
         let count = frames.len() as usize;
         let of_set = vec![0; frames.sets() as usize];
-        let (places, valid, bare) = (vec![NOWHERE; count], vec![0; count], HashMap::default());
-        Self { places, bare, valid, of_set, pages: 0 }
+        Self {
+            places: vec![NOWHERE; count],
+            covered: vec![NOWHERE; if makes { count } else { 0 }],
+            bare: HashMap::default(),
+            valid: vec![0; count],
+            late: vec![0; if makes { count } else { 0 }],
+            owed_of_set: of_set.clone(),
+            of_set,
+            pages: 0,
+            owed: 0,
+            settled: None,
+            ways: frames.ways(),
+        }
+    }
+
+    /// Whether the parity may cover what is made with a delta.
+    pub(super) const fn makes(&self) -> bool {
+        !self.covered.is_empty()
     }
 
     /// Pages of deltas.
@@ -64,9 +94,14 @@ impl Zone {
         self.pages
     }
 
-    /// Of each set the pages of deltas.
-    pub(super) fn of_sets(&self) -> &[u32] {
-        &self.of_set
+    /// Pages of deltas that cleaning may free.
+    pub(super) const fn owed(&self) -> u32 {
+        self.owed
+    }
+
+    /// Of each set these pages.
+    pub(super) fn owed_of_sets(&self) -> &[u32] {
+        &self.owed_of_set
     }
 
     /// Pages of which there is nothing but a delta.
@@ -104,6 +139,7 @@ impl Zone {
     fn entry(&mut self, key: Key) -> Option<&mut Entry> {
         match key {
             Key::Frame(base) => Some(&mut self.places[base.index()]),
+            Key::Covered(base) => self.covered.get_mut(base.index()),
             Key::Page(page) => self.bare.get_mut(&page).map(|bare| &mut bare.place),
         }
     }
@@ -112,6 +148,7 @@ impl Zone {
     pub(super) fn get(&self, key: Key) -> Option<Packed> {
         let entry = match key {
             Key::Frame(base) => self.places[base.index()],
+            Key::Covered(base) => *self.covered.get(base.index())?,
             Key::Page(page) => self.bare.get(&page)?.place,
         };
         let packed =
@@ -131,21 +168,62 @@ impl Zone {
         let set = best?;
         let frame = frames.take_in(set)?;
         self.of_set[set as usize] += 1;
-        self.pages += 1;
+        self.owed_of_set[set as usize] += 1;
+        (self.pages, self.owed) = (self.pages + 1, self.owed + 1);
         Some(frame)
     }
 
     /// A page of deltas is not needed any more, or was not written.
     pub(super) fn give(&mut self, page: Frame, frames: &mut Frames) {
-        self.of_set[frames.set(page) as usize] -= 1;
-        self.pages -= 1;
+        let set = frames.set(page) as usize;
+        self.of_set[set] -= 1;
+        self.owed_of_set[set] -= 1;
+        (self.pages, self.owed) = (self.pages - 1, self.owed - 1);
         frames.discard(page);
     }
 
     /// A delta lies there.
     pub(super) fn put(&mut self, key: Key, packed: Packed) {
         self.restore(key, packed);
-        self.valid[packed.page.index()] += 1;
+        self.recount(packed.page, 1, i16::from(!matches!(key, Key::Covered(_))));
+    }
+
+    /// The parity covers from now on what is made with a delta.
+    pub(super) fn cover(&mut self, base: Frame) {
+        if let Some(packed) = self.part(Key::Frame(base)) {
+            self.restore(Key::Covered(base), packed);
+            self.recount(packed.page, 0, -1);
+        }
+    }
+
+    /// So many more deltas of a page are needed, and so many more of these are late.
+    fn recount(&mut self, page: Frame, valid: i16, late: i16) {
+        self.change(page, |zone| {
+            let index = page.index();
+            zone.valid[index] = zone.valid[index].wrapping_add_signed(valid);
+            if let Some(all) = zone.late.get_mut(index) {
+                *all = all.wrapping_add_signed(late);
+            }
+        });
+    }
+
+    /// Deltas are being packed into a page, and the parity covers all their pages; or that is done.
+    pub(super) fn settle(&mut self, page: Frame, settled: bool) {
+        self.change(page, |zone| zone.settled = settled.then_some(page));
+    }
+
+    fn change(&mut self, page: Frame, how: impl FnOnce(&mut Self)) {
+        let was_owed = self.is_owed(page);
+        how(self);
+        let (is_owed, set) = (self.is_owed(page), (page.number() / self.ways) as usize);
+        self.owed = self.owed + u32::from(is_owed) - u32::from(was_owed);
+        self.owed_of_set[set] = self.owed_of_set[set] + u32::from(is_owed) - u32::from(was_owed);
+    }
+
+    /// Whether cleaning may free a page of deltas.
+    fn is_owed(&self, page: Frame) -> bool {
+        let late = || self.late.get(page.index()).is_none_or(|late| *late > 0);
+        late() || self.is_unused(page) && self.settled != Some(page)
     }
 
     /// Whether nothing of a page of deltas is needed.
@@ -156,7 +234,7 @@ impl Zone {
     /// A delta is not needed any more.
     pub(super) fn drop_delta(&mut self, key: Key, frames: &mut Frames) {
         if let Some(packed) = self.part(key) {
-            self.release(packed, frames);
+            self.release_of(packed, i16::from(!matches!(key, Key::Covered(_))), frames);
         }
     }
 
@@ -174,9 +252,13 @@ impl Zone {
         *entry = Entry { page: packed.page.number(), offset, len };
     }
 
-    /// A delta that nobody finds is not needed any more.
+    /// A delta that nobody finds, and whose page the parity does not cover, is not needed any more.
     pub(super) fn release(&mut self, packed: Packed, frames: &mut Frames) {
-        self.valid[packed.page.index()] -= 1;
+        self.release_of(packed, 1, frames);
+    }
+
+    fn release_of(&mut self, packed: Packed, late: i16, frames: &mut Frames) {
+        self.recount(packed.page, -1, -late);
         if self.is_unused(packed.page) {
             self.give(packed.page, frames);
         }
@@ -186,6 +268,7 @@ impl Zone {
     pub(super) fn lose(&mut self, frames: &mut Frames) {
         for index in 0..self.places.len() {
             self.drop_delta(Key::Frame(Frame::new(index as u32)), frames);
+            self.drop_delta(Key::Covered(Frame::new(index as u32)), frames);
         }
         let mut pages: Vec<u64> = self.bare.keys().copied().collect();
         // In an order that does not depend on how the table lays them out.

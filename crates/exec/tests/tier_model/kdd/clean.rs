@@ -12,6 +12,11 @@ use super::super::staging::Role;
 use super::{Kdd, Where, on_ssd, read, write};
 
 impl Kdd {
+    /// Slots with newest deltas.
+    fn late(&self) -> BTreeSet<u64> {
+        self.pages.values().filter_map(|held| Some(on_ssd(held.newest)?.slot)).collect()
+    }
+
     /// What making a row's parity reads.
     fn clean_reads(&self, row: u64) -> Vec<Ask> {
         let shape = self.params.shape;
@@ -32,10 +37,9 @@ impl Kdd {
                 }
                 [held.newest.or(held.covered).filter(|_| held.slot.is_some()), None]
             } else if held.newest.is_some() {
-                let rewritten = self.params.reclaim == 1 && !self.params.keep_clean;
-                // As long as a page, the delta is the new page itself.
-                let raw = on_ssd(held.newest).is_some_and(|at| at.len >= self.params.page_bytes);
-                let needed = rewritten || raw;
+                // As long as a page, the delta is the page itself.
+                let raw = |delta| on_ssd(delta).is_some_and(|at| at.len >= self.params.page_bytes);
+                let needed = raw(held.newest) || raw(held.covered);
                 asks.extend(held.slot.filter(|_| needed).map(|slot| read(slot, Cause::Cleaning)));
                 [held.newest, held.covered]
             } else {
@@ -69,8 +73,12 @@ impl Kdd {
             facts.push(self.fact(page));
             return;
         }
+        let delta = on_ssd(self.held(page).newest);
         self.drop_delta(page, Role::Newest);
+        self.drop_delta(page, Role::Covered);
         if self.params.reclaim == 1 {
+            asks.push(read(slot, Cause::Cleaning));
+            asks.extend(delta.map(|at| read(at.slot, Cause::Cleaning)));
             asks.push(write(slot, Cause::Cleaning));
             self.sets.put(slot, Slot::Clean(page));
             self.sets.make_oldest(slot);
@@ -101,8 +109,15 @@ impl Delayed for Kdd {
         if !self.params.keep_clean {
             return total.owing();
         }
-        let deltas: BTreeSet<u64> = self.pages.values().filter_map(|held| Some(on_ssd(held.newest)?.slot)).collect();
-        total.old + deltas.len() as u64
+        total.old + self.late().len() as u64
+    }
+
+    fn owing_in(&self, set: u64) -> u64 {
+        let tally = self.sets.tally(set);
+        if !self.params.keep_clean {
+            return tally.owing();
+        }
+        tally.old + self.late().into_iter().filter(|&slot| self.sets.set_of(slot) == set).count() as u64
     }
 
     fn next_stripe(&mut self) -> &mut u64 {

@@ -1,0 +1,129 @@
+//! Pages that the parity has caught up with are written to their frames as they are (scheme 1 of specs §9.6).
+//!
+//! Until that is done a page is what it was and its delta, and clean: it is read so, may leave, and what is written of
+//! it meanwhile has a newer delta against what it was. Nobody writes it while its frame is written, which the claim
+//! sees to, and nobody reads the frame: it is *filled*, and the member has the page. What cannot be rewritten at once
+//! is free, so that nothing has to wait for a rewriting.
+
+use std::collections::VecDeque;
+
+use destage_plan::{Claim, ColumnSet, OpId, Out, Step};
+use destage_raid::Geometry;
+
+use super::super::copies::{Copies, FrameReader};
+use super::super::frames::{Frame, Frames};
+use super::super::keeps;
+use super::super::write_through::Through;
+use super::deltas::Deltas;
+use super::{Key, Part};
+use crate::Operations;
+
+/// Pages that are written at the same time.
+const CONCURRENT: usize = 8;
+
+/// A page that is being written.
+struct Rewrite {
+    op: OpId,
+    page: u64,
+    /// Its frame, as soon as that is being written.
+    frame: Option<Frame>,
+}
+
+/// Those that are to be written, in order, and those that are being.
+#[derive(Default)]
+pub(super) struct Rewrites {
+    due: VecDeque<u64>,
+    works: Vec<Rewrite>,
+}
+
+impl Rewrites {
+    /// A page is made of what its frame has and a delta, and is to be written there.
+    pub(super) fn add(&mut self, page: u64) {
+        self.due.push_back(page);
+    }
+
+    /// Whether nothing is to be done, nor being done.
+    pub(super) fn is_idle(&self) -> bool {
+        self.due.is_empty() && self.works.is_empty()
+    }
+
+    /// Pages that are to be written, which will not be.
+    pub(super) fn give_up(&mut self) -> VecDeque<u64> {
+        std::mem::take(&mut self.due)
+    }
+
+    /// Begins what is due.
+    pub(super) fn begin(
+        &mut self,
+        frames: &Frames,
+        geometry: &Geometry,
+        deltas: &Deltas,
+        operations: &mut Operations<keeps::Part<Part>>,
+        out: &mut Out,
+    ) {
+        while self.works.len() < CONCURRENT
+            && let Some(page) = self.due.pop_front()
+        {
+            if made_in(page, frames, deltas).is_none() {
+                continue;
+            }
+            let place = geometry.locate(page);
+            let (r, w) = (ColumnSet::one(place.column), ColumnSet::EMPTY);
+            let claim = Claim { stripe: place.stripe, first: place.row_in_chunk, rows: 1, r, w };
+            let op = operations.open_own(Some(claim), keeps::Part::Kept(Part::Rewrite), out);
+            self.works.push(Rewrite { op, page, frame: None });
+        }
+    }
+
+    /// Plans the writing of a page, or gives it up.
+    pub(super) fn plan(&mut self, op: OpId, copies: &mut Copies<Through>, deltas: &mut Deltas, out: &mut Out) {
+        let work = self.works.iter_mut().find(|work| work.op == op).expect("it was begun");
+        if let Some(frame) = made_in(work.page, &copies.frames, deltas) {
+            if !copies.frames.rewrite(frame) {
+                free(frame, &mut copies.frames, deltas);
+            } else if copies.claim(op, frame) {
+                work.frame = Some(frame);
+                let (page, logged) = (out.tmp(op, 1), copies.plan_claims(op, out));
+                let made = deltas.read(op, frame, page, &mut copies.frames, out);
+                let step = Step::Write { ext: copies.frames.ext(frame), src: page, fua: false };
+                out.step(op, step, made | logged);
+                copies.counts.clean_writes += 1;
+            } else {
+                deltas.drop_delta(Key::Covered(frame), &mut copies.frames);
+                copies.frames.undone(frame);
+            }
+        }
+        out.close(op);
+    }
+
+    /// What was planned of an operation will not come about; it is planned anew, or ends.
+    pub(super) fn drop_work(&mut self, op: OpId, frames: &mut Frames, deltas: &mut Deltas) {
+        let work = self.works.iter_mut().find(|work| work.op == op);
+        if let Some(frame) = work.and_then(|work| work.frame.take()) {
+            deltas.drop_delta(Key::Covered(frame), frames);
+            frames.undone(frame);
+        }
+    }
+
+    /// An operation has ended; whether it was one of these.
+    pub(super) fn done(&mut self, op: OpId, frames: &mut Frames, deltas: &mut Deltas) -> bool {
+        let Some(at) = self.works.iter().position(|work| work.op == op) else { return false };
+        if let Some(frame) = self.works.swap_remove(at).frame {
+            deltas.drop_delta(Key::Covered(frame), frames);
+            frames.rewritten(frame);
+        }
+        true
+    }
+}
+
+/// The frame of a page that is made of what is in it and a delta, and is clean.
+fn made_in(page: u64, frames: &Frames, deltas: &Deltas) -> Option<Frame> {
+    let is_made = |frame: &Frame| frames.is_clean(*frame) && deltas.get(Key::Covered(*frame), frames).is_some();
+    frames.get(page).filter(is_made)
+}
+
+/// A page that is made of what is in its frame and a delta is not kept.
+pub(super) fn free(frame: Frame, frames: &mut Frames, deltas: &mut Deltas) {
+    deltas.drop_delta(Key::Covered(frame), frames);
+    frames.forget(frame);
+}
