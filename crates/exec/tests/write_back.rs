@@ -18,6 +18,9 @@ const CACHE: &str = "write-back:ways=16:dirty-high=100:dirty-low=90:clean-after=
 const WRITTEN: Range<u64> = 0..20;
 const SSD: Dev = Dev(5);
 
+/// Requests so far.
+static TAGS: AtomicU64 = AtomicU64::new(0);
+
 /// Nothing that was not flushed is left, or all of it.
 struct Keep(bool);
 
@@ -70,12 +73,47 @@ impl Run {
         }
     }
 
-    /// Asks; the bytes of a request that is served.
-    fn ask(&mut self, op: HostOp, offset: u64, len: u64, bytes: &[u8]) -> Option<Vec<u8>> {
-        static TAGS: AtomicU64 = AtomicU64::new(0);
+    /// Lets everything end but the step that was issued first.
+    fn settle_others(&mut self) {
+        while self.memory.runnable() > 1 {
+            self.memory.run(Pick::At(1), &NoCheck).expect("the controller goes on");
+        }
+    }
+
+    /// Submits a request, of which the answer comes later; its tag.
+    fn submit(&mut self, op: HostOp, offset: u64, len: u64, bytes: &[u8]) -> u64 {
         let tag = TAGS.fetch_add(1, Ordering::Relaxed);
         let request = HostRequest { tag, op, offset, len, fua: false };
         self.memory.submit(request, bytes).expect("a request in range");
+        tag
+    }
+
+    /// Lets everything end; how these requests were answered.
+    fn answers<const N: usize>(&mut self, tags: [u64; N]) -> [bool; N] {
+        let mut answers = [None; N];
+        loop {
+            while let Some(notice) = self.memory.next_notice() {
+                if let HostNotice::Acked { tag, ok } = notice {
+                    answers[tags.iter().position(|other| *other == tag).expect("one of them")] = Some(ok);
+                }
+            }
+            if self.memory.is_idle() {
+                return answers.map(|answer| answer.expect("it was answered"));
+            }
+            self.step();
+        }
+    }
+
+    /// The SSD is lost and replaced while everything else ends but the step that was issued first.
+    fn replace_beside(&mut self) {
+        self.memory.replace(SSD, Content::Garbage(5));
+        self.settle_others();
+        assert!(self.memory.engine().controller().is_caching());
+    }
+
+    /// Asks; the bytes of a request that is served.
+    fn ask(&mut self, op: HostOp, offset: u64, len: u64, bytes: &[u8]) -> Option<Vec<u8>> {
+        let tag = self.submit(op, offset, len, bytes);
         let mut answer = None;
         while answer.is_none() || !self.memory.is_idle() {
             while let Some(notice) = self.memory.next_notice() {
@@ -249,6 +287,50 @@ fn the_loss_of_the_device_costs_what_is_dirty_and_no_more() {
     assert_eq!((again.read(0), again.read(1), again.read(8)), (Some(2), Some(7), Some(8)), "what was written before");
     again.clean();
     assert_eq!(Run::begin(Regime::EveryWrite, &[], again.cut(false, false)).refusal(), None, "it is accepted");
+}
+
+#[test]
+fn what_was_let_in_before_the_device_was_lost_does_not_enter_the_next_one() {
+    for regime in [Regime::Flush, Regime::EveryWrite] {
+        for page in [3, 5] {
+            let mut run = Run::fresh(regime);
+            let read = run.submit(HostOp::Read, page * PAGE, PAGE, &[]);
+            let stored = run.submit(HostOp::Write, page * PAGE, PAGE, &[2; PAGE as usize]);
+            run.settle_others();
+            run.memory.fail(SSD, &mut Keep(true));
+            run.memory.announce_all();
+            // Past the cache, behind the other.
+            let past = run.submit(HostOp::Write, page * PAGE, PAGE, &[4; PAGE as usize]);
+            run.settle_others();
+            run.replace_beside();
+            let answers = run.answers([read, stored, past]);
+            assert_eq!((run.read(page), run.dirty()), (Some(4), 0), "{regime:?}: an older version is no newer one");
+            assert_eq!(answers, [true, false, true], "{regime:?}");
+            run.clean();
+            assert_eq!(run.read(page), Some(4), "{regime:?}");
+        }
+    }
+}
+
+#[test]
+fn a_part_of_a_page_that_was_lost_meanwhile_does_not_make_it_whole() {
+    let mut run = Run::filled(Regime::EveryWrite);
+    // One that the SSD has, and one that a member has.
+    let read = run.submit(HostOp::Read, 19 * PAGE, 2 * PAGE, &[]);
+    let part = run.submit(HostOp::Write, 19 * PAGE, SECTOR, &[3; SECTOR as usize]);
+    let from_member = |run: &Run| run.memory.runnable() == 1;
+    while !from_member(&run) {
+        run.memory.run(Pick::At(0), &NoCheck).expect("the controller goes on");
+    }
+    run.memory.fail(SSD, &mut Keep(true));
+    run.memory.announce_all();
+    run.replace_beside();
+    let answers = run.answers([read, part]);
+    run.clean();
+    assert_eq!(run.read(19), None, "what the rest of it was is lost");
+    assert_eq!(answers, [true, false]);
+    assert!(run.write(19, 5));
+    assert_eq!(run.read(19), Some(5));
 }
 
 #[test]

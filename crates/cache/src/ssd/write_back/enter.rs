@@ -63,7 +63,7 @@ pub(super) struct Store {
     seg: Seg,
     /// It writes pages from end to end.
     whole: bool,
-    /// The life of the device in which the frames are.
+    /// The life of the device in which it was let in: it enters no other one.
     life: u32,
     pages: Vec<Placed>,
     /// It is on its way into the device, and not durable when it is there.
@@ -166,7 +166,8 @@ impl WriteBack {
             self.reading.push(Reading { op, join, pages: *pages });
             return None;
         }
-        let done = if self.entering.is_empty() { self.enter(op, pages, out) } else { None };
+        let may = self.entering.is_empty() && self.can_enter(op);
+        let done = if may { self.enter(op, pages, out) } else { None };
         if done.is_none() {
             self.entering.push_back((op, *pages));
         }
@@ -189,11 +190,18 @@ impl WriteBack {
         self.entering.retain(|(other, _)| *other != op);
     }
 
-    /// Gives frames to what is known, as far as there are any now. Without a device it fails.
+    /// Whether the device is there for which an operation was let in. What it writes would be taken for newer in
+    /// another one than what has been written past the cache since, and the rest of a page for what was lost.
+    fn can_enter(&self, op: OpId) -> bool {
+        let store = self.stores[op.index()].as_ref().expect("it stores something");
+        self.is_caching() && store.life == self.life
+    }
+
+    /// Gives frames to what is known, as far as there are any now. Without its device it fails.
     pub(super) fn enter_all(&mut self, array: &mut Array, out: &mut Out) {
         for _ in 0..self.entering.len() {
             let Some((op, pages)) = self.entering.pop_front() else { return };
-            if !self.is_caching() {
+            if !self.can_enter(op) {
                 array.refuse_absorbed(op, self, out);
             } else if let Some(done) = self.enter(op, &pages, out) {
                 array.finish_absorbed(op, done, out);
@@ -206,9 +214,6 @@ impl WriteBack {
     /// Plans how pages come into their frames; the steps after which they are there. None if there is no frame
     /// for one of them now, or no slot for what is to be told.
     fn enter(&mut self, op: OpId, absorbed: &Absorbed, out: &mut Out) -> Option<StepSet> {
-        if !self.is_caching() {
-            return None;
-        }
         let count = absorbed.rows.count * absorbed.columns.len();
         if !self.journal().can_soil(2 * count as usize) {
             self.journal_mut().set_dirty(true);
@@ -241,7 +246,7 @@ impl WriteBack {
             done |= journal.plan_dirty(op, of(Soiling::Fresh), came, out);
         }
         let store = self.stores[op.index()].as_mut().expect("it stores something");
-        (store.pages, store.volatile, store.life) = (pages, !absorbed.fua, self.life);
+        (store.pages, store.volatile) = (pages, !absorbed.fua);
         Some(done)
     }
 

@@ -81,6 +81,8 @@ pub(crate) struct WriteBack {
     volatile: bool,
     /// Lives of the device so far.
     life: u32,
+    /// Rows are made consistent no more, but by who writes them.
+    is_serving: bool,
     /// A write past the cache waits until the loss of the device is noted.
     is_blocked: bool,
     /// What is dirty is to be written back, as soon as it is known.
@@ -204,7 +206,8 @@ impl HostCache for WriteBack {
             // The log was given up.
             self.lose_dirty();
         }
-        if array.is_ready() {
+        self.is_serving = array.is_ready();
+        if self.is_serving {
             if self.is_blocked && self.journal().is_recovered() {
                 self.is_blocked = false;
                 array.try_again(out);

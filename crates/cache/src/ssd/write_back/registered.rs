@@ -77,6 +77,7 @@ impl Registered for WriteBack {
             healed: Vec::new(),
             volatile: false,
             life: 0,
+            is_serving: false,
             is_blocked: false,
             drains: false,
             gave_up: false,

@@ -92,6 +92,11 @@ impl Versions for WriteBack {
                 let back = self.dirty.writes_back(op);
                 for (row, column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
                     let page = page_of(self.geometry(), row, column);
+                    // What is dirty is newer than what anybody else writes: that it landed would lose it.
+                    assert!(
+                        back || !self.is_serving || !self.dirty.of_row(row).contains(column),
+                        "no write passes a dirty page by"
+                    );
                     self.lands(page);
                     if back {
                         // The device was lost when it was read already.
