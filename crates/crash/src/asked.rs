@@ -12,6 +12,8 @@ pub(crate) struct Asked {
     pub(crate) sectors: u64,
     pub(crate) fua: bool,
     pub(crate) submitted: u64,
+    /// It may be answered as failed: what it is about may be lost.
+    pub(crate) may_fail: bool,
 }
 
 impl Asked {

@@ -9,7 +9,7 @@ use destage_exec::CutChoice;
 use rayon::prelude::*;
 
 use crate::Dice;
-use crate::history::{History, Limits};
+use crate::history::{History, Limits, lose_holder_and_cut};
 use crate::report::{Failure, Options, Report};
 use crate::run::run;
 use crate::short::{recovers, watch};
@@ -17,7 +17,11 @@ use crate::short::{recovers, watch};
 /// The history of a seed for this kind of controller.
 pub fn history(cache: &'static HostCacheInfo, seed: u64, limits: &Limits) -> History {
     let cell = crate::Cell::of_seed(seed, &mut Dice::new(seed), limits.level);
-    History::draw(seed, limits, cache.devices(cell.pages_of(cache)).len() as u8)
+    let mut history = History::draw(seed, limits, cache.devices(cell.pages_of(cache)).len() as u8);
+    if cache.holds_dirty && !limits.no_cuts && !limits.no_losses {
+        lose_holder_and_cut(&mut history);
+    }
+    history
 }
 
 /// Runs the histories of a range of seeds on all processors; stops at the lowest seed that fails.

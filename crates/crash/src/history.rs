@@ -225,6 +225,29 @@ fn lose_and_cut(seed: u64, members: u8, actions: &mut Vec<Action>) {
     }
 }
 
+/// Likewise of the device of a cache that holds what no member has, with a flush in between, which must not be
+/// answered before the loss is noted.
+pub(crate) fn lose_holder_and_cut(history: &mut History) {
+    let mut dice = Dice::part(history.seed, u64::MAX - 9);
+    if !dice.one_in(3) {
+        return;
+    }
+    let dev = history.cell.geometry.members();
+    let mut number = history.actions.iter().map(|action| action.number + 1).max().unwrap_or_default();
+    for _ in 0..dice.within(1, 3) {
+        let lose = Action::Lose { dev, told: dice.one_in(2), beyond: false };
+        let flush = Action::Request { op: HostOp::Flush, sector: 0, sectors: 0, fua: false };
+        let steps = Action::Steps(dice.within(1, 12));
+        let back = Action::Cut { back: DevSet::one(Dev(dev)), gone: None };
+        let at = dice.below(history.actions.len() as u64 + 1) as usize;
+        let actions = [lose, flush, steps, back].map(|action| {
+            number += 1;
+            Numbered { number, action }
+        });
+        history.actions.splice(at..at, actions);
+    }
+}
+
 fn content(dice: &mut Dice) -> Content {
     match dice.below(3) {
         0 => Content::Zeros,

@@ -12,6 +12,7 @@
 //!   tells which.
 
 use std::fmt;
+use std::ops::Range;
 
 /// The content of a sector, by number: 0 is zeros, others are `write << 16 | sector of the write`.
 pub type Value = u64;
@@ -46,6 +47,9 @@ const fn mix(value: Value, sector: u64) -> u64 {
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     n ^ (n >> 31)
 }
+
+/// The content of a sector that is accepted as lost.
+const ANYTHING: Value = Value::MAX;
 
 /// Not yet.
 const NEVER: u64 = u64::MAX;
@@ -244,6 +248,15 @@ impl Model {
         });
     }
 
+    /// These sectors are accepted as lost, before anything is asked of them: they are what is found first.
+    pub fn forget(&mut self, sectors: Range<u64>) {
+        self.open.retain(|sector| !sectors.contains(&u64::from(*sector)));
+        for sector in sectors {
+            self.versions[sector as usize].clear();
+            self.settled[sector as usize] = ANYTHING;
+        }
+    }
+
     /// Whether requests may fail from now on.
     pub fn set_may_fail(&mut self, may: bool) {
         self.may_fail = may;
@@ -268,7 +281,9 @@ impl Model {
             let versions = &self.versions[sector as usize];
             if versions.is_empty() {
                 let settled = self.settled[sector as usize];
-                if found != Some(settled) {
+                if settled == ANYTHING {
+                    self.settled[sector as usize] = found.unwrap_or(ANYTHING);
+                } else if found != Some(settled) {
                     return Err(Wrong { sector, found, allowed: vec![settled] });
                 }
                 continue;
@@ -278,6 +293,9 @@ impl Model {
             let sure = |j: &Version| j.submitted < submitted && !(may_fail && j.acked == NEVER);
             let hides = |version: &Version| versions.iter().any(|j| sure(j) && version.precedes(j));
             let mut visible = versions.iter().filter(|version| !hides(version));
+            if visible.clone().any(|version| version.value == ANYTHING) {
+                continue;
+            }
             if !visible.clone().any(|version| Some(version.value) == found) {
                 return Err(Wrong { sector, found, allowed: visible.map(|version| version.value).collect() });
             }
@@ -315,6 +333,10 @@ impl Model {
         let others_zero =
             copy.iter().any(|version| version.request != discard && version.value == 0 && !hidden(&copy, version));
         if value == 0 && others_zero {
+            return;
+        }
+        // A later request that failed has written it all the same.
+        if copy.iter().any(|version| version.value == value && version.request > discard) {
             return;
         }
         let page = sector - sector % self.page_sectors;

@@ -2,6 +2,7 @@
 
 mod accept;
 mod collecting;
+mod doubt;
 mod ends;
 mod losses;
 
@@ -21,6 +22,7 @@ use crate::mutant::Planted;
 use crate::parity::Parity;
 use crate::report::{Failure, Options, Report};
 use collecting::Collecting;
+use doubt::Doubt;
 
 /// Steps within which what was begun must end when nothing more goes wrong: requests, recovery, a
 /// rebuild. A hundred times what any of them needs in arrays as small as these.
@@ -66,6 +68,7 @@ pub(crate) struct HistoryRun<'a> {
     swapped: DevSet,
     /// Rows that were open in such a window: a cut may make them uncomputable.
     hole: RowSet,
+    doubt: Doubt,
     /// The array was not read since it started.
     unread: bool,
     clean: bool,
@@ -103,6 +106,7 @@ impl<'a> HistoryRun<'a> {
             known: DevSet::EMPTY,
             swapped: DevSet::EMPTY,
             hole: RowSet::default(),
+            doubt: Doubt::default(),
             unread: false,
             clean: false,
             collecting: Self::collecting(cache, history),
@@ -162,6 +166,7 @@ impl<'a> HistoryRun<'a> {
             self.dice = Dice::part(self.history.seed, numbered.number + 1);
             self.collecting.begin_action(numbered.number);
             self.act(numbered.action)?;
+            self.accept_cache_loss()?;
             if self.refused {
                 break;
             }
@@ -248,6 +253,7 @@ impl<'a> HistoryRun<'a> {
             planted.after(ran, &mut self.memory);
         }
         self.watch_window();
+        self.watch_doubt();
         self.notices()?;
         self.collect()?;
         if let Status::Refused(why) = self.memory.status() {
@@ -274,9 +280,10 @@ impl<'a> HistoryRun<'a> {
             .asked
             .swap_remove(at.ok_or_else(|| format!("request {tag} is answered, but was not asked, or twice"))?);
         self.report.requests += 1;
+        let may_fail = self.doubt_answered(&asked, ok);
         if !ok {
             self.report.unserved += 1;
-            if !self.broken {
+            if !self.broken && !may_fail {
                 return Err(format!(
                     "request {tag} ({:?}) is answered as failed, but no more than {} members are lost ({:?})",
                     asked.op,
@@ -317,7 +324,7 @@ impl<'a> HistoryRun<'a> {
         }
         self.number += 1;
         let tag = self.number;
-        let mut asked = Asked { tag, op, sector, sectors, fua, submitted: 0 };
+        let mut asked = Asked { tag, op, sector, sectors, fua, submitted: 0, may_fail: false };
         self.data.clear();
         if op == HostOp::Write {
             for index in 0..sectors {
@@ -330,6 +337,7 @@ impl<'a> HistoryRun<'a> {
         }
         asked.submitted = if op == HostOp::Read { self.model.read_begins() } else { self.model.tick() };
         self.asked.push(asked);
+        self.doubt_submitted(self.asked.len() - 1);
         let request = HostRequest {
             tag,
             op,

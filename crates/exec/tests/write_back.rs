@@ -334,6 +334,40 @@ fn a_part_of_a_page_that_was_lost_meanwhile_does_not_make_it_whole() {
 }
 
 #[test]
+fn a_flush_is_answered_once_the_loss_is_noted() {
+    let mut served = 0;
+    for steps in 0..20 {
+        let mut run = Run::fresh(Regime::Flush);
+        assert!(run.write(3, 2));
+        run.flush();
+        // Not durable on the SSD, but on the members as soon as it is written back.
+        assert!(run.write(3, 3));
+        run.memory.control(Control::Drain);
+        (0..steps).for_each(|_| run.step());
+        run.memory.fail(SSD, &mut Keep(false));
+        run.memory.announce_all();
+        let flush = run.submit(HostOp::Flush, 0, 0, &[]);
+        let answered = |run: &mut Run| {
+            std::iter::from_fn(|| run.memory.next_notice())
+                .any(|notice| matches!(notice, HostNotice::Acked { tag, ok: true } if tag == flush))
+        };
+        while !answered(&mut run) {
+            // The NVRAM last.
+            run.memory.run(Pick::At(0), &NoCheck).expect("the controller goes on");
+        }
+        // The device answers again, with what it had durably.
+        let mut again = Run::begin(Regime::Flush, &[], run.cut(false, false));
+        if again.refusal().is_none() {
+            assert_eq!(again.read(3), Some(3), "lost after {steps} steps");
+            served += 1;
+        } else {
+            assert!(is_lost(again.refusal()));
+        }
+    }
+    assert!(served > 0, "once it is on the members");
+}
+
+#[test]
 fn a_start_without_the_device_is_refused_while_there_may_be_dirty_pages() {
     let mut run = Run::filled(Regime::Flush);
     let refused = Run::begin(Regime::Flush, &[], run.cut(false, true));

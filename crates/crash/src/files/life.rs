@@ -342,7 +342,7 @@ impl<'a> Life<'a> {
         }
         self.known.number += 1;
         let tag = self.known.number;
-        let mut asked = Asked { tag, op, sector, sectors, fua, submitted: 0 };
+        let mut asked = Asked { tag, op, sector, sectors, fua, submitted: 0, may_fail: false };
         let mut data = Vec::new();
         if op == HostOp::Write {
             data.extend((0..sectors).flat_map(|index| sector_bytes(tag << 16 | index, sector + index)));

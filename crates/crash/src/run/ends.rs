@@ -132,6 +132,7 @@ impl HistoryRun<'_> {
     /// within bounds.
     pub(super) fn heal(&mut self) -> Result<(), String> {
         self.become_ready()?;
+        self.accept_cache_loss()?;
         if self.refused {
             return Ok(());
         }
@@ -167,6 +168,7 @@ impl HistoryRun<'_> {
         }
         self.cut(DevSet::EMPTY, None)?;
         self.become_ready()?;
+        self.accept_cache_loss()?;
         if !self.lost().is_empty() {
             return Err(format!("members {:?} are lost again after a clean stop", self.lost()));
         }

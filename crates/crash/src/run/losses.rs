@@ -52,10 +52,6 @@ impl HistoryRun<'_> {
         }
         let dev = Dev(dev);
         let member = self.members().contains(dev);
-        if !member && self.cache.holds_dirty {
-            // That costs data whenever it comes; what it costs then, a test of its own says.
-            return;
-        }
         let lost = self.lost() | DevSet::one(dev);
         if member && self.too_many(lost) || self.costs_what_parity_does_not_cover(dev) {
             if !beyond {
@@ -70,10 +66,12 @@ impl HistoryRun<'_> {
             self.known.remove(dev);
             self.hole.add(&self.memory.nvram().intents);
         }
+        self.doubt(dev);
         self.memory.fail(dev, self.dice.draw_cut());
         if told {
             self.memory.announce(dev);
         }
+        self.watch_doubt();
     }
 
     pub(super) fn replace(&mut self, dev: Dev, content: Content) -> Result<(), String> {
@@ -87,6 +85,7 @@ impl HistoryRun<'_> {
         self.swapped.insert(dev);
         self.memory.replace(dev, content);
         self.watch_window();
+        self.watch_doubt();
         self.notices()
     }
 
@@ -97,6 +96,7 @@ impl HistoryRun<'_> {
         let lost = (self.lost() | before) & self.members();
         self.report.cuts_degraded += u64::from(!lost.is_empty());
         self.report.cuts_in_recovery += u64::from(starting && self.unread);
+        self.doubt_cut();
         let unnoted = self.memory.engine().controller().unnoted();
         let mut remains = self.memory.cut(self.dice.draw_cut());
         if !self.window.is_empty() {
@@ -143,6 +143,7 @@ impl HistoryRun<'_> {
         (self.unread, self.clean) = (true, false);
         self.memory.begin();
         self.watch_window();
+        self.watch_doubt();
         self.notices()?;
         if let Status::Refused(why) = self.memory.status() {
             self.refusal(why)?;
@@ -169,7 +170,8 @@ impl HistoryRun<'_> {
             Refusal::WriteHole { row, .. } => {
                 matches!(geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6) && excused(row)
             }
-            Refusal::CacheLost { .. } | Refusal::Nvram | Refusal::NoCollectors(_) => false,
+            Refusal::CacheLost { .. } => self.may_refuse_cache(),
+            Refusal::Nvram | Refusal::NoCollectors(_) => false,
         };
         if allowed {
             return Ok(());

@@ -85,8 +85,8 @@ impl Array {
             self.flushes.gathered.push(op);
             return self.begin_round(versions, out);
         }
-        // A member was lost meanwhile: the round goes on when that is noted.
-        if !self.members.persisted() {
+        // A device was lost meanwhile: the round goes on when that is noted.
+        if !self.members.persisted() || !versions.may_flush() {
             self.waiting.push(op);
         } else if self.members.broken() {
             self.flushes.ok = false;
@@ -101,6 +101,9 @@ impl Array {
     pub(super) fn begin_round(&mut self, versions: &mut dyn Versions, out: &mut Out) {
         let flushes = &mut self.flushes;
         if !flushes.round.is_empty() || !self.members.persisted() {
+            return;
+        }
+        if flushes.gathered.is_empty() || !versions.may_flush() {
             return;
         }
         let Some(&op) = flushes.gathered.first() else { return };

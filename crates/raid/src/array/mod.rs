@@ -505,8 +505,9 @@ impl Array {
         none
     }
 
-    /// What writes have [waited](Approach::Waits) for above is done.
-    pub fn try_again(&mut self, out: &mut Out) {
+    /// What writes have [waited](Approach::Waits) for above is done, or flushes.
+    pub fn try_again(&mut self, versions: &mut dyn Versions, out: &mut Out) {
+        self.begin_round(versions, out);
         self.wake(out);
     }
 

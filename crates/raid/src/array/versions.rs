@@ -258,6 +258,12 @@ pub trait Versions {
         DevSet::EMPTY
     }
 
+    /// Whether flushes can be answered: nothing of its own was lost that a start would believe. If not, it
+    /// [says](super::Array::try_again) when.
+    fn may_flush(&mut self) -> bool {
+        true
+    }
+
     /// Whether requests can be served as far as it is concerned. The array is not ready before.
     fn is_recovered(&self) -> bool {
         true

@@ -65,7 +65,7 @@ pub(super) struct Store {
     whole: bool,
     /// The life of the device in which it was let in: it enters no other one.
     life: u32,
-    pages: Vec<Placed>,
+    pub(super) pages: Vec<Placed>,
     /// It is on its way into the device, and not durable when it is there.
     volatile: bool,
 }

@@ -83,7 +83,7 @@ pub(crate) struct WriteBack {
     life: u32,
     /// Rows are made consistent no more, but by who writes them.
     is_serving: bool,
-    /// A write past the cache waits until the loss of the device is noted.
+    /// A write past the cache, or a flush, waits until the loss of the device is noted.
     is_blocked: bool,
     /// What is dirty is to be written back, as soon as it is known.
     drains: bool,
@@ -127,7 +127,9 @@ impl WriteBack {
         self.lost_pages += pages.len() as u64;
         lost.extend(pages);
         room.lose(&copies.frames, &copies.geometry);
-        if !self.lost.is_empty() {
+        // What is on its way may have come, and be answered before the next note is made.
+        let comes = |store: &Store| !store.pages.is_empty();
+        if !self.lost.is_empty() || self.stores.iter().flatten().any(comes) {
             self.journal_mut().lost_dirty();
         }
         self.life += 1;
@@ -206,12 +208,12 @@ impl HostCache for WriteBack {
             // The log was given up.
             self.lose_dirty();
         }
+        if self.is_blocked && self.journal().is_recovered() {
+            self.is_blocked = false;
+            array.try_again(self, out);
+        }
         self.is_serving = array.is_ready();
         if self.is_serving {
-            if self.is_blocked && self.journal().is_recovered() {
-                self.is_blocked = false;
-                array.try_again(out);
-            }
             for row in self.healed.drain(..) {
                 array.let_go(row, out);
             }

@@ -126,6 +126,13 @@ impl Versions for WriteBack {
         if std::mem::take(&mut self.volatile) { DevSet::one(self.frames().dev()) } else { DevSet::EMPTY }
     }
 
+    fn may_flush(&mut self) -> bool {
+        // What was to be made durable may be lost, and an older version where it was; another life would believe that.
+        let may = self.is_recovered();
+        self.is_blocked |= !may;
+        may
+    }
+
     fn is_recovered(&self) -> bool {
         self.journal().is_recovered()
     }

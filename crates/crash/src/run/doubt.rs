@@ -1,0 +1,196 @@
+//! The loss of a cache device that has what no member has: what it costs may fail, until it is written
+//! again from end to end, and never becomes what was there before; but for a start that accepts it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use destage_plan::{Dev, DevSet, HostOp, Refusal, Row, Status};
+use destage_raid::array::{ArrayConfig, Source};
+
+use super::HistoryRun;
+use crate::asked::Asked;
+use crate::cell::PAGE_SECTORS;
+
+/// Starts within which one goes on with all losses accepted.
+const STARTS: u32 = 4;
+
+/// What is in doubt.
+#[derive(Debug, Default)]
+pub(super) struct Doubt {
+    /// Pages that were dirty when a device was lost, or on their way to it.
+    pages: BTreeSet<u64>,
+    /// Of those that were and are written anew: when that was answered, by the model's time, unless it is durable.
+    /// A start that accepts the loss may find what was there before.
+    renewed: BTreeMap<u64, u64>,
+    /// Pages that may have been dirty when this life began.
+    before: BTreeSet<u64>,
+    /// A device was lost in this life.
+    lost: bool,
+    /// When the controller had heard of that, by the model's time: what is submitted later goes past the device.
+    known: Option<u64>,
+    /// A start may be refused over it.
+    refusable: bool,
+}
+
+fn pages_of(asked: &Asked) -> Range<u64> {
+    asked.sector / PAGE_SECTORS..(asked.sector + asked.sectors).div_ceil(PAGE_SECTORS)
+}
+
+impl Doubt {
+    fn meets(&self, asked: &Asked) -> bool {
+        self.pages.range(pages_of(asked)).next().is_some()
+    }
+}
+
+impl HistoryRun<'_> {
+    /// The device that may have what no member has, if there is one.
+    fn holder(&self) -> Option<Dev> {
+        self.cache.holds_dirty.then(|| Dev(self.cell.geometry.members()))
+    }
+
+    /// Pages that are dirty, as far as the controller knows, or on their way.
+    fn dirty(&self) -> BTreeSet<u64> {
+        let (geometry, controller) = (&self.cell.geometry, self.memory.engine().controller());
+        let chunk = u64::from(geometry.chunk_pages());
+        let writes = self.asked.iter().filter(|asked| matches!(asked.op, HostOp::Write | HostOp::WriteZeroes));
+        let mut dirty: BTreeSet<u64> = writes.flat_map(pages_of).collect();
+        for row in (0..geometry.member_pages()).map(Row) {
+            let sources = controller.sources(row);
+            let (stripe, in_chunk) = geometry.stripe_of(row);
+            let columns = geometry.data_set().iter().filter(|column| sources.newest(*column) != Source::Member);
+            let first = stripe.0 * u64::from(geometry.data_columns());
+            dirty.extend(columns.map(|column| (first + u64::from(column.0)) * chunk + u64::from(in_chunk)));
+        }
+        dirty
+    }
+
+    /// A device is about to be lost.
+    pub(super) fn doubt(&mut self, dev: Dev) {
+        if self.holder() != Some(dev) {
+            return;
+        }
+        let dirty = self.dirty();
+        let doubt = &mut self.doubt;
+        doubt.pages.extend(dirty);
+        (doubt.lost, doubt.known, doubt.refusable) = (true, None, true);
+        self.excuse();
+    }
+
+    /// Requests on what is in doubt may fail, and parts of them have failed before they are answered.
+    fn excuse(&mut self) {
+        for asked in self.asked.iter_mut().filter(|asked| asked.op != HostOp::Flush) {
+            asked.may_fail |= self.doubt.meets(asked);
+        }
+        self.model.set_may_fail(self.broken || self.asked.iter().any(|asked| asked.may_fail));
+    }
+
+    /// A request was submitted.
+    pub(super) fn doubt_submitted(&mut self, at: usize) {
+        let Some(holder) = self.holder() else { return };
+        let asked = &self.asked[at];
+        let writes = matches!(asked.op, HostOp::Write | HostOp::WriteZeroes);
+        if writes && self.memory.unannounced().contains(holder) {
+            self.doubt.pages.extend(pages_of(asked));
+        }
+        if !self.doubt.pages.is_empty() {
+            self.excuse();
+        }
+    }
+
+    /// A request is answered; whether it may have failed.
+    pub(super) fn doubt_answered(&mut self, asked: &Asked, ok: bool) -> bool {
+        if self.holder().is_none() {
+            return false;
+        }
+        let may_fail = asked.may_fail;
+        if may_fail {
+            self.excuse();
+        }
+        let writes = matches!(asked.op, HostOp::Write | HostOp::WriteZeroes);
+        if ok && writes && self.doubt.known.is_some_and(|known| known < asked.submitted) {
+            let (first, end) = (asked.sector.div_ceil(PAGE_SECTORS), (asked.sector + asked.sectors) / PAGE_SECTORS);
+            let durable = asked.fua || self.cell.every_write();
+            let now = self.model.tick();
+            for page in first..end {
+                if self.doubt.pages.remove(&page) && !durable {
+                    self.doubt.renewed.insert(page, now);
+                } else if durable {
+                    self.doubt.renewed.remove(&page);
+                }
+            }
+        }
+        if ok && asked.op == HostOp::Flush {
+            self.doubt.renewed.retain(|_, answered| *answered > asked.submitted);
+        }
+        may_fail
+    }
+
+    /// Something happened.
+    pub(super) fn watch_doubt(&mut self) {
+        let Some(holder) = self.holder() else { return };
+        let doubt = &mut self.doubt;
+        if doubt.lost && doubt.known.is_none() && !self.memory.unannounced().contains(holder) {
+            doubt.known = Some(self.model.tick());
+        }
+        if !doubt.lost && doubt.refusable && self.memory.status() == Status::Ready {
+            // It goes on as if nothing had been lost: then nothing has.
+            (doubt.refusable, doubt.known) = (false, None);
+            doubt.pages.clear();
+            doubt.renewed.clear();
+        }
+    }
+
+    /// The power is about to fail.
+    pub(super) fn doubt_cut(&mut self) {
+        if self.holder().is_none() {
+            return;
+        }
+        let dirty = self.dirty();
+        if self.memory.status() == Status::Ready {
+            self.doubt.before.clear();
+        }
+        self.doubt.before.extend(dirty);
+        (self.doubt.lost, self.doubt.known) = (false, None);
+    }
+
+    /// Whether a start may be refused over a cache device.
+    pub(super) const fn may_refuse_cache(&self) -> bool {
+        self.doubt.refusable
+    }
+
+    /// A start was refused since what a cache device had is lost: makes one that accepts it. Then that is
+    /// whatever is found, and all else what it must be.
+    pub(super) fn accept_cache_loss(&mut self) -> Result<(), String> {
+        for _ in 0..STARTS {
+            let Status::Refused(Refusal::CacheLost { lost }) = self.memory.status() else { return Ok(()) };
+            let accepted = lost.named().to_vec();
+            let all = self.cell.geometry.data_pages();
+            if accepted.iter().map(|range| range.pages).sum::<u64>() != all {
+                return Err(format!("{accepted:?} is named as lost with the cache, of {all} pages"));
+            }
+            let gone = self.doubt.lost || self.holder().is_some_and(|dev| !self.memory.answers(dev));
+            let mut pages = self.doubt.pages.clone();
+            pages.extend(self.doubt.renewed.keys());
+            if gone {
+                pages.extend(&self.doubt.before);
+            }
+            let geometry = &self.cell.geometry;
+            let torn = |page: &u64| {
+                let place = geometry.locate(*page);
+                self.hole.contains(geometry.row(place.stripe, place.row_in_chunk))
+            };
+            // What is lost with members is accepted as well.
+            pages.extend((0..all).filter(torn));
+            let config = ArrayConfig { accepted_losses: accepted, ..self.cell.array() };
+            self.refused = false;
+            self.accepting = Some(self.cell.build_with(self.cache, &config));
+            self.cut(DevSet::EMPTY, None)?;
+            for page in pages {
+                self.model.forget(page * PAGE_SECTORS..(page + 1) * PAGE_SECTORS);
+            }
+            self.become_ready()?;
+            self.report.accepted += u64::from(!self.refused);
+        }
+        Err(format!("{STARTS} starts are refused, though all is accepted"))
+    }
+}
