@@ -368,6 +368,24 @@ fn a_flush_is_answered_once_the_loss_is_noted() {
 }
 
 #[test]
+fn a_start_that_is_refused_for_another_reason_accepts_no_loss() {
+    let mut run = Run::filled(Regime::EveryWrite);
+    let mut remains = run.cut(true, true);
+    for member in [0, 1] {
+        remains.disks[member].answers = false;
+    }
+    let mut refused = Run::begin(Regime::EveryWrite, &[ALL], remains);
+    assert!(matches!(refused.refusal(), Some(Refusal::MembersLost { .. })), "{:?}", refused.refusal());
+    while refused.memory.runnable() > 0 {
+        refused.step();
+    }
+    let mut remains = refused.cut(true, false);
+    remains.disks.iter_mut().for_each(|disk| disk.answers = true);
+    let mut back = Run::begin(Regime::EveryWrite, &[], remains);
+    assert_eq!((back.refusal(), back.read_all()), (None, vec![Some(2); 20]), "all of them came back");
+}
+
+#[test]
 fn a_start_without_the_device_is_refused_while_there_may_be_dirty_pages() {
     let mut run = Run::filled(Regime::Flush);
     let refused = Run::begin(Regime::Flush, &[], run.cut(false, true));

@@ -168,7 +168,8 @@ fn refusal(why: &Refusal) -> String {
         ),
         Refusal::CacheLost { lost } => format!(
             "the cache device is lost that has, or had, what was written last and is on no member, of any of {}; bring the \
-             device back, or name all of them as accepted losses to have what was written before",
+             device back, unless the array went on without it, or name all of them as accepted losses to have what was written \
+             before",
             pages(lost)
         ),
         Refusal::MembersLost { lost, tolerated } => {

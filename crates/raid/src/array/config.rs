@@ -64,7 +64,8 @@ pub struct ArrayConfig {
     /// Stripes that a rebuild fills between two notes of how far it has come.
     pub rebuild_window: u32,
     /// Pages of the array that may be lost: a start that would be refused over rows that may be torn
-    /// and have lost data goes on if all that they have lost is among these.
+    /// and have lost data goes on if all that they have lost is among these; one that would be refused over the device
+    /// of a cache ([`Refusal::CacheLost`](destage_plan::Refusal::CacheLost)) if every page is.
     /// [`Array::lost`](super::Array::lost) tells what of them is.
     pub accepted_losses: Vec<PageRange>,
 }

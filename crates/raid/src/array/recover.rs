@@ -119,10 +119,17 @@ impl Array {
         end >= all.end()
     }
 
+    /// Whether the start is refused.
+    pub const fn is_refused(&self) -> bool {
+        self.recovery.refused
+    }
+
+    /// Refuses the start, for the first reason that there is.
     fn refuse(&mut self, why: Refusal, out: &mut Out) {
-        self.recovery.refused = true;
-        self.recovery.todo.clear();
-        out.refuse(why);
+        if !std::mem::replace(&mut self.recovery.refused, true) {
+            self.recovery.todo.clear();
+            out.refuse(why);
+        }
     }
 
     fn refuse_broken(&mut self, out: &mut Out) {

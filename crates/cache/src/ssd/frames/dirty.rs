@@ -40,9 +40,13 @@ impl Frames {
         }
     }
 
-    /// A frame that was [taken](Self::take) has the newest version of a page.
-    pub(crate) fn soiled(&mut self, frame: Frame, page: u64) {
+    /// A frame that was [taken](Self::take) is for this page: the log may say so as soon as it is there.
+    pub(crate) fn take_for(&mut self, frame: Frame, page: u64) {
         self.slots[frame.index()].page = page;
+    }
+
+    /// A frame that was taken [for](Self::take_for) a page has its newest version.
+    pub(crate) fn soiled(&mut self, frame: Frame) {
         self.insert(frame);
         self.become_stale(frame);
     }
@@ -59,7 +63,8 @@ impl Frames {
         }
         self.unset_free(frame);
         self.begin_fill(frame);
-        self.soiled(frame, page);
+        self.take_for(frame, page);
+        self.soiled(frame);
         self.dirty_is_logged(frame);
         true
     }

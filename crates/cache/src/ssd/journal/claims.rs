@@ -65,6 +65,11 @@ impl Claims {
         step
     }
 
+    /// Whether any entries are being put, or are to be.
+    pub(super) fn are_put(&self) -> bool {
+        self.claims.iter().any(|claim| !claim.puts.is_empty())
+    }
+
     /// A step is done: in which life of the device it was planned, and what it has put, if it is one of these.
     pub(super) fn done(&mut self, op: OpId, step: StepNo) -> Option<(u32, Vec<(Entry, NvSlot)>)> {
         let puts = &mut self.claims.get_mut(op.index())?.puts;

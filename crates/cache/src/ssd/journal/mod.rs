@@ -475,7 +475,8 @@ impl Journal {
                 match entry.fact {
                     _ if commit.life != self.life => {}
                     Fact::Free => self.is_logged(Frame::new(entry.frame), frames),
-                    _ => frames.landed_is_logged(Frame::new(entry.frame)),
+                    _ if self.start.keeps_dirty() => frames.landed_is_logged(Frame::new(entry.frame)),
+                    _ => {}
                 }
             }
             self.freed.extend(commit.frees);

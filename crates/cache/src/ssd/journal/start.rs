@@ -247,7 +247,7 @@ impl Journal {
             (Phase::Renewing, Noted::Nothing) if start.must_format => (Part::Note, Some(Noted::Void)),
             (Phase::Renewing, Noted::Void) if start.next < self.pages => (Part::Format, None),
             // What was put for an earlier device is there, or never will be.
-            (Phase::Renewing, _) if self.commit.is_some() => return,
+            (Phase::Renewing, _) if self.commit.is_some() || self.claims.are_put() => return,
             (Phase::Renewing, _) => (Part::Note, Some(Noted::Valid)),
         };
         debug_assert!(start.phase == Phase::Working || !frames.is_enabled(), "there is no log");

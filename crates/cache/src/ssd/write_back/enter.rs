@@ -98,6 +98,16 @@ impl WriteBack {
         self.room.is_enough();
         while let Some(mut waiting) = self.waiting.pop_front() {
             let (frag, most) = (waiting.frag, self.most_together());
+            if self.has_lost_rest(&frag) {
+                // It came before that was known.
+                operations.refuse(&frag, frag.pages, out);
+                self.entered.push(waiting.range());
+                continue;
+            }
+            if !self.is_caching() && self.may_lose_rest(&frag) {
+                self.waiting.push_front(waiting);
+                return;
+            }
             let pieces = array.segments(frag.page, frag.pages).flat_map(|seg| pieces(seg, most));
             let mut pieces = pieces.skip(waiting.pieces);
             let stuck = pieces.any(|seg| {
@@ -272,6 +282,7 @@ impl WriteBack {
                 copies.frames.undone(frame);
                 return false;
             }
+            copies.frames.take_for(frame, page.page);
             (page.frame, taken) = (frame, taken + 1);
             true
         });
@@ -311,7 +322,7 @@ impl WriteBack {
                 continue;
             }
             if taken {
-                self.copies.frames.soiled(frame, page);
+                self.copies.frames.soiled(frame);
             }
             if whole && !self.lost.is_empty() {
                 self.lost.remove(&page);

@@ -120,6 +120,17 @@ impl WriteBack {
         !self.lost.is_empty() && pages.any(|page| self.lost.contains(&page))
     }
 
+    /// Whether a write is a part of a page of which the rest was lost with the device.
+    fn has_lost_rest(&self, frag: &Frag) -> bool {
+        frag.sectors.is_some() && self.lost.contains(&frag.page)
+    }
+
+    /// Whether a write past the cache is a part of a page that an earlier one, which is not done, may turn out to
+    /// have lost.
+    fn may_lose_rest(&self, frag: &Frag) -> bool {
+        frag.sectors.is_some() && self.room.is_wanted(frag.page)
+    }
+
     /// The device is lost, and what was dirty with it.
     fn lose_dirty(&mut self) {
         let Self { dirty, room, copies, lost, .. } = self;
@@ -196,6 +207,8 @@ impl HostCache for WriteBack {
     }
 
     fn turn(&mut self, array: &mut Array, operations: &mut Operations<Part>, out: &mut Out) {
+        // A start that is refused notes nothing.
+        self.refused |= array.is_refused();
         if !self.refused && self.journal_mut().take_unknown() {
             self.refused = !array.accepts_loss_above(out);
             self.journal_mut().accept_loss();
@@ -204,15 +217,11 @@ impl HostCache for WriteBack {
             return;
         }
         self.journal_mut().settle(array, out);
-        if !self.is_caching() && self.dirty.rows() > 0 {
-            // The log was given up.
-            self.lose_dirty();
-        }
+        self.is_serving = array.is_ready();
         if self.is_blocked && self.journal().is_recovered() {
             self.is_blocked = false;
             array.try_again(self, out);
         }
-        self.is_serving = array.is_ready();
         if self.is_serving {
             for row in self.healed.drain(..) {
                 array.let_go(row, out);
@@ -229,6 +238,10 @@ impl HostCache for WriteBack {
         let Copies { frames, geometry, journal, .. } = &mut self.copies;
         let journal = journal.as_deref_mut().expect("it has a log");
         journal.turn(frames, geometry, out, |part, out| operations.open_own(None, Part(part), out));
+        if !self.is_caching() && self.dirty.rows() > 0 {
+            // The log was given up.
+            self.lose_dirty();
+        }
     }
 
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
@@ -259,12 +272,11 @@ impl HostCache for WriteBack {
     fn take(&mut self, frag: &Frag, array: &mut Array, operations: &mut Operations<Part>, out: &mut Out) -> bool {
         let _ = array;
         self.dirty.asked(out.now());
-        if frag.sectors.is_some() && self.lost.contains(&frag.page) {
-            // What the rest of the page was is lost.
+        if self.has_lost_rest(frag) {
             operations.refuse(frag, frag.pages, out);
             return true;
         }
-        if !self.is_caching() && self.waiting.is_empty() {
+        if !self.is_caching() && self.waiting.is_empty() && !self.may_lose_rest(frag) {
             return false;
         }
         self.waiting.push_back(Waiting::new(*frag));
