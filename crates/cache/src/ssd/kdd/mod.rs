@@ -131,11 +131,9 @@ pub(crate) type Kdd = Delayed<Changes>;
 
 impl Registered for Kdd {
     const INFO: HostCacheInfo = HostCacheInfo {
-        // A frame, its entry in a table that may just be growing, and where its delta is. As many pages again may
-        // have nothing but a delta, with entries of 24 bytes in such a table.
         bytes_per_page,
         nv_slots: |pages, _, params| {
-            let staged = if in_memory(params) { 0 } else { slots(pages) };
+            let staged = if in_memory(params).is_ok_and(|it| it) { 0 } else { slots(pages) };
             staged + journal::slots(pages)
         },
         makes_deltas: true,
@@ -279,7 +277,6 @@ impl Keeps for Changes {
         let most = most_staged(frames.len().into()) as usize;
         let staging = Staging::new(params.number(STAGING.name, 1..=65_536)?, most);
         let reclaim = Reclaim::new(params)?;
-        params.choice(STAGED_IN.name, &[("nvram", ()), ("memory", ())])?;
         let makes = reclaim != Reclaim::Free;
         let (most_old, most_made) = if makes {
             frames.note_shed();
@@ -298,7 +295,7 @@ impl Keeps for Changes {
             most_old,
             most_made,
             deltas,
-            hits: Hits::staged_in(in_memory(params).then(|| slots(frames.len().into()))),
+            hits: Hits::staged_in(in_memory(params)?.then(|| slots(frames.len().into()))),
             rewrites: Rewrites::default(),
             stops: false,
             commit: None,

@@ -40,8 +40,8 @@ pub(super) const STAGED_IN: ParamSpec = ParamSpec {
 const IN_MEMORY: (&str, &str) = (STAGED_IN.name, "memory");
 
 /// Whether deltas are staged in memory.
-pub(super) fn in_memory(params: &Params) -> bool {
-    params.text(STAGED_IN.name) == IN_MEMORY.1
+pub(super) fn in_memory(params: &Params) -> Result<bool, SpecError> {
+    params.choice(STAGED_IN.name, &[("nvram", false), (IN_MEMORY.1, true)])
 }
 
 /// Bytes of memory for each page of the cache.
