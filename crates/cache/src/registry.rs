@@ -14,7 +14,7 @@ use destage_raid::{Geometry, Level};
 
 use crate::ggc::GGC;
 use crate::none::NoCache;
-use crate::ssd::{Kdd, Leavo, WriteAround, WriteBack, WriteThrough};
+use crate::ssd::{Kdd, Leavo, TRIM, WriteAround, WriteBack, WriteThrough};
 use crate::write_cache::{IWC, LAWC, STOW, SYNC_IWC, SYNC_STOW, SYNC_WOW, WOW};
 use crate::{HostCacheError, HostCacheInfo, LayerInfo, Registered, Served};
 
@@ -103,11 +103,13 @@ impl HostCacheSpec {
     }
 
     /// The cache with parameters under which so few pages do all that many do, in one of its
-    /// [modes](HostCacheInfo::modes), by number around.
-    pub fn small(info: &'static HostCacheInfo, pages: u64, mode: usize) -> Self {
+    /// [modes](HostCacheInfo::modes), by number around; if it can trim what it does not need, whether it does.
+    pub fn small(info: &'static HostCacheInfo, pages: u64, mode: usize, trims: bool) -> Self {
         let around = info.layer.map_or_else(Vec::new, |layer| (layer.small)(pages));
         let mode = info.modes[mode % info.modes.len()].iter().map(|(key, value)| (*key, (*value).to_owned()));
-        let given = around.into_iter().chain((info.small)(pages)).chain(mode);
+        let trims =
+            (trims && info.params.iter().any(|param| param.name == TRIM.name)).then(|| (TRIM.name, "on".to_owned()));
+        let given = around.into_iter().chain((info.small)(pages)).chain(mode).chain(trims);
         let given = given.map(|(key, value)| (key.to_owned(), value)).collect();
         let spec = PolicySpec { name: info.name.to_owned(), given };
         Self::resolve(info, &spec).expect("a cache takes the parameters that it names itself")

@@ -181,3 +181,41 @@ fn the_cache_device_lasts_as_long_as_what_is_written_leaves_it() {
     let error = experiment.check().expect_err("there is no device").to_string();
     assert!(error.contains("cache-endurance") && error.contains("write-around"), "{error}");
 }
+
+/// A cache that drops pages, and tells its SSD, has it copy fewer of them.
+#[test]
+fn the_cache_device_is_told_what_is_not_needed() {
+    for policy in ["write-around", "write-through", "write-back", "leavo", "kdd"] {
+        let run = |trim: &str| {
+            let mut experiment = caching(&format!("{policy}:trim={trim}"), Level::Raid5, 4);
+            // Nearly all that the SSD has.
+            experiment.caches = vec![6_400 * PAGE];
+            experiment.array.member_bytes = Some(4_096 * PAGE);
+            let result = run_one(&experiment, &mixed(9, 12_000, 12_000, 500_000));
+            let device = result.devices.last().expect("the cache device");
+            let copied = device.flash_writes.expect("an SSD") - device.counters.pages_written;
+            (device.counters.pages_trimmed, copied as f64 / device.counters.pages_written as f64)
+        };
+        let ((none, without), (trimmed, with)) = (run("off"), run("on"));
+        assert_eq!(none, 0, "{policy}: it is told when that is asked for");
+        assert!(trimmed > 1_000, "{policy}: {trimmed}");
+        // The others keep their sets full: what becomes free is soon written again, trimmed or not.
+        let better = if policy == "write-around" { 0.9 } else { 1.02 };
+        assert!(with < better * without, "{policy}: {with} copies a page with trims, {without} without");
+    }
+}
+
+/// A write takes all its frames at once, or none, and tries again until there are enough: what it gives back was not
+/// written, and is not trimmed, which takes no time. Else it would try for ever.
+#[test]
+fn a_write_that_waits_for_frames_does_not_have_them_trimmed() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let experiment = caching("write-back:ways=32:trim=on", Level::Raid5, 4);
+        let result = run_one(&experiment, &mixed(9, 6_000, 400, 500_000));
+        done.send(result.devices.last().expect("the cache device").counters).expect("the test waits");
+    });
+    // A second is enough.
+    let device = is_done.recv_timeout(std::time::Duration::from_secs(100)).expect("it ends");
+    assert!(device.pages_trimmed > 1_000 && device.pages_trimmed <= device.pages_written, "{device:?}");
+}

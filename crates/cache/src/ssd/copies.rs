@@ -18,6 +18,7 @@ use super::behind::page_of;
 use super::frames::{BYTES_PER_PAGE, Came, Frame, Frames, MAX_PAGES};
 use super::journal::{self, Journal};
 use super::of;
+use super::trims::{TRIM, Trims};
 use crate::{CacheCounts, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, Write};
 
 /// Pages that one operation looks up: it has 64 steps, and a page may take a read and a write.
@@ -70,8 +71,24 @@ pub struct Copies<W> {
     /// when the members have it as well.
     parts: Vec<Option<OpId>>,
     written: Vec<Vec<Came>>,
+    pub(super) trims: Trims,
     pub(super) counts: CacheCounts,
     writes: PhantomData<W>,
+}
+
+/// What operations of the cache's own, and parts of writes, are for.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    /// Writes pages of the fragment to the cache.
+    Fill(Frag),
+    /// Trims what became free.
+    Trim,
+}
+
+impl From<Frag> for Part {
+    fn from(frag: Frag) -> Self {
+        Self::Fill(frag)
+    }
 }
 
 impl<W: Writes> Registered for Copies<W> {
@@ -79,7 +96,7 @@ impl<W: Writes> Registered for Copies<W> {
         medium: Medium::Device,
         max_pages: MAX_PAGES,
         bytes_per_page: |_| BYTES_PER_PAGE,
-        params: &[WAYS],
+        params: &[WAYS, TRIM],
         // Two sets, so that both lookup and eviction matter.
         small: |pages| vec![(WAYS.name, (pages / 2).max(1).to_string())],
         ..HostCacheInfo::new::<Self>(W::NAMES[0], W::NAMES[1], W::NAMES[2])
@@ -100,6 +117,7 @@ impl<W: Writes> Copies<W> {
             frames.log_from(log);
             Box::new(Journal::new(&frames, log))
         });
+        let trims = Trims::new(&mut frames, params)?;
         Ok(Self {
             frames,
             geometry,
@@ -108,6 +126,7 @@ impl<W: Writes> Copies<W> {
             journal,
             parts: Vec::new(),
             written: Vec::new(),
+            trims,
             counts: CacheCounts::default(),
             writes: PhantomData,
         })
@@ -436,8 +455,7 @@ impl<W: Writes> Copies<W> {
 impl<W: Writes> Versions for Copies<W> {}
 
 impl<W: Writes> HostCache for Copies<W> {
-    /// Writes pages of the fragment to the cache.
-    type Part = Frag;
+    type Part = Part;
 
     const READ_PAGES: u16 = READ_PAGES;
 
@@ -451,6 +469,10 @@ impl<W: Writes> HostCache for Copies<W> {
         if dev == self.frames.dev() {
             self.frames.replace();
         }
+    }
+
+    fn turn(&mut self, _: &mut Array, operations: &mut Operations<Part>, out: &mut Out) {
+        self.trims.turn(&mut self.frames, out, |out| operations.open_own(None, Part::Trim, out));
     }
 
     fn read(
@@ -484,7 +506,7 @@ impl<W: Writes> HostCache for Copies<W> {
         op: OpId,
         write: Write<'_>,
         array: &mut Array,
-        operations: &mut Operations<Frag>,
+        operations: &mut Operations<Part>,
         out: &mut Out,
     ) -> Option<StepSet> {
         Some(self.write_with(op, write, array, operations, |_, _| true, out))
@@ -494,8 +516,11 @@ impl<W: Writes> HostCache for Copies<W> {
         self.drop_pages(seg, array);
     }
 
-    fn plan_part(&mut self, op: OpId, frag: Frag, _: &mut Array, out: &mut Out) {
-        self.plan_fills(op, frag, out);
+    fn plan_part(&mut self, op: OpId, part: Part, _: &mut Array, out: &mut Out) {
+        match part {
+            Part::Fill(frag) => self.plan_fills(op, frag, out),
+            Part::Trim => self.trims.plan(op, &self.frames, out),
+        }
     }
 
     fn undone(&mut self, op: OpId) {
@@ -507,6 +532,9 @@ impl<W: Writes> HostCache for Copies<W> {
     }
 
     fn done(&mut self, op: OpId) {
+        if self.trims.done(op, &mut self.frames) {
+            return;
+        }
         if self.journal.is_none() {
             return self.release(op, Frames::done);
         }

@@ -19,14 +19,15 @@ use super::frames::MAX_PAGES;
 use super::journal::{self, Journal};
 use super::keeps::{Keeps, Known, MOST_PAGES, Part};
 use super::of;
+use super::trims::TRIM;
 use super::write_through::Through;
 use crate::{
     CacheCounts, CacheFigure, HostCache, HostCacheError, HostCacheInfo, Medium, Operations, Pages, Registered, Write,
 };
 
 /// What all of them take.
-pub(super) const PARAMS: [ParamSpec; 7] =
-    [WAYS, behind::HIGH, behind::LOW, behind::SET_LOW, behind::IDLE_AFTER, behind::CLEAN, journal::LOG];
+pub(super) const PARAMS: [ParamSpec; 8] =
+    [WAYS, behind::HIGH, behind::LOW, behind::SET_LOW, behind::IDLE_AFTER, behind::CLEAN, journal::LOG, TRIM];
 
 pub(super) const CLEANED: CacheFigure =
     CacheFigure { name: "cleaned_rows", unit: "rows", meaning: "times that the parity of a row was made to catch up" };
@@ -272,10 +273,11 @@ impl<K: Keeps> HostCache for Delayed<K> {
         self.behind.are_short(self.copies.frames.take_short());
         let Copies { frames, geometry, .. } = &self.copies;
         self.behind.turn(frames, self.kept.owed(frames), geometry, array, out);
-        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        let Copies { frames, geometry, journal, trims, .. } = &mut self.copies;
         if let Some(journal) = journal {
             journal.turn(frames, geometry, out, |part, out| operations.open_own(None, Part::Journal(part), out));
         }
+        trims.turn(frames, out, |out| operations.open_own(None, Part::Trim, out));
     }
 
     fn event(&mut self, event: Event<'_>, array: &mut Array, out: &mut Out) {
@@ -365,6 +367,7 @@ impl<K: Keeps> HostCache for Delayed<K> {
         match part {
             Part::Fill(frag) => self.copies.plan_fills(op, frag, out),
             Part::Journal(part) => self.copies.plan_journal(op, part, out),
+            Part::Trim => self.copies.trims.plan(op, &self.copies.frames, out),
             Part::Kept(part) => self.kept.plan_part(op, part, &mut self.copies, array, out),
         }
     }

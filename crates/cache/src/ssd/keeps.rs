@@ -30,6 +30,8 @@ pub(crate) enum Part<K> {
     Fill(Frag),
     /// Tells what is in the cache.
     Journal(journal::Part),
+    /// Trims what became free.
+    Trim,
     /// What the way in which versions are kept needs.
     Kept(K),
 }

@@ -9,6 +9,7 @@ mod kdd;
 mod keeps;
 mod leavo;
 pub mod log;
+mod trims;
 mod write_around;
 mod write_back;
 mod write_through;
@@ -17,6 +18,7 @@ use destage_plan::OpId;
 
 pub(crate) use kdd::Kdd;
 pub(crate) use leavo::Leavo;
+pub(crate) use trims::TRIM;
 pub(crate) use write_around::WriteAround;
 pub(crate) use write_back::WriteBack;
 pub(crate) use write_through::WriteThrough;

@@ -71,7 +71,7 @@ impl Array {
     }
 
     fn spec(&self) -> HostCacheSpec {
-        HostCacheSpec::small(self.cache, self.cache_pages, 0)
+        HostCacheSpec::small(self.cache, self.cache_pages, 0, false)
     }
 
     pub fn controller(&self) -> Box<dyn Served> {

@@ -42,7 +42,8 @@ impl Frames {
             | State::Covered
             | State::Kept
             | State::Doomed
-            | State::Leaving => return,
+            | State::Leaving
+            | State::Trimmed => return,
         };
         self.unlink(frame.0);
         self.link(frame, list);

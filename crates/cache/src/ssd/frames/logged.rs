@@ -133,6 +133,7 @@ impl Frames {
         slot.logged = Logged::Nothing;
         if slot.state == State::Leaving {
             self.set_free(frame);
+            self.note_freed(frame);
         }
     }
 

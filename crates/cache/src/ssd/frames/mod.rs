@@ -9,6 +9,7 @@ mod dirty;
 mod lists;
 mod logged;
 mod stale;
+mod trims;
 
 use std::hash::BuildHasher;
 use std::num::NonZeroU32;
@@ -48,6 +49,8 @@ enum State {
     Doomed,
     /// Free as soon as the log says so.
     Leaving,
+    /// Free as soon as the device is told that it is.
+    Trimmed,
 }
 
 /// A frame's number, which is its page on the cache device.
@@ -117,6 +120,8 @@ pub(crate) struct Frames {
     short: Option<u32>,
     /// Frames that do not hold any more what they did, if that is asked for.
     shed: Option<Vec<Frame>>,
+    /// Frames that became free, if that is asked for.
+    freed: Option<Vec<Frame>>,
 }
 
 impl Frames {
@@ -166,6 +171,7 @@ impl Frames {
             uses: 0,
             short: None,
             shed: None,
+            freed: None,
         }
     }
 
@@ -382,6 +388,7 @@ impl Frames {
         }
         self.enabled = false;
         self.lost = self.fills;
+        self.freed.iter_mut().for_each(Vec::clear);
         self.lose_log();
         for index in 0..self.len() {
             if matches!(self.slots[index as usize].state, State::Clean | State::Stale | State::Landed) {
@@ -423,6 +430,11 @@ impl Frames {
             self.slots[frame.index()].state = State::Leaving;
         } else {
             self.set_free(frame);
+            // One that was taken in vain is as it was: a write that takes some again and again until there are
+            // enough would have them trimmed each time, and never find enough.
+            if state != State::Filling {
+                self.note_freed(frame);
+            }
         }
     }
 

@@ -57,9 +57,9 @@ const STAGING: ParamSpec = ParamSpec {
     help: "pages of the NVRAM in which deltas are staged before some are packed into a page of the cache",
 };
 
-const PARAMS: [ParamSpec; 12] = {
-    let [ways, high, low, set_low, idle, clean, log] = delayed::PARAMS;
-    [ways, STAGING, STAGED_IN, MISSES, ADMIT, high, low, set_low, idle, clean, RECLAIM, log]
+const PARAMS: [ParamSpec; 13] = {
+    let [ways, high, low, set_low, idle, clean, log, trim] = delayed::PARAMS;
+    [ways, STAGING, STAGED_IN, MISSES, ADMIT, high, low, set_low, idle, clean, RECLAIM, log, trim]
 };
 
 const STAGED: CacheFigure = CacheFigure { name: "staged", unit: "1", meaning: "deltas staged" };

@@ -48,7 +48,12 @@ use room::Room;
 
 /// What operations of the cache's own are for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part(journal::Part);
+pub(crate) enum Part {
+    /// Tells what is in the cache.
+    Journal(journal::Part),
+    /// Trims what became free.
+    Trim,
+}
 
 /// The cache.
 pub(crate) struct WriteBack {
@@ -235,9 +240,10 @@ impl HostCache for WriteBack {
                 self.journal_mut().set_dirty(false);
             }
         }
-        let Copies { frames, geometry, journal, .. } = &mut self.copies;
+        let Copies { frames, geometry, journal, trims, .. } = &mut self.copies;
         let journal = journal.as_deref_mut().expect("it has a log");
-        journal.turn(frames, geometry, out, |part, out| operations.open_own(None, Part(part), out));
+        journal.turn(frames, geometry, out, |part, out| operations.open_own(None, Part::Journal(part), out));
+        trims.turn(frames, out, |out| operations.open_own(None, Part::Trim, out));
         if !self.is_caching() && self.dirty.rows() > 0 {
             // The log was given up.
             self.lose_dirty();
@@ -355,8 +361,11 @@ impl HostCache for WriteBack {
         self.drop_copies(seg, array);
     }
 
-    fn plan_part(&mut self, op: OpId, Part(part): Part, _: &mut Array, out: &mut Out) {
-        self.copies.plan_journal(op, part, out);
+    fn plan_part(&mut self, op: OpId, part: Part, _: &mut Array, out: &mut Out) {
+        match part {
+            Part::Journal(part) => self.copies.plan_journal(op, part, out),
+            Part::Trim => self.copies.trims.plan(op, &self.copies.frames, out),
+        }
     }
 
     fn drain(&mut self, _: &mut Out) {

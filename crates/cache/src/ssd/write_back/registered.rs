@@ -12,6 +12,7 @@ use super::room::Room;
 use crate::ssd::copies::{Copies, WAYS};
 use crate::ssd::frames::{BYTES_PER_PAGE, MAX_PAGES};
 use crate::ssd::journal;
+use crate::ssd::trims::TRIM;
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, Medium, Registered};
 
 const LOG: ParamSpec = ParamSpec {
@@ -35,7 +36,7 @@ impl Registered for WriteBack {
         bytes_per_page: |_| BYTES_PER_PAGE,
         nv_slots: |pages, _, _| journal::slots(pages),
         holds_dirty: true,
-        params: &[WAYS, dirty::HIGH, dirty::LOW, dirty::IDLE_AFTER, dirty::AT_ONCE, LOG],
+        params: &[WAYS, dirty::HIGH, dirty::LOW, dirty::IDLE_AFTER, dirty::AT_ONCE, LOG, TRIM],
         figures: &[WRITTEN_BACK, WAITED, LOST],
         unsynchronised: Some("it writes pages back one by one, with their parity"),
         // Two sets, so that both lookup and eviction matter, and pages that are written back soon.

@@ -1,0 +1,77 @@
+//! Trimming what the frames of a cache held: an SSD that knows which of its pages nobody needs has more room to
+//! collect garbage in, and copies fewer pages.
+//!
+//! It is done by operations of the cache's own, one at a time, so that under load each of them has many frames, and
+//! a frame is not taken before it is done: a trim has no order to a write beside it.
+
+use destage_plan::{Ext, OpId, Out, ParamSpec, Params, SpecError, Step, StepSet};
+
+use super::frames::{Frame, Frames};
+
+/// Frames of an operation, at most: it has 64 steps, and they may be all apart.
+const MOST: usize = 64;
+
+pub(crate) const TRIM: ParamSpec = ParamSpec {
+    name: "trim",
+    default: "off",
+    values: "off or on",
+    unit: "-",
+    help: "whether the cache device is told which of its pages nobody needs any more; those that are written again are taken first",
+};
+
+/// Frames that are being trimmed.
+#[derive(Debug, Default)]
+pub(super) struct Trims {
+    op: Option<OpId>,
+    frames: Vec<Frame>,
+}
+
+impl Trims {
+    /// Those of a cache with these parameters, if it is to.
+    pub(super) fn new(frames: &mut Frames, params: &Params) -> Result<Self, SpecError> {
+        if params.choice(TRIM.name, &[("off", false), ("on", true)])? {
+            frames.trim_freed();
+        }
+        Ok(Self::default())
+    }
+
+    /// Begins to trim what has become free.
+    #[inline]
+    pub(super) fn turn(&mut self, frames: &mut Frames, out: &mut Out, open: impl FnOnce(&mut Out) -> OpId) {
+        if self.op.is_none() && frames.has_freed() && frames.is_enabled() {
+            self.begin(frames, out, open);
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, frames: &mut Frames, out: &mut Out, open: impl FnOnce(&mut Out) -> OpId) {
+        frames.take_freed(MOST, &mut self.frames);
+        if !self.frames.is_empty() {
+            self.frames.sort_unstable();
+            self.op = Some(open(out));
+        }
+    }
+
+    /// Plans the operation; what is there anew if it fails is not the device that had the pages.
+    pub(super) fn plan(&self, op: OpId, frames: &Frames, out: &mut Out) {
+        debug_assert_eq!(self.op, Some(op), "there is one at a time");
+        if frames.is_enabled() {
+            for run in self.frames.chunk_by(|a, b| a.number() + 1 == b.number()) {
+                let first = frames.ext(run[0]);
+                let ext = Ext::new(first.dev(), first.first(), run.len() as u16);
+                out.step(op, Step::Trim { ext }, StepSet::EMPTY);
+            }
+        }
+        out.close(op);
+    }
+
+    /// An operation has ended; whether it was this one.
+    pub(super) fn done(&mut self, op: OpId, frames: &mut Frames) -> bool {
+        let own = self.op == Some(op);
+        if own {
+            self.op = None;
+            self.frames.drain(..).for_each(|frame| frames.trimmed(frame));
+        }
+        own
+    }
+}
