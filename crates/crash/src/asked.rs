@@ -1,7 +1,10 @@
 //! A request of the harness that is not answered.
 
+use std::ops::Range;
+
 use destage_plan::HostOp;
 
+use crate::cell::PAGE_SECTORS;
 use crate::model::Change;
 
 /// What was asked, and when by the model's time.
@@ -17,6 +20,11 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// The pages that it is about.
+    pub(crate) fn pages(&self) -> Range<u64> {
+        self.sector / PAGE_SECTORS..(self.sector + self.sectors).div_ceil(PAGE_SECTORS)
+    }
+
     /// What it does to sectors, if anything.
     pub(crate) const fn change(&self) -> Option<Change> {
         match self.op {

@@ -12,6 +12,7 @@ mod asked;
 mod caught;
 mod cell;
 mod dice;
+mod dirty;
 mod explore;
 mod files;
 mod history;

@@ -60,7 +60,7 @@ impl<'a> Life<'a> {
             let why: Vec<_> = life.files.errors().map(|(_, error)| error.to_string()).collect();
             return Err(format!("{news:?} do not answer, and did before: {}", why.join("; ")));
         }
-        life.known.model.set_may_fail(life.known.broken);
+        life.known.model.set_may_fail(life.known.broken || life.known.doubt.lost);
         if life.scene.too_many(life.dead | life.known.lost) && life.scene.too_many(life.dead) {
             life.known.broken = true;
         }
@@ -107,7 +107,11 @@ impl<'a> Life<'a> {
         // What an earlier life was excused for is found by the first that comes to look.
         let starting = self.files.status() == Status::Starting || self.was_starting;
         let excused = !(self.window | new).is_empty() || starting && self.known.excused;
-        Known { lost, down, excused, broken, ..self.known.clone() }
+        let mut known = Known { lost, down, excused, broken, ..self.known.clone() };
+        if self.scene.holder().is_some_and(|holder| new.contains(holder)) {
+            known.doubt_all(self.scene);
+        }
+        known
     }
 
     /// Opens what is left at a moment, and looks at it.
@@ -167,7 +171,8 @@ impl<'a> Life<'a> {
         let allowed = match why {
             Refusal::MembersLost { .. } => self.known.broken || self.scene.too_many(self.known.lost | self.dead),
             Refusal::WriteHole { .. } => self.known.excused || !self.window.is_empty(),
-            Refusal::CacheLost { .. } | Refusal::Nvram | Refusal::NoCollectors(_) => false,
+            Refusal::CacheLost { .. } => self.known.doubt.lost,
+            Refusal::Nvram | Refusal::NoCollectors(_) => false,
         };
         let lost = self.known.lost;
         if allowed { Ok(()) } else { Err(format!("the start is refused: {why:?}; members {lost:?} may be lost")) }
@@ -185,6 +190,9 @@ impl<'a> Life<'a> {
             self.window |= lost & self.scene.members();
             self.noted -= lost;
             self.faulty = false;
+            if self.scene.holder().is_some_and(|holder| lost.contains(holder)) {
+                self.known.doubt_all(self.scene);
+            }
             self.break_if_too_many();
         }
         let unannounced = self.dead - failed;
@@ -266,7 +274,7 @@ impl<'a> Life<'a> {
         let at = self.asked.iter().position(|asked| asked.tag == tag);
         let asked = self.asked.swap_remove(at.ok_or_else(|| format!("request {tag} is answered, and was not asked"))?);
         report.requests += 1;
-        if !ok && !self.known.broken {
+        if !ok && !self.known.broken && !self.may_have_failed(&asked) {
             return Err(format!(
                 "request {tag} ({:?}) is answered as failed, though no more than {} members are lost: {:?}; files that do \
                  not answer: {:?}; faulty {}, window {:?}, known {:?}, errors {:?}",
@@ -356,6 +364,7 @@ impl<'a> Life<'a> {
             model.change(tag, change, sector, sectors);
         }
         asked.submitted = if op == HostOp::Read { model.read_begins() } else { model.tick() };
+        self.doubt_submitted(&asked);
         self.asked.push(asked);
         let (offset, len) =
             if op == HostOp::Flush { (0, 0) } else { (sector * SECTOR as u64, sectors * SECTOR as u64) };

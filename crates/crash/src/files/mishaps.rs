@@ -82,6 +82,9 @@ impl Life<'_> {
                         known.down.insert(dev);
                         known.excused = true;
                         left.take_away(&known.paths[dev.index()]);
+                        if self.scene.holder() == Some(dev) {
+                            known.doubt_all(self.scene);
+                        }
                     }
                     known.lost = known.lost & self.scene.members();
                     known.broken |= self.scene.too_many(known.lost);
@@ -120,12 +123,9 @@ impl Life<'_> {
     }
 
     /// Whether the loss of a device may cost data, since there may be rows of which neither the parity nor
-    /// the cache tells what a member held, or it is a cache that may have what no member has.
+    /// the cache tells what a member held.
     fn costs_what_parity_does_not_cover(&self, dev: Dev) -> bool {
         let member = self.scene.members().contains(dev);
-        if !member && self.scene.cache.holds_dirty {
-            return true;
-        }
         if !self.scene.cache.delays_parity {
             return false;
         }
@@ -147,6 +147,7 @@ impl Life<'_> {
             return Ok(Outcome::On);
         }
         report.losses += 1;
+        self.doubt(dev);
         let hangs = self.dice.one_in(3);
         self.scene.diary.note(|| format!("{dev} {}", if hangs { "hangs" } else { "breaks" }));
         let path = self.known.paths[dev.index()].clone();
@@ -181,6 +182,7 @@ impl Life<'_> {
 
     pub(super) fn replace_by(&mut self, dev: Dev, hangs: bool, report: &mut FilesReport) -> Result<Outcome, String> {
         report.replaced += 1;
+        self.doubt(dev);
         let old = self.known.paths[dev.index()].clone();
         let new = match self.dice.below(4) {
             // Its own file answers again. While a thread hangs over it that is refused.
@@ -296,17 +298,17 @@ impl Life<'_> {
         let scene = self.scene;
         let dice = self.dice.clone();
         let (os, known) = self.stop(report)?;
-        let depth = known.depth;
+        let (depth, doubtful) = (known.depth, known.doubt.lost);
         let opened = Self::open(scene, os, Known { depth: depth.max(2), ..known }, dice, report);
         let Some(mut life) = opened.map_err(|what| format!("after a clean stop: {what}"))? else {
-            return Err("it is refused after a clean stop".to_owned());
+            return if doubtful { Ok(()) } else { Err("it is refused after a clean stop".to_owned()) };
         };
         // One that knows what is in the cache has read its log.
         let reads = scene.cache.delays_parity || scene.cache.holds_dirty;
         let at_once = life.files.status() == Status::Ready || reads;
         let whole = life.dead.is_empty();
         if matches!(life.ready(report)?, Outcome::Refused) {
-            return Err("it is refused after a clean stop".to_owned());
+            return if doubtful { Ok(()) } else { Err("it is refused after a clean stop".to_owned()) };
         }
         let recovered = life.files.engine().controller().array().stats().recovered_rows;
         if whole && (!at_once || recovered > 0) {

@@ -6,6 +6,7 @@
 //! no member lost that was not; it is refused only inside the documented window; after a clean stop
 //! rows are consistent, byte by byte, and the next start has nothing to recover.
 
+mod doubt;
 mod life;
 mod mishaps;
 mod small;
@@ -25,6 +26,7 @@ use crate::caught::caught;
 use crate::cell::{PAGE, PAGE_SECTORS};
 use crate::model::{Model, SECTOR};
 use crate::{Dice, Parity};
+use doubt::Doubt;
 
 pub use small::shrink_files;
 
@@ -240,6 +242,8 @@ struct Known {
     excused: bool,
     /// More is lost than the level can do without.
     broken: bool,
+    /// What the loss of a cache device may have cost.
+    doubt: Doubt,
     /// Devices replaced so far.
     generation: u64,
     /// What ended before, in this history.
@@ -306,7 +310,8 @@ fn history(
     }
     let model = Model::new(scene.cell.sectors(), PAGE_SECTORS, scene.cell.every_write());
     let (lost, excused, broken, depth) = (DevSet::EMPTY, false, false, 0);
-    let fresh = Known { model, paths, number: 0, lost, down: lost, excused, broken, generation: 0, depth };
+    let doubt = Doubt::default();
+    let fresh = Known { model, paths, number: 0, lost, down: lost, excused, broken, doubt, generation: 0, depth };
     let mut life = create(&scene, &os, &fresh, None, &mut dice, report)?;
     let is_left_out = |bit: u32| options.leave_out >> bit & 1 != 0;
     if dice.one_in(6) && !is_left_out(OLDER) {

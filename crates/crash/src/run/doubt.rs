@@ -2,14 +2,14 @@
 //! again from end to end, and never becomes what was there before; but for a start that accepts it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
-use destage_plan::{Dev, DevSet, HostOp, Refusal, Row, Status};
-use destage_raid::array::{ArrayConfig, Source};
+use destage_plan::{Dev, DevSet, HostOp, Refusal, Status};
+use destage_raid::array::ArrayConfig;
 
 use super::HistoryRun;
 use crate::asked::Asked;
 use crate::cell::PAGE_SECTORS;
+use crate::dirty::dirty_pages;
 
 /// Starts within which one goes on with all losses accepted.
 const STARTS: u32 = 4;
@@ -32,13 +32,9 @@ pub(super) struct Doubt {
     refusable: bool,
 }
 
-fn pages_of(asked: &Asked) -> Range<u64> {
-    asked.sector / PAGE_SECTORS..(asked.sector + asked.sectors).div_ceil(PAGE_SECTORS)
-}
-
 impl Doubt {
     fn meets(&self, asked: &Asked) -> bool {
-        self.pages.range(pages_of(asked)).next().is_some()
+        self.pages.range(asked.pages()).next().is_some()
     }
 }
 
@@ -48,20 +44,10 @@ impl HistoryRun<'_> {
         self.cache.holds_dirty.then(|| Dev(self.cell.geometry.members()))
     }
 
-    /// Pages that are dirty, as far as the controller knows, or on their way.
+    /// Pages that are dirty, or on their way.
     fn dirty(&self) -> BTreeSet<u64> {
-        let (geometry, controller) = (&self.cell.geometry, self.memory.engine().controller());
-        let chunk = u64::from(geometry.chunk_pages());
-        let writes = self.asked.iter().filter(|asked| matches!(asked.op, HostOp::Write | HostOp::WriteZeroes));
-        let mut dirty: BTreeSet<u64> = writes.flat_map(pages_of).collect();
-        for row in (0..geometry.member_pages()).map(Row) {
-            let sources = controller.sources(row);
-            let (stripe, in_chunk) = geometry.stripe_of(row);
-            let columns = geometry.data_set().iter().filter(|column| sources.newest(*column) != Source::Member);
-            let first = stripe.0 * u64::from(geometry.data_columns());
-            dirty.extend(columns.map(|column| (first + u64::from(column.0)) * chunk + u64::from(in_chunk)));
-        }
-        dirty
+        let controller = self.memory.engine().controller();
+        dirty_pages(&self.cell.geometry, &self.asked, |row| controller.sources(row))
     }
 
     /// A device is about to be lost.
@@ -90,7 +76,7 @@ impl HistoryRun<'_> {
         let asked = &self.asked[at];
         let writes = matches!(asked.op, HostOp::Write | HostOp::WriteZeroes);
         if writes && self.memory.unannounced().contains(holder) {
-            self.doubt.pages.extend(pages_of(asked));
+            self.doubt.pages.extend(asked.pages());
         }
         if !self.doubt.pages.is_empty() {
             self.excuse();

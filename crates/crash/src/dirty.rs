@@ -1,0 +1,24 @@
+//! Which pages may be on no member.
+
+use std::collections::BTreeSet;
+
+use destage_plan::{HostOp, Row};
+use destage_raid::Geometry;
+use destage_raid::array::{Source, Sources};
+
+use crate::asked::Asked;
+
+/// Pages that are dirty, as far as the controller knows, or on their way.
+pub(crate) fn dirty_pages(geometry: &Geometry, asked: &[Asked], sources: impl Fn(Row) -> Sources) -> BTreeSet<u64> {
+    let chunk = u64::from(geometry.chunk_pages());
+    let writes = asked.iter().filter(|asked| matches!(asked.op, HostOp::Write | HostOp::WriteZeroes));
+    let mut dirty: BTreeSet<u64> = writes.flat_map(Asked::pages).collect();
+    for row in (0..geometry.member_pages()).map(Row) {
+        let sources = sources(row);
+        let (stripe, in_chunk) = geometry.stripe_of(row);
+        let columns = geometry.data_set().iter().filter(|column| sources.newest(*column) != Source::Member);
+        let first = stripe.0 * u64::from(geometry.data_columns());
+        dirty.extend(columns.map(|column| (first + u64::from(column.0)) * chunk + u64::from(in_chunk)));
+    }
+    dirty
+}
