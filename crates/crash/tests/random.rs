@@ -140,6 +140,10 @@ fn found_far_away() {
     // A page that a lost member had not was logged; when the member had it again it was written anew before what was
     // logged was freed, the power failed, and the member was lost once more: the older page was believed (ggc+none).
     let unlogged = [130_020_504];
+    // The entries of the log of a lost device were freed before it was noted that the log is void, since another
+    // note was under way: the power failed, the device was there again, and its log said of frames what had been in
+    // them before (write-back).
+    let voided = [150_000_569, 150_017_827, 170_028_731];
     for seed in [771_459_308, 900_307_095, 900_083_600, 40_325_926, 40_068_944]
         .into_iter()
         .chain(leavo)
@@ -148,6 +152,7 @@ fn found_far_away() {
         .chain(strangers)
         .chain(refused)
         .chain(unlogged)
+        .chain(voided)
     {
         for level in Level::ALL {
             for cache in all_host_caches_of(level) {

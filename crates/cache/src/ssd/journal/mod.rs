@@ -107,6 +107,8 @@ pub(crate) struct Journal {
     /// Slots that hold nothing and are not given back, those that hold what is not needed any more, and those
     /// that have been freed.
     spare: Vec<NvSlot>,
+    /// One more that holds nothing, for the next note: that the log of a lost device is void frees the others.
+    for_note: Option<NvSlot>,
     dead: Vec<NvSlot>,
     freed: Vec<NvSlot>,
     claims: Claims,
@@ -149,6 +151,7 @@ impl Journal {
             log: None,
             life: 0,
             spare: Vec::new(),
+            for_note: None,
             dead: Vec::new(),
             freed: Vec::new(),
             claims: Claims::default(),
@@ -297,6 +300,9 @@ impl Journal {
         if self.start.take_settled() {
             array.let_all_go(out);
         }
+        if self.for_note.is_none() {
+            self.for_note = array.take_slot();
+        }
         let most = slots(self.frames.into()) as usize / 4;
         while self.spare.len() < PUTS.min(most)
             && let Some(slot) = array.take_slot()
@@ -336,7 +342,7 @@ impl Journal {
     /// Whether there is anything to be put or freed.
     fn may_commit(&self) -> bool {
         let told = self.left.is_empty() && self.tells.is_empty() && self.flushed.is_empty();
-        !(told && self.dead.is_empty())
+        !(self.start.is_to_be_void() || told && self.dead.is_empty())
     }
 
     /// Begins to put what is to be told, and to free what is not needed.

@@ -97,6 +97,12 @@ impl Start {
         }
     }
 
+    /// Whether the next start would believe the log of a device that is lost. None of its entries is freed before
+    /// that is so no more: without them it would say of frames what is in them no longer.
+    pub(super) const fn is_to_be_void(&self) -> bool {
+        matches!(self.phase, Phase::Lost | Phase::Renewing) && matches!(self.noted, Noted::Valid | Noted::Dirty)
+    }
+
     /// Whether it is noted, and stays so, that there may be dirty pages.
     pub(super) const fn is_noted_dirty(&self) -> bool {
         self.dirty && matches!(self.noted, Noted::Dirty) && self.noting.is_none()
@@ -252,7 +258,7 @@ impl Journal {
         };
         debug_assert!(start.phase == Phase::Working || !frames.is_enabled(), "there is no log");
         if let Some(noting) = noting {
-            let Some(slot) = self.spare.pop() else { return };
+            let Some(slot) = self.for_note.take() else { return };
             let frees = start.slot.into_iter().chain(std::mem::take(&mut self.dead)).collect();
             start.noting = Some((noting, Some(slot), frees));
             start.noting_lost = start.lost;
