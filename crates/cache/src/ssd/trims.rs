@@ -38,7 +38,7 @@ impl Trims {
     /// Begins to trim what has become free.
     #[inline]
     pub(super) fn turn(&mut self, frames: &mut Frames, out: &mut Out, open: impl FnOnce(&mut Out) -> OpId) {
-        if self.op.is_none() && frames.has_freed() && frames.is_enabled() {
+        if frames.has_freed() && self.op.is_none() && frames.is_enabled() {
             self.begin(frames, out, open);
         }
     }
@@ -66,6 +66,7 @@ impl Trims {
     }
 
     /// An operation has ended; whether it was this one.
+    #[inline]
     pub(super) fn done(&mut self, op: OpId, frames: &mut Frames) -> bool {
         let own = self.op == Some(op);
         if own {

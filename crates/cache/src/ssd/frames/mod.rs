@@ -120,8 +120,9 @@ pub(crate) struct Frames {
     short: Option<u32>,
     /// Frames that do not hold any more what they did, if that is asked for.
     shed: Option<Vec<Frame>>,
-    /// Frames that became free, if that is asked for.
-    freed: Option<Vec<Frame>>,
+    /// Whether it is asked for which frames became free, and these.
+    tells_freed: bool,
+    freed: Vec<Frame>,
 }
 
 impl Frames {
@@ -171,7 +172,8 @@ impl Frames {
             uses: 0,
             short: None,
             shed: None,
-            freed: None,
+            tells_freed: false,
+            freed: Vec::new(),
         }
     }
 
@@ -388,7 +390,7 @@ impl Frames {
         }
         self.enabled = false;
         self.lost = self.fills;
-        self.freed.iter_mut().for_each(Vec::clear);
+        self.freed.clear();
         self.lose_log();
         for index in 0..self.len() {
             if matches!(self.slots[index as usize].state, State::Clean | State::Stale | State::Landed) {

@@ -4,29 +4,28 @@ use super::{Frame, Frames, State};
 
 impl Frames {
     /// Has what becomes free be trimmed.
-    pub(crate) fn trim_freed(&mut self) {
-        self.freed = Some(Vec::new());
+    pub(crate) const fn trim_freed(&mut self) {
+        self.tells_freed = true;
     }
 
     /// A frame became free. Nothing but a newer entry of the log says of it what it has, and nobody reads it.
     pub(super) fn note_freed(&mut self, frame: Frame) {
-        if self.enabled
-            && let Some(freed) = &mut self.freed
-        {
-            freed.push(frame);
+        if self.tells_freed && self.enabled {
+            self.freed.push(frame);
         }
     }
 
     /// Whether frames became free, which may not be so any more.
-    pub(crate) fn has_freed(&self) -> bool {
-        self.freed.as_ref().is_some_and(|freed| !freed.is_empty())
+    #[inline]
+    pub(crate) const fn has_freed(&self) -> bool {
+        !self.freed.is_empty()
     }
 
     /// Takes frames that became free and still are, at most so many; until they are [trimmed](Self::trimmed) nobody
     /// else can.
     pub(crate) fn take_freed(&mut self, most: usize, into: &mut Vec<Frame>) {
         while into.len() < most
-            && let Some(frame) = self.freed.as_mut().and_then(Vec::pop)
+            && let Some(frame) = self.freed.pop()
         {
             // It may have been taken since, or be here twice.
             if self.slots[frame.index()].state == State::Free {

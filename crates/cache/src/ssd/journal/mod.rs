@@ -342,7 +342,10 @@ impl Journal {
     /// Whether there is anything to be put or freed.
     fn may_commit(&self) -> bool {
         let told = self.left.is_empty() && self.tells.is_empty() && self.flushed.is_empty();
-        !(self.start.is_to_be_void() || told && self.dead.is_empty())
+        if told && self.dead.is_empty() {
+            return false;
+        }
+        !self.start.is_to_be_void()
     }
 
     /// Begins to put what is to be told, and to free what is not needed.
