@@ -144,6 +144,9 @@ fn found_far_away() {
     // note was under way: the power failed, the device was there again, and its log said of frames what had been in
     // them before (write-back).
     let voided = [150_000_569, 150_017_827, 170_028_731];
+    // A cache device was lost while the log of the one before it was being noted as valid, and another took its place:
+    // intents that were held over that note were never let go (kdd).
+    let held = [210_015_527];
     for seed in [771_459_308, 900_307_095, 900_083_600, 40_325_926, 40_068_944]
         .into_iter()
         .chain(leavo)
@@ -153,6 +156,7 @@ fn found_far_away() {
         .chain(refused)
         .chain(unlogged)
         .chain(voided)
+        .chain(held)
     {
         for level in Level::ALL {
             for cache in all_host_caches_of(level) {

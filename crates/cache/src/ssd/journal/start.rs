@@ -142,10 +142,12 @@ impl Start {
         std::mem::replace(&mut self.has_read, false)
     }
 
-    /// Whether it has become so since this was asked last.
+    /// Whether it has become so since this was asked last. What was noted of a lost device after its loss makes
+    /// that it is so no more.
     pub(super) const fn take_settled(&mut self) -> bool {
         let settled = self.is_settled();
-        settled && !std::mem::replace(&mut self.was_settled, settled)
+        let was_settled = std::mem::replace(&mut self.was_settled, settled);
+        settled && !was_settled
     }
 
     /// The device is lost; slots that are not needed any more.
