@@ -174,6 +174,14 @@ pub enum HostCacheError {
         /// The most that it can have.
         max: u64,
     },
+    /// The array has more pages than the cache can name.
+    #[error("an array of {pages} pages: a cache on an SSD can stand before one of at most {max}")]
+    ArrayPages {
+        /// Pages that it has.
+        pages: u64,
+        /// The most that it can have.
+        max: u64,
+    },
     /// A parameter is a number of members that the array has not.
     #[error("{key} = {asked}: the array has {members} members")]
     Members {

@@ -341,3 +341,18 @@ fn a_lost_cache_costs_nothing_but_hits() {
     assert_eq!(bench.ask(4, HostOp::Read, 0, 12, false), (12, 0), "taken to be empty");
     assert_eq!(bench.ask(4, HostOp::Read, 0, 12, false), (0, 0));
 }
+
+#[test]
+fn sets_and_arrays_with_more_pages_than_can_be_numbered_are_refused() {
+    let config = |member_pages| ArrayConfig::new(Geometry::new(Level::Raid5, None, 3, 1, member_pages).unwrap());
+    let refused =
+        |cache: &str, member_pages| serve(cache, &config(member_pages), 64).map(drop).unwrap_err().to_string();
+    let most = (1 << 39) - 1;
+    assert!(serve("write-through:ways=32768", &config(most), 64).is_ok());
+    let why = refused("write-through:ways=32769", most);
+    assert!(why.contains("ways") && why.contains("1 to 32768"), "{why}");
+    for cache in ["write-around", "write-through", "write-back", "leavo", "kdd"] {
+        let why = refused(cache, most + 1);
+        assert!(why.contains("an array of 1099511627776 pages") && why.contains("at most 1099511627775"), "{why}");
+    }
+}

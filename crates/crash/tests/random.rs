@@ -145,8 +145,8 @@ fn found_far_away() {
     // them before (write-back).
     let voided = [150_000_569, 150_017_827, 170_028_731];
     // A cache device was lost while the log of the one before it was being noted as valid, and another took its place:
-    // intents that were held over that note were never let go (kdd).
-    let held = [210_015_527];
+    // intents that were held over that note were never let go (kdd, write-back).
+    let held = [210_015_527, 210_129_015];
     for seed in [771_459_308, 900_307_095, 900_083_600, 40_325_926, 40_068_944]
         .into_iter()
         .chain(leavo)

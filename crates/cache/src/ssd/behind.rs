@@ -91,6 +91,12 @@ pub(crate) struct Owed<'a> {
     pub(super) deltas: &'a [u32],
 }
 
+/// Bytes of memory for each page of the cache, of which a share may be of rows that are known: rows of 25 bytes
+/// each in a table that may just be growing, and their intents, which take as much.
+pub(super) fn bytes_per_page(high: ParamSpec, params: &Params) -> u64 {
+    params.number(high.name, 1..=100).map_or(0, |share: u64| (2 * 57 * share).div_ceil(100))
+}
+
 /// The rows, and what is being done about them.
 pub(crate) struct Behind {
     rows: HashMap<Row, Stale, FixedState>,

@@ -6,7 +6,6 @@
 //! afterwards.
 
 use std::marker::PhantomData;
-use std::num::NonZeroU32;
 
 use destage_plan::{
     Buf, Column, ColumnSet, Dev, DevSet, Frag, HostOp, OpId, Out, ParamSpec, Params, Row, Rows, Step, StepSet,
@@ -15,7 +14,7 @@ use destage_raid::Geometry;
 use destage_raid::array::{Array, ArrayConfig, Degraded, Lost, Seg, Versions};
 
 use super::behind::page_of;
-use super::frames::{BYTES_PER_PAGE, Came, Frame, Frames, MAX_PAGES};
+use super::frames::{BYTES_PER_PAGE, Came, Frame, Frames, MAX_ARRAY_PAGES, MAX_PAGES, MAX_WAYS};
 use super::journal::{self, Journal};
 use super::of;
 use super::trims::{TRIM, Trims};
@@ -30,7 +29,7 @@ pub(super) const WAYS: ParamSpec = ParamSpec {
     name: "ways",
     // As EnhanceIO has it.
     default: "512",
-    values: "1 to 2^32 - 1",
+    values: "1 to 32768",
     unit: "pages",
     help: "pages of a set; the data pages of a parity row fall into the same set",
 };
@@ -110,9 +109,13 @@ impl<W: Writes> Registered for Copies<W> {
 impl<W: Writes> Copies<W> {
     /// A cache on a device of so many pages, of which the first so many are its metadata log.
     pub(super) fn with_log(pages: u64, log: u64, array: &ArrayConfig, params: &Params) -> Result<Self, HostCacheError> {
-        let ways: NonZeroU32 = params.number(WAYS.name, ..)?;
+        let ways = params.number(WAYS.name, 1..=MAX_WAYS)?;
         let geometry = array.geometry.clone();
-        let mut frames = Frames::new(Dev(geometry.members()), pages - log, ways);
+        let array_pages = geometry.data_pages();
+        if array_pages > MAX_ARRAY_PAGES {
+            return Err(HostCacheError::ArrayPages { pages: array_pages, max: MAX_ARRAY_PAGES });
+        }
+        let mut frames = Frames::new(Dev(geometry.members()), pages - log, ways, geometry.clone());
         let journal = (log > 0).then(|| {
             frames.log_from(log);
             Box::new(Journal::new(&frames, log))

@@ -15,7 +15,7 @@ use destage_raid::array::{Approach, Array, ArrayConfig, Degraded, Lost, Seg, Sou
 
 use super::behind::{self, Behind, page_of};
 use super::copies::{Copies, WAYS};
-use super::frames::MAX_PAGES;
+use super::frames::{BYTES_PER_PAGE, MAX_PAGES};
 use super::journal::{self, Journal};
 use super::keeps::{Keeps, Known, MOST_PAGES, Part};
 use super::of;
@@ -44,6 +44,11 @@ pub(crate) struct Delayed<K> {
     kept: K,
     /// Whether an operation has been planned before.
     planned: Vec<bool>,
+}
+
+/// Bytes of memory for each page of the cache, without what tells them apart.
+pub(super) fn bytes_per_page(params: &Params) -> u64 {
+    BYTES_PER_PAGE + journal::bytes_per_page(params) + behind::bytes_per_page(behind::HIGH, params)
 }
 
 /// What is said of all of them.

@@ -9,7 +9,7 @@ use destage_raid::array::{Array, ArrayConfig, Source};
 use super::behind::{self, Behind, Owed};
 use super::copies::{Copies, FrameReader, Whole};
 use super::delayed::{self, Delayed};
-use super::frames::{BYTES_PER_PAGE, Frame, Frames};
+use super::frames::{Frame, Frames};
 use super::keeps::{Keeps, Known};
 use super::of;
 use super::write_through::Through;
@@ -44,7 +44,7 @@ pub(crate) type Leavo = Delayed<Pairs>;
 
 impl Registered for Leavo {
     const INFO: HostCacheInfo = HostCacheInfo {
-        bytes_per_page: |_| BYTES_PER_PAGE,
+        bytes_per_page: delayed::bytes_per_page,
         params: &PARAMS,
         modes: &[&[], &[(behind::CLEAN.name, "stripes")]],
         figures: &[delayed::CLEANED, IN_PLACE, delayed::NO_ROOM],

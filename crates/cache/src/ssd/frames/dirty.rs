@@ -2,7 +2,7 @@
 //! and the log says so.
 
 use super::logged::Logged;
-use super::{Came, Frame, Frames, State};
+use super::{Came, Frame, Frames, PageNumber, State};
 
 /// How a dirty page comes into a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Frames {
         let (state, logged) = (slot.state, slot.logged);
         debug_assert!(matches!(state, State::Clean | State::Stale | State::Landed), "nobody else writes it");
         if state == State::Clean {
-            self.unlink(frame.0);
+            self.unlink(frame);
         }
         if state == State::Stale {
             self.touch(frame);
@@ -42,7 +42,7 @@ impl Frames {
 
     /// A frame that was [taken](Self::take) is for this page: the log may say so as soon as it is there.
     pub(crate) fn take_for(&mut self, frame: Frame, page: u64) {
-        self.slots[frame.index()].page = page;
+        self.slots[frame.index()].page = PageNumber::new(page);
     }
 
     /// A frame that was taken [for](Self::take_for) a page has its newest version.
@@ -72,7 +72,7 @@ impl Frames {
     /// A dirty page, which is found by this frame, is written back as it is.
     pub(crate) fn land(&mut self, frame: Frame) -> Came {
         debug_assert!(self.is_stale(frame), "it was dirty");
-        self.unlink(frame.0);
+        self.unlink(frame);
         self.stale -= 1;
         let slot = &mut self.slots[frame.index()];
         slot.state = State::Landed;
@@ -86,7 +86,7 @@ impl Frames {
         let landed = slot.state == State::Landed && came.is_of(slot.fill) && slot.logged == Logged::Dirty;
         landed.then(|| {
             slot.logged = Logged::Page;
-            (came.frame(), slot.page)
+            (came.frame(), slot.page.get())
         })
     }
 

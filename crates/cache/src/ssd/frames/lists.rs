@@ -1,6 +1,6 @@
 //! The lists of a set, each from the page that was not used for longest to the one that was used last.
 
-use super::{Frame, Frames, Slot, State};
+use super::{Frame, Frames, Links, State, Way};
 
 /// The lists of a set.
 #[derive(Clone, Copy)]
@@ -9,26 +9,42 @@ pub(super) enum List {
     Stale,
 }
 
+/// A place in the lists of a set: a frame, or the end of a list, which is behind the page that was used last and
+/// before the one that was not used for longest.
+type Place = Way;
+
 impl Frames {
-    pub(super) fn end(&self, set: u32, list: List) -> u32 {
-        self.len() + 2 * set + list as u32
+    /// The end of a list of a set.
+    const fn end(&self, list: List) -> Place {
+        Way::at(self.ways + list as u32)
     }
 
-    pub(super) fn end_of(&self, frame: Frame, list: List) -> u32 {
-        self.end(frame.0 / self.ways, list)
+    fn links(&self, set: u32, place: Place) -> &Links {
+        match place.number().checked_sub(self.ways) {
+            None => &self.slots[(set * self.ways + place.number()) as usize].links,
+            Some(end) => &self.ends[set as usize][end as usize],
+        }
+    }
+
+    fn links_mut(&mut self, set: u32, place: Place) -> &mut Links {
+        match place.number().checked_sub(self.ways) {
+            None => &mut self.slots[(set * self.ways + place.number()) as usize].links,
+            Some(end) => &mut self.ends[set as usize][end as usize],
+        }
+    }
+
+    /// The frames of a list of a set, the one that was not used for longest first.
+    pub(super) fn of_list(&self, set: u32, list: List) -> impl Iterator<Item = Frame> {
+        let (end, base) = (self.end(list), set * self.ways);
+        let mut at = end;
+        std::iter::from_fn(move || {
+            at = self.links(set, at).newer;
+            (at != end).then(|| Frame(at.of(base)))
+        })
     }
 
     pub(super) fn victim(&self, set: u32) -> Option<Frame> {
-        let end = self.end(set, List::Clean);
-        let mut frame = self.slots[end as usize].newer;
-        while frame != end {
-            let slot = &self.slots[frame as usize];
-            if slot.pins == 0 {
-                return Some(Frame(frame));
-            }
-            frame = slot.newer;
-        }
-        None
+        self.of_list(set, List::Clean).find(|frame| self.slots[frame.index()].pins == 0)
     }
 
     /// The frame is the most recently used of its set.
@@ -45,37 +61,51 @@ impl Frames {
             | State::Leaving
             | State::Trimmed => return,
         };
-        self.unlink(frame.0);
+        self.unlink(frame);
         self.link(frame, list);
     }
 
-    pub(super) fn unlink(&mut self, slot: u32) {
-        let Slot { newer, older, .. } = self.slots[slot as usize];
-        self.slots[newer as usize].older = older;
-        self.slots[older as usize].newer = newer;
+    pub(super) fn unlink(&mut self, frame: Frame) {
+        let (set, Links { newer, older }) = (self.set(frame), self.slots[frame.index()].links);
+        self.links_mut(set, newer).older = older;
+        self.links_mut(set, older).newer = newer;
     }
 
     /// The frame is the most recently used one of its list.
     pub(super) fn link(&mut self, frame: Frame, list: List) {
-        let end = self.end_of(frame, list);
-        let first = self.slots[end as usize].older;
         self.uses = self.uses.wrapping_add(1);
         self.slots[frame.index()].used = self.uses;
-        self.insert_between(frame.0, end, first);
+        self.insert_behind(frame, self.end(list));
     }
 
     /// A clean frame that is in no list leaves before all others.
     pub(super) fn make_oldest(&mut self, frame: Frame) {
-        let end = self.end_of(frame, List::Clean);
-        let oldest = self.slots[end as usize].newer;
-        self.slots[frame.index()].used = self.slots[oldest as usize].used;
-        self.insert_between(frame.0, oldest, end);
+        let (set, end) = (self.set(frame), self.end(List::Clean));
+        let oldest = self.links(set, end).newer;
+        self.slots[frame.index()].used = if oldest == end {
+            // As long ago as the count can tell.
+            self.uses.wrapping_sub(i32::MAX.cast_unsigned())
+        } else {
+            self.slots[oldest.of(set * self.ways) as usize].used
+        };
+        self.insert_behind(frame, oldest);
     }
 
-    pub(super) fn insert_between(&mut self, slot: u32, newer: u32, older: u32) {
-        self.slots[newer as usize].older = slot;
-        self.slots[older as usize].newer = slot;
-        let slot = &mut self.slots[slot as usize];
-        (slot.newer, slot.older) = (newer, older);
+    /// A clean frame that is in no list leaves when it would if it had been in it since it was used last.
+    pub(super) fn insert_by_use(&mut self, frame: Frame) {
+        let used = self.slots[frame.index()].used;
+        // The count may have begun anew in between.
+        let is_older = |other: &Frame| self.slots[other.index()].used.wrapping_sub(used).cast_signed() < 0;
+        let newer = self.of_list(self.set(frame), List::Clean).find(|other| !is_older(other));
+        let newer = newer.map_or(self.end(List::Clean), |newer| self.way(newer));
+        self.insert_behind(frame, newer);
+    }
+
+    /// A frame that is in no list is the next older one of a place.
+    fn insert_behind(&mut self, frame: Frame, newer: Place) {
+        let (set, way) = (self.set(frame), self.way(frame));
+        let older = std::mem::replace(&mut self.links_mut(set, newer).older, way);
+        self.links_mut(set, older).newer = way;
+        self.slots[frame.index()].links = Links { newer, older };
     }
 }

@@ -4,7 +4,7 @@
 use destage_plan::Row;
 
 use super::lists::List;
-use super::{Frame, Frames, State};
+use super::{Frame, Frames, PageNumber, State};
 use crate::ssd::log::Fact;
 
 /// What the metadata log, or the NVRAM before it, may say of a frame.
@@ -74,7 +74,7 @@ impl Frames {
         debug_assert!(slot.logged != Logged::Dirty || !self.enabled, "it leaves once it is logged as clean");
         if slot.logged == Logged::Page {
             slot.logged = Logged::Left;
-            let left = (frame, slot.page);
+            let left = (frame, slot.page.get());
             self.untold.as_mut().expect("a log is kept").left.push(left);
         }
     }
@@ -116,7 +116,7 @@ impl Frames {
             return None;
         }
         slot.logged = Logged::Page;
-        Some((came.frame, slot.page))
+        Some((came.frame, slot.page.get()))
     }
 
     /// Whether the log may say that the frame has a page that it has not any more.
@@ -141,8 +141,8 @@ impl Frames {
     pub(crate) fn fact(&self, frame: Frame) -> Fact {
         let slot = &self.slots[frame.index()];
         match slot.logged {
-            Logged::Page => Fact::Clean { page: slot.page },
-            Logged::Dirty => Fact::Dirty { page: slot.page },
+            Logged::Page => Fact::Clean { page: slot.page.get() },
+            Logged::Dirty => Fact::Dirty { page: slot.page.get() },
             Logged::Nothing | Logged::Left => Fact::Free,
         }
     }
@@ -153,7 +153,7 @@ impl Frames {
         let fits = row.is_some_and(|row| self.set_of(row) == self.set(frame)) && !self.contains(page);
         self.unset_free(frame);
         let slot = &mut self.slots[frame.index()];
-        (slot.page, slot.logged) = (page, Logged::Page);
+        (slot.page, slot.logged) = (PageNumber::new(page), Logged::Page);
         if fits {
             slot.state = State::Clean;
             self.insert(frame);

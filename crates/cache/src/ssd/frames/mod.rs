@@ -6,19 +6,17 @@
 //! page: they are used and freed together, and evicted never (`LeavO`, specs §9.2).
 
 mod dirty;
+mod index;
 mod lists;
 mod logged;
 mod stale;
 mod trims;
 
-use std::hash::BuildHasher;
-use std::num::NonZeroU32;
-
 use destage_plan::{Dev, Ext, Row};
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
+use destage_raid::Geometry;
 
 pub(crate) use dirty::Soiling;
+use index::Index;
 use lists::List;
 pub(crate) use logged::Came;
 use logged::{Logged, Untold};
@@ -26,8 +24,16 @@ use logged::{Logged, Untold};
 /// Pages that a cache can have.
 pub(crate) const MAX_PAGES: u64 = 1 << 31;
 
-/// Bytes that a page of a cache takes: its frame, and its entry in a table that may just be growing.
-pub(crate) const BYTES_PER_PAGE: u64 = 56;
+/// Frames that a set can have: their numbers and those of the ends of its lists take two bytes.
+pub(crate) const MAX_WAYS: u32 = 1 << 15;
+
+/// Pages that an array in front of which a cache stands can have, as many as its log can name.
+pub(crate) const MAX_ARRAY_PAGES: u64 = crate::ssd::log::MAX_ARRAY_PAGES;
+
+const _: () = assert!(MAX_ARRAY_PAGES < 1 << 40, "its number takes five bytes");
+
+/// Bytes that a page of a cache takes: its frame, and where it is found.
+pub(crate) const BYTES_PER_PAGE: u64 = 28;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -71,26 +77,73 @@ impl Frame {
     }
 }
 
-const NONE: u32 = u32::MAX;
+/// The number of a frame in its set, or of the end of a list of the set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Way(u16);
+
+impl Way {
+    const NONE: Self = Self(u16::MAX);
+
+    const fn at(number: u32) -> Self {
+        Self(number as u16)
+    }
+
+    /// Of a frame in the set whose first is `base`.
+    const fn new(base: u32, frame: u32) -> Self {
+        Self::at(frame - base)
+    }
+
+    const fn number(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The frame, in the set whose first is `base`.
+    const fn of(self, base: u32) -> u32 {
+        base + self.number()
+    }
+}
+
+/// Neighbours in a list, towards the most recently used and away from it.
+#[derive(Clone, Copy)]
+struct Links {
+    newer: Way,
+    older: Way,
+}
+
+/// The number of a page, or that there is none.
+#[derive(Clone, Copy)]
+struct PageNumber([u8; 5]);
+
+impl PageNumber {
+    const NONE: Self = Self::new(MAX_ARRAY_PAGES);
+
+    const fn new(page: u64) -> Self {
+        Self(*page.to_le_bytes().first_chunk().expect("eight bytes are more than five"))
+    }
+
+    #[inline]
+    fn get(self) -> u64 {
+        let mut bytes = [0; 8];
+        bytes[..5].copy_from_slice(&self.0);
+        u64::from_le_bytes(bytes)
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Slot {
-    page: u64,
-    /// Neighbours in its list, towards the most recently used and away from it. A list's end is a
-    /// slot of its own.
-    newer: u32,
-    older: u32,
-    partner: u32,
+    page: PageNumber,
+    state: State,
+    logged: Logged,
+    links: Links,
+    partner: Way,
+    pins: u16,
     /// The count of fills when it was filled last.
     fill: u32,
     /// When it was used last, by the count of uses.
     used: u32,
-    pins: u16,
-    state: State,
-    logged: Logged,
 }
 
-const _: () = assert!(size_of::<Slot>() == 32);
+const _: () = assert!(size_of::<Slot>() == 24);
 
 /// Which page is in which frame.
 pub(crate) struct Frames {
@@ -100,12 +153,13 @@ pub(crate) struct Frames {
     sets: u32,
     /// Frames of a set.
     ways: u32,
-    /// The frames, then the ends of the sets' lists.
     slots: Vec<Slot>,
+    /// Of each set those of its lists.
+    ends: Vec<[Links; 2]>,
     /// A bit for each frame that is free.
     free: Vec<u64>,
-    map: HashTable<Frame>,
-    hasher: FixedState,
+    index: Index,
+    geometry: Geometry,
     /// Frames that operations began to fill so far, modulo 2^32, and how many when the device was lost last.
     fills: u32,
     lost: u32,
@@ -126,44 +180,42 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// The frames of a device with so many pages, at most [`MAX_PAGES`], in sets of at most `ways`.
-    /// All data pages of a parity row fall into the same set.
-    pub(crate) fn new(dev: Dev, pages: u64, ways: NonZeroU32) -> Self {
+    /// The frames of a device with so many pages, at most [`MAX_PAGES`], in sets of at most `ways`, at most
+    /// [`MAX_WAYS`]. All data pages of a parity row of the array before which it stands, of at most
+    /// [`MAX_ARRAY_PAGES`], fall into the same set.
+    pub(crate) fn new(dev: Dev, pages: u64, ways: u32, geometry: Geometry) -> Self {
         debug_assert!((1..=MAX_PAGES).contains(&pages), "the registry has checked the size");
+        debug_assert!((1..=MAX_WAYS).contains(&ways) && geometry.data_pages() <= MAX_ARRAY_PAGES, "so has the cache");
         // As many sets as it takes, of the same size: fewer pages are left over than there are
         // sets.
-        let sets = (pages as u32).div_ceil(ways.get());
+        let sets = (pages as u32).div_ceil(ways);
         let ways = pages as u32 / sets;
         let frames = sets * ways;
         let slot = Slot {
-            page: u64::MAX,
-            newer: 0,
-            older: 0,
-            partner: NONE,
-            fill: 0,
-            used: 0,
-            pins: 0,
+            page: PageNumber::NONE,
             state: State::Free,
             logged: Logged::Nothing,
+            links: Links { newer: Way::NONE, older: Way::NONE },
+            partner: Way::NONE,
+            pins: 0,
+            fill: 0,
+            used: 0,
         };
-        let mut slots = vec![slot; frames as usize + 2 * sets as usize];
-        for (end, slot) in (0..).zip(&mut slots).skip(frames as usize) {
-            (slot.newer, slot.older) = (end, end);
-        }
+        let empty = [ways, ways + 1].map(Way::at).map(|end| Links { newer: end, older: end });
         let mut free = vec![u64::MAX; frames.div_ceil(64) as usize];
         if !frames.is_multiple_of(64) {
             free[frames as usize / 64] = (1 << (frames % 64)) - 1;
         }
-        let (map, hasher) = (HashTable::new(), FixedState::default());
         Self {
             dev,
             first: 0,
             sets,
             ways,
-            slots,
+            slots: vec![slot; frames as usize],
+            ends: vec![empty; sets as usize],
             free,
-            map,
-            hasher,
+            index: Index::new(frames, ways),
+            geometry,
             fills: 0,
             lost: 0,
             enabled: true,
@@ -231,8 +283,10 @@ impl Frames {
     }
 
     fn find(&self, page: u64) -> Option<Frame> {
-        let is = |frame: &Frame| self.slots[frame.index()].page == page;
-        self.map.find(self.hasher.hash_one(page), is).copied()
+        let place = self.geometry.locate(page);
+        let base = self.set_of(self.geometry.row(place.stripe, place.row_in_chunk)) * self.ways;
+        let has = |frame| self.slots[frame as usize].page.get() == page;
+        self.index.find(base, page, has).map(Frame)
     }
 
     /// An operation uses the frame; it becomes the most recently used of its set.
@@ -258,7 +312,7 @@ impl Frames {
             if slot.pins == 0 {
                 slot.state = State::Filling;
                 self.begin_fill(frame);
-                self.unlink(frame.0);
+                self.unlink(frame);
                 self.leaves(frame);
                 self.sheds(frame);
                 return Some(frame);
@@ -266,7 +320,7 @@ impl Frames {
             self.forget(frame);
         }
         let frame = self.take(row)?;
-        self.slots[frame.index()].page = page;
+        self.slots[frame.index()].page = PageNumber::new(page);
         self.insert(frame);
         Some(frame)
     }
@@ -289,7 +343,7 @@ impl Frames {
         self.unset_free(frame);
         self.begin_fill(frame);
         let slot = &mut self.slots[frame.index()];
-        (slot.state, slot.page) = (State::Filling, u64::MAX);
+        (slot.state, slot.page) = (State::Filling, PageNumber::NONE);
         Some(frame)
     }
 
@@ -363,15 +417,15 @@ impl Frames {
         let Slot { state, partner, .. } = self.slots[frame.index()];
         self.remove(frame);
         if state != State::Landed {
-            self.unlink(frame.0);
+            self.unlink(frame);
         }
         if state == State::Stale {
             self.stale -= 1;
         }
-        self.slots[frame.index()].partner = NONE;
-        if partner != NONE {
+        self.slots[frame.index()].partner = Way::NONE;
+        if partner != Way::NONE {
             self.stale -= 1;
-            self.discard(Frame(partner));
+            self.discard(self.neighbour(frame, partner));
         }
         self.discard(frame);
     }
@@ -398,7 +452,7 @@ impl Frames {
             }
         }
         // What is being filled is freed by its operation; until then nobody finds it.
-        self.map.clear();
+        self.index.clear();
         debug_assert_eq!(self.stale, 0, "stale pages are found by their frames");
     }
 
@@ -423,7 +477,7 @@ impl Frames {
     fn release(&mut self, frame: Frame) {
         let Slot { state, .. } = self.slots[frame.index()];
         if state == State::Clean {
-            self.unlink(frame.0);
+            self.unlink(frame);
         }
         if matches!(state, State::Clean | State::Filling) {
             self.remove(frame);
@@ -450,17 +504,14 @@ impl Frames {
     }
 
     fn insert(&mut self, frame: Frame) {
-        let (slots, hasher) = (&self.slots, &self.hasher);
-        let hash = |frame: &Frame| hasher.hash_one(slots[frame.index()].page);
-        self.map.insert_unique(hash(&frame), frame, hash);
+        let page = self.slots[frame.index()].page.get();
+        self.index.insert(self.base(frame), page, frame.0);
     }
 
     /// The page is no longer found by this frame, if it was: since a loss it may have another.
     fn remove(&mut self, frame: Frame) {
-        let hash = self.hasher.hash_one(self.slots[frame.index()].page);
-        if let Ok(entry) = self.map.find_entry(hash, |other| *other == frame) {
-            entry.remove();
-        }
+        let page = self.slots[frame.index()].page.get();
+        self.index.remove(self.base(frame), page, frame.0);
     }
 
     /// The set that all data pages of a row fall into.
@@ -473,6 +524,21 @@ impl Frames {
     /// The set of a frame.
     pub(crate) const fn set(&self, frame: Frame) -> u32 {
         frame.0 / self.ways
+    }
+
+    /// The first frame of a frame's set.
+    const fn base(&self, frame: Frame) -> u32 {
+        self.set(frame) * self.ways
+    }
+
+    /// A frame's number in its set.
+    const fn way(&self, frame: Frame) -> Way {
+        Way::new(self.base(frame), frame.0)
+    }
+
+    /// A frame of the set of another.
+    const fn neighbour(&self, of: Frame, way: Way) -> Frame {
+        Frame(way.of(self.base(of)))
     }
 
     fn first_free(&self, set: u32) -> Option<Frame> {
@@ -492,7 +558,7 @@ impl Frames {
     /// Frees the frame of the least recently used clean page of a set that no operation uses.
     fn evict(&mut self, set: u32) -> Option<Frame> {
         let frame = self.victim(set)?;
-        self.unlink(frame.0);
+        self.unlink(frame);
         self.remove(frame);
         self.leaves(frame);
         self.sheds(frame);

@@ -1,7 +1,7 @@
 //! Frames of pages that the parity is behind of.
 
 use super::lists::List;
-use super::{Frame, Frames, NONE, Slot, State};
+use super::{Frame, Frames, Slot, State, Way};
 
 impl Frames {
     /// Whether the parity is behind of what the frame holds.
@@ -13,8 +13,8 @@ impl Frames {
     /// this one if nothing newer is in the cache.
     pub(crate) fn covered(&self, frame: Frame) -> Frame {
         match self.slots[frame.index()].partner {
-            NONE => frame,
-            partner => Frame(partner),
+            Way::NONE => frame,
+            partner => self.neighbour(frame, partner),
         }
     }
 
@@ -22,7 +22,7 @@ impl Frames {
     /// becomes of that.
     pub(crate) fn leave_behind(&mut self, frame: Frame) {
         debug_assert!(self.slots[frame.index()].state == State::Clean, "it is not stale so far");
-        self.unlink(frame.0);
+        self.unlink(frame);
         self.become_stale(frame);
     }
 
@@ -61,13 +61,13 @@ impl Frames {
         }
         let Slot { page, partner, .. } = self.slots[stale.index()];
         self.remove(stale);
-        self.unlink(stale.0);
-        let covered = if partner == NONE {
+        self.unlink(stale);
+        let covered = if partner == Way::NONE {
             self.slots[stale.index()].state = State::Covered;
-            stale.0
+            self.way(stale)
         } else {
             self.stale -= 1;
-            self.slots[stale.index()].partner = NONE;
+            self.slots[stale.index()].partner = Way::NONE;
             self.discard(stale);
             partner
         };
@@ -81,10 +81,10 @@ impl Frames {
     /// The parity covers the newest version of a stale page, which is in the frame that it is found by. It
     /// leaves when it would if it had never been stale.
     pub(crate) fn cover(&mut self, frame: Frame) {
-        let partner = std::mem::replace(&mut self.slots[frame.index()].partner, NONE);
-        if partner != NONE {
+        let partner = std::mem::replace(&mut self.slots[frame.index()].partner, Way::NONE);
+        if partner != Way::NONE {
             self.stale -= 1;
-            self.discard(Frame(partner));
+            self.discard(self.neighbour(frame, partner));
         }
         self.become_clean(frame);
         self.came(frame).into_iter().for_each(|came| self.arrives(came));
@@ -92,15 +92,9 @@ impl Frames {
 
     fn become_clean(&mut self, frame: Frame) {
         self.stale -= 1;
-        self.unlink(frame.0);
+        self.unlink(frame);
         self.slots[frame.index()].state = State::Clean;
-        let (end, used) = (self.end_of(frame, List::Clean), self.slots[frame.index()].used);
-        let mut newer = self.slots[end as usize].newer;
-        // The count may have begun anew in between.
-        while newer != end && self.slots[newer as usize].used.wrapping_sub(used).cast_signed() < 0 {
-            newer = self.slots[newer as usize].newer;
-        }
-        self.insert_between(frame.0, newer, self.slots[newer as usize].older);
+        self.insert_by_use(frame);
     }
 
     /// As [`cover`](Self::cover), of a page that is not in the frame but made of what is there: the log is not to say
@@ -119,7 +113,7 @@ impl Frames {
         if free {
             self.slots[frame.index()].state = State::Filling;
             self.begin_fill(frame);
-            self.unlink(frame.0);
+            self.unlink(frame);
             self.leaves(frame);
         }
         free
@@ -137,7 +131,7 @@ impl Frames {
 
     /// The page that is found by a frame.
     pub(crate) fn page(&self, frame: Frame) -> u64 {
-        self.slots[frame.index()].page
+        self.slots[frame.index()].page.get()
     }
 
     /// What frames hold is of use with something else: it is to be told which of them do not hold it any more.
@@ -160,11 +154,6 @@ impl Frames {
     /// The stale page of a set that was not used for longest, and each that was used after it, by the frame
     /// that it is found by, with the page.
     pub(crate) fn stale_of(&self, set: u32) -> impl Iterator<Item = u64> {
-        let end = self.end(set, List::Stale);
-        let mut at = end;
-        std::iter::from_fn(move || {
-            at = self.slots[at as usize].newer;
-            (at != end).then(|| self.slots[at as usize].page)
-        })
+        self.of_list(set, List::Stale).map(|frame| self.page(frame))
     }
 }

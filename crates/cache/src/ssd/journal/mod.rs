@@ -45,7 +45,7 @@ use super::behind::row_of;
 use super::frames::{Came, Frame, Frames};
 use super::log::{Entry, Fact, Log, Shape};
 use claims::Claims;
-pub(super) use share::{LOG, log_pages, min_pages};
+pub(super) use share::{LOG, bytes_per_page, log_pages, min_pages};
 use share::{entries, least};
 use start::Start;
 

@@ -38,6 +38,14 @@ pub(in crate::ssd) fn log_pages(pages: u64, page_bytes: u32, params: &Params) ->
     Ok(log)
 }
 
+/// Bytes of memory for each page of the cache: what is known of a frame's entry, and of which frames the entries
+/// of a log of this share are.
+pub(in crate::ssd) fn bytes_per_page(params: &Params) -> u64 {
+    let entries = u64::from(entries(4096));
+    let share = params.hundredths(LOG.name, 1..=MOST_SHARE);
+    share.map_or(0, |share: u64| 12 + (4 * entries * share).div_ceil(10_000).max(4))
+}
+
 /// Pages of the smallest cache with a log, of two frames.
 pub(in crate::ssd) fn min_pages(page_bytes: u32, params: &Params) -> u64 {
     let logs = params.hundredths(LOG.name, 1..=MOST_SHARE).is_ok() && entries(page_bytes) > 0;

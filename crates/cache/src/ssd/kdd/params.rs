@@ -3,6 +3,7 @@
 use destage_plan::{ParamSpec, Params, SpecError};
 
 use super::super::behind::CLEAN;
+use super::super::delayed;
 use super::{STAGING, ghosts, zone};
 
 pub(super) const MISSES: ParamSpec = ParamSpec {
@@ -46,16 +47,16 @@ pub(super) fn in_memory(params: &Params) -> Result<bool, SpecError> {
 
 /// Bytes of memory for each page of the cache.
 pub(super) fn bytes_per_page(params: &Params) -> u64 {
-    // A frame, its entry in a table that may just be growing, and where its delta is. As many pages again may have
-    // nothing but a delta, with entries of 24 bytes in such a table.
+    // Where its delta is. As many pages again may have nothing but a delta, with entries of 24 bytes in a table that
+    // may just be growing.
     let misses = match (params.text(MISSES.name), params.text(ADMIT.name)) {
-        ("delay", _) => 64 + 57,
-        (_, "1") => 64,
-        _ => 64 + ghosts::BYTES_PER_PAGE,
+        ("delay", _) => 57,
+        (_, "1") => 0,
+        _ => ghosts::BYTES_PER_PAGE,
     };
     // Of each frame a second delta, and of each page of deltas how many the parity does not cover.
     let made = if params.text(RECLAIM.name) == "free" { 0 } else { zone::BYTES_MADE };
-    misses + made
+    delayed::bytes_per_page(params) + zone::BYTES_PER_PAGE + misses + made
 }
 
 /// What is tried of these, each with all others as they are unless told otherwise. As many as a multiple of five, with

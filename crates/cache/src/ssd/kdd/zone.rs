@@ -25,6 +25,9 @@ struct Entry {
     len: u16,
 }
 
+/// Bytes for each page of the cache.
+pub(super) const BYTES_PER_PAGE: u64 = 10;
+
 /// Bytes for each page of the cache that it takes that the parity may cover what is made with a delta.
 pub(super) const BYTES_MADE: u64 = 10;
 

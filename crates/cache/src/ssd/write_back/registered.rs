@@ -11,8 +11,8 @@ use super::dirty::{self, Dirty};
 use super::room::Room;
 use crate::ssd::copies::{Copies, WAYS};
 use crate::ssd::frames::{BYTES_PER_PAGE, MAX_PAGES};
-use crate::ssd::journal;
 use crate::ssd::trims::TRIM;
+use crate::ssd::{behind, journal};
 use crate::{CacheFigure, HostCacheError, HostCacheInfo, Medium, Registered};
 
 const LOG: ParamSpec = ParamSpec {
@@ -33,7 +33,10 @@ impl Registered for WriteBack {
         medium: Medium::Device,
         min_pages: |array, params| journal::min_pages(array.page_bytes, params),
         max_pages: MAX_PAGES,
-        bytes_per_page: |_| BYTES_PER_PAGE,
+        bytes_per_page: |params| {
+            // And that it is on its way back.
+            BYTES_PER_PAGE + journal::bytes_per_page(params) + behind::bytes_per_page(dirty::HIGH, params) + 8
+        },
         nv_slots: |pages, _, _| journal::slots(pages),
         holds_dirty: true,
         params: &[WAYS, dirty::HIGH, dirty::LOW, dirty::IDLE_AFTER, dirty::AT_ONCE, LOG, TRIM],

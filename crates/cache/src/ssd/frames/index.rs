@@ -1,0 +1,75 @@
+//! Which frame of a set has a page: chains within the set, of two bytes a frame for what is behind it in its
+//! chain, and two for where a chain begins.
+
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+
+use super::Way;
+
+/// The chains of all sets.
+pub(super) struct Index {
+    /// Frames of a set, and chains.
+    ways: u32,
+    hasher: FixedState,
+    /// By set and chain.
+    first: Vec<Way>,
+    /// By frame.
+    next: Vec<Way>,
+}
+
+impl Index {
+    /// For so many frames in sets of so many, none of which is found.
+    pub(super) fn new(frames: u32, ways: u32) -> Self {
+        let none = vec![Way::NONE; frames as usize];
+        Self { ways, hasher: FixedState::default(), first: none.clone(), next: none }
+    }
+
+    fn chain(&self, base: u32, page: u64) -> usize {
+        let hash = self.hasher.hash_one(page) >> 32;
+        base as usize + ((hash * u64::from(self.ways)) >> 32) as usize
+    }
+
+    /// The frame of the set whose first frame is `base` that has a page, of those that are found by it.
+    #[inline]
+    pub(super) fn find(&self, base: u32, page: u64, has: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut way = self.first[self.chain(base, page)];
+        while way != Way::NONE {
+            let frame = way.of(base);
+            if has(frame) {
+                return Some(frame);
+            }
+            way = self.next[frame as usize];
+        }
+        None
+    }
+
+    /// A page is found by a frame from now on, which is not found by another.
+    pub(super) fn insert(&mut self, base: u32, page: u64, frame: u32) {
+        let chain = self.chain(base, page);
+        self.next[frame as usize] = std::mem::replace(&mut self.first[chain], Way::new(base, frame));
+    }
+
+    /// A page is not found by a frame any more, if it was.
+    pub(super) fn remove(&mut self, base: u32, page: u64, frame: u32) {
+        let (chain, gone) = (self.chain(base, page), Way::new(base, frame));
+        let behind = self.next[frame as usize];
+        if self.first[chain] == gone {
+            self.first[chain] = behind;
+            return;
+        }
+        let mut way = self.first[chain];
+        while way != Way::NONE {
+            let at = way.of(base) as usize;
+            way = self.next[at];
+            if way == gone {
+                self.next[at] = behind;
+            }
+        }
+    }
+
+    /// No page is found any more.
+    pub(super) fn clear(&mut self) {
+        self.first.fill(Way::NONE);
+    }
+}
