@@ -447,8 +447,8 @@ fn channels_are_an_allocation_of_the_ssd() {
     );
     assert!(with(&["--ssd.stride", "64"]).contains("ssd.stride = 64 has no meaning with ssd.allocation = channels"));
     assert!(refusal(&["--ssd.allocation", "dynamic"]).contains("one of static, channels"));
-    for start in ["random:", "random:x", "randomly"] {
-        assert!(refusal(&["--start", start]).contains("full, empty, random[:SEED], or aged"), "{start}");
+    for start in ["random:", "random:x", "randomly", "steady:", "steady:x"] {
+        assert!(refusal(&["--start", start]).contains("full, empty, random[:SEED], steady[:SEED], or aged"), "{start}");
     }
     let none = refused(&["sim", "--trace", text(&trace), "--ssd.allocation", "channels"]);
     assert!(none.contains("'ssd.allocation' has no meaning for device = none"), "{none}");

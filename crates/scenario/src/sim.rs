@@ -86,9 +86,10 @@ pub const SIM: &[Key] = &[
     Key::list("replace", "DEVICE@TIME", "", "When another takes a failed device's place, and the array is rebuilt"),
     Key::one(
         "start",
-        "full|empty|random[:SEED]|aged:TIMES[:SEED]",
+        "full|empty|random[:SEED]|aged:TIMES[:SEED]|steady[:SEED]",
         "full",
-        "What the flash holds at first; random: all pages, written in random order; aged: TIMES random overwrites",
+        "What the flash holds at first; random: all pages, written in random order; aged: TIMES random overwrites; \
+         steady: as many as it takes until write amplification stays what it is",
     ),
     Key::one(
         "lba-overflow",
@@ -401,10 +402,13 @@ pub(crate) fn host(text: &str) -> std::result::Result<HostModel, String> {
 
 pub(crate) fn start(text: &str) -> std::result::Result<StartState, String> {
     let seed = |text: &str| text.parse().ok();
-    let random = || match text.strip_prefix("random")? {
-        "" => Some(StartState::Random { seed: 1 }),
-        rest => Some(StartState::Random { seed: seed(rest.strip_prefix(':')?)? }),
+    // The seed after a word, or 1.
+    let seeded = |word: &str| match text.strip_prefix(word)? {
+        "" => Some(1),
+        rest => seed(rest.strip_prefix(':')?),
     };
+    let random = || Some(StartState::Random { seed: seeded("random")? });
+    let steady = || Some(StartState::Steady { seed: seeded("steady")? });
     let aged = || {
         let rest = text.strip_prefix("aged:")?;
         let (times, from) = rest.split_once(':').unwrap_or((rest, "1"));
@@ -417,8 +421,10 @@ pub(crate) fn start(text: &str) -> std::result::Result<StartState, String> {
     match text {
         "full" => Ok(StartState::Full),
         "empty" => Ok(StartState::Empty),
-        _ => random().or_else(aged).ok_or_else(|| {
-            "full, empty, random[:SEED], or aged:TIMES[:SEED] with at most 1000 times, such as aged:2.5 or aged:3:42".into()
+        _ => random().or_else(aged).or_else(steady).ok_or_else(|| {
+            "full, empty, random[:SEED], steady[:SEED], or aged:TIMES[:SEED] with at most 1000 times, such as aged:2.5 or \
+             aged:3:42"
+                .into()
         }),
     }
 }

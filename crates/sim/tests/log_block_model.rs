@@ -155,6 +155,7 @@ impl Model {
                     model.write(0, page, None);
                 }
             }
+            StartState::Steady { .. } => unreachable!("the models begin in states that are told in full"),
             StartState::Aged { overwrites_pct, seed } => {
                 (0..pages).for_each(|page| _ = model.write(0, page, None));
                 model.next = 0;

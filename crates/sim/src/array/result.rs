@@ -544,7 +544,11 @@ impl ArrayResult {
             field("device", "-", "what the members are: disk, ssd or fixed"),
             field("cache_device", "-", "what the cache device is: disk, ssd or fixed; null without a cache"),
             field("cache_nv_slots", "1", "slots of a page each that the cache has in the NVRAM beside the array's"),
-            field("start_state", "-", "what SSDs held at the start: empty, full or aged:TIMES:SEED; none without SSDs"),
+            field(
+                "start_state",
+                "-",
+                "what SSDs held at the start: empty, full, random:SEED, aged:TIMES:SEED or steady:SEED; none without SSDs",
+            ),
             field("host", "-", "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)"),
             nested("settings", "every other setting that was given or has a default", Setting::FIELDS),
             nested("input", "what was read, left out and changed", InputResult::FIELDS),

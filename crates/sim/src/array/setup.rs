@@ -336,7 +336,9 @@ impl Workshop {
 
     /// Ages an SSD once for all that are made.
     pub(super) fn prepare(&mut self) {
-        if let Self::Ssd { shape, start: start @ StartState::Aged { .. }, aged } = self {
+        if let Self::Ssd { shape, start, aged } = self
+            && start.takes_long()
+        {
             *aged = Some(Box::new(Ssd::new(shape.clone(), *start)));
         }
     }

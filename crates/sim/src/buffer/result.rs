@@ -82,6 +82,9 @@ record! {
     pub struct SsdResult {
         host_pages: u64 ["1"] "pages that hosts can address",
         raw_pages: u64 ["1"] "pages of flash",
+        start_overwrites: Option<f64> ["1"] "how many times its exported size was overwritten until it was steady; null with another start state than steady",
+        start_write_amplification: Option<Vec<f64>> ["1"] "write amplification of the last two windows of these overwrites, summaries apart; null with another start state than steady",
+        start_is_steady: Option<bool> ["-"] "whether these agree within 1 %; null with another start state than steady",
         host_programs: u64 ["1"] "pages programmed for hosts, padding included",
         summary_programs: u64 ["1"] "summary pages programmed",
         redirected_programs: u64 ["1"] "pages whose channel had no room for them and that went to the next one, or, under a log-block FTL, to where their block was being written; ssd.allocation = channels",
@@ -170,7 +173,7 @@ pub struct RunResult {
     pub pages_per_block: u32,
     /// none, analytic or ssd.
     pub device: String,
-    /// empty, full, random:SEED or aged:TIMES:SEED; none without flash.
+    /// empty, full, random:SEED, aged:TIMES:SEED or steady:SEED; none without flash.
     pub start_state: String,
     /// open or closed:DEPTH.
     pub host: String,
@@ -231,7 +234,7 @@ impl RunResult {
             field(
                 "start_state",
                 "-",
-                "what the flash held at the start: empty, full, random:SEED or aged:TIMES:SEED; none without flash",
+                "what the flash held at the start: empty, full, random:SEED, aged:TIMES:SEED or steady:SEED; none without flash",
             ),
             field("host", "-", "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)"),
             nested("settings", "every other setting that was given or has a default", Setting::FIELDS),

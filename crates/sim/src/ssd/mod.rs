@@ -10,6 +10,7 @@ mod geometry;
 mod log_blocks;
 mod page_map;
 mod pool;
+mod steady;
 
 use destage_plan::{Element, Nanos, PageNo, Quota};
 use destage_policy::buffer::DeviceView;
@@ -22,6 +23,7 @@ pub use geometry::{Allocation, Ftl, PRESETS, SsdConfig, SsdGeometryError, SsdSha
 use log_blocks::LogBlocks;
 use page_map::PageMap;
 pub use pool::PageStates;
+pub use steady::Steadiness;
 
 /// What the flash holds when the run begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +45,12 @@ pub enum StartState {
         /// Seed of the overwrites.
         seed: u64,
     },
+    /// Full, and then overwritten at random until the write amplification stays what it is
+    /// ([`Steadiness`]).
+    Steady {
+        /// Seed of the overwrites.
+        seed: u64,
+    },
 }
 
 impl std::fmt::Display for StartState {
@@ -54,6 +62,7 @@ impl std::fmt::Display for StartState {
             Self::Aged { overwrites_pct, seed } => {
                 write!(f, "aged:{}.{:02}:{seed}", overwrites_pct / 100, overwrites_pct % 100)
             }
+            Self::Steady { seed } => write!(f, "steady:{seed}"),
         }
     }
 }
@@ -61,7 +70,7 @@ impl std::fmt::Display for StartState {
 impl StartState {
     /// Whether it takes so long to come to that copies are better.
     pub const fn takes_long(self) -> bool {
-        matches!(self, Self::Random { .. } | Self::Aged { .. })
+        matches!(self, Self::Random { .. } | Self::Aged { .. } | Self::Steady { .. })
     }
 }
 
@@ -70,6 +79,7 @@ impl StartState {
 pub struct Ssd {
     layer: Layer,
     now: Nanos,
+    steadiness: Option<Steadiness>,
 }
 
 /// What finds a place for a page.
@@ -103,7 +113,7 @@ impl Ssd {
             Ftl::Page => Layer::Pages(PageMap::empty(shape)),
             Ftl::Bast | Ftl::Fast => Layer::LogBlocks(Box::new(LogBlocks::empty(shape))),
         };
-        let mut ssd = Self { layer, now: Nanos::ZERO };
+        let mut ssd = Self { layer, now: Nanos::ZERO, steadiness: None };
         let pages = ssd.shape().host_pages;
         match start {
             StartState::Empty => {}
@@ -126,10 +136,19 @@ impl Ssd {
                     ssd.program(Nanos::ZERO, PageNo(page));
                 }
             }
+            StartState::Steady { seed } => {
+                ask!(mut ssd, layer => layer.fill());
+                ssd.steadiness = Some(ssd.become_steady(seed));
+            }
         }
         // Times, counters, turns and wear begin with the run.
         ask!(mut ssd, layer => layer.begin_run());
         ssd
+    }
+
+    /// How it came to the state in which it began, if that was to be a steady one.
+    pub const fn steadiness(&self) -> Option<Steadiness> {
+        self.steadiness
     }
 
     /// The SSD's shape.
