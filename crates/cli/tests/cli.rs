@@ -367,8 +367,23 @@ fn layers_go_around_what_the_list_says() {
 fn a_device_takes_as_many_commands_as_its_queue_is_deep() {
     let folder = temporary();
     let trace = small_trace(folder.path());
-    let base =
-        ["sim", "--trace", text(&trace), "--policy", "none", "--cache", "1MiB", "--device", "ssd", "--speed", "20"];
+    let base = [
+        "sim",
+        "--trace",
+        text(&trace),
+        "--policy",
+        "none",
+        "--cache",
+        "1MiB",
+        "--device",
+        "ssd",
+        "--ssd.preset",
+        "lawc",
+        "--start",
+        "full",
+        "--speed",
+        "20",
+    ];
     let sim = |args: &[&str]| {
         let runs: Value = serde_json::from_str(&quietly(&[base.as_slice(), &["--json"], args].concat())).unwrap();
         runs[0].clone()
@@ -508,7 +523,8 @@ fn log_blocks_are_a_layer_of_the_ssd() {
     let folder = temporary();
     let trace = small_trace(folder.path());
     let sim = |args: &[&str]| {
-        let base = ["sim", "--trace", text(&trace), "--cache", "1MiB", "--device", "ssd", "--json"];
+        let base =
+            ["sim", "--trace", text(&trace), "--cache", "1MiB", "--device", "ssd", "--ssd.preset", "lawc", "--json"];
         let runs: Value = serde_json::from_str(&quietly(&[base.as_slice(), args].concat())).unwrap();
         runs
     };
@@ -532,7 +548,19 @@ fn log_blocks_are_a_layer_of_the_ssd() {
     assert_eq!(sim(&["--policy", "none", "--ssd.ftl", "page"])[0]["ssd"], page[0]["ssd"]);
     // The table shows merges where there are any to show.
     for (ftl, has_merges) in [("bast", true), ("page", false)] {
-        let base = ["sim", "--trace", text(&trace), "--cache", "1MiB", "--device", "ssd", "--policy", "none"];
+        let base = [
+            "sim",
+            "--trace",
+            text(&trace),
+            "--cache",
+            "1MiB",
+            "--device",
+            "ssd",
+            "--ssd.preset",
+            "lawc",
+            "--policy",
+            "none",
+        ];
         let table = quietly(&[base.as_slice(), &["--ssd.ftl", ftl]].concat());
         assert!(table.contains("full merges") == has_merges, "{table}");
     }
@@ -547,8 +575,11 @@ fn log_blocks_are_a_layer_of_the_ssd() {
     let members: Value = serde_json::from_str(&quietly(&[base.as_slice(), &array].concat())).unwrap();
     assert!(members[0]["devices"][0]["flash_writes"].as_u64().unwrap() > 0);
 
-    let refusal =
-        |args: &[&str]| refused(&[["sim", "--trace", text(&trace), "--device", "ssd"].as_slice(), args].concat());
+    let refusal = |args: &[&str]| {
+        refused(
+            &[["sim", "--trace", text(&trace), "--device", "ssd", "--ssd.preset", "lawc"].as_slice(), args].concat(),
+        )
+    };
     let bast = |args: &[&'static str]| refusal(&[["--ssd.ftl", "bast"].as_slice(), args].concat());
     assert!(refusal(&["--ssd.ftl", "dftl"]).contains("--ssd.ftl = 'dftl': one of page, bast, fast"));
     assert!(refusal(&["--ssd.log-blocks", "4"]).contains("has no meaning with ssd.ftl = page"));
@@ -565,6 +596,71 @@ fn the_table_names_the_best_policy() {
     let folder = temporary();
     let trace = small_trace(folder.path());
     let table = quietly(&["sim", "--trace", text(&trace), "--device", "ssd", "--cache", "1MiB"]);
-    assert!(table.contains("start state full") && table.contains("lowest mean response time:"), "{table}");
+    assert!(table.contains("start state steady:1") && table.contains("lowest mean response time:"), "{table}");
     assert!(table.contains("write ampl."));
+}
+
+#[test]
+fn an_ssd_fits_the_trace_unless_told_otherwise() {
+    let folder = temporary();
+    let dense = small_trace(folder.path());
+    let sim = |trace: &Path, args: &[&str]| {
+        let base = ["sim", "--trace", text(trace), "--cache", "1MiB", "--policy", "lru", "--device", "ssd", "--json"];
+        let runs: Value = serde_json::from_str(&quietly(&[base.as_slice(), args].concat())).unwrap();
+        runs[0].clone()
+    };
+    let setting = |run: &Value, name: &str| {
+        let settings = run["settings"].as_array().unwrap();
+        let found = settings.iter().find(|setting| setting["name"] == name);
+        found.map(|setting| setting["value"].as_str().unwrap().to_owned())
+    };
+    let bytes = |run: &Value| run["ssd"]["host_pages"].as_u64().unwrap() * 4096;
+    // 20 MB of addresses, of which it touches most.
+    let fitted = sim(&dense, &[]);
+    assert_eq!((&fitted["start_state"], &fitted["ssd"]["start_is_steady"]), (&"steady:1".into(), &true.into()));
+    assert_eq!(setting(&fitted, "lba-overflow").as_deref(), Some("wrap"));
+    assert!((20_000_000..100_000_000).contains(&bytes(&fitted)), "{}", bytes(&fitted));
+    assert!(fitted["gc_invocations"].as_u64() > Some(0));
+    // What was chosen is told, and gives the same.
+    let blocks = setting(&fitted, "ssd.blocks-per-plane").expect("its size is told");
+    let again = sim(&dense, &["--ssd.blocks-per-plane", &blocks, "--lba-overflow", "wrap", "--start", "steady:1"]);
+    for figures in ["ssd", "response", "input"] {
+        assert!(again[figures] == fitted[figures], "{figures}");
+    }
+    assert!(sim(&dense, &["--ssd.capacity", "fit"]) == fitted);
+
+    // The same, but every other block lies a gibibyte further on.
+    let far = folder.path().join("far.spc");
+    let lines = fs::read_to_string(&dense).unwrap();
+    let moved = lines.lines().map(|line| {
+        let mut fields = line.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let lba: u64 = fields[1].parse().unwrap();
+        fields[1] = (lba + lba / 512 % 2 * (1 << 21)).to_string();
+        fields.join(",") + "\n"
+    });
+    fs::write(&far, moved.collect::<String>()).unwrap();
+    let sparse = sim(&far, &[]);
+    assert_eq!(setting(&sparse, "lba-overflow").as_deref(), Some("compact"));
+    assert!(sparse["input"]["overflowed_requests"] == 0 && bytes(&sparse) < 100_000_000, "{}", bytes(&sparse));
+
+    // A size, and the preset's.
+    let large = sim(&dense, &["--ssd.capacity", "300MiB"]);
+    assert!((300 << 20..310 << 20).contains(&bytes(&large)), "{}", bytes(&large));
+    for keys in [["--ssd.capacity", "preset"], ["--ssd.preset", "lawc"], ["--lba-overflow", "compact"]] {
+        assert_eq!(bytes(&sim(&dense, &keys)), 439_488 * 4096, "{keys:?}");
+    }
+
+    let refusal =
+        |args: &[&str]| refused(&[["sim", "--trace", text(&dense), "--device", "ssd"].as_slice(), args].concat());
+    let capacity = |size| refusal(&["--ssd.capacity", size]);
+    assert!(capacity("0").contains("a size such as 512GiB, fit or preset"));
+    assert!(capacity("large").contains("a size such as 512GiB, fit or preset"));
+    assert!(capacity("100TiB").contains("raw pages are more than 2^32 - 2"));
+    let both = ["--ssd.blocks-per-plane", "64"];
+    assert!(refusal(&[["--ssd.capacity", "fit"], both].concat()).contains("leave one of them out"));
+    assert!(refusal(&[["--ssd.capacity", "1GiB"], both].concat()).contains("leave one of them out"));
+    assert!(refusal(&["--ssd.capacity", "fit", "--array", "raid5:3"]).contains("no meaning for an array"));
+    let reserve = refusal(&["--ssd.capacity", "1GiB", "--ssd.reserve", "1%"]);
+    assert!(reserve.contains("raise ssd.reserve"), "{reserve}");
+    assert!(refused(&["sim", "--trace", "-", "--device", "ssd", "--ssd.capacity", "fit"]).contains("only once"));
 }

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use destage_plan::{Nanos, PageGeometry, Request};
-use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig};
+use destage_sim::buffer::{Capacity, DeviceConfig, Experiment, RunConfig};
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::{LbaOverflow, Ops, Speed, Volumes};
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState};
@@ -23,6 +23,7 @@ fn experiment(policy: &str, cache_pages: u64, device: DeviceConfig) -> Experimen
         policies: vec![policy.parse().expect("a policy")],
         caches: vec![cache_pages * PAGE],
         device,
+        capacity: Capacity::Given,
         lba_overflow: LbaOverflow::Wrap,
         ops: Ops::All,
         volumes: Volumes::Each,

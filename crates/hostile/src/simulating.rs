@@ -6,7 +6,7 @@ use destage_plan::{Nanos, PageGeometry, PolicySpec, Request};
 use destage_policy::buffer::policies;
 use destage_sim::array::{ArrayError, ArrayExperiment, SetupError};
 use destage_sim::buffer::{
-    Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, Report, RunConfig, SimError,
+    Admission, AnalyticConfig, Capacity, DeviceConfig, Experiment, FlushMode, Report, RunConfig, SimError,
 };
 use destage_sim::experiment::{ExperimentError, Input, Resources};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
@@ -49,6 +49,7 @@ pub(crate) fn check(bytes: &[u8]) {
         policies: vec![PolicySpec { name: format!("{layers}{policy}"), given: Vec::new() }],
         caches: vec![4096 * (u64::from(bytes.u8() % 32) + 1)],
         device,
+        capacity: Capacity::Given,
         lba_overflow: bytes.choice(&[LbaOverflow::Wrap, LbaOverflow::Filter, LbaOverflow::Compact]),
         ops: bytes.choice(&[Ops::All, Ops::Writes]),
         volumes: bytes.choice(&[Volumes::Each, Volumes::Merge, Volumes::Only(1)]),

@@ -149,6 +149,7 @@ figures = ["response", "p999", "hit-ratio", "gc-runs", "erases", "cv-writes"]
 
 [settings]
 device = "ssd"
+start = "full"
 page = "4KiB"
 "ssd.blocks-per-plane" = 128
 

@@ -179,7 +179,11 @@ fn device(settings: &Settings, kind: &str) -> Result<DeviceSetup> {
             other: settings.one("fixed.other", &step)?,
             page: settings.one("fixed.page", bounded(LONGEST_PAGE))?,
         })),
-        _ => Ok(DeviceSetup::Ssd { config: sim::ssd(settings)?, start: settings.one("start", sim::start)? }),
+        _ => {
+            sim::cannot_fit(settings)?;
+            let start = settings.optional("start", sim::start)?.unwrap_or_default();
+            Ok(DeviceSetup::Ssd { config: sim::ssd(settings, sim::geometry(settings)?)?, start })
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use destage_cache::host_cache;
 use destage_plan::{Nanos, PageGeometry, PolicySpec, SpecError};
 use destage_policy::buffer;
-use destage_sim::buffer::{Admission, AnalyticConfig, DeviceConfig, Experiment, FlushMode, RunConfig};
+use destage_sim::buffer::{Admission, AnalyticConfig, Capacity, DeviceConfig, Experiment, FlushMode, RunConfig};
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
 use destage_sim::ssd::{Allocation, Ftl, PRESETS, SsdConfig, StartState};
@@ -87,9 +87,9 @@ pub const SIM: &[Key] = &[
     Key::one(
         "start",
         "full|empty|random[:SEED]|aged:TIMES[:SEED]|steady[:SEED]",
-        "full",
+        "",
         "What the flash holds at first; random: all pages, written in random order; aged: TIMES random overwrites; \
-         steady: as many as it takes until write amplification stays what it is",
+         steady: as many as it takes until write amplification stays what it is [default: steady; full with log blocks, and for an array]",
     ),
     Key::one(
         "lba-overflow",
@@ -121,6 +121,14 @@ pub const SIM: &[Key] = &[
         "Memory for simulated devices (beyond it the trace is read again for the rest), or without one for page tables",
     ),
     Key::one("ssd.preset", "NAME", "lawc", "lawc, gcar, cawr or 80gb; the other keys change it"),
+    Key::one(
+        "ssd.capacity",
+        "SIZE|fit|preset",
+        "",
+        "What the SSD exports at least, by blocks of each plane; fit: what the trace touches, its blocks in order of first touch if \
+         they lie far apart; preset: as the preset and other keys say [default: fit; preset where ssd.preset, ssd.elements, ssd.planes, \
+         ssd.blocks-per-plane or lba-overflow is given, the trace can be read only once, or there is an array]",
+    ),
     Key::one(
         "ssd.ftl",
         "page|bast|fast",
@@ -302,6 +310,16 @@ impl Requests {
         }
     }
 
+    /// Whether they can be read more than once.
+    pub fn can_be_read_again(&self) -> bool {
+        match self {
+            Self::File { file, .. } => {
+                destage_trace::files(file).iter().all(|file| std::fs::metadata(file).is_ok_and(|file| file.is_file()))
+            }
+            Self::Workload(_) => true,
+        }
+    }
+
     /// Begins to read or generate them; the standard input can be read only in the first pass, 0.
     pub fn open(&self, pass: u32) -> std::result::Result<Input, TraceError> {
         match self {
@@ -438,7 +456,64 @@ pub(crate) fn parse_warmup(text: &str) -> std::result::Result<Warmup, String> {
     }
 }
 
-pub(crate) fn ssd(settings: &Settings) -> Result<SsdConfig> {
+pub(crate) fn geometry(settings: &Settings) -> Result<PageGeometry> {
+    let page = settings.one("page", q::bytes)?;
+    let pages_per_block = settings.one("pages-per-block", q::count)?;
+    PageGeometry::new(page, pages_per_block).map_err(ScenarioError::new)
+}
+
+/// What is said of the size of an SSD.
+enum Size {
+    Bytes(u64),
+    Fit,
+    Preset,
+}
+
+fn size(settings: &Settings) -> Result<Option<Size>> {
+    settings.optional("ssd.capacity", |text| match text {
+        "fit" => Ok(Size::Fit),
+        "preset" => Ok(Size::Preset),
+        _ => match q::bytes(text) {
+            Ok(bytes) if bytes > 0 => Ok(Size::Bytes(bytes)),
+            _ => Err("a size such as 512GiB, fit or preset"),
+        },
+    })
+}
+
+/// An array's devices do not fit the trace.
+pub(crate) fn cannot_fit(settings: &Settings) -> Result<()> {
+    match size(settings)? {
+        Some(Size::Fit) => Err(ScenarioError::new(
+            "ssd.capacity = fit has no meaning for an array, on whose members addresses lie where they are: give a size",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether an SSD is to fit the trace.
+fn capacity(settings: &Settings, requests: &Requests) -> Result<Capacity> {
+    const SIZED: [&str; 5] = ["ssd.preset", "ssd.elements", "ssd.planes", "ssd.blocks-per-plane", "lba-overflow"];
+    match size(settings)? {
+        Some(Size::Fit) => {
+            let reason = SIZED[3..].iter().find(|key| settings.is_given(key));
+            if let Some(key) = reason {
+                return Err(ScenarioError::new(format_args!(
+                    "'{key}' has no meaning with ssd.capacity = fit, which decides it: leave one of them out"
+                )));
+            }
+            if !requests.can_be_read_again() {
+                return Err(ScenarioError::new(
+                    "ssd.capacity = fit reads the trace twice, and this one can be read only once: give a file, or a size",
+                ));
+            }
+            Ok(Capacity::Fit)
+        }
+        None if SIZED.iter().all(|key| !settings.is_given(key)) && requests.can_be_read_again() => Ok(Capacity::Fit),
+        _ => Ok(Capacity::Given),
+    }
+}
+
+pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
     let mut config = settings.one("ssd.preset", |name| {
         SsdConfig::preset(name).ok_or_else(|| {
             let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
@@ -496,7 +571,22 @@ pub(crate) fn ssd(settings: &Settings) -> Result<SsdConfig> {
     c.transfer_ps_per_byte = transfer.unwrap_or(c.transfer_ps_per_byte);
     c.lanes = settings.optional("ssd.parallel-units", q::count32)?.unwrap_or(c.planes);
     c.queue_depth = settings.optional("ssd.queue-depth", queue_depth)?.unwrap_or(c.queue_depth);
-    Ok(config)
+    let Some(Size::Bytes(bytes)) = size(settings)? else { return Ok(config) };
+    if settings.is_given("ssd.blocks-per-plane") {
+        return Err(ScenarioError::new(
+            "'ssd.blocks-per-plane' and 'ssd.capacity' both say how large the SSD is; leave one of them out",
+        ));
+    }
+    config.with_pages(bytes.div_ceil(geometry.page_bytes()), geometry).map_err(ScenarioError::new)
+}
+
+/// The state in which an SSD begins, unless one is given.
+const fn default_start(ftl: Ftl) -> StartState {
+    match ftl {
+        Ftl::Page => StartState::Steady { seed: 1 },
+        // Random writes are what log blocks are worst at: nobody would have them begin so.
+        Ftl::Bast | Ftl::Fast => StartState::Full,
+    }
 }
 
 fn queue_depth(text: &str) -> std::result::Result<Option<u32>, String> {
@@ -560,9 +650,7 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
             )));
         }
     }
-    let page = settings.one("page", q::bytes)?;
-    let pages_per_block = settings.one("pages-per-block", q::count)?;
-    let geometry = PageGeometry::new(page, pages_per_block).map_err(ScenarioError::new)?;
+    let geometry = geometry(settings)?;
     let device =
         match settings.one("device", |text| match (word(&[("none", 0), ("analytic", 1), ("ssd", 2)])(text), text) {
             (Err(right), "disk" | "fixed") => Err(format!("{right}; members of an array can be that, see array")),
@@ -570,7 +658,11 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
         })? {
             0 => DeviceConfig::None,
             1 => DeviceConfig::Analytic(analytic(settings)?),
-            _ => DeviceConfig::Ssd(ssd(settings)?, settings.one("start", start)?),
+            _ => {
+                let config = ssd(settings, geometry)?;
+                let start = settings.optional("start", start)?.unwrap_or_else(|| default_start(config.ftl));
+                DeviceConfig::Ssd(config, start)
+            }
         };
     let unused = match device {
         DeviceConfig::None => ["ssd.", "analytic."].as_slice(),
@@ -595,6 +687,10 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
         geometry,
         policies: settings.all("policy", buffer_policy)?,
         caches: settings.all("cache", q::bytes)?,
+        capacity: match device {
+            DeviceConfig::Ssd(..) => capacity(settings, requests)?,
+            DeviceConfig::None | DeviceConfig::Analytic(_) => Capacity::Given,
+        },
         device,
         lba_overflow: lba_overflow(settings)?,
         ops: ops(settings)?,

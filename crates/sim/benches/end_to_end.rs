@@ -19,7 +19,7 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::policies;
-use destage_sim::buffer::{DeviceConfig, Experiment, RunConfig, RunResult};
+use destage_sim::buffer::{Capacity, DeviceConfig, Experiment, RunConfig, RunResult};
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::{LbaOverflow, Ops, Speed, Volumes};
 use destage_sim::ssd::{Allocation, SsdConfig, SsdShape, StartState};
@@ -96,6 +96,7 @@ fn experiment(policy: &str, cache: u64, device: DeviceConfig) -> Experiment {
         policies: vec![policy.parse().expect("a policy")],
         caches: vec![cache],
         device,
+        capacity: Capacity::Given,
         lba_overflow: LbaOverflow::Wrap,
         ops: Ops::All,
         volumes: Volumes::Each,

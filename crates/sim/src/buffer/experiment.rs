@@ -6,6 +6,7 @@ use destage_trace::TraceError;
 
 use super::analytic::AnalyticConfig;
 use super::config::{Admission, RunConfig};
+use super::fit::Capacity;
 use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResult, RunResult, SsdResult};
 use super::run::{Job, Outcomes, Simulation};
 use crate::experiment::{self, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs};
@@ -43,6 +44,8 @@ pub struct Experiment {
     pub caches: Vec<u64>,
     /// The device.
     pub device: DeviceConfig,
+    /// How large it is, if it is an SSD.
+    pub capacity: Capacity,
     /// What becomes of addresses beyond it.
     pub lba_overflow: LbaOverflow,
     /// Operations that take part.
@@ -176,6 +179,9 @@ impl Experiment {
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Report, SimError> {
+        if self.capacity == Capacity::Fit {
+            return self.fitted(resources, open, progress)?.run(resources, open, progress);
+        }
         let shape = match &self.device {
             DeviceConfig::Ssd(config, _) => Some(SsdShape::new(config.clone(), self.geometry)?),
             DeviceConfig::None | DeviceConfig::Analytic(_) => None,

@@ -7,6 +7,7 @@ mod config;
 mod device;
 mod done;
 mod experiment;
+mod fit;
 mod frames;
 mod over_time;
 mod result;
@@ -16,6 +17,7 @@ mod timing;
 pub use analytic::AnalyticConfig;
 pub use config::{Admission, FlushMode, RunConfig};
 pub use experiment::{DeviceConfig, Experiment, Report, SimError};
+pub use fit::Capacity;
 pub use result::{
     AnalyticResult, AvoidanceResult, BufferCounters, ElementResult, FlashCounters, ResponseClass, ResponseResult,
     RunResult, SeriesResult, SsdResult,

@@ -6,7 +6,7 @@ mod pass;
 mod passes;
 
 pub use error::ExperimentError;
-pub(crate) use pass::{Consume, PassEnd};
+pub(crate) use pass::{Consume, PassEnd, look};
 pub(crate) use passes::{Gathered, Reading, Runs, carry_out};
 
 use destage_trace::Source;

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::passes::Reading;
 use super::{ExperimentError, Input};
-use crate::input::{Feed, FeedCounts, Feeder, LbaOverflow};
+use crate::input::{Extent, Feed, FeedCounts, Feeder, LbaOverflow};
 use crate::measure::InputResult;
 
 /// Requests in a feed of several runs: enough work for a thread to be worth waking, and for a run
@@ -39,6 +39,8 @@ pub(crate) struct PassEnd {
     pub(crate) counts: FeedCounts,
     pub(crate) skipped: Skipped,
     pub(crate) format: String,
+    /// What the trace touches, where there is no device.
+    pub(crate) extent: Option<Extent>,
 }
 
 impl PassEnd {
@@ -127,6 +129,21 @@ pub(super) fn run<J: Consume>(
     })
 }
 
+/// Reads the trace, and at most so many requests of it, for a job that takes no time; `progress` is told the share
+/// and the requests read.
+pub(crate) fn look<J: Consume>(
+    job: &mut J,
+    input: Input,
+    feeder: Feeder,
+    (trace, limit): (&str, Option<u64>),
+    progress: &mut dyn FnMut(Option<f64>, u64),
+) -> Result<PassEnd, ExperimentError> {
+    let reading = Reading { trace, limit, overflow: LbaOverflow::default() };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    let pool = pool.map_err(|error| ExperimentError::Threads(error.to_string()))?;
+    run(&pool, std::slice::from_mut(job), input, feeder, &reading, progress)
+}
+
 /// The thread that turns the trace into feeds.
 struct Reader<'a> {
     trace: &'a str,
@@ -179,6 +196,7 @@ impl Reader<'_> {
             counts: self.feeder.counts(),
             skipped: self.input.source.skipped(),
             format: std::mem::take(&mut self.input.format),
+            extent: self.feeder.extent(),
         })
     }
 }

@@ -3,7 +3,7 @@
 use destage_plan::{Nanos, Op, PageGeometry, Request};
 use destage_policy::buffer::Border;
 
-use super::space::{PageSpace, PageSpan, SpaceError};
+use super::space::{Extent, PageSpace, PageSpan, SpaceError};
 
 /// Arrivals lie before this (146 years), so that a run's times stay in range whatever devices add
 /// to them.
@@ -130,6 +130,11 @@ impl Feeder {
     /// What was left out or changed so far.
     pub fn counts(&self) -> FeedCounts {
         FeedCounts { overflowed: self.space.overflowed, ..self.counts }
+    }
+
+    /// What was touched so far, where there is no device.
+    pub fn extent(&self) -> Option<Extent> {
+        self.space.extent()
     }
 
     /// The page and block size.

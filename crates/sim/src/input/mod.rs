@@ -9,4 +9,4 @@ mod space;
 pub use feed::{Feed, FeedCounts, FeedRequest, Feeder, Ops, Speed, Volumes};
 pub use host::{HostModel, Subpage, TrimMode, Warmup};
 pub(crate) use host_queue::{HostQueue, Places};
-pub use space::{Directory, LbaOverflow, PageSpace, PageSpan, SpaceError};
+pub use space::{Directory, Extent, LbaOverflow, PageSpace, PageSpan, SpaceError};

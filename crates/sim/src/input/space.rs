@@ -76,6 +76,17 @@ impl Directory {
 }
 
 impl Directory {
+    /// The address after the highest that has a number.
+    fn end(&self) -> u64 {
+        let in_map = self.chunk_of.iter().map(|(&key, &chunk)| (key, chunk)).max();
+        let in_table = || self.low_chunks.iter().rposition(|chunk| *chunk != UNTOUCHED);
+        let last = in_map.or_else(|| in_table().map(|key| (key as u64, self.low_chunks[key])));
+        last.map_or(0, |(key, chunk)| {
+            let touched = self.chunks[chunk as usize].iter().rposition(|number| *number != UNTOUCHED);
+            key * CHUNK_BLOCKS as u64 + touched.map_or(0, |at| at as u64 + 1)
+        })
+    }
+
     /// Notes which of the blocks numbered before lie beside a new one.
     fn note_borders(&mut self, address: u64, number: u32) {
         let before = address.checked_sub(1).and_then(|before| self.known(before));
@@ -145,6 +156,26 @@ pub enum LbaOverflow {
     /// Number the blocks in the order of their first touch; wrap only when more are touched than
     /// the device has.
     Compact,
+}
+
+impl LbaOverflow {
+    /// The word on the command line.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Wrap => "wrap",
+            Self::Compact => "compact",
+        }
+    }
+}
+
+/// What a trace touches of the address space that all its volumes share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Logical blocks of which it touches something.
+    pub blocks: u32,
+    /// The block after the last of these.
+    pub end: u64,
 }
 
 /// Why a request has no place in the page space.
@@ -267,6 +298,14 @@ impl PageSpace {
             Placement::Unbounded(directory) => directory.blocks() * n,
             Placement::Modulo { pages, .. } => *pages as u32,
             Placement::Compact { blocks, .. } => blocks * n,
+        }
+    }
+
+    /// What was touched so far, without a device.
+    pub fn extent(&self) -> Option<Extent> {
+        match &self.placement {
+            Placement::Unbounded(directory) => Some(Extent { blocks: directory.blocks(), end: directory.end() }),
+            Placement::Modulo { .. } | Placement::Compact { .. } => None,
         }
     }
 
@@ -441,6 +480,24 @@ mod tests {
         let split = space.geometry().split(offset, len);
         assert!(space.place(volume, split, &mut spans).unwrap());
         spans.iter().map(|r| (r.page, r.pages)).collect()
+    }
+
+    #[test]
+    fn what_is_touched_is_told() {
+        let page = 4096;
+        let mut space = PageSpace::unbounded(PageGeometry::new(page, 4).unwrap(), u32::MAX);
+        let extent = |space: &PageSpace| space.extent().map(|Extent { blocks, end }| (blocks, end)).unwrap();
+        assert_eq!(extent(&space), (0, 0));
+        place(&mut space, 0, 40 * page, page);
+        assert_eq!(extent(&space), (1, 11));
+        place(&mut space, 0, 3 * page, 2 * page);
+        assert_eq!(extent(&space), (3, 11));
+        // Far beyond the table, and on another volume.
+        place(&mut space, 0, 1_000_000_002 * page, page);
+        assert_eq!(extent(&space), (4, 250_000_001));
+        place(&mut space, 1, 0, page);
+        assert_eq!(extent(&space), (5, (1 << VOLUME_PAGES_LOG2) + 1));
+        assert_eq!(PageSpace::bounded(PageGeometry::new(page, 4).unwrap(), 8, LbaOverflow::Wrap).extent(), None);
     }
 
     #[test]

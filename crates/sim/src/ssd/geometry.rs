@@ -177,6 +177,42 @@ impl SsdConfig {
     }
 }
 
+impl SsdConfig {
+    /// The same with as many blocks in each plane as it takes to export so many pages at least.
+    ///
+    /// # Errors
+    /// If there is no such SSD: what [`SsdShape::new`] says of the smallest that would export them.
+    pub fn with_pages(mut self, pages: u64, geometry: PageGeometry) -> Result<Self, SsdGeometryError> {
+        let exports = |blocks| {
+            let shape = SsdShape::new(Self { blocks_per_plane: blocks, ..self.clone() }, geometry);
+            shape.map(|shape| u64::from(shape.host_pages) >= pages)
+        };
+        // Shares of few blocks are rounded: what is found has enough, and one with a block fewer has not.
+        let (mut few, mut many) = (1, 2);
+        let mut before = None;
+        loop {
+            match exports(many) {
+                Ok(true) => break,
+                Ok(false) => before = None,
+                Err(error @ (SsdGeometryError::TooLarge { .. } | SsdGeometryError::Range { .. })) => {
+                    return Err(before.unwrap_or(error));
+                }
+                // There may be no room to collect because it is so small.
+                Err(error) => before = Some(error),
+            }
+            (few, many) = (many, many * 2);
+        }
+        while many - few > 1 {
+            let middle = few.midpoint(many);
+            if exports(middle).unwrap_or(false) { many = middle } else { few = middle }
+        }
+        self.blocks_per_plane = many;
+        Ok(self)
+    }
+}
+
+/// Erase blocks that a plane can have.
+const MAX_BLOCKS_PER_PLANE: u32 = 1 << 24;
 /// The longest operation of a chip: a second.
 const LONGEST_OPERATION: Nanos = Nanos(1_000_000_000);
 /// The slowest transfer: a byte in a microsecond.
@@ -404,7 +440,7 @@ impl SsdShape {
         };
         range("elements", c.elements, 1, 4096)?;
         range("planes", c.planes, 1, 4096)?;
-        range("blocks-per-plane", c.blocks_per_plane, 2, 1 << 24)?;
+        range("blocks-per-plane", c.blocks_per_plane, 2, MAX_BLOCKS_PER_PLANE.into())?;
         range("reserve", c.reserve_bp / 100, 0, 95)?;
         range("min-free", c.min_free_bp / 100, 0, 95)?;
         range("stride", c.stride, 1, 1 << 20)?;
@@ -548,6 +584,30 @@ mod tests {
             c.stride = 64;
         };
         assert!(message(striped).contains("ssd.stride = 64 has no meaning with ssd.allocation = channels"));
+    }
+
+    #[test]
+    fn a_size_is_made_of_blocks() {
+        let config = |change: fn(&mut SsdConfig)| {
+            let mut config = SsdConfig::default();
+            change(&mut config);
+            config
+        };
+        let exported = |config: SsdConfig| SsdShape::new(config, pages_of_4k()).unwrap().host_pages;
+        for pages in [1, 20_000, 439_488, 439_489, 131_072 * 8] {
+            let sized = SsdConfig::default().with_pages(pages, pages_of_4k()).unwrap();
+            assert!(u64::from(exported(sized.clone())) >= pages, "{pages}: {sized:?}");
+            let fewer = SsdConfig { blocks_per_plane: sized.blocks_per_plane - 1, ..sized.clone() };
+            let smaller = SsdShape::new(fewer, pages_of_4k()).map_or(0, |shape| u64::from(shape.host_pages));
+            assert!(smaller < pages, "{pages}: one block fewer has {smaller}");
+            assert_eq!(SsdConfig { blocks_per_plane: 512, ..sized }, SsdConfig::default(), "nothing else changes");
+        }
+        assert_eq!(SsdConfig::default().with_pages(439_488, pages_of_4k()).unwrap(), SsdConfig::default());
+        let refused = |pages, change| config(change).with_pages(pages, pages_of_4k()).unwrap_err().to_string();
+        assert!(refused(1 << 33, |_| ()).contains("raw pages are more than"));
+        assert!(refused(1, |c| c.reserve_bp = 100).contains("raise ssd.reserve"));
+        assert!(refused(1, |c| c.elements = 0).contains("ssd.elements = 0"));
+        assert!(refused(1, |c| (c.ftl, c.log_blocks) = (Ftl::Page, Some(3))).contains("ssd.log-blocks = 3"));
     }
 
     fn log_blocks(change: impl Fn(&mut SsdConfig)) -> Result<SsdShape, SsdGeometryError> {

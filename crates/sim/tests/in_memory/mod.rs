@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use destage_plan::{Nanos, Op, PageGeometry, Request};
-use destage_sim::buffer::{DeviceConfig, Experiment, Report, RunConfig, RunResult, SimError};
+use destage_sim::buffer::{Capacity, DeviceConfig, Experiment, Report, RunConfig, RunResult, SimError};
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::{LbaOverflow, Ops, Speed, Volumes};
 use destage_trace::{Source, TraceError};
@@ -50,6 +50,7 @@ pub(crate) fn experiment(
         policies: policies.iter().map(|spec| spec.parse().expect(spec)).collect(),
         caches: caches.to_vec(),
         device,
+        capacity: Capacity::Given,
         lba_overflow: LbaOverflow::Wrap,
         ops: Ops::All,
         volumes: Volumes::Each,
