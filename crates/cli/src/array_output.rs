@@ -90,7 +90,7 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
         return writeln!(screen, "no runs");
     };
     let (input, c, array) = (&first.input, &first.counters, &first.array);
-    let trace = format!("{} ({}), {} requests", input.trace, input.format, show_count(input.trace_requests));
+    let trace = run_table::trace(input);
     screen.paragraph("trace     ", &trace)?;
     let warmup = match first.warmup_requests {
         0 => String::new(),

@@ -55,7 +55,7 @@ pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
         return writeln!(screen, "no runs");
     };
     let input = &first.input;
-    let trace = format!("{} ({}), {} requests", input.trace, input.format, show_count(input.trace_requests));
+    let trace = run_table::trace(input);
     screen.paragraph("trace     ", &trace)?;
     let c = &first.counters;
     let warmup = match first.warmup_requests {

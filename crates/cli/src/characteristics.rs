@@ -97,6 +97,10 @@ impl Source for Counted {
         self.inner.skipped()
     }
 
+    fn outside(&self) -> u64 {
+        self.inner.outside()
+    }
+
     fn len_hint(&self) -> Option<u64> {
         self.inner.len_hint()
     }

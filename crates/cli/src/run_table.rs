@@ -2,9 +2,20 @@
 
 use destage_report::ReportRun;
 use destage_report::figures::{Better, Figure, Show};
+use destage_scenario::quantity::show_count;
+use destage_sim::measure::InputResult;
 
 use crate::screen;
 use crate::table::{Cell, Column, Table};
+
+/// The trace and what was read of it, for the line above the tables.
+pub fn trace(input: &InputResult) -> String {
+    let outside = match input.outside_requests {
+        0 => String::new(),
+        n => format!(" behind {} left out in front of the window", show_count(n)),
+    };
+    format!("{} ({}), {} requests{outside}", input.trace, input.format, show_count(input.trace_requests))
+}
 
 /// A figure as a table shows it.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use destage_scenario::{ScenarioError, Settings, Simulation};
 use destage_sim::array::ArrayError;
 use destage_sim::buffer::{RunResult, SimError};
 use destage_sim::experiment::{Input, Resources};
-use destage_trace::{OpenOptions, Source, TraceError};
+use destage_trace::{Source, TraceError};
 
 /// Why evidence could not be gathered.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ fn described(workload: &str, pairs: &[(&str, String)]) -> Result<(Settings, Requ
     for (key, value) in pairs {
         settings.set(&format!("{key}={value}"))?;
     }
-    Ok((settings, Requests::File { file: workload.into(), options: OpenOptions::default() }))
+    Ok((settings, Requests::named(workload)))
 }
 
 fn input(open: Open<'_>) -> impl FnMut() -> Result<Input, TraceError> {

@@ -325,6 +325,7 @@ fn settings_for_results(settings: &Settings, kinds: &[&str], deltas: bool) -> Ve
 
 /// The experiment over an array that the settings describe. It can be run.
 pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<ArrayExperiment> {
+    requests.check(settings)?;
     let page = settings.one("page", q::bytes)?;
     let geometry = PageGeometry::new(page, settings.one("pages-per-block", q::count)?).map_err(ScenarioError::new)?;
     let (level, members) = settings.one("array", level)?;

@@ -9,7 +9,7 @@ use destage_sim::buffer::{Admission, AnalyticConfig, Capacity, DeviceConfig, Exp
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
 use destage_sim::ssd::{Allocation, Ftl, PRESETS, SsdConfig, StartState};
-use destage_trace::{FormatSpec, OpenOptions, Place, TraceError};
+use destage_trace::{FormatSpec, OpenOptions, Place, TraceError, Window, Windowed};
 
 use crate::quantity as q;
 use crate::synth::WORKLOAD_SET;
@@ -25,7 +25,10 @@ pub const SIM: &[Key] = &[
     Key::one("workload-set", "KEY=VALUE ...", "", WORKLOAD_SET),
     Key::one("format", "FORMAT", "", "Its format where the content does not decide; see `destage trace formats`"),
     Key::switch("lenient", "false", "Leave out and count lines that cannot be read"),
-    Key::one("limit", "REQUESTS", "", "Read at most this many requests"),
+    Key::one("skip", "REQUESTS", "", "Leave out this many requests at the trace's beginning"),
+    Key::one("from", "TIME", "", "Begin with the first request at or after this time, counted from the trace's first"),
+    Key::one("to", "TIME", "", "End before the first request at or after this time, counted from the trace's first"),
+    Key::one("limit", "REQUESTS", "", "Read at most this many requests of what skip, from and to leave"),
     Key::one("volumes", "N|merge|each", "each", "Use one volume, overlay all, or keep each apart"),
     Key::one("ops", "all|writes", "all", "Which operations take part; writes leaves out the reads"),
     Key::list("policy", "NAME[:KEY=VALUE...]", "lru,clock,fab,bplru,lb-clock", "Policies; see `destage policies`"),
@@ -99,7 +102,7 @@ pub const SIM: &[Key] = &[
     ),
     Key::one("host", "open|closed:DEPTH", "open", "Requests arrive at trace time, or DEPTH are always outstanding"),
     Key::one("speed", "FACTOR", "1", "Play the trace this many times as fast"),
-    Key::one("warmup", "REQUESTS|TIME", "0", "What is simulated first and not measured"),
+    Key::one("warmup", "REQUESTS|TIME", "0", "What is simulated first of the window and not measured"),
     Key::one("max-backlog", "REQUESTS", "10000", "An open-loop run with more outstanding requests is saturated"),
     Key::one("buffer-latency", "TIME", "1us", "Copying a page between host and buffer"),
     Key::switch(
@@ -281,32 +284,47 @@ pub(crate) const BUFFER_ONLY: &[&str] = &["admission", "flush", "buffer-latency"
 
 /// Where the requests come from.
 #[derive(Clone, Debug)]
-pub enum Requests {
-    /// A trace.
-    File {
-        /// The file, or `-`.
-        file: PathBuf,
-        /// Format and leniency.
-        options: OpenOptions,
-    },
+enum Origin {
+    /// A trace: the file, or `-`, with format and leniency.
+    File { file: PathBuf, options: OpenOptions },
     /// A workload, generated anew in each pass.
     Workload(Box<Workload>),
+    /// They are opened elsewhere.
+    Named(String),
 }
 
+/// The requests of a simulation.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    origin: Origin,
+    window: Window,
+}
+
+/// Settings that say which of the requests take part, and cannot without knowing where they come
+/// from.
+const READING: [&str; 3] = ["skip", "from", "to"];
+
 impl Requests {
+    /// Requests that are opened elsewhere and have this name.
+    pub fn named(name: &str) -> Self {
+        Self { origin: Origin::Named(name.to_owned()), window: Window::default() }
+    }
+
     /// The trace's file or the workload's name, as the user gave it.
     pub fn name(&self) -> String {
-        match self {
-            Self::File { file, .. } => file.display().to_string(),
-            Self::Workload(workload) => workload.name().to_owned(),
+        match &self.origin {
+            Origin::File { file, .. } => file.display().to_string(),
+            Origin::Workload(workload) => workload.name().to_owned(),
+            Origin::Named(name) => name.clone(),
         }
     }
 
     /// The files that they are read from; `-` for the standard input.
     pub fn files(&self) -> Vec<PathBuf> {
-        match self {
-            Self::File { file, .. } => destage_trace::files(file),
-            Self::Workload(workload) => workload.file().into_iter().map(Path::to_owned).collect(),
+        match &self.origin {
+            Origin::File { file, .. } => destage_trace::files(file),
+            Origin::Workload(workload) => workload.file().into_iter().map(Path::to_owned).collect(),
+            Origin::Named(_) => Vec::new(),
         }
     }
 
@@ -322,23 +340,60 @@ impl Requests {
 
     /// Begins to read or generate them; the standard input can be read only in the first pass, 0.
     pub fn open(&self, pass: u32) -> std::result::Result<Input, TraceError> {
-        match self {
-            Self::File { file, .. } if pass > 0 && file == Path::new("-") => Err(TraceError::new(
+        let input = self.open_all(pass)?;
+        if self.window.is_all() {
+            return Ok(input);
+        }
+        let source = Windowed::new(input.source, Path::new(&self.name()), self.window);
+        Ok(Input { source: Box::new(source), format: input.format })
+    }
+
+    /// The same, without regard to the window.
+    fn open_all(&self, pass: u32) -> std::result::Result<Input, TraceError> {
+        match &self.origin {
+            Origin::File { file, .. } if pass > 0 && file == Path::new("-") => Err(TraceError::new(
                 file,
                 Place::File,
                 "the standard input can be read only once, and these devices do not fit into memory together; \
                  raise --memory, run fewer policies and sizes at a time, or give a file",
             )),
-            Self::File { file, options } => {
+            Origin::File { file, options } => {
                 let trace = destage_trace::open(file, options)?;
                 Ok(Input { format: trace.format().name().to_owned(), source: Box::new(trace) })
             }
-            Self::Workload(workload) => {
+            Origin::Workload(workload) => {
                 let failed =
                     |error: ScenarioError| TraceError::new(Path::new(workload.name()), Place::File, error.to_string());
                 Ok(Input { format: "workload".to_owned(), source: Box::new(workload.open().map_err(failed)?) })
             }
+            Origin::Named(name) => Err(TraceError::new(Path::new(name), Place::File, "is not read here")),
         }
+    }
+
+    /// Whether the settings ask nothing of the requests that cannot be done with them.
+    pub(crate) fn check(&self, settings: &Settings) -> Result<()> {
+        match (&self.origin, READING.into_iter().find(|key| settings.is_given(key))) {
+            (Origin::Named(name), Some(key)) => {
+                Err(ScenarioError::new(format_args!("'{key}' has no meaning here: {name} is taken as it is")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The part of the trace that the settings ask for.
+fn window(settings: &Settings) -> Result<Window> {
+    let window = Window {
+        skip: settings.optional("skip", q::count)?.unwrap_or(0),
+        from: settings.optional("from", q::time)?,
+        to: settings.optional("to", q::time)?,
+        limit: limit(settings)?,
+    };
+    match (window.from, window.to) {
+        (from, Some(to)) if to <= from.unwrap_or(Nanos::ZERO) => Err(ScenarioError::new(
+            "the window ends before it begins: 'to' must be later than 'from', and both count from the trace's first request",
+        )),
+        _ => Ok(window),
     }
 }
 
@@ -346,14 +401,18 @@ impl Requests {
 pub fn requests(settings: &Settings) -> Result<Requests> {
     let workload = Workload::of(settings)?;
     let file = settings.path("trace")?;
-    match (file, workload) {
-        (Some(_), Some(_)) => Err(ScenarioError::new("'trace' and 'workload' are both given; leave one of them out")),
-        (None, None) => Err(ScenarioError::new(
-            "which trace? give --trace FILE or --workload NAME, or set trace or workload in a scenario file",
-        )),
+    let origin = match (file, workload) {
+        (Some(_), Some(_)) => {
+            return Err(ScenarioError::new("'trace' and 'workload' are both given; leave one of them out"));
+        }
+        (None, None) => {
+            return Err(ScenarioError::new(
+                "which trace? give --trace FILE or --workload NAME, or set trace or workload in a scenario file",
+            ));
+        }
         (Some(file), None) => {
             let format = settings.optional("format", str::parse::<FormatSpec>)?;
-            Ok(Requests::File { file, options: OpenOptions { format, lenient: settings.one("lenient", q::switch)? } })
+            Origin::File { file, options: OpenOptions { format, lenient: settings.one("lenient", q::switch)? } }
         }
         (None, Some(workload)) => {
             if let Some(key) = ["format", "lenient"].into_iter().find(|key| settings.is_given(key)) {
@@ -361,9 +420,10 @@ pub fn requests(settings: &Settings) -> Result<Requests> {
             }
             // What is wrong with it shall be known now.
             workload.open()?;
-            Ok(Requests::Workload(Box::new(workload)))
+            Origin::Workload(Box::new(workload))
         }
-    }
+    };
+    Ok(Requests { origin, window: window(settings)? })
 }
 
 pub(crate) fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::result::Result<T, String> {
@@ -641,6 +701,7 @@ fn buffer_policy(text: &str) -> std::result::Result<PolicySpec, String> {
 
 /// The experiment over buffers that the settings describe, which have no array.
 pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment> {
+    requests.check(settings)?;
     for key in SIM {
         let of_array = ARRAY_ONLY.contains(&key.name) || ARRAY_TABLES.iter().any(|table| key.name.starts_with(table));
         if of_array && settings.is_given(key.name) {

@@ -21,6 +21,7 @@ mod sink;
 mod source;
 mod stat;
 mod synth;
+mod window;
 
 pub use compress::Compression;
 pub use destage_plan::{Nanos, Op, Request, SECTOR_BYTES};
@@ -41,3 +42,4 @@ pub use synth::{
     Arrivals, Footprint, Length, MAX_PARTS, Mix, MixError, MixSpec, Part, Share, SizeMix, Stripe, Synth, SynthError,
     SynthSpec, Volumes, parse_bytes,
 };
+pub use window::{Window, Windowed};

@@ -50,6 +50,11 @@ pub trait Source: Send {
         Skipped::default()
     }
 
+    /// Requests left out so far because they lie in front of the window that is wanted.
+    fn outside(&self) -> u64 {
+        0
+    }
+
     /// Requests in the whole trace, where the format says so at its beginning.
     fn len_hint(&self) -> Option<u64> {
         None

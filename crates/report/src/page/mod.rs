@@ -259,8 +259,8 @@ fn trace_rows(run: &ReportRun) -> Vec<(&'static str, String)> {
         ("format", run.text("input.format").to_owned()),
         ("requests read", count("input.trace_requests")),
         ("measured", format!("{}, after {} of warm-up", count("requests"), count("warmup_requests"))),
-        ("left out, beyond the device, moved in time", {
-            let counts = ["left_out_requests", "overflowed_requests", "reversed_requests"];
+        ("in front of the window, left out, beyond the device, moved in time", {
+            let counts = ["outside_requests", "left_out_requests", "overflowed_requests", "reversed_requests"];
             counts.map(|key| count(&format!("input.{key}"))).join(", ")
         }),
     ];

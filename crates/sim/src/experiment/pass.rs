@@ -38,6 +38,8 @@ pub(crate) trait Consume: Send {
 pub(crate) struct PassEnd {
     pub(crate) counts: FeedCounts,
     pub(crate) skipped: Skipped,
+    /// Requests in front of the window.
+    pub(crate) outside: u64,
     pub(crate) format: String,
     /// What the trace touches, where there is no device.
     pub(crate) extent: Option<Extent>,
@@ -50,6 +52,7 @@ impl PassEnd {
             trace: trace.to_owned(),
             format: self.format.clone(),
             trace_requests: self.counts.read,
+            outside_requests: self.outside,
             left_out_requests: self.counts.left_out,
             overflowed_requests: self.counts.overflowed,
             reversed_requests: self.counts.reversed,
@@ -182,7 +185,7 @@ impl Reader<'_> {
                 }
                 let taken = self.feeder.append(requests, most_spans, &mut feed);
                 let next = taken.map_err(|(request, error)| {
-                    let trace = self.trace.to_owned();
+                    let (trace, request) = (self.trace.to_owned(), request + self.input.source.outside());
                     ExperimentError::Space { trace, request, error }
                 })?;
                 self.taken += next;
@@ -195,6 +198,7 @@ impl Reader<'_> {
         Ok(PassEnd {
             counts: self.feeder.counts(),
             skipped: self.input.source.skipped(),
+            outside: self.input.source.outside(),
             format: std::mem::take(&mut self.input.format),
             extent: self.feeder.extent(),
         })

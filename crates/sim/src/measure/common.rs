@@ -31,7 +31,8 @@ record! {
     pub struct InputResult {
         trace: String ["-"] "the trace as the user named it",
         format: String ["-"] "its format",
-        trace_requests: u64 ["1"] "requests read from the trace",
+        trace_requests: u64 ["1"] "requests read from the trace, in its window",
+        outside_requests: u64 ["1"] "requests in front of the window, left out by skip and from",
         left_out_requests: u64 ["1"] "requests left out by ops or volumes",
         overflowed_requests: u64 ["1"] "requests beyond the device: wrapped, or left out with lba-overflow = filter",
         reversed_requests: u64 ["1"] "requests earlier than one before them; they arrive together with it",

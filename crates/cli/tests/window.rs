@@ -1,0 +1,150 @@
+//! Which requests of a trace `destage sim` simulates.
+
+mod binary;
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use binary::{command, destage, quietly, refused};
+
+/// Requests a second apart, some of which have the same time, as lines of an SPC trace from `from`
+/// on; times begin at 0.
+fn lines(range: std::ops::Range<u64>) -> String {
+    let mut text = String::new();
+    let mut x = 1_u64;
+    let when = |i: u64| i / 2 * 2;
+    for i in 0..range.end {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if i >= range.start {
+            let (lba, bytes) = ((x >> 33) % 8_000, 512 * (1 + (x >> 20) % 40));
+            let op = if x >> 60 < 6 { 'R' } else { 'W' };
+            writeln!(text, "0,{lba},{bytes},{op},{}.5", when(i) - when(range.start)).unwrap();
+        }
+    }
+    text
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}
+
+const BUFFERS: &[&str] = &["--policy", "lru,fab", "--cache", "1MiB", "--device", "ssd"];
+const ARRAY: &[&str] = &["--array", "raid5:3", "--device", "fixed", "--member-size", "16MiB", "--policy", "none"];
+
+/// The results, without what says which part of which trace they are of.
+fn results(json: &str) -> (Vec<Value>, Vec<u64>) {
+    let mut runs: Vec<Value> = serde_json::from_str(json).unwrap();
+    let mut outside = Vec::new();
+    for run in &mut runs {
+        run.as_object_mut().unwrap().remove("settings");
+        let input = run["input"].as_object_mut().unwrap();
+        input.remove("trace");
+        outside.push(input.insert("outside_requests".to_owned(), Value::Null).unwrap().as_u64().unwrap());
+    }
+    (runs, outside)
+}
+
+fn piped(trace: &Path, args: &[&str]) -> String {
+    let mut call = command(&[&["sim", "--trace", "-"], args].concat());
+    let call = call.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = call.spawn().expect("the binary starts");
+    let mut pipe = child.stdin.take().unwrap();
+    let bytes = fs::read(trace).unwrap();
+    // Nobody reads behind the window.
+    let _ = pipe.write_all(&bytes);
+    drop(pipe);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_window_has_the_results_of_a_trace_that_was_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = write(folder.path(), "whole.spc", &lines(0..2_000));
+    // Pairs of requests, each two seconds after the one before.
+    let windows: [(&[&str], std::ops::Range<u64>); 5] = [
+        (&["--skip", "500"], 500..2_000),
+        (&["--from", "400s", "--to", "1200s"], 400..1_200),
+        (&["--from", "399.5s", "--to", "20min", "--limit", "300", "--warmup", "50"], 400..700),
+        (&["--skip", "410", "--from", "401s", "--set", "to=1000s", "--warmup", "60s"], 410..1_000),
+        (&["--limit", "77"], 0..77),
+    ];
+    for sort in [BUFFERS, ARRAY] {
+        for (window, range) in &windows {
+            let begin = range.start;
+            let cut = write(folder.path(), "cut.spc", &lines(range.clone()));
+            let warmup: Vec<_> = window.iter().skip_while(|word| **word != "--warmup").copied().collect();
+            let by_hand = quietly(&[&["sim", "--trace", text(&cut), "--json"], sort, &warmup].concat());
+            let args = [sort, window, &["--json"]].concat();
+            let by_window = quietly(&[&["sim", "--trace", text(&whole)], &args[..]].concat());
+            let ((hand, none), (found, outside)) = (results(&by_hand), results(&by_window));
+            assert_eq!(hand, found, "{window:?}");
+            assert!(none.iter().all(|&n| n == 0) && outside.iter().all(|&n| n == begin), "{outside:?}");
+            assert_eq!(results(&piped(&whole, &args)), (found, outside), "{window:?}");
+        }
+    }
+}
+
+#[test]
+fn the_window_stands_in_settings_tables_and_scenarios() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = write(folder.path(), "whole.spc", &lines(0..200));
+    let scenario =
+        "trace = \"whole.spc\"\npolicy = \"lru\"\ncache = \"1MiB\"\nskip = 20\nfrom = \"30s\"\nto = \"2min\"\n";
+    let scenario = write(folder.path(), "window.toml", scenario);
+    let by_file = quietly(&["sim", "--scenario", text(&scenario), "--json"]);
+    let flags = ["--skip", "20", "--from", "30s", "--to", "2min", "--policy", "lru", "--cache", "1MiB"];
+    let by_flags = quietly(&[&["sim", "--trace", text(&whole), "--json"][..], &flags].concat());
+    assert_eq!(results(&by_file), results(&by_flags));
+    let runs: Vec<Value> = serde_json::from_str(&by_file).unwrap();
+    let settings = runs[0]["settings"].to_string();
+    for setting in ["\"skip\",\"value\":\"20\"", "\"from\",\"value\":\"30s\"", "\"to\",\"value\":\"2min\""] {
+        assert!(settings.contains(setting), "{settings}");
+    }
+    assert_eq!((runs[0]["input"]["trace_requests"].as_u64(), runs[0]["requests"].as_u64()), (Some(90), Some(90)));
+    let table = quietly(&["sim", "--scenario", text(&scenario)]);
+    let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(table.contains("90 requests behind 30 left out in front of the window"), "{table}");
+    // A workload has windows, too.
+    let json = quietly(&["sim", "--workload", "random", "--skip", "10", "--limit", "100", "--policy", "lru", "--json"]);
+    let runs: Vec<Value> = serde_json::from_str(&json).unwrap();
+    let counts = ["trace_requests", "outside_requests"].map(|count| runs[0]["input"][count].as_u64());
+    assert_eq!(counts, [Some(100), Some(10)]);
+}
+
+#[test]
+fn a_window_without_requests_is_an_error_that_tells_how_long_the_trace_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = write(folder.path(), "whole.spc", &lines(0..200));
+    let sim = |args: &[&str]| refused(&[&["sim", "--trace", text(&whole)], BUFFERS, args].concat());
+    let message = sim(&["--skip", "1000"]);
+    let wanted = "whole.spc: no request lies in the window (skip = 1,000): the trace has 200 requests in 198.0 s";
+    assert!(message.contains(wanted), "{message}");
+    let message = sim(&["--from", "1h"]);
+    assert!(message.contains("(from = 3600 s): the trace has 200 requests in 198.0 s"), "{message}");
+    let message = sim(&["--from", "10.1s", "--to", "10.2s"]);
+    assert!(message.contains("the trace has 200 requests in 198.0 s"), "{message}");
+    let message = sim(&["--from", "1h", "--to", "10min"]);
+    assert!(message.contains("the window ends before it begins"), "{message}");
+    let message = sim(&["--from", "10"]);
+    assert!(message.contains("--from = '10': a time with its unit"), "{message}");
+    let output = destage(&[&["sim", "--trace", text(&whole), "--skip", "1000"], ARRAY].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let stdin = File::open(&whole).unwrap();
+    let mut call = command(&[&["sim", "--trace", "-", "--from", "1h"], ARRAY].concat());
+    let output = call.stdin(stdin).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && message.contains("200 requests in 198.0 s"), "{message}");
+}
