@@ -148,3 +148,41 @@ fn a_window_without_requests_is_an_error_that_tells_how_long_the_trace_is() {
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && message.contains("200 requests in 198.0 s"), "{message}");
 }
+
+#[test]
+fn a_warm_up_in_percent_is_one_of_the_window() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = write(folder.path(), "whole.spc", &lines(0..1_000));
+    let fifo = folder.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for sort in [BUFFERS, ARRAY] {
+        let sim = |args: &[&str]| quietly(&[&["sim", "--trace", text(&whole), "--json"], sort, args].concat());
+        let window = ["--skip", "100", "--limit", "400"];
+        for (share, requests) in [("20%", "80"), ("0.13%", "0"), ("33.33 %", "133")] {
+            let (by_share, by_number) = (
+                sim(&[&window[..], &["--warmup", share]].concat()),
+                sim(&[&window[..], &["--warmup", requests]].concat()),
+            );
+            assert_eq!(results(&by_share), results(&by_number), "{share}");
+            let runs: Vec<Value> = serde_json::from_str(&by_share).unwrap();
+            assert_eq!(runs[0]["warmup_requests"].to_string(), requests);
+            let setting = format!("{{\"name\":\"warmup\",\"value\":\"{share}\"}}");
+            assert!(runs[0]["settings"].to_string().contains(&setting), "{}", runs[0]["settings"]);
+        }
+        let refuse =
+            |trace: &str, share: &str| refused(&[&["sim", "--trace", trace, "--warmup", share], sort].concat());
+        let message = refuse(text(&whole), "100%");
+        assert!(message.contains("the trace ends within it, after 1000 requests"), "{message}");
+        assert!(refuse(text(&whole), "101%").contains("between 0% and 100%"));
+        let message = refuse("-", "20%");
+        assert!(message.contains("standard input: warmup: a share") && message.contains("give a file"), "{message}");
+        let message = refuse(text(&fifo), "20%");
+        assert!(message.contains("fifo: warmup: a share"), "{message}");
+    }
+    // Workloads are counted as well.
+    let random = |warmup| {
+        let args = ["--workload", "random", "--limit", "200", "--policy", "lru", "--warmup", warmup];
+        results(&quietly(&[&["sim", "--json"][..], &args].concat()))
+    };
+    assert_eq!(random("25%"), random("50"));
+}

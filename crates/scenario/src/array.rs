@@ -397,7 +397,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
             host: settings.one("host", sim::host)?,
             trim: sim::trim(settings)?,
             subpage: sim::subpage(settings)?,
-            warmup: settings.one("warmup", sim::parse_warmup)?,
+            warmup: requests.warmup(settings)?,
             max_backlog: settings.one("max-backlog", positive)?,
             drain: settings.optional("drain", q::switch)?.unwrap_or(false),
         },

@@ -15,4 +15,4 @@ pub mod workload;
 pub use destage_plan::quantity;
 pub use error::ScenarioError;
 pub use settings::{Key, Settings, Takes, line_of, read};
-pub use simulation::{Simulation, simulation};
+pub use simulation::{CountError, Simulation, count, simulation};

@@ -102,7 +102,12 @@ pub const SIM: &[Key] = &[
     ),
     Key::one("host", "open|closed:DEPTH", "open", "Requests arrive at trace time, or DEPTH are always outstanding"),
     Key::one("speed", "FACTOR", "1", "Play the trace this many times as fast"),
-    Key::one("warmup", "REQUESTS|TIME", "0", "What is simulated first of the window and not measured"),
+    Key::one(
+        "warmup",
+        "REQUESTS|TIME|PERCENT",
+        "0",
+        "What is simulated first of the window and not measured; 20% is a share of its requests, which are counted first",
+    ),
     Key::one("max-backlog", "REQUESTS", "10000", "An open-loop run with more outstanding requests is saturated"),
     Key::one("buffer-latency", "TIME", "1us", "Copying a page between host and buffer"),
     Key::switch(
@@ -298,6 +303,16 @@ enum Origin {
 pub struct Requests {
     origin: Origin,
     window: Window,
+    /// How many there are, if they were counted.
+    counted: Option<u64>,
+}
+
+/// The warm-up as it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GivenWarmup {
+    Known(Warmup),
+    /// Hundredths of a percent of the requests.
+    Share(u32),
 }
 
 /// Settings that say which of the requests take part, and cannot without knowing where they come
@@ -307,7 +322,7 @@ const READING: [&str; 3] = ["skip", "from", "to"];
 impl Requests {
     /// Requests that are opened elsewhere and have this name.
     pub fn named(name: &str) -> Self {
-        Self { origin: Origin::Named(name.to_owned()), window: Window::default() }
+        Self { origin: Origin::Named(name.to_owned()), window: Window::default(), counted: None }
     }
 
     /// The trace's file or the workload's name, as the user gave it.
@@ -370,6 +385,68 @@ impl Requests {
         }
     }
 
+    /// Whether the settings need to know how many there are.
+    ///
+    /// # Errors
+    /// Where that cannot be known.
+    pub(crate) fn needs_count(&self, settings: &Settings) -> Result<bool> {
+        let needs = matches!(settings.one("warmup", given_warmup)?, GivenWarmup::Share(_));
+        match self.pipe() {
+            Some(pipe) if needs => {
+                let what = "a share of the requests is known only when all have been counted, and a pipe can be read only once: \
+                            give a file, or a number of requests or a time";
+                Err(ScenarioError::new(format_args!("warmup: {what}")).at(pipe.display()))
+            }
+            _ => Ok(needs),
+        }
+    }
+
+    /// The same, of which there are so many.
+    pub(crate) fn of_count(&self, requests: u64) -> Self {
+        Self { counted: Some(requests), ..self.clone() }
+    }
+
+    /// Reads them all to count them; `progress` is told the share of the trace and the requests read.
+    pub(crate) fn count(&mut self, progress: &mut dyn FnMut(Option<f64>, u64)) -> std::result::Result<(), TraceError> {
+        let mut source = self.open(0)?.source;
+        let (mut batch, mut requests) = (Vec::new(), 0);
+        loop {
+            source.next_batch(&mut batch)?;
+            if batch.is_empty() {
+                break;
+            }
+            requests += batch.len() as u64;
+            progress(source.progress(), requests);
+        }
+        self.counted = Some(requests);
+        Ok(())
+    }
+
+    /// What can be read only once among the files that they are read from.
+    fn pipe(&self) -> Option<PathBuf> {
+        let Origin::File { file, .. } = &self.origin else { return None };
+        if file == Path::new("-") {
+            return Some("standard input".into());
+        }
+        // What is wrong with a file that is not there is told when it is opened.
+        let once = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|of| !of.is_file() && !of.is_dir());
+        destage_trace::files(file).into_iter().find(once)
+    }
+
+    /// The warm-up that the settings ask for.
+    pub(crate) fn warmup(&self, settings: &Settings) -> Result<Warmup> {
+        match (settings.one("warmup", given_warmup)?, self.counted) {
+            (GivenWarmup::Known(warmup), _) => Ok(warmup),
+            (GivenWarmup::Share(share), Some(requests)) => {
+                let warm = u128::from(requests) * u128::from(share) / 10_000;
+                Ok(if warm == 0 { Warmup::None } else { Warmup::Requests(warm as u64) })
+            }
+            (GivenWarmup::Share(_), None) => Err(ScenarioError::new(
+                "warmup: a share of the requests has no meaning here, since they are not counted: give a number or a time",
+            )),
+        }
+    }
+
     /// Whether the settings ask nothing of the requests that cannot be done with them.
     pub(crate) fn check(&self, settings: &Settings) -> Result<()> {
         match (&self.origin, READING.into_iter().find(|key| settings.is_given(key))) {
@@ -423,7 +500,7 @@ pub fn requests(settings: &Settings) -> Result<Requests> {
             Origin::Workload(Box::new(workload))
         }
     };
-    Ok(Requests { origin, window: window(settings)? })
+    Ok(Requests { origin, window: window(settings)?, counted: None })
 }
 
 pub(crate) fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::result::Result<T, String> {
@@ -507,12 +584,15 @@ pub(crate) fn start(text: &str) -> std::result::Result<StartState, String> {
     }
 }
 
-pub(crate) fn parse_warmup(text: &str) -> std::result::Result<Warmup, String> {
+fn given_warmup(text: &str) -> std::result::Result<GivenWarmup, String> {
+    if text.ends_with('%') {
+        return q::basis_points(text).map(GivenWarmup::Share);
+    }
     match (q::count(text), q::time(text)) {
-        (Ok(0), _) => Ok(Warmup::None),
-        (Ok(requests), _) => Ok(Warmup::Requests(requests)),
-        (_, Ok(time)) => Ok(Warmup::Time(time)),
-        _ => Err("a number of requests, or a time such as 60s".into()),
+        (Ok(0), _) => Ok(GivenWarmup::Known(Warmup::None)),
+        (Ok(requests), _) => Ok(GivenWarmup::Known(Warmup::Requests(requests))),
+        (_, Ok(time)) => Ok(GivenWarmup::Known(Warmup::Time(time))),
+        _ => Err("a number of requests, a time such as 60s, or a share of the requests such as 20%".into()),
     }
 }
 
@@ -742,7 +822,7 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
     }
     let device_word = device.word().to_owned();
     let (times, per) = settings.one("speed", q::factor)?;
-    let warmup = settings.one("warmup", parse_warmup)?;
+    let warmup = requests.warmup(settings)?;
     Ok(Experiment {
         trace: requests.name(),
         geometry,

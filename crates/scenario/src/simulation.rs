@@ -2,6 +2,7 @@
 
 use destage_sim::array::ArrayExperiment;
 use destage_sim::buffer::Experiment;
+use destage_trace::TraceError;
 
 use crate::sim::Requests;
 use crate::{ScenarioError, Settings, array, sim};
@@ -22,4 +23,33 @@ pub fn simulation(settings: &Settings, requests: &Requests) -> Result<Simulation
     } else {
         Simulation::Buffers(Box::new(sim::experiment(settings, requests)?))
     })
+}
+
+/// Why requests could not be counted.
+#[derive(Debug, thiserror::Error)]
+pub enum CountError {
+    /// The settings.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
+
+/// Counts the requests if the settings need to know how many there are, which takes a pass of its
+/// own; `progress` is told the share of the trace and the requests read.
+///
+/// # Errors
+/// Where they cannot be read, or cannot be read twice.
+pub fn count(
+    settings: &Settings,
+    requests: &mut Requests,
+    progress: &mut dyn FnMut(Option<f64>, u64),
+) -> Result<(), CountError> {
+    if requests.needs_count(settings)? {
+        // What is wrong with other settings shall be known before the trace is read for its length.
+        simulation(settings, &requests.of_count(0))?;
+        requests.count(progress)?;
+    }
+    Ok(())
 }

@@ -18,7 +18,7 @@ use crate::characteristics::Counter;
 use crate::commands::report::Folder;
 use crate::flags;
 use crate::output::{NewFile, Outputs};
-use crate::progress::Bar;
+use crate::progress::{Bar, Line};
 use crate::results::{self, Documented};
 use crate::screen::{self, Screen};
 
@@ -98,15 +98,34 @@ impl Sinks {
     }
 }
 
+/// Counts the requests if that is needed, in a pass of its own.
+fn count(settings: &Settings, requests: &mut Requests, progress: bool) -> Result<()> {
+    let line = progress.then(Line::new);
+    let counted = destage_scenario::count(settings, requests, &mut |share, requests| {
+        if let Some(line) = &line {
+            line.show(|| {
+                let share = share.map_or_else(String::new, |share| format!(", {:.0} % of the trace", 100.0 * share));
+                format!("counting requests: {}{share}", show_count(requests))
+            });
+        }
+    });
+    if let Some(line) = line {
+        line.finish();
+    }
+    Ok(counted?)
+}
+
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let settings = flags::settings(SIM, matches)?;
-    let requests = sim::requests(&settings)?;
+    let mut requests = sim::requests(&settings)?;
+    let progress = settings.one("progress", q::switch)?;
+    count(&settings, &mut requests, progress)?;
     let simulation = destage_scenario::simulation(&settings, &requests)?;
     let resources = sim::resources(&settings)?;
     let sinks = Sinks::open(&settings, &requests)?;
     let timing = settings.one("timing", q::switch)?;
-    let bar = Bar::new(settings.one("progress", q::switch)?);
+    let bar = Bar::new(progress);
     let started = Instant::now();
     let (geometry, limit) = match &simulation {
         destage_scenario::Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
