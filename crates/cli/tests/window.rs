@@ -186,3 +186,55 @@ fn a_warm_up_in_percent_is_one_of_the_window() {
     };
     assert_eq!(random("25%"), random("50"));
 }
+
+#[test]
+fn a_trace_that_comes_several_times_has_the_results_of_a_long_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let times = [0, 3, 6, 9_u64];
+    let of = |passes: u64| {
+        let all = (0..passes).flat_map(|pass| times.iter().enumerate().map(move |(n, time)| (n, pass * 12 + time)));
+        all.fold(String::new(), |mut text, (n, time)| {
+            writeln!(text, "0,{},8192,{},{time}", 8 * n, if n == 1 { "R" } else { "W" }).unwrap();
+            text
+        })
+    };
+    let once = write(folder.path(), "once.spc", &of(1));
+    let long = write(folder.path(), "long.spc", &of(5));
+    let around = write(folder.path(), "around.spc", &format!("0,80,512,W,0\n{}0,8,512,W,100\n", of(1)));
+    for sort in [BUFFERS, ARRAY] {
+        let sim = |trace: &Path, args: &[&str]| {
+            quietly(&[&["sim", "--trace", text(trace), "--json", "--warmup", "6"], sort, args].concat())
+        };
+        let (by_hand, _) = results(&sim(&long, &[]));
+        let (repeated, outside) = results(&sim(&once, &["--repeat", "5"]));
+        assert_eq!(by_hand, repeated);
+        assert!(outside.iter().all(|&n| n == 0));
+        let window = ["--skip", "1", "--limit", "4", "--set", "repeat=5"];
+        let (repeated, outside) = results(&sim(&around, &window));
+        assert_eq!(by_hand, repeated);
+        assert!(outside.iter().all(|&n| n == 5), "{outside:?}");
+        let counts = (&repeated[0]["input"]["trace_requests"], &repeated[0]["requests"]);
+        assert_eq!(counts, (&20.into(), &14.into()));
+        let refuse = |args: &[&str]| refused(&[&["sim"], sort, args].concat());
+        let message = refuse(&["--trace", "-", "--repeat", "2"]);
+        assert!(message.contains("standard input: repeat: a pipe can be read only once"), "{message}");
+        assert!(refuse(&["--trace", text(&once), "--repeat", "0"]).contains("a whole number of at least 1"));
+        // One time of the window is the warm-up.
+        let warm = |warmup| {
+            let args = ["--trace", text(&once), "--repeat", "3", "--warmup", warmup, "--json"];
+            results(&quietly(&[&["sim"], sort, &args].concat()))
+        };
+        assert_eq!(warm("100%"), warm("4"));
+        // More passes than one, since not all devices have room at a time.
+        if sort == BUFFERS {
+            let memory = ["--repeat", "3", "--memory", "80MiB"];
+            assert_eq!(sim(&once, &memory), sim(&once, &["--repeat", "3"]));
+        }
+    }
+    let random = |args: &[&str]| {
+        let all = ["sim", "--workload", "random", "--limit", "50", "--policy", "lru", "--json"];
+        let runs: Vec<Value> = serde_json::from_str(&quietly(&[&all, args].concat())).unwrap();
+        runs[0]["requests"].as_u64()
+    };
+    assert_eq!(random(&["--repeat", "7"]), Some(350));
+}

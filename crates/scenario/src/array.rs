@@ -392,7 +392,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         ops: sim::ops(settings)?,
         volumes: settings.one("volumes", sim::volumes)?,
         speed: Speed { times, per },
-        limit: sim::limit(settings)?,
+        limit: requests.limit(settings)?,
         host: ArrayHost {
             host: settings.one("host", sim::host)?,
             trim: sim::trim(settings)?,

@@ -9,7 +9,7 @@ use destage_sim::buffer::{Admission, AnalyticConfig, Capacity, DeviceConfig, Exp
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
 use destage_sim::ssd::{Allocation, Ftl, PRESETS, SsdConfig, StartState};
-use destage_trace::{FormatSpec, OpenOptions, Place, TraceError, Window, Windowed};
+use destage_trace::{FormatSpec, OpenOptions, Place, Reopen, Repeated, TraceError, Window, Windowed};
 
 use crate::quantity as q;
 use crate::synth::WORKLOAD_SET;
@@ -29,6 +29,7 @@ pub const SIM: &[Key] = &[
     Key::one("from", "TIME", "", "Begin with the first request at or after this time, counted from the trace's first"),
     Key::one("to", "TIME", "", "End before the first request at or after this time, counted from the trace's first"),
     Key::one("limit", "REQUESTS", "", "Read at most this many requests of what skip, from and to leave"),
+    Key::one("repeat", "N", "", "Simulate all these requests so many times, one time after the other [default: 1]"),
     Key::one("volumes", "N|merge|each", "each", "Use one volume, overlay all, or keep each apart"),
     Key::one("ops", "all|writes", "all", "Which operations take part; writes leaves out the reads"),
     Key::list("policy", "NAME[:KEY=VALUE...]", "lru,clock,fab,bplru,lb-clock", "Policies; see `destage policies`"),
@@ -303,7 +304,9 @@ enum Origin {
 pub struct Requests {
     origin: Origin,
     window: Window,
-    /// How many there are, if they were counted.
+    /// How many times they come.
+    repeat: u32,
+    /// How many there are in one time, if they were counted.
     counted: Option<u64>,
 }
 
@@ -317,12 +320,12 @@ enum GivenWarmup {
 
 /// Settings that say which of the requests take part, and cannot without knowing where they come
 /// from.
-const READING: [&str; 3] = ["skip", "from", "to"];
+const READING: [&str; 4] = ["skip", "from", "to", "repeat"];
 
 impl Requests {
     /// Requests that are opened elsewhere and have this name.
     pub fn named(name: &str) -> Self {
-        Self { origin: Origin::Named(name.to_owned()), window: Window::default(), counted: None }
+        Self { origin: Origin::Named(name.to_owned()), window: Window::default(), repeat: 1, counted: None }
     }
 
     /// The trace's file or the workload's name, as the user gave it.
@@ -355,6 +358,20 @@ impl Requests {
 
     /// Begins to read or generate them; the standard input can be read only in the first pass, 0.
     pub fn open(&self, pass: u32) -> std::result::Result<Input, TraceError> {
+        let input = self.open_once(pass)?;
+        if self.repeat == 1 {
+            return Ok(input);
+        }
+        let (again, mut first) = (self.clone(), Some(input.source));
+        let open: Reopen = Box::new(move || match first.take() {
+            Some(source) => Ok(source),
+            None => again.open_once(1).map(|input| input.source),
+        });
+        Ok(Input { source: Box::new(Repeated::new(open, self.repeat)?), format: input.format })
+    }
+
+    /// The same, one time.
+    fn open_once(&self, pass: u32) -> std::result::Result<Input, TraceError> {
         let input = self.open_all(pass)?;
         if self.window.is_all() {
             return Ok(input);
@@ -408,7 +425,7 @@ impl Requests {
 
     /// Reads them all to count them; `progress` is told the share of the trace and the requests read.
     pub(crate) fn count(&mut self, progress: &mut dyn FnMut(Option<f64>, u64)) -> std::result::Result<(), TraceError> {
-        let mut source = self.open(0)?.source;
+        let mut source = self.open_once(0)?.source;
         let (mut batch, mut requests) = (Vec::new(), 0);
         loop {
             source.next_batch(&mut batch)?;
@@ -420,6 +437,11 @@ impl Requests {
         }
         self.counted = Some(requests);
         Ok(())
+    }
+
+    /// How many are simulated at most.
+    pub(crate) fn limit(&self, settings: &Settings) -> Result<Option<u64>> {
+        Ok(limit(settings)?.map(|limit| limit.saturating_mul(self.repeat.into())))
     }
 
     /// What can be read only once among the files that they are read from.
@@ -500,7 +522,18 @@ pub fn requests(settings: &Settings) -> Result<Requests> {
             Origin::Workload(Box::new(workload))
         }
     };
-    Ok(Requests { origin, window: window(settings)?, counted: None })
+    let repeat = settings.optional("repeat", |text| match q::count32(text) {
+        Ok(0) | Err(_) => Err("a whole number of at least 1"),
+        Ok(repeat) => Ok(repeat),
+    })?;
+    let requests = Requests { origin, window: window(settings)?, repeat: repeat.unwrap_or(1), counted: None };
+    match requests.pipe() {
+        Some(pipe) if requests.repeat > 1 => {
+            let what = "repeat: a pipe can be read only once; give a file";
+            Err(ScenarioError::new(what).at(pipe.display()))
+        }
+        _ => Ok(requests),
+    }
 }
 
 pub(crate) fn word<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> std::result::Result<T, String> {
@@ -521,7 +554,7 @@ pub(crate) fn ops(settings: &Settings) -> Result<Ops> {
     settings.one("ops", word(&[("all", Ops::All), ("writes", Ops::Writes)]))
 }
 
-pub(crate) fn limit(settings: &Settings) -> Result<Option<u64>> {
+fn limit(settings: &Settings) -> Result<Option<u64>> {
     settings.optional("limit", |text| match q::count(text) {
         Ok(0) | Err(_) => Err("a whole number of at least 1"),
         Ok(limit) => Ok(limit),
@@ -837,7 +870,7 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
         ops: ops(settings)?,
         volumes: settings.one("volumes", volumes)?,
         speed: Speed { times, per },
-        limit: limit(settings)?,
+        limit: requests.limit(settings)?,
         run: RunConfig {
             host: settings.one("host", host)?,
             flush: settings.one("flush", word(&[("ignore", FlushMode::Ignore), ("drain", FlushMode::Drain)]))?,

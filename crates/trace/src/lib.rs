@@ -16,6 +16,7 @@ mod native;
 mod open;
 mod options;
 mod records;
+mod repeat;
 mod rw80;
 mod sink;
 mod source;
@@ -32,6 +33,7 @@ pub use formats::{FORMATS, FormatId, FormatSpec};
 pub use native::{NATIVE_DEFAULT_LEVEL, NATIVE_MAGIC, NativeReader, NativeWriter};
 pub use open::{OpenOptions, Trace, files, open, open_stream};
 pub use options::FormatError;
+pub use repeat::{Reopen, Repeated};
 pub use rw80::Rw80;
 pub use source::{BATCH_REQUESTS, LATENCY_UNKNOWN, Skipped, Source};
 pub use stat::{

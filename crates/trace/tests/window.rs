@@ -1,10 +1,10 @@
-//! Windows of traces, against a model that looks at all requests at once.
+//! Windows of traces, and traces again and again, against a model that looks at all requests at once.
 
 mod in_memory;
 
 use std::path::Path;
 
-use destage_trace::{Nanos, Op, Request, Source, Window, Windowed};
+use destage_trace::{Nanos, Op, Repeated, Request, Source, TraceError, Window, Windowed};
 use proptest::prelude::*;
 
 use in_memory::InMemory;
@@ -103,7 +103,53 @@ fn a_window_by_hand() {
     assert_eq!(windowed(&[], 4, Window { skip: 1, ..Window::default() }), (vec![], 0, None));
 }
 
+fn repeated(times: &[u64], batch: usize, window: Window, passes: u32) -> Yield {
+    let times = times.to_owned();
+    let open = move || -> Result<Box<dyn Source>, TraceError> {
+        let inner = Box::new(InMemory::new(requests(&times), batch));
+        Ok(Box::new(Windowed::new(inner, Path::new("memory"), window)))
+    };
+    read(&mut Repeated::new(Box::new(open), passes).unwrap())
+}
+
+/// Each time begins a mean interarrival time after the latest arrival of the one before.
+fn repeated_model(times: &[u64], window: Window, passes: u32) -> Yield {
+    let (once, outside, error) = model(times, window);
+    if error.is_some() || once.is_empty() {
+        return (once, outside, error);
+    }
+    let (first, latest) = (once[0].1, once.iter().map(|&(_, time)| time).max().unwrap());
+    let gap = (latest - first).checked_div(once.len() as u64 - 1).unwrap_or(0);
+    let shift = |pass: u32| u64::from(pass) * (latest - first + gap);
+    let all = (0..passes).flat_map(|pass| once.iter().map(move |&(n, time)| (n, time + shift(pass))));
+    (all.collect(), outside * u64::from(passes), None)
+}
+
+#[test]
+fn a_trace_three_times_by_hand() {
+    let window = Window { skip: 1, limit: Some(3), ..Window::default() };
+    // Arrivals at 5, 15 and (in the order of the file) 10, so that 5 lie between them on average.
+    let times: Vec<_> = [5, 15, 10, 20, 30, 25, 35, 45, 40].into_iter().zip([1, 2, 3].into_iter().cycle()).collect();
+    let times: Vec<_> = times.into_iter().map(|(time, n)| (n, time)).collect();
+    assert_eq!(repeated(&TIMES, 2, window, 3), (times, 3, None));
+    assert_eq!(repeated(&[7], 2, Window::default(), 3), (vec![(0, 7); 3], 0, None));
+    assert_eq!(repeated(&[], 2, Window::default(), 3), (vec![], 0, None));
+}
+
 proptest! {
+    #[test]
+    fn repeated_windows_are_those_of_the_model(
+        times in prop::collection::vec(0_u64..40, 0..40),
+        batch in 1_usize..9,
+        skip in 0_u64..10,
+        limit in prop::option::of(1_u64..45),
+        passes in 1_u32..5,
+    ) {
+        let window = Window { skip, limit, ..Window::default() };
+        let (found, wanted) = (repeated(&times, batch, window, passes), repeated_model(&times, window, passes));
+        assert_eq!((found.0, found.1, found.2.is_some()), (wanted.0, wanted.1, wanted.2.is_some()));
+    }
+
     #[test]
     fn windows_are_those_of_the_model(
         times in prop::collection::vec(0_u64..40, 0..40),
