@@ -238,3 +238,21 @@ fn a_trace_that_comes_several_times_has_the_results_of_a_long_one() {
     };
     assert_eq!(random(&["--repeat", "7"]), Some(350));
 }
+
+#[test]
+fn a_trace_needs_no_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = write(folder.path(), "whole.spc", &lines(0..100));
+    let trace = text(&trace);
+    let flag = quietly(&[&["sim", "--trace", trace, "--json"], BUFFERS].concat());
+    assert_eq!(quietly(&[&["sim", trace, "--json"], BUFFERS].concat()), flag);
+    assert_eq!(quietly(&[&["sim", "--json"], BUFFERS, &[trace]].concat()), flag);
+    // As any flag, it overrides what a scenario says.
+    let scenario = write(folder.path(), "other.toml", "trace = \"absent\"\n");
+    assert_eq!(quietly(&[&["sim", "--json", "--scenario", text(&scenario)], BUFFERS, &[trace]].concat()), flag);
+    let both = destage(&["sim", trace, "--trace", trace]);
+    let message = String::from_utf8(both.stderr).unwrap();
+    assert!(both.status.code() == Some(2) && message.contains("cannot be used with"), "{message}");
+    assert_eq!(destage(&["sim", trace, trace]).status.code(), Some(2));
+    assert!(refused(&["sim", trace, "--workload", "random"]).contains("'trace' and 'workload' are both given"));
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command, ValueHint};
 use destage_report::{FILES, Report};
 use destage_scenario::Settings;
 use destage_scenario::quantity::{self as q, show_count};
@@ -30,6 +30,13 @@ pub fn command() -> Command {
             "Results are the same on every machine and with any number of threads. Every flag is also a key of a \
              scenario file: `destage sim --scenario FILE`. `destage schema` explains every field of the results. \
              With --array the policies are caches of the host in front of a redundant array; see `destage policies`.",
+        )
+        .arg(
+            Arg::new("positional")
+                .value_name("TRACE")
+                .value_hint(ValueHint::FilePath)
+                .conflicts_with("trace")
+                .help("The trace, as with --trace"),
         )
         .args(flags::args(SIM))
 }
@@ -117,7 +124,10 @@ fn count(settings: &Settings, requests: &mut Requests, progress: bool) -> Result
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let settings = flags::settings(SIM, matches)?;
+    let mut settings = flags::settings(SIM, matches)?;
+    if let Some(trace) = matches.get_one::<String>("positional") {
+        settings.flag("trace", vec![trace.clone()])?;
+    }
     let mut requests = sim::requests(&settings)?;
     let progress = settings.one("progress", q::switch)?;
     count(&settings, &mut requests, progress)?;
