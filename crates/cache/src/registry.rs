@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-use destage_plan::{Params, PolicySpec, SpecError};
+use destage_plan::{Params, PolicySpec, SpecError, names};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
 
@@ -193,7 +193,10 @@ impl FromStr for HostCacheSpec {
 
     /// `name` or `name:key=value`, as buffers are written, with what stands around it before the name.
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let spec: PolicySpec = text.parse()?;
+        let mut spec: PolicySpec = text.parse()?;
+        if let Some(name) = names::called(&spec.name, all_host_caches().map(|info| info.name)) {
+            name.clone_into(&mut spec.name);
+        }
         let info = host_cache(&spec.name).ok_or_else(|| {
             if let Some(error) = unsynchronised(&spec.name) {
                 return error;

@@ -251,6 +251,33 @@ fn wrong_settings_are_refused_with_place_and_remedy() {
 }
 
 #[test]
+fn sizes_and_names_are_understood_as_people_write_them() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let sim = |args: &[&str]| quietly(&[&["sim", text(&trace), "--json"], args].concat());
+    let listed = sim(&["--policy", "lb-clock,gcar+lru-wsr", "--cache", "1MiB,64KiB", "--device", "ssd"]);
+    assert_eq!(sim(&["--policy", "LB_Clock,GCaR+lruwsr", "--cache", "1m,64kib", "--device", "ssd"]), listed);
+    let array = ["--array", "raid5:3", "--cache-device", "ssd"];
+    let listed =
+        sim(&[&array[..], &["--policy", "write-through,ggc+wow", "--device", "ssd", "--cache", "8MiB"]].concat());
+    let as_written = ["--policy", "WriteThrough,GGC+wow", "--device", "ssd", "--cache", "8m"];
+    assert_eq!(sim(&[&array[..], &as_written].concat()), listed);
+
+    let refuse = |args: &[&str]| refused(&[&["sim", text(&trace)], args].concat());
+    assert!(refuse(&["--policy", "lb-clok"]).contains("'lb-clok' is not known; did you mean 'lb-clock'? the policies"));
+    assert!(refuse(&["--policy", "gacr+lru"]).contains("there is no layer 'gacr'; did you mean 'gcar'? the layers"));
+    assert!(refuse(&["--policy", "writethrough"]).contains("a cache of the host over an array, not a buffer"));
+    assert!(refuse(&["--array", "raid5:3", "--policy", "lbclock"]).contains("a buffer inside an SSD"));
+    let message = refuse(&["--array", "raid5:3", "--policy", "wirte-back"]);
+    assert!(message.contains("'wirte-back' is not known; did you mean 'write-back'? the policies"), "{message}");
+    assert!(refuse(&["--format", "mrs"]).contains("there is no format \"mrs\"; did you mean msr? known are"));
+    let message = refused(&["sim", "--workload", "exchnage"]);
+    assert!(message.contains("there is no workload 'exchnage'; did you mean 'exchange'? give a file"), "{message}");
+    // The size is known: it is no multiple of a page.
+    assert!(refuse(&["--cache", "1gb"]).contains("cache = 1000000000 B is not a multiple of the page"));
+}
+
+#[test]
 fn a_malformed_line_is_named_and_can_be_skipped() {
     let folder = temporary();
     let trace = folder.path().join("broken.spc");

@@ -5,6 +5,7 @@
 //! [`Step`]s, an [`Engine`] orders them, an executor carries them out.
 
 // What all crates speak.
+pub mod names; // names as people write them
 pub mod quantity; // sizes and times as people write them
 mod request; // requests of a trace
 mod spec; // policies and parameters as a user writes them

@@ -25,19 +25,20 @@ fn scale(digits: u64, places: u32, factor: u64) -> Option<u64> {
     (product % divisor == 0).then(|| u64::try_from(product / divisor).ok()).flatten()
 }
 
-/// A number of bytes: `4096`, `4KiB`, `1.5 MiB`, `80GB`.
+/// A number of bytes: `4096`, `4KiB`, `1.5 MiB`, `80GB`. Capitals do not matter: `K`, `M`, `G`, `T`
+/// and the same with `iB` are powers of 1024, with `B` alone powers of 1000.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let parsed = split(text).and_then(|(digits, places, unit)| {
-        let factor = match unit {
-            "" | "B" => 1,
-            "K" | "KiB" | "k" => 1 << 10,
-            "M" | "MiB" => 1 << 20,
-            "G" | "GiB" => 1 << 30,
-            "T" | "TiB" => 1 << 40,
-            "kB" | "KB" => 1_000,
-            "MB" => 1_000_000,
-            "GB" => 1_000_000_000,
-            "TB" => 1_000_000_000_000,
+        let factor = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "k" | "kib" => 1 << 10,
+            "m" | "mib" => 1 << 20,
+            "g" | "gib" => 1 << 30,
+            "t" | "tib" => 1 << 40,
+            "kb" => 1_000,
+            "mb" => 1_000_000,
+            "gb" => 1_000_000_000,
+            "tb" => 1_000_000_000_000,
             _ => return None,
         };
         scale(digits, places, factor)
@@ -158,6 +159,12 @@ mod tests {
         assert_eq!(bytes("1.5 MiB"), Ok(3 << 19));
         assert_eq!(bytes("80GB"), Ok(80_000_000_000));
         assert_eq!(bytes("1_048_576"), Ok(1 << 20));
+        let alike =
+            [("64k", "64KiB"), ("512mb", "512MB"), ("1gb", "1GB"), ("1g", "1GiB"), ("2 tib", "2T"), ("8b", "8")];
+        for (one, other) in alike {
+            assert_eq!(bytes(one), bytes(other), "{one}");
+        }
+        assert_eq!((bytes("1gb"), bytes("1g"), bytes("1Kb")), (Ok(1_000_000_000), Ok(1 << 30), Ok(1000)));
         for wrong in ["", "MiB", "4XB", "1.", "0.3B", "1.2.3K", "-4", "99999999999999999999"] {
             assert!(bytes(wrong).is_err(), "{wrong}");
         }

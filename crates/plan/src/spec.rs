@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::str::FromStr;
 
+use crate::names::nearest;
+
 /// A parameter that a policy declares.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamSpec {
@@ -69,6 +71,12 @@ pub fn same_value(one: &str, other: &str) -> bool {
     one == other || same_position || number(one).is_some_and(|one| number(other) == Some(one))
 }
 
+/// The one of a list of names that may be meant.
+fn suggestion(name: &str, known: &str) -> String {
+    let near = nearest(name, known.split(", ").filter(|known| !known.contains(' ')));
+    near.map_or_else(String::new, |near| format!("did you mean '{near}'? "))
+}
+
 /// Why a name with parameters names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
@@ -81,7 +89,7 @@ pub enum SpecError {
         part: String,
     },
     /// No policy of this name.
-    #[error("policy '{name}' is not known; the policies are: {known}")]
+    #[error("policy '{name}' is not known; {}the policies are: {known}", suggestion(name, known))]
     Unknown {
         /// The name given.
         name: String,
@@ -119,7 +127,7 @@ pub enum SpecError {
         allowed: String,
     },
     /// No layer of this name.
-    #[error("policy '{spec}': there is no layer '{name}'; the layers are: {known}")]
+    #[error("policy '{spec}': there is no layer '{name}'; {}the layers are: {known}", suggestion(name, known))]
     UnknownLayer {
         /// The whole name.
         spec: String,

@@ -3,7 +3,7 @@
 use destage_cache::{HostCacheSpec, host_caches, host_caches_of};
 use destage_delta::lengths::Lengths;
 use destage_delta::patterns::Pattern;
-use destage_plan::{Dev, Nanos, PageGeometry, SpecError};
+use destage_plan::{Dev, Nanos, PageGeometry, PolicySpec, SpecError};
 use destage_policy::buffer;
 use destage_raid::array::{ParityMethod, Regime};
 use destage_raid::{Layout, Level};
@@ -35,10 +35,16 @@ fn level(text: &str) -> std::result::Result<(Level, u32), String> {
     Ok((level, members.parse().map_err(|_| right())?))
 }
 
+/// Whether this is the name of a buffer.
+fn is_buffer(name: &str) -> bool {
+    let spec = PolicySpec { name: name.to_owned(), given: Vec::new() };
+    buffer::info(&buffer::canonical(spec).name).is_ok()
+}
+
 /// A controller; buffers are told from them.
 fn controller(text: &str) -> std::result::Result<HostCacheSpec, String> {
     text.parse().map_err(|error: SpecError| match &error {
-        SpecError::Unknown { name, known } if buffer::info(name).is_ok() => {
+        SpecError::Unknown { name, known } if is_buffer(name) => {
             format!("a buffer inside an SSD, not a cache of the host; with an array the policies are {known}")
         }
         _ => error.to_string(),

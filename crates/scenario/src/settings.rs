@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use destage_plan::names::distance;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -310,33 +311,5 @@ fn scalar(value: &Spanned<DeValue<'_>>) -> Option<String> {
         DeValue::Float(number) => Some(number.to_string()),
         DeValue::Boolean(switch) => Some(switch.to_string()),
         DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
-    }
-}
-
-/// How many letters must be changed, added or taken away to make one name of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(x != y)).min(above + 1).min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_are_close() {
-        assert_eq!(distance("policy", "policies"), 3);
-        assert_eq!(distance("cache", "cache"), 0);
-        assert_eq!(distance("", "abc"), 3);
     }
 }

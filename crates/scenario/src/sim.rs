@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use destage_cache::host_cache;
-use destage_plan::{Nanos, PageGeometry, PolicySpec, SpecError};
+use destage_cache::all_host_caches;
+use destage_plan::{Nanos, PageGeometry, PolicySpec, SpecError, names};
 use destage_policy::buffer;
 use destage_sim::buffer::{Admission, AnalyticConfig, Capacity, DeviceConfig, Experiment, FlushMode, RunConfig};
 use destage_sim::experiment::{Input, Resources};
@@ -803,9 +803,9 @@ fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, Strin
 
 /// A buffer's name with its parameters; other names are told from those of host-side policies.
 fn buffer_policy(text: &str) -> std::result::Result<PolicySpec, String> {
-    let spec: PolicySpec = text.parse().map_err(|error: SpecError| error.to_string())?;
+    let spec = buffer::canonical(text.parse().map_err(|error: SpecError| error.to_string())?);
     match buffer::info(&spec.name) {
-        Err(_) if host_cache(&spec.name).is_some() => {
+        Err(_) if names::called(&spec.name, all_host_caches().map(|cache| cache.name)).is_some() => {
             Err("a cache of the host over an array, not a buffer: give array too, such as --array raid5:5".into())
         }
         _ => Ok(spec),

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use destage_plan::names::nearest;
 use destage_trace::{Length, Mix, MixSpec, Part};
 use toml::de::{DeTable, DeValue};
 
@@ -138,8 +139,10 @@ impl Workload {
             return Self::parse(name, Path::new(name), &read(Path::new(name))?);
         }
         let names: Vec<&str> = BUILT_IN.iter().map(|&(name, _)| name).collect();
+        let near = nearest(name, names.iter().copied());
+        let near = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
         Err(ScenarioError::new(format_args!(
-            "there is no workload '{name}'; give a file (FILE.toml) or one of {}",
+            "there is no workload '{name}'; {near}give a file (FILE.toml) or one of {}",
             names.join(", ")
         )))
     }

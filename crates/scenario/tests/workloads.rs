@@ -307,7 +307,9 @@ fn changes_are_taken_or_refused() {
         assert!(message.contains(says), "{message}\nshould say\n{says}");
     }
     let message = Workload::named("exchnge").unwrap_err().to_string();
-    assert!(message.starts_with("there is no workload 'exchnge'; give a file (FILE.toml) or one of exchange, "));
+    assert!(message.starts_with(
+        "there is no workload 'exchnge'; did you mean 'exchange'? give a file (FILE.toml) or one of exchange, "
+    ));
     let message = Workload::named("no/such.toml").unwrap_err().to_string();
     assert!(message.starts_with("no/such.toml: cannot be read: "), "{message}");
 }

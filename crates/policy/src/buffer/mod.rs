@@ -64,7 +64,7 @@ pub use lru::Lru;
 pub use lru_wsr::LruWsr;
 pub use pud_lru::PudLru;
 pub use recently_evicted::RecentlyEvicted;
-pub use registry::{Built, EvictionUnit, PolicyInfo, Registered, Visitor, build, info, layers, policies};
+pub use registry::{Built, EvictionUnit, PolicyInfo, Registered, Visitor, build, canonical, info, layers, policies};
 
 /// No block: what an eviction is for when no page comes in.
 const NO_BLOCK: u32 = u32::MAX;

@@ -1,6 +1,6 @@
 //! The one place where the policies and the layers around them are listed.
 
-use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, same_value};
+use destage_plan::{ParamSpec, Params, PolicySpec, SpecError, names, same_value};
 
 use super::gcar::Inside;
 use super::layers::{Composed, LAYERS, LayerInfo, Over};
@@ -133,6 +133,18 @@ pub fn info(name: &str) -> Result<&'static PolicyInfo, SpecError> {
         let known = policies().iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
         SpecError::Unknown { name: name.into(), known }
     })
+}
+
+/// `spec` with the names of policy and layers as they are listed, where what is given is
+/// [like](names::called) one of them; other names are left as they are.
+#[must_use]
+pub fn canonical(spec: PolicySpec) -> PolicySpec {
+    let mut parts: Vec<&str> = spec.name.split('+').map(str::trim).collect();
+    let base = parts.pop().unwrap_or_default();
+    let layers = parts.into_iter().map(|name| names::called(name, LAYERS.iter().map(|l| l.name)).unwrap_or(name));
+    let base = names::called(base, policies().iter().map(|p| p.name)).unwrap_or(base);
+    let name = layers.chain([base]).collect::<Vec<_>>().join("+");
+    PolicySpec { name, ..spec }
 }
 
 /// The layers that `spec` names, the outermost first, and the policy inside, if they make sense

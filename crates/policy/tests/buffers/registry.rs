@@ -1,7 +1,9 @@
 //! Policies by name: what is refused, in which words, and that every default builds.
 
 use destage_plan::{PolicySpec, SpecError};
-use destage_policy::buffer::{Buffer, BufferConfig, Built, PolicyError, Visitor, build, info, layers, policies};
+use destage_policy::buffer::{
+    Buffer, BufferConfig, Built, PolicyError, Visitor, build, canonical, info, layers, policies,
+};
 
 const CONFIG: BufferConfig = BufferConfig { capacity_pages: 8, pages_per_block: 4, elements: 1 };
 
@@ -30,8 +32,13 @@ fn refused(spec: &str, message: &str) {
 #[test]
 fn unknown_policies() {
     let known = "none, lru, clock, cflru, lru-wsr, ccf-lru, ref, fab, bplru, clc, pud-lru, lb-clock, cave, cawr";
-    for name in ["lur", "", "LRU", "lb_clock"] {
-        refused(name, &format!("policy '{name}' is not known; the policies are: {known}"));
+    for (name, near) in [("", ""), ("lirs", ""), ("lur", "lru"), ("LRU", "lru"), ("lb_clock", "lb-clock")] {
+        let near = if near.is_empty() { String::new() } else { format!("did you mean '{near}'? ") };
+        refused(name, &format!("policy '{name}' is not known; {near}the policies are: {known}"));
+    }
+    for (name, listed) in [("LB_Clock", "lb-clock"), ("GCAR+ lruwsr", "gcar+lru-wsr"), ("Arc+lru", "Arc+lru")] {
+        let spec = canonical(format!("{name}:reads=bypass").parse().unwrap());
+        assert_eq!(spec.to_string(), format!("{listed}:reads=bypass"));
     }
     assert_eq!(PolicyError::Spec(info("arc").unwrap_err()), in_force("arc").unwrap_err());
 }

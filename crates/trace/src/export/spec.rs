@@ -8,7 +8,7 @@ use destage_plan::Op;
 use super::exporter::Writer;
 use super::fit::Losses;
 use super::{Any, EXPORTS};
-use crate::formats::FormatId;
+use crate::formats::{FormatId, suggestion};
 use crate::options::{FormatError, Options, split};
 
 /// What there is to know about a format that can be written.
@@ -124,8 +124,9 @@ impl FromStr for ExportSpec {
         let (name, rest) = split(text);
         let info = EXPORTS.iter().find(|info| info.id.is_called(name)).ok_or_else(|| {
             let names: Vec<&str> = EXPORTS.iter().map(|info| info.id.name()).collect();
+            let near = suggestion(name, [FormatId::Native].into_iter().chain(EXPORTS.iter().map(|info| info.id)));
             FormatError::new(format!(
-                "format \"{}\" cannot be written; native and {} can",
+                "format \"{}\" cannot be written; {near}native and {} can",
                 name.escape_debug(),
                 names.join(", ")
             ))

@@ -33,6 +33,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use destage_plan::names::nearest;
+
 use crate::error::TraceError;
 use crate::format::{Format, FormatInfo, Opening, Sample, Sign};
 use crate::lines::Probe;
@@ -192,6 +194,12 @@ pub(crate) fn names() -> String {
     FORMATS.iter().map(|id| id.name()).collect::<Vec<_>>().join(", ")
 }
 
+/// The one of some formats that may be meant by a name that is none.
+pub(crate) fn suggestion(name: &str, formats: impl Iterator<Item = FormatId>) -> String {
+    let names = formats.flat_map(|id| id.info().aliases.iter().copied().chain([id.name()]));
+    nearest(name, names).map_or_else(String::new, |near| format!("did you mean {near}? "))
+}
+
 /// A format and its options: `NAME` or `NAME:key=value,...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatSpec(Any);
@@ -202,7 +210,8 @@ impl FromStr for FormatSpec {
     fn from_str(text: &str) -> Result<Self, FormatError> {
         let (name, options) = split(text);
         let id = FORMATS.iter().find(|id| id.is_called(name)).ok_or_else(|| {
-            FormatError::new(format!("there is no format \"{}\"; known are {}", name.escape_debug(), names()))
+            let near = suggestion(name, FORMATS.iter().copied());
+            FormatError::new(format!("there is no format \"{}\"; {near}known are {}", name.escape_debug(), names()))
         })?;
         id.parse(options)
     }
@@ -261,7 +270,7 @@ mod tests {
 
     #[test]
     fn wrong_formats_say_what_would_be_right() {
-        assert!(wrong("mrs").starts_with("there is no format \"mrs\"; known are native, msr, "));
+        assert!(wrong("mrs").starts_with("there is no format \"mrs\"; did you mean msr? known are native, msr, "));
         assert_eq!(wrong("msr:unit=1"), "format msr has no option \"unit\"; it has none");
         assert!(wrong("blkparse:events=D").contains("it has event=D|Q|G|I|C"));
         assert_eq!(wrong("blkparse:event=M"), "format blkparse: event is \"M\", expected D, Q, G, I or C");
