@@ -20,9 +20,22 @@ mod table;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
+
 fn main() -> ExitCode {
     screen::settle_colours(std::env::args_os().skip(1));
-    let matches = commands::command().get_matches();
+    let matches = match commands::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) if error.kind() == ErrorKind::InvalidUtf8 => {
+            let wrong = std::env::args_os().skip(1).find(|argument| argument.to_str().is_none()).unwrap_or_default();
+            let wrong = wrong.as_encoded_bytes().escape_ascii();
+            screen::fail(format_args!(
+                "the argument \"{wrong}\" is not UTF-8, which it has to be here: give the file another name, or a link with one"
+            ));
+            return ExitCode::from(2);
+        }
+        Err(error) => error.exit(),
+    };
     if let Err(error) = signals::watch() {
         screen::fail(format_args!("cannot wait for signals: {error}"));
         return ExitCode::FAILURE;
