@@ -95,7 +95,17 @@ fn the_schema_names_every_field_and_no_other() {
     let mut documented = BTreeSet::new();
     collect_schema(&schema, "", &mut documented);
     let mut seen = BTreeSet::new();
-    for (device, policy) in [("none", "lru"), ("analytic", "fab"), ("ssd", "gcar+lru")] {
+    let policies = [
+        ("none", "lru"),
+        ("analytic", "fab"),
+        ("ssd", "gcar+lru"),
+        ("none", "fifo"),
+        ("none", "2q:in=30:out=60"),
+        ("analytic", "arc"),
+        ("ssd", "s3-fifo:small=20:ghost=80"),
+        ("ssd", "gcar+arc"),
+    ];
+    for (device, policy) in policies {
         let mut args =
             vec!["sim", "--trace", text(&trace), "--device", device, "--policy", policy, "--cache", "1MiB", "--json"];
         if device == "ssd" {
@@ -350,7 +360,22 @@ fn made_up_traces_are_reproducible() {
 #[test]
 fn the_lists_are_complete() {
     let policies = quietly(&["policies"]);
-    for name in ["none", "lru", "clock", "fab", "bplru", "clc", "pud-lru", "lb-clock", "opt_preempt", "si_max"] {
+    for name in [
+        "none",
+        "lru",
+        "clock",
+        "fifo",
+        "2q",
+        "arc",
+        "s3-fifo",
+        "fab",
+        "bplru",
+        "clc",
+        "pud-lru",
+        "lb-clock",
+        "opt_preempt",
+        "si_max",
+    ] {
         assert!(policies.contains(name), "{name}");
     }
     let formats = quietly(&["trace", "formats"]);

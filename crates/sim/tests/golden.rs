@@ -21,12 +21,27 @@ const PAGE: u64 = 4096;
 const POLICIES: [&str; 9] =
     ["none", "lru", "clock", "fab", "bplru", "bplru:padding=never", "lb-clock", "clc", "pud-lru"];
 /// With pages placed by their address; `GCaR` around policies of each kind.
-const AWARE_BY_ADDRESS: [&str; 8] =
-    ["cflru", "cflru:window=adaptive", "lru-wsr", "ccf-lru", "ref", "gcar+cflru", "gcar+bplru", "gcar+lb-clock"];
+const AWARE_BY_ADDRESS: [&str; 14] = [
+    "cflru",
+    "cflru:window=adaptive",
+    "lru-wsr",
+    "ccf-lru",
+    "ref",
+    "gcar+cflru",
+    "gcar+bplru",
+    "gcar+lb-clock",
+    "fifo",
+    "2q",
+    "arc",
+    "s3-fifo",
+    "gcar+arc",
+    "gcar+s3-fifo",
+];
 /// With channels.
-const AWARE_OF_CHANNELS: [&str; 9] = [
+const AWARE_OF_CHANNELS: [&str; 10] = [
     "ccf-lru",
     "gate+lru",
+    "gate+arc",
     "cave",
     "cawr",
     "cawr:cdl_max=16:wait=any",

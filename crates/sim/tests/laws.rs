@@ -17,6 +17,7 @@ use mixed::{PAGE, mixed};
 const VARIANTS: [&str; 9] = [
     "lru:reads=bypass",
     "clock:reads=bypass",
+    "arc:reads=bypass",
     "fab:reads=bypass:protect_current=true",
     "bplru:padding=never:compensation=off",
     "bplru:padding=0.5:seq_detect=last_page_full",

@@ -9,6 +9,7 @@
 //! point where its own scan would choose, parks what was passed over, and takes it back upon
 //! [`BufferNotice::Resume`].
 
+mod arc;
 mod bplru;
 mod bypass;
 mod cave;
@@ -22,6 +23,7 @@ mod clock;
 mod error;
 mod evictions;
 mod fab;
+mod fifo;
 mod gate;
 mod gcar;
 mod layers;
@@ -37,15 +39,19 @@ mod page_bits;
 mod page_lists;
 mod parking;
 mod pud_lru;
+mod queues;
 mod recently_evicted;
 mod registry;
+mod s3_fifo;
 mod searched;
 mod share;
 mod size_set;
+mod two_q;
 mod vetoed_search;
 
 use destage_plan::{Element, PageNo};
 
+pub use arc::Arc;
 pub use bplru::Bplru;
 pub use bypass::Bypass;
 pub use cave::Cave;
@@ -57,6 +63,7 @@ pub use clock::Clock;
 pub use error::PolicyError;
 pub use evictions::{EvictionKind, Evictions, Group, Wait};
 pub use fab::Fab;
+pub use fifo::Fifo;
 pub use gcar::{GcCounters, Gcar};
 pub use layers::{Composed, LayerInfo, Over};
 pub use lb_clock::LbClock;
@@ -65,6 +72,8 @@ pub use lru_wsr::LruWsr;
 pub use pud_lru::PudLru;
 pub use recently_evicted::RecentlyEvicted;
 pub use registry::{Built, EvictionUnit, PolicyInfo, Registered, Visitor, build, canonical, info, layers, policies};
+pub use s3_fifo::S3Fifo;
+pub use two_q::TwoQ;
 
 /// No block: what an eviction is for when no page comes in.
 const NO_BLOCK: u32 = u32::MAX;

@@ -7,8 +7,8 @@ use super::layers::{Composed, LAYERS, LayerInfo, Over};
 use super::options::READS;
 use super::padding::Padding;
 use super::{
-    Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, LbClock, Lru, LruWsr, PolicyError,
-    PudLru, RecentlyEvicted,
+    Arc, Bplru, Buffer, BufferConfig, Bypass, Cave, Cawr, CcfLru, Cflru, Clc, Clock, Fab, Fifo, LbClock, Lru, LruWsr,
+    PolicyError, PudLru, RecentlyEvicted, S3Fifo, TwoQ,
 };
 
 /// What a policy evicts at once.
@@ -120,7 +120,26 @@ macro_rules! register {
     };
 }
 
-register!(Bypass, Lru, Clock, Cflru, LruWsr, CcfLru, RecentlyEvicted, Fab, Bplru, Clc, PudLru, LbClock, Cave, Cawr);
+register!(
+    Bypass,
+    Lru,
+    Clock,
+    Fifo,
+    TwoQ,
+    Arc,
+    S3Fifo,
+    Cflru,
+    LruWsr,
+    CcfLru,
+    RecentlyEvicted,
+    Fab,
+    Bplru,
+    Clc,
+    PudLru,
+    LbClock,
+    Cave,
+    Cawr,
+);
 
 /// Every layer that can be put around a policy.
 pub fn layers() -> &'static [LayerInfo] {

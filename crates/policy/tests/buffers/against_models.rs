@@ -69,9 +69,10 @@ fn compare(spec: &str, config: BufferConfig, page_space: u32, grows: bool, ops: 
 }
 
 /// Pages per block and capacity.
-const GEOMETRIES: [(u32, u32); 16] = [
+const GEOMETRIES: [(u32, u32); 17] = [
     (1, 1),
     (1, 2),
+    (1, 3),
     (1, 7),
     (1, 40),
     (1, 180),
@@ -144,6 +145,25 @@ fn specs_of(policy: &str) -> Vec<String> {
         "none" => combinations("none", &[]),
         "lru" => combinations("lru", &[("reads", READS)]),
         "clock" => combinations("clock", &[("reads", READS)]),
+        "fifo" => combinations("fifo", &[("reads", READS)]),
+        "2q" => {
+            let mut specs = combinations("2q", &[("reads", READS)]);
+            let shares: &[(&str, &[&str])] =
+                &[("in", &["0", "12.5", "60", "100"]), ("out", &["0", "33.33", "100", "1000"])];
+            specs.extend(combinations("2q", shares));
+            specs
+        }
+        "arc" => combinations("arc", &[("reads", READS)]),
+        "s3-fifo" => {
+            let mut specs = combinations("s3-fifo", &[("reads", READS)]);
+            let shares: &[(&str, &[&str])] = &[
+                ("small", &["0", "12.5", "60", "100"]),
+                ("ghost", &["0", "33.33", "1000"]),
+                ("uses", &["1", "2", "3"]),
+            ];
+            specs.extend(combinations("s3-fifo", shares));
+            specs
+        }
         "cflru" => {
             let windows = ["0", "0.25", "0.5", "0.999999", "1"];
             let mut specs = combinations("cflru", &[("reads", READS), ("window", &windows)]);
@@ -223,6 +243,26 @@ fn lru() {
 #[test]
 fn clock() {
     sweep("clock", 4000);
+}
+
+#[test]
+fn fifo() {
+    sweep("fifo", 4000);
+}
+
+#[test]
+fn two_q() {
+    sweep("2q", 1000);
+}
+
+#[test]
+fn arc() {
+    sweep("arc", 4000);
+}
+
+#[test]
+fn s3_fifo() {
+    sweep("s3-fifo", 500);
 }
 
 #[test]

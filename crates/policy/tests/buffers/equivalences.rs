@@ -88,6 +88,30 @@ fn lb_clock_of_single_pages_with_the_optimisations_is_fifo() {
     }
 }
 
+/// Without A1out nothing enters Am.
+#[test]
+fn two_q_without_memory_is_fifo() {
+    for mix in [Mix::WRITES, Mix::ALL] {
+        assert_same("2q:in=100:out=0", "fifo", 1, mix);
+        assert_same("2q:in=0:out=0", "fifo", 1, mix);
+    }
+}
+
+/// Pages that are used once leave in the order in which they came.
+#[test]
+fn pages_used_once_leave_queues_in_order() {
+    let config = BufferConfig { capacity_pages: 7, pages_per_block: 1, elements: 1 };
+    for spec in ["arc", "s3-fifo", "2q", "fifo"] {
+        let mut policy = driven(spec, config, 10_000);
+        let mut left = Vec::new();
+        for page in (0..10_000).map(|i| i * 7919 % 10_000) {
+            policy.access(Access::write(page), &mut left);
+        }
+        let left: Vec<u32> = left.into_iter().flat_map(|group| group.pages).collect();
+        assert_eq!(left, (0..9993).map(|i| i * 7919 % 10_000).collect::<Vec<_>>(), "{spec}");
+    }
+}
+
 /// Without a window, or without a choice in it, the least recently used page leaves (specs §12.2).
 #[test]
 fn cflru_is_lru_where_the_window_offers_no_choice() {
@@ -238,6 +262,9 @@ fn pages_and_episodes_are_conserved() {
     let variants = [
         "lru:reads=bypass",
         "clock:reads=bypass",
+        "2q:in=60:out=300",
+        "arc:reads=bypass",
+        "s3-fifo:small=60:ghost=300:uses=1",
         "cflru:window=adaptive:period=20",
         "ccf-lru:hot_clean=spare:new_dirty_cold=true",
         "ref:nvb=3:new_vb=most_pages_in_vw",

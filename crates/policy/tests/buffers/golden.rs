@@ -14,11 +14,15 @@ use crate::models::{Left, Objections, model};
 
 const TABLE: &str = include_str!("golden/counters.tsv");
 
-const SPECS: [&str; 25] = [
+const SPECS: [&str; 29] = [
     "none",
     "lru",
     "lru:reads=bypass",
     "clock",
+    "fifo",
+    "2q",
+    "arc",
+    "s3-fifo",
     "fab",
     "fab:reads=bypass",
     "bplru",

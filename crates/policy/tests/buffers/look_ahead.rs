@@ -43,8 +43,8 @@ fn any_policy_can_be_asked_ahead_for_any_page() {
 }
 
 #[test]
-fn lru_names_its_next_victims_from_the_first_on() {
-    for policy in ["lru", "gcar+lru"] {
+fn lru_and_fifo_name_their_next_victims_from_the_first_on() {
+    for policy in ["lru", "gcar+lru", "fifo", "gcar+fifo"] {
         let mut evicted = 0;
         drive(policy, |named, held, left| {
             assert_eq!(named.len(), MOST.min(held as usize), "{policy}");

@@ -591,12 +591,14 @@ fn cawr_with_one_channel_and_lists_of_one_evicts_one_page_at_a_time() {
 }
 
 /// With one channel the gate is no more than the policy inside, page for page and in the same
-/// order.
+/// order, unless that treats a page that it remembers in another way: the gate has it give up a
+/// victim before it hears which page comes in.
 #[test]
 fn a_gate_of_one_slot_is_not_there() {
     let gate = layers().iter().find(|layer| layer.name == "gate").expect("a layer");
     let inside = policies().iter().filter(|policy| gate.goes_over(policy)).map(|policy| policy.name);
-    for policy in inside.chain(["lru:reads=bypass"]) {
+    let inside = inside.filter(|name| !["2q", "arc", "s3-fifo"].contains(name));
+    for policy in inside.chain(["lru:reads=bypass", "2q:out=0", "s3-fifo:ghost=0"]) {
         let config = BufferConfig { capacity_pages: 30, pages_per_block: 4, elements: 1 };
         let (mut gated, mut plain) = (driven(&format!("gate+{policy}"), config, 300), driven(policy, config, 300));
         let (mut seen, mut expected) = (Vec::new(), Vec::new());

@@ -31,16 +31,19 @@ fn refused(spec: &str, message: &str) {
 
 #[test]
 fn unknown_policies() {
-    let known = "none, lru, clock, cflru, lru-wsr, ccf-lru, ref, fab, bplru, clc, pud-lru, lb-clock, cave, cawr";
+    let known = "none, lru, clock, fifo, 2q, arc, s3-fifo, cflru, lru-wsr, ccf-lru, ref, fab, bplru, clc, pud-lru, \
+                 lb-clock, cave, cawr";
     for (name, near) in [("", ""), ("lirs", ""), ("lur", "lru"), ("LRU", "lru"), ("lb_clock", "lb-clock")] {
         let near = if near.is_empty() { String::new() } else { format!("did you mean '{near}'? ") };
         refused(name, &format!("policy '{name}' is not known; {near}the policies are: {known}"));
     }
-    for (name, listed) in [("LB_Clock", "lb-clock"), ("GCAR+ lruwsr", "gcar+lru-wsr"), ("Arc+lru", "Arc+lru")] {
+    for (name, listed) in
+        [("LB_Clock", "lb-clock"), ("GCAR+ lruwsr", "gcar+lru-wsr"), ("Lirs+lru", "Lirs+lru"), ("S3FIFO", "s3-fifo")]
+    {
         let spec = canonical(format!("{name}:reads=bypass").parse().unwrap());
         assert_eq!(spec.to_string(), format!("{listed}:reads=bypass"));
     }
-    assert_eq!(PolicyError::Spec(info("arc").unwrap_err()), in_force("arc").unwrap_err());
+    assert_eq!(PolicyError::Spec(info("lirs").unwrap_err()), in_force("lirs").unwrap_err());
 }
 
 #[test]
@@ -165,6 +168,31 @@ fn values_that_are_not_allowed() {
     refused("ccf-lru:new_clean_to=wl", "policy 'ccf-lru': new_clean_to = 'wl' is not one of: ccl, mixed");
     refused("ccf-lru:new_dirty_cold=2", "policy 'ccf-lru': new_dirty_cold = '2' is not one of: true, false");
     refused("lru-wsr:reads=all", "policy 'lru-wsr': reads = 'all' is not one of: cache, bypass");
+    for percentage in ["100.01", "-1", "+1", "0.123", "1e1", ".5", "5.", "25%", "all", ""] {
+        for (policy, key) in [("2q", "in"), ("s3-fifo", "small")] {
+            refused(
+                &format!("{policy}:{key}={percentage}"),
+                &format!(
+                    "policy '{policy}': {key} = '{percentage}' is not one of: a percentage from 0 to 100 with up to two \
+                     decimals"
+                ),
+            );
+        }
+    }
+    for (policy, key) in [("2q", "out"), ("s3-fifo", "ghost")] {
+        refused(
+            &format!("{policy}:{key}=1000.01"),
+            &format!(
+                "policy '{policy}': {key} = '1000.01' is not one of: a percentage from 0 to 1000 with up to two decimals"
+            ),
+        );
+    }
+    for uses in ["0", "4", "1.5", ""] {
+        refused(
+            &format!("s3-fifo:uses={uses}"),
+            &format!("policy 's3-fifo': uses = '{uses}' is not one of: a number of uses from 1 to 3"),
+        );
+    }
     refused("lb-clock:read_sets_bit=y", "policy 'lb-clock': read_sets_bit = 'y' is not one of: true, false");
     for pages in ["0", "-1", "+1", "1.5", "4294967296", "many", ""] {
         refused(
@@ -224,9 +252,18 @@ fn every_default_builds_and_is_what_holds_without_it() {
 #[test]
 fn every_value_named_builds() {
     let switch = ["true", "on", "yes", "1", "false", "off", "no", "0"].as_slice();
-    let values: [(&str, &str, &[&str]); 41] = [
+    let values: [(&str, &str, &[&str]); 50] = [
         ("lru", "reads", &["cache", "bypass"]),
         ("clock", "reads", &["cache", "bypass"]),
+        ("fifo", "reads", &["cache", "bypass"]),
+        ("2q", "reads", &["cache", "bypass"]),
+        ("2q", "in", &["0", "0.01", "25", "33.3", "100", "100.00"]),
+        ("2q", "out", &["0", "0.5", "50", "1000"]),
+        ("arc", "reads", &["cache", "bypass"]),
+        ("s3-fifo", "reads", &["cache", "bypass"]),
+        ("s3-fifo", "small", &["0", "0.01", "10", "33.3", "100", "100.00"]),
+        ("s3-fifo", "ghost", &["0", "0.5", "90", "1000"]),
+        ("s3-fifo", "uses", &["1", "2", "3"]),
         ("cflru", "reads", &["cache", "bypass"]),
         ("cflru", "window", &["0", "0.5", "1", "1.000000", "0.123456", "adaptive"]),
         ("cflru", "period", &["capacity", "1", "4294967295"]),
@@ -295,8 +332,8 @@ fn names_are_unique() {
     assert_eq!(
         names,
         [
-            "none", "lru", "clock", "cflru", "lru-wsr", "ccf-lru", "ref", "fab", "bplru", "clc", "pud-lru", "lb-clock",
-            "cave", "cawr"
+            "none", "lru", "clock", "fifo", "2q", "arc", "s3-fifo", "cflru", "lru-wsr", "ccf-lru", "ref", "fab",
+            "bplru", "clc", "pud-lru", "lb-clock", "cave", "cawr"
         ]
     );
     names.sort_unstable();
@@ -476,7 +513,7 @@ fn what_layers_go_over() {
         });
         over.map(|policy| policy.name).collect::<Vec<_>>()
     };
-    assert_eq!(over("gate"), ["lru", "clock", "cflru", "lru-wsr", "ccf-lru", "ref"]);
+    assert_eq!(over("gate"), ["lru", "clock", "fifo", "2q", "arc", "s3-fifo", "cflru", "lru-wsr", "ccf-lru", "ref"]);
     assert_eq!(over("cave"), ["fab", "bplru", "clc", "pud-lru", "lb-clock"]);
     assert_eq!(over("cawr"), ["fab", "bplru", "clc", "pud-lru", "lb-clock"]);
 }

@@ -1,7 +1,7 @@
 //! A worked table of the specification, row by row: a policy and its model must do and hold what it
 //! says, and both must be left in the same state, which shows when everything is pushed out.
 
-use destage_policy::buffer::{Access, BufferConfig};
+use destage_policy::buffer::{Access, BufferConfig, BufferNotice};
 
 use crate::driven::{Driven, driven};
 use crate::models::{Left, Model, Objections, model};
@@ -52,6 +52,11 @@ impl Table {
             policy.access(access, &mut seen);
             assert_eq!(seen, expected, "what leaves for fresh page {access:?}");
         }
-        assert!(model.dirty().iter().all(|page| *page >= FRESH), "the drain is complete");
+        // Pages that came again stay where there are queues of their own.
+        let keeps = ["2q", "arc", "s3-fifo"].contains(&self.spec);
+        assert!(keeps || model.dirty().iter().all(|page| *page >= FRESH), "the drain is complete");
+        policy.notify(BufferNotice::Flush, &mut seen);
+        model.notify(BufferNotice::Flush, &mut expected);
+        assert_eq!(seen, expected, "what is left");
     }
 }

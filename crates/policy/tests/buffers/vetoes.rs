@@ -14,11 +14,23 @@ use crate::models::{Left, Objections, model};
 use crate::page_vetoes;
 use crate::workload::{Mix, Op, PATTERNS, Workload};
 
-const SPECS: [&str; 26] = [
+const SPECS: [&str; 38] = [
     "lru",
     "lru:reads=bypass",
     "clock",
     "clock:reads=bypass",
+    "fifo",
+    "fifo:reads=bypass",
+    "2q",
+    "2q:reads=bypass",
+    "2q:in=50:out=200",
+    "2q:in=100:out=0",
+    "arc",
+    "arc:reads=bypass",
+    "s3-fifo",
+    "s3-fifo:reads=bypass",
+    "s3-fifo:small=50:ghost=200:uses=1",
+    "s3-fifo:small=0:ghost=33.3:uses=3",
     "fab",
     "fab:protect_current=true",
     "fab:reads=bypass:protect_current=true",
@@ -77,7 +89,7 @@ fn sweep(ops: usize, mut run: impl FnMut(&str, BufferConfig, u32, u64, &mut dyn 
 /// Whether the policy keeps what was passed over aside and does not ask about it again before it
 /// has to.
 fn keeps_aside(spec: &str) -> bool {
-    ["lru", "fab", "bplru", "lb-clock"].contains(&spec.split(':').next().expect("a name"))
+    ["lru", "fifo", "2q", "arc", "fab", "bplru", "lb-clock"].contains(&spec.split(':').next().expect("a name"))
 }
 
 /// The objections of an [`Objector`] hold no longer.

@@ -43,6 +43,110 @@ fn clock() {
     t.row(&writes(&[5]), "(4,1)(2,0)(5,1) hand 4", &[flush(&[3])]);
 }
 
+/// The oldest page leaves, used or not.
+#[test]
+fn fifo() {
+    let mut t = Table::new("fifo", 3, 1, 1);
+    t.row(&[Access::write(1), Access::read(2), Access::write(3), Access::write(1)], "1d 2c 3d", &[]);
+    t.row(&[Access::read(4)], "2c 3d 4c", &[flush(&[1])]);
+    t.row(&[Access::read(1)], "3d 4c 1c", &[Left::unit(EvictionKind::Drop, &[2])]);
+    // Six lookups, five insertions, two victims.
+    assert_eq!(t.policy.memory_accesses(), 6 + 5 + 2);
+}
+
+/// A1in | Am | A1out with Kin = 1 and Kout = 2.
+#[test]
+fn two_q() {
+    let mut t = Table::new("2q", 4, 1, 1);
+    t.row(&writes(&[1, 2, 3, 4, 1]), "1d 2d 3d 4d | - | -", &[]);
+    t.row(&writes(&[5, 6]), "3d 4d 5d 6d | - | 1 2", &[flush(&[1]), flush(&[2])]);
+    // 1 comes again, and leaves A1out before 3 enters.
+    t.row(&writes(&[1]), "4d 5d 6d | 1d | 2 3", &[flush(&[3])]);
+    t.row(&writes(&[3, 2]), "6d | 1d 3d 2d | 4 5", &[flush(&[4]), flush(&[5])]);
+    // A1in has its share: Am gives up its least recently used page, which is not remembered.
+    t.row(&writes(&[1, 4]), "6d | 2d 1d 4d | 5", &[flush(&[3])]);
+    t.row(&writes(&[3]), "6d 3d | 1d 4d | 5", &[flush(&[2])]);
+    // Thirteen lookups, eleven insertions, a move in Am, seven victims.
+    assert_eq!(t.policy.memory_accesses(), 13 + 11 + 1 + 7);
+}
+
+/// Buffers of one to three pages.
+#[test]
+fn two_q_of_few_pages() {
+    let mut t = Table::new("2q", 1, 1, 1);
+    t.row(&writes(&[1, 1, 2, 1]), "1d | - | -", &[flush(&[1]), flush(&[2])]);
+    let mut t = Table::new("2q", 2, 1, 1);
+    t.row(&writes(&[1, 2, 3]), "2d 3d | - | 1", &[flush(&[1])]);
+    t.row(&writes(&[1]), "3d | 1d | 2", &[flush(&[2])]);
+    t.row(&writes(&[4]), "4d | 1d | 3", &[flush(&[3])]);
+    let mut t = Table::new("2q", 3, 1, 1);
+    t.row(&writes(&[1, 2, 3, 4, 1]), "3d 4d | 1d | 2", &[flush(&[1]), flush(&[2])]);
+}
+
+/// T1 | T2 | B1 | B2 | p.
+#[test]
+fn arc() {
+    let mut t = Table::new("arc", 3, 1, 1);
+    t.row(&[Access::write(1), Access::read(2), Access::write(3)], "1d 2c 3d | - | - | - | 0", &[]);
+    t.row(&[Access::read(1)], "2c 3d | 1d | - | - | 0", &[]);
+    // Case IV B: T1 is above its target.
+    t.row(&writes(&[4]), "3d 4d | 1d | 2 | - | 0", &[Left::unit(EvictionKind::Drop, &[2])]);
+    // Case II: a miss in B1 raises the target by one; T1 is still above it.
+    t.row(&writes(&[2]), "4d | 1d 2d | 3 | - | 1", &[flush(&[3])]);
+    // Case IV B: T1 is at its target, so that T2 gives up a page.
+    t.row(&writes(&[5]), "4d 5d | 2d | 3 | 1 | 1", &[flush(&[1])]);
+    // Case III: a miss in B2 lowers the target.
+    t.row(&writes(&[1]), "5d | 2d 1d | 3 4 | - | 0", &[flush(&[4])]);
+    // Case IV A: T1 and B1 have three entries, and the oldest ghost is forgotten.
+    t.row(&writes(&[6]), "6d | 2d 1d | 4 5 | - | 0", &[flush(&[5])]);
+    // Nine lookups and moves, five victims, a forgotten ghost.
+    assert_eq!(t.policy.memory_accesses(), 9 * 2 + 5 + 1);
+    // T1 has all pages: its oldest one leaves without a trace.
+    let mut t = Table::new("arc", 2, 1, 1);
+    t.row(&writes(&[1, 2, 3]), "2d 3d | - | - | - | 0", &[flush(&[1])]);
+    let mut t = Table::new("arc", 1, 1, 1);
+    t.row(&writes(&[1, 2, 2]), "- | 2d | - | - | 0", &[flush(&[1])]);
+    t.row(&writes(&[3]), "3d | - | - | 2 | 0", &[flush(&[2])]);
+    t.row(&writes(&[2]), "- | 2d | 3 | - | 0", &[flush(&[3])]);
+    t.row(&writes(&[3]), "- | 3d | - | 2 | 1", &[flush(&[2])]);
+}
+
+/// Ghosts move the target by the ratio of their lists.
+#[test]
+fn arc_adapts_by_the_ratio_of_its_ghosts() {
+    let mut t = Table::new("arc", 4, 1, 1);
+    t.row(&writes(&[1, 1, 2, 2, 3, 3, 4]), "4d | 1d 2d 3d | - | - | 0", &[]);
+    t.row(&writes(&[5]), "5d | 1d 2d 3d | 4 | - | 0", &[flush(&[4])]);
+    t.row(&writes(&[4]), "5d | 2d 3d 4d | - | 1 | 1", &[flush(&[1])]);
+    t.row(&writes(&[6, 7]), "6d 7d | 3d 4d | 5 | 1 2 | 1", &[flush(&[2]), flush(&[5])]);
+    // |B2| / |B1| = 2.
+    t.row(&writes(&[5]), "6d 7d | 4d 5d | - | 1 2 3 | 3", &[flush(&[3])]);
+}
+
+/// S | M | G, a star for each use: S has one page and G three.
+#[test]
+fn s3_fifo() {
+    let mut t = Table::new("s3-fifo", 4, 1, 1);
+    t.row(&writes(&[1, 2, 3, 4, 1, 1, 2]), "1d** 2d* 3d 4d | - | -", &[]);
+    // 1 was used more than once and goes to M; 2 was not and leaves.
+    t.row(&writes(&[5]), "3d 4d 5d | 1d | 2", &[flush(&[2])]);
+    // 2 comes again and enters M.
+    t.row(&writes(&[2, 1]), "4d 5d | 1d* 2d | 3", &[flush(&[3])]);
+    t.row(&writes(&[3]), "5d | 1d* 2d 3d | 4", &[flush(&[4])]);
+    t.row(&writes(&[4]), "- | 1d* 2d 3d 4d | 5", &[flush(&[5])]);
+    // S has less than its share: M gives up a page, after 1 went around.
+    t.row(&writes(&[6]), "6d | 3d 4d 1d | 5", &[flush(&[2])]);
+    // All uses up to three count in M.
+    t.row(&writes(&[3, 3, 3, 3, 3]), "6d | 3d*** 4d 1d | 5", &[]);
+    // Of few pages S has one, of one page M has none.
+    let mut t = Table::new("s3-fifo", 1, 1, 1);
+    t.row(&writes(&[1, 2, 1]), "1d | - | -", &[flush(&[1]), flush(&[2])]);
+    // All of S go to M, which gives one up.
+    t.row(&writes(&[1, 1, 3]), "3d | - | -", &[flush(&[1])]);
+    let mut t = Table::new("s3-fifo", 2, 1, 1);
+    t.row(&writes(&[1, 2, 3, 1]), "3d | 1d | 2", &[flush(&[1]), flush(&[2])]);
+}
+
 /// Specs §4.3.
 #[test]
 fn cflru() {

@@ -55,7 +55,8 @@ pub(super) fn model(spec: &str, config: BufferConfig) -> Box<dyn Model> {
     };
     Box::new(Layered {
         layer,
-        caches_reads: ["lru", "clock", "fab"].contains(&name) && param(spec, "reads", "cache") == "cache",
+        caches_reads: ["lru", "clock", "fifo", "2q", "arc", "s3-fifo", "fab"].contains(&name)
+            && param(spec, "reads", "cache") == "cache",
         pads: param(&inner, "padding", if name == "bplru" { "always" } else { "never" }) == "always",
         inner: driven(&inner, config, ROOM),
         held: BTreeMap::new(),

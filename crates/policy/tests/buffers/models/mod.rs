@@ -1,6 +1,7 @@
 //! Naive models of the buffer policies, written from the specification alone: lists and rings are
 //! `Vec`s, every search is linear, nothing is remembered that can be counted again.
 
+mod arc;
 mod block;
 mod bplru;
 mod cave;
@@ -10,19 +11,24 @@ mod cflru;
 mod clc;
 mod clock;
 mod fab;
+mod fifo;
 mod layers;
 mod lb_clock;
 mod lru;
 mod lru_wsr;
 mod none;
 mod pud_lru;
+mod queue;
 mod recently_evicted;
+mod s3_fifo;
+mod two_q;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use destage_policy::buffer::{Access, AccessOutcome, BufferConfig, BufferNotice, EvictionKind, Exhausted};
 
+pub(crate) use arc::ArcModel;
 pub(crate) use block::Block;
 pub(crate) use bplru::BplruModel;
 pub(crate) use cave::CaveModel;
@@ -32,12 +38,15 @@ pub(crate) use cflru::CflruModel;
 pub(crate) use clc::ClcModel;
 pub(crate) use clock::ClockModel;
 pub(crate) use fab::FabModel;
+pub(crate) use fifo::FifoModel;
 pub(crate) use lb_clock::LbClockModel;
 pub(crate) use lru::LruModel;
 pub(crate) use lru_wsr::LruWsrModel;
 pub(crate) use none::NoneModel;
 pub(crate) use pud_lru::PudLruModel;
 pub(crate) use recently_evicted::RecentlyEvictedModel;
+pub(crate) use s3_fifo::S3FifoModel;
+pub(crate) use two_q::TwoQModel;
 
 /// A group of pages that leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +145,11 @@ pub(crate) fn switch(spec: &str, key: &str, default: bool) -> bool {
     }
 }
 
+/// A percentage with up to two decimals, hundredfold.
+fn hundredths(percentage: &str) -> usize {
+    (percentage.parse::<f64>().expect("a percentage") * 100.0).round() as usize
+}
+
 /// The model of `spec`.
 pub(crate) fn model(spec: &str, config: BufferConfig) -> Box<dyn Model> {
     if spec.contains('+') {
@@ -145,6 +159,10 @@ pub(crate) fn model(spec: &str, config: BufferConfig) -> Box<dyn Model> {
         Some("none") => Box::new(NoneModel),
         Some("lru") => Box::new(LruModel::new(spec, config)),
         Some("clock") => Box::new(ClockModel::new(spec, config)),
+        Some("fifo") => Box::new(FifoModel::new(spec, config)),
+        Some("2q") => Box::new(TwoQModel::new(spec, config)),
+        Some("arc") => Box::new(ArcModel::new(spec, config)),
+        Some("s3-fifo") => Box::new(S3FifoModel::new(spec, config)),
         Some("cflru") => Box::new(CflruModel::new(spec, config)),
         Some("lru-wsr") => Box::new(LruWsrModel::new(spec, config)),
         Some("ccf-lru") => Box::new(CcfLruModel::new(spec, config)),

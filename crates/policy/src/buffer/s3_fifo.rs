@@ -1,0 +1,294 @@
+//! S3-FIFO (Yang et al., SOSP 2023, Algorithm 1; specs §4.10).
+//!
+//! Idea: three FIFO queues. A page enters S, which is small; when its turn to leave comes it goes to M
+//! if it was used more than once meanwhile, and else leaves and is remembered in G. A page that comes
+//! again while G has it enters M. There a page whose turn comes is put back at the head as often as it
+//! was used, up to three times, and then leaves for good. S gives up pages while it has its share of
+//! the buffer, M otherwise.
+//!
+//! Parameters: `small`, the share of S (10), and `ghost`, the entries of G (90, as many as M has
+//! pages), both percentages of the capacity; `uses`, the uses in S after which a page goes to M (2,
+//! more than one); `reads`.
+//!
+//! Resolved, where the paper is silent or says two things:
+//! - Where M is full its Algorithm 1 has M give up a page for one that comes from S, and goes on until
+//!   S has given one up as well, so that several pages can leave for one. Here, as in the authors' own
+//!   simulator, one page leaves: M may be above its share by what came from S, and S below, until M's
+//!   turn comes. If all pages of S go to M, M gives one up.
+//! - The share of S is rounded up, since S gives up pages from |S| ≥ 0.1 · capacity on; G's is rounded
+//!   down, which by default leaves it as many entries as M has pages. So up to ten pages S has one, and
+//!   of one page M has none and G is empty.
+//! - A page that comes from G leaves it before the victim enters, so that the victim cannot push it
+//!   out. If a veto then sends the access past the buffer, it stays in G where it was.
+//! - Where S has its share and no page (`small=0`) M gives up a page; where M is to and has none, as can
+//!   be after trims, S does.
+//! - Reads are cached by default, see [`READS`]. A read that stays out changes nothing.
+//! - A page that is written back to leave goes the way of a victim: from S into G, however often it was
+//!   used, from M into oblivion. Trims leave nothing in G and take out what is there.
+//! - An eviction without a page that comes in (room made for a whole request, layers) comes before the
+//!   page is looked for in G, and may push it out.
+//! - Under a veto pages that are passed over keep their places, and those that the scan meets on its way
+//!   to the victim are moved as published; if the queue that is to give a page up has none that may
+//!   leave, the other one does. If all are passed over none is moved. The search goes over the queues
+//!   anew each time.
+//!
+//! Memory accesses: the lookup, which finds what G has; the uses that a hit counts up, and the page put at
+//! the head of a queue; for a victim every page inspected, itself included, those moved once more, and
+//! its own move; an entry that G gives up: one each.
+
+mod vetoes;
+
+use destage_plan::{PageNo, ParamSpec, Params};
+
+use self::vetoes::Leaver;
+use super::options::{READS, caches_reads};
+use super::queues::{Found, Queues};
+use super::share;
+use super::{
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
+    PolicyInfo, Registered, Veto,
+};
+
+/// Pages that came first.
+const SMALL: u32 = 0;
+/// Pages that were used again.
+const MAIN: u32 = 1;
+/// What left the small queue.
+const GHOST: u32 = 2;
+
+/// The most uses that are counted.
+const MOST_USES: u16 = 3;
+
+/// Three FIFO queues, of which one is small and one of ghosts.
+#[derive(Clone, Debug)]
+pub struct S3Fifo {
+    /// The number kept with a page is its uses.
+    queues: Queues<2, 3>,
+    capacity: u32,
+    cache_reads: bool,
+    /// Pages from which on S gives them up.
+    small: u32,
+    /// Entries that G may have.
+    most_ghosts: u32,
+    /// Uses from which on a page goes from S to M.
+    uses: u16,
+    memory_accesses: u64,
+}
+
+const SMALL_SHARE: ParamSpec = ParamSpec {
+    name: "small",
+    default: "10",
+    values: "a percentage from 0 to 100 with up to two decimals",
+    unit: "% of the capacity",
+    help: "the share of the small queue, from which on it gives up pages (10 in the paper)",
+};
+
+const GHOSTS: ParamSpec = ParamSpec {
+    name: "ghost",
+    default: "90",
+    values: "a percentage from 0 to 1000 with up to two decimals",
+    unit: "% of the capacity",
+    help: "the pages without data that are remembered (in the paper as many as the main queue has, 90)",
+};
+
+const USES: ParamSpec = ParamSpec {
+    name: "uses",
+    default: "2",
+    values: "a number of uses from 1 to 3",
+    unit: "uses",
+    help: "the uses in the small queue after which a page goes to the main queue (more than one in the paper)",
+};
+
+impl Registered for S3Fifo {
+    const INFO: PolicyInfo = PolicyInfo {
+        name: "s3-fifo",
+        title: "small FIFO of new pages, FIFO with reinsertion of used ones",
+        paper: "S3-FIFO, SOSP 2023",
+        unit: EvictionUnit::Page,
+        chooses_channels: false,
+        params: &[READS, SMALL_SHARE, GHOSTS, USES],
+    };
+
+    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
+        let capacity = config.capacity_pages;
+        Ok(Self {
+            queues: Queues::new(),
+            capacity,
+            cache_reads: caches_reads(params)?,
+            small: share::ceil(params.hundredths(SMALL_SHARE.name, ..=share::HUNDRED_PERCENT)?, capacity),
+            most_ghosts: share::floor(params.hundredths(GHOSTS.name, ..=10 * share::HUNDRED_PERCENT)?, capacity),
+            uses: params.number(USES.name, 1..=MOST_USES)?,
+            memory_accesses: 0,
+        })
+    }
+}
+
+impl S3Fifo {
+    /// Whether S is to give up the next page.
+    #[inline]
+    fn small_first(&self) -> bool {
+        let (small, main) = (self.queues.len(SMALL), self.queues.len(MAIN));
+        small > 0 && small >= self.small || main == 0
+    }
+
+    /// Goes over S from its tail to the page that leaves, and moves the others that go to M.
+    #[inline]
+    fn scan_small(&mut self, leaver: Leaver) -> Option<u32> {
+        let mut at = self.queues.oldest(SMALL);
+        while let Some(frame) = at {
+            at = self.queues.newer(SMALL, frame);
+            self.memory_accesses += 1;
+            if self.queues.count(frame) >= self.uses {
+                self.memory_accesses += 1;
+                self.queues.set_count(frame, 0);
+                self.queues.put(MAIN, frame);
+            } else if leaver.may_be(frame) {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    /// Goes over M from its tail to the page that leaves, and puts the others that were used back at
+    /// the head.
+    #[inline]
+    fn scan_main(&mut self, leaver: Leaver) -> Option<u32> {
+        let mut at = self.queues.oldest(MAIN);
+        while let Some(frame) = at {
+            self.memory_accesses += 1;
+            let uses = self.queues.count(frame);
+            if uses > 0 {
+                self.memory_accesses += 1;
+                self.queues.set_count(frame, uses - 1);
+                // What is put back may be the next that comes.
+                let newer = self.queues.newer(MAIN, frame);
+                self.queues.put(MAIN, frame);
+                at = newer.or(Some(frame));
+            } else if leaver.may_be(frame) {
+                return Some(frame);
+            } else {
+                at = self.queues.newer(MAIN, frame);
+            }
+        }
+        None
+    }
+
+    /// Goes over the queues to the page that leaves, `None` if none is held.
+    #[inline]
+    fn scan(&mut self, leaver: Leaver) -> Option<u32> {
+        let small_first = self.small_first();
+        if small_first && let Some(frame) = self.scan_small(leaver) {
+            return Some(frame);
+        }
+        let main = self.scan_main(leaver);
+        if main.is_some() || small_first {
+            return main;
+        }
+        self.scan_small(leaver).or_else(|| self.scan_main(leaver))
+    }
+
+    /// The frame to give up, or `None` if every page is vetoed and the access shall bypass, or none is
+    /// held.
+    #[inline]
+    fn victim<V: Veto>(&mut self, veto: &mut V) -> Option<u32> {
+        let leaver = self.leaver(veto)?;
+        self.scan(leaver)
+    }
+
+    /// Gives up the page of a frame.
+    #[inline]
+    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
+        let ghosts = (self.queues.queue_of(frame) == SMALL && self.most_ghosts > 0).then_some(GHOST);
+        self.queues.give_up(frame, ghosts, out);
+        self.memory_accesses += u64::from(self.queues.shorten(GHOST, self.most_ghosts));
+    }
+}
+
+impl Buffer for S3Fifo {
+    fn grow(&mut self, pages: u32) {
+        self.queues.grow(pages);
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.queues.prefetch(page)
+    }
+
+    #[inline]
+    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
+        let order = if self.small_first() { [SMALL, MAIN] } else { [MAIN, SMALL] };
+        self.queues.pages(order).take(most).for_each(name);
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        _device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> AccessOutcome {
+        self.memory_accesses += 1;
+        let found = self.queues.find(access.page);
+        if let Found::Held(frame) = found {
+            self.memory_accesses += 1;
+            self.queues.soil(frame, access.write);
+            self.queues.set_count(frame, (self.queues.count(frame) + 1).min(MOST_USES));
+            return AccessOutcome::Hit;
+        }
+        if !access.write && !self.cache_reads {
+            return AccessOutcome::Bypassed;
+        }
+        let victim = if self.queues.held() == self.capacity {
+            let Some(victim) = self.victim(veto) else { return AccessOutcome::Bypassed };
+            Some(victim)
+        } else {
+            None
+        };
+        self.memory_accesses += 1;
+        if let Found::Ghost(frame) = found {
+            self.queues.soil(frame, access.write);
+            self.queues.set_count(frame, 0);
+            self.queues.put(MAIN, frame);
+        } else {
+            self.queues.insert(SMALL, access.page, access.write);
+        }
+        if let Some(victim) = victim {
+            self.memory_accesses += 1;
+            self.give_up(victim, out);
+        }
+        AccessOutcome::Inserted
+    }
+
+    #[inline]
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        let Some(victim) = self.victim(veto) else { return false };
+        self.memory_accesses += 1;
+        self.give_up(victim, out);
+        true
+    }
+
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
+        if let Some(frame) = self.queues.notify(notice, out) {
+            self.give_up(frame, out);
+        }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        !self.queues.is_held(access.page) && (access.write || self.cache_reads)
+    }
+
+    fn len(&self) -> u32 {
+        self.queues.held()
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.memory_accesses
+    }
+}

@@ -1,0 +1,203 @@
+//! 2Q, the full version (Johnson and Shasha, VLDB 1994; specs §4.8).
+//!
+//! Idea: a page enters A1in, a FIFO queue in which further uses mean nothing, since they come from
+//! what used it first. What leaves A1in is remembered in A1out; a page that comes again while it is
+//! there enters Am, an LRU list. While A1in has more than Kin pages its oldest one leaves, or else the
+//! least recently used one of Am, which is not remembered.
+//!
+//! Parameters: `in`, Kin as a percentage of the capacity (25, as the paper advises), and `out`, Kout,
+//! the entries of A1out (50); `reads`.
+//!
+//! Resolved, where the paper is silent:
+//! - Both shares are rounded down: |A1in| > Kin says the same of the whole number and of the share
+//!   itself. So up to three pages Kin is 0, and A1in gives a page up whenever it has one; of one
+//!   page Kout is 0 as well, and nothing is remembered.
+//! - A page that comes from A1out leaves it before the victim enters, so that the victim cannot push
+//!   it out. If a veto then sends the access past the buffer, it stays in A1out where it was.
+//! - Where Am is to give up a page and has none, as with `in=100` or after trims, A1in does.
+//! - Reads are cached by default, see [`READS`]. A read that stays out changes nothing.
+//! - A page that is written back to leave goes the way of a victim: from A1in into A1out, from Am into
+//!   oblivion. Trims leave nothing in A1out and take out what is there.
+//! - An eviction without a page that comes in (room made for a whole request, layers) comes before the
+//!   page is looked for in A1out, and may push it out.
+//! - Under a veto the queue that is to give a page up goes first, then the other one, each from its
+//!   oldest page on.
+//!
+//! Memory accesses: the lookup, which finds what A1out has; the page put at the head of a queue, or
+//! moved there in Am; the victim; an entry that A1out gives up: one each. A veto adds none.
+
+use destage_plan::{PageNo, ParamSpec, Params};
+
+use super::options::{READS, caches_reads};
+use super::queues::{Found, Queues};
+use super::share;
+use super::{
+    Access, AccessOutcome, Buffer, BufferConfig, BufferNotice, DeviceView, EvictionUnit, Evictions, PolicyError,
+    PolicyInfo, Registered, Veto,
+};
+
+/// Pages that came first.
+const A1_IN: u32 = 0;
+/// Pages that came again.
+const AM: u32 = 1;
+/// What left A1in.
+const A1_OUT: u32 = 2;
+
+/// 2Q, the full version.
+#[derive(Clone, Debug)]
+pub struct TwoQ {
+    queues: Queues<2, 3>,
+    capacity: u32,
+    cache_reads: bool,
+    /// Pages that A1in may keep.
+    most_in: u32,
+    /// Entries that A1out may have.
+    most_out: u32,
+    memory_accesses: u64,
+}
+
+const IN: ParamSpec = ParamSpec {
+    name: "in",
+    default: "25",
+    values: "a percentage from 0 to 100 with up to two decimals",
+    unit: "% of the capacity",
+    help: "Kin: the pages that A1in keeps; the oldest beyond that leave first (25 in the paper)",
+};
+
+const OUT: ParamSpec = ParamSpec {
+    name: "out",
+    default: "50",
+    values: "a percentage from 0 to 1000 with up to two decimals",
+    unit: "% of the capacity",
+    help: "Kout: the pages without data that A1out remembers (50 in the paper)",
+};
+
+impl Registered for TwoQ {
+    const INFO: PolicyInfo = PolicyInfo {
+        name: "2q",
+        title: "LRU of pages that came again, FIFO of the others",
+        paper: "2Q, VLDB 1994",
+        unit: EvictionUnit::Page,
+        chooses_channels: false,
+        params: &[READS, IN, OUT],
+    };
+
+    fn with_params(config: BufferConfig, params: &Params) -> Result<Self, PolicyError> {
+        let capacity = config.capacity_pages;
+        Ok(Self {
+            queues: Queues::new(),
+            capacity,
+            cache_reads: caches_reads(params)?,
+            most_in: share::floor(params.hundredths(IN.name, ..=share::HUNDRED_PERCENT)?, capacity),
+            most_out: share::floor(params.hundredths(OUT.name, ..=10 * share::HUNDRED_PERCENT)?, capacity),
+            memory_accesses: 0,
+        })
+    }
+}
+
+impl TwoQ {
+    /// The queues in the order in which they give up a page.
+    #[inline]
+    fn order(&self) -> [u32; 2] {
+        if self.queues.len(A1_IN) > self.most_in { [A1_IN, AM] } else { [AM, A1_IN] }
+    }
+
+    /// Gives up the page of a frame.
+    #[inline]
+    fn give_up(&mut self, frame: u32, out: &mut Evictions) {
+        let ghosts = (self.queues.queue_of(frame) == A1_IN && self.most_out > 0).then_some(A1_OUT);
+        self.queues.give_up(frame, ghosts, out);
+        self.memory_accesses += u64::from(self.queues.shorten(A1_OUT, self.most_out));
+    }
+}
+
+impl Buffer for TwoQ {
+    fn grow(&mut self, pages: u32) {
+        self.queues.grow(pages);
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageNo) -> u32 {
+        self.queues.prefetch(page)
+    }
+
+    #[inline]
+    fn leaves_next(&self, most: usize, name: &mut impl FnMut(PageNo)) {
+        self.queues.pages(self.order()).take(most).for_each(name);
+    }
+
+    #[inline]
+    fn access<D: DeviceView, V: Veto>(
+        &mut self,
+        access: Access,
+        _device: &D,
+        veto: &mut V,
+        out: &mut Evictions,
+    ) -> AccessOutcome {
+        self.memory_accesses += 1;
+        let found = self.queues.find(access.page);
+        if let Found::Held(frame) = found {
+            self.queues.soil(frame, access.write);
+            if self.queues.queue_of(frame) == AM {
+                self.memory_accesses += 1;
+                self.queues.put(AM, frame);
+            } else if V::ACTIVE {
+                self.queues.reconsider(frame);
+            }
+            return AccessOutcome::Hit;
+        }
+        if !access.write && !self.cache_reads {
+            return AccessOutcome::Bypassed;
+        }
+        let victim = if self.queues.held() == self.capacity {
+            let Some(victim) = self.queues.victim(self.order(), veto) else { return AccessOutcome::Bypassed };
+            Some(victim)
+        } else {
+            None
+        };
+        self.memory_accesses += 1;
+        if let Found::Ghost(frame) = found {
+            self.queues.soil(frame, access.write);
+            self.queues.put(AM, frame);
+        } else {
+            self.queues.insert(A1_IN, access.page, access.write);
+        }
+        if let Some(victim) = victim {
+            self.memory_accesses += 1;
+            self.give_up(victim, out);
+        }
+        AccessOutcome::Inserted
+    }
+
+    #[inline]
+    fn evict<D: DeviceView, V: Veto>(&mut self, _device: &D, veto: &mut V, out: &mut Evictions) -> bool {
+        let Some(victim) = self.queues.victim(self.order(), veto) else { return false };
+        self.memory_accesses += 1;
+        self.give_up(victim, out);
+        true
+    }
+
+    fn notify<D: DeviceView, V: Veto>(
+        &mut self,
+        notice: BufferNotice,
+        _device: &D,
+        _veto: &mut V,
+        out: &mut Evictions,
+    ) {
+        if let Some(frame) = self.queues.notify(notice, out) {
+            self.give_up(frame, out);
+        }
+    }
+
+    fn admits(&self, access: Access) -> bool {
+        !self.queues.is_held(access.page) && (access.write || self.cache_reads)
+    }
+
+    fn len(&self) -> u32 {
+        self.queues.held()
+    }
+
+    fn memory_accesses(&self) -> u64 {
+        self.memory_accesses
+    }
+}
