@@ -347,13 +347,8 @@ impl Requests {
     }
 
     /// Whether they can be read more than once.
-    pub fn can_be_read_again(&self) -> bool {
-        match self {
-            Self::File { file, .. } => {
-                destage_trace::files(file).iter().all(|file| std::fs::metadata(file).is_ok_and(|file| file.is_file()))
-            }
-            Self::Workload(_) => true,
-        }
+    pub(crate) fn can_be_read_again(&self) -> bool {
+        self.pipe().is_none()
     }
 
     /// Begins to read or generate them; the standard input can be read only in the first pass, 0.

@@ -14,7 +14,7 @@ use in_memory::{experiment, run};
 use mixed::{PAGE, mixed};
 
 /// Beside the defaults of all policies.
-const VARIANTS: [&str; 9] = [
+const VARIANTS: [&str; 10] = [
     "lru:reads=bypass",
     "clock:reads=bypass",
     "arc:reads=bypass",
