@@ -147,6 +147,9 @@ fn found_far_away() {
     // A cache device was lost while the log of the one before it was being noted as valid, and another took its place:
     // intents that were held over that note were never let go (kdd, write-back).
     let held = [210_015_527, 210_129_015];
+    // A degraded write had read its row when the lost member was filled, and wrote it before what had been logged of the
+    // row was freed: after a cut and another loss of the member that was believed, and the write was gone (leavo).
+    let overtaken = [220_090_786];
     for seed in [771_459_308, 900_307_095, 900_083_600, 40_325_926, 40_068_944]
         .into_iter()
         .chain(leavo)
@@ -157,6 +160,7 @@ fn found_far_away() {
         .chain(unlogged)
         .chain(voided)
         .chain(held)
+        .chain(overtaken)
     {
         for level in Level::ALL {
             for cache in all_host_caches_of(level) {

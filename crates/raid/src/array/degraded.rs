@@ -46,6 +46,11 @@ impl Array {
     /// torn; the parity is computed anew. Members may have been lost, or filled, since the data was
     /// read.
     pub(super) fn log_and_write(&mut self, op: OpId, versions: &mut dyn Versions, out: &mut Out) {
+        // The lost member may have been filled since the data was read: then nothing is logged here, and what was
+        // logged of these rows before has to go first.
+        if self.unlogging > 0 {
+            return self.waiting.push(op);
+        }
         let mut what = self.what(op);
         what.rows.count = self.write_task(op).batch;
         let columns = self.columns(what.stripe, what.rows);
