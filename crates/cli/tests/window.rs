@@ -39,7 +39,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
 }
 
-const BUFFERS: &[&str] = &["--policy", "lru,fab", "--cache", "1MiB", "--device", "ssd"];
+const BUFFERS: &[&str] = &["--policy", "lru,fab", "--cache", "1MiB", "--device", "ssd", "--ssd.preset", "lawc"];
 const ARRAY: &[&str] = &["--array", "raid5:3", "--device", "fixed", "--member-size", "16MiB", "--policy", "none"];
 
 /// The results, without what says which part of which trace they are of.
