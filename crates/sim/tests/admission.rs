@@ -236,11 +236,14 @@ fn requests_of_one_page_come_in_as_ever() {
             if below(&mut rng, 4) == 0 { read(i * 900, page, 1) } else { write(i * 900, page, 1) }
         })
         .collect();
-    let all = policies().iter().filter(|policy| !policy.chooses_channels).map(|policy| match policy.name {
+    // Room is made before it is known whether the page is one that was given up lately: what leaves then may differ.
+    let remember = ["2q", "arc", "s3-fifo"];
+    let all = policies().iter().filter(|policy| !policy.chooses_channels && !remember.contains(&policy.name));
+    let all = all.map(|policy| match policy.name {
         "lb-clock" => "lb-clock:insert_anchor=current_hand",
         name => name,
     });
-    for policy in all.chain(["gcar+lru", "gcar+bplru"]) {
+    for policy in all.chain(["gcar+lru", "gcar+bplru", "2q:out=0", "s3-fifo:ghost=0"]) {
         let shown = ADMISSIONS.map(|admission| {
             let device = DeviceConfig::Ssd(config.clone(), StartState::Full);
             let r: RunResult = run_one(&over(device, policy, 32, 200, admission), &requests);
