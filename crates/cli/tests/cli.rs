@@ -669,7 +669,7 @@ fn an_ssd_fits_the_trace_unless_told_otherwise() {
     let bytes = |run: &Value| run["ssd"]["host_pages"].as_u64().unwrap() * 4096;
     // 20 MB of addresses, of which it touches most.
     let fitted = sim(&dense, &[]);
-    assert_eq!((&fitted["start_state"], &fitted["ssd"]["start_is_steady"]), (&"steady:1".into(), &true.into()));
+    assert!(fitted["start_state"] == "steady:1" && fitted["ssd"]["start_overwrites"].as_f64() >= Some(2.0));
     assert_eq!(setting(&fitted, "lba-overflow").as_deref(), Some("wrap"));
     assert!((20_000_000..100_000_000).contains(&bytes(&fitted)), "{}", bytes(&fitted));
     assert!(fitted["gc_invocations"].as_u64() > Some(0));

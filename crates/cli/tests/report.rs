@@ -611,3 +611,23 @@ fn nothing_in_a_result_stops_a_report_but_an_error() {
         assert!(refused > all.len() && shown > all.len(), "{refused} refused, {shown} shown");
     }
 }
+
+#[test]
+fn a_device_that_fits_and_begins_steady_is_reported_and_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, first, second) = (trace(folder.path()), folder.path().join("first"), folder.path().join("second"));
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let args = ["--device=ssd", "--policy=lru,arc", "--cache=1MiB"];
+    quietly(&[&["sim", &path(&trace), "--report", &path(&first)][..], &args].concat());
+    let found = fs::read_to_string(first.join("results.json")).unwrap();
+    let runs: Vec<Value> = serde_json::from_str(&found).unwrap();
+    for run in &runs {
+        let ssd = &run["ssd"];
+        let [before, last] =
+            ["start_write_amplification_before", "start_write_amplification"].map(|name| ssd[name].as_f64());
+        assert!(last > Some(1.0) && (last.unwrap() / before.unwrap() - 1.0).abs() <= 0.01, "{before:?}, {last:?}");
+    }
+    quietly(&["report", &path(&first.join("results.json")), "--out", &path(&second)]);
+    assert_eq!(fs::read_to_string(second.join("results.json")).unwrap(), found);
+    assert!(fs::read_to_string(first.join("index.html")).unwrap().contains("steady:1"));
+}

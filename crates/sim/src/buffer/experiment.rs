@@ -473,9 +473,8 @@ fn ssd_result(ssd: &Ssd, shape: &SsdShape, outcomes: &Outcomes) -> SsdResult {
         host_pages: u64::from(shape.host_pages),
         raw_pages: blocks * u64::from(shape.pages_per_block),
         start_overwrites: steadiness.map(|steady| steady.overwrites_pct as f64 / 100.0),
-        start_write_amplification: steadiness
-            .map(|steady| steady.write_amplification_milli.map(|milli| milli as f64 / 1000.0).to_vec()),
-        start_is_steady: steadiness.map(|steady| steady.reached),
+        start_write_amplification_before: steadiness.map(|steady| steady.write_amplification_milli[0] as f64 / 1000.0),
+        start_write_amplification: steadiness.map(|steady| steady.write_amplification_milli[1] as f64 / 1000.0),
         host_programs: total.host_programs,
         summary_programs: total.summary_programs,
         redirected_programs: ssd.redirected(),
