@@ -283,7 +283,7 @@ fn caches_on_a_device_are_told_by_cause() {
         |html: &Html, css: &str| all(html, css).iter().map(|part| part.text().collect::<String>()).collect::<String>();
     let promise =
         "regime flush: acknowledged writes are durable after a flush or with FUA; NVRAM: 1,024 slots of 4 KiB";
-    for place in ["figure[data-figure=cache-writes]", "figure[data-figure=cache-lifetime]", "p.note", ".findings"] {
+    for place in ["figure[data-figure=cache-writes]", "figure[data-figure=cache-lifetime]", "p.note", ".answers"] {
         assert!(of(&html, place).contains(promise), "{place} does not say under which promise");
     }
     let heads = of(&html, "table.runs thead th");

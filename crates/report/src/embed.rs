@@ -6,8 +6,8 @@ use std::ops::Add;
 use serde_json::{Map, Value, json};
 
 use crate::ReportRun;
+use crate::answers::fastest;
 use crate::chart::{Chart, charts};
-use crate::finding::fastest;
 use crate::group::Group;
 
 /// Bins of all runs' series in a page; with more, neighbours are merged, so that the page of a

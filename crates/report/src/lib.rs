@@ -12,6 +12,7 @@
 //! reaches the page as escaped text or as data, never as code, and the page's policy lets only its
 //! own scripts run and nothing be loaded. [`Document`] is the same for pages of other content.
 
+mod answers;
 mod cells;
 mod chart;
 mod command;
@@ -21,7 +22,6 @@ mod embed;
 mod error;
 mod escape;
 pub mod figures;
-mod finding;
 mod group;
 mod input;
 mod page;

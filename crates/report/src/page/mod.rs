@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 use destage_scenario::quantity::{show_count, show_time};
 
 use crate::ReportRun;
+use crate::answers::answers;
 use crate::chart::{Chart, charts};
 use crate::command::commands;
 use crate::durability::durability;
 use crate::embed;
 use crate::escape::escaped;
 use crate::figures::{Better, Show};
-use crate::finding::findings;
 use crate::group::{Group, GroupKind, circumstances};
 use crate::summary::{cells, columns, shown, writes_cache_devices};
 
@@ -66,9 +66,9 @@ fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs:
     };
     let _ = writeln!(html, "<section class=\"group\" id=\"group-{number}\" aria-labelledby=\"title-{number}\">");
     let heading = if groups > 1 { format!("{place}: {}", escaped(file_name(&group.trace))) } else { place.to_owned() };
-    let _ = writeln!(html, "<h2 id=\"title-{number}\">{heading}</h2>\n<div class=\"findings\">");
-    for finding in findings(group, runs) {
-        let _ = writeln!(html, "<div><h3>{}</h3><p>{}</p></div>", finding.question, finding.answer);
+    let _ = writeln!(html, "<h2 id=\"title-{number}\">{heading}</h2>\n<div class=\"answers\">");
+    for answer in answers(group, runs) {
+        let _ = writeln!(html, "<div><h3>{}</h3><p>{}</p></div>", answer.question, answer.answer);
     }
     html.push_str("</div>\n");
     table(html, number, group, runs);

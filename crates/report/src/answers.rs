@@ -16,7 +16,7 @@ use crate::summary::shown;
 
 /// A question with its answer, which is HTML.
 #[derive(Clone, Debug)]
-pub(crate) struct Finding {
+pub(crate) struct Answer {
     pub(crate) question: &'static str,
     pub(crate) answer: String,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Finding {
 const CLOSE: f64 = 0.1;
 
 /// What the group's figures say.
-pub(crate) fn findings(group: &Group, runs: &[ReportRun]) -> Vec<Finding> {
+pub(crate) fn answers(group: &Group, runs: &[ReportRun]) -> Vec<Answer> {
     let mut all = match group.kind {
         GroupKind::Hits => vec![highest(
             group,
@@ -53,7 +53,7 @@ pub(crate) fn findings(group: &Group, runs: &[ReportRun]) -> Vec<Finding> {
     let saturated: Vec<_> = group.points.iter().filter(|point| runs[point.run].is_saturated()).collect();
     if !saturated.is_empty() {
         let names: Vec<_> = saturated.iter().map(|point| escaped(&group.name(**point))).collect();
-        all.push(Finding {
+        all.push(Answer {
             question: "What could not keep up?",
             answer: format!(
                 "{} of {} runs are saturated: requests came faster than the device served them, so that they have no \
@@ -90,7 +90,7 @@ fn highest(
     what: &str,
     value: fn(&ReportRun) -> Option<f64>,
     show: fn(f64) -> String,
-) -> Finding {
+) -> Answer {
     let of = |point: Point| value(&runs[point.run]).map(|value| -value);
     let answer = match least(group, group.points.iter().copied(), of) {
         None => format!("No run has a {what}."),
@@ -117,7 +117,7 @@ fn highest(
             answer
         }
     };
-    Finding { question, answer }
+    Answer { question, answer }
 }
 
 /// The run with the lowest mean response time.
@@ -164,17 +164,17 @@ fn speed(group: &Group, runs: &[ReportRun], best: Point) -> String {
     answer
 }
 
-fn nothing_was_timed(question: &'static str) -> Vec<Finding> {
-    vec![Finding { question, answer: "No run has response times.".to_owned() }]
+fn nothing_was_timed(question: &'static str) -> Vec<Answer> {
+    vec![Answer { question, answer: "No run has response times.".to_owned() }]
 }
 
-fn ssd(group: &Group, runs: &[ReportRun]) -> Vec<Finding> {
+fn ssd(group: &Group, runs: &[ReportRun]) -> Vec<Answer> {
     const WHICH: &str = "Which buffer and size should this workload get?";
     let Some(best) = fastest(group, runs) else { return nothing_was_timed(WHICH) };
     vec![
-        Finding { question: WHICH, answer: speed(group, runs, best) },
-        Finding { question: "What does it cost in wear?", answer: wear(group, runs, best) },
-        Finding { question: "What does collection do to p99.9?", answer: collection(group, runs, best) },
+        Answer { question: WHICH, answer: speed(group, runs, best) },
+        Answer { question: "What does it cost in wear?", answer: wear(group, runs, best) },
+        Answer { question: "What does collection do to p99.9?", answer: collection(group, runs, best) },
     ]
 }
 
@@ -256,7 +256,7 @@ fn collection(group: &Group, runs: &[ReportRun], best: Point) -> String {
     answer
 }
 
-fn array(group: &Group, runs: &[ReportRun]) -> Vec<Finding> {
+fn array(group: &Group, runs: &[ReportRun]) -> Vec<Answer> {
     const WHICH: &str = "Which cache, size and order of service should this workload get?";
     let Some(best) = fastest(group, runs) else { return nothing_was_timed(WHICH) };
     let run = &runs[best.run];
@@ -264,7 +264,7 @@ fn array(group: &Group, runs: &[ReportRun]) -> Vec<Finding> {
     if let Some(share) = BUSIEST.of(run) {
         let _ = write!(answer, " Its busiest device is in service {:.0} % of the time.", share * 100.0);
     }
-    let mut all = vec![Finding { question: WHICH, answer }];
+    let mut all = vec![Answer { question: WHICH, answer }];
     if run.at("degraded").is_some() {
         let of = |phase: &str| run.number(&format!("degraded.{phase}.p99_9")).map(show_time);
         let phases = [("no member is lost", "healthy"), ("one is lost", "degraded"), ("it is rebuilt", "rebuilding")];
@@ -273,10 +273,10 @@ fn array(group: &Group, runs: &[ReportRun]) -> Vec<Finding> {
         let rebuilt: Vec<_> = rebuilds.map(|time| format!(" A rebuild takes {}.", show_time(time))).collect();
         let phases = if told.is_empty() { "no figures".to_owned() } else { told.join(", ") };
         let answer = format!("{}: p99.9 is {phases}.{}", strong(group, best), rebuilt.concat());
-        all.push(Finding { question: "What does a failure do to p99.9?", answer });
+        all.push(Answer { question: "What does a failure do to p99.9?", answer });
     }
     if let Some(answer) = array_wear(group, runs, best) {
-        all.push(Finding { question: "What does it cost in wear?", answer });
+        all.push(Answer { question: "What does it cost in wear?", answer });
     }
     all
 }
