@@ -114,7 +114,7 @@ pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
 
 /// Whether several runs have the same size.
 fn has_rivals(results: &[RunResult]) -> bool {
-    let mut sizes: Vec<u64> = results.iter().map(|r| r.cache_bytes).collect();
+    let mut sizes: Vec<u64> = results.iter().filter_map(|r| r.cache_bytes).collect();
     sizes.sort_unstable();
     sizes.windows(2).any(|pair| pair[0] == pair[1])
 }
@@ -123,7 +123,7 @@ fn over_time(result: &RunResult) -> spark::SparkLine {
     let bins = result.series.bins.iter();
     let bins = bins.map(|bin| (bin.requests, bin.read_response_sum.saturating_add(bin.write_response_sum)));
     spark::SparkLine {
-        keys: vec![name(result), show_bytes(result.cache_bytes)],
+        keys: vec![name(result), size(result)],
         width: result.series.width,
         bins: bins.collect(),
         without: result.saturated.is_some().then_some("saturated"),
@@ -155,19 +155,24 @@ fn keys() -> Vec<Column> {
 }
 
 fn key_cells(result: &RunResult) -> Vec<Cell> {
-    vec![name(result).into(), show_bytes(result.cache_bytes).into()]
+    vec![name(result).into(), size(result).into()]
+}
+
+/// The size of the buffer.
+fn size(result: &RunResult) -> String {
+    result.cache_bytes.map_or_else(|| "-".to_owned(), show_bytes)
 }
 
 /// Which policy does best at each size, by the most telling figure that the device gives.
 fn best(screen: &mut Screen, results: &[RunResult], runs: &[ReportRun]) -> io::Result<()> {
-    let mut sizes: Vec<u64> = Vec::new();
-    for r in results {
-        if !sizes.contains(&r.cache_bytes) {
-            sizes.push(r.cache_bytes);
-        }
-    }
-    if results.len() == sizes.len() {
+    if !has_rivals(results) {
         return Ok(());
+    }
+    let mut sizes: Vec<u64> = Vec::new();
+    for size in results.iter().filter_map(|r| r.cache_bytes) {
+        if !sizes.contains(&size) {
+            sizes.push(size);
+        }
     }
     let (what, figure) = match results[0].device.as_str() {
         "ssd" => ("lowest mean response time", MEAN),
@@ -177,7 +182,10 @@ fn best(screen: &mut Screen, results: &[RunResult], runs: &[ReportRun]) -> io::R
     writeln!(screen, "\n{what}:")?;
     let mut table = Table::new([Column::key(""), Column::text("")]);
     for size in sizes {
-        let of_size = results.iter().zip(runs).filter(|(r, run)| r.cache_bytes == size && is_comparable(&figure, run));
+        let of_size = results
+            .iter()
+            .zip(runs)
+            .filter(|(r, run)| r.cache_bytes.is_none_or(|own| own == size) && is_comparable(&figure, run));
         let scores: Vec<_> = of_size.filter_map(|(r, run)| Some((score(&figure, run)?, r))).collect();
         let names = match scores.iter().map(|(score, _)| *score).min_by(f64::total_cmp) {
             Some(lowest) => {

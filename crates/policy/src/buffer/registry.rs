@@ -47,6 +47,13 @@ pub struct PolicyInfo {
     pub params: &'static [ParamSpec],
 }
 
+impl PolicyInfo {
+    /// Whether it has a size: only what holds nothing has none.
+    pub fn is_sized(&self) -> bool {
+        self.name != Bypass::INFO.name
+    }
+}
+
 /// A policy that can be built by name.
 pub trait Registered: Buffer + Sized + Send + 'static {
     /// What it is.
@@ -59,6 +66,8 @@ pub trait Registered: Buffer + Sized + Send + 'static {
 /// What [`build`] made, beside the buffer.
 #[derive(Clone, Debug)]
 pub struct Built {
+    /// It has a size: it holds something.
+    pub is_sized: bool,
     /// What it evicts at once.
     pub unit: EvictionUnit,
     /// It says through which channel each page is programmed: the device must have write points per
@@ -102,6 +111,7 @@ macro_rules! register {
             declared.push((base.name, base.params));
             let params = Params::resolve(&declared, &settled(spec, &layers, base)?)?;
             let built = Built {
+                is_sized: base.is_sized(),
                 unit: layers.iter().fold(base.unit, |unit, layer| layer.unit.unwrap_or(unit)),
                 chooses_channels: base.chooses_channels || layers.iter().any(|layer| layer.chooses_channels),
                 avoids_collection: layers.iter().any(|layer| layer.avoids_collection),
@@ -191,7 +201,7 @@ fn parts(spec: &PolicySpec) -> Result<(Vec<&'static LayerInfo>, &'static PolicyI
                 format!("{0} goes outside: {0}+{1}", layer.name, outer.name)
             });
         }
-        if base.name == "none" {
+        if !base.is_sized() {
             return refuse(format!("{}: a policy that holds nothing evicts nothing", layer.name));
         }
         match (layer.over, base.unit) {

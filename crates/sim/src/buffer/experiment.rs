@@ -1,7 +1,9 @@
 //! An experiment: policies × buffer sizes over one trace, read once for all of them.
 
 use destage_plan::{Nanos, PageGeometry, PolicySpec};
-use destage_policy::buffer::{self, Buffer, BufferConfig, Built, EvictionUnit, NoDevice, PolicyError, Visitor};
+use destage_policy::buffer::{
+    self, Buffer, BufferConfig, Built, EvictionUnit, NoDevice, PolicyError, PolicyInfo, Visitor,
+};
 use destage_trace::TraceError;
 
 use super::analytic::AnalyticConfig;
@@ -65,7 +67,7 @@ pub struct Experiment {
 /// What an experiment brought.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// One per policy and size, sizes in the inner loop.
+    /// One per policy and size, sizes in the inner loop; of a policy without a size one.
     pub results: Vec<RunResult>,
     /// What the user should know, such as requests that did not fit the device.
     pub warnings: Vec<String>,
@@ -118,7 +120,7 @@ struct Planned {
     policy: String,
     params: Vec<ParamValue>,
     granularity: EvictionUnit,
-    cache_bytes: u64,
+    cache_bytes: Option<u64>,
     job: Box<dyn Job>,
 }
 
@@ -191,8 +193,7 @@ impl Experiment {
         {
             return Err(SimError::Memory { needed, granted: resources.memory_bytes });
         }
-        let sizes = |policy| self.caches.iter().map(move |&cache_bytes| (policy, cache_bytes));
-        let combinations: Vec<_> = self.policies.iter().flat_map(sizes).collect();
+        let combinations: Vec<_> = self.policies.iter().flat_map(|policy| self.sizes(policy)).collect();
         let aged = match (&self.device, &shape) {
             (DeviceConfig::Ssd(_, start), Some(shape)) if start.takes_long() && combinations.len() > 1 => {
                 Some(Ssd::new(shape.clone(), *start))
@@ -204,6 +205,13 @@ impl Experiment {
             experiment::carry_out(&runs, &combinations, resources, open, progress)?;
         let accesses = results.iter().map(|result| result.counters.accesses).sum();
         Ok(Report { results, warnings, requests, accesses })
+    }
+
+    /// The policy at each of the sizes, or once if it holds nothing.
+    fn sizes<'a>(&'a self, policy: &'a PolicySpec) -> Vec<(&'a PolicySpec, u64)> {
+        let sized = buffer::info(base(policy)).is_ok_and(PolicyInfo::is_sized);
+        let sizes = if sized { self.caches.as_slice() } else { self.caches.get(..1).unwrap_or_default() };
+        sizes.iter().map(|&bytes| (policy, bytes)).collect()
     }
 
     fn run_config(&self, cache_bytes: u64) -> Result<RunConfig, SimError> {
@@ -269,6 +277,7 @@ impl<'a> Runs for BufferRuns<'a> {
         let (job, built) = buffer::build(&settled, self.experiment.buffer_config(&config), build)?;
         self.experiment.device.suits(policy, &built)?;
         let params = built.params.into_iter().map(|(name, value)| ParamValue { name, value }).collect();
+        let cache_bytes = built.is_sized.then_some(cache_bytes);
         Ok(Planned { policy: policy_name(policy), params, granularity: built.unit, cache_bytes, job })
     }
 
@@ -358,6 +367,11 @@ impl Experiment {
     }
 }
 
+/// The name of the policy inside all layers.
+fn base(policy: &PolicySpec) -> &str {
+    policy.name.rsplit('+').next().unwrap_or_default().trim()
+}
+
 /// The name with its layers, without blanks.
 fn policy_name(spec: &PolicySpec) -> String {
     spec.name.split('+').map(str::trim).collect::<Vec<_>>().join("+")
@@ -386,7 +400,7 @@ impl Admission {
         if self == Self::Page {
             return Ok(settled);
         }
-        let base = policy.name.rsplit('+').next().unwrap_or_default().trim();
+        let base = base(policy);
         for (key, value, why) in WITHOUT_PAGE {
             if buffer::info(base).map_err(PolicyError::from)?.params.iter().all(|param| param.name != key) {
                 continue;
@@ -507,6 +521,7 @@ mod tests {
     #[test]
     fn policies_that_the_device_does_not_suit_are_refused() {
         let built = |chooses_channels, avoids_collection| Built {
+            is_sized: true,
             unit: EvictionUnit::Page,
             chooses_channels,
             avoids_collection,

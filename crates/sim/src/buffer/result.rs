@@ -166,7 +166,7 @@ pub struct RunResult {
     /// Parameters in force.
     pub params: Vec<ParamValue>,
     /// Buffer size.
-    pub cache_bytes: u64,
+    pub cache_bytes: Option<u64>,
     /// Page size.
     pub page_bytes: u64,
     /// Pages in a logical block.
@@ -227,7 +227,7 @@ impl RunResult {
         let mut all = vec![
             field("policy", "-", "name of the policy, as destage policies lists it, with its layers"),
             nested("params", "the policy's parameters in force", ParamValue::FIELDS),
-            field("cache_bytes", "B", "size of the buffer, in data held"),
+            field("cache_bytes", "B", "size of the buffer, in data held; null for none, which holds nothing"),
             field("page_bytes", "B", "size of a page"),
             field("pages_per_block", "1", "pages of a logical block and of an erase block"),
             field("device", "-", "none, analytic or ssd"),
