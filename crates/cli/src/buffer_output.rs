@@ -165,14 +165,15 @@ fn size(result: &RunResult) -> String {
 
 /// Which policy does best at each size, by the most telling figure that the device gives.
 fn best(screen: &mut Screen, results: &[RunResult], runs: &[ReportRun]) -> io::Result<()> {
-    if !has_rivals(results) {
-        return Ok(());
-    }
     let mut sizes: Vec<u64> = Vec::new();
     for size in results.iter().filter_map(|r| r.cache_bytes) {
         if !sizes.contains(&size) {
             sizes.push(size);
         }
+    }
+    // What has no size competes at each.
+    if sizes.is_empty() || results.len() == sizes.len() {
+        return Ok(());
     }
     let (what, figure) = match results[0].device.as_str() {
         "ssd" => ("lowest mean response time", MEAN),

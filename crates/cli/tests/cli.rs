@@ -652,6 +652,25 @@ fn the_table_names_the_best_policy() {
     assert!(table.contains("write ampl."));
 }
 
+/// What holds nothing has one row, and competes at every size.
+#[test]
+fn what_holds_nothing_runs_once() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let sim = |policies, more: &[&str]| {
+        let call = ["sim", text(&trace), "--policy", policies, "--cache", "1MiB"];
+        quietly(&call.iter().chain(more).copied().collect::<Vec<_>>())
+    };
+    let table = sim("none,lru", &[]);
+    let row = table.lines().find(|line| line.starts_with("none")).unwrap_or_else(|| panic!("{table}"));
+    assert_eq!(row.split_whitespace().nth(1), Some("-"), "{table}");
+    assert!(table.contains("highest hit ratio:"), "one rival at one size: {table}");
+    assert!(!sim("none", &[]).contains("highest hit ratio:"), "nothing to compare");
+    let runs: Vec<Value> = serde_json::from_str(&sim("none,lru", &["--cache", "2MiB", "--json"])).unwrap();
+    let sizes: Vec<_> = runs.iter().map(|run| run["cache_bytes"].as_u64()).collect();
+    assert!(sizes.len() > 1 && sizes[0].is_none() && sizes[1..].iter().all(Option::is_some), "{sizes:?}");
+}
+
 #[test]
 fn an_ssd_fits_the_trace_unless_told_otherwise() {
     let folder = temporary();
