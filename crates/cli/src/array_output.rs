@@ -16,6 +16,7 @@ use destage_scenario::quantity::{show_bytes, show_count, show_time};
 use destage_sim::array::ArrayResult;
 use destage_sim::measure::LatencySummary;
 
+use crate::findings_output;
 use crate::run_table::{self, Shown, shown};
 use crate::screen::Screen;
 use crate::spark;
@@ -160,30 +161,9 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
         writeln!(screen)?;
         failures(results, keys).print(screen)?;
     }
-    if results.iter().any(|r| r.saturated.is_some()) {
-        let text = "requests came faster than the array served them, so response times are not meaningful.";
-        writeln!(screen)?;
-        screen.paragraph("saturated: ", text)?;
-    }
-    let failed = results.iter().map(|r| r.counters.failed_requests).max().unwrap_or(0);
-    if failed > 0 {
-        let failed = show_count(failed);
-        let text = format!("up to {failed} requests failed: more was lost than the level can do without.");
-        writeln!(screen)?;
-        screen.paragraph("", &text)?;
-    }
-    let unmapped = |r: &ArrayResult| r.devices.iter().filter_map(|device| device.unmapped_reads).sum::<u64>();
-    let unmapped = results.iter().map(unmapped).max().unwrap_or(0);
-    if unmapped > 0 {
-        let text = format!(
-            "up to {} pages were read from SSDs that do not hold them (never written, or trimmed), which takes no time.",
-            show_count(unmapped)
-        );
-        writeln!(screen)?;
-        screen.paragraph("", &text)?;
-    }
     let over_time: Vec<_> = results.iter().map(|result| over_time(result, keys)).collect();
-    spark::print(screen, keys.columns(), &over_time)
+    spark::print(screen, keys.columns(), &over_time)?;
+    findings_output::text(screen, &runs)
 }
 
 fn over_time(result: &ArrayResult, keys: Keys) -> spark::SparkLine {

@@ -10,6 +10,7 @@ use destage_report::figures::{
 use destage_scenario::quantity::{show_bytes, show_count};
 use destage_sim::buffer::RunResult;
 
+use crate::findings_output;
 use crate::run_table::{self, Shown, score, shown};
 use crate::screen::Screen;
 use crate::spark;
@@ -102,14 +103,10 @@ pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
     if marked {
         writeln!(screen, "\n{BEST} best of {}", if by_size { "its cache size" } else { "all sizes" })?;
     }
-    if results.iter().any(|r| r.saturated.is_some()) {
-        let text = "requests came faster than the device served them, so response times are not meaningful.";
-        writeln!(screen)?;
-        screen.paragraph("saturated: ", text)?;
-    }
     let over_time: Vec<_> = results.iter().map(over_time).collect();
     spark::print(screen, keys(), &over_time)?;
-    best(screen, results, &runs)
+    best(screen, results, &runs)?;
+    findings_output::text(screen, &runs)
 }
 
 /// Whether several runs have the same size.

@@ -35,7 +35,7 @@ pub fn json<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
 }
 
 /// The scalar fields of the results as CSV: nested fields are named `outer.inner`; lists (`params`
-/// apart) are left out.
+/// apart) are left out, of findings only their kinds are told.
 pub fn csv<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
     let mut columns = Vec::new();
     csv_columns(&mut columns, "", &R::fields());
@@ -48,15 +48,15 @@ pub fn csv<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
     Ok(())
 }
 
-/// Lists of names and values, which fit into one cell.
-const PAIRS: &[&str] = &["params", "settings"];
+/// Lists of names and values, or of findings by their kinds, which fit into one cell.
+const IN_ONE_CELL: &[&str] = &["params", "settings", "findings"];
 /// Fields that are lists of records and have no place in a row.
 const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures", "distribution", "wear"];
 
 fn csv_columns(columns: &mut Vec<String>, prefix: &str, fields: &[FieldDoc]) {
     for field in fields {
         let full = format!("{prefix}{}", field.name);
-        if PAIRS.contains(&field.name) || field.fields.is_empty() {
+        if IN_ONE_CELL.contains(&field.name) || field.fields.is_empty() {
             columns.push(full);
         } else if !LISTS.contains(&field.name) {
             csv_columns(columns, &format!("{full}."), field.fields);
@@ -71,6 +71,10 @@ fn csv_cell(result: &Value, column: &str) -> String {
         Some(Value::String(text)) => quote(text),
         Some(Value::Array(numbers)) if numbers.iter().all(Value::is_number) => {
             numbers.iter().map(Value::to_string).collect::<Vec<_>>().join(" ")
+        }
+        Some(Value::Array(findings)) if findings.iter().all(|finding| finding.get("kind").is_some()) => {
+            let kinds = findings.iter().filter_map(|finding| finding["kind"].as_str());
+            kinds.collect::<Vec<_>>().join(" ")
         }
         Some(Value::Array(params)) => {
             let pairs = params.iter().filter_map(|p| Some(format!("{}={}", p["name"].as_str()?, p["value"].as_str()?)));

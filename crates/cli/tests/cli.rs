@@ -297,9 +297,13 @@ fn a_malformed_line_is_named_and_can_be_skipped() {
     assert!(message.contains("broken.spc, line 3") && message.contains("many"), "{message}");
     let output = destage(&["sim", "--trace", text(&trace), "--lenient", "--json"]);
     assert!(output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("1 lines or records were skipped"));
     let runs: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((runs[0]["requests"].as_u64(), runs[0]["input"]["skipped_lines"].as_u64()), (Some(11), Some(1)));
+    let skipped = runs[0]["findings"].as_array().unwrap().iter().find(|finding| finding["kind"] == "skipped").unwrap();
+    assert!(
+        skipped["message"].as_str().unwrap().starts_with("1 lines or records were skipped; the first: "),
+        "{skipped}"
+    );
 }
 
 #[test]

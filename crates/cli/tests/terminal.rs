@@ -316,7 +316,7 @@ fn response_times_are_drawn_over_time() {
     // Runs that are no result have a word in their place, and devices without times have nothing.
     let fast =
         printed(folder.path(), "C.UTF-8", &call(&["--device", "ssd", "--speed", "10000", "--max-backlog", "20"]));
-    assert!(fast.contains("saturated: ") && !fast.contains("Mean response time"), "{fast}");
+    assert!(fast.contains("void  saturated") && !fast.contains("Mean response time"), "{fast}");
     assert!(!printed(folder.path(), "C.UTF-8", &call(&[])).contains("Mean response time"));
 }
 

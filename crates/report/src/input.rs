@@ -109,6 +109,7 @@ fn required(prefix: &str, object: &Map<String, Value>) -> Result<(), Wrong> {
                 "start_state",
                 "host",
                 "settings",
+                "findings",
                 "input",
                 "series",
             ],
@@ -117,6 +118,7 @@ fn required(prefix: &str, object: &Map<String, Value>) -> Result<(), Wrong> {
         ("input.", &["trace", "format", "trace_requests"]),
         ("params.", &["name", "value"]),
         ("settings.", &["name", "value"]),
+        ("findings.", &["kind", "severity", "message"]),
     ];
     let of = REQUIRED.iter().filter(|(of, _)| *of == prefix).flat_map(|(_, names)| names.iter());
     for name in of {
@@ -124,7 +126,7 @@ fn required(prefix: &str, object: &Map<String, Value>) -> Result<(), Wrong> {
             None | Some(Value::Null) => true,
             Some(value) => match *name {
                 "start" | "width" | "page_bytes" | "trace_requests" => !value.is_u64(),
-                "params" | "settings" | "bins" => !value.is_array(),
+                "params" | "settings" | "findings" | "bins" => !value.is_array(),
                 "input" | "series" => !value.is_object(),
                 _ => false,
             },

@@ -22,6 +22,7 @@ mod embed;
 mod error;
 mod escape;
 pub mod figures;
+pub mod findings;
 mod group;
 mod input;
 mod page;

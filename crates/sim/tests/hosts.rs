@@ -421,6 +421,13 @@ fn a_burst_that_recovers_is_not_saturation() {
     assert_eq!(r.saturated, None);
 }
 
+/// What was found of the trace and its place on the device.
+fn of_the_trace(run: &RunResult) -> Vec<String> {
+    const KINDS: [&str; 6] = ["nothing", "left-out", "wrapped", "compacted", "reversed", "skipped"];
+    let findings = run.findings.iter().filter(|finding| KINDS.contains(&finding.kind));
+    findings.map(|finding| finding.message.clone()).collect()
+}
+
 #[test]
 fn reads_can_be_left_out() {
     let requests = [write(0, 0, 1), read(10, 0, 1), flush(20), read(30, 5, 1), discard(40, 0, 1), write(50, 0, 1)];
@@ -430,9 +437,9 @@ fn reads_can_be_left_out() {
     assert_eq!((r.input.trace_requests, r.input.left_out_requests), (6, 2));
     let c = &r.counters;
     assert_eq!((c.requests, c.read_requests, c.flush_requests, c.discard_requests, c.write_hits), (4, 0, 1, 1, 0));
-    assert_eq!((report.requests, report.accesses, report.warnings.as_slice()), (6, 2, [].as_slice()));
+    assert_eq!((report.requests, report.accesses, of_the_trace(r).len()), (6, 2, 0));
     let report = run(&lru, &[read(0, 0, 1)]);
-    assert_eq!(report.warnings, ["no request of the trace took part; see ops and volumes"]);
+    assert_eq!(of_the_trace(&report.results[0]), ["no request of the trace took part; see ops and volumes"]);
 }
 
 #[test]
@@ -451,7 +458,7 @@ fn volumes_are_apart_or_over_each_other_or_alone() {
         assert_eq!(with(Volumes::Only(7)), (0, 0, 5));
     }
     let each = run(&no_device("lru", 8), &requests);
-    assert_eq!((each.results[0].counters.hits, each.warnings.len()), (1, 0));
+    assert_eq!((each.results[0].counters.hits, of_the_trace(&each.results[0]).len()), (1, 0));
     // Each volume has 2^40 pages of its own, which a device wraps to its size.
     let each = run(&over(ssd(1, StartState::Full), "lru", 8), &requests);
     assert_eq!(each.results[0].input.overflowed_requests, 3);
@@ -468,37 +475,36 @@ fn addresses_beyond_the_device() {
         let report = run(&Experiment { lba_overflow, ..over(device.clone(), "lru", 16) }, &requests);
         let r = &report.results[0];
         let c = &r.counters;
-        ((c.requests, c.write_pages, c.hits), r.input.overflowed_requests, report.warnings)
+        ((c.requests, c.write_pages, c.hits), r.input.overflowed_requests, of_the_trace(r))
     };
-    let (counts, beyond, warnings) = with(LbaOverflow::Wrap);
+    let (counts, beyond, findings) = with(LbaOverflow::Wrap);
     assert_eq!((counts, beyond), ((4, 5, 2), 3));
     assert_eq!(
-        warnings,
-        [
-            "3 of 4 requests lie beyond the device and were wrapped to its size (lba-overflow = wrap; see filter, compact \
-          and volumes)"
-        ]
+        findings,
+        ["3 of 4 requests (75 %) lie beyond the device and were wrapped to its size, where they meet others"]
     );
-    let (counts, beyond, warnings) = with(LbaOverflow::Filter);
+    let (counts, beyond, findings) = with(LbaOverflow::Filter);
     assert_eq!((counts, beyond), ((1, 1, 0), 3));
-    assert_eq!(warnings, ["3 of 4 requests lie beyond the device and were left out (lba-overflow = filter)"]);
-    let (counts, beyond, warnings) = with(LbaOverflow::Compact);
-    assert_eq!((counts, beyond, warnings.len()), ((4, 5, 2), 0, 0));
+    assert_eq!(findings, ["3 of 4 requests (75 %) lie beyond the device and were left out"]);
+    let (counts, beyond, findings) = with(LbaOverflow::Compact);
+    assert_eq!((counts, beyond), ((4, 5, 2), 0));
+    assert_eq!(
+        findings,
+        ["the trace's blocks lie on the SSD side by side, in the order in which they are first touched"]
+    );
     // More blocks than the device has.
     let every_block: Vec<_> = (0..pages / 4 + 3).map(|block| write(block, block * 400, 1)).collect();
     let compact = Experiment { lba_overflow: LbaOverflow::Compact, ..over(device.clone(), "lru", 16) };
     let report = run(&compact, &every_block);
     assert_eq!(report.results[0].input.overflowed_requests, 3);
-    assert_eq!(
-        report.warnings,
-        [format!(
-            "3 of {} requests lie beyond the device and were wrapped: the trace touches more blocks than the device exports",
-            every_block.len()
-        )]
+    let found = &of_the_trace(&report.results[0])[0];
+    assert!(
+        found.starts_with("3 of 55,709 requests (under 0.1 %) lie beyond the device, which exports fewer"),
+        "{found}"
     );
     // Without a device there is no end.
     let report = run(&no_device("lru", 16), &requests);
-    assert_eq!((report.results[0].input.overflowed_requests, report.warnings.len()), (0, 0));
+    assert_eq!((report.results[0].input.overflowed_requests, of_the_trace(&report.results[0]).len()), (0, 0));
 }
 
 #[test]
@@ -507,7 +513,10 @@ fn requests_that_go_back_in_time_arrive_with_the_one_before() {
     let none = one_element("none", 1);
     let report = run(&none, &requests);
     assert_eq!(report.results[0].input.reversed_requests, 2);
-    assert_eq!(report.warnings, ["2 of 5 requests are earlier than one before them and were moved to its time"]);
+    assert_eq!(
+        of_the_trace(&report.results[0]),
+        ["2 of 5 requests are earlier than one before them and were moved to its time"]
+    );
     assert_eq!(responses(&none, &requests), [200, 200, 400, 600, 200]);
 }
 
@@ -541,7 +550,7 @@ fn an_empty_trace_has_a_result() {
         let report = run(&over(device, "lru", 1), &[]);
         let r = &report.results[0];
         assert_eq!((r.counters.requests, r.hit_ratio, r.simulated_time, r.requests_per_second), (0, None, 0, None));
-        assert_eq!(report.warnings, ["no request of the trace took part; see ops and volumes"]);
+        assert_eq!(of_the_trace(r), ["no request of the trace took part; see ops and volumes"]);
     }
     let limited = Experiment { limit: Some(0), ..no_device("lru", 1) };
     assert_eq!(run_one(&limited, &[write(0, 0, 1)]).input.trace_requests, 0);

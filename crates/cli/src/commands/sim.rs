@@ -20,7 +20,7 @@ use crate::flags;
 use crate::output::{NewFile, Outputs};
 use crate::progress::{Bar, Line};
 use crate::results::{self, Documented};
-use crate::screen::{self, Screen};
+use crate::screen::Screen;
 
 /// The command.
 pub fn command() -> Command {
@@ -153,14 +153,12 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         })
     };
     let show = |progress: Progress| bar.show(progress);
-    let warn = |warnings: &[String]| warnings.iter().for_each(screen::warn);
     // How many runs, requests read, and what else was done how often.
     let (runs, read, work, done) = match simulation {
         destage_scenario::Simulation::Buffers(experiment) => {
             let report = experiment.run(resources, &mut open, &show);
             bar.finish();
             let mut report = report?;
-            warn(&report.warnings);
             let characteristics = counter.as_ref().map(Counter::finish);
             report.results.iter_mut().for_each(|run| run.input.characteristics.clone_from(&characteristics));
             sinks.write(&report.results, buffer_output::text)?;
@@ -170,7 +168,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             let report = experiment.run(resources, &mut open, &show);
             bar.finish();
             let mut report = report?;
-            warn(&report.warnings);
             let characteristics = counter.as_ref().map(Counter::finish);
             report.results.iter_mut().for_each(|run| run.input.characteristics.clone_from(&characteristics));
             sinks.write(&report.results, array_output::text)?;

@@ -27,6 +27,9 @@ use crate::experiment::{self, Consume, ExperimentError, Gathered, Input, PassEnd
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{Latency, ParamValue, SCHEMA, Series, Setting, VERSION, distribution};
 
+/// With this all blocks of a trace lie on an array, if it has room for them.
+const FITS: &str = "--lba-overflow compact";
+
 /// Everything that decides about the results of an experiment over an array.
 #[derive(Clone, Debug)]
 pub struct ArrayExperiment {
@@ -79,8 +82,6 @@ pub struct ArrayExperiment {
 pub struct ArrayReport {
     /// One per controller, cache size and order of service, the last in the inner loop.
     pub results: Vec<ArrayResult>,
-    /// What the user should know.
-    pub warnings: Vec<String>,
     /// Requests read, for rates.
     pub requests: u64,
     /// Steps carried out by all runs, for rates.
@@ -128,8 +129,8 @@ impl Runs for ArrayRuns<'_> {
     type Error = ArrayError;
 
     fn reading(&self) -> Reading<'_> {
-        let ArrayExperiment { trace, limit, lba_overflow, .. } = self.experiment;
-        Reading { trace, limit: *limit, overflow: *lba_overflow }
+        let ArrayExperiment { trace, limit, .. } = self.experiment;
+        Reading { trace, limit: *limit }
     }
 
     fn memory_per_run(&self) -> u64 {
@@ -327,10 +328,9 @@ impl ArrayExperiment {
             return Err(SetupError::Memory { needed: per_run, granted: resources.memory_bytes }.into());
         }
         let runs = ArrayRuns { experiment: self, geometry, injections, per_run };
-        let Gathered { results, warnings, requests } =
-            experiment::carry_out(&runs, &combinations, resources, open, progress)?;
+        let Gathered { results, requests } = experiment::carry_out(&runs, &combinations, resources, open, progress)?;
         let steps = results.iter().map(|result| result.steps.sum()).sum();
-        Ok(ArrayReport { results, warnings, requests, steps })
+        Ok(ArrayReport { results, requests, steps })
     }
 
     fn plan(
@@ -421,7 +421,9 @@ impl ArrayExperiment {
             (DeviceSetup::Ssd { start, .. }, _, _) | (_, Some(_), DeviceSetup::Ssd { start, .. }) => start.to_string(),
             _ => "none".into(),
         };
-        Ok(ArrayResult {
+        let mut findings = end.findings(self.lba_overflow, FITS);
+        let mut result = ArrayResult {
+            findings: Vec::new(),
             policy: policy.info().name,
             params: policy.params().map(|(name, value)| ParamValue { name, value: value.to_owned() }).collect(),
             cache_bytes: cache,
@@ -477,7 +479,10 @@ impl ArrayExperiment {
             destage: VERSION,
             counters,
             saturated: outcomes.saturated,
-        })
+        };
+        findings.extend(super::findings::findings(&result, self.limit));
+        result.findings = findings;
+        Ok(result)
     }
 
     /// How long the cache device lasts, if there is one and it is known what it endures.

@@ -14,6 +14,7 @@ mod drive_cache;
 mod executor;
 mod experiment;
 mod failures;
+mod findings;
 mod host;
 mod journal;
 mod lane;

@@ -11,7 +11,9 @@ use super::debt::ParityDebt;
 use super::lane::DeviceCounters;
 use super::overlap::OverlapResult;
 use super::wear::CacheWear;
-use crate::measure::{FieldDoc, InputResult, LatencySummary, ParamValue, Saturation, Setting, TAIL, WearClass, record};
+use crate::measure::{
+    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, Saturation, Setting, TAIL, WearClass, record,
+};
 
 record! {
     /// The array in force.
@@ -479,6 +481,8 @@ pub struct ArrayResult {
     pub settings: Vec<Setting>,
     /// What came in.
     pub input: InputResult,
+    /// What to know before believing it.
+    pub findings: Vec<Finding>,
     /// Requests of the warm-up, not measured.
     pub warmup_requests: u64,
     /// Requests.
@@ -552,6 +556,11 @@ impl ArrayResult {
             field("host", "-", "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)"),
             nested("settings", "every other setting that was given or has a default", Setting::FIELDS),
             nested("input", "what was read, left out and changed", InputResult::FIELDS),
+            nested(
+                "findings",
+                "what makes the result say less than it seems to, the same at each run of the program",
+                Finding::FIELDS,
+            ),
             field("warmup_requests", "1", "requests before the measured part"),
         ];
         all.extend(HostCounters::FIELDS);

@@ -13,11 +13,13 @@ use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResul
 use super::run::{Job, Outcomes, Simulation};
 use crate::experiment::{self, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs};
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
-use crate::measure::{ParamValue, SCHEMA, Setting, VERSION, WearClass, variation};
+use crate::measure::{Finding, ParamValue, SCHEMA, Setting, VERSION, WearClass, variation};
 use crate::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdGeometryError, SsdShape, StartState};
 
 /// What a policy's tables take for a page that the trace touches; little more than that.
 const PAGE_TABLE_BYTES: u64 = 4;
+/// With this all of a trace lies on an SSD.
+const FITS: &str = "--ssd.capacity fit";
 /// Channels that a policy may choose from where there is no SSD: CAWR's.
 const CHANNELS_WITHOUT_DEVICE: u32 = 4;
 
@@ -69,8 +71,6 @@ pub struct Experiment {
 pub struct Report {
     /// One per policy and size, sizes in the inner loop; of a policy without a size one.
     pub results: Vec<RunResult>,
-    /// What the user should know, such as requests that did not fit the device.
-    pub warnings: Vec<String>,
     /// Requests read, for rates.
     pub requests: u64,
     /// Page accesses of all runs, for rates.
@@ -201,10 +201,9 @@ impl Experiment {
             _ => None,
         };
         let runs = BufferRuns { experiment: self, shape, aged, memory_bytes: resources.memory_bytes };
-        let Gathered { results, warnings, requests } =
-            experiment::carry_out(&runs, &combinations, resources, open, progress)?;
+        let Gathered { results, requests } = experiment::carry_out(&runs, &combinations, resources, open, progress)?;
         let accesses = results.iter().map(|result| result.counters.accesses).sum();
-        Ok(Report { results, warnings, requests, accesses })
+        Ok(Report { results, requests, accesses })
     }
 
     /// The policy at each of the sizes, or once if it holds nothing.
@@ -248,8 +247,8 @@ impl<'a> Runs for BufferRuns<'a> {
     type Error = SimError;
 
     fn reading(&self) -> Reading<'_> {
-        let Experiment { trace, limit, lba_overflow, .. } = self.experiment;
-        Reading { trace, limit: *limit, overflow: *lba_overflow }
+        let Experiment { trace, limit, .. } = self.experiment;
+        Reading { trace, limit: *limit }
     }
 
     fn memory_per_run(&self) -> u64 {
@@ -328,7 +327,13 @@ impl Experiment {
         let per_second = |n: u64| (simulated > Nanos::ZERO).then(|| n as f64 / (simulated.0 as f64 / 1e9));
         let series = outcomes.series;
         let timed = outcomes.timed;
-        RunResult {
+        let mut findings = end.findings(self.lba_overflow, FITS);
+        if ssd.is_some() && self.lba_overflow == LbaOverflow::Compact {
+            let what = "the trace's blocks lie on the SSD side by side, in the order in which they are first touched";
+            findings.push(Finding::note("compacted", what.into()));
+        }
+        let mut result = RunResult {
+            findings: Vec::new(),
             policy: planned.policy.clone(),
             params: std::mem::take(&mut planned.params),
             cache_bytes: planned.cache_bytes,
@@ -363,7 +368,10 @@ impl Experiment {
             series,
             schema: SCHEMA,
             destage: VERSION,
-        }
+        };
+        findings.extend(super::findings::findings(&result, self.limit));
+        result.findings = findings;
+        result
     }
 }
 

@@ -7,6 +7,7 @@ mod config;
 mod device;
 mod done;
 mod experiment;
+mod findings;
 mod fit;
 mod frames;
 mod over_time;

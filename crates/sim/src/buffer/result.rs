@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::measure::{
-    FieldDoc, InputResult, LatencySummary, ParamValue, Saturation, SeriesBin, Setting, TAIL, WearClass, record,
+    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, Saturation, SeriesBin, Setting, TAIL, WearClass, record,
 };
 
 record! {
@@ -181,6 +181,8 @@ pub struct RunResult {
     pub settings: Vec<Setting>,
     /// What came in.
     pub input: InputResult,
+    /// What to know before believing it.
+    pub findings: Vec<Finding>,
     /// Requests of the warm-up, not measured.
     pub warmup_requests: u64,
     /// Counters.
@@ -239,6 +241,11 @@ impl RunResult {
             field("host", "-", "open (requests arrive at trace time) or closed:DEPTH (DEPTH requests outstanding)"),
             nested("settings", "every other setting that was given or has a default", Setting::FIELDS),
             nested("input", "what was read, left out and changed", InputResult::FIELDS),
+            nested(
+                "findings",
+                "what makes the result say less than it seems to, the same at each run of the program",
+                Finding::FIELDS,
+            ),
             field("warmup_requests", "1", "requests before the measured part"),
         ];
         all.extend(BufferCounters::FIELDS);

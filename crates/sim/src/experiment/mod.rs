@@ -2,10 +2,12 @@
 //! for.
 
 mod error;
+mod findings;
 mod pass;
 mod passes;
 
 pub use error::ExperimentError;
+pub(crate) use findings::{few_requests, saturated};
 pub(crate) use pass::{Consume, PassEnd, look};
 pub(crate) use passes::{Gathered, Reading, Runs, carry_out};
 

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::passes::Reading;
 use super::{ExperimentError, Input};
-use crate::input::{Extent, Feed, FeedCounts, Feeder, LbaOverflow};
+use crate::input::{Extent, Feed, FeedCounts, Feeder};
 use crate::measure::InputResult;
 
 /// Requests in a feed of several runs: enough work for a thread to be worth waking, and for a run
@@ -59,35 +59,6 @@ impl PassEnd {
             skipped_lines: self.skipped.count,
             characteristics: None,
         }
-    }
-
-    /// What the user should know of the trace.
-    pub(crate) fn warnings(&self, overflow: LbaOverflow) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let counts = self.counts;
-        if counts.overflowed > 0 {
-            let fate = match overflow {
-                LbaOverflow::Filter => "were left out (lba-overflow = filter)",
-                LbaOverflow::Wrap => "were wrapped to its size (lba-overflow = wrap; see filter, compact and volumes)",
-                LbaOverflow::Compact => "were wrapped: the trace touches more blocks than the device exports",
-            };
-            warnings
-                .push(format!("{} of {} requests lie beyond the device and {fate}", counts.overflowed, counts.read));
-        }
-        if counts.reversed > 0 {
-            warnings.push(format!(
-                "{} of {} requests are earlier than one before them and were moved to its time",
-                counts.reversed, counts.read
-            ));
-        }
-        if self.skipped.count > 0 {
-            let first = self.skipped.first.as_deref().unwrap_or("unknown");
-            warnings.push(format!("{} lines or records were skipped; the first: {first}", self.skipped.count));
-        }
-        if counts.read == counts.left_out {
-            warnings.push("no request of the trace took part; see ops and volumes".into());
-        }
-        warnings
     }
 }
 
@@ -141,7 +112,7 @@ pub(crate) fn look<J: Consume>(
     (trace, limit): (&str, Option<u64>),
     progress: &mut dyn FnMut(Option<f64>, u64),
 ) -> Result<PassEnd, ExperimentError> {
-    let reading = Reading { trace, limit, overflow: LbaOverflow::default() };
+    let reading = Reading { trace, limit };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     let pool = pool.map_err(|error| ExperimentError::Threads(error.to_string()))?;
     run(&pool, std::slice::from_mut(job), input, feeder, &reading, progress)

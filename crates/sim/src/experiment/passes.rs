@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::pass::{self, Consume, PassEnd};
 use super::{ExperimentError, Input, Progress, Resources};
-use crate::input::{Feeder, LbaOverflow};
+use crate::input::Feeder;
 
 /// What an experiment has runs of.
 pub(crate) trait Runs {
@@ -51,16 +51,12 @@ pub(crate) struct Reading<'a> {
     pub(crate) trace: &'a str,
     /// At most so many requests.
     pub(crate) limit: Option<u64>,
-    /// What becomes of addresses beyond the device.
-    pub(crate) overflow: LbaOverflow,
 }
 
 /// What all runs brought.
 pub(crate) struct Gathered<R> {
     /// In the order of the combinations.
     pub(crate) results: Vec<R>,
-    /// What the user should know.
-    pub(crate) warnings: Vec<String>,
     /// Requests read in all passes.
     pub(crate) requests: u64,
 }
@@ -83,7 +79,7 @@ pub(crate) fn carry_out<R: Runs>(
     let per_pass = room.clamp(1, combinations.len().max(1) as u64) as usize;
     let passes = combinations.len().div_ceil(per_pass) as u32;
     let mut simulated = 0;
-    let mut gathered = Gathered { results: Vec::new(), warnings: Vec::new(), requests: 0 };
+    let mut gathered = Gathered { results: Vec::new(), requests: 0 };
     for (pass, group) in combinations.chunks(per_pass).enumerate() {
         if pass == 0 {
             for later in &combinations[group.len()..] {
@@ -105,9 +101,6 @@ pub(crate) fn carry_out<R: Runs>(
         let outcomes: Vec<_> = pool.install(|| planned.par_iter_mut().with_max_len(1).map(Consume::finish).collect());
         for (run, outcomes) in planned.iter_mut().zip(outcomes) {
             gathered.results.push(runs.result(run, outcomes, &end)?);
-        }
-        if pass == 0 {
-            gathered.warnings = end.warnings(reading.overflow);
         }
     }
     Ok(gathered)

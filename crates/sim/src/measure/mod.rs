@@ -2,6 +2,7 @@
 
 mod backlog;
 mod common;
+mod finding;
 mod latency;
 mod locality;
 mod record;
@@ -13,6 +14,8 @@ pub(crate) use backlog::growing;
 pub use backlog::{Backlog, Saturation};
 pub(crate) use common::TAIL;
 pub use common::{InputResult, ParamValue, SCHEMA, Setting, TraceCharacteristics, VERSION};
+pub(crate) use finding::percent;
+pub use finding::{Finding, Severity};
 pub use latency::{Latency, LatencySummary, distribution};
 pub use locality::{ReuseDistances, StayFill, TraceLocality};
 pub use record::FieldDoc;

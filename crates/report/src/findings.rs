@@ -1,0 +1,96 @@
+//! What was found of several runs that makes their results say less than they seem to, each kind once.
+
+use crate::ReportRun;
+
+/// What was found of some runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The kind, as in results.
+    pub kind: String,
+    /// note, weak or void.
+    pub severity: Gravity,
+    /// The runs of which it was found, as their indices.
+    pub runs: Vec<usize>,
+    /// One sentence, of the first of these runs.
+    pub message: String,
+    /// Whether it is the same sentence for all of them.
+    pub is_same: bool,
+    /// Settings that mend it, of the first run.
+    pub mend: Option<String>,
+}
+
+/// How much is taken from a result; the gravest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gravity {
+    /// Figures are no result.
+    Void,
+    /// Figures rest on less than they seem to.
+    Weak,
+    /// The figures stand.
+    Note,
+}
+
+impl Gravity {
+    fn of(word: &str) -> Self {
+        match word {
+            "void" => Self::Void,
+            "weak" => Self::Weak,
+            _ => Self::Note,
+        }
+    }
+
+    /// As in results.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Void => "void",
+            Self::Weak => "weak",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// What was found, the gravest first, and of these what concerns most runs.
+pub fn found(runs: &[ReportRun]) -> Vec<Found> {
+    let mut all: Vec<Found> = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
+        for finding in run.list("findings") {
+            let text = |key: &str| finding.get(key).and_then(serde_json::Value::as_str);
+            let (kind, message) = (text("kind").unwrap_or_default(), text("message").unwrap_or_default());
+            let severity = Gravity::of(text("severity").unwrap_or_default());
+            if let Some(same) = all.iter_mut().find(|found| found.kind == kind && found.severity == severity) {
+                same.runs.push(index);
+                same.is_same &= same.message == message;
+            } else {
+                all.push(Found {
+                    kind: kind.to_owned(),
+                    severity,
+                    runs: vec![index],
+                    message: message.to_owned(),
+                    is_same: true,
+                    mend: text("mend").map(str::to_owned),
+                });
+            }
+        }
+    }
+    all.sort_by_key(|found| (found.severity, usize::MAX - found.runs.len()));
+    all
+}
+
+impl Found {
+    /// Of which runs, in words; none if of the only one there is.
+    pub fn which(&self, runs: &[ReportRun]) -> Option<String> {
+        let first = &runs[self.runs[0]];
+        let name = match first.cache() {
+            Some(_) => format!("{} at {}", first.text("policy"), first.cache_words()),
+            None => first.text("policy").to_owned(),
+        };
+        match (self.runs.len(), runs.len()) {
+            (_, 1) => None,
+            (some, all) if some == all && self.is_same => Some("all runs".into()),
+            (some, all) if some == all => Some(format!("all runs, such as {name}")),
+            (1, all) => Some(format!("1 of {all} runs, {name}")),
+            (some, all) if self.is_same => Some(format!("{some} of {all} runs")),
+            (some, all) => Some(format!("{some} of {all} runs, such as {name}")),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What the reader of a run's result should know before believing it, told from the result itself.
+
+use destage_plan::quantity::show_count;
+
+use super::result::ArrayResult;
+use crate::experiment::{few_requests, saturated};
+use crate::measure::{Finding, percent};
+
+/// Collections of all SSDs together below which what they cost is a matter of chance.
+const FEW_COLLECTIONS: u64 = 10;
+/// Reads of pages that SSDs do not hold may be so many of all.
+const UNMAPPED: f64 = 0.01;
+/// Rows whose parity is owed may be so many of those that were left behind.
+const OWED: f64 = 0.01;
+
+/// What was found, beside that of the trace. `limit` is how many requests were read at most.
+pub(super) fn findings(run: &ArrayResult, limit: Option<u64>) -> Vec<Finding> {
+    if run.counters.read_requests + run.counters.write_requests == 0 {
+        return Vec::new();
+    }
+    let mut all: Vec<Finding> = run.saturated.iter().map(saturated).collect();
+    all.extend(failed(run));
+    let response = run.response.as_ref().and_then(|response| response.all.as_ref());
+    all.extend(response.and_then(|summary| few_requests(summary, &run.input, limit, &run.settings)));
+    all.extend(few_collections(run));
+    all.extend(unmapped(run));
+    all.extend(unfinished(run));
+    all.extend(owed(run));
+    all
+}
+
+/// That requests were answered with an error.
+fn failed(run: &ArrayResult) -> Option<Finding> {
+    let failed = run.counters.failed_requests;
+    (failed > 0).then(|| {
+        let share = percent(failed as f64 / run.counters.requests as f64);
+        let what = format!(
+            "{} requests ({share}) were answered with an error, since more was lost than {} can do without; response times \
+             are those of the others",
+            show_count(failed),
+            run.array.level
+        );
+        Finding::weak("failed-requests", what)
+    })
+}
+
+/// That the SSDs collected hardly or not at all.
+fn few_collections(run: &ArrayResult) -> Option<Finding> {
+    let ssds = run.devices.iter().filter(|device| device.gc_invocations.is_some());
+    let (mut collections, mut written, mut count) = (0, 0, 0);
+    for ssd in ssds {
+        collections += ssd.gc_invocations.unwrap_or(0);
+        written += ssd.flash_writes.unwrap_or(0);
+        count += 1;
+    }
+    if count == 0 || collections >= FEW_COLLECTIONS {
+        return None;
+    }
+    let what = format!(
+        "the SSDs collected garbage {} times, having programmed {} pages from start state {}: what collection costs is {}",
+        collections,
+        show_count(written),
+        run.start_state,
+        if collections == 0 { "left out" } else { "a matter of chance" }
+    );
+    let kind = if collections == 0 { "no-collection" } else { "few-collections" };
+    let finding = Finding::weak(kind, what);
+    let steady = run.start_state.starts_with("steady");
+    Some(if written == 0 { finding } else { finding.mended_by(if steady { "--repeat 10" } else { "--start steady" }) })
+}
+
+/// That much was read which SSDs do not hold.
+fn unmapped(run: &ArrayResult) -> Option<Finding> {
+    let ssds = || run.devices.iter().filter(|device| device.unmapped_reads.is_some());
+    let unmapped: u64 = ssds().filter_map(|device| device.unmapped_reads).sum();
+    let share = unmapped as f64 / ssds().map(|device| device.counters.pages_read).sum::<u64>().max(1) as f64;
+    if share <= UNMAPPED {
+        return None;
+    }
+    let what = format!(
+        "{} of the page reads from SSDs are of pages that they do not hold (never written, or trimmed), which take no time",
+        percent(share)
+    );
+    let finding = Finding::weak("unmapped-reads", what);
+    Some(if run.start_state == "empty" { finding.mended_by("--start steady") } else { finding })
+}
+
+/// That a rebuild was not at its end.
+fn unfinished(run: &ArrayResult) -> Option<Finding> {
+    let failures = &run.degraded.as_ref()?.failures;
+    let open: Vec<_> = failures
+        .iter()
+        .filter(|failure| failure.replaced_at.is_some() && failure.rebuilt_at.is_none() && failure.device != "cache")
+        .map(|failure| failure.device.as_str())
+        .collect();
+    (!open.is_empty()).then(|| {
+        let what = format!("the rebuild of {} had not ended when the run did", open.join(", "));
+        Finding::weak("unfinished-rebuild", what)
+    })
+}
+
+/// That work was left for after the run.
+fn owed(run: &ArrayResult) -> Option<Finding> {
+    let debt = run.parity_debt.as_ref()?;
+    if debt.rows_owed == 0 || (debt.rows_owed as f64) < OWED * debt.rows_left as f64 {
+        return None;
+    }
+    let what = format!(
+        "the parity of {} rows is still owed at the end, of {} times that one was left behind: that work is not in the figures",
+        show_count(debt.rows_owed),
+        show_count(debt.rows_left)
+    );
+    Some(Finding::weak("parity-owed", what).mended_by("--drain"))
+}

@@ -1,0 +1,105 @@
+//! What a run's reader should know of its input and of its response times, be it of a buffer or of an array.
+
+use destage_plan::quantity::show_count;
+
+use super::pass::PassEnd;
+use crate::input::LbaOverflow;
+use crate::measure::{Finding, InputResult, LatencySummary, Saturation, Setting, percent};
+
+/// Requests that are to lie beyond a percentile for it to be one.
+const BEYOND: u64 = 10;
+/// Requests of which one lies beyond p99.9.
+const PER_TAIL: u64 = 1_000;
+
+impl PassEnd {
+    /// What was left out of the trace or changed in it. `fits` are the settings with which all of it lies on the device.
+    pub(crate) fn findings(&self, overflow: LbaOverflow, fits: &str) -> Vec<Finding> {
+        let mut all = Vec::new();
+        let counts = self.counts;
+        if counts.read == counts.left_out {
+            all.push(Finding::void("nothing", "no request of the trace took part; see ops and volumes".into()));
+            return all;
+        }
+        if counts.overflowed > 0 {
+            let share = percent(counts.overflowed as f64 / counts.read as f64);
+            let beyond = format!(
+                "{} of {} requests ({share}) lie beyond the device",
+                show_count(counts.overflowed),
+                show_count(counts.read)
+            );
+            all.push(match overflow {
+                LbaOverflow::Filter => Finding::weak("left-out", format!("{beyond} and were left out")),
+                LbaOverflow::Wrap => {
+                    let what = format!("{beyond} and were wrapped to its size, where they meet others");
+                    Finding::weak("wrapped", what).mended_by(fits)
+                }
+                LbaOverflow::Compact => {
+                    let what = format!("{beyond}, which exports fewer blocks than the trace touches, and were wrapped");
+                    Finding::weak("wrapped", what).mended_by(fits)
+                }
+            });
+        }
+        if counts.reversed > 0 {
+            all.push(Finding::note(
+                "reversed",
+                format!(
+                    "{} of {} requests are earlier than one before them and were moved to its time",
+                    show_count(counts.reversed),
+                    show_count(counts.read)
+                ),
+            ));
+        }
+        if self.skipped.count > 0 {
+            let first = self.skipped.first.as_deref().unwrap_or("unknown");
+            all.push(Finding::weak(
+                "skipped",
+                format!("{} lines or records were skipped; the first: {first}", show_count(self.skipped.count)),
+            ));
+        }
+        all
+    }
+}
+
+/// That requests came faster than they were served.
+pub(crate) fn saturated(cause: &Saturation) -> Finding {
+    let why = match *cause {
+        Saturation::Backlog { max_backlog, .. } => {
+            format!("more than {} requests were outstanding at a time", show_count(max_backlog))
+        }
+        Saturation::Growing { backlog: [first, .., last] } => format!(
+            "the shortest queue kept growing, from {} requests to {} over the last half",
+            show_count(first),
+            show_count(last)
+        ),
+    };
+    let what = format!("requests came faster than they were served ({why}): response times are no result");
+    Finding::void("saturated", what).mended_by("--host closed:32")
+}
+
+/// That the tail is a matter of few requests. `limit` is how many were read at most, repetitions together.
+pub(crate) fn few_requests(
+    all: &LatencySummary,
+    input: &InputResult,
+    limit: Option<u64>,
+    settings: &[Setting],
+) -> Option<Finding> {
+    let beyond = all.count / PER_TAIL;
+    if beyond >= BEYOND {
+        return None;
+    }
+    let which = match beyond {
+        0 => "p99.9 is the slowest request".to_owned(),
+        1 => "p99.9 rests on the slowest request".to_owned(),
+        n => format!("p99.9 rests on the {n} slowest requests"),
+    };
+    let what = format!("{which} of {}: another stretch of the trace would give another one", show_count(all.count));
+    let times = (BEYOND * PER_TAIL).div_ceil(all.count);
+    let repeat =
+        settings.iter().find(|setting| setting.name == "repeat").and_then(|setting| setting.value.parse().ok());
+    let repeat = repeat.unwrap_or(1_u64).max(1);
+    let mend = match limit {
+        Some(limit) if input.trace_requests >= limit => format!("--limit {}", (limit / repeat).saturating_mul(times)),
+        _ => format!("--repeat {}", repeat.saturating_mul(times)),
+    };
+    Some(Finding::weak("few-requests", what).mended_by(mend))
+}
