@@ -66,6 +66,9 @@ const PROACTIVE: [(&str, &str); 2] = [(MODE.name, "proactive"), (IDLE.name, "20u
 pub(crate) static GGC: LayerInfo = LayerInfo {
     name: "ggc",
     title: "all SSDs of the array are told to collect garbage when one does",
+    about: "When one SSD of the array begins to collect garbage the others are told to collect as well, so that \
+            requests wait for one collection instead of for one after the other. It stands around a cache and \
+            changes nothing else of it.",
     paper: "GGC in LAWC",
     needs_collectors: true,
     params: &[MODE, QUOTA, IDLE, SOFT, MEMBERS],

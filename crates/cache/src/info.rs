@@ -35,6 +35,8 @@ pub struct HostCacheInfo {
     pub name: &'static str,
     /// The cache in one line.
     pub title: &'static str,
+    /// What it does in two or three sentences.
+    pub about: &'static str,
     /// Where it comes from.
     pub paper: &'static str,
     /// What its size is a size of.
@@ -88,6 +90,7 @@ impl HostCacheInfo {
         Self {
             name,
             title,
+            about: "",
             paper,
             medium: Medium::None,
             serves: |_| true,
@@ -117,6 +120,12 @@ impl HostCacheInfo {
         self.layer.is_some_and(|layer| layer.needs_collectors)
     }
 
+    /// The levels whose arrays it can serve.
+    pub fn levels(&self) -> impl Iterator<Item = Level> {
+        let serves = self.serves;
+        Level::ALL.into_iter().filter(move |&level| serves(level))
+    }
+
     /// Whether it has a size.
     pub const fn is_sized(&self) -> bool {
         !matches!(self.medium, Medium::None)
@@ -135,6 +144,8 @@ pub struct LayerInfo {
     pub name: &'static str,
     /// What it does in one line.
     pub title: &'static str,
+    /// What it does in two or three sentences.
+    pub about: &'static str,
     /// Where it comes from.
     pub paper: &'static str,
     /// Whether the members must be devices that can be told to collect garbage.

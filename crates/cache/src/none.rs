@@ -16,8 +16,11 @@ impl HostCache for NoCache {
 }
 
 impl Registered for NoCache {
-    const INFO: HostCacheInfo =
-        HostCacheInfo::new::<Self>("none", "no cache: every request goes to the array", "Nossd in KDD");
+    const INFO: HostCacheInfo = HostCacheInfo {
+        about: "There is no cache: each request goes to the array as it comes, with the reads and writes of parity \
+                that small writes take. It shows what a cache is worth, and runs once whatever the cache sizes.",
+        ..HostCacheInfo::new::<Self>("none", "no cache: every request goes to the array", "Nossd in KDD")
+    };
 
     fn new(_: u64, _: &ArrayConfig, _: &Params) -> Result<Self, HostCacheError> {
         Ok(Self)

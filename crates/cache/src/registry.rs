@@ -58,6 +58,7 @@ fn within(layer: &'static LayerInfo, cache: &HostCacheInfo) -> HostCacheInfo {
     HostCacheInfo {
         name: format!("{}+{}", layer.name, cache.name).leak(),
         title: format!("{}, around {}", layer.title, cache.name).leak(),
+        about: format!("{} {}", layer.about, cache.about).leak(),
         paper: layer.paper,
         params: params.leak(),
         layer: Some(layer),

@@ -4,7 +4,7 @@
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command, ValueHint};
-use destage_cache::all_host_caches;
+use destage_cache::{all_host_caches, host_cache_layers};
 use destage_policy::buffer::{layers, policies};
 use destage_reproduce::paper;
 use destage_scenario::{Key, Takes, workload};
@@ -71,6 +71,21 @@ pub fn workload(arg: Arg) -> Arg {
 /// The argument of a paper.
 pub fn paper(arg: Arg) -> Arg {
     suggesting(arg, |_| paper::built_in().chain(["all"]).map(str::to_owned).collect(), "")
+}
+
+/// The argument of a policy or layer that is documented.
+pub fn documented(arg: Arg) -> Arg {
+    let all = |_| {
+        let mut names = policy_names();
+        let layers = layers().iter().map(|layer| layer.name).chain(host_cache_layers().map(|layer| layer.name));
+        for layer in layers {
+            if !names.iter().any(|name| name == layer) {
+                names.push(layer.to_owned());
+            }
+        }
+        names
+    };
+    suggesting(arg, all, "")
 }
 
 fn names<T>(presets: &[(&str, T)]) -> Vec<String> {

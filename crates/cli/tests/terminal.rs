@@ -150,6 +150,9 @@ fn every_table_fits_80_columns_and_the_locale() {
     let ssd = ["--device", "ssd", "--ssd.allocation", "channels", "--cache", "1MiB"];
     let mut calls: Vec<Vec<&str>> = vec![
         vec!["policies"],
+        vec!["policies", "none"],
+        vec!["policies", "gcar+cave+bplru"],
+        vec!["policies", "ggc+kdd"],
         vec!["schema"],
         vec!["schema", "--array"],
         vec!["schema", "--locality"],

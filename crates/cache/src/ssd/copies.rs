@@ -55,6 +55,8 @@ pub trait Writes: Send + 'static {
     const KEPT: bool;
     /// Name, title and paper of the cache.
     const NAMES: [&'static str; 3];
+    /// What it does.
+    const ABOUT: &'static str;
 }
 
 /// A cache of copies.
@@ -92,6 +94,7 @@ impl From<Frag> for Part {
 
 impl<W: Writes> Registered for Copies<W> {
     const INFO: HostCacheInfo = HostCacheInfo {
+        about: W::ABOUT,
         medium: Medium::Device,
         max_pages: MAX_PAGES,
         bytes_per_page: |_| BYTES_PER_PAGE,

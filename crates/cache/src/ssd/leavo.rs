@@ -44,6 +44,9 @@ pub(crate) type Leavo = Delayed<Pairs>;
 
 impl Registered for Leavo {
     const INFO: HostCacheInfo = HostCacheInfo {
+        about: "A write of a page that the cache has goes to a new page of the SSD and to its member, while the \
+                parity stays as it is; the old page is kept, since it is what the parity covers. Parity is updated \
+                later, from old and new pages in the cache.",
         bytes_per_page: delayed::bytes_per_page,
         params: &PARAMS,
         modes: &[&[], &[(behind::CLEAN.name, "stripes")]],

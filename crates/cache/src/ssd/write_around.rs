@@ -13,6 +13,8 @@ impl Writes for Around {
         "set-associative LRU cache of copies: reads fill it, writes go to the array and drop what it has",
         "WA in KDD",
     ];
+    const ABOUT: &'static str = "Copies of pages of the array on an SSD: reads fill the cache, writes go to the array alone, and what the \
+        cache has of these pages is dropped. Its loss costs nothing but speed.";
 }
 
 /// The cache.

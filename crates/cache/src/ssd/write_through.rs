@@ -12,6 +12,8 @@ impl Writes for Through {
         "set-associative LRU cache of copies: reads fill it, writes go to it and to the array",
         "WT in KDD",
     ];
+    const ABOUT: &'static str = "Copies of pages of the array on an SSD: reads fill the cache, and writes go to it and to the array at the \
+        same time and are answered when both are done. Its loss costs nothing but speed.";
 }
 
 /// The cache.

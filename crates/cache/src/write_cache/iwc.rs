@@ -13,6 +13,8 @@ use crate::{HostCacheError, HostCacheInfo, Served};
 
 /// [The lower layer](super) alone.
 pub static IWC: HostCacheInfo = HostCacheInfo {
+    about: "The NVRAM is divided into equal parts, one for each member. Parity is made when data enters, so that the \
+            strips of each member are destaged on their own, at the pace of that member.",
     min_pages,
     params: &[RECENCY],
     ..info("iwc", "NVRAM in equal parts for the members, each destaged strip by strip on its own", "IWC in LAWC", new)
@@ -20,6 +22,9 @@ pub static IWC: HostCacheInfo = HostCacheInfo {
 
 /// The same with members that write together.
 pub static SYNC_IWC: HostCacheInfo = HostCacheInfo {
+    about: "IWC of which all members write their next strips at the same time, so that SSDs collect garbage together \
+            and requests wait for fewer collections. After a timeout, or when room is needed, strips go without the \
+            others.",
     min_pages,
     params: &[RECENCY, TIMEOUT, TIMER, FULL, EMPTY],
     figures: &figures::names(&figures::OF_SYNC),

@@ -12,6 +12,9 @@ use crate::{HostCacheError, HostCacheInfo, Served};
 
 /// [Both layers](super).
 pub static LAWC: HostCacheInfo = HostCacheInfo {
+    about: "Writes enter a small WOW, so that a burst is answered before its parity is made. From there stripes move \
+            into caches of the members, parity being made on the way, and all members write their next strips at the \
+            same time, so that SSDs collect garbage together.",
     min_pages: |array, params| {
         let share = options::share(params).unwrap_or(0);
         // A page for each member, of what the small cache leaves.

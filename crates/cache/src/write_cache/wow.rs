@@ -17,6 +17,9 @@ const RUNS: usize = 32;
 
 /// [The upper layer](super) alone.
 pub static WOW: HostCacheInfo = HostCacheInfo {
+    about: "Writes are answered when they are in the NVRAM, and destaged stripe by stripe in the order of their \
+            addresses, round and round; a stripe that was hit since it was passed is left for the next round. So \
+            both how recent data are and the way of a disk's head count.",
     // A row enters in one piece.
     min_pages: |array, _| u64::from(array.geometry.data_columns()),
     params: &[LOW, HIGH, GROUPS, SEQ],
@@ -39,6 +42,9 @@ pub static SYNC_WOW: HostCacheInfo = HostCacheInfo {
         small
     },
     title: "WOW whose groups wait until all members have something to write",
+    about: "WOW of which the stripes chosen next wait until all members have something to write, and then go to all \
+            of them together, so that SSDs collect garbage at the same time. After a timeout, or when room is \
+            needed, they go without the others.",
     name: "sync+wow",
     unsynchronised: Some(registered::SYNCHRONISED),
     build: new_synchronised,

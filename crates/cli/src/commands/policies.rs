@@ -1,5 +1,7 @@
 //! `destage policies`: what there is, from which paper, with which parameters, and what goes around
-//! what.
+//! what; of one of them its page.
+
+mod page;
 
 use std::io::Write;
 
@@ -7,34 +9,58 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use destage_cache::{self as cache, HostCacheInfo, host_cache_layers, host_caches};
 use destage_plan::{ParamSpec, PolicySpec};
-use destage_policy::buffer::{self, Buffer, BufferConfig, Built, LayerInfo, PolicyInfo, Visitor, layers, policies};
+use destage_policy::buffer::{
+    self, Buffer, BufferConfig, Built, LayerInfo, PolicyError, PolicyInfo, Visitor, layers, policies,
+};
 use serde_json::json;
 
+use self::page::Entry;
+use crate::candidates;
 use crate::screen::Screen;
 use crate::table::{Column, Table};
 
 /// The command.
 pub fn command() -> Command {
     Command::new("policies")
-        .about("List the policies with paper, unit, parameters and defaults")
+        .about("List the policies with paper, unit, parameters and defaults, or say what one of them does")
+        .arg(
+            candidates::documented(Arg::new("name").value_name("NAME")).help(
+                "Only this policy, layer or composition, such as lb-clock, gcar+lru or kdd: what it does, and how",
+            ),
+        )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"))
 }
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    if matches.get_flag("json") {
-        let mut out = std::io::stdout().lock();
-        let all: Vec<_> = policies()
-            .iter()
-            .map(as_json)
-            .chain(layers().iter().map(layer_as_json))
-            .chain(host_caches().map(host_cache_as_json))
-            .chain(host_cache_layers().map(host_layer_as_json))
-            .collect();
-        serde_json::to_writer_pretty(&mut out, &all)?;
-        writeln!(out)?;
-        return Ok(());
+    let named = matches.get_one::<String>("name").map(|name| page::find(name)).transpose()?;
+    match (named, matches.get_flag("json")) {
+        (Some(entries), true) => print_json(&entries.iter().map(Entry::as_json).collect::<Vec<_>>()),
+        (Some(entries), false) => {
+            let mut screen = Screen::stdout();
+            for (i, entry) in entries.iter().enumerate() {
+                entry.print(&mut screen, i == 0)?;
+            }
+            Ok(())
+        }
+        (None, true) => {
+            let buffers = policies().iter().map(as_json).chain(layers().iter().map(layer_as_json));
+            let hosts = host_caches().map(host_cache_as_json).chain(host_cache_layers().map(host_layer_as_json));
+            print_json(&buffers.chain(hosts).collect::<Vec<_>>())
+        }
+        (None, false) => list(),
     }
+}
+
+fn print_json(entries: &[serde_json::Value]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, entries)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// All of them, as tables.
+fn list() -> Result<()> {
     let mut screen = Screen::stdout();
     screen.heading("Buffers inside an SSD", true)?;
     let columns = [Column::name("policy"), Column::word("evicts"), Column::text("what it is"), Column::text("paper")];
@@ -92,10 +118,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     for (name, place, params) in all.filter(|(_, _, params)| !params.is_empty()) {
         table.add_heading(name, place);
         for param in params {
-            // A unit is in most values' words already.
-            let unit = if param.unit == "-" || param.values.contains(param.unit) { "" } else { param.unit };
-            let unit = if unit.is_empty() { String::new() } else { format!("; {unit}") };
-            let what = format!("{} [{}{unit}]", param.help, param.values);
+            let what = format!("{} [{}]", param.help, values_and_unit(param));
             table.add([format!("  {}", param.name), param.default.to_owned(), what]);
         }
     }
@@ -103,25 +126,37 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
+/// The values that a parameter takes, with their unit unless it is in most values' words already.
+fn values_and_unit(param: &ParamSpec) -> String {
+    let unit = if param.unit == "-" || param.values.contains(param.unit) { "" } else { param.unit };
+    if unit.is_empty() { param.values.to_owned() } else { format!("{}; {unit}", param.values) }
+}
+
 /// Takes a policy that could be built.
 struct Buildable;
 
 impl Visitor for Buildable {
-    type Out = ();
-    fn visit<B: Buffer + Send + 'static>(self, _buffer: B, _built: Built) {}
+    type Out = Built;
+    fn visit<B: Buffer + Send + 'static>(self, _buffer: B, built: Built) -> Built {
+        built
+    }
 }
 
-/// Builds the policy of this name with its defaults; why it cannot be built, if so.
-fn refused(name: String) -> Option<String> {
+/// Builds the policy of this name with its defaults.
+fn build(name: &str) -> Result<Built, PolicyError> {
     // Room enough for whatever a policy asks for.
     let config = BufferConfig { capacity_pages: 1 << 12, pages_per_block: 64, elements: 4 };
-    let built = buffer::build(&PolicySpec { name, given: Vec::new() }, config, Buildable);
-    built.err().map(|error| error.to_string())
+    buffer::build(&PolicySpec { name: name.to_owned(), given: Vec::new() }, config, Buildable)
+}
+
+/// Why the policy of this name cannot be built, if so.
+fn refused(name: &str) -> Option<String> {
+    build(name).err().map(|error| error.to_string())
 }
 
 /// Why the layer cannot be put around the policy.
 fn refusal(layer: &LayerInfo, policy: &PolicyInfo) -> Option<String> {
-    refused(format!("{}+{}", layer.name, policy.name))
+    refused(&format!("{}+{}", layer.name, policy.name))
 }
 
 /// Why the layer cannot be put around another one, whatever policy is inside that: of the reasons,
@@ -129,7 +164,7 @@ fn refusal(layer: &LayerInfo, policy: &PolicyInfo) -> Option<String> {
 fn refusal_of_layers(outer: &LayerInfo, inner: &LayerInfo) -> Option<String> {
     let suits = |policy: &&PolicyInfo| refusal(outer, policy).is_none() && refusal(inner, policy).is_none();
     let policy = policies().iter().find(suits).or_else(|| policies().iter().find(|p| refusal(inner, p).is_none()))?;
-    refused(format!("{}+{}+{}", outer.name, inner.name, policy.name))
+    refused(&format!("{}+{}+{}", outer.name, inner.name, policy.name))
 }
 
 fn layer_as_json(layer: &LayerInfo) -> serde_json::Value {
@@ -137,24 +172,24 @@ fn layer_as_json(layer: &LayerInfo) -> serde_json::Value {
     let around: Vec<_> = policies().iter().filter(|p| refusal(layer, p).is_none()).map(|p| p.name).collect();
     let refused = policies().iter().filter_map(|p| Some((p.name.to_owned(), json!(refusal(layer, p)?))));
     let refused: serde_json::Map<_, _> = refused.collect();
-    json!({"name": layer.name, "title": layer.title, "paper": layer.paper, "place": "layer", "around": around, "refused": refused, "params": params})
+    json!({"name": layer.name, "title": layer.title, "about": layer.about, "paper": layer.paper, "place": "layer", "around": around, "refused": refused, "params": params})
 }
 
 fn as_json(p: &PolicyInfo) -> serde_json::Value {
     let unit = p.unit.word();
     let params = params(p.params);
-    json!({"name": p.name, "title": p.title, "paper": p.paper, "place": "ssd", "unit": unit, "params": params})
+    json!({"name": p.name, "title": p.title, "about": p.about, "paper": p.paper, "place": "ssd", "unit": unit, "params": params})
 }
 
 fn host_cache_as_json(c: &HostCacheInfo) -> serde_json::Value {
     let params = params(c.params);
-    json!({"name": c.name, "title": c.title, "paper": c.paper, "place": "host", "caches": c.is_sized(), "params": params})
+    json!({"name": c.name, "title": c.title, "about": c.about, "paper": c.paper, "place": "host", "caches": c.is_sized(), "params": params})
 }
 
 fn host_layer_as_json(layer: &cache::LayerInfo) -> serde_json::Value {
     let params = params(layer.params);
     let around: Vec<_> = host_caches().map(|cache| cache.name).collect();
-    json!({"name": layer.name, "title": layer.title, "paper": layer.paper, "place": "host-layer", "around": around, "params": params})
+    json!({"name": layer.name, "title": layer.title, "about": layer.about, "paper": layer.paper, "place": "host-layer", "around": around, "params": params})
 }
 
 fn params(params: &[ParamSpec]) -> Vec<serde_json::Value> {

@@ -59,6 +59,9 @@ impl Registered for Arc {
     const INFO: PolicyInfo = PolicyInfo {
         name: "arc",
         title: "pages used once and used again, in adapting shares",
+        about: "Pages used once and pages used again have an LRU list each, and what leaves the lists is remembered \
+                without its data. A miss on a page that is remembered says which of the two lists was too short, and \
+                moves the border between them.",
         paper: "ARC, FAST 2003",
         unit: EvictionUnit::Page,
         chooses_channels: false,

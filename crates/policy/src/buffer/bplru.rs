@@ -77,6 +77,9 @@ impl Registered for Bplru {
     const INFO: PolicyInfo = PolicyInfo {
         name: "bplru",
         title: "least recently used block, padded",
+        about: "A write buffer in LRU order of logical blocks. The victim's missing pages are read and the block is \
+                written whole and in order (padding), so that log-block FTLs switch instead of merge. A block that \
+                was written completely and in order leaves next, since it is unlikely to be written again soon.",
         paper: "BPLRU, FAST 2008, as described by LB-CLOCK §III",
         unit: EvictionUnit::Block,
         chooses_channels: false,

@@ -16,6 +16,8 @@ impl Registered for Bypass {
     const INFO: PolicyInfo = PolicyInfo {
         name: "none",
         title: "no buffer: every access goes to the device",
+        about: "There is no buffer: each page of a request goes to the device by itself. It shows what a buffer is \
+                worth, and runs once whatever the cache sizes.",
         paper: "baseline",
         unit: EvictionUnit::Page,
         chooses_channels: false,

@@ -69,6 +69,9 @@ impl Registered for Cave {
     const INFO: PolicyInfo = PolicyInfo {
         name: "cave",
         title: "CCF-LRU, a cold dirty page for each channel at once",
+        about: "CCF-LRU for SSDs with several channels: cold dirty pages are not written one by one but collected, \
+                and when there are enough for all channels as many of the oldest are programmed at the same time, \
+                one through each. Whether pages follow each other is ignored.",
         paper: "CAVE, SAC 2011, over CCF-LRU as in CAWR §V-E",
         unit: EvictionUnit::Page,
         chooses_channels: true,

@@ -43,6 +43,9 @@ const BLOCK_CHANNEL: ParamSpec = ParamSpec {
 pub(super) const LAYER: LayerInfo = LayerInfo {
     name: "cave",
     title: "a victim block for each channel at once, written in rounds of a page from each",
+    about: "The policy inside decides the order of eviction, this layer the number: when the buffer is full as many \
+            blocks leave as there are channels. They are written in rounds of one page from each, the pages of a \
+            round at the same time through different channels.",
     paper: "CAVE, SAC 2011, as described by CAWR §III",
     over: Over::Blocks,
     unit: None,

@@ -111,6 +111,10 @@ impl Registered for Cawr {
     const INFO: PolicyInfo = PolicyInfo {
         name: "cawr",
         title: "cold dirty pages reordered, a run of pages for each channel",
+        about: "Hot dirty pages get a second chance; cold ones are sorted into a list for each channel, behind the \
+                page that they follow or else into an empty list. When no list is empty the oldest page of each is \
+                programmed, all at the same time: pages that follow each other end in one channel, and all channels \
+                are busy. Clean pages leave first.",
         paper: "CAWR, ETRI Journal 2015",
         unit: EvictionUnit::Page,
         chooses_channels: true,

@@ -39,6 +39,9 @@ use super::{
 pub(super) const LAYER: LayerInfo = LayerInfo {
     name: "cawr",
     title: "victim blocks are written page by page, each through its own channel, several at once",
+    about: "Victim blocks of the policy inside enter lists, one for each channel, and a block's channel is its own \
+            for good, so that it is never spread. When no list is empty the first page of each is programmed, all at \
+            the same time. Clean pages of a block are dropped when it enters.",
     paper: "CAWR, ETRI Journal 2015",
     over: Over::Blocks,
     unit: Some(EvictionUnit::Page),

@@ -77,6 +77,9 @@ impl Registered for CcfLru {
     const INFO: PolicyInfo = PolicyInfo {
         name: "ccf-lru",
         title: "cold clean pages first, then cold dirty ones",
+        about: "Pages that were read once stand in a list of their own and leave first. The others are scanned from \
+                the end of an LRU list: a cold page leaves, a hot dirty one becomes cold and gets a second chance, \
+                and a hot clean one joins those that leave first.",
         paper: "CCF-LRU, TCE 2009, as described by CAWR §II",
         unit: EvictionUnit::Page,
         chooses_channels: false,

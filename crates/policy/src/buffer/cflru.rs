@@ -143,6 +143,9 @@ impl Registered for Cflru {
     const INFO: PolicyInfo = PolicyInfo {
         name: "cflru",
         title: "LRU that gives up clean pages of a window first",
+        about: "LRU that spares writes: of the pages at the end of the list, the window, the least recently used \
+                clean one leaves, and only if there is none the least recently used page. The window is a fixed \
+                share of the buffer, or adapts to what replacements cost.",
         paper: "CFLRU, CASES 2006, as described by GCaR and LB-CLOCK",
         unit: EvictionUnit::Page,
         chooses_channels: false,

@@ -117,6 +117,9 @@ impl Registered for Clc {
     const INFO: PolicyInfo = PolicyInfo {
         name: "clc",
         title: "the largest of the blocks not recently written",
+        about: "A write buffer of logical blocks. Those written last stand in one LRU list whatever their size; the \
+                others are cold, and of these the one with the most pages leaves, of several the least recently \
+                written. The paper's text was not at hand: docs/specs says how gaps are filled.",
         paper: "CLC, IEEE TC 2009",
         unit: EvictionUnit::Block,
         chooses_channels: false,

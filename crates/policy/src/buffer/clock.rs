@@ -48,6 +48,9 @@ impl Registered for Clock {
     const INFO: PolicyInfo = PolicyInfo {
         name: "clock",
         title: "page CLOCK with one reference bit",
+        about: "Pages stand in a ring, each with a bit that an access sets. A hand goes round and clears bits until \
+                it stands on a page whose bit is clear, and that page leaves: nearly LRU, without a list to be kept \
+                in order at each hit.",
         paper: "Corbató 1968, as described by LB-CLOCK §IV.A",
         unit: EvictionUnit::Page,
         chooses_channels: false,

@@ -55,6 +55,8 @@ impl Registered for Fab {
     const INFO: PolicyInfo = PolicyInfo {
         name: "fab",
         title: "the block with the most buffered pages",
+        about: "Pages are grouped by logical block, and the block with the most buffered pages leaves whole, of \
+                several the least recently used. Large blocks cost the fewest page copies when they reach flash.",
         paper: "FAB, TCE 2006, as described by LB-CLOCK §III",
         unit: EvictionUnit::Block,
         chooses_channels: false,

@@ -34,6 +34,8 @@ impl Registered for Fifo {
     const INFO: PolicyInfo = PolicyInfo {
         name: "fifo",
         title: "page that came first",
+        about: "Pages leave in the order in which they came in, however often they are used in between. What another \
+                policy gains by looking at uses is what it gains over this one.",
         paper: "baseline of S3-FIFO, SOSP 2023",
         unit: EvictionUnit::Page,
         chooses_channels: false,

@@ -31,6 +31,9 @@ use super::{
 pub(super) const LAYER: LayerInfo = LayerInfo {
     name: "gate",
     title: "dirty victims wait until there is one for each channel",
+    about: "Dirty victims of the policy inside wait in a gate with a slot for each channel. When all slots are \
+            filled the pages are programmed at the same time, one through each channel. The gate is part of the \
+            buffer's capacity, and pages in it are still hit.",
     paper: "gating buffer, ESTIMedia 2011, as described by CAWR §III",
     over: Over::Pages,
     unit: None,

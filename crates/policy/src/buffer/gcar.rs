@@ -119,6 +119,9 @@ const SOON_MARGIN: ParamSpec = ParamSpec {
 pub(super) const GCAR: LayerInfo = LayerInfo {
     name: "gcar",
     title: "passes over what lies on elements that collect garbage",
+    about: "What lies on an element that collects garbage would have to wait for that, so it stays in the buffer: it \
+            is passed over, and the next victim of the policy inside leaves. What was passed over and is dirty is \
+            written in the background after the collection.",
     paper: "GCaR, ICS 2016",
     over: Over::Any,
     unit: None,

@@ -33,6 +33,8 @@ pub struct LayerInfo {
     pub name: &'static str,
     /// The layer in one line.
     pub title: &'static str,
+    /// What it does in two or three sentences.
+    pub about: &'static str,
     /// Where it comes from.
     pub paper: &'static str,
     /// What it can be put around.

@@ -126,6 +126,10 @@ impl Registered for LbClock {
     const INFO: PolicyInfo = PolicyInfo {
         name: "lb-clock",
         title: "block CLOCK that gives up the largest block not recently written",
+        about: "A write buffer of logical blocks in a ring, each with a bit that a write sets. A hand clears bits \
+                until it meets a block whose bit was clear, and of all blocks whose bit was clear before this round \
+                the one with the most pages leaves. A block whose last page is written is offered as a victim at \
+                once when it is full, or larger than the previous victim.",
         paper: "LB-CLOCK, 2010",
         unit: EvictionUnit::Block,
         chooses_channels: false,

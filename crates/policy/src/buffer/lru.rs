@@ -34,6 +34,8 @@ impl Registered for Lru {
     const INFO: PolicyInfo = PolicyInfo {
         name: "lru",
         title: "least recently used page",
+        about: "All pages stand in one list in the order of their last use, and the page at its end leaves. A clean \
+                page leaves at no cost, a dirty one is written to flash.",
         paper: "baseline of GCaR and CAWR",
         unit: EvictionUnit::Page,
         chooses_channels: false,

@@ -48,6 +48,9 @@ impl Registered for LruWsr {
     const INFO: PolicyInfo = PolicyInfo {
         name: "lru-wsr",
         title: "LRU with a second chance for dirty pages",
+        about: "LRU in which a dirty page gets a second chance before it is written: when its turn comes it is \
+                marked as cold and goes to the front, and it leaves when its turn comes again without a hit in \
+                between. Clean pages leave at once.",
         paper: "LRU-WSR, TCE 2008, as described by CAWR §II",
         unit: EvictionUnit::Page,
         chooses_channels: false,

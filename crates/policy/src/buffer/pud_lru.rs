@@ -289,6 +289,10 @@ impl Registered for PudLru {
     const INFO: PolicyInfo = PolicyInfo {
         name: "pud-lru",
         title: "the largest of the blocks with a long predicted update distance",
+        about: "A write buffer of logical blocks. How far apart a block's updates were and how long ago the last one \
+                was predicts when the next one comes; of the blocks for which that is longer than a threshold the \
+                one with the most pages leaves. The paper's text was not at hand: docs/specs says how gaps are \
+                filled.",
         paper: "PUD-LRU, MASCOTS 2010",
         unit: EvictionUnit::Block,
         chooses_channels: false,

@@ -163,6 +163,10 @@ impl Registered for RecentlyEvicted {
     const INFO: PolicyInfo = PolicyInfo {
         name: "ref",
         title: "pages of recently evicted blocks first",
+        about: "Pages of one block that reach flash one after the other share a log block, and merging it costs \
+                less. So of the pages at the end of the LRU list, the window, one of a block from which a page was \
+                evicted recently leaves first. The paper's text was not at hand: docs/specs says how gaps are \
+                filled.",
         paper: "REF, TCE 2008, as described by CAWR §II",
         unit: EvictionUnit::Page,
         chooses_channels: false,

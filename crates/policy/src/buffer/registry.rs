@@ -37,6 +37,8 @@ pub struct PolicyInfo {
     pub name: &'static str,
     /// The policy in one line.
     pub title: &'static str,
+    /// What it does in two or three sentences.
+    pub about: &'static str,
     /// Where it comes from.
     pub paper: &'static str,
     /// What it evicts at once.

@@ -103,6 +103,9 @@ impl Registered for S3Fifo {
     const INFO: PolicyInfo = PolicyInfo {
         name: "s3-fifo",
         title: "small FIFO of new pages, FIFO with reinsertion of used ones",
+        about: "New pages enter a small FIFO queue. When its turn to leave comes a page that was used often enough \
+                goes to the main queue, and others leave and are remembered, so that they enter the main queue if \
+                they come again. There a page is put back at the head as often as it was used, up to three times.",
         paper: "S3-FIFO, SOSP 2023",
         unit: EvictionUnit::Page,
         chooses_channels: false,

@@ -76,6 +76,9 @@ impl Registered for TwoQ {
     const INFO: PolicyInfo = PolicyInfo {
         name: "2q",
         title: "LRU of pages that came again, FIFO of the others",
+        about: "A page enters a FIFO queue, in which further uses count for nothing; what leaves the queue is \
+                remembered without its data. Only a page that comes again while it is remembered enters an LRU list, \
+                so that a scan passes through the queue and leaves the list alone.",
         paper: "2Q, VLDB 1994",
         unit: EvictionUnit::Page,
         chooses_channels: false,

@@ -131,6 +131,9 @@ pub(crate) type Kdd = Delayed<Changes>;
 
 impl Registered for Kdd {
     const INFO: HostCacheInfo = HostCacheInfo {
+        about: "A write of a page that the cache has goes to its member without parity; on the SSD the page stays as \
+                it was, with what has changed as a compressed delta. Deltas are staged in the NVRAM and packed into \
+                pages of the SSD, and parity is updated later from them.",
         bytes_per_page,
         nv_slots: |pages, _, params| {
             let staged = if in_memory(params).is_ok_and(|it| it) { 0 } else { slots(pages) };

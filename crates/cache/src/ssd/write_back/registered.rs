@@ -30,6 +30,9 @@ const LOST: CacheFigure =
 
 impl Registered for WriteBack {
     const INFO: HostCacheInfo = HostCacheInfo {
+        about: "Writes go to the SSD alone and are answered from there; dirty pages are written to the array when \
+                room is needed, when many are dirty, or when nothing was asked for a while. The loss of the SSD \
+                costs what is dirty.",
         medium: Medium::Device,
         min_pages: |array, params| journal::min_pages(array.page_bytes, params),
         max_pages: MAX_PAGES,

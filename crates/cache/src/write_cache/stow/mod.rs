@@ -96,6 +96,9 @@ const HYSTERESIS: ParamSpec = ParamSpec {
 
 /// [The upper layer](super) alone, with two rings.
 pub static STOW: HostCacheInfo = HostCacheInfo {
+    about: "WOW with two rings: writes that go on where an earlier write ended stand in one, all others in the \
+            other, and the border between them moves. Only the abstract of the paper was to be had, so every \
+            constant is a parameter.",
     // A row enters in one piece.
     min_pages: |array, _| u64::from(array.geometry.data_columns()),
     params: &[LOW, HIGH, GROUPS, RUN, STREAMS, SHARE, LEAST, MOST, STEP, MARGIN, STRETCH, HYSTERESIS],
@@ -136,6 +139,9 @@ pub static SYNC_STOW: HostCacheInfo = HostCacheInfo {
         small
     },
     title: "STOW whose groups wait until all members have something to write",
+    about: "STOW of which the stripes chosen next wait until all members have something to write, and then go to all \
+            of them together, so that SSDs collect garbage at the same time. After a timeout, or when room is \
+            needed, they go without the others.",
     name: "sync+stow",
     unsynchronised: Some(registered::SYNCHRONISED),
     build: new_synchronised,
