@@ -6,6 +6,7 @@
 
 mod array;
 mod error;
+mod print;
 mod settings;
 pub mod sim;
 mod simulation;
@@ -14,5 +15,6 @@ pub mod workload;
 
 pub use destage_plan::quantity;
 pub use error::ScenarioError;
+pub use print::scenario;
 pub use settings::{Key, Settings, Takes, line_of, read};
 pub use simulation::{CountError, Simulation, count, simulation};

@@ -207,6 +207,39 @@ impl Settings {
         &self.files
     }
 
+    /// The same, where names of files that these keys give, if `is_file` of key and value, do not
+    /// depend on where they are written: they begin at the root.
+    pub(crate) fn with_whole_paths(
+        &self,
+        names: &[&'static str],
+        is_file: impl Fn(&str, &str) -> bool,
+    ) -> Result<Self, ScenarioError> {
+        let mut whole = self.clone();
+        for &name in names.iter().filter(|name| self.is_given(name)) {
+            let wrong = |what: &dyn fmt::Display| ScenarioError::new(format_args!("{name}: {what}"));
+            let value = self.one(name, |text| Ok::<_, String>(text.to_owned()))?;
+            if let Some(path) = self.path(name)?.filter(|_| is_file(name, &value)) {
+                let path = std::path::absolute(path).map_err(|error| wrong(&error))?;
+                let path = path.into_os_string().into_string();
+                let path = path.map_err(|path| wrong(&format_args!("{} is not UTF-8", Path::new(&path).display())))?;
+                whole.flag(name, vec![path])?;
+            }
+        }
+        Ok(whole)
+    }
+
+    /// The same with the default of a key given.
+    pub(crate) fn with_default(&self, name: &str) -> Result<Self, ScenarioError> {
+        let mut with = self.clone();
+        with.flag(name, self.find(name).1.values)?;
+        Ok(with)
+    }
+
+    /// The values of a key as they were given, if they were.
+    pub(crate) fn given_values(&self, name: &str) -> Option<&[String]> {
+        self.given.get(name).map(|given| given.values.as_slice())
+    }
+
     /// Every setting in force that has a value, as text.
     pub fn in_force(&self) -> Vec<(String, String)> {
         let value = |key: &Key| (key.name.to_owned(), self.find(key.name).1.values.join(","));

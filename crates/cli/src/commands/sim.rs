@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use clap::{Arg, ArgMatches, Command, ValueHint};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use destage_report::{FILES, Report};
 use destage_scenario::Settings;
 use destage_scenario::quantity::{self as q, show_count};
@@ -37,6 +37,12 @@ pub fn command() -> Command {
                 .value_hint(ValueHint::FilePath)
                 .conflicts_with("trace")
                 .help("The trace, as with --trace"),
+        )
+        .arg(
+            Arg::new("print-scenario")
+                .long("print-scenario")
+                .action(ArgAction::SetTrue)
+                .help("Print the settings in force as a scenario file of the same simulation, and simulate nothing"),
         )
         .args(flags::args(SIM))
 }
@@ -122,11 +128,21 @@ fn count(settings: &Settings, requests: &mut Requests, progress: bool) -> Result
     Ok(counted?)
 }
 
+/// Prints the scenario in place of simulating it. What is wrong with it is told all the same.
+fn print_scenario(settings: &Settings) -> Result<()> {
+    let text = destage_scenario::scenario(settings)?;
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut settings = flags::settings(SIM, matches)?;
     if let Some(trace) = matches.get_one::<String>("positional") {
         settings.flag("trace", vec![trace.clone()])?;
+    }
+    if matches.get_flag("print-scenario") {
+        return print_scenario(&settings);
     }
     let mut requests = sim::requests(&settings)?;
     let progress = settings.one("progress", q::switch)?;

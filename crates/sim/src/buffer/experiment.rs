@@ -206,6 +206,19 @@ impl Experiment {
         Ok(Report { results, requests, accesses })
     }
 
+    /// Whether its runs can begin, as far as that is known without the trace.
+    ///
+    /// # Errors
+    /// Those that [`Self::run`] would have of policies, sizes and the device's shape.
+    pub fn check(&self) -> Result<(), SimError> {
+        let shape = match (&self.device, self.capacity) {
+            (DeviceConfig::Ssd(config, _), Capacity::Given) => Some(SsdShape::new(config.clone(), self.geometry)?),
+            _ => None,
+        };
+        let runs = BufferRuns { experiment: self, shape, aged: None, memory_bytes: 0 };
+        self.policies.iter().flat_map(|policy| self.sizes(policy)).try_for_each(|combination| runs.check(&combination))
+    }
+
     /// The policy at each of the sizes, or once if it holds nothing.
     fn sizes<'a>(&'a self, policy: &'a PolicySpec) -> Vec<(&'a PolicySpec, u64)> {
         let sized = buffer::info(base(policy)).is_ok_and(PolicyInfo::is_sized);

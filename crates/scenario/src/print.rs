@@ -1,0 +1,257 @@
+//! A simulation's settings as a scenario file that describes the same simulation.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use destage_plan::Nanos;
+use destage_sim::array::DeviceSetup;
+use destage_sim::buffer::{Capacity, DeviceConfig};
+use destage_sim::disk::{DiskProfile, SeekCurve};
+use destage_sim::ssd::{SsdConfig, StartState};
+
+use crate::sim::{self, Requests, WITHOUT_INFLUENCE};
+use crate::simulation::{self, Simulation};
+use crate::{Key, ScenarioError, Settings, Takes, workload};
+
+type Result<T> = std::result::Result<T, ScenarioError>;
+
+/// Requests that a trace is taken to have where their number would have to be counted: what it is
+/// does not matter to the settings.
+const REQUESTS: u64 = 1_000_000;
+
+/// The settings that decide about the results of the simulation that `settings` describe, as the
+/// text of a TOML file: those that were given, and the defaults of those that have a meaning for
+/// it. Such a file, wherever it lies, describes the same simulation. Where a value follows from
+/// others, such as an SSD's from its preset, it stands in a comment.
+///
+/// # Errors
+/// Where the settings describe no simulation, and where the names of files cannot be written.
+pub fn scenario(settings: &Settings) -> Result<String> {
+    let mut full = settings.with_whole_paths(&["trace", "workload"], |key, value| {
+        value != "-" && (key != "workload" || workload::is_file(value))
+    })?;
+    let (wanted, simulation) = described(&full)?;
+    if let Simulation::Buffers(experiment) = &simulation {
+        experiment.check().map_err(ScenarioError::new)?;
+    }
+    let requests = sim::requests(&full)?;
+    if requests.can_be_read_again() {
+        // A trace that is not there, or of which the format is not known, is wrong too.
+        requests.open(0).map_err(ScenarioError::new)?;
+    }
+    let mut open = Vec::new();
+    let not_given = |key: &&Key| matters(key) && !settings.is_given(key.name) && !key.default.is_empty();
+    for key in settings.keys().iter().filter(not_given) {
+        // Some defaults mean something else once they are given, and some may not be given at all.
+        let with = full.with_default(key.name)?;
+        match described(&with) {
+            Ok((same, _)) if same == wanted => full = with,
+            // It holds, but given it says how large the SSD is.
+            Ok(_) if key.name == "ssd.preset" => open.push((key.name, key.default.to_owned())),
+            _ => {}
+        }
+    }
+    open.extend(followed(&simulation, settings));
+    let text = written(&full, &open);
+    let mut read = Settings::new(settings.keys());
+    read.read_text(Path::new("scenario.toml"), &text)?;
+    if described(&read)?.0 != wanted {
+        return Err(ScenarioError::new("these settings cannot be written as a scenario file"));
+    }
+    Ok(text)
+}
+
+/// Whether a setting decides about results.
+fn matters(key: &Key) -> bool {
+    !WITHOUT_INFLUENCE.contains(&key.name)
+}
+
+/// All that settings say about requests and simulation, to be compared.
+fn described(settings: &Settings) -> Result<(String, Simulation)> {
+    let mut requests: Requests = sim::requests(settings)?;
+    if requests.needs_count(settings)? {
+        requests = requests.of_count(REQUESTS);
+    }
+    let simulation = simulation::simulation(settings, &requests)?;
+    Ok((format!("{requests:?} {simulation:?}"), simulation))
+}
+
+/// The text: settings in force, and in comments those that follow from them.
+fn written(settings: &Settings, open: &[(&'static str, String)]) -> String {
+    let mut text = String::new();
+    let mut table = "";
+    for key in settings.keys().iter().filter(|key| matters(key)) {
+        let given = settings.given_values(key.name);
+        let follows = open.iter().find(|(name, _)| *name == key.name);
+        if given.is_none() && follows.is_none() {
+            continue;
+        }
+        let (of, name) = key.name.split_once('.').unwrap_or(("", key.name));
+        if of != table {
+            table = of;
+            _ = writeln!(text, "\n[{table}]");
+        }
+        if let Some(values) = given {
+            _ = writeln!(text, "{name} = {}", value(key, values));
+        } else if let Some((_, follows)) = follows {
+            let values: Vec<_> = match key.takes {
+                Takes::Several => follows.split(',').map(str::to_owned).collect(),
+                _ => vec![follows.clone()],
+            };
+            _ = writeln!(text, "# {name} = {}", value(key, &values));
+        }
+    }
+    text
+}
+
+/// A setting's values in TOML.
+fn value(key: &Key, values: &[String]) -> String {
+    match (key.takes, values) {
+        (Takes::Several, _) => {
+            format!("[{}]", values.iter().map(|value| quoted(value)).collect::<Vec<_>>().join(", "))
+        }
+        (_, [value]) if matches!(value.as_str(), "true" | "false") || is_number(value) => value.clone(),
+        (_, [value]) => quoted(value),
+        _ => quoted(&values.join(",")),
+    }
+}
+
+/// Whether it is a whole number that TOML gives back as it is written.
+fn is_number(text: &str) -> bool {
+    text.parse::<i64>().is_ok_and(|number| number.to_string() == text)
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => _ = write!(quoted, "\\u{:04X}", u32::from(c)),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Values that follow from what is given, of keys that are not.
+fn followed(simulation: &Simulation, settings: &Settings) -> Vec<(&'static str, String)> {
+    let mut values = Vec::new();
+    match simulation {
+        Simulation::Buffers(experiment) => {
+            values.push(("drain", experiment.run.drain.to_string()));
+            if let DeviceConfig::Ssd(config, start) = &experiment.device {
+                values.extend(of_ssd(config, start, Some(experiment.capacity)));
+            }
+        }
+        Simulation::Array(experiment) => {
+            values.push(("drain", experiment.host.drain.to_string()));
+            let policies = experiment.policies.iter().map(|policy| policy.info().name);
+            values.push(("policy", policies.collect::<Vec<_>>().join(",")));
+            let caching = experiment.policies.iter().any(|policy| policy.info().is_sized());
+            let cache = caching.then_some(&experiment.cache_device);
+            if let DeviceSetup::Disk { .. } = experiment.member {
+                values.push(("device", "disk".to_owned()));
+            }
+            // Both have the same settings where both are of a kind.
+            for device in [Some(&experiment.member), cache].into_iter().flatten() {
+                match device {
+                    DeviceSetup::Ssd { config, start } => values.extend(of_ssd(config, start, None)),
+                    DeviceSetup::Disk { profile, .. } => values.extend(of_disk(profile)),
+                    DeviceSetup::Fixed(_) => {}
+                }
+            }
+        }
+    }
+    values.retain(|(name, _)| !settings.is_given(name));
+    values
+}
+
+/// A time, exactly.
+fn time(Nanos(ns): Nanos) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let fitting = units.iter().find(|(unit, _)| ns > 0 && ns.is_multiple_of(*unit));
+    fitting.map_or_else(|| format!("{ns}ns"), |(unit, name)| format!("{}{name}", ns / unit))
+}
+
+/// Hundredths as a number with decimals.
+fn decimal(value: u64, hundred: u64) -> String {
+    let text = format!("{}.{:0width$}", value / hundred, value % hundred, width = hundred.ilog10() as usize);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn of_ssd(config: &SsdConfig, start: &StartState, capacity: Option<Capacity>) -> Vec<(&'static str, String)> {
+    let share = |bp: u32| format!("{}%", decimal(bp.into(), 100));
+    let mut values = vec![
+        ("start", start.to_string()),
+        ("ssd.ftl", config.ftl.word().to_owned()),
+        ("ssd.elements", config.elements.to_string()),
+        ("ssd.allocation", config.allocation.word().to_owned()),
+        ("ssd.planes", config.planes.to_string()),
+        ("ssd.reserve", share(config.reserve_bp)),
+        ("ssd.read", time(config.read)),
+        ("ssd.program", time(config.program)),
+        ("ssd.erase", time(config.erase)),
+        ("ssd.transfer", decimal(config.transfer_ps_per_byte, 1000)),
+        ("ssd.copy-back", config.copy_back.to_string()),
+        ("ssd.background", config.background.to_string()),
+        ("ssd.parallel-units", config.lanes.to_string()),
+        ("ssd.stride", config.stride.to_string()),
+        ("ssd.summary-page", config.summary_page.to_string()),
+        ("ssd.endurance", config.endurance.to_string()),
+        ("ssd.queue-depth", config.queue_depth.map_or_else(|| "none".to_owned(), |depth| depth.to_string())),
+    ];
+    if config.ftl == destage_sim::ssd::Ftl::Page {
+        values.push(("ssd.min-free", share(config.min_free_bp)));
+    }
+    values.push(match capacity {
+        Some(Capacity::Fit) => ("ssd.capacity", "fit".to_owned()),
+        _ => ("ssd.blocks-per-plane", config.blocks_per_plane.to_string()),
+    });
+    values
+}
+
+fn of_disk(profile: &DiskProfile) -> Vec<(&'static str, String)> {
+    let zones = profile.zones.iter().map(|zone| format!("{}x{}", zone.cylinders, zone.sectors_per_track));
+    let seek = match &profile.seek {
+        SeekCurve::Constant(seek) => time(*seek),
+        SeekCurve::ThreePoint { single, average, full } => [single, average, full].map(|&t| time(t)).join(","),
+        SeekCurve::Table(points) => {
+            let points = points.iter().map(|&(cylinders, seek)| format!("{cylinders}:{}", time(seek)));
+            points.collect::<Vec<_>>().join(",")
+        }
+    };
+    let mut values = vec![
+        ("disk.heads", profile.heads.to_string()),
+        ("disk.zones", zones.collect::<Vec<_>>().join(",")),
+        ("disk.rotation", time(profile.rotation)),
+        ("disk.seek", seek),
+        ("disk.head-switch", time(profile.head_switch)),
+        ("disk.write-settle", time(profile.write_settle)),
+        ("disk.overhead", time(profile.overhead)),
+        ("disk.average-rotation", profile.average_rotation.to_string()),
+        ("disk.queue-depth", profile.queue_depth.to_string()),
+    ];
+    values.extend(profile.track_skew.map(|skew| ("disk.track-skew", time(skew))));
+    values.extend(profile.cylinder_skew.map(|skew| ("disk.cylinder-skew", time(skew))));
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_exactly() {
+        assert_eq!(
+            [0, 125, 1_000, 1_500_000, 8_333_333, 2_000_000_000].map(|ns| time(Nanos(ns))),
+            ["0ns", "125ns", "1us", "1500us", "8333333ns", "2s"]
+        );
+        assert_eq!(
+            [(1_500, 100), (1_525, 100), (1_250, 1_000), (0, 100)].map(|(v, h)| decimal(v, h)),
+            ["15", "15.25", "1.25", "0"]
+        );
+        assert_eq!(quoted("a\"b\\c\nd µ"), "\"a\\\"b\\\\c\\u000Ad µ\"");
+        assert!(is_number("17") && is_number("-1") && !is_number("017") && !is_number("1KiB") && !is_number("+1"));
+    }
+}
