@@ -7,6 +7,7 @@ mod buffer_output;
 mod candidates;
 mod characteristics;
 mod commands;
+mod examples;
 mod findings_output;
 mod flags;
 mod markdown;

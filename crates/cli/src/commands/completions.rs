@@ -10,10 +10,6 @@ use clap_complete::Shell;
 pub fn command() -> Command {
     Command::new("completions")
         .about("Write completions of destage's command line for a shell")
-        .after_help(
-            "For bash: destage completions bash >/usr/share/bash-completion/completions/destage, or \
-             ~/.local/share/bash-completion/completions/destage for yourself.",
-        )
         .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)).help("The shell"))
 }
 

@@ -7,13 +7,13 @@ use anyhow::{Result, bail};
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use clap_mangen::Man;
 
+use crate::examples::{self, Example};
 use crate::output::{NewFile, Outputs};
 
 /// The command.
 pub fn command() -> Command {
     Command::new("man")
         .about("Write the manual page of a command, or those of all commands into a folder")
-        .after_help("To read one: destage man trace stat | man -l -")
         .arg(
             Arg::new("command")
                 .value_name("COMMAND")
@@ -33,7 +33,7 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let mut root = super::command().disable_help_subcommand(true);
+    let mut root = super::bare().disable_help_subcommand(true);
     root.build();
     if let Some(folder) = matches.get_one::<PathBuf>("out") {
         if !folder.is_dir() {
@@ -69,10 +69,31 @@ fn write_all(command: &Command, folder: &Path, outputs: &mut Outputs, files: &mu
     command.get_subcommands().try_for_each(|inner| write_all(inner, folder, outputs, files))
 }
 
+/// The words of a command, without the binary's name.
+fn words(command: &Command) -> String {
+    // Names of pages have hyphens in place of blanks, as names of commands may; none has both.
+    full_name(command).split('-').skip(1).collect::<Vec<_>>().join(" ")
+}
+
 fn page(command: &Command) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     let source = concat!("destage ", env!("CARGO_PKG_VERSION"));
     // An empty date would be left out of `.TH`, and the next argument read as the date.
     Man::new(command.clone()).date(" ").source(source).manual("destage").render(&mut text)?;
+    writeln!(text, ".SH EXAMPLES")?;
+    for Example { call, what } in examples::of(&words(command)) {
+        writeln!(text, ".PP\n{}:\n.PP\n.RS 4\n.nf\n{}\n.fi\n.RE", escaped(what), escaped(call))?;
+    }
+    writeln!(text, ".SH \"EXIT STATUS\"")?;
+    for (status, meaning) in examples::STATUSES {
+        writeln!(text, ".TP\n\\fB{status}\\fR\n{}", escaped(meaning))?;
+    }
     Ok(text)
+}
+
+/// A line of text as it stands in a manual page.
+fn escaped(line: &str) -> String {
+    let text = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    // A point at the beginning would make a request of it.
+    if text.starts_with('.') { format!("\\&{text}") } else { text }
 }

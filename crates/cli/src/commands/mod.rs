@@ -15,8 +15,15 @@ mod validate;
 use anyhow::Result;
 use clap::{Arg, ArgMatches, Command};
 
+use crate::examples;
+
 /// The command line.
 pub fn command() -> Command {
+    examples::add(bare())
+}
+
+/// The same without examples and exit statuses, which manual pages have sections for.
+pub fn bare() -> Command {
     Command::new("destage")
         .about(
             "Decides when, where and how written data leaves a fast cache: simulates write buffers over block traces",
