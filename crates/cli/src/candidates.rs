@@ -38,8 +38,8 @@ pub fn of_setting(key: &Key, arg: Arg) -> Arg {
         "policy" => suggesting(arg, |_| policy_names(), ""),
         "workload" => self::workload(arg),
         "format" => format(arg),
-        "ssd.preset" => suggesting(arg, |_| names(destage_sim::ssd::PRESETS), ""),
-        "disk-profile" => suggesting(arg, |_| names(destage_sim::disk::PRESETS), ""),
+        "ssd.preset" => suggesting(arg, |_| names(destage_sim::ssd::presets()), ""),
+        "disk-profile" => suggesting(arg, |_| names(destage_sim::disk::PRESETS.iter().copied()), ""),
         _ if key.takes == Takes::File || key.value == "FILE" => arg.value_hint(ValueHint::FilePath),
         _ if key.value.contains('|') => suggesting(arg, alternatives, key.value),
         _ => arg,
@@ -88,8 +88,8 @@ pub fn documented(arg: Arg) -> Arg {
     suggesting(arg, all, "")
 }
 
-fn names<T>(presets: &[(&str, T)]) -> Vec<String> {
-    presets.iter().map(|(name, _)| (*name).to_owned()).collect()
+fn names<T>(presets: impl Iterator<Item = (&'static str, T)>) -> Vec<String> {
+    presets.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Policies, each with every layer that can be put around it directly, and those of the host.

@@ -725,8 +725,24 @@ fn an_ssd_fits_the_trace_unless_told_otherwise() {
         assert_eq!(bytes(&sim(&dense, &keys)), 439_488 * 4096, "{keys:?}");
     }
 
+    // A drive fits, too, with all that is its own, and as a whole it needs more memory than there is by default.
+    let drive = sim(&dense, &["--ssd.preset", "850evo"]);
+    assert!(bytes(&drive) < 250 << 20 && drive["start_state"] == "steady:1", "{}", bytes(&drive));
+    assert_eq!(drive["ssd"]["elements"].as_array().map(Vec::len), Some(16));
+    let blocks = setting(&drive, "ssd.blocks-per-plane").expect("its size is told");
+    let again = sim(&dense, &["--ssd.preset", "850evo", "--ssd.blocks-per-plane", &blocks]);
+    assert!(again["ssd"] == drive["ssd"] && again["response"] == drive["response"]);
+    let still = sim(&dense, &["--ssd.preset", "850evo", "--ssd.allocation", "static"]);
+    assert_eq!(bytes(&still), bytes(&drive), "what a preset says of channels goes with them");
+
     let refusal =
         |args: &[&str]| refused(&[["sim", "--trace", text(&dense), "--device", "ssd"].as_slice(), args].concat());
+    let whole = refusal(&["--ssd.preset", "850evo", "--ssd.capacity", "preset", "--memory", "100MB"]);
+    assert!(whole.contains("raise memory, or give a smaller ssd.capacity"), "{whole}");
+    assert!(
+        refusal(&["--ssd.preset", "860evo"]).contains("one of lawc, gcar, cawr, 80gb, pm9a3, 980pro, 850evo, p4320")
+    );
+    assert!(refusal(&["--ssd.idle-first"]).contains("has no meaning with ssd.allocation = static"));
     let capacity = |size| refusal(&["--ssd.capacity", size]);
     assert!(capacity("0").contains("a size such as 512GiB, fit or preset"));
     assert!(capacity("large").contains("a size such as 512GiB, fit or preset"));

@@ -8,7 +8,7 @@ use destage_policy::buffer;
 use destage_sim::buffer::{Admission, AnalyticConfig, Capacity, DeviceConfig, Experiment, FlushMode, RunConfig};
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
-use destage_sim::ssd::{Allocation, Ftl, PRESETS, SsdConfig, StartState};
+use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState, drive, presets};
 use destage_trace::{FormatSpec, OpenOptions, Place, Reopen, Repeated, TraceError, Window, Windowed};
 
 use crate::quantity as q;
@@ -129,14 +129,19 @@ pub const SIM: &[Key] = &[
         "2GiB",
         "Memory for simulated devices (beyond it the trace is read again for the rest), or without one for page tables",
     ),
-    Key::one("ssd.preset", "NAME", "lawc", "lawc, gcar, cawr or 80gb; the other keys change it"),
+    Key::one(
+        "ssd.preset",
+        "NAME",
+        "lawc",
+        "A paper's SSD, lawc, gcar, cawr or 80gb, or a drive, pm9a3, 980pro, 850evo or p4320; the other keys change it",
+    ),
     Key::one(
         "ssd.capacity",
         "SIZE|fit|preset",
         "",
         "What the SSD exports at least, by blocks of each plane; fit: what the trace touches, its blocks in order of first touch if \
-         they lie far apart; preset: as the preset and other keys say [default: fit; preset where ssd.preset, ssd.elements, ssd.planes, \
-         ssd.blocks-per-plane or lba-overflow is given, the trace can be read only once, or there is an array]",
+         they lie far apart; preset: as the preset and other keys say [default: fit; preset where a paper's ssd.preset, ssd.elements, \
+         ssd.planes, ssd.blocks-per-plane or lba-overflow is given, the trace can be read only once, or there is an array]",
     ),
     Key::one(
         "ssd.ftl",
@@ -157,9 +162,15 @@ pub const SIM: &[Key] = &[
         "",
         "Where a page goes: an element by its address, or any, as channels that a buffer can choose from [default: static]",
     ),
+    Key::switch(
+        "ssd.idle-first",
+        "",
+        "With channels: a page whose channel no buffer chooses goes to the one that is idle first, not in turn [default: false]",
+    ),
     Key::one("ssd.planes", "N", "", "Planes in an element"),
     Key::one("ssd.blocks-per-plane", "N", "", "Erase blocks in a plane"),
     Key::one("ssd.reserve", "PERCENT", "", "Blocks of each plane that are not exported [default: 15%]"),
+    Key::one("ssd.kept-blocks", "N", "", "Blocks of each plane that are not exported beside that share [default: 0]"),
     Key::one("ssd.min-free", "PERCENT", "", "Free blocks at or below which an element collects [default: 5%]"),
     Key::one("ssd.read", "TIME", "", "Reading a page [default: 25us]"),
     Key::one("ssd.program", "TIME", "", "Programming a page [default: 200us]"),
@@ -676,15 +687,20 @@ fn capacity(settings: &Settings, requests: &Requests) -> Result<Capacity> {
             }
             Ok(Capacity::Fit)
         }
-        None if SIZED.iter().all(|key| !settings.is_given(key)) && requests.can_be_read_again() => Ok(Capacity::Fit),
-        _ => Ok(Capacity::Given),
+        None => {
+            // The size of a paper's SSD is part of what is reproduced; a drive stands for its kind.
+            let of_kind = settings.one("ssd.preset", |name| Ok::<_, String>(drive(name).is_some()))?;
+            let sized = SIZED[usize::from(of_kind)..].iter().any(|key| settings.is_given(key));
+            Ok(if sized || !requests.can_be_read_again() { Capacity::Given } else { Capacity::Fit })
+        }
+        Some(Size::Bytes(_) | Size::Preset) => Ok(Capacity::Given),
     }
 }
 
 pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
     let mut config = settings.one("ssd.preset", |name| {
-        SsdConfig::preset(name).ok_or_else(|| {
-            let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
+        SsdConfig::preset(name, geometry).ok_or_else(|| {
+            let names: Vec<_> = presets().map(|(name, _)| name).collect();
             format!("one of {}", names.join(", "))
         })
     })?;
@@ -694,6 +710,8 @@ pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConf
     c.log_blocks = settings.optional("ssd.log-blocks", q::count32)?;
     let words = [Allocation::Static, Allocation::Channels].map(|allocation| (allocation.word(), allocation));
     c.allocation = settings.optional("ssd.allocation", word(&words))?.unwrap_or(c.allocation);
+    // What a preset says of channels goes with them.
+    c.idle_first &= c.allocation == Allocation::Channels && c.ftl == Ftl::Page;
     if c.ftl != Ftl::Page {
         if settings.is_given("ssd.min-free") {
             let message = format_args!(
@@ -713,6 +731,7 @@ pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConf
         ("ssd.elements", &mut c.elements),
         ("ssd.planes", &mut c.planes),
         ("ssd.blocks-per-plane", &mut c.blocks_per_plane),
+        ("ssd.kept-blocks", &mut c.kept_blocks),
         ("ssd.stride", &mut c.stride),
         ("ssd.endurance", &mut c.endurance),
     ];
@@ -730,6 +749,7 @@ pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConf
     let switches = [
         ("ssd.copy-back", &mut c.copy_back),
         ("ssd.background", &mut c.background),
+        ("ssd.idle-first", &mut c.idle_first),
         ("ssd.summary-page", &mut c.summary_page),
     ];
     for (name, field) in switches {

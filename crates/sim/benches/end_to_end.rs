@@ -131,8 +131,9 @@ fn lawc_and_80gb(c: &mut Criterion) {
     }
     group.finish();
 
-    let config = SsdConfig::preset("80gb").expect("a preset");
-    let shape = SsdShape::new(config.clone(), PageGeometry::new(PAGE, 64).expect("a geometry")).expect("a shape");
+    let geometry = PageGeometry::new(PAGE, 64).expect("a geometry");
+    let config = SsdConfig::preset("80gb", geometry).expect("a preset");
+    let shape = SsdShape::new(config.clone(), geometry).expect("a shape");
     let spread = |r: &Request| {
         let page = (u128::from(r.offset / PAGE) * u128::from(shape.host_pages) / u128::from(Rw80::PAGES)) as u64;
         Request { offset: page * PAGE, ..*r }

@@ -14,8 +14,8 @@ const LIMIT: u64 = 250_000_000;
 /// Writes to random pages of the whole device, 2 ms apart, through LRU with 16 MiB.
 #[test]
 fn eighty_gigabytes_are_simulated_in_250_megabytes() {
-    let config = SsdConfig::preset("80gb").expect("a preset");
     let geometry = PageGeometry::new(4096, 64).expect("a geometry");
+    let config = SsdConfig::preset("80gb", geometry).expect("a preset");
     let pages = SsdShape::new(config.clone(), geometry).expect("a shape").host_pages;
     let device = DeviceConfig::Ssd(config, StartState::Full);
     let experiment = in_memory::experiment(&["lru"], &[16 << 20], geometry, device);

@@ -106,7 +106,10 @@ pub enum SimError {
         page: u64,
     },
     /// A single device is larger than the memory granted.
-    #[error("a simulated device of this shape takes about {needed} B and memory grants {granted}; raise memory")]
+    #[error(
+        "a simulated device of this shape takes about {needed} B and memory grants {granted}; raise memory, or give a \
+         smaller ssd.capacity"
+    )]
     Memory {
         /// Bytes a device takes.
         needed: u64,

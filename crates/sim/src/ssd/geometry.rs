@@ -70,12 +70,16 @@ pub struct SsdConfig {
     pub elements: u32,
     /// Which of them a host page is programmed in.
     pub allocation: Allocation,
+    /// With channels: pages whose channel nobody chooses go to the one that is idle first, and not in turn.
+    pub idle_first: bool,
     /// Planes in an element.
     pub planes: u32,
     /// Erase blocks in a plane.
     pub blocks_per_plane: u32,
     /// Share of each plane's blocks that is not exported, in hundredths of a percent.
     pub reserve_bp: u32,
+    /// Blocks of each plane that are not exported beside that share.
+    pub kept_blocks: u32,
     /// Share of free blocks at or below which an element (with copy-back: a plane) collects, in
     /// hundredths of a percent.
     pub min_free_bp: u32,
@@ -114,9 +118,11 @@ impl Default for SsdConfig {
             log_blocks: None,
             elements: 4,
             allocation: Allocation::Static,
+            idle_first: false,
             planes: 4,
             blocks_per_plane: 512,
             reserve_bp: 1500,
+            kept_blocks: 0,
             min_free_bp: 500,
             read: Nanos(25_000),
             program: Nanos(200_000),
@@ -135,47 +141,6 @@ impl Default for SsdConfig {
 
 /// Commands that an SSD may take at a time: as many as `NVMe` allows a queue.
 const DEEPEST_QUEUE: u64 = 65_536;
-
-/// Which SSDs have a name.
-pub const PRESETS: &[(&str, &str)] = &[
-    ("lawc", "LAWC Table 1: 4 elements x 4 planes x 512 blocks, 2 GiB at 64 pages of 4 KiB"),
-    ("gcar", "GCaR Table 2: 7 elements x 8 planes x 1024 blocks, 14 GiB at 64 pages of 4 KiB"),
-    ("cawr", "CAWR Table 2: 4 channels x 4096 blocks, 4 GiB at 64 pages of 4 KiB, 60/800/1500 us, no transfer time"),
-    ("80gb", "80 GB as in LB-CLOCK §V: 8 elements x 8 planes x 4768 blocks at 64 pages of 4 KiB"),
-];
-
-impl SsdConfig {
-    /// The SSD of this name.
-    ///
-    /// CAWR gives its SSD 4 channels and the times of its chips. Not in the paper, and chosen here:
-    /// 64 pages of a block, 4 GiB (specs §1.1 allows 4 to 16), the reserve of 15 % and the
-    /// collection at 5 % free blocks that the other papers use, no transfer time, and no summary
-    /// pages, which belong to the MSR extension.
-    pub fn preset(name: &str) -> Option<Self> {
-        if name == "cawr" {
-            return Some(Self {
-                elements: 4,
-                allocation: Allocation::Channels,
-                planes: 1,
-                blocks_per_plane: 4096,
-                read: Nanos(60_000),
-                program: Nanos(800_000),
-                erase: Nanos(1_500_000),
-                transfer_ps_per_byte: 0,
-                lanes: 1,
-                summary_page: false,
-                ..Self::default()
-            });
-        }
-        let (elements, planes, blocks_per_plane) = match name {
-            "lawc" => (4, 4, 512),
-            "gcar" => (7, 8, 1024),
-            "80gb" => (8, 8, 4768),
-            _ => return None,
-        };
-        Some(Self { elements, planes, blocks_per_plane, lanes: planes, ..Self::default() })
-    }
-}
 
 impl SsdConfig {
     /// The same with as many blocks in each plane as it takes to export so many pages at least.
@@ -270,6 +235,12 @@ pub enum SsdGeometryError {
         /// The stride.
         stride: u32,
     },
+    /// Pages have a fixed element, idle or not.
+    #[error(
+        "ssd.idle-first = true has no meaning with ssd.allocation = static, where a page's address says where it lies: set \
+         it to false"
+    )]
+    IdleFirstWithoutChannels,
     /// The page map has no log blocks.
     #[error("ssd.log-blocks = {log_blocks} has no meaning with ssd.ftl = page: leave it out, or choose bast or fast")]
     LogBlocksOfPageMap {
@@ -408,6 +379,7 @@ fn room_for_log_blocks(
         ("copy-back", c.copy_back, "merges bring pages into order, wherever they were"),
         ("background", c.background, "log blocks are merged when a write needs one"),
         ("summary-page", c.summary_page, "a block in place has no page left for a summary"),
+        ("idle-first", c.idle_first, "a page goes where its block is written"),
     ];
     for (key, set, why) in page_map_only {
         if set {
@@ -466,6 +438,9 @@ impl SsdShape {
         if c.allocation == Allocation::Channels && c.copy_back {
             return Err(SsdGeometryError::CopyBackInChannels);
         }
+        if c.allocation == Allocation::Static && c.idle_first {
+            return Err(SsdGeometryError::IdleFirstWithoutChannels);
+        }
         if c.allocation == Allocation::Channels && c.stride != 1 {
             return Err(SsdGeometryError::StrideOfChannels { stride: c.stride });
         }
@@ -476,7 +451,8 @@ impl SsdShape {
             return Err(SsdGeometryError::TooLarge { pages: raw });
         }
         let data_pages = n - u32::from(c.summary_page);
-        let plane_reserved = share(c.blocks_per_plane.into(), c.reserve_bp);
+        let plane_reserved = share(c.blocks_per_plane.into(), c.reserve_bp) + u64::from(c.kept_blocks);
+        let plane_reserved = plane_reserved.min(c.blocks_per_plane.into());
         let (pools, pool_blocks, pool_reserved, scope) = if c.copy_back {
             (c.planes, u64::from(c.blocks_per_plane), plane_reserved, "a plane")
         } else {
@@ -548,11 +524,11 @@ mod tests {
         assert_eq!(lawc.element_pages * 4, 439_488);
         assert_eq!(lawc.host_pages, 439_488);
         assert_eq!(lawc.transfer, Nanos(105_600));
-        let gcar = SsdShape::new(SsdConfig::preset("gcar").unwrap(), pages_of_4k()).unwrap();
+        let gcar = SsdShape::new(SsdConfig::preset("gcar", pages_of_4k()).unwrap(), pages_of_4k()).unwrap();
         assert_eq!((gcar.pool_reserved, gcar.pool_low), (1224, 409));
         let exported_gib = f64::from(gcar.element_pages) * 7.0 * 4096.0 / f64::from(1 << 30);
         assert!((exported_gib - 11.72).abs() < 0.01, "{exported_gib}");
-        let cawr = SsdShape::new(SsdConfig::preset("cawr").unwrap(), pages_of_4k()).unwrap();
+        let cawr = SsdShape::new(SsdConfig::preset("cawr", pages_of_4k()).unwrap(), pages_of_4k()).unwrap();
         assert_eq!(u64::from(cawr.raw_pages) * 4 * 4096, 4 << 30);
         assert_eq!((cawr.pool_reserved, cawr.pool_low), (614, 204));
         assert_eq!((cawr.element_pages, cawr.channel_pages), (3482 * 64, (4096 - 208) * 64));
@@ -584,6 +560,10 @@ mod tests {
             c.stride = 64;
         };
         assert!(message(striped).contains("ssd.stride = 64 has no meaning with ssd.allocation = channels"));
+        assert!(
+            message(|c| c.idle_first = true)
+                .contains("ssd.idle-first = true has no meaning with ssd.allocation = static")
+        );
     }
 
     #[test]
@@ -644,6 +624,7 @@ mod tests {
             ("copy-back", (|c| c.copy_back = true) as fn(&mut SsdConfig)),
             ("background", |c| c.background = true),
             ("summary-page", |c| c.summary_page = true),
+            ("idle-first", |c| (c.allocation, c.stride, c.idle_first) = (Allocation::Channels, 1, true)),
         ] {
             let message = message(set);
             assert!(message.contains(&format!("ssd.{key} = true has no meaning with ssd.ftl = bast")), "{message}");

@@ -10,6 +10,7 @@ mod geometry;
 mod log_blocks;
 mod page_map;
 mod pool;
+mod presets;
 mod steady;
 
 use destage_plan::{Element, Nanos, PageNo, Quota};
@@ -19,10 +20,11 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use clock::ElementClock;
 pub use clock::{Collection, ElementCounters};
-pub use geometry::{Allocation, Ftl, PRESETS, SsdConfig, SsdGeometryError, SsdShape};
+pub use geometry::{Allocation, Ftl, SsdConfig, SsdGeometryError, SsdShape};
 use log_blocks::LogBlocks;
 use page_map::PageMap;
 pub use pool::PageStates;
+pub use presets::{DRIVES, Drive, Sheet, drive, presets};
 pub use steady::Steadiness;
 
 /// What the flash holds when the run begins.

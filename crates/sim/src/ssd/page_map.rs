@@ -6,7 +6,8 @@
 //! meanwhile.
 //!
 //! With [`Allocation::Channels`] (specs §1.3, CAWR) each element is a channel with its own write
-//! point. A page goes to the channel that whoever writes it chose, or else to the next one in turn;
+//! point. A page goes to the channel that whoever writes it chose, or else to the next one in turn, or to the one
+//! that is idle first ([`SsdConfig::idle_first`](super::SsdConfig::idle_first));
 //! its old copy, wherever that is, is only outdated. Reads go where the page is, and collection
 //! moves pages inside their channel. Since nothing keeps a buffer from choosing the same channel
 //! for ever, a channel takes no more valid pages than it can hold and still collect; beyond that
@@ -183,15 +184,32 @@ impl PageMap {
         if !self.in_channels() {
             return None;
         }
-        let channel = self.channels.next;
+        let channel = self.whose_turn();
         self.channels.next = if channel + 1 == self.shape.config.elements { 0 } else { channel + 1 };
         Some(channel as u16)
+    }
+
+    /// The channel whose turn it is, or the one that is idle first; of several the one whose turn comes next.
+    #[inline]
+    fn whose_turn(&self) -> u32 {
+        if self.shape.config.idle_first { self.idle_first() } else { self.channels.next }
+    }
+
+    fn idle_first(&self) -> u32 {
+        let (before, after) = self.elements.split_at(self.channels.next as usize);
+        let idle = after.iter().chain(before).map(|element| element.clock.busy_until());
+        let (ahead, _) = idle.enumerate().min_by_key(|&(_, until)| until).expect("there is a channel");
+        (self.channels.next + ahead as u32) % self.shape.config.elements
     }
 
     /// The element that would program the page now: of its address, or else of the choice or of the
     /// turns.
     pub(super) fn target(&self, page: PageNo, channel: Option<u16>) -> u32 {
-        if self.in_channels() { channel.map_or(self.channels.next, u32::from) } else { self.place_of(page).0 as u32 }
+        if self.in_channels() {
+            channel.map_or_else(|| self.whose_turn(), u32::from)
+        } else {
+            self.place_of(page).0 as u32
+        }
     }
 
     /// Has every element collect as much as it is told to and can gain from; returns when they have.
