@@ -390,7 +390,8 @@ fn what_cannot_be_is_refused_by_its_key() {
     expect(&["--device", "disk"], &["--device = 'disk'", "array"]);
     expect(&["--chunk", "64KiB"], &["'chunk'", "--array"]);
     expect(&["--nvram.write", "1us"], &["'nvram.write'", "--array"]);
-    expect(&["--array", "raid5:5", "--device", "fixed"], &["member-size is missing"]);
+    expect(&["--array", "raid5:5", "--device", "fixed", "--lba-overflow", "wrap"], &["member-size is missing"]);
+    expect(&["--array", "raid5:5", "--ssd.capacity", "fit"], &["'ssd.capacity' has no meaning", "disk"]);
     expect(&["--array", "raid5:5", "--fixed.read", "1ms"], &["'fixed.read'", "disk"]);
     expect(&["--array", "raid5:5", "--admission", "request"], &["'admission'", "array"]);
     expect(&["--array", "raid5:5", "--member-size", "2TB"], &["member-size = 2000000000000 B", "disk"]);
@@ -405,6 +406,86 @@ fn what_cannot_be_is_refused_by_its_key() {
     expect(&["--array", "raid5:5", "--disk.seek", "1ms,2ms"], &["'disk.seek'", "three times"]);
     expect(&["--array", "raid5:5", "--disk.rotation", "0"], &["disk.rotation = 0"]);
     expect(&["--array", "raid5:5", "--policy", "write-through:ways=0", "--cache", "1MiB"], &["ways = '0'"]);
+}
+
+/// The sectors of a trace in SPC's format, moved.
+fn moved(trace: &Path, to: &Path, at: impl Fn(u64) -> u64) {
+    let lines = fs::read_to_string(trace).unwrap();
+    let moved = lines.lines().map(|line| {
+        let mut fields = line.split(',').map(str::to_owned).collect::<Vec<_>>();
+        fields[1] = at(fields[1].parse().unwrap()).to_string();
+        fields.join(",") + "\n"
+    });
+    fs::write(to, moved.collect::<String>()).unwrap();
+}
+
+#[test]
+fn an_array_fits_the_trace_unless_told_otherwise() {
+    let folder = temporary();
+    let dense = small_trace(folder.path());
+    let sim = |trace: &Path, args: &[&str]| {
+        let base = ["sim", "--trace", text(trace), "--array", "raid5:5", "--policy", "none", "--json"];
+        let runs: Value = serde_json::from_str(&quietly(&[base.as_slice(), args].concat())).unwrap();
+        runs.as_array().and_then(|runs| runs.last()).expect("a run").clone()
+    };
+    let setting = |run: &Value, name: &str| {
+        let settings = run["settings"].as_array().unwrap();
+        let found = settings.iter().find(|setting| setting["name"] == name);
+        found.map(|setting| setting["value"].as_str().unwrap().to_owned())
+    };
+    let bytes = |run: &Value, of: &str| run["array"][of].as_u64().unwrap();
+    let collections = |run: &Value| -> u64 {
+        run["devices"].as_array().unwrap().iter().map(|device| device["gc_invocations"].as_u64().unwrap()).sum()
+    };
+    // 33 MB of addresses, of which it touches most, in whole stripes of four chunks.
+    let fitted = sim(&dense, &["--device", "ssd"]);
+    assert_eq!((&fitted["start_state"], &fitted["input"]["overflowed_requests"]), (&"steady:1".into(), &0.into()));
+    assert!((32_500_000..33_500_000).contains(&bytes(&fitted, "capacity_bytes")), "{}", fitted["array"]);
+    assert_eq!(bytes(&fitted, "member_bytes") % (64 << 10), 0);
+    assert_eq!(setting(&fitted, "lba-overflow").as_deref(), Some("wrap"));
+    assert!(collections(&fitted) > 0, "steady members collect from the first request");
+    // What was chosen is told, and gives the same.
+    let size = setting(&fitted, "member-size").expect("its size is told");
+    assert_eq!(size, bytes(&fitted, "member_bytes").to_string());
+    assert_eq!(setting(&fitted, "ssd.capacity").as_deref(), Some("fit"));
+    let told = ["--device", "ssd", "--member-size", &size, "--ssd.capacity", "fit", "--start", "steady:1"];
+    let again = sim(&dense, &told);
+    for figures in ["array", "devices", "response", "input"] {
+        assert!(again[figures] == fitted[figures], "{figures}");
+    }
+    assert!(sim(&dense, &["--device", "ssd", "--ssd.capacity", "fit"]) == fitted);
+    // Constant times know no size either; disks have theirs.
+    let fixed = sim(&dense, &["--device", "fixed"]);
+    assert_eq!(bytes(&fixed, "member_bytes"), bytes(&fitted, "member_bytes"));
+    let disks = sim(&dense, &[]);
+    assert!(bytes(&disks, "member_bytes") > 1_000_000_000_000 && setting(&disks, "member-size").is_none());
+    assert_eq!(setting(&disks, "lba-overflow").as_deref(), Some("wrap"));
+
+    // The same, but every other block lies further on: by a gibibyte, and beyond four terabytes of disks.
+    let far = folder.path().join("far.spc");
+    for (by, devices) in [(1_u64 << 21, ["ssd", "fixed"].as_slice()), (1 << 34, &["disk"])] {
+        moved(&dense, &far, |lba| lba + lba / 512 % 2 * by);
+        for device in devices {
+            let sparse = sim(&far, &["--device", device]);
+            assert_eq!(setting(&sparse, "lba-overflow").as_deref(), Some("compact"), "{device}");
+            assert_eq!(sparse["input"]["overflowed_requests"], 0, "{device}");
+            assert!(*device == "disk" || bytes(&sparse, "capacity_bytes") < 60_000_000, "{}", sparse["array"]);
+        }
+    }
+
+    // A paper's SSDs are as large as in the paper; so are others of which something is said.
+    let lawc = sim(&dense, &["--device", "ssd", "--ssd.preset", "lawc", "--start", "full"]);
+    assert_eq!(bytes(&lawc, "member_bytes"), 439_488 * 4096 / (64 << 10) * (64 << 10));
+    let large = sim(&dense, &["--device", "ssd", "--ssd.capacity", "50MiB"]);
+    assert!((50 << 20..60 << 20).contains(&bytes(&large, "member_bytes")), "{}", large["array"]);
+    // Drives fit, also as a cache device: as large as the cache there, since disks say nothing of its size.
+    let drives = sim(&dense, &["--device", "ssd", "--ssd.preset", "850evo"]);
+    assert_eq!(bytes(&drives, "member_bytes"), bytes(&fitted, "member_bytes"));
+    let cached = ["--cache", "8MiB", "--policy", "write-back", "--ssd.preset", "850evo"];
+    let over_disks = sim(&dense, &cached);
+    assert_eq!(over_disks["start_state"], "steady:1");
+    let over_drives = sim(&dense, &[&cached[..], &["--device", "ssd"]].concat());
+    assert_eq!(over_drives["input"]["overflowed_requests"], 0);
 }
 
 #[test]

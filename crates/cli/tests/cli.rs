@@ -750,7 +750,8 @@ fn an_ssd_fits_the_trace_unless_told_otherwise() {
     let both = ["--ssd.blocks-per-plane", "64"];
     assert!(refusal(&[["--ssd.capacity", "fit"], both].concat()).contains("leave one of them out"));
     assert!(refusal(&[["--ssd.capacity", "1GiB"], both].concat()).contains("leave one of them out"));
-    assert!(refusal(&["--ssd.capacity", "fit", "--array", "raid5:3"]).contains("no meaning for an array"));
+    let of_array = refusal(&["--ssd.capacity", "fit", "--array", "raid5:3", "--ssd.blocks-per-plane", "64"]);
+    assert!(of_array.contains("'ssd.blocks-per-plane' has no meaning with ssd.capacity = fit"), "{of_array}");
     let reserve = refusal(&["--ssd.capacity", "1GiB", "--ssd.reserve", "1%"]);
     assert!(reserve.contains("raise ssd.reserve"), "{reserve}");
     assert!(refused(&["sim", "--trace", "-", "--device", "ssd", "--ssd.capacity", "fit"]).contains("only once"));

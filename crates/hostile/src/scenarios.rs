@@ -95,7 +95,9 @@ fn array(experiment: &ArrayExperiment) {
     let pages = bytes / experiment.geometry.page_bytes();
     // A rebuild takes as long as the array is large.
     let rebuilds = experiment.injections.iter().any(|injection| injection.kind == InjectionKind::Replace);
-    let ages = |device: &DeviceSetup| matches!(device, DeviceSetup::Ssd { start: StartState::Aged { .. }, .. });
+    let ages = |device: &DeviceSetup| {
+        matches!(device, DeviceSetup::Ssd { start: StartState::Aged { .. } | StartState::Steady { .. }, .. })
+    };
     let large = memory > MOST_PAGES * 64 || rebuilds && pages > MOST_PAGES;
     let aged = ages(&experiment.member) || ages(&experiment.cache_device);
     if !large && !aged && runs <= MOST_RUNS {

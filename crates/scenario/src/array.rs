@@ -12,7 +12,9 @@ use destage_sim::array::{
     Service, SetupError, StepTimes,
 };
 use destage_sim::disk::{DiskProfile, PRESETS, Scheduler, SeekCurve, Zone};
+use destage_sim::experiment::Capacity;
 use destage_sim::input::Speed;
+use destage_sim::ssd::StartState;
 
 use crate::quantity as q;
 use crate::sim::{self, BUFFER_ONLY, Requests, SIM, WITHOUT_INFLUENCE, word};
@@ -186,10 +188,40 @@ fn device(settings: &Settings, kind: &str) -> Result<DeviceSetup> {
             page: settings.one("fixed.page", bounded(LONGEST_PAGE))?,
         })),
         _ => {
-            sim::cannot_fit(settings)?;
-            let start = settings.optional("start", sim::start)?.unwrap_or_default();
-            Ok(DeviceSetup::Ssd { config: sim::ssd(settings, sim::geometry(settings)?)?, start })
+            let config = sim::ssd(settings, sim::geometry(settings)?)?;
+            let start = settings.optional("start", sim::start)?.unwrap_or_else(|| sim::default_start(config.ftl));
+            Ok(DeviceSetup::Ssd { config, start })
         }
+    }
+}
+
+/// The device of a cache of at most so many bytes.
+///
+/// Over members that are none an SSD is as large as its preset, and begins full, unless told otherwise: how full
+/// it is is decided by the cache. A drive's preset says nothing of the size; it is as large as it takes.
+fn cache_device(settings: &Settings, member: &str, kind: &str, bytes: u64) -> Result<DeviceSetup> {
+    let mut made = device(settings, kind)?;
+    if let DeviceSetup::Ssd { config, start } = &mut made
+        && member != "ssd"
+    {
+        if sim::fits(settings)? {
+            let geometry = sim::geometry(settings)?;
+            let pages = bytes.div_ceil(geometry.page_bytes());
+            *config = config.clone().with_pages(pages, geometry).map_err(ScenarioError::new)?;
+        } else if !settings.is_given("start") {
+            *start = StartState::default();
+        }
+    }
+    Ok(made)
+}
+
+/// Whether an array of such members is to fit the trace.
+fn capacity(settings: &Settings, requests: &Requests, member: &str) -> Result<Capacity> {
+    match (member, settings.is_given("member-size")) {
+        ("ssd", sized) => sim::array_capacity(settings, requests, sized),
+        (_, true) => Ok(Capacity::Given),
+        _ if settings.is_given("lba-overflow") || !requests.can_be_read_again() => Ok(Capacity::Given),
+        _ => Ok(Capacity::Fit),
     }
 }
 
@@ -373,6 +405,8 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         )));
     }
     let (times, per) = settings.one("speed", q::factor)?;
+    let service = service(settings, page)?;
+    let cached = caches.iter().max().unwrap_or(&0).saturating_add(service.journal.unwrap_or(0));
     let experiment = ArrayExperiment {
         trace: requests.name(),
         geometry,
@@ -387,13 +421,14 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         caches,
         member: device(settings, member)?,
         drive_cache: drive_cache(settings, page)?,
-        cache_device: device(settings, cache_kind)?,
+        cache_device: cache_device(settings, member, cache_kind, cached)?,
         cache_endurance: settings.optional("cache-endurance", endurance)?,
         deltas: settings.one("delta.length", lengths)?,
         delta_seed: settings.one("delta.seed", q::count)?,
         schedulers: settings.all("scheduler", scheduler)?,
-        service: service(settings, page)?,
+        service,
         injections: injections(settings, members)?,
+        capacity: capacity(settings, requests, member)?,
         lba_overflow: sim::lba_overflow(settings)?,
         ops: sim::ops(settings)?,
         volumes: settings.one("volumes", sim::volumes)?,

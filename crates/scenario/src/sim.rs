@@ -64,7 +64,12 @@ pub const SIM: &[Key] = &[
     Key::one("array", "LEVEL:MEMBERS", "", "A redundant array, such as raid5:5, and host-side policies in front of it"),
     Key::one("layout", "NAME", "", "Where the array's parity lies, by mdadm's names [default: left-symmetric]"),
     Key::one("chunk", "SIZE", "64KiB", "Contiguous data on a member"),
-    Key::one("member-size", "SIZE", "", "What is used of each member [default: all of it]"),
+    Key::one(
+        "member-size",
+        "SIZE",
+        "",
+        "What is used of each member [default: of a disk all of it, else what the trace takes, or as ssd.capacity says]",
+    ),
     Key::one(
         "parity",
         "min|rmw|rcw|disksim",
@@ -93,7 +98,8 @@ pub const SIM: &[Key] = &[
         "full|empty|random[:SEED]|aged:TIMES[:SEED]|steady[:SEED]",
         "",
         "What the flash holds at first; random: all pages, written in random order; aged: TIMES random overwrites; \
-         steady: as many as it takes until write amplification stays what it is [default: steady; full with log blocks, and for an array]",
+         steady: as many as it takes until write amplification stays what it is [default: steady; full with log blocks, and for the \
+         cache device of an array of other members]",
     ),
     Key::one(
         "lba-overflow",
@@ -139,9 +145,10 @@ pub const SIM: &[Key] = &[
         "ssd.capacity",
         "SIZE|fit|preset",
         "",
-        "What the SSD exports at least, by blocks of each plane; fit: what the trace touches, its blocks in order of first touch if \
+        "What the SSD exports at least, by blocks of each plane; fit: what the trace touches (of a member its share, or member-size), its blocks in order of first touch if \
          they lie far apart; preset: as the preset and other keys say [default: fit; preset where a paper's ssd.preset, ssd.elements, \
-         ssd.planes, ssd.blocks-per-plane or lba-overflow is given, the trace can be read only once, or there is an array]",
+         ssd.planes, ssd.blocks-per-plane or lba-overflow is given, the trace can be read only once, or it is the cache device of an \
+         array of other members]",
     ),
     Key::one(
         "ssd.ftl",
@@ -659,42 +666,45 @@ fn size(settings: &Settings) -> Result<Option<Size>> {
     })
 }
 
-/// An array's devices do not fit the trace.
-pub(crate) fn cannot_fit(settings: &Settings) -> Result<()> {
-    match size(settings)? {
-        Some(Size::Fit) => Err(ScenarioError::new(
-            "ssd.capacity = fit has no meaning for an array, on whose members addresses lie where they are: give a size",
-        )),
-        _ => Ok(()),
-    }
+/// Settings that say how large an SSD is, or what becomes of what lies beyond it. The size of a paper's SSD is part of
+/// what is reproduced; a drive stands for its kind.
+const SIZED: [&str; 5] = ["ssd.preset", "ssd.elements", "ssd.planes", "ssd.blocks-per-plane", "lba-overflow"];
+
+/// Whether a drive is chosen and nothing is said of its size, or that it is to fit.
+pub(crate) fn fits(settings: &Settings) -> Result<bool> {
+    let is_drive = settings.one("ssd.preset", |name| Ok::<_, String>(drive(name).is_some()))?;
+    Ok(match size(settings)? {
+        Some(Size::Fit) => true,
+        None => is_drive && SIZED[1..4].iter().all(|key| !settings.is_given(key)),
+        Some(Size::Bytes(_) | Size::Preset) => false,
+    })
 }
 
 /// Whether an SSD is to fit the trace.
 fn capacity(settings: &Settings, requests: &Requests) -> Result<Capacity> {
-    const SIZED: [&str; 5] = ["ssd.preset", "ssd.elements", "ssd.planes", "ssd.blocks-per-plane", "lba-overflow"];
-    match size(settings)? {
-        Some(Size::Fit) => {
-            let reason = SIZED[3..].iter().find(|key| settings.is_given(key));
-            if let Some(key) = reason {
-                return Err(ScenarioError::new(format_args!(
-                    "'{key}' has no meaning with ssd.capacity = fit, which decides it: leave one of them out"
-                )));
-            }
-            if !requests.can_be_read_again() {
-                return Err(ScenarioError::new(
-                    "ssd.capacity = fit reads the trace twice, and this one can be read only once: give a file, or a size",
-                ));
-            }
-            Ok(Capacity::Fit)
+    array_capacity(settings, requests, false)
+}
+
+/// Whether SSDs are to fit the trace, or, if they are members of which so much is used, that.
+pub(crate) fn array_capacity(settings: &Settings, requests: &Requests, sized: bool) -> Result<Capacity> {
+    let decided = if sized { &SIZED[3..4] } else { &SIZED[3..] };
+    if let Some(Size::Fit) = size(settings)? {
+        if let Some(key) = decided.iter().find(|key| settings.is_given(key)) {
+            return Err(ScenarioError::new(format_args!(
+                "'{key}' has no meaning with ssd.capacity = fit, which decides it: leave one of them out"
+            )));
         }
-        None => {
-            // The size of a paper's SSD is part of what is reproduced; a drive stands for its kind.
-            let of_kind = settings.one("ssd.preset", |name| Ok::<_, String>(drive(name).is_some()))?;
-            let sized = SIZED[usize::from(of_kind)..].iter().any(|key| settings.is_given(key));
-            Ok(if sized || !requests.can_be_read_again() { Capacity::Given } else { Capacity::Fit })
+        if !sized && !requests.can_be_read_again() {
+            return Err(ScenarioError::new(
+                "ssd.capacity = fit reads the trace twice, and this one can be read only once: give a file, or a size",
+            ));
         }
-        Some(Size::Bytes(_) | Size::Preset) => Ok(Capacity::Given),
+        return Ok(Capacity::Fit);
     }
+    let is_drive = settings.one("ssd.preset", |name| Ok::<_, String>(drive(name).is_some()))?;
+    let of_size = &SIZED[usize::from(is_drive)..if sized { 4 } else { 5 }];
+    let given = size(settings)?.is_some() || of_size.iter().any(|key| settings.is_given(key));
+    Ok(if given || !sized && !requests.can_be_read_again() { Capacity::Given } else { Capacity::Fit })
 }
 
 pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConfig> {
@@ -769,7 +779,7 @@ pub(crate) fn ssd(settings: &Settings, geometry: PageGeometry) -> Result<SsdConf
 }
 
 /// The state in which an SSD begins, unless one is given.
-const fn default_start(ftl: Ftl) -> StartState {
+pub(crate) const fn default_start(ftl: Ftl) -> StartState {
     match ftl {
         Ftl::Page => StartState::Steady { seed: 1 },
         // Random writes are what log blocks are worst at: nobody would have them begin so.

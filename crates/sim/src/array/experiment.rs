@@ -23,7 +23,9 @@ use super::setup::{ArraySetup, DeviceSetup, Service, SetupError, Workshop, shape
 use super::times::StepTimes;
 use super::wear::CacheWear;
 use crate::disk::Scheduler;
-use crate::experiment::{self, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs};
+use crate::experiment::{
+    self, Capacity, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs,
+};
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{Latency, ParamValue, SCHEMA, Series, Setting, VERSION, distribution};
 
@@ -61,6 +63,9 @@ pub struct ArrayExperiment {
     pub service: Service,
     /// What happens to devices, in any order.
     pub injections: Vec<Injection>,
+    /// How large it is: a member that is a disk is as large as it is, and of others `member_bytes` says how much is
+    /// used, if it is given.
+    pub capacity: Capacity,
     /// What becomes of addresses beyond the array.
     pub lba_overflow: LbaOverflow,
     /// Operations that take part.
@@ -273,14 +278,19 @@ impl ArrayExperiment {
     }
 
     /// The array's geometry.
-    fn array_geometry(&self) -> Result<Geometry, SetupError> {
+    pub(super) fn array_geometry(&self) -> Result<Geometry, SetupError> {
         let page = self.geometry.page_bytes();
         let member = Workshop::new(&self.member, self.geometry, Scheduler::default())?;
         self.array.geometry(page, self.member.word(), member.pages(page))
     }
 
-    /// Checks that the experiment can be run, and how many bytes a host sees.
+    /// Checks that the experiment can be run, and how many bytes a host sees; of an array that fits the trace, over
+    /// the smallest one.
     pub fn check(&self) -> Result<u64, ArrayError> {
+        self.smallest()?.check_given()
+    }
+
+    fn check_given(&self) -> Result<u64, ArrayError> {
         let geometry = self.array_geometry()?;
         shape(&geometry, self.geometry.page_bytes())?;
         let (pages, pages_per_block) = (geometry.data_pages(), self.geometry.pages_per_block());
@@ -293,11 +303,11 @@ impl ArrayExperiment {
     }
 
     /// How many runs there will be, and how many bytes their devices take at a time; of an
-    /// experiment that can be run.
+    /// experiment that can be run; of an array that fits the trace, of the smallest one.
     pub fn weight(&self) -> Result<(usize, u64), ArrayError> {
-        let geometry = self.array_geometry()?;
-        let combinations = self.combinations(&geometry)?;
-        Ok((combinations.len(), self.memory_per_run()?))
+        let smallest = self.smallest()?;
+        let combinations = smallest.combinations(&smallest.array_geometry()?)?;
+        Ok((combinations.len(), smallest.memory_per_run()?))
     }
 
     fn memory_per_run(&self) -> Result<u64, SetupError> {
@@ -320,6 +330,11 @@ impl ArrayExperiment {
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<ArrayReport, ArrayError> {
+        if self.capacity == Capacity::Fit {
+            let fitted = self.fitted(resources, open, progress)?;
+            fitted.check()?;
+            return fitted.run(resources, open, progress);
+        }
         let geometry = self.array_geometry()?;
         let combinations = self.combinations(&geometry)?;
         let injections = self.sorted_injections()?;

@@ -15,6 +15,7 @@ mod executor;
 mod experiment;
 mod failures;
 mod findings;
+mod fit;
 mod host;
 mod journal;
 mod lane;

@@ -8,10 +8,11 @@ use destage_trace::TraceError;
 
 use super::analytic::AnalyticConfig;
 use super::config::{Admission, RunConfig};
-use super::fit::Capacity;
 use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResult, RunResult, SsdResult};
 use super::run::{Job, Outcomes, Simulation};
-use crate::experiment::{self, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs};
+use crate::experiment::{
+    self, Capacity, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs,
+};
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{Finding, ParamValue, SCHEMA, Setting, VERSION, WearClass, variation};
 use crate::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdGeometryError, SsdShape, StartState};

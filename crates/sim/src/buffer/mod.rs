@@ -15,10 +15,10 @@ mod result;
 mod run;
 mod timing;
 
+pub use crate::experiment::Capacity;
 pub use analytic::AnalyticConfig;
 pub use config::{Admission, FlushMode, RunConfig};
 pub use experiment::{DeviceConfig, Experiment, Report, SimError};
-pub use fit::Capacity;
 pub use result::{
     AnalyticResult, AvoidanceResult, BufferCounters, ElementResult, FlashCounters, ResponseClass, ResponseResult,
     RunResult, SeriesResult, SsdResult,

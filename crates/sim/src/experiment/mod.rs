@@ -2,11 +2,14 @@
 //! for.
 
 mod error;
+mod extent;
 mod findings;
 mod pass;
 mod passes;
 
 pub use error::ExperimentError;
+pub use extent::Capacity;
+pub(crate) use extent::Looked;
 pub(crate) use findings::{few_requests, saturated};
 pub(crate) use pass::{Consume, PassEnd, look};
 pub(crate) use passes::{Gathered, Reading, Runs, carry_out};

@@ -15,7 +15,7 @@ use destage_sim::array::{
     Injection, InjectionKind, Service,
 };
 use destage_sim::disk::{Disk, DiskProfile, Scheduler};
-use destage_sim::experiment::{Input, Resources};
+use destage_sim::experiment::{Capacity, Input, Resources};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Volumes};
 use destage_sim::ssd::{SsdConfig, SsdShape, StartState};
 
@@ -98,6 +98,7 @@ pub(crate) fn experiment(level: Level, members: u32, policies: &[&str]) -> Array
         schedulers: vec![Scheduler::CLook],
         service: Service::default(),
         injections: Vec::new(),
+        capacity: Capacity::Given,
         lba_overflow: LbaOverflow::Wrap,
         ops: Ops::All,
         volumes: Volumes::Each,

@@ -1,0 +1,98 @@
+//! An array that fits the trace: as large as what the trace touches, so that nothing has to be wrapped and SSDs,
+//! since they are full, collect.
+
+use destage_plan::PageGeometry;
+use destage_raid::Geometry;
+use destage_trace::TraceError;
+
+use super::experiment::{ArrayError, ArrayExperiment};
+use super::setup::{DeviceSetup, SetupError};
+use crate::experiment::{Capacity, Input, Looked, Progress, Resources};
+use crate::input::{Extent, LbaOverflow};
+
+impl ArrayExperiment {
+    /// The same over an array that fits the trace, which is read for that unless the members' size is given.
+    pub(super) fn fitted(
+        &self,
+        resources: Resources,
+        open: &mut dyn FnMut() -> Result<Input, TraceError>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Self, ArrayError> {
+        if self.array.member_bytes.is_some() {
+            return Ok(self.with_ssds_that_fit()?);
+        }
+        let &Self { ref trace, geometry, ops, volumes, speed, limit, .. } = self;
+        let extent = Looked { trace, geometry, ops, volumes, speed, limit }.extent(resources, open, progress)?;
+        Ok(self.of_extent(extent)?)
+    }
+
+    /// The same over the smallest array that could fit a trace, or over the one whose members' size is given.
+    pub(super) fn smallest(&self) -> Result<Self, SetupError> {
+        match self.capacity {
+            Capacity::Given => Ok(self.clone()),
+            Capacity::Fit if self.array.member_bytes.is_some() => self.with_ssds_that_fit(),
+            Capacity::Fit => self.of_extent(Extent { blocks: 1, end: 1 }),
+        }
+    }
+
+    /// The same over an array that fits what is touched.
+    fn of_extent(&self, extent: Extent) -> Result<Self, SetupError> {
+        let mut fitted = self.clone();
+        let page = self.geometry.page_bytes();
+        let per_block = u64::from(self.geometry.pages_per_block());
+        let (blocks, lba_overflow) = if matches!(self.member, DeviceSetup::Disk { .. }) {
+            // A disk is as large as it is, and how far apart addresses lie is what it takes time for.
+            let pages = self.array_geometry()?.data_pages();
+            let beyond = extent.end.saturating_mul(per_block) > pages;
+            (0, if beyond { LbaOverflow::Compact } else { LbaOverflow::Wrap })
+        } else {
+            extent.blocks_to_fit()
+        };
+        fitted.lba_overflow = lba_overflow;
+        for (_, value) in fitted.settings.iter_mut().filter(|(name, _)| name == "lba-overflow") {
+            lba_overflow.word().clone_into(value);
+        }
+        if blocks == 0 {
+            return Ok(Self { capacity: Capacity::Given, ..fitted });
+        }
+        // As many whole stripes as it takes.
+        let stripe = self.array.smallest(page, self.member.word())?;
+        let rounds = (blocks * per_block).div_ceil(stripe.data_pages());
+        let bytes = rounds.saturating_mul(stripe.member_pages()).saturating_mul(page);
+        fitted.array.member_bytes = Some(bytes);
+        fitted.settings.push(("member-size".to_owned(), bytes.to_string()));
+        fitted.with_ssds_that_fit()
+    }
+
+    /// The same with SSDs that hold what is used of a member, or of the cache device.
+    fn with_ssds_that_fit(&self) -> Result<Self, SetupError> {
+        let mut fitted = Self { capacity: Capacity::Given, ..self.clone() };
+        let page = self.geometry.page_bytes();
+        let DeviceSetup::Ssd { .. } = self.member else { return Ok(fitted) };
+        fitted.member.fit(self.array.member_bytes.unwrap_or(0).div_ceil(page), self.geometry)?;
+        if let Some(cache) = self.caches.iter().max() {
+            let bytes = cache.saturating_add(self.service.journal.unwrap_or(0));
+            fitted.cache_device.fit(bytes.div_ceil(page), self.geometry)?;
+        }
+        fitted.settings.retain(|(name, _)| name != "ssd.capacity");
+        fitted.settings.push(("ssd.capacity".to_owned(), "fit".to_owned()));
+        Ok(fitted)
+    }
+}
+
+impl DeviceSetup {
+    /// Makes an SSD as large as it takes for so many pages; other devices are as they are.
+    fn fit(&mut self, pages: u64, geometry: PageGeometry) -> Result<(), SetupError> {
+        if let Self::Ssd { config, .. } = self {
+            *config = config.clone().with_pages(pages, geometry)?;
+        }
+        Ok(())
+    }
+}
+
+impl super::setup::ArraySetup {
+    /// The array of a single stripe.
+    fn smallest(&self, page: u64, device: &'static str) -> Result<Geometry, SetupError> {
+        Self { member_bytes: Some(self.chunk_bytes), ..*self }.geometry(page, device, None)
+    }
+}

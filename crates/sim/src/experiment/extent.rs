@@ -1,0 +1,72 @@
+//! What a trace touches: looked at before devices that fit it are made.
+
+use destage_plan::PageGeometry;
+use destage_trace::TraceError;
+
+use super::{Consume, ExperimentError, Input, Progress, Resources, look};
+use crate::input::{Extent, Feed, Feeder, LbaOverflow, Ops, PageSpace, Speed, Volumes};
+
+/// How large devices are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Capacity {
+    /// As their configuration says.
+    #[default]
+    Given,
+    /// As large as it takes for what the trace touches.
+    Fit,
+}
+
+/// A device may be so many times as large as what is touched for addresses to stay as they are.
+const SPARSE: u64 = 2;
+/// Bytes that a directory takes for a block that the trace touches, at most: a chunk of its own.
+const BYTES_PER_BLOCK: u64 = 300;
+
+/// Which requests are looked at, and in which pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looked<'a> {
+    pub(crate) trace: &'a str,
+    pub(crate) geometry: PageGeometry,
+    pub(crate) ops: Ops,
+    pub(crate) volumes: Volumes,
+    pub(crate) speed: Speed,
+    pub(crate) limit: Option<u64>,
+}
+
+/// Takes requests for their addresses alone.
+struct Look;
+
+impl Consume for Look {
+    type Outcomes = ();
+
+    fn feed(&mut self, _: &Feed) {}
+
+    fn finish(&mut self) {}
+}
+
+impl Looked<'_> {
+    /// What the trace touches.
+    pub(crate) fn extent(
+        self,
+        resources: Resources,
+        open: &mut dyn FnMut() -> Result<Input, TraceError>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Extent, ExperimentError> {
+        let n = u64::from(self.geometry.pages_per_block());
+        let room = (resources.memory_bytes / BYTES_PER_BLOCK).saturating_mul(n);
+        let space = PageSpace::unbounded(self.geometry, u32::try_from(room).unwrap_or(u32::MAX));
+        let feeder = Feeder::new(space, self.ops, self.volumes, self.speed);
+        let input = open().map_err(ExperimentError::Trace)?;
+        let mut show = |share, requests| progress(Progress { share, requests, ..Progress::default() });
+        let end = look(&mut Look, input, feeder, (self.trace, self.limit), &mut show)?;
+        Ok(end.extent.expect("there is no device"))
+    }
+}
+
+impl Extent {
+    /// How many blocks something as large as wanted has for this, and where they lie: at their addresses, unless
+    /// these are far apart.
+    pub(crate) fn blocks_to_fit(self) -> (u64, LbaOverflow) {
+        let blocks = u64::from(self.blocks).max(1);
+        if self.end <= SPARSE * blocks { (self.end.max(1), LbaOverflow::Wrap) } else { (blocks, LbaOverflow::Compact) }
+    }
+}
