@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use destage_plan::PageGeometry;
-use destage_trace::{Nanos, Op, Request, TraceStat, TraceSummary};
+use destage_trace::{Nanos, Op, Request, TraceStat, TraceSummary, VolumeStat, VolumeTraffic};
 use proptest::prelude::*;
 
 fn stat(page_bytes: u64, requests: &[Request]) -> TraceSummary {
@@ -62,6 +62,34 @@ fn model(page: u64, requests: &[Request]) -> TraceSummary {
     }
 }
 
+fn volumes(requests: &[Request]) -> Vec<VolumeTraffic> {
+    let mut stat = VolumeStat::default();
+    let (a, b) = requests.split_at(requests.len() / 2);
+    stat.feed(a);
+    stat.feed(b);
+    stat.finish()
+}
+
+fn volumes_of_model(requests: &[Request]) -> Vec<VolumeTraffic> {
+    let numbers: BTreeSet<_> = requests.iter().map(|r| r.volume).collect();
+    let one = |&volume: &u32| {
+        let of = |op: Op| requests.iter().filter(move |r| r.volume == volume && r.op == op);
+        let bytes = |op| of(op).map(|r| r.len).sum();
+        VolumeTraffic {
+            volume,
+            requests: requests.iter().filter(|r| r.volume == volume).count() as u64,
+            reads: of(Op::Read).count() as u64,
+            writes: of(Op::Write).count() as u64,
+            read_bytes: bytes(Op::Read),
+            write_bytes: bytes(Op::Write),
+        }
+    };
+    let mut all: Vec<_> = numbers.iter().map(one).collect();
+    // Stable: equals stay in order of their numbers.
+    all.sort_by_key(|of| u64::MAX - of.read_bytes - of.write_bytes);
+    all
+}
+
 fn any_request() -> impl Strategy<Value = Request> {
     let offset = prop_oneof![0..40_000_u64, (0..64_u64).prop_map(|n| n * 4096), Just(1 << 40)];
     let len = prop_oneof![0..300_u64, (0..40_u64).prop_map(|n| n * 4096), 0..300_000_u64, Just(300 << 20)];
@@ -81,6 +109,7 @@ proptest! {
         let few = requests.iter().map(|r| r.len / page).sum::<u64>() < 1_000_000;
         let requests = if few { &requests[..] } else { &requests[..1] };
         prop_assert_eq!(stat(page, requests), model(page, requests));
+        prop_assert_eq!(volumes(requests), volumes_of_model(requests));
     }
 }
 

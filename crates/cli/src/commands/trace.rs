@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_plan::PageGeometry;
+use destage_report::figures::Show;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::synth::{self, SYNTH};
 use destage_scenario::workload::{self, Workload};
@@ -13,7 +14,7 @@ use destage_sim::measure::{Latency, LatencySummary, TraceLocality};
 use destage_trace::{
     EXPORTS, ExportSpec, FORMATS, FormatId, FormatSpec, LATENCY_UNKNOWN, LOCALITY_LISTS, Locality, LocalityOf,
     LocalitySummary, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter, OpenOptions, Request, Source, Synth, Trace, TraceStat,
-    TraceSummary,
+    TraceSummary, VolumeStat, VolumeTraffic,
 };
 use serde_json::json;
 
@@ -158,7 +159,7 @@ fn stat(matches: &ArgMatches) -> Result<()> {
     let mut rows = Vec::new();
     for file in matches.get_many::<String>("files").into_iter().flatten() {
         let mut trace = open(file, matches)?;
-        let mut stat = TraceStat::new(geometry);
+        let (mut stat, mut volumes) = (TraceStat::new(geometry), VolumeStat::default());
         let mut latencies = Latencies::default();
         let mut locality = of.map(|of| Locality::new(geometry, of));
         let mut batch = Vec::new();
@@ -168,6 +169,7 @@ fn stat(matches: &ArgMatches) -> Result<()> {
                 break;
             }
             stat.feed(&batch);
+            volumes.feed(&batch);
             latencies.feed(file, &mut trace)?;
             if let Some(locality) = &mut locality {
                 locality.feed(&batch).with_context(|| format!("{file}: --locality"))?;
@@ -175,14 +177,16 @@ fn stat(matches: &ArgMatches) -> Result<()> {
         }
         warn_of_skipped(&trace);
         let locality = locality.map(Locality::finish);
-        rows.push((file, trace.format().name(), stat.finish(), latencies.known.summary(), locality));
+        let volumes = named(volumes.finish(), trace.volume_names());
+        rows.push((file, trace.format().name(), stat.finish(), volumes, latencies.known.summary(), locality));
     }
     if matches.get_flag("json") {
         let mut out = std::io::stdout().lock();
         let rows: Vec<_> = rows
             .iter()
-            .map(|(file, format, s, latencies, locality)| {
+            .map(|(file, format, s, volumes, latencies, locality)| {
                 let mut value = summary_json(file, format, s, latencies.as_ref());
+                value["by_volume"] = volumes_json(volumes, s);
                 if let Some(locality) = locality {
                     value["locality"] = json!(TraceLocality::from(locality));
                 }
@@ -194,7 +198,7 @@ fn stat(matches: &ArgMatches) -> Result<()> {
         return Ok(());
     }
     let mut screen = Screen::stdout();
-    for (i, (file, format, summary, latencies, locality)) in rows.iter().enumerate() {
+    for (i, (file, format, summary, volumes, latencies, locality)) in rows.iter().enumerate() {
         if i > 0 {
             writeln!(screen)?;
         }
@@ -205,9 +209,63 @@ fn stat(matches: &ArgMatches) -> Result<()> {
             let known = ("requests with a latency", show_count(l.count));
             screen.pairs([("latency mean, p50, p99, p99.9, max", times.join(", ")), known])?;
         }
+        show_volumes(&mut screen, volumes, summary)?;
         if let Some(locality) = locality {
             show_locality(&mut screen, locality)?;
         }
+    }
+    Ok(())
+}
+
+/// Volumes that a table shows; JSON has all.
+const MOST_VOLUMES: usize = 20;
+
+/// The volumes as the trace names them; by their numbers, as `sim --volumes` takes them, where it does
+/// not.
+fn named(volumes: Vec<VolumeTraffic>, names: &[String]) -> Vec<(String, VolumeTraffic)> {
+    let name = |of: &VolumeTraffic| names.get(of.volume as usize).cloned().unwrap_or_else(|| of.volume.to_string());
+    volumes.into_iter().map(|of| (name(&of), of)).collect()
+}
+
+/// A part of all bytes read and written; none of nothing.
+fn traffic_share(of: &VolumeTraffic, s: &TraceSummary) -> Option<f64> {
+    let all = s.read_bytes.saturating_add(s.write_bytes);
+    (all > 0).then(|| of.bytes() as f64 / all as f64)
+}
+
+fn volumes_json(volumes: &[(String, VolumeTraffic)], s: &TraceSummary) -> serde_json::Value {
+    let one = |(name, of): &(String, VolumeTraffic)| {
+        json!({
+            "name": name,
+            "volume": of.volume,
+            "requests": of.requests,
+            "reads": of.reads,
+            "writes": of.writes,
+            "read_bytes": of.read_bytes,
+            "write_bytes": of.write_bytes,
+            "traffic_share": traffic_share(of, s),
+        })
+    };
+    volumes.iter().map(one).collect()
+}
+
+/// What each volume is asked for, where there are several.
+fn show_volumes(screen: &mut Screen, volumes: &[(String, VolumeTraffic)], s: &TraceSummary) -> Result<()> {
+    if volumes.len() < 2 {
+        return Ok(());
+    }
+    let numbers = ["number", "reads", "writes", "read", "written", "traffic %"];
+    let mut table = Table::new([Column::name("volume")].into_iter().chain(numbers.map(Column::number)));
+    for (name, of) in volumes.iter().take(MOST_VOLUMES) {
+        let [read, written] = [of.read_bytes, of.write_bytes].map(|bytes| Show::Bytes.text(bytes as f64, 1));
+        let share = traffic_share(of, s).map_or_else(|| "-".to_owned(), |share| Show::Percent.text(share, 2));
+        let counts = [u64::from(of.volume), of.reads, of.writes].map(show_count);
+        table.add([name.clone()].into_iter().chain(counts).chain([read, written, share]));
+    }
+    writeln!(screen)?;
+    table.print(screen)?;
+    if let Some(more @ 1..) = volumes.len().checked_sub(MOST_VOLUMES) {
+        screen.paragraph("", &format!("{} volumes more with less traffic; --json has all", show_count(more as u64)))?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 
 mod locality;
 mod pages;
+mod volumes;
 
 use std::fmt;
 
@@ -19,6 +20,7 @@ pub use locality::{
     Reuse, TooManyPages,
 };
 use pages::{Direction, PageSet};
+pub use volumes::{VolumeStat, VolumeTraffic};
 
 /// Upper bounds, in bytes and inclusive, of the first three classes of
 /// [`TraceSummary::write_sizes`].
