@@ -51,7 +51,7 @@ pub fn csv<R: Documented>(out: &mut dyn Write, results: &[R]) -> Result<()> {
 /// Lists of names and values, or of findings by their kinds, which fit into one cell.
 const IN_ONE_CELL: &[&str] = &["params", "settings", "findings"];
 /// Fields that are lists of records and have no place in a row.
-const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures", "distribution", "wear"];
+const LISTS: &[&str] = &["elements", "bins", "claims", "devices", "failures", "distribution", "wear", "volumes"];
 
 fn csv_columns(columns: &mut Vec<String>, prefix: &str, fields: &[FieldDoc]) {
     for field in fields {

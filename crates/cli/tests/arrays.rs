@@ -142,6 +142,7 @@ fn the_schema_names_every_field_and_no_other() {
         "1MiB",
         "--cache-endurance",
         "600TB",
+        "--per-volume",
         "--fail",
         "1@10s",
         "--replace",

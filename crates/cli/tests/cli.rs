@@ -110,7 +110,7 @@ fn the_schema_names_every_field_and_no_other() {
             vec!["sim", "--trace", text(&trace), "--device", device, "--policy", policy, "--cache", "1MiB", "--json"];
         if device == "ssd" {
             // Small enough to collect.
-            args.extend(["--ssd.elements=1", "--ssd.planes=1", "--ssd.blocks-per-plane=128"]);
+            args.extend(["--per-volume", "--ssd.elements=1", "--ssd.planes=1", "--ssd.blocks-per-plane=128"]);
         }
         let json = quietly(&args);
         collect_fields(&serde_json::from_str(&json).unwrap(), "", &mut seen);

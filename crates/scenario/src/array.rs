@@ -441,6 +441,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
             warmup: requests.warmup(settings)?,
             max_backlog: settings.one("max-backlog", positive)?,
             drain: settings.optional("drain", q::switch)?.unwrap_or(false),
+            per_volume: settings.one("per-volume", q::switch)?,
         },
         settings: settings_for_results(settings, &used, deltas),
     };

@@ -123,6 +123,11 @@ pub const SIM: &[Key] = &[
         "Count the final drain of the buffer [default: true without a warm-up], or have an array's cache pay at the end what it owes \
          the members [default: false]",
     ),
+    Key::switch(
+        "per-volume",
+        "false",
+        "Also figures of each volume of the trace: requests, hits, response times, pages written because of its data",
+    ),
     Key::file("json", "Write the results as JSON, to the standard output in place of the table or to a file"),
     Key::file("csv", "Write the results as CSV, in the same way"),
     Key::one("report", "DIR", "", "Write a page that shows and compares the results into this folder, with its data"),
@@ -806,8 +811,9 @@ fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
     })
 }
 
-/// Settings that decide only how a simulation is done or shown.
-pub(crate) const WITHOUT_INFLUENCE: &[&str] = &["json", "csv", "report", "timing", "progress", "threads", "memory"];
+/// Settings that decide only how a simulation is done, or what is shown of it.
+pub(crate) const WITHOUT_INFLUENCE: &[&str] =
+    &["per-volume", "json", "csv", "report", "timing", "progress", "threads", "memory"];
 
 /// The settings that say what was simulated: not those that results carry under a name of their
 /// own, and not those that decide only how it is done or shown.
@@ -912,6 +918,7 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
             // A buffer that is warm at the start is left so at the end: draining it would charge
             // the measured part with writes that it did not bring.
             drain: settings.optional("drain", q::switch)?.unwrap_or(warmup == Warmup::None),
+            per_volume: settings.one("per-volume", q::switch)?,
             capacity_pages: 0,
             pages_per_block: 0,
         },

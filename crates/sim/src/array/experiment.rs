@@ -27,7 +27,7 @@ use crate::experiment::{
     self, Capacity, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs,
 };
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
-use crate::measure::{Latency, ParamValue, SCHEMA, Series, Setting, VERSION, distribution};
+use crate::measure::{Latency, ParamValue, PerVolume, SCHEMA, Series, Setting, VERSION, VolumeFigures, distribution};
 
 /// With this all blocks of a trace lie on an array, if it has room for them.
 const FITS: &str = "--lba-overflow compact";
@@ -154,7 +154,8 @@ impl Runs for ArrayRuns<'_> {
     fn feeder(&self, _: &[Planned]) -> Feeder {
         let ArrayExperiment { geometry, lba_overflow, ops, volumes, speed, .. } = *self.experiment;
         let space = PageSpace::bounded(geometry, self.geometry.data_pages() as u32, lba_overflow);
-        Feeder::new(space, ops, volumes, speed).keep_heads()
+        let feeder = Feeder::new(space, ops, volumes, speed).keep_heads();
+        if self.experiment.host.per_volume { feeder.keep_origins() } else { feeder }
     }
 
     fn result(&self, planned: &mut Planned, outcomes: Outcomes, end: &PassEnd) -> Result<ArrayResult, ArrayError> {
@@ -313,6 +314,9 @@ impl ArrayExperiment {
     fn memory_per_run(&self) -> Result<u64, SetupError> {
         let member = Workshop::new(&self.member, self.geometry, Scheduler::default())?;
         let mut bytes = member.memory_bytes().saturating_mul(u64::from(self.array.members));
+        if self.host.per_volume {
+            bytes = bytes.saturating_add(PerVolume::memory_bytes());
+        }
         if self.policies.iter().any(|policy| policy.info().is_sized()) {
             let cache = Workshop::new(&self.cache_device, self.geometry, Scheduler::default())?;
             let pages = self.caches.iter().max().copied().unwrap_or(0) / self.geometry.page_bytes();
@@ -488,6 +492,10 @@ impl ArrayExperiment {
             claims: claims(&outcomes),
             devices: self.devices(&outcomes, geometry, served),
             collections: collections(&outcomes, geometry),
+            volumes: outcomes.volumes.as_ref().map(|volumes| {
+                let responses = outcomes.saturated.is_none();
+                volumes.result(&end.volume_names, VolumeFigures { pages: false, pads: false, responses })
+            }),
             degraded: degraded(&outcomes, geometry),
             series: series(&outcomes.series, outcomes.start),
             schema: SCHEMA,

@@ -10,8 +10,8 @@ use super::failures::{Failures, Phase, is_rebuilding};
 use super::outcomes::{Outcomes, Totals, totals};
 use super::overlap::Overlap;
 use super::result::HostCounters;
-use crate::input::{Feed, FeedRequest, HostModel, PageSpan, Subpage, TrimMode, Warmup};
-use crate::measure::{Latency, Saturation, Series, WearClass, growing};
+use crate::input::{Feed, FeedRequest, HostModel, Origin, PageSpan, Subpage, TrimMode, Warmup};
+use crate::measure::{Latency, PerVolume, Saturation, Series, VolumeSlot, WearClass, growing};
 
 /// How requests reach the array and what of them is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct ArrayHost {
     /// Whether the cache pays at the end what it owes: what is dirty is written to the members, and parity
     /// that is behind catches up.
     pub drain: bool,
+    /// Whether there are figures of each volume.
+    pub per_volume: bool,
 }
 
 /// A request that is outstanding.
@@ -40,6 +42,8 @@ struct Slot {
     phase: Phase,
     measured: bool,
     ok: bool,
+    /// The place of its volume, if there are figures of volumes.
+    volume: VolumeSlot,
     /// Parts without an answer: a request that wraps at the array's end has two.
     parts: u32,
     /// Time for which steps of it waited for devices that collected, and up to when that is counted.
@@ -78,6 +82,8 @@ pub(super) struct ArrayRun {
     bars: Bars,
     /// Of a cache that leaves parity behind.
     debt: Option<Debt>,
+    /// What each volume brought, if that was asked for.
+    volumes: Option<PerVolume>,
     delayed_requests: u64,
     delayed_time: Nanos,
     before: Totals,
@@ -100,6 +106,7 @@ impl ArrayRun {
             overlap: Overlap::new(members),
             bars: Bars::new(executor.devices()),
             debt: delays_parity.then(Debt::new),
+            volumes: config.per_volume.then(PerVolume::new),
             delayed_requests: 0,
             delayed_time: Nanos::ZERO,
             executor,
@@ -214,6 +221,9 @@ impl ArrayRun {
         self.responses[slot.op as usize].record(time);
         if matches!(slot.op, Op::Read | Op::Write) {
             self.phases[slot.phase as usize].record(time);
+            if let Some(volumes) = &mut self.volumes {
+                volumes.of(slot.volume).responded(time);
+            }
             let bin = self.series.at(slot.arrival);
             bin.response(slot.op == Op::Write, time);
             bin.gc_delayed += u64::from(slot.delayed > Nanos::ZERO);
@@ -269,7 +279,7 @@ impl ArrayRun {
         self.executor.restart_longest_queues();
     }
 
-    fn request(&mut self, request: &FeedRequest, spans: &[PageSpan], head: u32) {
+    fn request(&mut self, request: &FeedRequest, spans: &[PageSpan], head: u32, origin: Option<Origin>) {
         if self.stalled {
             return;
         }
@@ -294,7 +304,7 @@ impl ArrayRun {
         self.executor.wait_until(now);
         self.end_warmup_if_due();
         self.fed += 1;
-        self.count(request);
+        let volume = self.count(request, origin);
         if self.measuring {
             let bin = self.series.at(now);
             bin.arrival(self.outstanding);
@@ -307,14 +317,23 @@ impl ArrayRun {
         self.count_outstanding(now);
         self.outstanding += 1;
         self.measured_outstanding += u64::from(self.measuring);
-        self.submit(now, request, spans, head);
+        self.submit(now, request, spans, head, volume);
         self.take_notices();
     }
 
-    fn count(&mut self, request: &FeedRequest) {
+    /// Counts it; returns the place of its volume.
+    fn count(&mut self, request: &FeedRequest, origin: Option<Origin>) -> VolumeSlot {
         if !self.measuring {
-            return;
+            return VolumeSlot::default();
         }
+        let volume = match (&mut self.volumes, origin) {
+            (Some(volumes), Some(origin)) => {
+                let slot = volumes.slot(origin.volume);
+                volumes.of(slot).requested(request.op, request.bytes);
+                slot
+            }
+            _ => VolumeSlot::default(),
+        };
         let c = &mut self.counters;
         c.requests += 1;
         match request.op {
@@ -331,10 +350,11 @@ impl ArrayRun {
             Op::Flush => c.flush_requests += 1,
             Op::Discard => c.discard_requests += 1,
         }
+        volume
     }
 
     /// Gives the request's parts to the array.
-    fn submit(&mut self, now: Nanos, request: &FeedRequest, spans: &[PageSpan], head: u32) {
+    fn submit(&mut self, now: Nanos, request: &FeedRequest, spans: &[PageSpan], head: u32, volume: VolumeSlot) {
         let mut parts = std::mem::take(&mut self.parts);
         parts.clear();
         if request.op != Op::Discard || self.config.trim == TrimMode::Honour {
@@ -353,6 +373,7 @@ impl ArrayRun {
             phase: self.failures.phase(),
             measured: self.measuring,
             ok: true,
+            volume,
             parts: count,
             delayed: Nanos::ZERO,
             counted: now,
@@ -411,10 +432,10 @@ impl ArrayRun {
     /// Simulates a batch.
     pub(super) fn feed(&mut self, feed: &Feed) {
         let mut spans_begin = 0;
-        for (request, head) in feed.requests.iter().zip(&feed.heads) {
+        for (at, (request, head)) in feed.requests.iter().zip(&feed.heads).enumerate() {
             let spans = &feed.spans[spans_begin..request.spans_end as usize];
             spans_begin = request.spans_end as usize;
-            self.request(request, spans, *head);
+            self.request(request, spans, *head, feed.origins.get(at).copied());
         }
     }
 
@@ -473,6 +494,7 @@ impl ArrayRun {
             overlap,
             bars: std::mem::take(&mut self.bars),
             debt: self.debt.take(),
+            volumes: self.volumes.take(),
             delayed_requests: self.delayed_requests,
             delayed_time: self.delayed_time,
             before: self.before.clone(),

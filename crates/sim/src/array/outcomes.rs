@@ -11,7 +11,7 @@ use super::failures::Failure;
 use super::lane::DeviceCounters;
 use super::overlap::Overlap;
 use super::result::{ArrayTraffic, CacheMoment, CachePages, HostCounters, NvramTraffic, StepCounts};
-use crate::measure::{Latency, Saturation, Series, WearClass};
+use crate::measure::{Latency, PerVolume, Saturation, Series, WearClass};
 
 /// What a run counted up to a moment.
 #[derive(Clone)]
@@ -53,6 +53,8 @@ pub(super) struct Outcomes {
     pub(super) bars: Bars,
     /// Up to the end.
     pub(super) debt: Option<Debt>,
+    /// Of each volume, if that was asked for.
+    pub(super) volumes: Option<PerVolume>,
     pub(super) delayed_requests: u64,
     pub(super) delayed_time: Nanos,
     /// Before the measured part, at its last answer, and at the end.

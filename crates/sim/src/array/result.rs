@@ -12,7 +12,8 @@ use super::lane::DeviceCounters;
 use super::overlap::OverlapResult;
 use super::wear::CacheWear;
 use crate::measure::{
-    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, Saturation, Setting, TAIL, WearClass, record,
+    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, Saturation, Setting, TAIL, VolumeResult, WearClass,
+    record,
 };
 
 record! {
@@ -527,6 +528,8 @@ pub struct ArrayResult {
     pub collections: Option<CollectionsResult>,
     /// Failures.
     pub degraded: Option<DegradedResult>,
+    /// By volume of the trace, if that was asked for.
+    pub volumes: Option<Vec<VolumeResult>>,
     /// Over time.
     pub series: SeriesOverTime,
     /// Version of the fields, [`SCHEMA`](crate::measure::SCHEMA).
@@ -622,6 +625,11 @@ impl ArrayResult {
             nested("devices", "the devices, members first", DEVICE_FIELDS),
             nested("collections", "garbage collections; null without SSDs", CollectionsResult::FIELDS),
             nested("degraded", "failures and what followed; null if nothing failed", DegradedResult::FIELDS),
+            nested(
+                "volumes",
+                "each volume's part, the one with most traffic first; null without per-volume",
+                VolumeResult::FIELDS,
+            ),
             nested("series", "figures over simulated time", SeriesOverTime::FIELDS),
         ]);
         all.extend(TAIL);

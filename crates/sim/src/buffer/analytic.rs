@@ -98,6 +98,7 @@ mod tests {
             series: SeriesResult::default(),
             avoidance: None,
             timed: None,
+            volumes: None,
         }
     }
 

@@ -49,6 +49,8 @@ pub struct RunConfig {
     pub buffer_latency: Nanos,
     /// Whether the buffer is drained at the end.
     pub drain: bool,
+    /// Whether there are figures of each volume.
+    pub per_volume: bool,
     /// Pages the buffer can hold.
     pub capacity_pages: u32,
     /// Pages in a logical block.

@@ -10,11 +10,12 @@ use super::analytic::AnalyticConfig;
 use super::config::{Admission, RunConfig};
 use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResult, RunResult, SsdResult};
 use super::run::{Job, Outcomes, Simulation};
+use super::watch::{self, Watch};
 use crate::experiment::{
     self, Capacity, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs,
 };
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
-use crate::measure::{Finding, ParamValue, SCHEMA, Setting, VERSION, WearClass, variation};
+use crate::measure::{Finding, ParamValue, SCHEMA, Setting, VERSION, VolumeFigures, WearClass, variation};
 use crate::ssd::{Allocation, ElementCounters, Ftl, Ssd, SsdConfig, SsdGeometryError, SsdShape, StartState};
 
 /// What a policy's tables take for a page that the trace touches; little more than that.
@@ -269,7 +270,9 @@ impl<'a> Runs for BufferRuns<'a> {
     }
 
     fn memory_per_run(&self) -> u64 {
-        self.shape.as_ref().map_or(1, SsdShape::memory_bytes)
+        let Some(shape) = &self.shape else { return 1 };
+        let watch = if self.experiment.run.per_volume { Watch::memory_bytes(shape.host_pages) } else { 0 };
+        shape.memory_bytes().saturating_add(watch)
     }
 
     /// Without building its device.
@@ -302,10 +305,12 @@ impl<'a> Runs for BufferRuns<'a> {
         let space = if let Some(shape) = &self.shape {
             PageSpace::bounded(geometry, shape.host_pages, lba_overflow)
         } else {
-            let room = self.memory_bytes / (PAGE_TABLE_BYTES * runs.len().max(1) as u64);
+            let watch = if self.experiment.run.per_volume { watch::BYTES_PER_PAGE } else { 0 };
+            let room = self.memory_bytes / ((PAGE_TABLE_BYTES + watch) * runs.len().max(1) as u64);
             PageSpace::unbounded(geometry, u32::try_from(room).unwrap_or(u32::MAX))
         };
         let feeder = Feeder::new(space, ops, volumes, speed);
+        let feeder = if self.experiment.run.per_volume { feeder.keep_origins() } else { feeder };
         if runs.iter().any(|planned| planned.job.compares_addresses()) { feeder.keep_borders() } else { feeder }
     }
 
@@ -342,6 +347,14 @@ impl Experiment {
         let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
         let simulated = outcomes.simulated_time;
         let per_second = |n: u64| (simulated > Nanos::ZERO).then(|| n as f64 / (simulated.0 as f64 / 1e9));
+        let volumes = outcomes.volumes.as_ref().map(|volumes| {
+            let figures = VolumeFigures {
+                pages: true,
+                pads: analytic.as_ref().is_none_or(|_| planned.granularity != EvictionUnit::Block),
+                responses: outcomes.timed.as_ref().is_some_and(|timed| timed.saturated.is_none()),
+            };
+            volumes.result(&end.volume_names, figures)
+        });
         let series = outcomes.series;
         let timed = outcomes.timed;
         let mut findings = end.findings(self.lba_overflow, FITS);
@@ -382,6 +395,7 @@ impl Experiment {
                 all_avoided: did.all_avoided,
             }),
             analytic,
+            volumes,
             series,
             schema: SCHEMA,
             destage: VERSION,

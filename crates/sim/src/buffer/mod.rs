@@ -14,6 +14,7 @@ mod over_time;
 mod result;
 mod run;
 mod timing;
+mod watch;
 
 pub use crate::experiment::Capacity;
 pub use analytic::AnalyticConfig;

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::measure::{
-    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, Saturation, SeriesBin, Setting, TAIL, WearClass, record,
+    FieldDoc, Finding, InputResult, LatencySummary, ParamValue, Saturation, SeriesBin, Setting, TAIL, VolumeResult,
+    WearClass, record,
 };
 
 record! {
@@ -213,6 +214,8 @@ pub struct RunResult {
     pub avoidance: Option<AvoidanceResult>,
     /// The analytic model.
     pub analytic: Option<AnalyticResult>,
+    /// By volume of the trace, if that was asked for.
+    pub volumes: Option<Vec<VolumeResult>>,
     /// Over time.
     pub series: SeriesResult,
     /// Version of the fields, [`SCHEMA`](crate::measure::SCHEMA).
@@ -274,6 +277,11 @@ impl RunResult {
             nested("ssd", "the SSD; null for other devices", SsdResult::FIELDS),
             nested("avoidance", "what gcar did; null without it", AvoidanceResult::FIELDS),
             nested("analytic", "LB-CLOCK's cost model; null for other devices", AnalyticResult::FIELDS),
+            nested(
+                "volumes",
+                "each volume's part, the one with most traffic first; null without per-volume",
+                VolumeResult::FIELDS,
+            ),
             nested("series", "figures over simulated time (trace time without a timed device)", SeriesResult::FIELDS),
         ]);
         all.extend(TAIL);

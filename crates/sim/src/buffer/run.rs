@@ -12,7 +12,9 @@ use super::done::Done;
 use super::over_time::OverTime;
 use super::result::{BufferCounters, SeriesResult};
 use super::timing::{Timed, Timing};
+use super::watch::{Counted, Watch};
 use crate::input::{Feed, FeedRequest, HostModel, PageSpan, Subpage, TrimMode, Warmup};
+use crate::measure::PerVolume;
 use crate::ssd::Ssd;
 
 /// A run in progress.
@@ -32,6 +34,8 @@ pub(super) struct Simulation<B, D> {
     measuring: bool,
     over_time: OverTime,
     timing: Timing,
+    /// What is noted of each request, if anything is.
+    watch: Option<Box<Watch>>,
 }
 
 /// Requests whose pages are fetched from memory together: about as many as a processor can wait for
@@ -51,6 +55,8 @@ pub(super) struct Outcomes {
     pub(super) series: SeriesResult,
     pub(super) avoidance: Option<GcCounters>,
     pub(super) timed: Option<Timed>,
+    /// What each volume brought, if that was asked for.
+    pub(super) volumes: Option<PerVolume>,
 }
 
 /// A run whose policy and device are no longer visible.
@@ -71,26 +77,12 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
         if let Some(borders) = &feed.borders {
             self.buffer.learn_borders(borders);
         }
+        if self.watch.is_some() {
+            return self.feed_watched(feed);
+        }
         let mut spans_begin = 0;
         for requests in feed.requests.chunks(LOOK_AHEAD) {
-            let spans_end = requests.last().map_or(spans_begin, |request| request.spans_end as usize);
-            self.look_ahead(requests, &feed.spans[..spans_end], spans_begin);
-            for request in requests {
-                let spans = &feed.spans[spans_begin..request.spans_end as usize];
-                spans_begin = request.spans_end as usize;
-                self.end_warmup_if_due(request);
-                self.issue(request);
-                self.fed += 1;
-                self.accounting.counters.requests += 1;
-                if !D::TIMED {
-                    self.timing.now = request.time;
-                }
-                match request.op {
-                    Op::Read | Op::Write => self.read_or_write(request, spans),
-                    Op::Flush => self.flush(request),
-                    Op::Discard => self.discard(request, spans),
-                }
-            }
+            spans_begin = self.serve(requests, &feed.spans, spans_begin);
         }
     }
 
@@ -103,6 +95,9 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
             // The drain is counted, and not charged to the device: the run is over.
             self.buffer.notify(BufferNotice::Flush, &self.device, &mut NoVeto, &mut self.out);
             self.accounting.evicted(Phase::Drain, &self.out);
+            if let Some(watch) = &mut self.watch {
+                watch.evicted(Phase::Drain, &self.out);
+            }
             self.out.clear();
         }
         self.accounting.finish(self.buffer.memory_accesses() - self.memory_accesses_before);
@@ -122,6 +117,7 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
             series: self.over_time.result(self.timing.start),
             avoidance: self.buffer.gc_counters().map(|now| now.since(&self.avoidance_before)),
             timed,
+            volumes: self.watch.take().map(|watch| watch.volumes),
         }
     }
 
@@ -154,6 +150,57 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             fed: 0,
             warmup_requests: 0,
             measuring: false,
+            watch: config.per_volume.then(|| Box::new(Watch::new(config.pages_per_block))),
+        }
+    }
+
+    /// Simulates requests whose spans begin at `spans_begin`; returns where those of the next do.
+    /// One copy of it is enough: it is large.
+    #[inline(never)]
+    fn serve(&mut self, requests: &[FeedRequest], spans: &[PageSpan], mut spans_begin: usize) -> usize {
+        let spans_end = requests.last().map_or(spans_begin, |request| request.spans_end as usize);
+        self.look_ahead(requests, &spans[..spans_end], spans_begin);
+        for request in requests {
+            let spans = &spans[spans_begin..request.spans_end as usize];
+            spans_begin = request.spans_end as usize;
+            self.end_warmup_if_due(request);
+            self.issue(request);
+            self.fed += 1;
+            self.accounting.counters.requests += 1;
+            if !D::TIMED {
+                self.timing.now = request.time;
+            }
+            match request.op {
+                Op::Read | Op::Write => self.read_or_write(request, spans),
+                Op::Flush => self.flush(request),
+                Op::Discard => self.discard(request, spans),
+            }
+        }
+        spans_begin
+    }
+
+    /// Simulates a batch request by request, and notes what each brought: what was counted is
+    /// compared before and after it, so that nothing else has to know of this.
+    #[cold]
+    fn feed_watched(&mut self, feed: &Feed) {
+        let mut spans_begin = 0;
+        for (request, origin) in feed.requests.iter().zip(&feed.origins) {
+            let was_measuring = self.measuring;
+            self.end_warmup_if_due(request);
+            let restarts = self.measuring && !was_measuring;
+            let spans = &feed.spans[spans_begin..request.spans_end as usize];
+            if let Some(watch) = &mut self.watch {
+                if restarts {
+                    watch.restart();
+                }
+                watch.begin(request, *origin, spans, feed.pages);
+            }
+            let before = Counted::until_now(&self.accounting.counters, &self.timing);
+            spans_begin = self.serve(std::slice::from_ref(request), &feed.spans, spans_begin);
+            let after = Counted::until_now(&self.accounting.counters, &self.timing);
+            if let Some(watch) = &mut self.watch {
+                watch.end(&before, &after);
+            }
         }
     }
 
@@ -364,6 +411,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
         if !self.out.is_empty() {
             if let Some((kind, page)) = self.out.only_page()
                 && self.accounting.is_between_victims()
+                && self.watch.is_none()
             {
                 self.accounting.evicted_page(kind);
                 if D::TIMED {
@@ -381,6 +429,9 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     #[inline]
     fn evict(&mut self, phase: Phase, now: Nanos) {
         self.accounting.evicted(phase, &self.out);
+        if let Some(watch) = &mut self.watch {
+            watch.evicted(phase, &self.out);
+        }
         if D::TIMED {
             self.timing.carry_out(&mut self.device, now, &self.out);
         }

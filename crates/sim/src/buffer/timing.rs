@@ -25,6 +25,14 @@ pub(super) struct Timed {
     pub(super) mean_free_blocks: f64,
 }
 
+/// Reads and writes that were answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Answered {
+    pub(super) count: u64,
+    /// All response times.
+    pub(super) time: u128,
+}
+
 /// Everything that has to do with time; idle without a timed device.
 pub(super) struct Timing {
     pub(super) frames: Frames,
@@ -120,6 +128,12 @@ impl Timing {
     pub(super) fn respond(&mut self, write: bool, gc: bool, response: Nanos) {
         let latencies = if write { &mut self.write } else { &mut self.read };
         latencies[usize::from(gc)].record(response);
+    }
+
+    /// Reads and writes answered so far.
+    pub(super) fn answered(&self) -> Answered {
+        let all = || self.read.iter().chain(&self.write);
+        Answered { count: all().map(Latency::count).sum(), time: all().map(Latency::sum).sum() }
     }
 
     /// Samples the free blocks upon a request with this number, if it is one of those. The first

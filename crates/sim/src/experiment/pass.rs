@@ -43,6 +43,8 @@ pub(crate) struct PassEnd {
     pub(crate) format: String,
     /// What the trace touches, where there is no device.
     pub(crate) extent: Option<Extent>,
+    /// The trace's names of its volumes, where the feeder keeps where requests come from.
+    pub(crate) volume_names: Vec<String>,
 }
 
 impl PassEnd {
@@ -172,6 +174,11 @@ impl Reader<'_> {
             outside: self.input.source.outside(),
             format: std::mem::take(&mut self.input.format),
             extent: self.feeder.extent(),
+            volume_names: if self.feeder.is_keeping_origins() {
+                self.input.source.volume_names().to_vec()
+            } else {
+                Vec::new()
+            },
         })
     }
 }

@@ -29,6 +29,19 @@ pub struct FeedRequest {
     pub tail_partial: bool,
 }
 
+/// What is known of a request beside its place in the page space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its volume as the trace has it, whether or not volumes lie over each other.
+    pub volume: u32,
+}
+
+impl From<&Request> for Origin {
+    fn from(request: &Request) -> Self {
+        Self { volume: request.volume }
+    }
+}
+
 /// A batch of requests, shared by all runs.
 #[derive(Clone, Debug, Default)]
 pub struct Feed {
@@ -41,6 +54,8 @@ pub struct Feed {
     /// Where each request begins in its first page, in bytes; empty unless the feeder
     /// [keeps](Feeder::keep_heads) them.
     pub heads: Vec<u32>,
+    /// Where each request comes from; empty unless the feeder [keeps](Feeder::keep_origins) that.
+    pub origins: Vec<Origin>,
     /// The borders between blocks that were found in this feed, where blocks are not numbered by
     /// address and the feeder [keeps](Feeder::keep_borders) them.
     pub borders: Option<Vec<Border>>,
@@ -107,12 +122,22 @@ pub struct Feeder {
     latest: Nanos,
     counts: FeedCounts,
     keeps_heads: bool,
+    keeps_origins: bool,
 }
 
 impl Feeder {
     /// A feeder into `space`.
     pub fn new(space: PageSpace, ops: Ops, volumes: Volumes, speed: Speed) -> Self {
-        Self { space, ops, volumes, speed, latest: Nanos::ZERO, counts: FeedCounts::default(), keeps_heads: false }
+        Self {
+            space,
+            ops,
+            volumes,
+            speed,
+            latest: Nanos::ZERO,
+            counts: FeedCounts::default(),
+            keeps_heads: false,
+            keeps_origins: false,
+        }
     }
 
     /// The same, which fills [`Feed::heads`] too.
@@ -121,10 +146,21 @@ impl Feeder {
         Self { keeps_heads: true, ..self }
     }
 
+    /// The same, which fills [`Feed::origins`] too.
+    #[must_use]
+    pub fn keep_origins(self) -> Self {
+        Self { keeps_origins: true, ..self }
+    }
+
     /// The same, which fills [`Feed::borders`] too.
     #[must_use]
     pub fn keep_borders(self) -> Self {
         Self { space: self.space.keep_borders(), ..self }
+    }
+
+    /// Whether it tells where requests come from.
+    pub fn is_keeping_origins(&self) -> bool {
+        self.keeps_origins
     }
 
     /// What was left out or changed so far.
@@ -209,6 +245,9 @@ impl Feeder {
             if self.keeps_heads {
                 feed.heads.push((request.offset % geometry.page_bytes()) as u32);
             }
+            if self.keeps_origins {
+                feed.origins.push(request.into());
+            }
             feed.requests.push(FeedRequest {
                 time: self.latest,
                 bytes: request.len,
@@ -254,6 +293,9 @@ impl Feeder {
         }
         let plain = feed.spans.len() - first_span;
         self.counts.read += plain as u64;
+        if self.keeps_origins {
+            feed.origins.extend(requests[..plain].iter().map(Origin::from));
+        }
         let page_bytes = geometry.page_bytes();
         feed.requests.extend((first_span as u32 + 1..).zip(&requests[..plain]).map(|(spans_end, request)| {
             FeedRequest {
@@ -276,6 +318,7 @@ impl Feed {
         self.requests.clear();
         self.spans.clear();
         self.heads.clear();
+        self.origins.clear();
         if let Some(borders) = &mut self.borders {
             borders.clear();
         }

@@ -6,7 +6,7 @@ mod host;
 mod host_queue;
 mod space;
 
-pub use feed::{Feed, FeedCounts, FeedRequest, Feeder, Ops, Speed, Volumes};
+pub use feed::{Feed, FeedCounts, FeedRequest, Feeder, Ops, Origin, Speed, Volumes};
 pub use host::{HostModel, Subpage, TrimMode, Warmup};
 pub(crate) use host_queue::{HostQueue, Places};
 pub use space::{Directory, Extent, LbaOverflow, PageSpace, PageSpan, SpaceError};

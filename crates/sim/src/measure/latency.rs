@@ -18,8 +18,7 @@ pub struct Latency {
 
 impl Default for Latency {
     fn default() -> Self {
-        let histogram = Histogram::new(3).expect("three significant digits are among those allowed");
-        Self { histogram, sum: 0, sum_of_squares: 0, max: 0 }
+        Self::with_digits(3)
     }
 }
 
@@ -40,6 +39,13 @@ record! {
 }
 
 impl Latency {
+    /// No response time yet; percentiles will have so many significant digits, 2 to 5, and take ten
+    /// times the memory for each more.
+    pub(super) fn with_digits(digits: u8) -> Self {
+        let histogram = Histogram::new(digits).expect("up to five significant digits are among those allowed");
+        Self { histogram, sum: 0, sum_of_squares: 0, max: 0 }
+    }
+
     /// Adds one response time.
     #[inline]
     pub fn record(&mut self, time: Nanos) {
@@ -56,6 +62,11 @@ impl Latency {
         self.sum_of_squares += other.sum_of_squares;
         self.max = self.max.max(other.max);
         self.histogram.add(&other.histogram).expect("histograms that grow by themselves can be added");
+    }
+
+    /// Response times.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
     }
 
     /// Sum of all response times.
