@@ -21,6 +21,7 @@ use crate::run_table::{self, Shown, shown};
 use crate::screen::Screen;
 use crate::spark;
 use crate::table::{BEST, Cell, Column, Table};
+use crate::volume_table::{self, Volumes};
 
 /// How requests were served.
 const SERVICE: &[Shown] = &[
@@ -163,6 +164,8 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
     }
     let over_time: Vec<_> = results.iter().map(|result| over_time(result, keys)).collect();
     spark::print(screen, keys.columns(), &over_time)?;
+    let volumes = results.iter().filter_map(|r| Some(Volumes { keys: keys.texts(r), volumes: r.volumes.as_deref()? }));
+    volume_table::print(screen, &volumes.collect::<Vec<_>>())?;
     findings_output::text(screen, &runs)
 }
 

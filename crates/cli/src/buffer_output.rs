@@ -15,6 +15,7 @@ use crate::run_table::{self, Shown, score, shown};
 use crate::screen::Screen;
 use crate::spark;
 use crate::table::{BEST, Cell, Column, Table};
+use crate::volume_table::{self, Volumes};
 
 const HITS: &[Shown] = &[
     shown(HIT_RATIO).ranked(),
@@ -106,6 +107,9 @@ pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
     let over_time: Vec<_> = results.iter().map(over_time).collect();
     spark::print(screen, keys(), &over_time)?;
     best(screen, results, &runs)?;
+    let volumes =
+        results.iter().filter_map(|r| Some(Volumes { keys: vec![name(r), size(r)], volumes: r.volumes.as_deref()? }));
+    volume_table::print(screen, &volumes.collect::<Vec<_>>())?;
     findings_output::text(screen, &runs)
 }
 

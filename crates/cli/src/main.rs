@@ -19,6 +19,7 @@ mod screen;
 mod signals;
 mod spark;
 mod table;
+mod volume_table;
 
 use std::process::ExitCode;
 
