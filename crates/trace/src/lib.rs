@@ -38,7 +38,7 @@ pub use rw80::Rw80;
 pub use source::{BATCH_REQUESTS, LATENCY_UNKNOWN, Skipped, Source};
 pub use stat::{
     BlockFill, LOCALITY_BLOCK_PAGES, LOCALITY_FILL_CLASSES, LOCALITY_LISTS, Locality, LocalityOf, LocalitySummary,
-    Reuse, TooManyPages, TraceStat, TraceSummary, VolumeStat, VolumeTraffic, WRITE_SIZE_CLASSES,
+    RECENCY_MOST, Recency, Reuse, TooManyPages, TraceStat, TraceSummary, VolumeStat, VolumeTraffic, WRITE_SIZE_CLASSES,
 };
 pub use synth::{
     Arrivals, Footprint, Length, MAX_PARTS, Mix, MixError, MixSpec, Part, Share, SizeMix, Stripe, Synth, SynthError,

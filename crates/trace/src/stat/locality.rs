@@ -18,6 +18,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::pages::LONG_PAGES;
+use super::recency::Recency;
 
 /// Pages in a block: what an erase block holds in most of the papers.
 pub const LOCALITY_BLOCK_PAGES: u32 = 64;
@@ -61,8 +62,8 @@ pub struct TooManyPages;
 pub struct Locality {
     geometry: PageGeometry,
     of: LocalityOf,
-    pages: Recency,
-    blocks: Recency,
+    pages: Touched,
+    blocks: Touched,
     page_reuse: Reuse,
     block_reuse: Reuse,
     /// Of each block, the stay in each list.
@@ -169,8 +170,8 @@ impl Locality {
         Self {
             geometry,
             of,
-            pages: Recency::default(),
-            blocks: Recency::default(),
+            pages: Touched::default(),
+            blocks: Touched::default(),
             page_reuse: Reuse::default(),
             block_reuse: Reuse::default(),
             stays: vec![],
@@ -245,85 +246,22 @@ impl Locality {
 
 const BLOCK_PAGES: u64 = LOCALITY_BLOCK_PAGES as u64;
 
-/// When things were touched last: a bit for each moment at which something was that was not touched
-/// since, and a Fenwick tree of the bits in each word. Moments are numbered anew when they are used
-/// up.
+/// The recency of things, which are numbered in the order of their first touches.
 #[derive(Default)]
-struct Recency {
+struct Touched {
     numbers: HashMap<(u32, u64), u32, FixedState>,
-    /// By number, the moment of the last touch.
-    last: Vec<u32>,
-    bits: Vec<u64>,
-    /// Item i: the bits of the words from i + 1 less its lowest bit up to i.
-    tree: Vec<u32>,
-    now: u32,
+    recency: Recency,
 }
 
-impl Recency {
+impl Touched {
     fn len(&self) -> usize {
-        self.last.len()
+        self.numbers.len()
     }
 
-    /// The number of the thing touched, in the order of the first touches, and how many others were
-    /// touched since its last touch, if there was one.
+    /// The number of the thing touched, and how many others were touched since its last touch, if there was one.
     fn touch(&mut self, thing: (u32, u64)) -> (usize, Option<u32>) {
-        if self.now as usize == self.bits.len() * 64 {
-            self.renumber();
-        }
-        let now = self.now;
-        self.now += 1;
-        let number = *self.numbers.entry(thing).or_insert(self.last.len() as u32) as usize;
-        let mut distance = None;
-        if let Some(last) = self.last.get_mut(number) {
-            let before = std::mem::replace(last, now);
-            distance = Some(self.last.len() as u32 - self.up_to(before));
-            self.bits[before as usize / 64] &= !(1 << (before % 64));
-            self.add(before, 1_u32.wrapping_neg());
-        } else {
-            self.last.push(now);
-        }
-        self.bits[now as usize / 64] |= 1 << (now % 64);
-        self.add(now, 1);
-        (number, distance)
-    }
-
-    /// Adds to the count of a moment's word.
-    fn add(&mut self, moment: u32, n: u32) {
-        let mut i = moment as usize / 64 + 1;
-        while i <= self.tree.len() {
-            self.tree[i - 1] = self.tree[i - 1].wrapping_add(n);
-            i += i & i.wrapping_neg();
-        }
-    }
-
-    /// Bits up to this moment, itself included.
-    fn up_to(&self, moment: u32) -> u32 {
-        let word = moment as usize / 64;
-        let mut sum = (self.bits[word] << (63 - moment % 64)).count_ones();
-        let mut i = word;
-        while i > 0 {
-            sum += self.tree[i - 1];
-            i &= i - 1;
-        }
-        sum
-    }
-
-    /// Numbers the last touches from 0 on, and leaves as many moments again.
-    fn renumber(&mut self) {
-        let mut at = vec![u32::MAX; self.now as usize];
-        for (number, &moment) in (0..).zip(&self.last) {
-            at[moment as usize] = number;
-        }
-        self.now = 0;
-        for number in at.into_iter().filter(|&number| number != u32::MAX) {
-            self.last[number as usize] = self.now;
-            self.now += 1;
-        }
-        let words = (self.last.len() / 32 + 1).max(16);
-        (self.bits, self.tree) = (vec![0; words], vec![0; words]);
-        for moment in 0..self.now {
-            self.bits[moment as usize / 64] |= 1 << (moment % 64);
-            self.add(moment, 1);
-        }
+        let next = self.numbers.len() as u32;
+        let number = *self.numbers.entry(thing).or_insert(next) as usize;
+        (number, self.recency.touch(number))
     }
 }

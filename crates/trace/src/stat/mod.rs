@@ -7,6 +7,7 @@
 
 mod locality;
 mod pages;
+mod recency;
 mod volumes;
 
 use std::fmt;
@@ -20,6 +21,7 @@ pub use locality::{
     Reuse, TooManyPages,
 };
 use pages::{Direction, PageSet};
+pub use recency::{RECENCY_MOST, Recency};
 pub use volumes::{VolumeStat, VolumeTraffic};
 
 /// Upper bounds, in bytes and inclusive, of the first three classes of
