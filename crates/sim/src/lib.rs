@@ -2,6 +2,7 @@
 
 pub mod array;
 pub mod buffer;
+pub mod curve;
 pub mod disk;
 pub mod experiment;
 pub mod input;
