@@ -108,6 +108,9 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
         show_bytes(first.page_bytes)
     );
     screen.paragraph("measured  ", &measured)?;
+    if let Some(sizes) = run_table::sizes(input) {
+        screen.paragraph("sizes     ", &sizes)?;
+    }
     let layout = array.layout.as_deref().map_or_else(String::new, |layout| format!(" {layout}"));
     let array = format!(
         "{}{layout}, {} x {} of {}, chunk {}, parity {}, regime {}, host {}",

@@ -74,6 +74,9 @@ pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
         first.pages_per_block
     );
     screen.paragraph("measured  ", &measured)?;
+    if let Some(sizes) = run_table::sizes(input) {
+        screen.paragraph("sizes     ", &sizes)?;
+    }
     let device = match &first.ssd {
         Some(ssd) => format!(
             "ssd, {} exported of {} raw, start state {}, host {}",

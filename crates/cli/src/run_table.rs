@@ -1,8 +1,10 @@
 //! Tables of runs, whose columns are figures of the catalogue.
 
+use std::fmt::Write as _;
+
 use destage_report::ReportRun;
 use destage_report::figures::{Better, Figure, Show};
-use destage_scenario::quantity::show_count;
+use destage_scenario::quantity::{show_bytes, show_count};
 use destage_sim::measure::InputResult;
 
 use crate::screen;
@@ -15,6 +17,24 @@ pub fn trace(input: &InputResult) -> String {
         n => format!(" behind {} left out in front of the window", show_count(n)),
     };
     format!("{} ({}), {} requests{outside}", input.trace, input.format, show_count(input.trace_requests))
+}
+
+/// How the sizes of caches were chosen, if they were.
+pub fn sizes(input: &InputResult) -> Option<String> {
+    let sizes = input.sizes.as_ref()?;
+    let chosen: Vec<_> = sizes.chosen.iter().map(|&bytes| show_bytes(bytes)).collect();
+    let mut text = format!("{}: {}", sizes.asked, chosen.join(", "));
+    let at =
+        |bytes: Option<u64>, ratio: Option<f64>| Some(format!("{} ({:.2} % hits)", show_bytes(bytes?), 100.0 * ratio?));
+    if let Some(footprint) = sizes.footprint_bytes {
+        let _ = write!(text, "; the trace touches {}", show_bytes(footprint));
+    }
+    if let Some(knee) = at(sizes.knee_bytes, sizes.knee_hit_ratio)
+        && let Some(full) = at(sizes.full_bytes, sizes.full_hit_ratio)
+    {
+        let _ = write!(text, ", and LRU's curve bends at {knee} and ends at {full}");
+    }
+    Some(text)
 }
 
 /// A figure as a table shows it.

@@ -139,7 +139,7 @@ fn the_schema_names_every_field_and_no_other() {
         "--policy",
         "none,kdd",
         "--cache",
-        "1MiB",
+        "50%",
         "--cache-endurance",
         "600TB",
         "--per-volume",

@@ -374,20 +374,21 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         "disk"
     };
     let cache_kind = settings.one("cache-device", &kinds)?;
-    let caches = if settings.is_given("cache") { settings.all("cache", q::bytes)? } else { Vec::new() };
+    let sized = settings.is_given("cache");
+    let caches = if sized { requests.caches(settings, page)? } else { Some(Vec::new()) };
     let policies = if settings.is_given("policy") {
         settings.all("policy", controller)?
     } else {
         // Everything that can be with what was given.
-        let usable = host_caches_of(level).filter(|info| !info.is_sized() || !caches.is_empty());
+        let usable = host_caches_of(level).filter(|info| !info.is_sized() || sized);
         usable.map(HostCacheSpec::of).collect()
     };
     let caching = policies.iter().any(|policy| policy.info().is_sized());
     if settings.is_given("cache-device") && !caching {
-        let message = if caches.is_empty() {
-            "'cache-device' has no meaning without a cache: give cache, such as --cache 1GiB".to_owned()
-        } else {
+        let message = if sized {
             SetupError::UnusedCache { key: "cache-device" }.to_string()
+        } else {
+            "'cache-device' has no meaning without a cache: give cache, such as --cache 1GiB".to_owned()
         };
         return Err(ScenarioError::new(message));
     }
@@ -418,7 +419,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
             member_bytes: settings.optional("member-size", q::bytes)?,
         },
         policies,
-        caches,
+        caches: caches.clone().unwrap_or_default(),
         member: device(settings, member)?,
         drive_cache: drive_cache(settings, page)?,
         cache_device: cache_device(settings, member, cache_kind, cached)?,
@@ -445,6 +446,9 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
         },
         settings: settings_for_results(settings, &used, deltas),
     };
-    experiment.check().map_err(ScenarioError::new)?;
+    // Before there are sizes nothing can be said of them.
+    if caches.is_some() {
+        experiment.check().map_err(ScenarioError::new)?;
+    }
     Ok(experiment)
 }

@@ -10,6 +10,7 @@ mod print;
 mod settings;
 pub mod sim;
 mod simulation;
+mod sizes;
 pub mod synth;
 pub mod workload;
 
@@ -17,4 +18,5 @@ pub use destage_plan::quantity;
 pub use error::ScenarioError;
 pub use print::scenario;
 pub use settings::{Key, Settings, Takes, line_of, read};
-pub use simulation::{CountError, Simulation, count, simulation};
+pub use simulation::{CountError, Simulation, SizesError, count, find_sizes, simulation};
+pub use sizes::{CacheSize, Size, chosen};

@@ -1,17 +1,21 @@
 //! The settings of `destage sim`, and the experiment they describe.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use destage_cache::all_host_caches;
 use destage_plan::{Nanos, PageGeometry, PolicySpec, SpecError, names};
 use destage_policy::buffer;
 use destage_sim::buffer::{Admission, AnalyticConfig, Capacity, DeviceConfig, Experiment, FlushMode, RunConfig};
+use destage_sim::curve::Found;
 use destage_sim::experiment::{Input, Resources};
 use destage_sim::input::{HostModel, LbaOverflow, Ops, Speed, Subpage, TrimMode, Volumes, Warmup};
+use destage_sim::measure::SizesResult;
 use destage_sim::ssd::{Allocation, Ftl, SsdConfig, StartState, drive, presets};
 use destage_trace::{FormatSpec, OpenOptions, Place, Reopen, Repeated, TraceError, Window, Windowed};
 
 use crate::quantity as q;
+use crate::sizes::{self, CacheSize};
 use crate::synth::WORKLOAD_SET;
 use crate::workload::Workload;
 use crate::{Key, ScenarioError, Settings};
@@ -33,7 +37,13 @@ pub const SIM: &[Key] = &[
     Key::one("volumes", "N|merge|each", "each", "Use one volume, overlay all, or keep each apart"),
     Key::one("ops", "all|writes", "all", "Which operations take part; writes leaves out the reads"),
     Key::list("policy", "NAME[:KEY=VALUE...]", "lru,clock,fab,bplru,lb-clock", "Policies; see `destage policies`"),
-    Key::list("cache", "SIZE", "1MiB,4MiB,16MiB,64MiB", "Buffer sizes, in data held"),
+    Key::list(
+        "cache",
+        "SIZE|SHARE|RANGE|auto",
+        "1MiB,4MiB,16MiB,64MiB",
+        "Buffer sizes, in data held; also shares of the pages that take part, such as 10%, ranges such as 1MiB..1GiB/8, and auto, which \
+         looks where LRU's curve of hits bends (both read the trace once more)",
+    ),
     Key::one("page", "SIZE", "4KiB", "Page size"),
     Key::one("pages-per-block", "PAGES", "64", "Pages in a logical block and in an erase block"),
     Key::one(
@@ -331,6 +341,18 @@ pub struct Requests {
     repeat: u32,
     /// How many there are in one time, if they were counted.
     counted: Option<u64>,
+    sizes: Sizes,
+}
+
+/// What is known of the sizes of caches that depend on the requests.
+#[derive(Clone, Debug)]
+enum Sizes {
+    /// Nothing.
+    Unknown,
+    /// Nothing yet.
+    Later,
+    /// What they are taken from.
+    Found(Arc<Found>),
 }
 
 /// The warm-up as it is given.
@@ -348,7 +370,8 @@ const READING: [&str; 4] = ["skip", "from", "to", "repeat"];
 impl Requests {
     /// Requests that are opened elsewhere and have this name.
     pub fn named(name: &str) -> Self {
-        Self { origin: Origin::Named(name.to_owned()), window: Window::default(), repeat: 1, counted: None }
+        let origin = Origin::Named(name.to_owned());
+        Self { origin, window: Window::default(), repeat: 1, counted: None, sizes: Sizes::Unknown }
     }
 
     /// The trace's file or the workload's name, as the user gave it.
@@ -439,6 +462,58 @@ impl Requests {
     /// The same, of which there are so many.
     pub(crate) fn of_count(&self, requests: u64) -> Self {
         Self { counted: Some(requests), ..self.clone() }
+    }
+
+    /// Whether the sizes of caches that the settings ask for depend on what the requests touch.
+    ///
+    /// # Errors
+    /// Where that cannot be known.
+    pub(crate) fn needs_sizes(&self, settings: &Settings) -> Result<bool> {
+        let needs = caches(settings)?.iter().any(|size| size.needs_trace());
+        match self.pipe() {
+            Some(pipe) if needs => {
+                let what = "shares of the footprint and auto are known only when the trace has been read, and a pipe can be read only \
+                            once: give a file, or sizes";
+                Err(ScenarioError::new(format_args!("cache: {what}")).at(pipe.display()))
+            }
+            _ => Ok(needs),
+        }
+    }
+
+    /// The same before sizes are found: caches have none yet.
+    pub(crate) fn before_sizes(&self) -> Self {
+        Self { sizes: Sizes::Later, ..self.clone() }
+    }
+
+    /// This is what the requests touch.
+    pub(crate) fn sized(&mut self, found: Found) {
+        self.sizes = Sizes::Found(Arc::new(found));
+    }
+
+    fn found(&self) -> Option<&Found> {
+        match &self.sizes {
+            Sizes::Found(found) => Some(found),
+            Sizes::Unknown | Sizes::Later => None,
+        }
+    }
+
+    /// The sizes of caches that the settings ask for; `None` before those that depend on the requests are found.
+    pub(crate) fn caches(&self, settings: &Settings, page: u64) -> Result<Option<Vec<u64>>> {
+        let asked = caches(settings)?;
+        if matches!(self.sizes, Sizes::Later) && asked.iter().any(|size| size.needs_trace()) {
+            return Ok(None);
+        }
+        let chosen = sizes::chosen(&asked, page, self.found());
+        chosen.map(Some).map_err(|right| ScenarioError::new(format_args!("cache: {right}")))
+    }
+
+    /// What results say of how sizes were chosen.
+    ///
+    /// # Errors
+    /// Where sizes are none, which building the experiment says too.
+    pub fn sizes_result(&self, settings: &Settings, caches: &[u64]) -> Result<Option<SizesResult>> {
+        let asked = settings.all("cache", |text| Ok::<_, String>(text.to_owned()))?.join(",");
+        Ok(sizes::result(&asked, &self::caches(settings)?, caches, self.found()))
     }
 
     /// Reads them all to count them; `progress` is told the share of the trace and the requests read.
@@ -544,7 +619,8 @@ pub fn requests(settings: &Settings) -> Result<Requests> {
         Ok(0) | Err(_) => Err("a whole number of at least 1"),
         Ok(repeat) => Ok(repeat),
     })?;
-    let requests = Requests { origin, window: window(settings)?, repeat: repeat.unwrap_or(1), counted: None };
+    let (window, repeat) = (window(settings)?, repeat.unwrap_or(1));
+    let requests = Requests { origin, window, repeat, counted: None, sizes: Sizes::Unknown };
     match requests.pipe() {
         Some(pipe) if requests.repeat > 1 => {
             let what = "repeat: a pipe can be read only once; give a file";
@@ -570,6 +646,10 @@ pub(crate) fn lba_overflow(settings: &Settings) -> Result<LbaOverflow> {
 
 pub(crate) fn ops(settings: &Settings) -> Result<Ops> {
     settings.one("ops", word(&[("all", Ops::All), ("writes", Ops::Writes)]))
+}
+
+fn caches(settings: &Settings) -> Result<Vec<CacheSize>> {
+    settings.all("cache", str::parse)
 }
 
 fn limit(settings: &Settings) -> Result<Option<u64>> {
@@ -891,7 +971,7 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
         trace: requests.name(),
         geometry,
         policies: settings.all("policy", buffer_policy)?,
-        caches: settings.all("cache", q::bytes)?,
+        caches: requests.caches(settings, geometry.page_bytes())?.unwrap_or_default(),
         capacity: match device {
             DeviceConfig::Ssd(..) => capacity(settings, requests)?,
             DeviceConfig::None | DeviceConfig::Analytic(_) => Capacity::Given,

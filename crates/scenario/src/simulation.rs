@@ -2,6 +2,8 @@
 
 use destage_sim::array::ArrayExperiment;
 use destage_sim::buffer::Experiment;
+use destage_sim::curve::{self, Scope};
+use destage_sim::experiment::{ExperimentError, Progress};
 use destage_trace::TraceError;
 
 use crate::sim::Requests;
@@ -14,6 +16,16 @@ pub enum Simulation {
     Buffers(Box<Experiment>),
     /// Caches of the host over an array.
     Array(Box<ArrayExperiment>),
+}
+
+impl Simulation {
+    /// What takes part in it.
+    pub fn scope(&self) -> Scope {
+        match self {
+            Self::Buffers(experiment) => Scope::from(&**experiment),
+            Self::Array(experiment) => Scope::from(&**experiment),
+        }
+    }
 }
 
 /// The experiment that the settings describe.
@@ -48,8 +60,37 @@ pub fn count(
 ) -> Result<(), CountError> {
     if requests.needs_count(settings)? {
         // What is wrong with other settings shall be known before the trace is read for its length.
-        simulation(settings, &requests.of_count(0))?;
+        simulation(settings, &requests.of_count(0).before_sizes())?;
         requests.count(progress)?;
+    }
+    Ok(())
+}
+
+/// Why sizes could not be found.
+#[derive(Debug, thiserror::Error)]
+pub enum SizesError {
+    /// The settings.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The trace.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+}
+
+/// Looks at the trace for its footprint and LRU's curve of hits if the settings ask for sizes that depend on them, which
+/// takes a pass of its own.
+///
+/// # Errors
+/// Where it cannot be read, or cannot be read twice.
+pub fn find_sizes(
+    settings: &Settings,
+    requests: &mut Requests,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<(), SizesError> {
+    if requests.needs_sizes(settings)? {
+        let scope = simulation(settings, &requests.before_sizes())?.scope();
+        let found = curve::lru(&scope, sim::resources(settings)?, &mut || requests.open(0), progress)?;
+        requests.sized(found);
     }
     Ok(())
 }

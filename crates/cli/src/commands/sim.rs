@@ -11,6 +11,7 @@ use destage_scenario::Settings;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::sim::{self, Requests, SIM};
 use destage_sim::experiment::Progress;
+use destage_sim::measure::{InputResult, SizesResult, TraceCharacteristics};
 
 use crate::array_output;
 use crate::buffer_output;
@@ -111,6 +112,12 @@ impl Sinks {
     }
 }
 
+/// Adds to a result what is known of the trace and of the sizes of caches.
+fn tell(input: &mut InputResult, characteristics: Option<&TraceCharacteristics>, sizes: Option<&SizesResult>) {
+    input.characteristics = characteristics.cloned();
+    input.sizes = sizes.cloned();
+}
+
 /// Counts the requests if that is needed, in a pass of its own.
 fn count(settings: &Settings, requests: &mut Requests, progress: bool) -> Result<()> {
     let line = progress.then(Line::new);
@@ -135,6 +142,13 @@ fn print_scenario(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
+/// Looks for the sizes of caches that depend on what the trace touches, in a pass of its own.
+fn find_sizes(settings: &Settings, requests: &mut Requests, bar: &Bar) -> Result<()> {
+    let found = destage_scenario::find_sizes(settings, requests, &|progress| bar.show(progress));
+    bar.finish();
+    Ok(found?)
+}
+
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut settings = flags::settings(SIM, matches)?;
@@ -147,16 +161,18 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut requests = sim::requests(&settings)?;
     let progress = settings.one("progress", q::switch)?;
     count(&settings, &mut requests, progress)?;
+    find_sizes(&settings, &mut requests, &Bar::new(progress))?;
     let simulation = destage_scenario::simulation(&settings, &requests)?;
     let resources = sim::resources(&settings)?;
     let sinks = Sinks::open(&settings, &requests)?;
     let timing = settings.one("timing", q::switch)?;
     let bar = Bar::new(progress);
     let started = Instant::now();
-    let (geometry, limit) = match &simulation {
-        destage_scenario::Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
-        destage_scenario::Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
+    let (geometry, limit, caches) = match &simulation {
+        destage_scenario::Simulation::Buffers(e) => (e.geometry, e.limit, &e.caches),
+        destage_scenario::Simulation::Array(e) => (e.geometry, e.limit, &e.caches),
     };
+    let sizes = requests.sizes_result(&settings, caches)?;
     let counter = sinks.keep().then(|| Counter::new(geometry, limit));
     let mut passes = 0;
     let mut open = || {
@@ -176,7 +192,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             bar.finish();
             let mut report = report?;
             let characteristics = counter.as_ref().map(Counter::finish);
-            report.results.iter_mut().for_each(|run| run.input.characteristics.clone_from(&characteristics));
+            report.results.iter_mut().for_each(|run| tell(&mut run.input, characteristics.as_ref(), sizes.as_ref()));
             sinks.write(&report.results, buffer_output::text)?;
             (report.results.len(), report.requests, report.accesses, "page accesses simulated")
         }
@@ -185,7 +201,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             bar.finish();
             let mut report = report?;
             let characteristics = counter.as_ref().map(Counter::finish);
-            report.results.iter_mut().for_each(|run| run.input.characteristics.clone_from(&characteristics));
+            report.results.iter_mut().for_each(|run| tell(&mut run.input, characteristics.as_ref(), sizes.as_ref()));
             sinks.write(&report.results, array_output::text)?;
             (report.results.len(), report.requests, report.steps, "steps simulated")
         }

@@ -264,6 +264,12 @@ fn trace_rows(run: &ReportRun) -> Vec<(&'static str, String)> {
             counts.map(|key| count(&format!("input.{key}"))).join(", ")
         }),
     ];
+    let bytes = |key: &str| run.number(&format!("input.sizes.{key}")).map(|bytes| shown(bytes, Show::Bytes));
+    if run.at("input.sizes").is_some() {
+        rows.push(("sizes of caches by", run.text("input.sizes.asked").to_owned()));
+        rows.extend(bytes("knee_bytes").map(|knee| ("LRU's curve of hits bends at", knee)));
+        rows.extend(bytes("full_bytes").map(|full| ("and ends at", full)));
+    }
     if run.at("input.characteristics").is_none() {
         return rows;
     }

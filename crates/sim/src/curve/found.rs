@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use crate::measure::InputResult;
+use crate::measure::{Finding, InputResult};
 
 /// Page accesses by their kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,7 +124,7 @@ pub struct Found {
     /// What was left out or changed.
     pub input: InputResult,
     /// What the user should know.
-    pub warnings: Vec<String>,
+    pub findings: Vec<Finding>,
 }
 
 impl Found {

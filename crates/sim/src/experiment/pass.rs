@@ -60,6 +60,7 @@ impl PassEnd {
             reversed_requests: self.counts.reversed,
             skipped_lines: self.skipped.count,
             characteristics: None,
+            sizes: None,
         }
     }
 }

@@ -38,6 +38,21 @@ record! {
         reversed_requests: u64 ["1"] "requests earlier than one before them; they arrive together with it",
         skipped_lines: u64 ["1"] "lines or records that could not be read and were left out by --lenient",
         characteristics: Option<TraceCharacteristics> ["-"] "of the trace as it was read, up to limit, nothing left out; null unless results go to a file" = TraceCharacteristics,
+        sizes: Option<SizesResult> ["-"] "how the sizes of caches were chosen; null where each was given" = SizesResult,
+    }
+}
+
+record! {
+    /// How the sizes of caches were chosen, the same for all runs of an experiment.
+    pub struct SizesResult {
+        asked: String ["-"] "what cache asks for",
+        chosen: Vec<u64> ["B"] "the sizes, in the order of the runs",
+        footprint_bytes: Option<u64> ["B"] "of all different pages that are read or written, of which shares are taken; like all that follows null where the trace was not looked at",
+        footprint_written_bytes: Option<u64> ["B"] "of those that are written",
+        knee_bytes: Option<u64> ["B"] "the size at which LRU's curve of hits lies highest above the line from nothing to the footprint; null also where nothing hits",
+        knee_hit_ratio: Option<f64> ["1"] "of LRU at that size, without a device",
+        full_bytes: Option<u64> ["B"] "the least size with which LRU has all hits that can be",
+        full_hit_ratio: Option<f64> ["1"] "of LRU at that size, without a device",
     }
 }
 

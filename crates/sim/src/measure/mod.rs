@@ -14,7 +14,7 @@ mod wear;
 pub(crate) use backlog::growing;
 pub use backlog::{Backlog, Saturation};
 pub(crate) use common::TAIL;
-pub use common::{InputResult, ParamValue, SCHEMA, Setting, TraceCharacteristics, VERSION};
+pub use common::{InputResult, ParamValue, SCHEMA, Setting, SizesResult, TraceCharacteristics, VERSION};
 pub(crate) use finding::percent;
 pub use finding::{Finding, Severity};
 pub use latency::{Latency, LatencySummary, distribution};
