@@ -22,25 +22,33 @@ pub fn args(keys: &'static [Key]) -> Vec<Arg> {
             .action(ArgAction::Append)
             .help("Give a setting by its key; it overrides the scenario file"),
     ];
-    args.extend(keys.iter().map(|key| {
-        let help = match key.default {
-            "" => key.help.to_owned(),
-            default => format!("{} [default: {default}]", key.help),
-        };
-        let arg = Arg::new(key.name).long(key.name).value_name(key.value).help(help);
-        let arg = match key.name.split_once('.') {
-            Some(_) => arg.help_heading("Devices (in a scenario file TABLE.KEY is KEY in the table [TABLE])"),
-            None => arg,
-        };
-        let arg = candidates::of_setting(key, arg);
-        match key.takes {
-            Takes::One => arg.action(ArgAction::Set),
-            Takes::Several => arg.action(ArgAction::Append),
-            Takes::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
-            Takes::File => arg.num_args(0..=1).require_equals(true).default_missing_value("-"),
-        }
-    }));
+    args.extend(keys.iter().map(arg));
     args
+}
+
+/// The arguments that some of `keys` stand for.
+pub fn some_args(keys: &'static [Key], names: &[&str]) -> Vec<Arg> {
+    names.iter().filter_map(|name| keys.iter().find(|key| key.name == *name)).map(arg).collect()
+}
+
+/// The argument that a key stands for.
+fn arg(key: &'static Key) -> Arg {
+    let help = match key.default {
+        "" => key.help.to_owned(),
+        default => format!("{} [default: {default}]", key.help),
+    };
+    let arg = Arg::new(key.name).long(key.name).value_name(key.value).help(help);
+    let arg = match key.name.split_once('.') {
+        Some(_) => arg.help_heading("Devices (in a scenario file TABLE.KEY is KEY in the table [TABLE])"),
+        None => arg,
+    };
+    let arg = candidates::of_setting(key, arg);
+    match key.takes {
+        Takes::One => arg.action(ArgAction::Set),
+        Takes::Several => arg.action(ArgAction::Append),
+        Takes::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        Takes::File => arg.num_args(0..=1).require_equals(true).default_missing_value("-"),
+    }
 }
 
 /// Puts together what the flags, `--set` and the scenario file give; the first of them that knows a

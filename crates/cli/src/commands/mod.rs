@@ -3,6 +3,7 @@
 mod completions;
 mod export;
 mod man;
+mod mrc;
 mod policies;
 mod record;
 mod report;

@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use destage_sim::array::ArrayResult;
 use destage_sim::buffer::RunResult;
+use destage_sim::curve::CurveResult;
 use destage_sim::measure::{FieldDoc, TraceLocality};
 
 use crate::screen::Screen;
@@ -23,15 +24,23 @@ pub fn command() -> Command {
                 .conflicts_with("array")
                 .help("Of the key locality of `destage trace stat --locality --json`"),
         )
+        .arg(
+            Arg::new("mrc")
+                .long("mrc")
+                .action(ArgAction::SetTrue)
+                .conflicts_with_all(["array", "locality"])
+                .help("Of `destage trace mrc --json`"),
+        )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"))
 }
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let (array, locality) = (matches.get_flag("array"), matches.get_flag("locality"));
-    let fields = match (array, locality) {
-        (true, _) => ArrayResult::fields(),
-        (_, true) => TraceLocality::FIELDS.to_vec(),
+    let [array, locality, mrc] = ["array", "locality", "mrc"].map(|of| matches.get_flag(of));
+    let fields = match (array, locality, mrc) {
+        (true, ..) => ArrayResult::fields(),
+        (_, true, _) => TraceLocality::FIELDS.to_vec(),
+        (.., true) => CurveResult::fields(),
         _ => RunResult::fields(),
     };
     if matches.get_flag("json") {
@@ -45,6 +54,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         "`destage trace stat --locality --json` prints a list with one object per file; these are the fields of its key \
          locality."
             .to_owned()
+    } else if mrc {
+        "`destage trace mrc --json` prints a list with one object per file. Absent values are null.".to_owned()
     } else {
         let (call, other) = if array {
             ("sim --array", "of buffers: destage schema")

@@ -18,7 +18,7 @@ use destage_trace::{
 };
 use serde_json::json;
 
-use super::{export, record};
+use super::{export, mrc, record};
 use crate::candidates;
 use crate::flags;
 use crate::output::{self, Outputs};
@@ -114,6 +114,7 @@ pub fn command() -> Command {
                         .help("Describe this one, with what is assumed"),
                 ),
         )
+        .subcommand(mrc::command())
         .subcommand(record::command())
         .subcommand(Command::new("formats").about("List the formats that can be read and written"))
 }
@@ -125,6 +126,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("convert", matches)) => convert(matches),
         Some(("head", matches)) => head(matches),
         Some(("synth", matches)) => make_up(matches),
+        Some(("mrc", matches)) => mrc::run(matches),
         Some(("record", matches)) => record::run(matches),
         Some(("workloads", matches)) => workloads(matches),
         Some(("formats", _)) => formats(),

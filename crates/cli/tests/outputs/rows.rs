@@ -160,6 +160,7 @@ pub const READ: &[(&str, &str)] = &[
     ("report", "<FILE>..."),
     ("reproduce", "--traces"),
     ("trace stat", "<FILE>..."),
+    ("trace mrc", "<FILE>..."),
     ("trace convert", "<FROM>"),
     ("trace head", "<FILE>"),
     ("trace synth", "--scenario"),

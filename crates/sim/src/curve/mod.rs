@@ -2,10 +2,12 @@
 
 mod found;
 mod lru;
+mod result;
 mod walk;
 
 pub use found::{Footprint, Found, Hits, LruCurve};
 pub use lru::lru;
+pub use result::{CurveResult, PointResult, PolicyCurveResult};
 
 use destage_plan::PageGeometry;
 

@@ -1,0 +1,125 @@
+//! A curve of hits as `destage trace mrc --json` prints it, with names, units and meanings.
+
+use super::{Found, Scope};
+use crate::measure::{FieldDoc, InputResult, ParamValue, SCHEMA, Setting, TAIL, VERSION, record};
+
+record! {
+    /// The hits of a policy at a size.
+    pub struct PointResult {
+        cache_bytes: u64 ["B"] "size of the buffer, in data held",
+        hit_ratio: Option<f64> ["1"] "hits / page accesses; null without accesses",
+    }
+}
+
+record! {
+    /// The hits of a policy at several sizes.
+    pub struct PolicyCurveResult {
+        policy: String ["-"] "the policy, with its layers",
+        params: Vec<ParamValue> ["-"] "its parameters in force" = ParamValue,
+        points: Vec<PointResult> ["-"] "its hits at each size, in ascending order" = PointResult,
+    }
+}
+
+/// The curves of a trace.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct CurveResult {
+    /// What came in.
+    pub input: InputResult,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Pages in a logical block.
+    pub pages_per_block: u32,
+    /// The settings in force.
+    pub settings: Vec<Setting>,
+    /// Requests that do not count.
+    pub warmup_requests: u64,
+    /// Page accesses that count.
+    pub accesses: u64,
+    /// Those of reads.
+    pub read_pages: u64,
+    /// Those of writes.
+    pub write_pages: u64,
+    /// Bytes of all pages that take part.
+    pub footprint_bytes: u64,
+    /// Bytes of those that are written.
+    pub footprint_written_bytes: u64,
+    /// Where LRU's curve bends.
+    pub knee_bytes: Option<u64>,
+    /// LRU's hits there.
+    pub knee_hit_ratio: Option<f64>,
+    /// Where LRU's curve ends.
+    pub full_bytes: u64,
+    /// LRU's hits there.
+    pub full_hit_ratio: Option<f64>,
+    /// The curves.
+    pub policies: Vec<PolicyCurveResult>,
+    /// Version of the fields.
+    pub schema: u32,
+    /// Version of destage.
+    pub destage: &'static str,
+}
+
+impl CurveResult {
+    /// What was found, and these curves.
+    pub fn new(scope: &Scope, settings: &[(String, String)], found: &Found, policies: Vec<PolicyCurveResult>) -> Self {
+        let page_bytes = scope.geometry.page_bytes();
+        let (accesses, knee) = (found.lru.accesses(), found.knee());
+        Self {
+            input: found.input.clone(),
+            page_bytes,
+            pages_per_block: scope.geometry.pages_per_block(),
+            settings: Setting::all(settings),
+            warmup_requests: found.warmup_requests,
+            accesses: accesses.all(),
+            read_pages: accesses.reads,
+            write_pages: accesses.writes,
+            footprint_bytes: found.footprint.bytes(),
+            footprint_written_bytes: found.footprint.written_pages * page_bytes,
+            knee_bytes: knee.map(|knee| knee * page_bytes),
+            knee_hit_ratio: knee.and_then(|knee| found.lru.hit_ratio(knee)),
+            full_bytes: found.lru.full() * page_bytes,
+            full_hit_ratio: found.lru.hit_ratio(u64::MAX),
+            policies,
+            schema: SCHEMA,
+            destage: VERSION,
+        }
+    }
+
+    /// Name, unit and meaning of every field, in order.
+    pub fn fields() -> Vec<FieldDoc> {
+        let field = |name, unit, meaning| FieldDoc { name, unit, meaning, fields: &[] };
+        let of = |name, fields, meaning| FieldDoc { name, unit: "-", meaning, fields };
+        let mut fields = vec![
+            of("input", InputResult::FIELDS, "what came in; characteristics and sizes are null"),
+            field("page_bytes", "B", "page size"),
+            field("pages_per_block", "1", "pages in a logical block"),
+            of("settings", Setting::FIELDS, "settings in force that are not named elsewhere"),
+            field("warmup_requests", "1", "requests that fill the buffer first and do not count"),
+            field("accesses", "1", "page accesses that count: read_pages + write_pages"),
+            field("read_pages", "1", "page accesses of read requests"),
+            field("write_pages", "1", "page accesses of write requests"),
+            field("footprint_bytes", "B", "all different pages that are read or written, in a warm-up too"),
+            field("footprint_written_bytes", "B", "those of them that are written"),
+            field(
+                "knee_bytes",
+                "B",
+                "the size at which LRU's curve of hits lies highest above the line from nothing to the footprint; null where nothing hits",
+            ),
+            field("knee_hit_ratio", "1", "of LRU at that size"),
+            field("full_bytes", "B", "the least size with which LRU has all hits that can be"),
+            field("full_hit_ratio", "1", "of LRU at that size; null without accesses"),
+            of("policies", PolicyCurveResult::FIELDS, "the curves"),
+        ];
+        fields.extend(TAIL);
+        fields
+    }
+}
+
+impl Found {
+    /// The exact curve of LRU at these sizes in bytes.
+    pub fn lru_points(&self, sizes: &[u64]) -> Vec<PointResult> {
+        let page = self.footprint.page_bytes;
+        let point = |&cache_bytes: &u64| PointResult { cache_bytes, hit_ratio: self.lru.hit_ratio(cache_bytes / page) };
+        sizes.iter().map(point).collect()
+    }
+}
