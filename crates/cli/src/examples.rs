@@ -97,6 +97,17 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "trace mrc",
+        &[
+            example("destage trace mrc mine.blkparse", "LRU's hits, the footprint, and where the curve bends"),
+            example("destage trace mrc mine.blkparse --sizes 1MiB..1GiB/8", "at eight sizes that you choose"),
+            example(
+                "destage trace mrc mine.blkparse --sizes 1%,5%,auto --ops writes --json",
+                "of writes, for programs",
+            ),
+        ],
+    ),
+    (
         "trace convert",
         &[
             example("destage trace convert mine.blkparse mine.destage", "compact, and read fastest"),

@@ -407,7 +407,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
     }
     let (times, per) = settings.one("speed", q::factor)?;
     let service = service(settings, page)?;
-    let cached = caches.iter().max().unwrap_or(&0).saturating_add(service.journal.unwrap_or(0));
+    let cached = caches.iter().flatten().max().unwrap_or(&0).saturating_add(service.journal.unwrap_or(0));
     let experiment = ArrayExperiment {
         trace: requests.name(),
         geometry,

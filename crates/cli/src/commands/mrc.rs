@@ -43,10 +43,7 @@ pub fn command() -> Command {
         .about("How many hits a buffer of every size has: miss-ratio curves, the footprint, and where the curve bends")
         .after_help(
             "LRU's hits are exactly those of `destage sim --policy lru` without a device, at all sizes from one pass over the \
-             trace. Examples:\n  \
-             destage trace mrc db.trace\n  \
-             destage trace mrc db.trace --sizes 1MiB..1GiB/8\n  \
-             destage trace mrc db.trace --sizes 1%,5%,auto --ops writes --json",
+             trace.",
         )
         .arg(
             Arg::new("files")
@@ -113,7 +110,7 @@ fn curve_of(file: &str, matches: &ArgMatches, sizes: &[CacheSize]) -> Result<Cur
     let found = curve::lru(&scope, resources, &mut || requests.open(0), &|progress| bar.show(progress));
     bar.finish();
     let found = found?;
-    found.warnings.iter().for_each(screen::warn);
+    found.findings.iter().for_each(|finding| screen::warn(&finding.message));
     let page = scope.geometry.page_bytes();
     let wrong = |right: String| anyhow!("{file}: --sizes: {right}");
     let mut sizes = chosen(sizes, page, Some(&found)).map_err(wrong)?;
