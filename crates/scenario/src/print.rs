@@ -154,9 +154,11 @@ fn followed(simulation: &Simulation, settings: &Settings) -> Vec<(&'static str, 
                 values.push(("device", "disk".to_owned()));
             }
             // Both have the same settings where both are of a kind.
+            // An SSD before members that are none is as large as its cache.
+            let capacity = matches!(experiment.member, DeviceSetup::Ssd { .. }).then_some(experiment.capacity);
             for device in [Some(&experiment.member), cache].into_iter().flatten() {
                 match device {
-                    DeviceSetup::Ssd { config, start } => values.extend(of_ssd(config, start, None)),
+                    DeviceSetup::Ssd { config, start } => values.extend(of_ssd(config, start, capacity)),
                     DeviceSetup::Disk { profile, .. } => values.extend(of_disk(profile)),
                     DeviceSetup::Fixed(_) => {}
                 }
@@ -187,6 +189,8 @@ fn of_ssd(config: &SsdConfig, start: &StartState, capacity: Option<Capacity>) ->
         ("ssd.ftl", config.ftl.word().to_owned()),
         ("ssd.elements", config.elements.to_string()),
         ("ssd.allocation", config.allocation.word().to_owned()),
+        ("ssd.idle-first", config.idle_first.to_string()),
+        ("ssd.kept-blocks", config.kept_blocks.to_string()),
         ("ssd.planes", config.planes.to_string()),
         ("ssd.reserve", share(config.reserve_bp)),
         ("ssd.read", time(config.read)),
