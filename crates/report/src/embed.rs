@@ -6,9 +6,9 @@ use std::ops::Add;
 use serde_json::{Map, Value, json};
 
 use crate::ReportRun;
-use crate::answers::fastest;
 use crate::chart::{Chart, charts};
 use crate::group::Group;
+use crate::objective::Ranking;
 
 /// Bins of all runs' series in a page; with more, neighbours are merged, so that the page of a
 /// hundred runs stays below 3 MB. Results and tables beside the page have them all.
@@ -114,10 +114,10 @@ fn chart_of(chart: &Chart, runs: &[ReportRun], group: &Group) -> Value {
     value
 }
 
-/// The cache size that figures of one size begin with: that of the fastest run if it has a cache, or else the
+/// The cache size that figures of one size begin with: that of the best run if it has a cache, or else the
 /// largest. What has none is shown beside any size.
 pub(crate) fn shown_size(group: &Group, runs: &[ReportRun]) -> usize {
-    let sized = fastest(group, runs).filter(|best| group.sizes[best.size].is_some());
+    let sized = Ranking::of(group, runs).best().filter(|best| group.sizes[best.size].is_some());
     sized.map_or(group.sizes.len().saturating_sub(1), |best| best.size)
 }
 

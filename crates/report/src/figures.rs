@@ -242,8 +242,8 @@ catalogue! {
         "data and parity pages written to members";
     BUSIEST = Most("devices", "busy_share") "busiest %" Percent Neither
         "share of time that the busiest device was in service";
-    LONGEST_QUEUE = Most("devices", "mean_queue") "longest queue" Decimals Neither
-        "mean commands outstanding at the device with most of them";
+    MEAN_QUEUE = Most("devices", "mean_queue") "mean queue" Decimals Neither
+        "commands outstanding on average at the device with most of them";
     COLLECTING = At("collections.overlap.mean_collecting") "collecting" Decimals More
         "members that collect, averaged over the slices of 0.1 ms in which any does";
     COLLECTING_TOGETHER = At("collections.overlap.mean_together") "in company" Decimals More

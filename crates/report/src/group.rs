@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use destage_scenario::quantity::show_bytes;
 
 use crate::ReportRun;
+use crate::objective::Objective;
 
 /// What a group's figures tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(crate) struct Group {
     /// Cache sizes in ascending order; none first.
     pub(crate) sizes: Vec<Option<u64>>,
     pub(crate) points: Vec<Point>,
+    /// What its runs are ranked by.
+    pub(crate) objective: Objective,
 }
 
 /// A run's place in a group.
@@ -94,8 +97,8 @@ pub(crate) fn scheduler(run: &ReportRun) -> Option<(String, String)> {
     run.at("scheduler").and_then(|name| Some(("scheduler".to_owned(), name.as_str()?.to_owned())))
 }
 
-/// Puts runs into groups, in order of appearance.
-pub(crate) fn groups(runs: &[ReportRun]) -> Vec<Group> {
+/// Puts runs into groups, in order of appearance; without an objective each kind has its own.
+pub(crate) fn groups(runs: &[ReportRun], objective: Option<Objective>) -> Vec<Group> {
     let mut members: Vec<(GroupKind, &str, &str, Vec<usize>)> = Vec::new();
     for (i, run) in runs.iter().enumerate() {
         let key = (kind(run), run.text("input.trace"), run.text("device"));
@@ -104,10 +107,11 @@ pub(crate) fn groups(runs: &[ReportRun]) -> Vec<Group> {
             None => members.push((key.0, key.1, key.2, vec![i])),
         }
     }
-    members.into_iter().map(|(kind, trace, _, members)| group(kind, trace, &members, runs)).collect()
+    let ranked = |kind| objective.unwrap_or(Objective::of_kind(kind));
+    members.into_iter().map(|(kind, trace, _, members)| group(kind, ranked(kind), trace, &members, runs)).collect()
 }
 
-fn group(kind: GroupKind, trace: &str, members: &[usize], runs: &[ReportRun]) -> Group {
+fn group(kind: GroupKind, objective: Objective, trace: &str, members: &[usize], runs: &[ReportRun]) -> Group {
     let details: Vec<Vec<(String, String)>> = members
         .iter()
         .map(|&i| {
@@ -126,7 +130,7 @@ fn group(kind: GroupKind, trace: &str, members: &[usize], runs: &[ReportRun]) ->
     }
     let sizes: BTreeSet<Option<u64>> = members.iter().map(|&i| runs[i].cache()).collect();
     let sizes: Vec<_> = sizes.into_iter().collect();
-    let mut group = Group { kind, trace: trace.to_owned(), labels: Vec::new(), sizes, points: Vec::new() };
+    let mut group = Group { kind, trace: trace.to_owned(), labels: Vec::new(), sizes, points: Vec::new(), objective };
     for (&run, details) in members.iter().zip(&details) {
         let told = details.iter().filter(|(key, _)| differing.contains(&key.as_str()));
         // An order of service is known by its name.

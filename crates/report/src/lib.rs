@@ -25,6 +25,7 @@ pub mod figures;
 pub mod findings;
 mod group;
 mod input;
+mod objective;
 mod page;
 mod parquet;
 mod run;
@@ -36,6 +37,7 @@ pub use durability::durability;
 pub use error::ReportError;
 pub use escape::escaped;
 pub use input::read;
+pub use objective::Objective;
 pub use page::{Document, breakable};
 pub use run::ReportRun;
 
@@ -76,8 +78,16 @@ impl Report {
                 runs.push(run);
             }
         }
-        let groups = group::groups(&runs);
+        let groups = group::groups(&runs, None);
         Self { runs, groups }
+    }
+
+    /// The same with runs ranked by `objective`, in place of the mean response time, or, where
+    /// results have no times, of the hit ratio or the cost model's throughput.
+    #[must_use]
+    pub fn ranked_by(self, objective: Objective) -> Self {
+        let groups = group::groups(&self.runs, Some(objective));
+        Self { groups, ..self }
     }
 
     /// The tables `runs` (a row per run), `series` and `debt` (a row per span of time), `cdf` (a row per

@@ -3,12 +3,13 @@
 use crate::ReportRun;
 use crate::figures::{
     BUSIEST, Better, CACHE_HIT_RATIO, CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, CLEAN_DROPS, DELAYED_SHARE,
-    ERASES, EVICTIONS, FLASH_READS, FLASH_WRITES, FULL_MERGES, Figure, HIT_RATIO, LIFETIME, LONGEST_QUEUE, MEAN,
+    ERASES, EVICTIONS, FLASH_READS, FLASH_WRITES, FULL_MERGES, Figure, HIT_RATIO, LIFETIME, MEAN, MEAN_QUEUE,
     MEAN_READ, MEAN_WRITE, MEMBER_IOS_PER_PAGE, MEMBER_READS, MEMBER_WRITES, MODEL_THROUGHPUT, OWED_ROWS, P99, P99_9,
     P99_9_UNDELAYED, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PARTIAL_MERGES, REQUEST_RATE, STALE_AGE, STALE_ROWS,
     SWITCH_MERGES, Show, THROUGHPUT, WORST_BLOCK, WRITE_AMPLIFICATION,
 };
 use crate::group::{Group, GroupKind};
+use crate::objective::TIE;
 
 const HITS: &[Figure] = &[HIT_RATIO, EVICTIONS, PAGES_PER_EVICTION, PAGES_FLUSHED, PAD_READS, CLEAN_DROPS];
 const ANALYTIC: &[Figure] =
@@ -41,7 +42,7 @@ const ARRAY: &[Figure] = &[
     MEMBER_READS,
     MEMBER_WRITES,
     BUSIEST,
-    LONGEST_QUEUE,
+    MEAN_QUEUE,
 ];
 /// Beside those, of caches on a device.
 const CACHES: &[Figure] =
@@ -81,6 +82,11 @@ pub(crate) struct Cell {
     pub(crate) is_best: bool,
 }
 
+/// Whether a value is as good as the best of its column.
+fn ties(value: f64, best: f64) -> bool {
+    (value - best).abs() <= TIE * best.abs()
+}
+
 /// The cells of a group, a row per point.
 pub(crate) fn cells(group: &Group, runs: &[ReportRun]) -> Vec<Vec<Cell>> {
     let figures = columns(group, runs);
@@ -89,23 +95,30 @@ pub(crate) fn cells(group: &Group, runs: &[ReportRun]) -> Vec<Vec<Cell>> {
         let is_of_buffer = [HIT_RATIO, CACHE_HIT_RATIO, EVICTIONS, CACHE_WRITES_PER_PAGE].contains(figure);
         if is_of_buffer && run.text("policy") == "none" { None } else { figure.of(run) }
     };
+    // What could not keep up is no better than what could, whatever it shows.
+    let of_column = |figure: &'static Figure| {
+        let kept_up = group.points.iter().map(|point| &runs[point.run]).filter(|run| !run.is_saturated());
+        kept_up.filter_map(move |run| value(figure, run))
+    };
     let best: Vec<Option<f64>> = figures
         .iter()
         .map(|figure| {
-            let values = group.points.iter().filter_map(|point| value(figure, &runs[point.run]));
+            let values = of_column(figure);
             let best = match figure.better {
                 Better::Less => values.clone().min_by(f64::total_cmp),
                 Better::More => values.clone().max_by(f64::total_cmp),
                 Better::Neither => None,
             };
             // What most runs share distinguishes none of them.
-            best.filter(|best| 2 * values.filter(|value| value.total_cmp(best).is_eq()).count() <= group.points.len())
+            best.filter(|best| 2 * values.filter(|value| ties(*value, *best)).count() <= group.points.len())
         })
         .collect();
     let row = |run: &ReportRun| {
         let cell = |(figure, best): (&Figure, &Option<f64>)| {
             let value = value(figure, run);
-            let is_best = group.points.len() > 1 && value.is_some() && value == *best;
+            let is_best = group.points.len() > 1
+                && !run.is_saturated()
+                && value.zip(*best).is_some_and(|(value, best)| ties(value, best));
             let text = match value {
                 Some(value) => shown(value, figure.show),
                 None if figure.show == Show::Time && run.is_saturated() => "saturated".to_owned(),
