@@ -1,5 +1,7 @@
 //! What was found of several runs that makes their results say less than they seem to, each kind once.
 
+use std::borrow::Borrow;
+
 use crate::ReportRun;
 
 /// What was found of some runs.
@@ -50,10 +52,10 @@ impl Gravity {
 }
 
 /// What was found, the gravest first, and of these what concerns most runs.
-pub fn found(runs: &[ReportRun]) -> Vec<Found> {
+pub fn found<R: Borrow<ReportRun>>(runs: &[R]) -> Vec<Found> {
     let mut all: Vec<Found> = Vec::new();
     for (index, run) in runs.iter().enumerate() {
-        for finding in run.list("findings") {
+        for finding in run.borrow().list("findings") {
             let text = |key: &str| finding.get(key).and_then(serde_json::Value::as_str);
             let (kind, message) = (text("kind").unwrap_or_default(), text("message").unwrap_or_default());
             let severity = Gravity::of(text("severity").unwrap_or_default());
@@ -78,8 +80,8 @@ pub fn found(runs: &[ReportRun]) -> Vec<Found> {
 
 impl Found {
     /// Of which runs, in words; none if of the only one there is.
-    pub fn which(&self, runs: &[ReportRun]) -> Option<String> {
-        let first = &runs[self.runs[0]];
+    pub fn which<R: Borrow<ReportRun>>(&self, runs: &[R]) -> Option<String> {
+        let first = runs[self.runs[0]].borrow();
         let name = match first.cache() {
             Some(_) => format!("{} at {}", first.text("policy"), first.cache_words()),
             None => first.text("policy").to_owned(),

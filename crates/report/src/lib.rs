@@ -13,6 +13,7 @@
 //! own scripts run and nothing be loaded. [`Document`] is the same for pages of other content.
 
 mod answers;
+mod cards;
 mod cells;
 mod chart;
 mod command;

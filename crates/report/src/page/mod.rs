@@ -1,6 +1,7 @@
 //! The page: one HTML file with everything in it.
 
 mod document;
+mod first;
 mod lanes;
 
 use std::fmt::Write as _;
@@ -66,7 +67,9 @@ fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs:
     };
     let _ = writeln!(html, "<section class=\"group\" id=\"group-{number}\" aria-labelledby=\"title-{number}\">");
     let heading = if groups > 1 { format!("{place}: {}", escaped(file_name(&group.trace))) } else { place.to_owned() };
-    let _ = writeln!(html, "<h2 id=\"title-{number}\">{heading}</h2>\n<div class=\"answers\">");
+    let _ = writeln!(html, "<h2 id=\"title-{number}\">{heading}</h2>");
+    first::screen(html, group, runs);
+    html.push_str("<div class=\"answers\">\n");
     for answer in answers(group, runs) {
         let _ = writeln!(html, "<div><h3>{}</h3><p>{}</p></div>", answer.question, answer.answer);
     }
