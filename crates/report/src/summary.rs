@@ -80,6 +80,8 @@ pub(crate) struct Cell {
     pub(crate) text: String,
     pub(crate) value: Option<f64>,
     pub(crate) is_best: bool,
+    /// The value as a share of the column's largest, where more or less of it is better.
+    pub(crate) share: Option<f64>,
 }
 
 /// Whether a value is as good as the best of its column.
@@ -113,20 +115,26 @@ pub(crate) fn cells(group: &Group, runs: &[ReportRun]) -> Vec<Vec<Cell>> {
             best.filter(|best| 2 * values.filter(|value| ties(*value, *best)).count() <= group.points.len())
         })
         .collect();
+    let largest = |figure: &&'static Figure| {
+        let values = of_column(figure).filter(|_| figure.better != Better::Neither);
+        values.max_by(f64::total_cmp).filter(|largest| *largest > 0.0)
+    };
+    let largest: Vec<Option<f64>> = figures.iter().map(largest).collect();
     let row = |run: &ReportRun| {
-        let cell = |(figure, best): (&Figure, &Option<f64>)| {
+        let cell = |((figure, best), largest): ((&Figure, &Option<f64>), &Option<f64>)| {
             let value = value(figure, run);
             let is_best = group.points.len() > 1
                 && !run.is_saturated()
                 && value.zip(*best).is_some_and(|(value, best)| ties(value, best));
+            let share = value.zip(*largest).map(|(value, largest)| (value / largest).clamp(0.0, 1.0));
             let text = match value {
                 Some(value) => shown(value, figure.show),
                 None if figure.show == Show::Time && run.is_saturated() => "saturated".to_owned(),
                 None => "–".to_owned(),
             };
-            Cell { text, value, is_best }
+            Cell { text, value, is_best, share: share.filter(|_| group.points.len() > 1) }
         };
-        figures.iter().copied().zip(&best).map(cell).collect()
+        figures.iter().copied().zip(&best).zip(&largest).map(cell).collect()
     };
     group.points.iter().map(|point| row(&runs[point.run])).collect()
 }

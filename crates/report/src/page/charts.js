@@ -353,7 +353,11 @@
           const order = typeof x === 'string' ? x.localeCompare(y, 'en-GB') : x - y;
           return up ? order : -order;
         };
-        [...runs.tBodies[0].rows].sort(compare).forEach((row) => runs.tBodies[0].append(row));
+        // Runs that are shown apart stay apart.
+        [...runs.tBodies].forEach((body) => {
+          const rows = [...body.rows].filter((row) => row.cells.length === heads.length);
+          rows.sort(compare).forEach((row) => body.append(row));
+        });
       });
     });
   });

@@ -16,8 +16,8 @@ use crate::durability::durability;
 use crate::embed;
 use crate::escape::escaped;
 use crate::figures::{Better, Show};
-use crate::group::{Group, GroupKind, circumstances};
-use crate::summary::{cells, columns, shown, writes_cache_devices};
+use crate::group::{Group, GroupKind, Point, circumstances};
+use crate::summary::{Cell, cells, columns, shown, writes_cache_devices};
 
 pub use document::{Document, breakable};
 
@@ -112,36 +112,37 @@ fn table(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
     let _ = write!(
         html,
         "<h3 id=\"table-{number}\">All runs</h3>\n\
-         <p class=\"note\">★ marks the best of a column. A heading sorts by its column.</p>\n\
-         <div class=\"scroll\" role=\"region\" aria-labelledby=\"table-{number}\" tabindex=\"0\">\n\
+         <p class=\"note\">★ marks the best of a column, a bar how large a value is. A heading sorts by its column.</p>\n\
+         <div class=\"scroll all-runs\" role=\"region\" aria-labelledby=\"table-{number}\" tabindex=\"0\">\n\
          <table class=\"runs\"><thead><tr><th scope=\"col\">policy</th><th scope=\"col\">cache</th>"
     );
     for column in &columns {
         let _ =
             write!(html, "<th scope=\"col\" title=\"{}\">{}</th>", escaped(column.meaning), escaped(column.heading));
     }
-    html.push_str("</tr></thead>\n<tbody>\n");
-    for (point, row) in group.points.iter().zip(cells(group, runs)) {
-        let run = &runs[point.run];
-        let _ = write!(
-            html,
-            "<tr><th scope=\"row\">{}</th><td data-value=\"{}\">{}</td>",
-            breakable(&group.labels[point.label]),
-            run.cache().unwrap_or(0),
-            run.cache_words()
-        );
-        for cell in row {
-            let value = cell.value.map_or(String::new(), |value| format!(" data-value=\"{value}\""));
-            if cell.is_best {
-                let _ =
-                    write!(html, "<td class=\"best\"{value}><span aria-label=\"best: \">★</span> {}</td>", cell.text);
-            } else {
-                let _ = write!(html, "<td{value}>{}</td>", cell.text);
-            }
+    html.push_str("</tr></thead>\n");
+    let rows: Vec<_> = group.points.iter().zip(cells(group, runs)).collect();
+    let (late, kept): (Vec<_>, Vec<_>) = rows.iter().partition(|(point, _)| runs[point.run].is_saturated());
+    if !kept.is_empty() {
+        html.push_str("<tbody>\n");
+        for (point, cells) in kept {
+            row(html, group, runs, **point, cells);
         }
-        html.push_str("</tr>\n");
+        html.push_str("</tbody>\n");
     }
-    html.push_str("</tbody></table></div>\n");
+    if !late.is_empty() {
+        let _ = writeln!(
+            html,
+            "<tbody class=\"saturated\"><tr><th scope=\"rowgroup\" colspan=\"{}\"><span>Saturated, and so not compared with \
+             others: these did not keep up with the requests</span></th></tr>",
+            columns.len() + 2
+        );
+        for (point, cells) in late {
+            row(html, group, runs, **point, cells);
+        }
+        html.push_str("</tbody>\n");
+    }
+    html.push_str("</table></div>\n");
     if writes_cache_devices(group.points.iter().map(|point| &runs[point.run])) {
         let durability = escaped(&durability_of(group, runs));
         let _ = writeln!(html, "<p class=\"note\">What is written to cache devices is so under {durability}.</p>");
@@ -156,6 +157,25 @@ fn table(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
         let _ = write!(html, "<dt>{}</dt><dd>{}.{better}</dd>", escaped(column.heading), escaped(column.meaning));
     }
     html.push_str("</dl></details>\n");
+}
+
+fn row(html: &mut String, group: &Group, runs: &[ReportRun], point: Point, cells: &[Cell]) {
+    let run = &runs[point.run];
+    let _ = write!(
+        html,
+        "<tr><th scope=\"row\">{}</th><td class=\"size\" data-value=\"{}\">{}</td>",
+        breakable(&group.labels[point.label]),
+        run.cache().unwrap_or(0),
+        run.cache_words()
+    );
+    for cell in cells {
+        let class = if cell.is_best { " class=\"best\"" } else { "" };
+        let value = cell.value.map_or(String::new(), |value| format!(" data-value=\"{value}\""));
+        let bar = cell.share.map_or(String::new(), |share| format!(" style=\"--share:{:.0}%\"", 100.0 * share));
+        let star = if cell.is_best { "<span aria-label=\"best: \">★</span> " } else { "" };
+        let _ = write!(html, "<td{class}{value}{bar}>{star}{}</td>", cell.text);
+    }
+    html.push_str("</tr>\n");
 }
 
 /// What the charts show: one cache size, and which labels.
