@@ -2,16 +2,20 @@
 
 use serde::Serialize;
 
+use crate::ReportRun;
 use crate::figures::{self, Figure};
-use crate::group::GroupKind;
+use crate::group::{Group, GroupKind};
+use crate::objective::pictured;
 
 /// How a chart is made of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Form {
+    /// What runs are ranked by against the cache size, the best marked; with one size bars.
+    Picture,
     /// A figure against the cache size, a line per label.
     Sweep,
-    /// Several figures of each label side by side.
+    /// Several figures of each label on one line.
     Parts,
     /// Several figures of each label on top of each other.
     Stack,
@@ -19,7 +23,7 @@ pub(crate) enum Form {
     Cdf,
     /// The share of requests answered later than a time.
     Tail,
-    /// A figure over time, a line per label.
+    /// A figure over time, a panel per label.
     Time,
     /// Blocks by erases.
     Wear,
@@ -42,6 +46,8 @@ pub(crate) struct Chart {
     /// The figures of a stack, by what they stand for.
     #[serde(skip)]
     pub(crate) stack: &'static [(&'static str, Figure)],
+    /// What is meant by each part: `read`, `write`, `collection` or `other`, which have colours of their own.
+    pub(crate) roles: &'static [&'static str],
     /// What the reader should know of it.
     pub(crate) note: &'static str,
 }
@@ -54,7 +60,7 @@ impl Chart {
 
     /// Whether it shows one cache size at a time.
     pub(crate) fn is_of_one_size(&self) -> bool {
-        self.form != Form::Sweep
+        !matches!(self.form, Form::Sweep | Form::Picture)
     }
 }
 
@@ -73,6 +79,7 @@ macro_rules! sweep {
             log: $log,
             paths: &[("", $figure.path())],
             stack: &[],
+            roles: &[],
             note: "",
         }
     };
@@ -87,7 +94,7 @@ const fn over_time(
     paths: &'static [(&'static str, &'static str)],
     note: &'static str,
 ) -> Chart {
-    Chart { id, form: Form::Time, title, axis, show, log, paths, stack: &[], note }
+    Chart { id, form: Form::Time, title, axis, show, log, paths, stack: &[], roles: &[], note }
 }
 
 const MEAN: Chart = sweep!("mean", figures::MEAN, true);
@@ -105,6 +112,7 @@ const CDF: Chart = Chart {
     log: false,
     paths: &[],
     stack: &[],
+    roles: &[],
     note: "",
 };
 const TAIL: Chart = Chart {
@@ -116,6 +124,7 @@ const TAIL: Chart = Chart {
     log: true,
     paths: &[],
     stack: &[],
+    roles: &[],
     note: "Where a line crosses 0.1 % is its p99.9.",
 };
 const MEAN_TIME: Chart = over_time(
@@ -181,6 +190,7 @@ const WEAR: Chart = Chart {
     log: false,
     paths: &[],
     stack: &[],
+    roles: &[],
     note: "Erases since the start of the run, warm-up included, ageing not.",
 };
 
@@ -199,6 +209,7 @@ const SSD: &[Chart] = &[
             ("those that waited for no collection", figures::P99_9_UNDELAYED.path()),
         ],
         stack: &[],
+        roles: &["collection", "other"],
         note: "A request waited for a collection if one ended on its element while its last page, or the eviction that made \
                room for it, stood in the queue.",
     },
@@ -260,6 +271,7 @@ const ARRAY: &[Chart] = &[
             ("rewritten when cleaning", figures::CLEAN_WRITES_PER_PAGE),
             ("journal for want of an NVRAM", figures::JOURNAL_WRITES_PER_PAGE),
         ],
+        &["read", "write", "write", "other", "collection", "other"],
         "What the device's own collections write comes on top; lifetimes have it.",
     ),
     stack(
@@ -275,6 +287,7 @@ const ARRAY: &[Chart] = &[
             ("parity reads when cleaning", figures::LATE_PARITY_READS_PER_PAGE),
             ("parity writes when cleaning", figures::LATE_PARITY_WRITES_PER_PAGE),
         ],
+        &["read", "read", "write", "write", "collection", "collection", "collection"],
         "Data reads are those that answer the host, too. Cleaning is what has parity catch up that was left for later; what is \
          still owed at the end is not in it.",
     ),
@@ -292,6 +305,7 @@ const ARRAY: &[Chart] = &[
             ("being rebuilt", "degraded.rebuilding.p99_9"),
         ],
         stack: &[],
+        roles: &["other", "collection", "write"],
         note: "Reads and writes by the state of the array when they arrived.",
     },
     CDF,
@@ -318,19 +332,49 @@ const fn stack(
     title: &'static str,
     axis: &'static str,
     stack: &'static [(&'static str, Figure)],
+    roles: &'static [&'static str],
     note: &'static str,
 ) -> Chart {
-    Chart { id, form: Form::Stack, title, axis, show: "decimal", log: false, paths: &[], stack, note }
+    Chart { id, form: Form::Stack, title, axis, show: "decimal", log: false, paths: &[], stack, roles, note }
 }
 
-/// The charts of a kind of group, in order.
-pub(crate) fn charts(kind: GroupKind) -> &'static [Chart] {
+/// The chart of what a group's runs are ranked by.
+fn picture(group: &Group, figure: &Figure, is_asked: bool) -> Chart {
+    let [title, axis] = figure.chart;
+    Chart {
+        id: "picture",
+        form: Form::Picture,
+        title,
+        axis,
+        show: figure.show.word(),
+        log: figure.show == figures::Show::Time,
+        paths: &[],
+        stack: &[],
+        roles: &[],
+        note: match group.kind {
+            GroupKind::Ssd | GroupKind::Array if !is_asked => {
+                "This is true of runs that did not keep up, too; response times they have none."
+            }
+            _ => "",
+        },
+    }
+}
+
+/// The charts of a group, in order: first what its runs are ranked by, which has no other chart then, and
+/// what is beside it at first sight.
+pub(crate) fn charts(group: &Group, runs: &[ReportRun]) -> Vec<Chart> {
     const PAGES: Chart = sweep!("pages", figures::PAGES_PER_EVICTION, false);
     const COST: Chart = sweep!("rate", figures::MODEL_THROUGHPUT, false);
-    match kind {
+    let all: &[Chart] = match group.kind {
         GroupKind::Hits => &[HIT, EVICTIONS, PAGES, HIT_TIME, EVICTIONS_TIME],
         GroupKind::Analytic => &[COST, HIT, EVICTIONS, PAGES, ERASES, HIT_TIME, EVICTIONS_TIME],
         GroupKind::Ssd => SSD,
         GroupKind::Array => ARRAY,
-    }
+    };
+    let objective = pictured(group, runs);
+    let figure = objective.figure(group.kind);
+    let others = || all.iter().filter(|chart| chart.title != figure.chart[0]).copied();
+    let (beside, others): (Vec<Chart>, _) = others().partition(|chart| chart.form == Form::Parts);
+    let picture = picture(group, figure, objective == group.objective);
+    std::iter::once(picture).chain(beside).chain(others).collect()
 }

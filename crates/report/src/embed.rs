@@ -6,9 +6,10 @@ use std::ops::Add;
 use serde_json::{Map, Value, json};
 
 use crate::ReportRun;
-use crate::chart::{Chart, charts};
-use crate::group::Group;
-use crate::objective::Ranking;
+use crate::chart::{Chart, Form, charts};
+use crate::figures::Better;
+use crate::group::{Group, Point};
+use crate::objective::{Ranking, pictured};
 
 /// Bins of all runs' series in a page; with more, neighbours are merged, so that the page of a
 /// hundred runs stays below 3 MB. Results and tables beside the page have them all.
@@ -89,23 +90,41 @@ fn merged(bins: &[Value]) -> Value {
     Value::Object(keys.into_iter().flatten().map(merge).collect())
 }
 
-/// What charts.js needs to know of the groups.
+/// What the page's scripts need to know of the groups.
 pub(crate) fn view(runs: &[ReportRun], groups: &[Group]) -> Value {
     let group = |group: &Group| {
+        let ranking = Ranking::of(group, runs);
+        let place = |point: Point| json!([point.label, point.size]);
+        let saturated = group.points.iter().filter(|point| runs[point.run].is_saturated());
         json!({
             "labels": group.labels,
             "sizes": group.size_words(),
+            "bytes": group.sizes,
             "points": group.points.iter().map(|p| json!([p.run, p.label, p.size])).collect::<Value>(),
             "size": shown_size(group, runs),
-            "figures": charts(group.kind).iter().map(|chart| chart_of(chart, runs, group)).collect::<Value>(),
+            "winners": ranking.winners.iter().map(|(point, _)| place(*point)).collect::<Value>(),
+            "knee": ranking.knee.map(|(point, _)| place(point)),
+            "saturated": saturated.map(|point| group.name(*point)).collect::<Value>(),
+            "figures": charts(group, runs).iter().map(|chart| chart_of(chart, runs, group)).collect::<Value>(),
         })
     };
     groups.iter().map(group).collect()
 }
 
-/// A chart, with the names of what a stack is made of, and of each point the figures in their order.
+/// A chart, with what of each point is not simply at a path: the figure that is pictured, or those of a stack in
+/// their order, with the names of what it is made of.
 fn chart_of(chart: &Chart, runs: &[ReportRun], group: &Group) -> Value {
     let mut value = json!(chart);
+    if chart.form == Form::Picture {
+        let objective = pictured(group, runs);
+        let ranked = objective == group.objective;
+        let of = |point: &Point| {
+            let run = &runs[point.run];
+            json!(objective.of(group.kind, run).filter(|_| !(ranked && run.is_saturated())))
+        };
+        value["values"] = group.points.iter().map(of).collect();
+        value["more"] = json!(objective.figure(group.kind).better == Better::More);
+    }
     if !chart.stack.is_empty() {
         let figures = |run: &ReportRun| chart.stack.iter().map(|(_, figure)| json!(figure.of(run))).collect::<Value>();
         value["names"] = chart.stack.iter().map(|(name, _)| json!(name)).collect();

@@ -51,6 +51,12 @@ impl Show {
         }
     }
 
+    /// What is known by that word.
+    pub(crate) fn by_word(word: &str) -> Option<Self> {
+        let all = [Self::Count, Self::Time, Self::Percent, Self::Decimals, Self::Bytes, Self::Rate, Self::Years];
+        all.into_iter().find(|show| show.word() == word)
+    }
+
     /// A value in words; `places` are the decimals of what is not a count, a time or a size.
     pub fn text(self, value: f64, places: usize) -> String {
         match self {
@@ -206,7 +212,8 @@ catalogue! {
     MEAN = At("response.all.mean") "mean" Time Less "mean response time of reads and writes"
         ["Mean response time", "mean response time"];
     P50 = At("response.all.p50") "p50" Time Less "half of the reads and writes were answered within";
-    P99 = At("response.all.p99") "p99" Time Less "99 % of reads and writes were answered within";
+    P99 = At("response.all.p99") "p99" Time Less "99 % of reads and writes were answered within"
+        ["99th percentile of response times", "p99"];
     P99_9 = At("response.all.p99_9") "p99.9" Time Less "99.9 % of reads and writes were answered within"
         ["99.9th percentile of response times", "p99.9"];
     P99_9_UNDELAYED = At("response.gc_undelayed.p99_9") "p99.9 not delayed" Time Neither
@@ -250,7 +257,8 @@ catalogue! {
         "members that collect together with others, averaged over all slices of 0.1 ms";
     HELD_UP_SHARE = Share("collections.delayed_requests", "requests") "delayed %" Percent Less
         "requests of which a step waited for a member that collected";
-    DEVICES_ERASES = Total("devices", "erases") "erases" Count Less "blocks erased, in all devices";
+    DEVICES_ERASES = Total("devices", "erases") "erases" Count Less "blocks erased, in all devices"
+        ["Erases", "blocks erased, in all devices"];
     DEVICES_PROGRAMS = Total("devices", "flash_writes") "programmed" Count Less
         "pages programmed, for whatever reason, in all devices";
     DEVICES_MOVED = Total("devices", "gc_pages_moved") "moved" Count Less "valid pages moved by collections, in all devices";
@@ -349,7 +357,8 @@ catalogue! {
     LATE_PARITY_WRITES_PER_PAGE = Per(&LATE_PARITY_WRITES, &HOST_PAGES) "parity written late/page" Decimals Less
         "parity pages written to clean rows, per page that the host wrote";
     PROGRAMS_PER_WRITE = Per(&DEVICES_PROGRAMS, &MEMBER_WRITES) "write ampl." Decimals Less
-        "pages programmed in the devices, those moved by collections and summary pages among them, per page written to them";
+        "pages programmed in the devices, those moved by collections and summary pages among them, per page written to them"
+        ["Write amplification", "pages programmed per page written to the devices"];
     MEMBER_FLUSHES = At("traffic.flushes") "flushes" Count Neither "flushes of the members";
     INTENTS = At("steps.intent") "intents" Count Neither "intents set or cleared";
     CLAIM_WAITS = Total("claims", "wait_time") "waited" Time Less "time that operations waited for others on their stripes";

@@ -104,6 +104,13 @@ impl Objective {
     }
 }
 
+/// What the picture shows: what a group is ranked by, or, where no run has that, how many pages were found
+/// in the buffer, which stays true of runs that did not keep up.
+pub(crate) fn pictured(group: &Group, runs: &[ReportRun]) -> Objective {
+    let has = |point: &Point| group.objective.of(group.kind, &runs[point.run]).is_some();
+    if group.points.iter().any(has) { group.objective } else { Objective::Hits }
+}
+
 /// A group's runs by an objective.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranking {

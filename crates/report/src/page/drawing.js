@@ -32,6 +32,11 @@ const drawing = (() => {
     return asked ? asked === 'dark' : window.matchMedia('(prefers-color-scheme: dark)').matches;
   };
   const variable = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  // What is read, written, collected and the rest have colours that no policy has. Further parts of the same are paler.
+  const role = (name, nth = 0) => {
+    const colour = variable(`--${name}`);
+    return nth === 0 ? colour : `color-mix(in srgb, ${colour} ${Math.max(25, 100 - 38 * nth)}%, ${variable('--paper')})`;
+  };
   const style = (i) => {
     const colours = isDark() ? DARK : LIGHT;
     // With more labels than dashes the pairs of colour and dash shift.
@@ -60,8 +65,9 @@ const drawing = (() => {
   };
 
   // A line's mark, or that of bars or of points alone.
-  const swatch = (i, form) => {
-    const { colour, dash, symbol } = style(i);
+  const swatch = (i, form, own) => {
+    const { colour: ofLabel, dash, symbol } = style(i);
+    const colour = own || ofLabel;
     const space = 'http://www.w3.org/2000/svg';
     const svg = document.createElementNS(space, 'svg');
     const add = (name, attributes) => {
@@ -75,6 +81,10 @@ const drawing = (() => {
       add('rect', { x: -14, y: -5, width: 28, height: 10, fill: colour });
       return svg;
     }
+    if (form === 'dots') {
+      add('circle', { cx: 0, cy: 0, r: 5, fill: colour });
+      return svg;
+    }
     if (form !== 'parts') add('line', { x1: -20, x2: 20, y1: 0, y2: 0, stroke: colour, 'stroke-width': 2, 'stroke-dasharray': dash.join(',') || 'none' });
     add('path', { d: symbol, fill: colour, transform: 'scale(0.8)' });
     return svg;
@@ -82,10 +92,10 @@ const drawing = (() => {
 
   // Items have a name and the number of their colour.
   const legend = (items, form) => {
-    const list = element('div', undefined, { class: 'legend' });
-    items.forEach(({ label, name }) => {
+    const list = element('div', undefined, { class: `legend ${form}` });
+    items.forEach(({ label, name, colour }) => {
       const item = element('span');
-      item.append(swatch(label, form), ` ${name}`);
+      item.append(swatch(label, form, colour), ` ${name}`);
       list.append(item);
     });
     return list;
@@ -100,6 +110,62 @@ const drawing = (() => {
     return { min, max: max > min ? max : min * 10 };
   };
 
+  // An axis as tight as its values, whose ticks are 1, 2 and 5 times powers of ten, or whole steps from zero on.
+  // `to` is where a value lies on it. `whole`: only whole numbers are told. What lies close together is told apart
+  // better from zero on.
+  const SPREAD = 8;
+  const scale = (values, { log = false, whole = false, room = 0, most: many = 8 } = {}) => {
+    const known = values.filter((value) => value !== null && Number.isFinite(value));
+    const most = Math.max(0, ...known);
+    const least = Math.min(...known);
+    if (log && least > 0 && most >= SPREAD * least) {
+      const [a, b] = [Math.log10(least), Math.log10(most)];
+      const pad = 0.04 * (b - a);
+      const [min, max] = [a - pad - room * (b - a), b + pad];
+      const to = (x) => (x > 0 ? Math.log10(x) : null);
+      // As fine as there is room for.
+      const ticksOf = ([every, steps]) => {
+        const all = [];
+        for (let power = Math.floor(min); power <= max; power += 1) if (power % every === 0) all.push(...steps.map((step) => to(step * 10 ** power)));
+        return all.filter((tick) => tick >= min && tick <= max);
+      };
+      const choices = [[1, [1, 2, 5]], [1, [1, 3]], [1, [1]], [2, [1]], [3, [1]]].map(ticksOf);
+      return { to, from: (x) => 10 ** x, min, max, ticks: choices.find((ticks) => ticks.length <= many) || choices[choices.length - 1] };
+    }
+    const same = (x) => x;
+    if (most === 0) return { to: same, from: same, min: 0, max: 1, ticks: [0] };
+    const rough = most / Math.min(4, many);
+    const power = 10 ** Math.floor(Math.log10(rough));
+    let step = [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => n >= rough * 0.999);
+    if (whole) step = Math.max(1, Math.ceil(step));
+    const max = step * Math.ceil((most / step) * 1.0001);
+    const ticks = [];
+    for (let i = 0; i * step <= max * 1.0001; i += 1) ticks.push(i * step);
+    return { to: same, from: same, min: 0, max, ticks };
+  };
+  // The same for ECharts.
+  const axisOf = (scaled, axis, shows) => ({
+    ...axis,
+    type: 'value',
+    min: scaled.min,
+    max: scaled.max,
+    axisTick: { customValues: scaled.ticks },
+    axisLabel: { ...axis.axisLabel, customValues: scaled.ticks, hideOverlap: true, formatter: (x) => shows(Number(scaled.from(x).toPrecision(6))) },
+  });
+
+  // Moves labels apart that lie closer than `gap`, as little as it takes, between `top` and `bottom`: what each is moved by.
+  const apart = (ys, gap, top, bottom) => {
+    const order = ys.map((_, i) => i).sort((a, b) => ys[a] - ys[b]);
+    const at = [...ys];
+    order.forEach((i, n) => {
+      at[i] = Math.max(at[i], n === 0 ? top : at[order[n - 1]] + gap);
+    });
+    [...order].reverse().forEach((i, n, all) => {
+      at[i] = Math.min(at[i], n === 0 ? bottom : at[all[n - 1]] - gap);
+    });
+    return ys.map((y, i) => at[i] - y);
+  };
+
   let printing = false;
   // What all axes and tooltips have in common. Charts are lower on paper, where an axis has less room for its title.
   const base = (narrow) => {
@@ -112,17 +178,32 @@ const drawing = (() => {
   };
 
   // Draws one chart: {box, place, form, instance} in its figure. `made` is what it shows: {option, words, items, table}, where
-  // `table` makes the same as a table, for those who open it.
+  // `table` makes the same as a table, for those who open it. It may have {none}, a sentence in place of a chart
+  // without anything to show, {height} by width, and {after}, which changes the option once places are known.
   const put = (chart, title, made) => {
     const { box, place } = chart;
-    if (!chart.instance) chart.instance = echarts.init(place, null, { renderer: 'svg' });
-    chart.instance.resize(printing ? { width: 660, height: chart.printed || 250 } : { width: 'auto', height: 'auto' });
-    chart.instance.setOption(made.option(place.clientWidth < 520), { notMerge: true });
-    chart.instance.getZr().flush();
+    let none = box.querySelector('.none');
+    if (!none) place.before(none = element('p', '', { class: 'none note' }));
+    none.textContent = made.none || '';
+    none.hidden = !made.none;
+    place.hidden = Boolean(made.none);
     place.setAttribute('aria-label', made.words);
+    if (!made.none) {
+      const width = printing ? 660 : place.clientWidth;
+      if (made.height) {
+        const height = made.height(width);
+        place.style.height = `${height}px`;
+        chart.printed = height;
+      }
+      if (!chart.instance) chart.instance = echarts.init(place, null, { renderer: 'svg' });
+      chart.instance.resize(printing ? { width, height: chart.printed || 250 } : { width: 'auto', height: 'auto' });
+      chart.instance.setOption(made.option(width < 520, width), { notMerge: true });
+      if (made.after) chart.instance.setOption(made.after(chart.instance));
+      chart.instance.getZr().flush();
+    }
     const before = box.querySelector('.legend');
     if (before) before.remove();
-    place.after(legend(made.items, chart.form));
+    if (made.items.length > 0) place.after(legend(made.items, chart.form));
     const details = box.querySelector('details');
     const scroll = details.querySelector('.scroll');
     scroll.setAttribute('aria-label', `${title}, data`);
@@ -185,5 +266,5 @@ const drawing = (() => {
     return redraw;
   };
 
-  return { data, style, digits, time, element, swatch, powers, base, put, show };
+  return { data, style, role, variable, digits, time, element, swatch, powers, scale, axisOf, apart, base, put, show };
 })();

@@ -1,6 +1,7 @@
 //! The page: one HTML file with everything in it.
 
 mod document;
+mod drawn;
 mod first;
 mod lanes;
 
@@ -10,7 +11,7 @@ use destage_scenario::quantity::{show_count, show_time};
 
 use crate::ReportRun;
 use crate::answers::answers;
-use crate::chart::{Chart, charts};
+use crate::chart::{Chart, Form, charts};
 use crate::command::commands;
 use crate::durability::durability;
 use crate::embed;
@@ -21,7 +22,16 @@ use crate::summary::{Cell, cells, columns, shown, writes_cache_devices};
 
 pub use document::{Document, breakable};
 
-const CHARTS: &str = include_str!("charts.js");
+/// What draws the charts, in the order in which each uses those before it.
+const CHARTS: &str = concat!(
+    include_str!("series.js"),
+    include_str!("sweep.js"),
+    include_str!("dumbbells.js"),
+    include_str!("panels.js"),
+    include_str!("curves.js"),
+    include_str!("charts.js"),
+    include_str!("sorting.js"),
+);
 
 /// The last part of a path.
 fn file_name(path: &str) -> &str {
@@ -69,42 +79,48 @@ fn section(html: &mut String, number: usize, group: &Group, groups: usize, runs:
     let heading = if groups > 1 { format!("{place}: {}", escaped(file_name(&group.trace))) } else { place.to_owned() };
     let _ = writeln!(html, "<h2 id=\"title-{number}\">{heading}</h2>");
     first::screen(html, group, runs);
-    html.push_str("<div class=\"answers\">\n");
-    for answer in answers(group, runs) {
-        let _ = writeln!(html, "<div><h3>{}</h3><p>{}</p></div>", answer.question, answer.answer);
-    }
-    html.push_str("</div>\n");
-    table(html, number, group, runs);
     controls(html, number, group, runs);
-    html.push_str("<div class=\"figures\">\n");
-    let durability = durability_of(group, runs);
-    for figure in charts(group.kind).iter().filter(|figure| is_drawn(figure, group, runs)) {
-        chart(html, number, figure, &durability);
+    let charts = charts(group, runs);
+    let (shown, empty): (Vec<&Chart>, Vec<&Chart>) =
+        charts.iter().partition(|chart| drawn::is_drawn(chart, group, runs));
+    // Where there is nothing to compare, what happened over time is the picture.
+    let over_time =
+        shown.iter().find(|chart| chart.form == Form::Time && group.points.len() == 1).map(|chart| chart.id);
+    let (first, others): (Vec<&Chart>, Vec<&Chart>) = shown
+        .into_iter()
+        .partition(|chart| matches!(chart.form, Form::Picture | Form::Parts) || over_time == Some(chart.id));
+    figures(html, number, "figures first", &first, &durability_of(group, runs));
+    table(html, number, group, runs);
+    if !others.is_empty() {
+        let _ = writeln!(html, "<h3>More charts</h3>");
     }
-    html.push_str("</div>\n");
+    figures(html, number, "figures", &others, &durability_of(group, runs));
+    for sentence in drawn::left_out(&empty, group, runs) {
+        let _ = writeln!(html, "<p class=\"note left-out\">{}</p>", escaped(&sentence));
+    }
+    words(html, number, group, runs);
     lanes::section(html, number, group, runs);
     scenario(html, number, group, runs);
     html.push_str("</section>\n");
 }
 
-/// Whether any run has what a chart shows.
-fn is_drawn(figure: &Chart, group: &Group, runs: &[ReportRun]) -> bool {
-    use crate::chart::Form;
-    let mut all = group.points.iter().map(|point| &runs[point.run]);
-    match figure.form {
-        Form::Sweep => all.any(|run| figure.paths.iter().any(|(_, path)| run.number(path).is_some())),
-        // One part alone is nothing to compare.
-        Form::Parts => all.any(|run| figure.paths.iter().filter(|(_, path)| run.number(path).is_some()).count() > 1),
-        Form::Stack => writes_cache_devices(all),
-        Form::Cdf | Form::Tail => all.any(|run| !run.list("response.distribution").is_empty()),
-        Form::Time => {
-            all.any(|run| figure.paths.iter().any(|(series, _)| !run.list(&format!("{series}.bins")).is_empty()))
+fn figures(html: &mut String, number: usize, class: &str, charts: &[&Chart], durability: &str) {
+    if !charts.is_empty() {
+        let _ = writeln!(html, "<div class=\"{class}\">");
+        for figure in charts {
+            chart(html, number, figure, durability);
         }
-        Form::Wear => all.any(|run| {
-            let of_device = |device: &serde_json::Value| device.get("wear").is_some_and(serde_json::Value::is_array);
-            !run.list("ssd.wear").is_empty() || run.list("devices").iter().any(of_device)
-        }),
+        html.push_str("</div>\n");
     }
+}
+
+/// The figures in sentences.
+fn words(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
+    let _ = writeln!(html, "<h3 id=\"words-{number}\">In words</h3>\n<dl class=\"answers\">");
+    for answer in answers(group, runs) {
+        let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", answer.question, answer.answer);
+    }
+    html.push_str("</dl>\n");
 }
 
 fn table(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
@@ -180,25 +196,28 @@ fn row(html: &mut String, group: &Group, runs: &[ReportRun], point: Point, cells
 
 /// What the charts show: one cache size, and which labels.
 fn controls(html: &mut String, number: usize, group: &Group, runs: &[ReportRun]) {
-    let _ = write!(
-        html,
-        "<h3 id=\"charts-{number}\">Charts</h3>\n<form class=\"controls\" data-group=\"{number}\" hidden>\n"
-    );
+    let _ =
+        writeln!(html, "<form class=\"controls\" data-group=\"{number}\" aria-label=\"What the charts show\" hidden>");
+    if group.labels.len() > 1 {
+        html.push_str("<fieldset><legend>Show</legend><div>");
+        for (i, label) in group.labels.iter().enumerate() {
+            let _ = write!(
+                html,
+                "<label><input type=\"checkbox\" value=\"{i}\" checked> <span>{}</span></label>",
+                escaped(label)
+            );
+        }
+        html.push_str("</div></fieldset>\n");
+    }
     if group.sizes.len() > 1 {
-        let _ = write!(html, "<label>Cache size of charts over time, of distributions and of wear <select>");
+        let _ =
+            write!(html, "<label class=\"of-size\">Size <select aria-label=\"Cache size of charts that show one\">");
         let shown = embed::shown_size(group, runs);
         for (i, size) in group.size_words().iter().enumerate() {
             let selected = if i == shown { " selected" } else { "" };
             let _ = write!(html, "<option value=\"{i}\"{selected}>{size}</option>");
         }
         html.push_str("</select></label>\n");
-    }
-    if group.labels.len() > 1 {
-        html.push_str("<fieldset><legend>Shown</legend>");
-        for (i, label) in group.labels.iter().enumerate() {
-            let _ = write!(html, "<label><input type=\"checkbox\" value=\"{i}\" checked> {}</label> ", escaped(label));
-        }
-        html.push_str("</fieldset>\n");
     }
     html.push_str("</form>\n");
 }
@@ -213,8 +232,13 @@ fn chart(html: &mut String, number: usize, figure: &Chart, durability: &str) {
     let size = if figure.is_of_one_size() { "<span class=\"size\"></span>" } else { "" };
     let _ = write!(
         html,
-        "<figure data-group=\"{number}\" data-figure=\"{}\"><figcaption id=\"caption-{id}\"><strong>{}</strong>{size}",
+        "<figure data-group=\"{number}\" data-figure=\"{}\" class=\"{}\"><figcaption id=\"caption-{id}\"><strong>{}</strong>{size}",
         figure.id,
+        match figure.form {
+            Form::Picture => "picture",
+            Form::Time => "panels",
+            _ => "plain",
+        },
         escaped(figure.title)
     );
     if !figure.note.is_empty() {
