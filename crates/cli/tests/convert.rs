@@ -35,7 +35,8 @@ fn losses_are_refused_or_told() {
 
     let message = convert(&[from, to_text, "--to", "disksim"], false);
     let expected = format!(
-        "destage: {from}: request 2: is a flush, which disksim cannot hold; give disksim:drop=flush to leave flushes out\n"
+        "destage: {from}: disksim cannot hold all of this; give disksim:drop=flush+discard, or some of these options\n  \
+         request 2 is a flush: drop=flush to leave flushes out\n  request 4 is a discard: drop=discard to leave discards out\n"
     );
     assert_eq!(message, expected);
     assert!(!to.exists(), "what cannot be completed is removed");

@@ -27,7 +27,7 @@ mod window;
 pub use compress::Compression;
 pub use destage_plan::{Nanos, Op, Request, SECTOR_BYTES};
 pub use error::{Place, TraceError};
-pub use export::{EXPORTS, ExportError, ExportInfo, ExportReport, ExportSpec, Exporter};
+pub use export::{EXPORTS, ExportError, ExportInfo, ExportReport, ExportSpec, Exporter, Refusals};
 pub use format::{Content, Finding, FormatInfo, Sample};
 pub use formats::{FORMATS, FormatId, FormatSpec};
 pub use native::{NATIVE_DEFAULT_LEVEL, NATIVE_MAGIC, NativeReader, NativeWriter};

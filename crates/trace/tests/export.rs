@@ -289,17 +289,24 @@ fn what_a_format_cannot_hold_is_refused() {
     let after = |second: Request| [write, second];
     for spec in ["ssdsim", "disksim", "spc", "msr", "oracle-general:op=all"] {
         let name = spec.split(':').next().unwrap();
+        // With the options that were given already.
+        let with = |option: &str| format!("{spec}{}{option}", if spec == name { ':' } else { ',' });
         assert_eq!(
             refusal(spec, &after(request(9, Flush, 0, 0, 0))),
-            format!("request 2: is a flush, which {name} cannot hold; give {name}:drop=flush to leave flushes out")
+            format!(
+                "request 2: is a flush, which {name} cannot hold; give {} to leave flushes out",
+                with("drop=flush")
+            )
         );
-        assert!(refusal(spec, &after(request(9, Discard, 0, 512, 0))).contains(":drop=discard to leave discards out"));
-        assert!(refusal(spec, &after(Request { fua: true, ..write })).contains(":drop=fua to write such without it"));
+        let message = refusal(spec, &after(request(9, Discard, 0, 512, 0)));
+        assert!(message.contains(&format!("{} to leave discards out", with("drop=discard"))), "{message}");
+        let message = refusal(spec, &after(Request { fua: true, ..write }));
+        assert!(message.contains(&format!("{} to write such without it", with("drop=fua"))), "{message}");
     }
     for spec in ["ssdsim", "disksim", "fio", "oracle-general:op=all"] {
         assert!(refusal(spec, &after(request(9, R, 0, 0, 0))).contains("is a read of no bytes"), "{spec}");
         let backwards = [request(5, W, 0, 512, 0), request(4, W, 0, 512, 0)];
-        assert!(refusal(spec, &backwards).contains(":times=raise to date such like the latest before them"), "{spec}");
+        assert!(refusal(spec, &backwards).contains("times=raise to date such like the latest before them"), "{spec}");
     }
     for spec in ["ssdsim", "disksim", "rq-csv"] {
         let message = refusal(spec, &after(request(9, W, 512, 100, 0)));
@@ -315,7 +322,10 @@ fn what_a_format_cannot_hold_is_refused() {
     assert_eq!(text("msr:times=raise", &backwards), "5,destage,0,Write,0,512,0\n5,destage,0,Write,0,512,0\n");
     assert!(refusal("spc", &after(request(9, W, 100, 512, 0))).contains("not in whole units of 512 B"));
     assert!(refusal("rq-csv", &after(request(9, W, 0, 512, 1))).contains("is on a second volume"));
-    assert!(refusal("oracle-general:op=all", &after(request(9, W, 0, 512, 1))).contains(":volumes=merge"));
+    assert!(
+        refusal("oracle-general:op=all", &after(request(9, W, 0, 512, 1)))
+            .contains("oracle-general:op=all,volumes=merge to")
+    );
     assert!(refusal("rq-csv", &after(Request { fua: true, op: R, ..write })).contains("is a read with FUA"));
     assert!(
         refusal("fio:version=2", &[write]).contains("give fio:version=2,drop=times to write requests without times")
@@ -434,4 +444,75 @@ fn fio_replays_an_exported_log() {
     // were lost.
     let runtime = figure(&json, "write", "runtime");
     assert!((900..10_000).contains(&runtime), "{runtime} ms");
+}
+
+/// What is wrong with a trace is known at once, and what the error says helps.
+#[test]
+fn everything_that_a_format_cannot_hold_is_named_at_once() {
+    let fua = |time, offset, len| Request { fua: true, ..request(time, W, offset, len, 0) };
+    let requests = [
+        request(1, W, 0, 4096, 0),
+        request(1, Flush, 0, 0, 0),
+        // FUA, parts of sectors and an earlier time in one request.
+        fua(0, 100, 100),
+        fua(5, 512, 512),
+        request(6, Flush, 0, 0, 0),
+        request(6, R, 0, 0, 0),
+        request(7, Discard, 0, 512, 0),
+        request(8, R, 700, 512, 0),
+        request(9, Flush, 0, 0, 0),
+    ];
+    assert_eq!(
+        refusal("disksim", &requests),
+        "disksim cannot hold all of this; give disksim:drop=flush+discard+fua+empty,widen=yes,times=raise, or some of \
+         these options\n  request 2 is a flush, as are 2 more: drop=flush to leave flushes out\n  request 3 is a write \
+         with FUA, as is another one: drop=fua to write such without it\n  request 3 is a write of 100 B at byte 100, not \
+         in whole units of 512 B, as is another one: widen=yes to widen such to the units that they touch\n  request 3 is \
+         dated before one in front of it: times=raise to date such like the latest before them\n  request 6 is a read of \
+         no bytes: drop=empty to leave such out\n  request 7 is a discard: drop=discard to leave discards out"
+    );
+    let (_, report) = export("disksim:drop=flush+discard+fua+empty,widen=yes,times=raise", &requests).unwrap();
+    assert_eq!((report.left_out, report.fua, report.widened), ([1, 0, 3, 1], 2, 2));
+    // What was given is not asked for again.
+    let message = refusal("disksim:drop=flush+fua+empty,widen=yes", &requests);
+    assert!(message.contains("give disksim:drop=flush+discard+fua+empty,widen=yes,times=raise, or"), "{message}");
+    assert_eq!(message.lines().count(), 3, "{message}");
+    // Several of one kind.
+    let flushes = refusal("spc", &[requests[0], requests[1], requests[4]]);
+    assert!(flushes.starts_with("request 2: is a flush, which spc") && flushes.ends_with(" (2 requests are such)"));
+    let apart =
+        [request(0, W, 0, 512, 3), request(0, W, 0, 512, 1), request(0, R, 0, 512, 3), request(0, W, 0, 512, 2)];
+    assert!(
+        refusal("rq-csv", &apart)
+            .ends_with("give rq-csv:volumes=merge to lay all volumes over each other (2 requests are such)")
+    );
+    // What no option helps with is named beside what one does.
+    let message = refusal("disksim", &[requests[1], request(9, W, 1 << 40, 512, 0), request(9, W, 1 << 41, 512, 0)]);
+    assert!(
+        message.starts_with("disksim cannot hold this, with whatever options\n  request 1 is a flush: "),
+        "{message}"
+    );
+    assert!(message.contains("2^31 on, as is another one: no option helps"), "{message}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100 * soak(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The options that an error gives are enough, and each of them is needed.
+    #[test]
+    fn what_an_error_gives_is_enough_and_needed(requests in traces()) {
+        for spec in ["ssdsim", "disksim", "spc", "msr", "rq-csv", "fio", "fio:version=2", "oracle-general:op=all"] {
+            let Err(ExportError::Refused(refusals)) = export(spec, &requests) else { continue };
+            let Some(remedy) = refusals.remedy() else { continue };
+            let done = export(&remedy, &requests);
+            prop_assert!(matches!(done, Ok(_) | Err(ExportError::Nothing)), "{}: {:?}", remedy, done.err());
+            // As many as there are kinds; those of `drop` are joined.
+            let options = |text: &str| text.split([':', ',', '+']).count();
+            prop_assert_eq!(options(&remedy) - options(spec), refusals.kinds(), "{} of {}", remedy, spec);
+            if let Ok((_, report)) = done {
+                let changed = report.left_out.iter().sum::<u64>() + report.fua + report.widened + report.raised_times;
+                prop_assert!(changed > 0 || remedy.contains("volumes=merge") || remedy.contains("times"), "{}", remedy);
+            }
+        }
+    }
 }

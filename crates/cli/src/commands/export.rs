@@ -22,7 +22,7 @@ pub fn help() -> String {
     let formats: String = formats.collect();
     format!(
         "Format of the new file: native, or one of those below, with options as NAME:key=value,... What a format cannot \
-         hold stops the conversion, and the error tells the option to give. Options of all of them:\n  {}\n{formats}",
+         hold stops the conversion, and the error names all of it with the options to give. Options of all of them:\n  {}\n{formats}",
         ExportInfo::COMMON.join("\n  ")
     )
 }

@@ -8,6 +8,7 @@ use destage_plan::Request;
 
 use super::ExportSpec;
 use super::fit::{ExportReport, Fitter, Holds};
+use super::refusals::{Refusal, Refusals};
 use super::spool::Spool;
 
 /// Text is handed on in pieces of about this size.
@@ -18,13 +19,8 @@ const PIECE: usize = 64 * 1024;
 pub enum ExportError {
     /// The new file, or the temporary one, cannot be written or read.
     Io(io::Error),
-    /// The format cannot hold a request.
-    Request {
-        /// Its number in the trace, from 1.
-        number: u64,
-        /// What it cannot hold, and the option to give.
-        reason: String,
-    },
+    /// What of the trace the format cannot hold, and the options to give.
+    Refused(Box<Refusals>),
     /// There is nothing left to write.
     Nothing,
 }
@@ -33,7 +29,7 @@ impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => write!(f, "{error}"),
-            Self::Request { number, reason } => write!(f, "request {number}: {reason}"),
+            Self::Refused(refusals) => write!(f, "{refusals}"),
             Self::Nothing => f.write_str("no request is left to write"),
         }
     }
@@ -84,6 +80,9 @@ pub struct Exporter<W> {
     spool: Option<(Spool, SecondPass)>,
     text: Vec<u8>,
     report: ExportReport,
+    /// What cannot be held. Once something is, nothing is written any more, and the rest is read to
+    /// know the others.
+    refusals: Refusals,
 }
 
 impl<W: Write> Exporter<W> {
@@ -102,37 +101,65 @@ impl<W: Write> Exporter<W> {
         let mut text = Vec::with_capacity(PIECE + 512);
         format.begin(&mut text);
         let fitter = Fitter::new(spec, format.holds());
-        Ok(Self { out, format, fitter, spool, text, report: ExportReport::default() })
+        let (report, refusals) = (ExportReport::default(), Refusals::new(spec));
+        Ok(Self { out, format, fitter, spool, text, report, refusals })
     }
 
     /// Writes the trace's next requests; `names` are the trace's names for its volumes, as far as
-    /// they are known.
+    /// they are known. What the format cannot hold is told by [`Self::finish`].
     ///
     /// # Errors
-    /// If the format cannot hold one of them, or writing fails.
+    /// If writing fails.
     pub fn write(&mut self, requests: &[Request], names: &[String]) -> Result<(), ExportError> {
         for request in requests {
             self.report.read += 1;
-            let number = self.report.read;
-            let refused = |reason| ExportError::Request { number, reason };
-            let Some(fitted) = self.fitter.fit(request, &mut self.report).map_err(refused)? else { continue };
             let name = names.get(request.volume as usize).map(String::as_str);
-            let mut rest = Some(fitted);
-            while let Some(whole) = rest {
-                let piece;
-                (piece, rest) = self.fitter.cut(whole);
-                self.report.records += self.format.put(&piece, name, &mut self.text).map_err(refused)?;
-                if self.text.len() >= PIECE {
-                    self.hand_on()?;
-                }
+            if let Err(refusal) = self.write_one(request, name)? {
+                self.refuse(request, name, refusal)?;
             }
-            self.report.written += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes a request, or says why it does not fit.
+    fn write_one(&mut self, request: &Request, name: Option<&str>) -> io::Result<Result<(), Refusal>> {
+        let mut rest = match self.fitter.fit(request, &mut self.report) {
+            Ok(None) => return Ok(Ok(())),
+            Ok(fitted) => fitted,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        while let Some(whole) = rest {
+            let piece;
+            (piece, rest) = self.fitter.cut(whole);
+            match self.format.put(&piece, name, &mut self.text) {
+                Ok(records) => self.report.records += records,
+                Err(what) => return Ok(Err(Refusal::never(what))),
+            }
+            if self.text.len() >= PIECE {
+                self.hand_on()?;
+            }
+        }
+        self.report.written += 1;
+        Ok(Ok(()))
+    }
+
+    /// Takes note of a request that does not fit, and of all that it does not fit for.
+    #[cold]
+    fn refuse(&mut self, request: &Request, name: Option<&str>, refusal: Refusal) -> io::Result<()> {
+        let mut refused = Some(refusal);
+        while let Some(refusal) = refused.take() {
+            let kind = refusal.kind;
+            self.refusals.add(self.report.read, refusal);
+            if self.fitter.give_up(kind) {
+                refused = self.write_one(request, name)?.err();
+            }
         }
         Ok(())
     }
 
     fn hand_on(&mut self) -> io::Result<()> {
         match &mut self.spool {
+            _ if !self.refusals.is_empty() => {}
             Some((spool, _)) => spool.write(&self.text)?,
             None => self.out.write_all(&self.text)?,
         }
@@ -144,8 +171,12 @@ impl<W: Write> Exporter<W> {
     /// changed.
     ///
     /// # Errors
-    /// If writing fails, or nothing was left to write.
+    /// If the format cannot hold the trace, writing fails, or nothing was left to write.
     pub fn finish(mut self) -> Result<(W, ExportReport), ExportError> {
+        if !self.refusals.is_empty() {
+            self.refusals.count(|kind| self.fitter.given_up(kind, &self.report));
+            return Err(ExportError::Refused(Box::new(self.refusals)));
+        }
         if self.report.written == 0 {
             return Err(ExportError::Nothing);
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use destage_plan::{Nanos, Op, Request};
 
 use super::ExportSpec;
+use super::refusals::{Kind, Refusal};
 
 /// What a format can hold.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +72,7 @@ pub struct ExportReport {
 }
 
 /// Plural words of the kinds, in the order of their numbers.
-const KINDS: [&str; 4] = ["reads", "writes", "flushes", "discards"];
+pub(super) const KINDS: [&str; 4] = ["reads", "writes", "flushes", "discards"];
 
 impl fmt::Display for ExportReport {
     /// Every count that is not 0, in words.
@@ -105,12 +106,14 @@ pub(super) struct Fitter {
     merge: bool,
     latest: u64,
     volume: Option<u32>,
+    /// Requests on other volumes than the first one's, once that was refused.
+    other_volumes: u64,
 }
 
 impl Fitter {
     pub(super) fn new(spec: &ExportSpec, holds: Holds) -> Self {
         let (losses, merge) = (spec.all_losses(), spec.merges_volumes());
-        Self { name: spec.id().name(), holds, losses, merge, latest: 0, volume: None }
+        Self { name: spec.id().name(), holds, losses, merge, latest: 0, volume: None, other_volumes: 0 }
     }
 
     /// The latest time so far, nanoseconds.
@@ -118,13 +121,31 @@ impl Fitter {
         self.latest
     }
 
-    fn refuse(&self, what: &str, option: &str) -> String {
-        format!("{what}, which {} cannot hold; give {}:{option}", self.name, self.name)
+    /// Goes on as if the user had given up what was refused; whether that can be given up.
+    pub(super) fn give_up(&mut self, kind: Kind) -> bool {
+        kind.give_up(&mut self.losses, &mut self.merge)
+    }
+
+    /// How many requests were left out or changed in this respect.
+    pub(super) fn given_up(&self, kind: Kind, report: &ExportReport) -> u64 {
+        match kind {
+            Kind::Op(op) => report.left_out[op as usize],
+            Kind::Empty => report.empty,
+            Kind::Fua => report.fua,
+            Kind::Part => report.widened,
+            Kind::Volume => self.other_volumes,
+            Kind::Backwards => report.raised_times,
+            Kind::Time => report.read,
+            Kind::Never => 0,
+        }
     }
 
     /// The request as the format can hold it, `None` if it is left out, or why it stops the export.
-    pub(super) fn fit(&mut self, request: &Request, report: &mut ExportReport) -> Result<Option<Request>, String> {
+    pub(super) fn fit(&mut self, request: &Request, report: &mut ExportReport) -> Result<Option<Request>, Refusal> {
+        let refuse = |kind, what: String| Err(Refusal { kind, what });
         let mut fitted = *request;
+        // What is changed is counted at the end: a request that does not fit is tried again.
+        let (mut fua, mut widened, mut other) = (false, false, false);
         let Request { offset, len, op, .. } = *request;
         let kind = op as usize;
         if self.losses.kinds[kind] {
@@ -132,14 +153,14 @@ impl Fitter {
             return Ok(None);
         }
         if op != Op::Flush && offset.checked_add(len).is_none() {
-            return Err(format!("is a {op} of {len} bytes at byte {offset}, which reach beyond 2^64"));
+            return refuse(Kind::Never, format!("is a {op} of {len} bytes at byte {offset}, which reach beyond 2^64"));
         }
         if (op == Op::Flush && !self.holds.flushes) || (op == Op::Discard && !self.holds.discards) {
-            return Err(self.refuse(&format!("is a {op}"), &format!("drop={op} to leave {} out", KINDS[kind])));
+            return refuse(Kind::Op(op), format!("is a {op}"));
         }
         if op != Op::Flush && len == 0 && (self.losses.empty || !self.holds.empty) {
             if !self.losses.empty {
-                return Err(self.refuse(&format!("is a {op} of no bytes"), "drop=empty to leave such out"));
+                return refuse(Kind::Empty, format!("is a {op} of no bytes"));
             }
             report.left_out[kind] += 1;
             report.empty += 1;
@@ -147,10 +168,10 @@ impl Fitter {
         }
         if request.fua && (self.losses.fua || !self.holds.fua || op != Op::Write) {
             if !self.losses.fua {
-                return Err(self.refuse(&format!("is a {op} with FUA"), "drop=fua to write such without it"));
+                return refuse(Kind::Fua, format!("is a {op} with FUA"));
             }
             fitted.fua = false;
-            report.fua += 1;
+            fua = true;
         }
         if op != Op::Flush
             && (!offset.is_multiple_of(self.holds.offset_unit) || !len.is_multiple_of(self.holds.len_unit))
@@ -160,38 +181,49 @@ impl Fitter {
                     "is a {op} of {len} B at byte {offset}, not in whole units of {} B",
                     self.holds.offset_unit.max(self.holds.len_unit)
                 );
-                return Err(self.refuse(&what, "widen=yes to widen such to the units that they touch"));
+                return refuse(Kind::Part, what);
             }
             let first = offset - offset % self.holds.offset_unit;
             let end = (offset + len).checked_next_multiple_of(self.holds.len_unit);
-            let end = end.ok_or_else(|| format!("{len} bytes at byte {offset}, widened, reach beyond 2^64"))?;
+            let Some(end) = end else {
+                let what = format!("is a {op} of {len} bytes at byte {offset}, which, widened, reach beyond 2^64");
+                return refuse(Kind::Never, what);
+            };
             // No bytes touch no unit: only the place is rounded.
             let end = if len == 0 { first } else { end };
             (fitted.offset, fitted.len) = (first, end - first);
-            report.widened += 1;
+            widened = true;
         }
         if op != Op::Flush && fitted.len > self.holds.max_len {
             let (name, most) = (self.name, self.holds.max_len);
-            return Err(format!("is a {op} of {} B, and {name} holds no more than {most} B", fitted.len));
+            let what = format!("is a {op} of {} B, and {name} holds no more than {most} B", fitted.len);
+            return refuse(Kind::Never, what);
         }
         if let Some((page, most)) = self.holds.max_pages
             && op != Op::Flush
             && (offset % page + len).div_ceil(page) > most
         {
             let name = self.name;
-            return Err(format!(
+            let what = format!(
                 "is a {op} of {len} B at byte {offset}, and {name} holds none of more than {most} pages of {page} B"
-            ));
+            );
+            return refuse(Kind::Never, what);
         }
         match self.volume {
             _ if self.holds.volumes => {}
-            _ if self.merge => fitted.volume = 0,
+            _ if self.merge => {
+                other = self.volume.is_some_and(|volume| volume != request.volume);
+                fitted.volume = 0;
+            }
             Some(volume) if volume != request.volume => {
-                return Err(self.refuse("is on a second volume", "volumes=merge to lay all volumes over each other"));
+                return refuse(Kind::Volume, "is on a second volume".to_owned());
             }
             _ => self.volume = Some(request.volume),
         }
         fitted.time = Nanos(self.time(request.time.0, report)?);
+        report.fua += u64::from(fua);
+        report.widened += u64::from(widened);
+        self.other_volumes += u64::from(other);
         Ok(Some(fitted))
     }
 
@@ -205,19 +237,19 @@ impl Fitter {
         (Request { len: here, ..request }, Some(Request { offset: offset + here, len: len - here, ..request }))
     }
 
-    fn time(&mut self, time: u64, report: &mut ExportReport) -> Result<u64, String> {
+    fn time(&mut self, time: u64, report: &mut ExportReport) -> Result<u64, Refusal> {
         if self.holds.tick == 0 {
             if self.losses.times {
                 return Ok(0);
             }
             // Version 2 of fio's log alone has no times, and only that takes the option.
-            return Err(self.refuse("has a time", "version=2,drop=times to write requests without times"));
+            return Err(Refusal { kind: Kind::Time, what: "has a time".to_owned() });
         }
         let mut kept = time;
         if time < self.latest && (self.holds.ordered || self.losses.raise) {
             if !self.losses.raise {
-                let what = "is dated before one in front of it";
-                return Err(self.refuse(what, "times=raise to date such like the latest before them"));
+                let what = "is dated before one in front of it".to_owned();
+                return Err(Refusal { kind: Kind::Backwards, what });
             }
             kept = self.latest;
             report.raised_times += 1;

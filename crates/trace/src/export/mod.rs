@@ -1,8 +1,8 @@
 //! Traces in the formats that other simulators and tools read.
 //!
 //! No format holds all that a request has: kinds, FUA, addresses in bytes, times in nanoseconds
-//! that may run backwards, volumes. What a format cannot hold stops the export, with the option to
-//! give; with that option it is left out or changed, and counted. Only the times' resolution is the
+//! that may run backwards, volumes. What a format cannot hold stops the export, which names all of it
+//! with the options to give; with those it is left out or changed, and counted. Only the times' resolution is the
 //! format's own: times are cut to it, and that is counted too.
 //!
 //! Memory is constant, but for `oracle-general`, where it is proportional to the different pages.
@@ -18,6 +18,7 @@ mod fio;
 mod fit;
 mod msr;
 mod oracle_general;
+mod refusals;
 mod rq_csv;
 mod spc;
 mod spec;
@@ -30,6 +31,7 @@ use exporter::Writer;
 pub use exporter::{ExportError, Exporter};
 pub use fit::ExportReport;
 use fit::Losses;
+pub use refusals::Refusals;
 use spec::Export;
 pub use spec::{ExportInfo, ExportSpec};
 

@@ -80,6 +80,16 @@ impl ExportSpec {
         self.format.numbers_volumes()
     }
 
+    /// What the user gives up, without what the format's own options mean besides.
+    pub(super) fn given_losses(&self) -> Losses {
+        self.losses
+    }
+
+    /// The same format with other losses.
+    pub(super) fn with_losses(&self, losses: Losses) -> Self {
+        Self { losses, ..self.clone() }
+    }
+
     pub(super) fn all_losses(&self) -> Losses {
         self.all_losses
     }

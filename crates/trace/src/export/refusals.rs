@@ -1,0 +1,176 @@
+//! What of a trace a format cannot hold: every kind of it, how often, and the options with which
+//! the trace can be written all the same.
+
+use std::fmt;
+
+use destage_plan::Op;
+
+use super::ExportSpec;
+use super::fit::{KINDS, Losses};
+
+/// What a format may be unable to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Requests of this operation.
+    Op(Op),
+    /// Requests of no bytes.
+    Empty,
+    /// FUA.
+    Fua,
+    /// Parts of the format's units.
+    Part,
+    /// A second volume.
+    Volume,
+    /// Times that run backwards.
+    Backwards,
+    /// Times.
+    Time,
+    /// What no option helps with.
+    Never,
+}
+
+impl Kind {
+    /// The option that gives it up, and for what.
+    fn option(self) -> Option<(String, String)> {
+        let (option, purpose) = match self {
+            Self::Op(op) => (format!("drop={op}"), format!("leave {} out", KINDS[op as usize])),
+            Self::Empty => ("drop=empty".into(), "leave such out".into()),
+            Self::Fua => ("drop=fua".into(), "write such without it".into()),
+            Self::Part => ("widen=yes".into(), "widen such to the units that they touch".into()),
+            Self::Volume => ("volumes=merge".into(), "lay all volumes over each other".into()),
+            Self::Backwards => ("times=raise".into(), "date such like the latest before them".into()),
+            Self::Time => ("drop=times".into(), "write requests without times".into()),
+            Self::Never => return None,
+        };
+        Some((option, purpose))
+    }
+
+    /// Gives it up; whether it can be.
+    pub(super) fn give_up(self, losses: &mut Losses, merge: &mut bool) -> bool {
+        match self {
+            Self::Op(op) => losses.kinds[op as usize] = true,
+            Self::Empty => losses.empty = true,
+            Self::Fua => losses.fua = true,
+            Self::Part => losses.widen = true,
+            Self::Volume => *merge = true,
+            Self::Backwards => losses.raise = true,
+            Self::Time => losses.times = true,
+            Self::Never => return false,
+        }
+        true
+    }
+}
+
+/// Why a request does not fit.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) kind: Kind,
+    /// What it is, as in "request 7 *is a flush*".
+    pub(super) what: String,
+}
+
+impl Refusal {
+    /// One that no option helps with.
+    pub(super) fn never(what: String) -> Self {
+        Self { kind: Kind::Never, what }
+    }
+}
+
+/// A kind of what the format cannot hold.
+#[derive(Clone, Debug)]
+struct Refused {
+    kind: Kind,
+    /// The number of the first such request in the trace, from 1.
+    first: u64,
+    /// What that is.
+    what: String,
+    count: u64,
+}
+
+/// Everything that a format cannot hold of a trace.
+#[derive(Clone, Debug)]
+pub struct Refusals {
+    spec: ExportSpec,
+    /// Each kind once, in the order in which the trace has them.
+    all: Vec<Refused>,
+    /// What the user gives up, with what was refused.
+    losses: Losses,
+    merge: bool,
+}
+
+impl Refusals {
+    pub(super) fn new(spec: &ExportSpec) -> Self {
+        Self { spec: spec.clone(), all: Vec::new(), losses: spec.given_losses(), merge: false }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Takes note of a request.
+    pub(super) fn add(&mut self, number: u64, refusal: Refusal) {
+        let Refusal { kind, what } = refusal;
+        if let Some(refused) = self.all.iter_mut().find(|refused| refused.kind == kind) {
+            refused.count += 1;
+        } else {
+            kind.give_up(&mut self.losses, &mut self.merge);
+            self.all.push(Refused { kind, first: number, what, count: 1 });
+        }
+    }
+
+    /// How many requests were of each kind that was given up, once all are known.
+    pub(super) fn count(&mut self, of: impl Fn(Kind) -> u64) {
+        for refused in self.all.iter_mut().filter(|refused| refused.kind != Kind::Never) {
+            refused.count = of(refused.kind);
+        }
+    }
+
+    /// How many kinds there are.
+    pub fn kinds(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The format with the options that write the trace, if there are such.
+    pub fn remedy(&self) -> Option<String> {
+        if self.all.iter().any(|refused| refused.kind == Kind::Never) {
+            return None;
+        }
+        let mut format = self.spec.with_losses(self.losses).to_string();
+        if self.merge {
+            format.push(if format.contains(':') { ',' } else { ':' });
+            format.push_str("volumes=merge");
+        }
+        Some(format)
+    }
+}
+
+impl fmt::Display for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.spec.id().name();
+        let remedy = self.remedy();
+        if let [Refused { kind, first, what, count }] = &self.all[..] {
+            write!(f, "request {first}: {what}")?;
+            if let (Some(remedy), Some((_, purpose))) = (remedy, kind.option()) {
+                write!(f, ", which {name} cannot hold; give {remedy} to {purpose}")?;
+            }
+            return if *count > 1 { write!(f, " ({count} requests are such)") } else { Ok(()) };
+        }
+        match remedy {
+            Some(remedy) => write!(f, "{name} cannot hold all of this; give {remedy}, or some of these options")?,
+            None => write!(f, "{name} cannot hold this, with whatever options")?,
+        }
+        for Refused { kind, first, what, count } in &self.all {
+            let others = match count - 1 {
+                0 => String::new(),
+                1 => ", as is another one".to_owned(),
+                more => format!(", as are {more} more"),
+            };
+            let end = match kind.option() {
+                Some((option, purpose)) => format!("{option} to {purpose}"),
+                None => "no option helps".to_owned(),
+            };
+            write!(f, "\n  request {first} {what}{others}: {end}")?;
+        }
+        Ok(())
+    }
+}
