@@ -27,7 +27,17 @@ use clap::error::ErrorKind;
 
 fn main() -> ExitCode {
     screen::settle_colours(std::env::args_os().skip(1));
-    let matches = match commands::command().try_get_matches() {
+    let command = commands::command();
+    let mut arguments = std::env::args_os();
+    let name = arguments.next();
+    let joined = match output::joined(&command, arguments) {
+        Ok(joined) => joined,
+        Err(error) => {
+            screen::fail(format_args!("{error:#}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let matches = match command.try_get_matches_from(name.into_iter().chain(joined)) {
         Ok(matches) => matches,
         Err(error) if error.kind() == ErrorKind::InvalidUtf8 => {
             let wrong = std::env::args_os().skip(1).find(|argument| argument.to_str().is_none()).unwrap_or_default();

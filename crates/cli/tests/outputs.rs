@@ -201,6 +201,78 @@ fn the_standard_input_is_an_input_and_the_standard_output_an_output() {
     }
 }
 
+/// The rows whose option can stand alone, by the help: what follows after a blank may be another
+/// argument.
+fn standing_alone() -> Vec<&'static Row> {
+    let alone = |row: &&Row| {
+        let words: Vec<&str> = row.command.split(' ').chain(["--help"]).collect();
+        binary::quietly(&words).contains(&format!("{}[=<", row.argument))
+    };
+    ROWS.iter().filter(alone).collect()
+}
+
+#[test]
+fn after_a_blank_nothing_is_lost_that_is_no_earlier_result() {
+    let rows = standing_alone();
+    let found: Vec<_> = rows.iter().map(|row| (row.command, row.argument)).collect();
+    assert_eq!(found, [("sim", "--json"), ("sim", "--csv"), ("reproduce", "--markdown")]);
+    for row in rows {
+        let shop = Workshop::new(None);
+        symlink("trace.spc", shop.path("link")).unwrap();
+        shop.last_week(row, "old");
+        let all = shop.content();
+        let call = row.calls[0].0;
+        let words = |out: &str, first: bool| {
+            let words = shop.words(call, &[]);
+            let option = [row.argument.to_owned(), out.to_owned()];
+            // Before everything else, where a trace could follow, or at the end.
+            let command = row.command.split(' ').count();
+            if first {
+                [&words[..command], &option, &words[command..]].concat()
+            } else {
+                [words, option.to_vec()].concat()
+            }
+        };
+        for name in all.keys().filter(|path| all[*path].is_some()) {
+            let name = name.to_str().unwrap();
+            let is_earlier = row.argument == "--json" && name.starts_with("results");
+            for first in [true, false] {
+                if !is_earlier {
+                    let message = failed(&shop.run(&words(name, first)), &words(name, first));
+                    assert!(
+                        message.contains(&format!("so it is kept. To write there, write {}={name}", row.argument)),
+                        "{message}"
+                    );
+                    assert!(all == shop.content(), "{name}");
+                }
+            }
+        }
+        // What is new, what was written so before, and what only swallows.
+        let fresh = |out: &str, first: bool| {
+            let done = shop.run(&words(out, first));
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            done.stdout
+        };
+        assert!(fresh("new", true) != fresh("-", true), "the table, or the result itself");
+        let written = fs::read(shop.path("new")).unwrap();
+        assert!(!written.is_empty() && written == fresh("-", false));
+        fs::write(shop.path("empty"), "").unwrap();
+        for out in ["new", "empty"] {
+            fresh(out, false);
+            assert!(fs::read(shop.path(out)).unwrap() == written, "{out}");
+        }
+        fresh("/dev/null", true);
+        // An input of that kind is one all the same.
+        if row.argument == "--json" {
+            let before = shop.content();
+            let words: Vec<String> =
+                ["sim", "--trace", "results.json", "--json", "results.json"].map(str::to_owned).to_vec();
+            let message = failed(&shop.run(&words), &words);
+            assert!(message.contains("results.json") && before == shop.content(), "{message}");
+        }
+    }
+}
+
 #[test]
 fn no_two_outputs_are_one_file() {
     for first in ROWS {

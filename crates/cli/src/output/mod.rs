@@ -7,6 +7,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "the one place where files are made")]
 
+mod after_blank;
 mod file;
 mod made;
 mod place;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+pub use after_blank::joined;
 pub use file::{NewFile, refused};
 pub use made::clean_up;
 pub use place::{folder, followed, opened};
