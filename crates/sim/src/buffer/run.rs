@@ -237,12 +237,20 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     /// hold.
     #[inline]
     fn end_warmup_if_due(&mut self, request: &FeedRequest) {
+        if !self.measuring {
+            self.end_warmup_if_over(request);
+        }
+    }
+
+    /// The same during the warm-up; apart, so that later requests have one thing to look at.
+    #[cold]
+    fn end_warmup_if_over(&mut self, request: &FeedRequest) {
         let due = match self.config.warmup {
             Warmup::None => true,
             Warmup::Requests(requests) => self.fed >= requests,
             Warmup::Time(time) => request.time >= time,
         };
-        if self.measuring || !due {
+        if !due {
             return;
         }
         self.measuring = true;
