@@ -10,6 +10,7 @@ pub mod panel;
 pub mod paper;
 mod parallel;
 mod peers;
+mod plan;
 pub mod report;
 pub mod reproduce;
 mod run;

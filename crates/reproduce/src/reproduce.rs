@@ -10,19 +10,13 @@ use destage_policy::buffer::{
 };
 use destage_report::{ReportRun, figures};
 use destage_scenario::ScenarioError;
-use destage_scenario::workload::Workload;
-use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
 
-use crate::figure::Figure;
-use crate::paper::{Claim, Example, Over, Paper, Provenance, Variant, WorkloadEntry};
+use crate::paper::{Claim, Example, Over, Paper, Provenance, WorkloadEntry};
 use crate::parallel;
-use crate::run::{EvidenceError, run_any};
-use crate::several;
+use crate::plan::Plan;
+use crate::run::EvidenceError;
 use crate::stats::Estimate;
 
-/// Buffer sizes simulated over one reading of the workload: the policies' tables of pages decide
-/// about the memory.
-const CACHES_AT_A_TIME: usize = 3;
 /// Percentage points within which two policies are alike.
 pub(crate) const ALIKE: f64 = 2.0;
 /// Percentage points below which a difference is none, though it may be certain.
@@ -159,80 +153,6 @@ impl<'a> Reproduction<'a> {
     }
 }
 
-/// Where a workload's requests come from.
-#[derive(Clone)]
-enum Origin {
-    File(PathBuf, Option<FormatSpec>),
-    Synthetic(String),
-}
-
-/// A run: a workload, a variant, a seed, some policies and buffer sizes.
-struct Task<'a> {
-    workload: usize,
-    variant: Option<&'a Variant>,
-    seed: Option<u64>,
-    policies: Vec<String>,
-    caches: Vec<u64>,
-}
-
-impl Task<'_> {
-    fn variant_name(&self) -> &str {
-        self.variant.map_or("", |variant| variant.name.as_str())
-    }
-
-    /// What runs as this policy.
-    fn running<'b>(&'b self, policy: &'b String) -> &'b String {
-        self.variant.and_then(|variant| variant.run_as.get(policy)).unwrap_or(policy)
-    }
-}
-
-/// The policies and buffer sizes that are needed of a workload under a variant; each with each is
-/// run.
-fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) -> (Vec<String>, Vec<u64>) {
-    let name = variant.map_or("", |variant| variant.name.as_str());
-    let (mut policies, mut caches) = (BTreeSet::new(), BTreeSet::new());
-    for claim in &paper.claim {
-        if !claim.workload.all().iter().any(|of| workload.stands_for.contains(of)) {
-            continue;
-        }
-        let relative = claim.relative_to.as_deref() == Some(name);
-        // With a variant for `than` or as the reference there is no other to try the claim under.
-        let tried = claim.variants().filter(|&at| at == name || claim.than_at(at) == name || relative);
-        for at in tried {
-            if at == name || relative {
-                policies.extend(claim.new.all());
-                caches.extend(claim.cache_bytes(at).map(|(new, _)| new));
-            }
-            if claim.than_at(at) == name || relative {
-                policies.extend(claim.than.all());
-                caches.extend(claim.cache_bytes(at).map(|(_, than)| than));
-            }
-        }
-    }
-    for value in &paper.value {
-        if value.at == name && workload.stands_for.contains(&value.workload) {
-            policies.insert(&value.policy);
-            caches.extend(several::bytes(std::slice::from_ref(&value.cache)));
-        }
-    }
-    let of_workload = |figure: &&Figure| figure.workload.all().iter().any(|of| workload.stands_for.contains(of));
-    for (at, policy, cache) in paper.figure.iter().filter(of_workload).flat_map(Figure::runs) {
-        if at == name {
-            policies.extend(paper.policies.iter().find(|known| *known == policy));
-            caches.insert(cache);
-        }
-    }
-    let figures = variant.map_or(&paper.policies, |variant| &variant.policies);
-    if !paper.caches.is_empty() && !figures.is_empty() {
-        policies.extend(figures);
-        caches.extend(several::bytes(&paper.caches));
-    }
-    // The figures show every policy under the paper's own settings.
-    let all = variant.is_none() && !caches.is_empty();
-    let wanted = paper.policies.iter().filter(|policy| all || policies.contains(policy));
-    (wanted.cloned().collect(), caches.into_iter().collect())
-}
-
 /// Runs everything, as many at a time as the current rayon pool has threads. Traces are looked for
 /// in `folders`, in order. `step` hears how many runs are done, of how many.
 pub fn reproduce<'a>(
@@ -240,36 +160,15 @@ pub fn reproduce<'a>(
     folders: &[PathBuf],
     step: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Reproduction<'a>, EvidenceError> {
-    let origins = paper.workload.iter().map(|w| origin(w, folders)).collect::<Result<Vec<_>, _>>()?;
-    let mut tasks = Vec::new();
-    for (index, (workload, origin)) in paper.workload.iter().zip(&origins).enumerate() {
-        let seeds: Vec<Option<u64>> = match origin {
-            None => continue,
-            Some(Origin::File(..)) => vec![None],
-            Some(Origin::Synthetic(_)) => (1..=paper.seeds).map(Some).collect(),
-        };
-        for variant in std::iter::once(None).chain(paper.variant.iter().map(Some)) {
-            let (policies, caches) = needed(paper, workload, variant);
-            for &seed in &seeds {
-                tasks.extend(caches.chunks(CACHES_AT_A_TIME).map(|caches| Task {
-                    workload: index,
-                    variant,
-                    seed,
-                    policies: policies.clone(),
-                    caches: caches.to_vec(),
-                }));
-            }
-        }
-    }
+    let plan = Plan::of(paper, folders)?;
     let done = AtomicUsize::new(0);
-    let all = parallel::map(&tasks, |task| {
-        let origin = origins[task.workload].as_ref().expect("tasks are made for workloads that are here");
-        let results = simulate(paper, &paper.workload[task.workload], origin, task)?;
-        step(done.fetch_add(1, Ordering::Relaxed) + 1, tasks.len());
+    let all = parallel::map(&plan.tasks, |task| {
+        let results = plan.carry_out(task)?;
+        step(done.fetch_add(1, Ordering::Relaxed) + 1, plan.tasks.len());
         Ok::<_, EvidenceError>(results)
     })?;
     let mut results = vec![Results::default(); paper.workload.len()];
-    for (task, found) in tasks.iter().zip(all) {
+    for (task, found) in plan.tasks.iter().zip(all) {
         // Policies in the outer loop, sizes in the inner one.
         let mut found = found.into_iter();
         for policy in &task.policies {
@@ -301,77 +200,6 @@ pub fn reproduce<'a>(
     }
     let examples = paper.example.iter().map(work).collect::<Result<_, _>>()?;
     Ok(Reproduction { paper, findings, also, examples, results })
-}
-
-/// Where the workload is, if it is anywhere.
-fn origin(workload: &WorkloadEntry, folders: &[PathBuf]) -> Result<Option<Origin>, ScenarioError> {
-    if let Some(name) = &workload.synthetic {
-        // What is wrong with it shall be known before anything is run.
-        Workload::named(name)?.open()?;
-        return Ok(Some(Origin::Synthetic(name.clone())));
-    }
-    let at = |error: &dyn std::fmt::Display| ScenarioError::new(error).at(format_args!("workload {}", workload.name));
-    let format = workload.format.as_ref().map(|text| text.parse::<FormatSpec>()).transpose();
-    let format = format.map_err(|error| at(&error))?;
-    let files = workload.candidates(folders);
-    Ok(files.filter(|file| file.is_file()).map(|file| Origin::File(file, format.clone())).next())
-}
-
-fn simulate(
-    paper: &Paper,
-    workload: &WorkloadEntry,
-    origin: &Origin,
-    task: &Task,
-) -> Result<Vec<ReportRun>, EvidenceError> {
-    let list = |values: Vec<String>| values.join(",");
-    let mut pairs = vec![
-        ("policy", list(task.policies.iter().map(|policy| task.running(policy).clone()).collect())),
-        ("cache", list(task.caches.iter().map(|bytes| format!("{bytes}B")).collect())),
-    ];
-    let mut settings = paper.settings.clone();
-    settings.extend(workload.settings.clone());
-    settings.extend(task.variant.iter().flat_map(|variant| variant.settings.clone()));
-    for (key, value) in &settings {
-        pairs.push((key, text_of(value).map_err(|error| error.at(format_args!("settings: {key}")))?));
-    }
-    match origin {
-        Origin::File(file, format) => {
-            let options = OpenOptions { format: format.clone(), lenient: false };
-            let mut open =
-                || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(destage_trace::open(file, &options)?)) };
-            run_any(&workload.name, &pairs, &mut open)
-        }
-        Origin::Synthetic(name) => {
-            let mut made = Workload::named(name)?;
-            let of_workload = workload.set.iter().map(|pair| (pair, format!("workload \"{}\"", workload.name)));
-            let of_variant = task.variant.iter().flat_map(|variant| &variant.workload);
-            let of_variant = of_variant.map(|pair| (pair, format!("variant \"{}\"", task.variant_name())));
-            for ((key, value), place) in of_workload.chain(of_variant) {
-                let at = |error: ScenarioError| error.at(&place);
-                made.set(&format!("{key}={}", text_of(value).map_err(at)?)).map_err(at)?;
-            }
-            if let Some(seed) = task.seed {
-                made.set(&format!("seed={seed}"))?;
-            }
-            // What is wrong with it is known after the first time.
-            made.open()?;
-            let mut open =
-                || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(made.open().expect("it was opened before"))) };
-            run_any(&workload.name, &pairs, &mut open)
-        }
-    }
-}
-
-fn text_of(value: &toml::Value) -> Result<String, ScenarioError> {
-    Ok(match value {
-        toml::Value::String(text) => text.clone(),
-        toml::Value::Integer(number) => number.to_string(),
-        toml::Value::Float(number) => number.to_string(),
-        toml::Value::Boolean(switch) => switch.to_string(),
-        toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
-            return Err(ScenarioError::new("takes text, a number, true or false"));
-        }
-    })
 }
 
 /// The workloads on which a claim is tried together: each that stands for its only one; or, if it

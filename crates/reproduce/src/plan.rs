@@ -1,0 +1,223 @@
+//! What is run of a paper: which workloads are here, and each with which policies, buffer sizes, seeds and settings.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use destage_report::ReportRun;
+use destage_scenario::ScenarioError;
+use destage_scenario::workload::Workload;
+use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
+
+use crate::figure::Figure;
+use crate::paper::{Paper, Variant, WorkloadEntry};
+use crate::run::{EvidenceError, run_any};
+use crate::several;
+
+/// Buffer sizes simulated over one reading of the workload: the policies' tables of pages decide
+/// about the memory.
+const CACHES_AT_A_TIME: usize = 3;
+
+/// Where a workload's requests come from.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    File(PathBuf, Option<FormatSpec>),
+    Synthetic(String),
+}
+
+/// A run: a workload, a variant, a seed, some policies and buffer sizes.
+pub(crate) struct Task<'a> {
+    /// Index in the paper.
+    pub(crate) workload: usize,
+    variant: Option<&'a Variant>,
+    seed: Option<u64>,
+    pub(crate) policies: Vec<String>,
+    pub(crate) caches: Vec<u64>,
+}
+
+impl Task<'_> {
+    pub(crate) fn variant_name(&self) -> &str {
+        self.variant.map_or("", |variant| variant.name.as_str())
+    }
+
+    /// What runs as this policy.
+    pub(crate) fn running<'b>(&'b self, policy: &'b String) -> &'b String {
+        self.variant.and_then(|variant| variant.run_as.get(policy)).unwrap_or(policy)
+    }
+}
+
+/// All runs of a paper, in order.
+pub(crate) struct Plan<'a> {
+    paper: &'a Paper,
+    /// Where each workload is, if it is anywhere.
+    origins: Vec<Option<Origin>>,
+    pub(crate) tasks: Vec<Task<'a>>,
+}
+
+impl<'a> Plan<'a> {
+    /// What is run with the traces that are in these folders, looked for in order.
+    pub(crate) fn of(paper: &'a Paper, folders: &[PathBuf]) -> Result<Self, EvidenceError> {
+        let origins = paper.workload.iter().map(|w| origin(w, folders)).collect::<Result<Vec<_>, _>>()?;
+        let mut tasks = Vec::new();
+        for (index, (workload, origin)) in paper.workload.iter().zip(&origins).enumerate() {
+            let seeds: Vec<Option<u64>> = match origin {
+                None => continue,
+                Some(Origin::File(..)) => vec![None],
+                Some(Origin::Synthetic(_)) => (1..=paper.seeds).map(Some).collect(),
+            };
+            for variant in std::iter::once(None).chain(paper.variant.iter().map(Some)) {
+                let (policies, caches) = needed(paper, workload, variant);
+                for &seed in &seeds {
+                    tasks.extend(caches.chunks(CACHES_AT_A_TIME).map(|caches| Task {
+                        workload: index,
+                        variant,
+                        seed,
+                        policies: policies.clone(),
+                        caches: caches.to_vec(),
+                    }));
+                }
+            }
+        }
+        Ok(Self { paper, origins, tasks })
+    }
+
+    /// The requests of a run.
+    fn requests(&self, task: &Task<'_>) -> Result<Requests<'_>, ScenarioError> {
+        let workload = &self.paper.workload[task.workload];
+        match self.origins[task.workload].as_ref().expect("runs are made for workloads that are here") {
+            Origin::File(file, format) => {
+                let options = OpenOptions { format: format.clone(), lenient: false };
+                Ok(Requests::File(file, options))
+            }
+            Origin::Synthetic(name) => {
+                let mut made = Workload::named(name)?;
+                let of_workload = workload.set.iter().map(|pair| (pair, format!("workload \"{}\"", workload.name)));
+                let of_variant = task.variant.iter().flat_map(|variant| &variant.workload);
+                let of_variant = of_variant.map(|pair| (pair, format!("variant \"{}\"", task.variant_name())));
+                for ((key, value), place) in of_workload.chain(of_variant) {
+                    let at = |error: ScenarioError| error.at(&place);
+                    made.set(&format!("{key}={}", text_of(value).map_err(at)?)).map_err(at)?;
+                }
+                if let Some(seed) = task.seed {
+                    made.set(&format!("seed={seed}"))?;
+                }
+                // What is wrong with it is known after the first time.
+                made.open()?;
+                Ok(Requests::Made(Box::new(made)))
+            }
+        }
+    }
+
+    /// The settings of a run as a user would give them.
+    fn settings(&self, task: &Task<'_>) -> Result<Vec<(String, String)>, ScenarioError> {
+        let list = |values: Vec<String>| values.join(",");
+        let mut pairs = vec![
+            ("policy".to_owned(), list(task.policies.iter().map(|policy| task.running(policy).clone()).collect())),
+            ("cache".to_owned(), list(task.caches.iter().map(|bytes| format!("{bytes}B")).collect())),
+        ];
+        let mut settings = self.paper.settings.clone();
+        settings.extend(self.paper.workload[task.workload].settings.clone());
+        settings.extend(task.variant.iter().flat_map(|variant| variant.settings.clone()));
+        for (key, value) in settings {
+            let text = text_of(&value).map_err(|error| error.at(format_args!("settings: {key}")))?;
+            pairs.push((key, text));
+        }
+        Ok(pairs)
+    }
+
+    /// Runs it.
+    pub(crate) fn carry_out(&self, task: &Task<'_>) -> Result<Vec<ReportRun>, EvidenceError> {
+        let settings = self.settings(task)?;
+        let requests = self.requests(task)?;
+        let pairs: Vec<_> = settings.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
+        let mut open = || requests.open();
+        run_any(&self.paper.workload[task.workload].name, &pairs, &mut open)
+    }
+}
+
+/// The requests of a run, to be opened as often as it takes.
+enum Requests<'a> {
+    File(&'a Path, OpenOptions),
+    Made(Box<Workload>),
+}
+
+impl Requests<'_> {
+    fn open(&self) -> Result<Box<dyn Source>, TraceError> {
+        Ok(match self {
+            Self::File(file, options) => Box::new(destage_trace::open(file, options)?),
+            Self::Made(made) => Box::new(made.open().expect("it was opened before")),
+        })
+    }
+}
+
+/// The policies and buffer sizes that are needed of a workload under a variant; each with each is
+/// run.
+fn needed(paper: &Paper, workload: &WorkloadEntry, variant: Option<&Variant>) -> (Vec<String>, Vec<u64>) {
+    let name = variant.map_or("", |variant| variant.name.as_str());
+    let (mut policies, mut caches) = (BTreeSet::new(), BTreeSet::new());
+    for claim in &paper.claim {
+        if !claim.workload.all().iter().any(|of| workload.stands_for.contains(of)) {
+            continue;
+        }
+        let relative = claim.relative_to.as_deref() == Some(name);
+        // With a variant for `than` or as the reference there is no other to try the claim under.
+        let tried = claim.variants().filter(|&at| at == name || claim.than_at(at) == name || relative);
+        for at in tried {
+            if at == name || relative {
+                policies.extend(claim.new.all());
+                caches.extend(claim.cache_bytes(at).map(|(new, _)| new));
+            }
+            if claim.than_at(at) == name || relative {
+                policies.extend(claim.than.all());
+                caches.extend(claim.cache_bytes(at).map(|(_, than)| than));
+            }
+        }
+    }
+    for value in &paper.value {
+        if value.at == name && workload.stands_for.contains(&value.workload) {
+            policies.insert(&value.policy);
+            caches.extend(several::bytes(std::slice::from_ref(&value.cache)));
+        }
+    }
+    let of_workload = |figure: &&Figure| figure.workload.all().iter().any(|of| workload.stands_for.contains(of));
+    for (at, policy, cache) in paper.figure.iter().filter(of_workload).flat_map(Figure::runs) {
+        if at == name {
+            policies.extend(paper.policies.iter().find(|known| *known == policy));
+            caches.insert(cache);
+        }
+    }
+    let figures = variant.map_or(&paper.policies, |variant| &variant.policies);
+    if !paper.caches.is_empty() && !figures.is_empty() {
+        policies.extend(figures);
+        caches.extend(several::bytes(&paper.caches));
+    }
+    // The figures show every policy under the paper's own settings.
+    let all = variant.is_none() && !caches.is_empty();
+    let wanted = paper.policies.iter().filter(|policy| all || policies.contains(policy));
+    (wanted.cloned().collect(), caches.into_iter().collect())
+}
+
+/// Where the workload is, if it is anywhere.
+fn origin(workload: &WorkloadEntry, folders: &[PathBuf]) -> Result<Option<Origin>, ScenarioError> {
+    if let Some(name) = &workload.synthetic {
+        // What is wrong with it shall be known before anything is run.
+        Workload::named(name)?.open()?;
+        return Ok(Some(Origin::Synthetic(name.clone())));
+    }
+    let at = |error: &dyn std::fmt::Display| ScenarioError::new(error).at(format_args!("workload {}", workload.name));
+    let format = workload.format.as_ref().map(|text| text.parse::<FormatSpec>()).transpose();
+    let format = format.map_err(|error| at(&error))?;
+    let files = workload.candidates(folders);
+    Ok(files.filter(|file| file.is_file()).map(|file| Origin::File(file, format.clone())).next())
+}
+
+fn text_of(value: &toml::Value) -> Result<String, ScenarioError> {
+    Ok(match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::Boolean(switch) => switch.to_string(),
+        toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
+            return Err(ScenarioError::new("takes text, a number, true or false"));
+        }
+    })
+}
