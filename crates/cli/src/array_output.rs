@@ -11,11 +11,12 @@ use destage_report::figures::{
     META_WRITES, MOST_STALE_ROWS, OWED_ROWS, P50, P99, PARITY_READS, PARITY_WRITES, RCW_WRITES, READ_FILLS,
     REQUEST_RATE, RMW_WRITES, STALE_AGE, STALE_ROWS, WRITE_FILLS,
 };
-use destage_report::{ReportRun, durability};
+use destage_report::{Objective, ReportRun, durability};
 use destage_scenario::quantity::{show_bytes, show_count, show_time};
 use destage_sim::array::ArrayResult;
 use destage_sim::measure::LatencySummary;
 
+use crate::best_output;
 use crate::findings_output;
 use crate::run_table::{self, Shown, shown};
 use crate::screen::Screen;
@@ -87,7 +88,7 @@ const COLLECTIONS: &[Shown] = &[
 ];
 
 /// The results with what they have in common above them, and what failed below.
-pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
+pub fn text(screen: &mut Screen, results: &[ArrayResult], objective: Option<Objective>) -> io::Result<()> {
     let Some(first) = results.first() else {
         return writeln!(screen, "no runs");
     };
@@ -167,6 +168,8 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult]) -> io::Result<()> {
     }
     let over_time: Vec<_> = results.iter().map(|result| over_time(result, keys)).collect();
     spark::print(screen, keys.columns(), &over_time)?;
+    let names: Vec<_> = results.iter().map(|result| keys.named(result)).collect();
+    best_output::text(screen, &runs, &names, objective)?;
     let volumes = results.iter().filter_map(|r| Some(Volumes { keys: keys.texts(r), volumes: r.volumes.as_deref()? }));
     volume_table::print(screen, &volumes.collect::<Vec<_>>())?;
     findings_output::text(screen, &runs)
@@ -215,6 +218,14 @@ impl Keys {
             texts.push(result.scheduler.unwrap_or("-").to_owned());
         }
         texts
+    }
+
+    /// What tells runs of one size from each other.
+    fn named(self, result: &ArrayResult) -> String {
+        match result.scheduler.filter(|_| self.scheduler) {
+            Some(scheduler) => format!("{} with {scheduler}", name(result)),
+            None => name(result),
+        }
     }
 
     fn table(self, figures: impl IntoIterator<Item = Column>) -> Table {

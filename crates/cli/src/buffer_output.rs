@@ -2,19 +2,20 @@
 
 use std::io::{self, Write};
 
-use destage_report::ReportRun;
 use destage_report::figures::{
     CLEAN_DROPS, COLLECTIONS, ERASES, EVICTIONS, FLASH_READS, FULL_MERGES, Figure, HIT_RATIO, MEAN, MODEL_THROUGHPUT,
     P50, P99, P99_9, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PARTIAL_MERGES, SWITCH_MERGES, WRITE_AMPLIFICATION,
 };
+use destage_report::{Objective, ReportRun};
 use destage_scenario::quantity::{show_bytes, show_count};
 use destage_sim::buffer::RunResult;
 
+use crate::best_output;
 use crate::findings_output;
-use crate::run_table::{self, Shown, score, shown};
+use crate::run_table::{self, Shown, shown};
 use crate::screen::Screen;
 use crate::spark;
-use crate::table::{BEST, Cell, Column, Table};
+use crate::table::{BEST, Cell, Column};
 use crate::volume_table::{self, Volumes};
 
 const HITS: &[Shown] = &[
@@ -52,7 +53,7 @@ const SSD: &[Shown] = &[
 
 /// The results as a readable table, with what they have in common above it and the best per size
 /// below.
-pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
+pub fn text(screen: &mut Screen, results: &[RunResult], objective: Option<Objective>) -> io::Result<()> {
     let Some(first) = results.first() else {
         return writeln!(screen, "no runs");
     };
@@ -109,7 +110,8 @@ pub fn text(screen: &mut Screen, results: &[RunResult]) -> io::Result<()> {
     }
     let over_time: Vec<_> = results.iter().map(over_time).collect();
     spark::print(screen, keys(), &over_time)?;
-    best(screen, results, &runs)?;
+    let names: Vec<_> = results.iter().map(name).collect();
+    best_output::text(screen, &runs, &names, objective)?;
     let volumes =
         results.iter().filter_map(|r| Some(Volumes { keys: vec![name(r), size(r)], volumes: r.volumes.as_deref()? }));
     volume_table::print(screen, &volumes.collect::<Vec<_>>())?;
@@ -165,41 +167,4 @@ fn key_cells(result: &RunResult) -> Vec<Cell> {
 /// The size of the buffer.
 fn size(result: &RunResult) -> String {
     result.cache_bytes.map_or_else(|| "-".to_owned(), show_bytes)
-}
-
-/// Which policy does best at each size, by the most telling figure that the device gives.
-fn best(screen: &mut Screen, results: &[RunResult], runs: &[ReportRun]) -> io::Result<()> {
-    let mut sizes: Vec<u64> = Vec::new();
-    for size in results.iter().filter_map(|r| r.cache_bytes) {
-        if !sizes.contains(&size) {
-            sizes.push(size);
-        }
-    }
-    // What has no size competes at each.
-    if sizes.is_empty() || results.len() == sizes.len() {
-        return Ok(());
-    }
-    let (what, figure) = match results[0].device.as_str() {
-        "ssd" => ("lowest mean response time", MEAN),
-        "analytic" => ("highest throughput among block policies", MODEL_THROUGHPUT),
-        _ => ("highest hit ratio", HIT_RATIO),
-    };
-    writeln!(screen, "\n{what}:")?;
-    let mut table = Table::new([Column::key(""), Column::text("")]);
-    for size in sizes {
-        let of_size = results
-            .iter()
-            .zip(runs)
-            .filter(|(r, run)| r.cache_bytes.is_none_or(|own| own == size) && is_comparable(&figure, run));
-        let scores: Vec<_> = of_size.filter_map(|(r, run)| Some((score(&figure, run)?, r))).collect();
-        let names = match scores.iter().map(|(score, _)| *score).min_by(f64::total_cmp) {
-            Some(lowest) => {
-                let best = scores.iter().filter(|(score, _)| score.total_cmp(&lowest).is_eq());
-                best.map(|(_, r)| name(r)).collect::<Vec<_>>().join(", ")
-            }
-            None => "no run has one".into(),
-        };
-        table.add([format!("  {:>8}", show_bytes(size)), names]);
-    }
-    table.print(screen)
 }

@@ -3,6 +3,7 @@
 #![warn(clippy::disallowed_methods)]
 
 mod array_output;
+mod best_output;
 mod buffer_output;
 mod candidates;
 mod characteristics;

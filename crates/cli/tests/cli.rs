@@ -289,6 +289,25 @@ fn sizes_and_names_are_understood_as_people_write_them() {
     assert!(refuse(&["--cache", "1gb"]).contains("cache = 1000000000 B is not a multiple of the page"));
 }
 
+/// What *best* means is the user's to say, and what chance may have put apart is no winner.
+#[test]
+fn the_best_is_by_the_objective_and_ties_are_told() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let table = |args: &[&str]| quietly(&[&["sim", "--trace", text(&trace), "--cache", "1MiB"], args].concat());
+    for (objective, words) in
+        [("mean", "lowest mean response time"), ("erases", "lowest number of erases"), ("hits", "highest hit ratio")]
+    {
+        let table = table(&["--policy", "none,lru", "--device", "ssd", "--objective", objective]);
+        assert!(table.contains(&format!("{words}:")), "{table}");
+    }
+    // Without reads both do the same.
+    let same = table(&["--policy", "none,lru,lru:reads=bypass", "--ops", "writes"]);
+    assert!(same.contains("1 MiB  lru, lru:reads=bypass (a tie)\n"), "{same}");
+    let message = refused(&["sim", "--trace", text(&trace), "--objective", "speed"]);
+    assert!(message.contains("objective") && message.contains("mean, p99, p99.9"), "{message}");
+}
+
 #[test]
 fn a_malformed_line_is_named_and_can_be_skipped() {
     let folder = temporary();

@@ -11,8 +11,10 @@ use crate::figures::{
     BUSIEST, Better, CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, COLLECTIONS, DELAYED_SHARE, ERASES, LIFETIME,
     MEAN, P99_9, P99_9_UNDELAYED, Show, THROUGHPUT, WORST_BLOCK,
 };
-use crate::group::{Group, GroupKind, Point};
-use crate::objective::{CLOSE, Objective, Ranking, TIE, ahead_of, least};
+use crate::group::{Group, Point};
+use crate::kind::GroupKind;
+use crate::objective::Objective;
+use crate::ranking::{CLOSE, Ranking, TIE, ahead_of, least};
 use crate::summary::shown;
 
 /// A question with its answer, which is HTML.
@@ -104,7 +106,11 @@ fn which(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> String {
                 (a, b) if a == b => a,
                 (a, b) => format!("{a} to {b}"),
             };
-            format!("{} are a tie: {words} {range}, within {} % of the {extreme}.", list(&names), TIE * 100.0)
+            format!(
+                "{} are a tie: {words} {range}, no further from the {extreme} than chance, or {} %, may put them.",
+                list(&names),
+                TIE * 100.0
+            )
         }
     };
     let Some(&(best, value)) = ranking.winners.first() else { return answer };

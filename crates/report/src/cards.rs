@@ -10,8 +10,9 @@ use crate::figures::{
     CACHE_LIFETIME, CACHE_WRITES, CACHE_WRITES_PER_PAGE, COLLECTIONS, DELAYED_SHARE, ERASES, P99_9, P99_9_UNDELAYED,
     Show, WRITE_AMPLIFICATION,
 };
-use crate::group::{Group, GroupKind, Point};
-use crate::objective::{CLOSE, Ranking, TIE, ahead, ahead_of};
+use crate::group::{Group, Point};
+use crate::kind::GroupKind;
+use crate::ranking::{CLOSE, Ranking, TIE, ahead, ahead_of};
 use crate::summary::shown;
 
 /// A card; all of it is text.
@@ -81,7 +82,8 @@ fn best(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> Card {
             (a, b) => format!("{a} to {b}"),
         };
         let all = if names.len() > NAMES { format!(": {}", list(&names)) } else { String::new() };
-        let sentence = format!("{words} {range}: within {} %, which is no difference{all}.", TIE * 100.0);
+        let sentence =
+            format!("{words} {range}: no further apart than chance, or {} %, may put them{all}.", TIE * 100.0);
         return Card { title, number: number + &sized(group, first), sentence: capital(&sentence) };
     }
     let mut sentence = format!("{words} {}", ranking.told(value));

@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use crate::ReportRun;
 use crate::figures::{self, Figure};
-use crate::group::{Group, GroupKind};
-use crate::objective::pictured;
+use crate::group::Group;
+use crate::kind::GroupKind;
+use crate::ranking::pictured;
 
 /// How a chart is made of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -9,7 +9,7 @@ use crate::ReportRun;
 use crate::chart::{Chart, Form, charts};
 use crate::figures::Better;
 use crate::group::{Group, Point};
-use crate::objective::{Ranking, pictured};
+use crate::ranking::{Ranking, pictured};
 
 /// Bins of all runs' series in a page; with more, neighbours are merged, so that the page of a
 /// hundred runs stays below 3 MB. Results and tables beside the page have them all.

@@ -6,20 +6,8 @@ use std::collections::BTreeSet;
 use destage_scenario::quantity::show_bytes;
 
 use crate::ReportRun;
+use crate::kind::GroupKind;
 use crate::objective::Objective;
-
-/// What a group's figures tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GroupKind {
-    /// Hits and evictions only.
-    Hits,
-    /// LB-CLOCK's cost model.
-    Analytic,
-    /// Times, collection and wear.
-    Ssd,
-    /// Caches over an array.
-    Array,
-}
 
 /// Runs that can be compared.
 #[derive(Clone, Debug)]
@@ -45,15 +33,6 @@ pub(crate) struct Point {
     pub(crate) label: usize,
     /// Index of its size.
     pub(crate) size: usize,
-}
-
-fn kind(run: &ReportRun) -> GroupKind {
-    match run.text("device") {
-        _ if run.is_array => GroupKind::Array,
-        "ssd" => GroupKind::Ssd,
-        "analytic" => GroupKind::Analytic,
-        _ => GroupKind::Hits,
-    }
 }
 
 /// What, beside policy and cache size, can tell a run from others, as keys and values of the
@@ -101,7 +80,7 @@ pub(crate) fn scheduler(run: &ReportRun) -> Option<(String, String)> {
 pub(crate) fn groups(runs: &[ReportRun], objective: Option<Objective>) -> Vec<Group> {
     let mut members: Vec<(GroupKind, &str, &str, Vec<usize>)> = Vec::new();
     for (i, run) in runs.iter().enumerate() {
-        let key = (kind(run), run.text("input.trace"), run.text("device"));
+        let key = (GroupKind::of(run), run.text("input.trace"), run.text("device"));
         match members.iter_mut().find(|(kind, trace, device, _)| (*kind, *trace, *device) == key) {
             Some((_, _, _, all)) => all.push(i),
             None => members.push((key.0, key.1, key.2, vec![i])),

@@ -8,8 +8,9 @@ use crate::figures::{
     P99_9_UNDELAYED, PAD_READS, PAGES_FLUSHED, PAGES_PER_EVICTION, PARTIAL_MERGES, REQUEST_RATE, STALE_AGE, STALE_ROWS,
     SWITCH_MERGES, Show, THROUGHPUT, WORST_BLOCK, WRITE_AMPLIFICATION,
 };
-use crate::group::{Group, GroupKind};
-use crate::objective::TIE;
+use crate::group::Group;
+use crate::kind::GroupKind;
+use crate::ranking::TIE;
 
 const HITS: &[Figure] = &[HIT_RATIO, EVICTIONS, PAGES_PER_EVICTION, PAGES_FLUSHED, PAD_READS, CLEAN_DROPS];
 const ANALYTIC: &[Figure] =

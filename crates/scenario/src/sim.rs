@@ -141,6 +141,12 @@ pub const SIM: &[Key] = &[
     Key::file("json", "Write the results as JSON, to the standard output in place of the table or to a file"),
     Key::file("csv", "Write the results as CSV, in the same way"),
     Key::one("report", "DIR", "", "Write a page that shows and compares the results into this folder, with its data"),
+    Key::one(
+        "objective",
+        "mean|p99|p99.9|write-amplification|erases|hits",
+        "",
+        "What *best* means in the table and on the page [default: mean; without a device hits]",
+    ),
     Key::switch("timing", "false", "Print wall time and rates to the standard error"),
     Key::switch("progress", "true", "Show progress where the standard error is a terminal"),
     Key::one("threads", "N", "", "Threads that simulate; results do not depend on it [default: the processors]"),
@@ -893,7 +899,7 @@ fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
 
 /// Settings that decide only how a simulation is done, or what is shown of it.
 pub(crate) const WITHOUT_INFLUENCE: &[&str] =
-    &["per-volume", "json", "csv", "report", "timing", "progress", "threads", "memory"];
+    &["per-volume", "json", "csv", "report", "objective", "timing", "progress", "threads", "memory"];
 
 /// The settings that say what was simulated: not those that results carry under a name of their
 /// own, and not those that decide only how it is done or shown.

@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use destage_report::{FILES, PAGE, Report};
+use destage_report::{FILES, Objective, PAGE, Report};
 
 use crate::output::{NewFile, Outputs};
 
@@ -35,6 +35,9 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The folder to write; created if it does not exist"),
         )
+        .arg(Arg::new("objective").long("objective").value_name("mean|p99|p99.9|write-amplification|erases|hits").help(
+            "What *best* means [default: mean response time; of results without times the hit ratio, or the throughput of the cost model]",
+        ))
 }
 
 /// Runs it.
@@ -47,7 +50,14 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     for file in results {
         runs.extend(destage_report::read(&file.display().to_string(), &content(file)?)?);
     }
-    outputs.commit(folder.write(Report::new(runs).files()?)?)
+    let report = match matches.get_one::<String>("objective") {
+        Some(name) => {
+            let objective = Objective::named(name).map_err(|right| anyhow!("--objective {name}: expected {right}"))?;
+            Report::new(runs).ranked_by(objective)
+        }
+        None => Report::new(runs),
+    };
+    outputs.commit(folder.write(report.files()?)?)
 }
 
 fn content(file: &Path) -> Result<Vec<u8>> {

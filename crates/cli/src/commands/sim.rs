@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
-use destage_report::{FILES, Report};
+use destage_report::{FILES, Objective, Report};
 use destage_scenario::Settings;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::sim::{self, Requests, SIM};
@@ -81,7 +81,12 @@ impl Sinks {
         self.json.is_some() || self.csv.is_some() || self.report.is_some()
     }
 
-    fn write<R: Documented>(self, runs: &[R], text: impl Fn(&mut Screen, &[R]) -> std::io::Result<()>) -> Result<()> {
+    fn write<R: Documented>(
+        self,
+        runs: &[R],
+        objective: Option<Objective>,
+        text: impl Fn(&mut Screen, &[R]) -> std::io::Result<()>,
+    ) -> Result<()> {
         let mut outputs = self.outputs;
         let json = self.json.map(|file| (file, results::json as fn(&mut dyn Write, &[R]) -> Result<()>));
         let csv = self.csv.map(|file| (file, results::csv as _));
@@ -95,7 +100,12 @@ impl Sinks {
             // The very bytes that `destage report` would read.
             let mut json = Vec::new();
             results::json(&mut json, runs)?;
-            files.extend(folder.write(Report::new(destage_report::read("results", &json)?).files()?)?);
+            let report = Report::new(destage_report::read("results", &json)?);
+            let report = match objective {
+                Some(objective) => report.ranked_by(objective),
+                None => report,
+            };
+            files.extend(folder.write(report.files()?)?);
         }
         outputs.commit(files)?;
         // After the files: whoever reads these may stop before their end.
@@ -166,6 +176,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let resources = sim::resources(&settings)?;
     let sinks = Sinks::open(&settings, &requests)?;
     let timing = settings.one("timing", q::switch)?;
+    let objective = settings.optional("objective", Objective::named)?;
     let bar = Bar::new(progress);
     let started = Instant::now();
     let (geometry, limit, caches) = match &simulation {
@@ -193,7 +204,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             let mut report = report?;
             let characteristics = counter.as_ref().map(Counter::finish);
             report.results.iter_mut().for_each(|run| tell(&mut run.input, characteristics.as_ref(), sizes.as_ref()));
-            sinks.write(&report.results, buffer_output::text)?;
+            sinks.write(&report.results, objective, |screen, runs| buffer_output::text(screen, runs, objective))?;
             (report.results.len(), report.requests, report.accesses, "page accesses simulated")
         }
         destage_scenario::Simulation::Array(experiment) => {
@@ -202,7 +213,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
             let mut report = report?;
             let characteristics = counter.as_ref().map(Counter::finish);
             report.results.iter_mut().for_each(|run| tell(&mut run.input, characteristics.as_ref(), sizes.as_ref()));
-            sinks.write(&report.results, array_output::text)?;
+            sinks.write(&report.results, objective, |screen, runs| array_output::text(screen, runs, objective))?;
             (report.results.len(), report.requests, report.steps, "steps simulated")
         }
     };

@@ -7,7 +7,7 @@ use crate::answers::list;
 use crate::chart::{Chart, Form};
 use crate::figures::{COLLECTIONS, Show};
 use crate::group::Group;
-use crate::objective::pictured;
+use crate::ranking::pictured;
 use crate::summary::{shown, writes_cache_devices};
 
 /// Charts that tell of collection.

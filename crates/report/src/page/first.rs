@@ -11,7 +11,7 @@ use crate::escape::escaped;
 use crate::figures::Show;
 use crate::findings::{Gravity, found};
 use crate::group::Group;
-use crate::objective::Ranking;
+use crate::ranking::Ranking;
 use crate::summary::shown;
 
 /// Strip of trust, findings and cards.

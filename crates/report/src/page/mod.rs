@@ -17,7 +17,8 @@ use crate::durability::durability;
 use crate::embed;
 use crate::escape::escaped;
 use crate::figures::{Better, Show};
-use crate::group::{Group, GroupKind, Point, circumstances};
+use crate::group::{Group, Point, circumstances};
+use crate::kind::GroupKind;
 use crate::summary::{Cell, cells, columns, shown, writes_cache_devices};
 
 pub use document::{Document, breakable};

@@ -1,0 +1,35 @@
+//! Which runs do best, a line for each size of the cache.
+
+use std::io::{self, Write};
+
+use destage_report::{Objective, ReportRun, bests};
+use destage_scenario::quantity::show_bytes;
+
+use crate::screen::Screen;
+use crate::table::{Column, Table};
+
+/// Which of the runs, named alike, do best at each size. Where no size has several there is nothing to tell.
+pub fn text(screen: &mut Screen, runs: &[ReportRun], names: &[String], objective: Option<Objective>) -> io::Result<()> {
+    let bests = bests(runs, objective);
+    if bests.by_size.iter().all(|best| best.rivals < 2) {
+        return Ok(());
+    }
+    writeln!(screen, "\n{}:", bests.what)?;
+    let mut table = Table::new([Column::key(""), Column::text("")]);
+    for best in bests.by_size {
+        let size = best.size.map_or_else(|| "-".to_owned(), show_bytes);
+        let mut listed: Vec<&str> = Vec::new();
+        for &run in &best.runs {
+            if !listed.contains(&names[run].as_str()) {
+                listed.push(&names[run]);
+            }
+        }
+        let listed = match &listed[..] {
+            [] => "no run has one".to_owned(),
+            [one] => (*one).to_owned(),
+            all => format!("{} (a tie)", all.join(", ")),
+        };
+        table.add([format!("  {size:>8}"), listed]);
+    }
+    table.print(screen)
+}

@@ -1,0 +1,177 @@
+//! What is best: the one place that decides it, for cards, picture, sentences and marks alike.
+
+use crate::ReportRun;
+use crate::figures::Better;
+use crate::group::{Group, Point};
+use crate::kind::GroupKind;
+use crate::noise;
+use crate::objective::Objective;
+
+/// Values this close to the best, as a share of it, are as good for most purposes.
+pub(crate) const CLOSE: f64 = 0.1;
+/// Values this close to each other are a tie, as are those that chance may have put apart: nobody would notice.
+pub(crate) const TIE: f64 = 0.01;
+
+/// What the picture shows: what a group is ranked by, or, where no run has that, how many pages were found
+/// in the buffer, which stays true of runs that did not keep up.
+pub(crate) fn pictured(group: &Group, runs: &[ReportRun]) -> Objective {
+    let has = |point: &Point| group.objective.of(group.kind, &runs[point.run]).is_some();
+    if group.points.iter().any(has) { group.objective } else { Objective::Hits }
+}
+
+/// A group's runs by an objective.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranking {
+    pub(crate) kind: GroupKind,
+    pub(crate) objective: Objective,
+    /// The best, of one size: several if they are a tie. Empty if no run has the figure.
+    pub(crate) winners: Vec<(Point, f64)>,
+    /// The best of another label at the winners' size.
+    pub(crate) runner_up: Option<(Point, f64)>,
+    /// The best of the smallest size that comes close to the winners, if that is smaller than theirs.
+    pub(crate) knee: Option<(Point, f64)>,
+    /// The best of the next smaller size than the winners'.
+    pub(crate) smaller: Option<(Point, f64)>,
+    /// Whether the winners' size is the largest of several.
+    pub(crate) is_largest: bool,
+}
+
+/// The point with the least value; of several the smallest cache, and then the first.
+pub(crate) fn least(points: impl Iterator<Item = Point>, value: impl Fn(Point) -> Option<f64>) -> Option<(Point, f64)> {
+    let valued = points.filter_map(|point| Some((point, value(point)?)));
+    valued.min_by(|(p, a), (q, b)| a.total_cmp(b).then(p.size.cmp(&q.size)))
+}
+
+/// Whether a run may come first as well as the one that does, each with its cost.
+fn ties(objective: Objective, (first, best): (&ReportRun, f64), (run, own): (&ReportRun, f64)) -> bool {
+    let apart = own - best;
+    apart <= TIE * best.abs() || noise::margin(objective, first, run).is_some_and(|chance| apart <= chance)
+}
+
+/// The best of several runs over one trace, for each size of the cache.
+#[derive(Clone, Debug)]
+pub struct Bests {
+    /// What they have, such as "lowest mean response time".
+    pub what: String,
+    /// In the order in which the sizes appear.
+    pub by_size: Vec<BestOfSize>,
+}
+
+/// The best of a size.
+#[derive(Clone, Debug)]
+pub struct BestOfSize {
+    /// The size of the cache in bytes; none if no run has one.
+    pub size: Option<u64>,
+    /// Their indices, the best first; several if they are a tie, none if no run has the figure.
+    pub runs: Vec<usize>,
+    /// How many runs there are of that size, and of none.
+    pub rivals: usize,
+}
+
+/// The best runs of each cache size. What has no size competes at each; what is saturated at none.
+pub fn bests(runs: &[ReportRun], objective: Option<Objective>) -> Bests {
+    let kind = runs.first().map_or(GroupKind::Hits, GroupKind::of);
+    let objective = objective.unwrap_or(Objective::of_kind(kind));
+    let is_more = objective.figure(kind).better == Better::More;
+    let sign = if is_more { -1.0 } else { 1.0 };
+    let mut sizes: Vec<Option<u64>> = Vec::new();
+    for size in runs.iter().map(ReportRun::cache) {
+        if !sizes.contains(&size) {
+            sizes.push(size);
+        }
+    }
+    if sizes.iter().any(Option::is_some) {
+        sizes.retain(Option::is_some);
+    }
+    let of_size = |size: Option<u64>| {
+        let rivals: Vec<_> =
+            runs.iter().enumerate().filter(|(_, run)| run.cache().is_none() || run.cache() == size).collect();
+        let keeps_up = rivals.iter().filter(|(_, run)| !run.is_saturated());
+        let mut costs: Vec<_> =
+            keeps_up.filter_map(|&(index, run)| Some((index, sign * objective.of(kind, run)?))).collect();
+        costs.sort_by(|a, b| a.1.total_cmp(&b.1));
+        if let Some(&(first, best)) = costs.first() {
+            costs.retain(|&(index, own)| index == first || ties(objective, (&runs[first], best), (&runs[index], own)));
+        }
+        BestOfSize { size, runs: costs.into_iter().map(|(index, _)| index).collect(), rivals: rivals.len() }
+    };
+    Bests {
+        what: format!("{} {}", if is_more { "highest" } else { "lowest" }, objective.words()),
+        by_size: sizes.into_iter().map(of_size).collect(),
+    }
+}
+
+impl Ranking {
+    /// Ranks a group. Saturated runs take no part: what they answer late is no result.
+    pub(crate) fn of(group: &Group, runs: &[ReportRun]) -> Self {
+        let (kind, objective) = (group.kind, group.objective);
+        let sign = if objective.figure(kind).better == Better::More { -1.0 } else { 1.0 };
+        let cost = |point: Point| {
+            let run = &runs[point.run];
+            objective.of(kind, run).filter(|_| !run.is_saturated()).map(|value| sign * value)
+        };
+        let within = |cost: f64, best: f64, share: f64| cost <= best + share * best.abs();
+        let all = || group.points.iter().copied();
+        let at = |size: usize| all().filter(move |point| point.size == size);
+        let value = |(point, cost): (Point, f64)| (point, sign * cost);
+        let mut ranking = Self {
+            kind,
+            objective,
+            winners: Vec::new(),
+            runner_up: None,
+            knee: None,
+            smaller: None,
+            is_largest: false,
+        };
+        let Some((_, best)) = least(all(), cost) else { return ranking };
+        let is_within = |share: f64| move |point: &Point| cost(*point).is_some_and(|own| within(own, best, share));
+        let sizes = |share: f64| all().filter(is_within(share)).map(|point| point.size).min();
+        let size = sizes(TIE).unwrap_or_default();
+        // What comes first of that size, and whatever may do so over other requests of the same kind.
+        let first = least(at(size), cost);
+        let is_tied = |point: &Point| {
+            let Some(((first, best), own)) = first.zip(cost(*point)) else { return false };
+            ties(objective, (&runs[first.run], best), (&runs[point.run], own))
+        };
+        let mut winners: Vec<_> = at(size).filter(is_tied).filter_map(|point| Some((point, cost(point)?))).collect();
+        winners.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let others = at(size).filter(|point| winners.iter().all(|(winner, _)| winner.label != point.label));
+        ranking.runner_up = least(others, cost).map(value);
+        ranking.knee = sizes(CLOSE).filter(|close| *close < size).and_then(|close| least(at(close), cost)).map(value);
+        ranking.smaller = (0..size).rev().find_map(|smaller| least(at(smaller), cost)).map(value);
+        ranking.is_largest = size > 0 && size + 1 == group.sizes.len();
+        ranking.winners = winners.into_iter().map(value).collect();
+        ranking
+    }
+
+    /// The first of the winners.
+    pub(crate) fn best(&self) -> Option<Point> {
+        self.winners.first().map(|(best, _)| *best)
+    }
+
+    /// A value in words.
+    pub(crate) fn told(&self, value: f64) -> String {
+        self.objective.told(self.kind, value)
+    }
+}
+
+/// How a value compares with another, in words: `21 % less`, `12 times less`, `3.1 times as much`.
+pub(crate) fn ahead(value: f64, other: f64) -> String {
+    let round = |x: f64| if x >= 9.95 { format!("{x:.0}") } else { format!("{x:.1}") };
+    if other == 0.0 || value == 0.0 {
+        return if value < other { "less" } else { "more" }.to_owned();
+    }
+    match value / other {
+        ratio if ratio <= 0.5 => format!("{} times less", round(1.0 / ratio)),
+        ratio if ratio < 1.0 => format!("{} % less", round(100.0 * (1.0 - ratio))),
+        ratio if ratio < 2.0 => format!("{} % more", round(100.0 * (ratio - 1.0))),
+        ratio => format!("{} times as much", round(ratio)),
+    }
+}
+
+/// The same before what it is compared with: `21 % less than`.
+pub(crate) fn ahead_of(value: f64, other: f64) -> String {
+    let ahead = ahead(value, other);
+    let joint = if ahead.ends_with("as much") { "as" } else { "than" };
+    format!("{ahead} {joint}")
+}
