@@ -13,6 +13,17 @@ pub enum Cell {
     Text(String),
 }
 
+/// What the cells of a column hold that are not null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Whole numbers.
+    Integer,
+    /// Other numbers.
+    Float,
+    /// Text.
+    Text,
+}
+
 /// A column of a table. All cells that are not null are of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
@@ -22,6 +33,18 @@ pub struct Column {
     pub is_text: bool,
     /// One cell a row.
     pub cells: Vec<Cell>,
+}
+
+impl Column {
+    /// What its cells hold.
+    pub(crate) fn kind(&self) -> ColumnKind {
+        match self.cells.iter().find(|cell| **cell != Cell::Null) {
+            Some(Cell::Integer(_)) => ColumnKind::Integer,
+            Some(Cell::Text(_)) => ColumnKind::Text,
+            None if self.is_text => ColumnKind::Text,
+            Some(Cell::Float(_) | Cell::Null) | None => ColumnKind::Float,
+        }
+    }
 }
 
 /// A table.

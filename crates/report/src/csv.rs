@@ -1,13 +1,23 @@
 //! Tables as CSV (RFC 4180, with line feeds).
 
-use crate::{Cell, Table};
+use crate::{Cell, Column, Table};
 
 /// The table, its columns' names in the first line.
 pub(crate) fn write(table: &Table) -> String {
-    let mut text = line(table.columns.iter().map(|column| quoted(&column.name)));
-    let rows = table.columns.first().map_or(0, |column| column.cells.len());
+    head(table.columns.iter().map(|column| column.name.as_str())) + &rows(&table.columns)
+}
+
+/// The first line.
+pub(crate) fn head<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    line(names.map(quoted))
+}
+
+/// The rows of these columns.
+pub(crate) fn rows(columns: &[Column]) -> String {
+    let mut text = String::new();
+    let rows = columns.first().map_or(0, |column| column.cells.len());
     for row in 0..rows {
-        text += &line(table.columns.iter().map(|column| match &column.cells[row] {
+        text += &line(columns.iter().map(|column| match &column.cells[row] {
             Cell::Null => String::new(),
             Cell::Integer(n) => n.to_string(),
             // As JSON writes it: the shortest that is read as the same number.

@@ -32,11 +32,12 @@ mod objective;
 mod page;
 mod parquet;
 mod ranking;
+mod rows;
 mod run;
 mod summary;
 mod table;
 
-pub use cells::{Cell, Column, Table};
+pub use cells::{Cell, Column, ColumnKind, Table};
 pub use durability::durability;
 pub use error::ReportError;
 pub use escape::escaped;
@@ -44,6 +45,7 @@ pub use input::read;
 pub use objective::Objective;
 pub use page::{Document, breakable};
 pub use ranking::{BestOfSize, Bests, bests};
+pub use rows::TableWriter;
 pub use run::ReportRun;
 
 use group::Group;

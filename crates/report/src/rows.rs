@@ -1,0 +1,68 @@
+//! A table that is written piece by piece, so that it need not be held.
+
+use std::io::{self, Write};
+
+use ::parquet::errors::ParquetError;
+
+use crate::parquet::Groups;
+use crate::{Column, ColumnKind, csv};
+
+/// Writes a table piece by piece, as CSV or as Parquet.
+pub struct TableWriter<W: Write + Send>(Form<W>);
+
+enum Form<W: Write + Send> {
+    Csv(W),
+    Parquet(Box<Groups<W>>),
+}
+
+impl<W: Write + Send> TableWriter<W> {
+    /// Begins a table with these columns as CSV.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn csv(mut out: W, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
+        out.write_all(csv::head(columns.iter().map(|(name, _)| *name)).as_bytes())?;
+        Ok(Self(Form::Csv(out)))
+    }
+
+    /// Begins a table of this name with these columns as Parquet, in which each piece is a row group.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn parquet(out: W, name: &str, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
+        Ok(Self(Form::Parquet(Box::new(Groups::begin(out, name, columns).map_err(unwrapped)?))))
+    }
+
+    /// Writes further rows: all columns, with as many cells each.
+    ///
+    /// # Errors
+    /// Where they cannot be written, or hold cells of another kind.
+    pub fn write(&mut self, columns: &[Column]) -> io::Result<()> {
+        match &mut self.0 {
+            Form::Csv(out) => out.write_all(csv::rows(columns).as_bytes()),
+            Form::Parquet(groups) => groups.write(columns).map_err(unwrapped),
+        }
+    }
+
+    /// Ends the table; returns what it was written to.
+    ///
+    /// # Errors
+    /// Where its end cannot be written.
+    pub fn finish(self) -> io::Result<W> {
+        match self.0 {
+            Form::Csv(out) => Ok(out),
+            Form::Parquet(groups) => groups.finish().map_err(unwrapped),
+        }
+    }
+}
+
+/// The error of who writes, if it is one.
+fn unwrapped(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(error) => match error.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(error) => io::Error::other(error),
+        },
+        error => io::Error::other(error),
+    }
+}
