@@ -1,5 +1,7 @@
 //! An experiment: policies × buffer sizes over one trace, read once for all of them.
 
+use std::cell::RefCell;
+
 use destage_plan::{Nanos, PageGeometry, PolicySpec};
 use destage_policy::buffer::{
     self, Buffer, BufferConfig, Built, EvictionUnit, NoDevice, PolicyError, PolicyInfo, Visitor,
@@ -8,6 +10,7 @@ use destage_trace::TraceError;
 
 use super::analytic::AnalyticConfig;
 use super::config::{Admission, RunConfig};
+use super::request_log::RequestLog;
 use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResult, RunResult, SsdResult};
 use super::run::{Job, Outcomes, Simulation};
 use super::watch::{self, Watch};
@@ -118,6 +121,12 @@ pub enum SimError {
         /// Bytes granted.
         granted: u64,
     },
+    /// There is a log for one run.
+    #[error("latency-log takes the requests of one run, and these are {runs} runs: give one policy and one cache size")]
+    Log {
+        /// Runs that there would be.
+        runs: usize,
+    },
 }
 
 /// A job and what its result needs beside what it finds.
@@ -186,8 +195,26 @@ impl Experiment {
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Report, SimError> {
+        self.run_logged(resources, open, progress, None)
+    }
+
+    /// The same, with all measured requests written to a log, if there is one.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`], and where there are several runs to log.
+    pub fn run_logged(
+        &self,
+        resources: Resources,
+        open: &mut dyn FnMut() -> Result<Input, TraceError>,
+        progress: &(dyn Fn(Progress) + Sync),
+        log: Option<Box<dyn RequestLog>>,
+    ) -> Result<Report, SimError> {
+        let combinations: Vec<_> = self.policies.iter().flat_map(|policy| self.sizes(policy)).collect();
+        if log.is_some() && combinations.len() != 1 {
+            return Err(SimError::Log { runs: combinations.len() });
+        }
         if self.capacity == Capacity::Fit {
-            return self.fitted(resources, open, progress)?.run(resources, open, progress);
+            return self.fitted(resources, open, progress)?.run_logged(resources, open, progress, log);
         }
         let shape = match &self.device {
             DeviceConfig::Ssd(config, _) => Some(SsdShape::new(config.clone(), self.geometry)?),
@@ -198,14 +225,14 @@ impl Experiment {
         {
             return Err(SimError::Memory { needed, granted: resources.memory_bytes });
         }
-        let combinations: Vec<_> = self.policies.iter().flat_map(|policy| self.sizes(policy)).collect();
         let aged = match (&self.device, &shape) {
             (DeviceConfig::Ssd(_, start), Some(shape)) if start.takes_long() && combinations.len() > 1 => {
                 Some(Ssd::new(shape.clone(), *start))
             }
             _ => None,
         };
-        let runs = BufferRuns { experiment: self, shape, aged, memory_bytes: resources.memory_bytes };
+        let log = RefCell::new(log);
+        let runs = BufferRuns { experiment: self, shape, aged, memory_bytes: resources.memory_bytes, log };
         let Gathered { results, requests } = experiment::carry_out(&runs, &combinations, resources, open, progress)?;
         let accesses = results.iter().map(|result| result.counters.accesses).sum();
         Ok(Report { results, requests, accesses })
@@ -220,7 +247,7 @@ impl Experiment {
             (DeviceConfig::Ssd(config, _), Capacity::Given) => Some(SsdShape::new(config.clone(), self.geometry)?),
             _ => None,
         };
-        let runs = BufferRuns { experiment: self, shape, aged: None, memory_bytes: 0 };
+        let runs = BufferRuns { experiment: self, shape, aged: None, memory_bytes: 0, log: RefCell::default() };
         self.policies.iter().flat_map(|policy| self.sizes(policy)).try_for_each(|combination| runs.check(&combination))
     }
 
@@ -256,6 +283,8 @@ struct BufferRuns<'a> {
     /// An SSD that took long to age.
     aged: Option<Ssd>,
     memory_bytes: u64,
+    /// Until the run has it.
+    log: RefCell<Option<Box<dyn RequestLog>>>,
 }
 
 impl<'a> Runs for BufferRuns<'a> {
@@ -293,11 +322,16 @@ impl<'a> Runs for BufferRuns<'a> {
         };
         let build = Build { config, ssd };
         let settled = config.admission.settle(policy)?;
-        let (job, built) = buffer::build(&settled, self.experiment.buffer_config(&config), build)?;
+        let (mut job, built) = buffer::build(&settled, self.experiment.buffer_config(&config), build)?;
         self.experiment.device.suits(policy, &built)?;
         let params = built.params.into_iter().map(|(name, value)| ParamValue { name, value }).collect();
         let cache_bytes = built.is_sized.then_some(cache_bytes);
-        Ok(Planned { policy: policy_name(policy), params, granularity: built.unit, cache_bytes, job })
+        let policy = policy_name(policy);
+        if let Some(mut log) = self.log.take() {
+            log.begin(&policy, cache_bytes);
+            job.log_to(log);
+        }
+        Ok(Planned { policy, params, granularity: built.unit, cache_bytes, job })
     }
 
     fn feeder(&self, runs: &[Planned]) -> Feeder {
@@ -310,7 +344,7 @@ impl<'a> Runs for BufferRuns<'a> {
             PageSpace::unbounded(geometry, u32::try_from(room).unwrap_or(u32::MAX))
         };
         let feeder = Feeder::new(space, ops, volumes, speed);
-        let feeder = if self.experiment.run.per_volume { feeder.keep_origins() } else { feeder };
+        let feeder = if runs.iter().any(|planned| planned.job.is_watched()) { feeder.keep_origins() } else { feeder };
         if runs.iter().any(|planned| planned.job.compares_addresses()) { feeder.keep_borders() } else { feeder }
     }
 

@@ -10,6 +10,7 @@ use super::config::{Admission, FlushMode, RunConfig};
 use super::device::Device;
 use super::done::Done;
 use super::over_time::OverTime;
+use super::request_log::RequestLog;
 use super::result::{BufferCounters, SeriesResult};
 use super::timing::{Timed, Timing};
 use super::watch::{Counted, Watch};
@@ -69,6 +70,10 @@ pub(super) trait Job: Send {
     fn ssd(&self) -> Option<&Ssd>;
     /// Whether the buffer has to be told which blocks lie beside each other.
     fn compares_addresses(&self) -> bool;
+    /// Has all measured requests written to a log.
+    fn log_to(&mut self, log: Box<dyn RequestLog>);
+    /// Whether the run has to be told where requests come from.
+    fn is_watched(&self) -> bool;
 }
 
 impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
@@ -117,7 +122,7 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
             series: self.over_time.result(self.timing.start),
             avoidance: self.buffer.gc_counters().map(|now| now.since(&self.avoidance_before)),
             timed,
-            volumes: self.watch.take().map(|watch| watch.volumes),
+            volumes: self.watch.take().and_then(|watch| watch.volumes),
         }
     }
 
@@ -127,6 +132,14 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
 
     fn compares_addresses(&self) -> bool {
         self.buffer.compares_addresses()
+    }
+
+    fn log_to(&mut self, log: Box<dyn RequestLog>) {
+        self.watch.get_or_insert_with(|| Box::new(Watch::of_nothing())).log_to(log);
+    }
+
+    fn is_watched(&self) -> bool {
+        self.watch.is_some()
     }
 }
 
@@ -150,7 +163,7 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             fed: 0,
             warmup_requests: 0,
             measuring: false,
-            watch: config.per_volume.then(|| Box::new(Watch::new(config.pages_per_block))),
+            watch: config.per_volume.then(|| Box::new(Watch::of_volumes(config.pages_per_block))),
         }
     }
 
@@ -183,6 +196,9 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     /// compared before and after it, so that nothing else has to know of this.
     #[cold]
     fn feed_watched(&mut self, feed: &Feed) {
+        if self.watch.as_ref().is_some_and(|watch| watch.has_given_up()) {
+            return;
+        }
         let mut spans_begin = 0;
         for (request, origin) in feed.requests.iter().zip(&feed.origins) {
             let was_measuring = self.measuring;
@@ -200,7 +216,13 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
             let after = Counted::until_now(&self.accounting.counters, &self.timing);
             if let Some(watch) = &mut self.watch {
                 watch.end(&before, &after);
+                if self.measuring {
+                    watch.log(request, *origin, self.timing.arrived(), &before, &after);
+                }
             }
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.hand_over();
         }
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Timed {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answered {
     pub(super) count: u64,
+    /// Those of them that waited for a collection.
+    pub(super) gc_delayed: u64,
     /// All response times.
     pub(super) time: u128,
 }
@@ -133,7 +135,11 @@ impl Timing {
     /// Reads and writes answered so far.
     pub(super) fn answered(&self) -> Answered {
         let all = || self.read.iter().chain(&self.write);
-        Answered { count: all().map(Latency::count).sum(), time: all().map(Latency::sum).sum() }
+        Answered {
+            count: all().map(Latency::count).sum(),
+            gc_delayed: self.read[1].count() + self.write[1].count(),
+            time: all().map(Latency::sum).sum(),
+        }
     }
 
     /// Samples the free blocks upon a request with this number, if it is one of those. The first

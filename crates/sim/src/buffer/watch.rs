@@ -4,6 +4,7 @@ use destage_plan::{Nanos, Op, PageNo};
 use destage_policy::buffer::{EvictionKind, Evictions};
 
 use super::accounting::Phase;
+use super::request_log::{LoggedRequest, RequestLog};
 use super::result::BufferCounters;
 use super::timing::{Answered, Timing};
 use crate::input::{FeedRequest, Origin, PageSpan};
@@ -37,11 +38,27 @@ impl Counted {
             answered: timing.answered(),
         }
     }
+
+    fn pages(&self) -> u64 {
+        self.read_pages + self.write_pages
+    }
+
+    fn hits(&self) -> u64 {
+        self.read_hits + self.write_hits
+    }
+
+    /// The response time of the one request that was answered since `before`, if it was.
+    fn response_since(&self, before: &Self) -> Option<Nanos> {
+        let time = self.answered.time - before.answered.time;
+        (self.answered.count > before.answered.count).then(|| Nanos(time.min(u128::from(u64::MAX)) as u64))
+    }
 }
 
 /// What is noted.
 pub(super) struct Watch {
-    pub(super) volumes: PerVolume,
+    /// What each volume brings, if that was asked for.
+    pub(super) volumes: Option<PerVolume>,
+    log: Option<Log>,
     /// The volume of the request under way.
     present: VolumeSlot,
     /// Of each page the place of the volume whose request wrote it last; of one that was not written
@@ -50,10 +67,32 @@ pub(super) struct Watch {
     pages_per_block: u32,
 }
 
+/// A log with the requests that it has not taken yet.
+struct Log {
+    to: Box<dyn RequestLog>,
+    next: Vec<LoggedRequest>,
+    has_given_up: bool,
+}
+
 impl Watch {
-    /// Nothing is noted yet.
-    pub(super) fn new(pages_per_block: u32) -> Self {
-        Self { volumes: PerVolume::new(), present: VolumeSlot(0), writers: Vec::new(), pages_per_block }
+    /// Notes nothing until there is something to write it to.
+    pub(super) fn of_nothing() -> Self {
+        Self { volumes: None, log: None, present: VolumeSlot(0), writers: Vec::new(), pages_per_block: 1 }
+    }
+
+    /// Notes what each volume brings.
+    pub(super) fn of_volumes(pages_per_block: u32) -> Self {
+        Self { volumes: Some(PerVolume::new()), pages_per_block, ..Self::of_nothing() }
+    }
+
+    /// Writes requests to a log, too.
+    pub(super) fn log_to(&mut self, log: Box<dyn RequestLog>) {
+        self.log = Some(Log { to: log, next: Vec::new(), has_given_up: false });
+    }
+
+    /// Whether there is a log, and it takes no more.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| log.has_given_up)
     }
 
     /// What it takes over a device of so many pages.
@@ -63,17 +102,20 @@ impl Watch {
 
     /// Forgets what was counted: the measured part begins.
     pub(super) fn restart(&mut self) {
-        self.volumes.restart();
+        if let Some(volumes) = &mut self.volumes {
+            volumes.restart();
+        }
     }
 
     /// A request comes; page numbers are below `pages`. From now on the pages that it writes are its
     /// volume's.
     pub(super) fn begin(&mut self, request: &FeedRequest, origin: Origin, spans: &[PageSpan], pages: u32) {
+        let Some(volumes) = &mut self.volumes else { return };
         if self.writers.len() < pages as usize {
             self.writers.resize(pages as usize, NOBODY);
         }
-        self.present = self.volumes.slot(origin.volume);
-        self.volumes.of(self.present).requested(request.op, request.bytes);
+        self.present = volumes.slot(origin.volume);
+        volumes.of(self.present).requested(request.op, request.bytes);
         for span in spans {
             let range = span.page as usize..(span.page + span.pages) as usize;
             for writer in &mut self.writers[range] {
@@ -86,32 +128,67 @@ impl Watch {
 
     /// That request has been served.
     pub(super) fn end(&mut self, before: &Counted, after: &Counted) {
-        let counts = self.volumes.of(self.present);
+        let Some(volumes) = &mut self.volumes else { return };
+        let counts = volumes.of(self.present);
         counts.read_pages += after.read_pages - before.read_pages;
         counts.write_pages += after.write_pages - before.write_pages;
         counts.read_hits += after.read_hits - before.read_hits;
         counts.write_hits += after.write_hits - before.write_hits;
         counts.pages_written += after.bypassed_writes - before.bypassed_writes;
-        if after.answered.count > before.answered.count {
-            let time = after.answered.time - before.answered.time;
-            counts.responded(Nanos(time.min(u128::from(u64::MAX)) as u64));
+        if let Some(time) = after.response_since(before) {
+            counts.responded(time);
+        }
+    }
+
+    /// Notes that request, which arrived then, for the log.
+    pub(super) fn log(
+        &mut self,
+        request: &FeedRequest,
+        origin: Origin,
+        arrival: Nanos,
+        before: &Counted,
+        after: &Counted,
+    ) {
+        if let Some(log) = &mut self.log {
+            log.next.push(LoggedRequest {
+                request: origin.request,
+                arrival,
+                volume: origin.volume,
+                offset: origin.offset,
+                bytes: request.bytes,
+                op: request.op,
+                response: after.response_since(before),
+                pages: after.pages() - before.pages(),
+                hit_pages: after.hits() - before.hits(),
+                gc_delayed: after.answered.gc_delayed > before.answered.gc_delayed,
+            });
+        }
+    }
+
+    /// Gives the log what was noted for it.
+    pub(super) fn hand_over(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.has_given_up = !log.to.take(&log.next);
+            log.next.clear();
         }
     }
 
     /// Notes whose pages leave.
     pub(super) fn evicted(&mut self, phase: Phase, out: &Evictions) {
-        if phase == Phase::Trim {
-            return;
-        }
+        let Some(volumes) = self.volumes.as_mut().filter(|_| phase != Phase::Trim) else { return };
+        let writers = Writers { of: &self.writers, present: self.present };
         let mut pads: &[PageNo] = &[];
         for (group, pages) in out.groups() {
             match group.kind {
                 EvictionKind::Drop => {}
                 EvictionKind::Pad => pads = pages,
                 EvictionKind::Flush | EvictionKind::Clean => {
-                    self.filled_up(phase, std::mem::take(&mut pads), pages);
+                    let pads = std::mem::take(&mut pads);
+                    if phase != Phase::Drain {
+                        fill_up(volumes, writers, pads, pages, self.pages_per_block);
+                    }
                     for &page in pages {
-                        let counts = self.volumes.of(self.writer(page));
+                        let counts = volumes.of(writers.writer(page));
                         if phase == Phase::Drain {
                             counts.drained_pages += 1;
                         } else {
@@ -122,27 +199,32 @@ impl Watch {
             }
         }
     }
+}
 
-    /// Counts pages that fill up the blocks of others: for the volume that wrote the first of these
-    /// in the same block.
-    fn filled_up(&mut self, phase: Phase, pads: &[PageNo], written: &[PageNo]) {
-        if phase == Phase::Drain {
-            return;
-        }
-        let block = |page: &PageNo| page.0 / self.pages_per_block;
-        let same = |a: &PageNo, b: &PageNo| block(a) == block(b);
-        for filling in pads.chunk_by(same) {
-            let first = written.iter().find(|page| same(page, &filling[0])).or(written.first());
-            if let Some(&page) = first {
-                self.volumes.of(self.writer(page)).pad_pages += filling.len() as u64;
-            }
-        }
-    }
+/// Whose pages are.
+#[derive(Clone, Copy)]
+struct Writers<'a> {
+    of: &'a [u16],
+    present: VolumeSlot,
+}
 
-    fn writer(&self, page: PageNo) -> VolumeSlot {
-        match self.writers.get(page.0 as usize) {
+impl Writers<'_> {
+    fn writer(self, page: PageNo) -> VolumeSlot {
+        match self.of.get(page.0 as usize) {
             Some(&writer) if writer != NOBODY => VolumeSlot(writer),
             _ => self.present,
+        }
+    }
+}
+
+/// Counts pages that fill up the blocks of others: for the volume that wrote the first of these in the
+/// same block.
+fn fill_up(volumes: &mut PerVolume, writers: Writers<'_>, pads: &[PageNo], written: &[PageNo], pages_per_block: u32) {
+    let same = |a: &PageNo, b: &PageNo| a.0 / pages_per_block == b.0 / pages_per_block;
+    for filling in pads.chunk_by(same) {
+        let first = written.iter().find(|page| same(page, &filling[0])).or(written.first());
+        if let Some(&page) = first {
+            volumes.of(writers.writer(page)).pad_pages += filling.len() as u64;
         }
     }
 }

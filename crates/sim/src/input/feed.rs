@@ -34,12 +34,10 @@ pub struct FeedRequest {
 pub struct Origin {
     /// Its volume as the trace has it, whether or not volumes lie over each other.
     pub volume: u32,
-}
-
-impl From<&Request> for Origin {
-    fn from(request: &Request) -> Self {
-        Self { volume: request.volume }
-    }
+    /// Its number among the requests that were read, from 1.
+    pub request: u64,
+    /// First byte on its volume.
+    pub offset: u64,
 }
 
 /// A batch of requests, shared by all runs.
@@ -246,7 +244,7 @@ impl Feeder {
                 feed.heads.push((request.offset % geometry.page_bytes()) as u32);
             }
             if self.keeps_origins {
-                feed.note_origins(std::slice::from_ref(request));
+                feed.note_origins(std::slice::from_ref(request), self.counts.read);
             }
             feed.requests.push(FeedRequest {
                 time: self.latest,
@@ -294,7 +292,7 @@ impl Feeder {
         let plain = feed.spans.len() - first_span;
         self.counts.read += plain as u64;
         if self.keeps_origins {
-            feed.note_origins(&requests[..plain]);
+            feed.note_origins(&requests[..plain], self.counts.read + 1 - plain as u64);
         }
         let page_bytes = geometry.page_bytes();
         feed.requests.extend((first_span as u32 + 1..).zip(&requests[..plain]).map(|(spans_end, request)| {
@@ -313,11 +311,12 @@ impl Feeder {
 }
 
 impl Feed {
-    /// Notes where requests come from; apart, so that feeds without that are made as fast as before.
+    /// Notes where requests come from, the first of which has this number; apart, so that feeds without that are made as fast as before.
     #[cold]
     #[inline(never)]
-    fn note_origins(&mut self, requests: &[Request]) {
-        self.origins.extend(requests.iter().map(Origin::from));
+    fn note_origins(&mut self, requests: &[Request], first: u64) {
+        let origin = |(request, from): (u64, &Request)| Origin { volume: from.volume, request, offset: from.offset };
+        self.origins.extend((first..).zip(requests).map(origin));
     }
 
     /// Empties the feed and keeps its memory.

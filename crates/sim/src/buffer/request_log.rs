@@ -1,0 +1,39 @@
+//! A log of what became of each request of a run.
+
+use destage_plan::{Nanos, Op};
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggedRequest {
+    /// Its number among the requests that were read, from 1; those in front of a window do not count.
+    pub request: u64,
+    /// When it arrived; closed loop: when it was issued.
+    pub arrival: Nanos,
+    /// Its volume as the trace has it, numbered in order of first appearance.
+    pub volume: u32,
+    /// First byte on that volume.
+    pub offset: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// What was asked.
+    pub op: Op,
+    /// From its arrival to its answer; none where the device takes no time, and of what is neither a read
+    /// nor a write of some bytes.
+    pub response: Option<Nanos>,
+    /// Pages that it touched.
+    pub pages: u64,
+    /// Those of them that were in the buffer.
+    pub hit_pages: u64,
+    /// Whether its last page waited for a collection, or for a frame that did.
+    pub gc_delayed: bool,
+}
+
+/// Takes the requests of a run.
+pub trait RequestLog: Send {
+    /// The run begins: its policy with its layers, and the size of its buffer unless it holds nothing.
+    fn begin(&mut self, policy: &str, cache_bytes: Option<u64>);
+
+    /// Takes the next requests of the measured part, in order. `false` if it can take no more: then the
+    /// rest is not simulated, and results mean nothing.
+    fn take(&mut self, requests: &[LoggedRequest]) -> bool;
+}
