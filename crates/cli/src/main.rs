@@ -11,6 +11,7 @@ mod commands;
 mod examples;
 mod findings_output;
 mod flags;
+mod latency_log;
 mod markdown;
 mod output;
 mod progress;

@@ -215,7 +215,14 @@ fn standing_alone() -> Vec<&'static Row> {
 fn after_a_blank_nothing_is_lost_that_is_no_earlier_result() {
     let rows = standing_alone();
     let found: Vec<_> = rows.iter().map(|row| (row.command, row.argument)).collect();
-    assert_eq!(found, [("sim", "--json"), ("sim", "--csv"), ("reproduce", "--markdown")]);
+    assert_eq!(
+        found,
+        ["--json", "--csv", "--latency-log"]
+            .map(|option| ("sim", option))
+            .into_iter()
+            .chain([("reproduce", "--markdown")])
+            .collect::<Vec<_>>()
+    );
     for row in rows {
         let shop = Workshop::new(None);
         symlink("trace.spc", shop.path("link")).unwrap();

@@ -91,6 +91,8 @@ fn volumes_are_told_by_their_names() {
     fs::write(&scenario, "trace = \"servers.csv\"\nper-volume = true\n").unwrap();
     let by_key = simulated(&["--scenario", text(&scenario), "--policy", "lru", "--cache", "256KiB", "--device", "ssd"]);
     assert_eq!(by_key[0]["volumes"], runs[0]["volumes"]);
+    let printed = quietly(&["sim", "--scenario", text(&scenario), "--policy", "lru", "--print-scenario"]);
+    assert!(printed.lines().any(|line| line == "per-volume = true"), "{printed}");
     // With an array there is no telling whose hits they are.
     let array = simulated(&[
         "--trace",

@@ -274,6 +274,8 @@ const RESERVED: &[&str] = &[
     "json",
     "csv",
     "report",
+    "latency-log",
+    "per-volume",
     "timing",
     "progress",
     "threads",

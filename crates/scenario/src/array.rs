@@ -17,7 +17,7 @@ use destage_sim::input::Speed;
 use destage_sim::ssd::StartState;
 
 use crate::quantity as q;
-use crate::sim::{self, BUFFER_ONLY, Requests, SIM, WITHOUT_INFLUENCE, word};
+use crate::sim::{self, BUFFER_ONLY, Requests, SAYING_MORE, SIM, WITHOUT_INFLUENCE, word};
 use crate::{ScenarioError, Settings};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -356,6 +356,7 @@ fn settings_for_results(settings: &Settings, kinds: &[&str], deltas: bool) -> Ve
             && !ELSEWHERE.contains(&name)
             && !BUFFER_ONLY.contains(&name)
             && !WITHOUT_INFLUENCE.contains(&name)
+            && !SAYING_MORE.contains(&name)
             && (name != "lenient" || !settings.is_given("workload"))
     };
     settings.in_force().into_iter().filter(|(name, _)| tells(name)).collect()

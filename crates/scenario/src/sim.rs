@@ -140,6 +140,10 @@ pub const SIM: &[Key] = &[
     ),
     Key::file("json", "Write the results as JSON, to the standard output in place of the table or to a file"),
     Key::file("csv", "Write the results as CSV, in the same way"),
+    Key::file(
+        "latency-log",
+        "Write what became of each request of the one run, as Parquet if the name ends in .parquet, else as CSV",
+    ),
     Key::one("report", "DIR", "", "Write a page that shows and compares the results into this folder, with its data"),
     Key::one(
         "objective",
@@ -325,7 +329,7 @@ pub(crate) const ARRAY_ONLY: &[&str] = &[
 pub(crate) const ARRAY_TABLES: &[&str] = &["delta.", "disk.", "drive.", "fixed.", "raid.", "nvram."];
 
 /// Settings that an array does not look at.
-pub(crate) const BUFFER_ONLY: &[&str] = &["admission", "flush", "buffer-latency"];
+pub(crate) const BUFFER_ONLY: &[&str] = &["admission", "flush", "buffer-latency", "latency-log"];
 
 /// Where the requests come from.
 #[derive(Clone, Debug)]
@@ -897,9 +901,12 @@ fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
     })
 }
 
-/// Settings that decide only how a simulation is done, or what is shown of it.
+/// Settings that decide only how a simulation is done or shown.
 pub(crate) const WITHOUT_INFLUENCE: &[&str] =
     &["per-volume", "json", "csv", "report", "objective", "timing", "progress", "threads", "memory"];
+    &["json", "csv", "report", "latency-log", "timing", "progress", "threads", "memory"];
+/// Settings that have results say more, and nothing else of what was simulated.
+pub(crate) const SAYING_MORE: &[&str] = &["per-volume"];
 
 /// The settings that say what was simulated: not those that results carry under a name of their
 /// own, and not those that decide only how it is done or shown.
@@ -910,6 +917,7 @@ fn settings_for_results(settings: &Settings, device: &str) -> Vec<(String, Strin
         let table = name.split_once('.').map(|(table, _)| table);
         !ELSEWHERE.contains(&name)
             && !WITHOUT_INFLUENCE.contains(&name)
+            && !SAYING_MORE.contains(&name)
             && !ARRAY_ONLY.contains(&name)
             && (name != "lenient" || !settings.is_given("workload"))
             && table.is_none_or(|table| table == device)

@@ -10,6 +10,7 @@ use destage_report::{FILES, Objective, Report};
 use destage_scenario::Settings;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::sim::{self, Requests, SIM};
+use destage_sim::buffer::RequestLog;
 use destage_sim::experiment::Progress;
 use destage_sim::measure::{InputResult, SizesResult, TraceCharacteristics};
 
@@ -18,6 +19,7 @@ use crate::buffer_output;
 use crate::characteristics::Counter;
 use crate::commands::report::Folder;
 use crate::flags;
+use crate::latency_log::LatencyLog;
 use crate::output::{NewFile, Outputs};
 use crate::progress::{Bar, Line};
 use crate::results::{self, Documented};
@@ -52,8 +54,10 @@ pub fn command() -> Command {
 struct Sinks {
     json: Option<NewFile>,
     csv: Option<NewFile>,
+    /// What became of each request.
+    log: Option<LatencyLog>,
     report: Option<Folder>,
-    /// Neither goes to the standard output.
+    /// None of them goes to the standard output.
     table: bool,
     outputs: Outputs,
 }
@@ -63,8 +67,10 @@ impl Sinks {
     fn open(settings: &Settings, requests: &Requests) -> Result<Self> {
         let (json, csv) = (settings.path("json")?, settings.path("csv")?);
         let to_stdout = |path: Option<&Path>| path == Some(Path::new("-"));
-        let shown = [json.as_deref(), csv.as_deref()].into_iter().filter(|&path| to_stdout(path)).count();
-        if shown == 2 {
+        let log = settings.path("latency-log")?;
+        let shown =
+            [json.as_deref(), csv.as_deref(), log.as_deref()].into_iter().filter(|&path| to_stdout(path)).count();
+        if to_stdout(json.as_deref()) && to_stdout(csv.as_deref()) {
             bail!("--json and --csv cannot both go to the standard output; give one of them a file: --csv=FILE");
         }
         let mut outputs = Outputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
@@ -73,7 +79,8 @@ impl Sinks {
         let report = report.map(|path| Folder::begin(&mut outputs, &path, &FILES)).transpose()?;
         let json = json.map(|path| outputs.file(&path)).transpose()?;
         let csv = csv.map(|path| outputs.file(&path)).transpose()?;
-        Ok(Self { json, csv, report, table: shown == 0, outputs })
+        let log = log.map(|path| LatencyLog::begin(outputs.file(&path)?, &path)).transpose()?;
+        Ok(Self { json, csv, log, report, table: shown == 0, outputs })
     }
 
     /// Whether results are kept, with what is known of the trace.
@@ -88,10 +95,11 @@ impl Sinks {
         text: impl Fn(&mut Screen, &[R]) -> std::io::Result<()>,
     ) -> Result<()> {
         let mut outputs = self.outputs;
+        let log = self.log.as_ref().map(LatencyLog::finish).transpose()?.flatten();
         let json = self.json.map(|file| (file, results::json as fn(&mut dyn Write, &[R]) -> Result<()>));
         let csv = self.csv.map(|file| (file, results::csv as _));
         let (direct, whole): (Vec<_>, Vec<_>) = json.into_iter().chain(csv).partition(|(file, _)| file.is_direct());
-        let mut files = Vec::new();
+        let mut files = Vec::from_iter(log);
         for (mut file, write) in whole {
             write(&mut file, runs)?;
             files.push(file);
@@ -199,7 +207,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     // How many runs, requests read, and what else was done how often.
     let (runs, read, work, done) = match simulation {
         destage_scenario::Simulation::Buffers(experiment) => {
-            let report = experiment.run(resources, &mut open, &show);
+            let log = sinks.log.clone().map(|log| Box::new(log) as Box<dyn RequestLog>);
+            let report = experiment.run_logged(resources, &mut open, &show, log);
             bar.finish();
             let mut report = report?;
             let characteristics = counter.as_ref().map(Counter::finish);

@@ -16,9 +16,10 @@ use clap::Command;
 
 /// Options of files that can stand alone, with the commands that have them and what results begin
 /// with.
-const OPTIONS: [(&str, &str, &str); 3] = [
+const OPTIONS: [(&str, &str, &str); 4] = [
     ("sim", "--json", "[\n  {\n    \"policy\": "),
     ("sim", "--csv", "policy,params,cache_bytes,"),
+    ("sim", "--latency-log", "policy,cache_bytes,request,"),
     ("reproduce", "--markdown", "# Reproduction: what papers claim, and what destage measures\n"),
 ];
 

@@ -65,6 +65,14 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         command: "sim",
+        argument: "--latency-log",
+        option: "--latency-log={}",
+        kind: OutputKind::File,
+        calls: SIM,
+        failing: SIM_FAILS,
+    },
+    Row {
+        command: "sim",
         argument: "--report",
         option: "--report={}",
         kind: OutputKind::Report(RESULTS),

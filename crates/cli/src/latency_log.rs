@@ -1,0 +1,141 @@
+//! The log of what became of each request, written while it is simulated.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Result;
+use destage_plan::Op;
+use destage_report::{Cell, Column, ColumnKind, TableWriter};
+use destage_sim::buffer::{LoggedRequest, RequestLog};
+
+use crate::output::NewFile;
+
+/// Rows that are held until they are written together; in Parquet a row group.
+const ROWS: usize = 1 << 15;
+
+const COLUMNS: [(&str, ColumnKind); 12] = [
+    ("policy", ColumnKind::Text),
+    ("cache_bytes", ColumnKind::Integer),
+    ("request", ColumnKind::Integer),
+    ("arrival_ns", ColumnKind::Integer),
+    ("volume", ColumnKind::Integer),
+    ("offset", ColumnKind::Integer),
+    ("bytes", ColumnKind::Integer),
+    ("kind", ColumnKind::Text),
+    ("response_ns", ColumnKind::Integer),
+    ("pages", ColumnKind::Integer),
+    ("hit_pages", ColumnKind::Integer),
+    ("gc_delayed", ColumnKind::Integer),
+];
+
+/// A log that the simulation writes and the command completes.
+#[derive(Clone)]
+pub struct LatencyLog(Arc<Mutex<State>>);
+
+struct State {
+    /// None once it was completed.
+    file: Option<TableWriter<NewFile>>,
+    /// Policy and size of the run.
+    run: [Cell; 2],
+    columns: Vec<Column>,
+    error: Option<io::Error>,
+}
+
+impl LatencyLog {
+    /// A log into this file, in the form that its name says.
+    pub fn begin(file: NewFile, path: &Path) -> Result<Self> {
+        let is_parquet = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
+        let file = if is_parquet {
+            TableWriter::parquet(file, "requests", &COLUMNS)?
+        } else {
+            TableWriter::csv(file, &COLUMNS)?
+        };
+        let column = |(name, kind): (&str, ColumnKind)| Column {
+            name: name.to_owned(),
+            is_text: kind == ColumnKind::Text,
+            cells: Vec::new(),
+        };
+        let columns = COLUMNS.into_iter().map(column).collect();
+        let run = [Cell::Null, Cell::Null];
+        Ok(Self(Arc::new(Mutex::new(State { file: Some(file), run, columns, error: None }))))
+    }
+
+    /// The complete file.
+    ///
+    /// # Errors
+    /// Where not all of it could be written.
+    pub fn finish(&self) -> Result<Option<NewFile>> {
+        let mut state = self.state();
+        state.write();
+        if let Some(error) = state.error.take() {
+            return Err(error.into());
+        }
+        Ok(state.file.take().map(TableWriter::finish).transpose()?)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Writes what is held.
+    fn write(&mut self) {
+        let State { file, columns, error, .. } = self;
+        if let (Some(file), None, true) = (file, &error, columns.iter().any(|column| !column.cells.is_empty())) {
+            *error = file.write(columns).err();
+        }
+        for column in columns {
+            column.cells.clear();
+        }
+    }
+
+    fn add(&mut self, request: &LoggedRequest) {
+        let [policy, cache] = self.run.clone();
+        let row = [
+            policy,
+            cache,
+            Cell::Integer(request.request),
+            Cell::Integer(request.arrival.0),
+            Cell::Integer(request.volume.into()),
+            Cell::Integer(request.offset),
+            Cell::Integer(request.bytes),
+            Cell::Text(word(request.op).to_owned()),
+            request.response.map_or(Cell::Null, |time| Cell::Integer(time.0)),
+            Cell::Integer(request.pages),
+            Cell::Integer(request.hit_pages),
+            Cell::Integer(request.gc_delayed.into()),
+        ];
+        for (column, cell) in self.columns.iter_mut().zip(row) {
+            column.cells.push(cell);
+        }
+    }
+}
+
+impl RequestLog for LatencyLog {
+    fn begin(&mut self, policy: &str, cache_bytes: Option<u64>) {
+        self.state().run = [Cell::Text(policy.to_owned()), cache_bytes.map_or(Cell::Null, Cell::Integer)];
+    }
+
+    fn take(&mut self, requests: &[LoggedRequest]) -> bool {
+        let mut state = self.state();
+        for request in requests {
+            state.add(request);
+            if state.columns[0].cells.len() == ROWS {
+                state.write();
+            }
+        }
+        state.error.is_none()
+    }
+}
+
+/// What is asked, in a word.
+const fn word(op: Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write => "write",
+        Op::Flush => "flush",
+        Op::Discard => "discard",
+    }
+}
