@@ -903,8 +903,7 @@ fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
 
 /// Settings that decide only how a simulation is done or shown.
 pub(crate) const WITHOUT_INFLUENCE: &[&str] =
-    &["per-volume", "json", "csv", "report", "objective", "timing", "progress", "threads", "memory"];
-    &["json", "csv", "report", "latency-log", "timing", "progress", "threads", "memory"];
+    &["json", "csv", "report", "objective", "latency-log", "timing", "progress", "threads", "memory"];
 /// Settings that have results say more, and nothing else of what was simulated.
 pub(crate) const SAYING_MORE: &[&str] = &["per-volume"];
 
