@@ -15,7 +15,6 @@ pub mod report;
 pub mod reproduce;
 mod run;
 pub mod several;
-pub mod stats;
 pub mod theory;
 pub mod validate;
 

@@ -5,7 +5,7 @@ use destage_scenario::quantity::show_bytes;
 use crate::figure::{Along, Figure, Key, size};
 use crate::paper::{Provenance, WorkloadEntry};
 use crate::reproduce::{Reproduction, Results};
-use crate::stats::Estimate;
+use destage_sim::measure::Estimate;
 
 /// A chart of a figure.
 #[derive(Clone, Debug, PartialEq)]

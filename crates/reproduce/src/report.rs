@@ -12,7 +12,7 @@ use crate::metric::Metric;
 use crate::paper::{Over, Paper, Provenance};
 use crate::reproduce::{Finding, Holds, Reproduction};
 use crate::several;
-use crate::stats::Estimate;
+use destage_sim::measure::Estimate;
 
 /// Figures of a buffer size in one row, at most; else each policy has its own.
 const WIDE: usize = 8;

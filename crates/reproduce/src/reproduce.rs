@@ -16,6 +16,9 @@ use crate::parallel;
 use crate::plan::Plan;
 use crate::run::EvidenceError;
 use crate::stats::Estimate;
+use crate::run::{EvidenceError, run_any};
+use crate::several;
+use destage_sim::measure::Estimate;
 
 /// Percentage points within which two policies are alike.
 pub(crate) const ALIKE: f64 = 2.0;

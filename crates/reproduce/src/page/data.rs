@@ -6,7 +6,7 @@ use crate::figure::Figure;
 use crate::panel::{self, Panel};
 use crate::report::{verdict, what, workloads};
 use crate::reproduce::Finding;
-use crate::stats::Estimate;
+use destage_sim::measure::Estimate;
 
 /// The rows of a table in the making.
 #[derive(Clone, Debug, Default)]

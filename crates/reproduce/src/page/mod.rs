@@ -15,9 +15,9 @@ use crate::fate::Fate;
 use crate::figure::Figure;
 use crate::panel::{self, Panel, panels};
 use crate::reproduce::{Finding, Reproduction};
-use crate::stats::Estimate;
 use claims::{claims, class, others, printed, reasons};
 use data::{CLAIMS, FIGURES, Rows, claim_row, figure_rows};
+use destage_sim::measure::Estimate;
 
 const SCRIPT: &str = include_str!("papers.js");
 const STYLE: &str = include_str!("papers.css");

@@ -2,6 +2,7 @@
 
 mod backlog;
 mod common;
+mod estimate;
 mod finding;
 mod latency;
 mod locality;
@@ -15,6 +16,7 @@ pub(crate) use backlog::growing;
 pub use backlog::{Backlog, Saturation};
 pub(crate) use common::TAIL;
 pub use common::{InputResult, ParamValue, SCHEMA, Setting, SizesResult, TraceCharacteristics, VERSION};
+pub use estimate::Estimate;
 pub(crate) use finding::percent;
 pub use finding::{Finding, Severity};
 pub use latency::{Latency, LatencySummary, distribution};
