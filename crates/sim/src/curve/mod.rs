@@ -2,12 +2,17 @@
 
 mod found;
 mod lru;
+mod miniature;
 mod result;
+mod samplable;
+mod sample;
+mod sampled;
 mod walk;
 
 pub use found::{Footprint, Found, Hits, LruCurve};
 pub use lru::lru;
 pub use result::{CurveResult, PointResult, PolicyCurveResult};
+pub use sampled::{Estimated, SampledCurve, SampledError, SampledPoint, Sampling, check, sampled};
 
 use destage_plan::PageGeometry;
 

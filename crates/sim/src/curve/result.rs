@@ -1,6 +1,6 @@
 //! A curve of hits as `destage trace mrc --json` prints it, with names, units and meanings.
 
-use super::{Found, Scope};
+use super::{Found, SampledCurve, Scope};
 use crate::measure::{FieldDoc, InputResult, ParamValue, SCHEMA, Setting, TAIL, VERSION, record};
 
 record! {
@@ -8,6 +8,10 @@ record! {
     pub struct PointResult {
         cache_bytes: u64 ["B"] "size of the buffer, in data held",
         hit_ratio: Option<f64> ["1"] "hits / page accesses; null without accesses",
+        half_width: f64 ["1"] "the hit ratio's interval of 95 % reaches so far to both sides; 0 where it is exact",
+        samples: u32 ["1"] "disjoint samples that were simulated, beside all of them together; 1 where all pages were",
+        miniature_bytes: u64 ["B"] "size of the buffer for each of them",
+        share: f64 ["1"] "of all pages (of a policy of blocks: of all blocks), in all samples together",
     }
 }
 
@@ -117,9 +121,35 @@ impl CurveResult {
 
 impl Found {
     /// The exact curve of LRU at these sizes in bytes.
-    pub fn lru_points(&self, sizes: &[u64]) -> Vec<PointResult> {
+    pub fn lru_curve(&self, sizes: &[u64]) -> PolicyCurveResult {
         let page = self.footprint.page_bytes;
-        let point = |&cache_bytes: &u64| PointResult { cache_bytes, hit_ratio: self.lru.hit_ratio(cache_bytes / page) };
-        sizes.iter().map(point).collect()
+        let point = |&cache_bytes: &u64| PointResult {
+            cache_bytes,
+            hit_ratio: self.lru.hit_ratio(cache_bytes / page),
+            half_width: 0.0,
+            samples: 1,
+            miniature_bytes: cache_bytes,
+            share: 1.0,
+        };
+        PolicyCurveResult {
+            policy: "lru".to_owned(),
+            params: vec![ParamValue { name: "reads", value: "cache".to_owned() }],
+            points: sizes.iter().map(point).collect(),
+        }
+    }
+}
+
+impl SampledCurve {
+    /// As a result, of pages of so many bytes.
+    pub fn result(self, page_bytes: u64) -> PolicyCurveResult {
+        let points = self.points.iter().map(|point| PointResult {
+            cache_bytes: point.pages * page_bytes,
+            hit_ratio: point.hit_ratio,
+            half_width: point.half_width,
+            samples: point.samples,
+            miniature_bytes: point.miniature_pages * page_bytes,
+            share: point.share,
+        });
+        PolicyCurveResult { policy: self.policy.name, params: self.params, points: points.collect() }
     }
 }
