@@ -35,7 +35,7 @@ fn suggesting(arg: Arg, values: fn(&'static str) -> Vec<String>, of: &'static st
 /// The argument of a setting with what can be suggested for it.
 pub fn of_setting(key: &Key, arg: Arg) -> Arg {
     match key.name {
-        "policy" => suggesting(arg, |_| policy_names(), ""),
+        "policy" => policy(arg),
         "workload" => self::workload(arg),
         "format" => format(arg),
         "ssd.preset" => suggesting(arg, |_| names(destage_sim::ssd::presets()), ""),
@@ -44,6 +44,11 @@ pub fn of_setting(key: &Key, arg: Arg) -> Arg {
         _ if key.value.contains('|') => suggesting(arg, alternatives, key.value),
         _ => arg,
     }
+}
+
+/// The argument of a policy.
+pub fn policy(arg: Arg) -> Arg {
+    suggesting(arg, |_| policy_names(), "")
 }
 
 /// The argument of a trace's format.

@@ -102,6 +102,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             example("destage trace mrc mine.blkparse", "LRU's hits, the footprint, and where the curve bends"),
             example("destage trace mrc mine.blkparse --sizes 1MiB..1GiB/8", "at eight sizes that you choose"),
             example(
+                "destage trace mrc mine.blkparse --policy lru,s3-fifo,lb-clock --rate 5%",
+                "other policies too, estimated from a sixteenth of the pages",
+            ),
+            example(
                 "destage trace mrc mine.blkparse --sizes 1%,5%,auto --ops writes --json",
                 "of writes, for programs",
             ),

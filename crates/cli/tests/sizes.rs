@@ -89,6 +89,53 @@ fn a_curve_is_that_of_runs() {
 }
 
 #[test]
+fn other_policies_are_estimated() {
+    let folder = temporary();
+    let trace = trace(folder.path());
+    let policies = "--policy=lru,s3-fifo:small=20,lb_clock,lru:reads=bypass";
+    let sizes = "--sizes=256KiB,4MiB..8MiB/3";
+    let mrc = |more: &[&str]| parsed(&[&["trace", "mrc", &trace, policies, sizes, "--json"], more].concat());
+    // All pages: exactly what runs count.
+    let whole = mrc(&["--rate=100%"]);
+    let given: Vec<_> = pairs(&whole[0]["policies"][0]["points"]).iter().map(|(bytes, _)| bytes.to_string()).collect();
+    let runs = parsed(&["sim", &trace, policies, &format!("--cache={}", given.join(",")), "--json"]);
+    let curves = whole[0]["policies"].as_array().unwrap();
+    let points: Vec<_> = curves.iter().flat_map(|curve| pairs(&curve["points"])).collect();
+    assert_eq!(points, pairs(&runs));
+    for (curve, run) in curves.iter().zip(runs.as_array().unwrap().iter().step_by(4)) {
+        assert_eq!((&curve["policy"], &curve["params"]), (&run["policy"], &run["params"]));
+    }
+    // Of some: what is small is exact still, and LRU always.
+    let some = mrc(&["--seed=3"]);
+    for (curve, exact) in some[0]["policies"].as_array().unwrap().iter().zip(curves) {
+        let points = curve["points"].as_array().unwrap().iter().zip(exact["points"].as_array().unwrap());
+        for (i, (point, exact)) in points.enumerate() {
+            let off = point["hit_ratio"].as_f64().unwrap() - exact["hit_ratio"].as_f64().unwrap();
+            let by_pages = match curve["policy"].as_str().unwrap() {
+                "lru" => curve["params"][0]["value"] == "bypass",
+                policy => policy != "lb-clock",
+            };
+            let (half_width, samples) = (point["half_width"].as_f64().unwrap(), point["samples"].as_u64().unwrap());
+            assert!(off.abs() <= half_width, "{point}");
+            assert_eq!(samples, if i > 0 && by_pages { 8 } else { 1 }, "{point}");
+            assert_eq!(point["share"].as_f64().unwrap() < 1.0, samples > 1);
+            assert_eq!(samples == 1, point["miniature_bytes"] == point["cache_bytes"]);
+        }
+    }
+    let threads = |n: &str| quietly(&["trace", "mrc", &trace, policies, sizes, "--threads", n]);
+    assert_eq!(threads("1"), threads("3"));
+    assert!(threads("2").contains("± the 95 % interval of estimates") && threads("2").contains(" ±"));
+    assert!(threads("2").contains("lru:reads=bypass"), "{}", threads("2"));
+
+    let refused = |args: &[&str]| refused(&[&["trace", "mrc", &trace], args].concat());
+    assert!(refused(&["--policy=gcar+lru"]).contains("--policy gcar+lru: policy 'gcar+lru' cannot be sampled"));
+    assert!(refused(&["--policy=lirs"]).contains("'lirs' is not known"));
+    assert!(refused(&["--rate=0%"]).contains("--rate 0%: a share above 0%"));
+    let error = self::refused(&["trace", "mrc", "-", "--policy=fifo"]);
+    assert!(error.contains("-: --policy fifo: all but lru take a second pass"), "{error}");
+}
+
+#[test]
 fn the_schema_names_every_field_of_a_curve() {
     let folder = temporary();
     let trace = trace(folder.path());

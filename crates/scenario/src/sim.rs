@@ -403,7 +403,7 @@ impl Requests {
     }
 
     /// Whether they can be read more than once.
-    pub(crate) fn can_be_read_again(&self) -> bool {
+    pub fn can_be_read_again(&self) -> bool {
         self.pipe().is_none()
     }
 
