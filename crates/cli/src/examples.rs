@@ -67,7 +67,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             example("destage schema", "the fields of `destage sim --json`"),
             example("destage schema --array --json", "those of runs over arrays, for programs"),
-            example("destage schema --locality", "those of `destage trace stat --locality --json`"),
+            example("destage schema --stat", "those of `destage trace stat --json`"),
         ],
     ),
     (
@@ -159,7 +159,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             example("destage trace record /dev/nvme0n1 day.destage --duration 1h", "an hour"),
             example("destage trace record /dev/loop0 build.destage -- make -j8", "while a command runs"),
             example(
-                "destage trace record /dev/sda - --requests 1000000 | ssh host 'cat >sda.destage'",
+                "destage trace record /dev/sda - --limit 1000000 | ssh host 'cat >sda.destage'",
                 "a million requests, kept elsewhere",
             ),
         ],

@@ -142,6 +142,73 @@ fn the_locality_of_a_trace_is_shown_and_its_schema_names_every_field() {
     assert!(stat(&[]).get("locality").is_none(), "only where it is asked for");
 }
 
+/// Statistics have units as results do, and what both have is called the same.
+#[test]
+fn the_statistics_of_a_trace_are_explained_field_by_field() {
+    let folder = temporary();
+    let trace = folder.path().join("trace.csv");
+    // Two volumes, and a request of no whole sectors. Its response times are not latencies of a device.
+    let lines = "128166372003061629,hm,0,Read,8192,4096,413\n128166372013061629,hm,1,Write,4096,16384,1003\n\
+                 128166372013071629,hm,1,Write,20480,100,1003\n";
+    fs::write(&trace, lines).unwrap();
+    let stat: Value =
+        serde_json::from_str(&quietly(&["trace", "stat", text(&trace), "--format", "msr", "--json"])).unwrap();
+    let (mut documented, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    let schema: Value = serde_json::from_str(&quietly(&["schema", "--stat", "--json"])).unwrap();
+    collect_schema(&schema, "", &mut documented);
+    collect_fields(&stat[0], "", &mut seen);
+    assert!(documented.contains("latency_ns.p99_9") && stat[0]["latency_ns"].is_null());
+    documented.retain(|name| !name.starts_with("latency_ns."));
+    assert_eq!(documented, seen);
+    let number = |name: &str| stat[0][name].as_f64().unwrap_or_else(|| panic!("{name} in {stat}"));
+    let near = |name: &str, value: f64| assert!((number(name) - value).abs() < 1e-9 * value.max(1.0), "{name}: {stat}");
+    near("read_share", 1.0 / 3.0);
+    near("mean_read_bytes", 4096.0);
+    near("mean_write_bytes", 8242.0);
+    near("duration_ns", 1_001_000_000.0);
+    near("sequential_share", 1.0 / 3.0);
+    near("sector_misaligned_requests", 1.0);
+    assert_eq!(stat[0]["write_size_shares"], serde_json::json!([0.5, 0.5, 0.0, 0.0]));
+    assert_eq!(stat[0]["by_volume"][0]["traffic_share"].as_f64().map(|share| (share * 1e4).round()), Some(8010.0));
+    // A name with a unit has that unit.
+    for field in schema.as_array().unwrap() {
+        let (name, unit) = (field["name"].as_str().unwrap(), field["unit"].as_str().unwrap());
+        for (end, wanted) in [("_bytes", "B"), ("_share", "1"), ("_shares", "1"), ("_requests", "1")] {
+            assert!(!name.ends_with(end) || unit == wanted, "{name} in {unit}");
+        }
+        assert!(!name.contains("percent") && !name.contains("kib") && unit != "%", "{name} in {unit}");
+        assert!(unit != "ns" || name.ends_with("_ns"), "{name}");
+    }
+    // What results tell of a trace has the same names, or the same with the unit.
+    let json = quietly(&["schema", "--json"]);
+    let fields: Value = serde_json::from_str(&json).unwrap();
+    let named = |fields: &Value, name: &str| {
+        let found = fields.as_array().unwrap().iter().find(|field| field["name"] == name);
+        found.unwrap_or_else(|| panic!("{name}"))["fields"].clone()
+    };
+    let known = named(&named(&fields, "input"), "characteristics");
+    for field in known.as_array().unwrap() {
+        let name = field["name"].as_str().unwrap();
+        assert!(documented.contains(name) || documented.contains(&format!("{name}_ns")), "{name}");
+    }
+}
+
+/// Names of flags that were other names once.
+#[test]
+fn flags_have_one_name_and_keep_their_old_one() {
+    let folder = temporary();
+    let trace = small_trace(folder.path());
+    let head = |flag: &str| quietly(&["trace", "head", text(&trace), flag, "3"]);
+    assert!(head("--limit").lines().count() == 4);
+    assert_eq!([head("--count"), head("-n")], [head("--limit"), head("--limit")]);
+    for (command, new, old) in [("head", "--limit", "--count"), ("record", "--limit", "--requests")] {
+        let help = quietly(&["trace", command, "--help"]);
+        assert!(help.contains(new) && !help.contains(old), "{help}");
+    }
+    let refusal = refused(&["trace", "record", "/dev/null", "-", "--requests", "0"]);
+    assert!(refusal.contains("--limit 0: at least 1"), "{refusal}");
+}
+
 fn collect_schema(fields: &Value, prefix: &str, into: &mut BTreeSet<String>) {
     for field in fields.as_array().into_iter().flatten() {
         let full = format!("{prefix}{}", field["name"].as_str().unwrap());

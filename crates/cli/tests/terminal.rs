@@ -156,6 +156,7 @@ fn every_table_fits_80_columns_and_the_locale() {
         vec!["schema"],
         vec!["schema", "--array"],
         vec!["schema", "--locality"],
+        vec!["schema", "--stat"],
         vec!["trace", "formats"],
         vec!["trace", "workloads"],
         vec!["trace", "stat", "small.spc", "small.spc"],

@@ -56,7 +56,7 @@ pub fn command() -> Command {
                 .help("What the device was given after merging and splitting (issue), or what was asked of it (queue)"),
         )
         .arg(text("duration", "TIME").help("Stop after this time, such as 60s or 5min"))
-        .arg(text("requests", "N").help("Stop after this many requests"))
+        .arg(text("limit", "REQUESTS").alias("requests").help("Stop after this many requests"))
         .arg(text("buffer", "SIZE").default_value("4MiB").help("The kernel's buffer per CPU; more if events are lost"))
         .arg(level_arg())
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("The summary as JSON on standard output"))
@@ -102,13 +102,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let argument = |name| matches.get_one::<String>(name).map(String::as_str);
     let asked = |name, right: String| anyhow::anyhow!("--{name} {}: {right}", argument(name).unwrap_or_default());
     let duration = argument("duration").map(q::time).transpose().map_err(|right| asked("duration", right))?;
-    let requests = argument("requests").map(q::count).transpose().map_err(|right| asked("requests", right))?;
+    let requests = argument("limit").map(q::count).transpose().map_err(|right| asked("limit", right))?;
     let buffer = q::bytes(argument("buffer").unwrap_or("4MiB")).map_err(|right| asked("buffer", right))?;
     if !BUFFER_BYTES.contains(&buffer) {
         bail!("--buffer {}: between {} and {}", show_bytes(buffer), show_bytes(64 << 10), show_bytes(1 << 32));
     }
     if requests == Some(0) {
-        bail!("--requests 0: at least 1");
+        bail!("--limit 0: at least 1");
     }
     let to = PathBuf::from(argument("out").unwrap_or_default());
     if matches.get_flag("json") && to == Path::new("-") {

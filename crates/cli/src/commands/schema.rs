@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use destage_sim::array::ArrayResult;
 use destage_sim::buffer::RunResult;
 use destage_sim::curve::CurveResult;
-use destage_sim::measure::{FieldDoc, TraceLocality};
+use destage_sim::measure::{FieldDoc, TraceLocality, TraceStatResult};
 
 use crate::screen::Screen;
 use crate::table::{Column, Table};
@@ -25,6 +25,13 @@ pub fn command() -> Command {
                 .help("Of the key locality of `destage trace stat --locality --json`"),
         )
         .arg(
+            Arg::new("stat")
+                .long("stat")
+                .action(ArgAction::SetTrue)
+                .conflicts_with_all(["array", "locality", "mrc"])
+                .help("Of `destage trace stat --json`"),
+        )
+        .arg(
             Arg::new("mrc")
                 .long("mrc")
                 .action(ArgAction::SetTrue)
@@ -36,11 +43,12 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let [array, locality, mrc] = ["array", "locality", "mrc"].map(|of| matches.get_flag(of));
-    let fields = match (array, locality, mrc) {
+    let [array, locality, mrc, stat] = ["array", "locality", "mrc", "stat"].map(|of| matches.get_flag(of));
+    let fields = match (array, locality, mrc, stat) {
         (true, ..) => ArrayResult::fields(),
-        (_, true, _) => TraceLocality::FIELDS.to_vec(),
-        (.., true) => CurveResult::fields(),
+        (_, true, ..) => TraceLocality::FIELDS.to_vec(),
+        (_, _, true, _) => CurveResult::fields(),
+        (.., true) => TraceStatResult::FIELDS.to_vec(),
         _ => RunResult::fields(),
     };
     if matches.get_flag("json") {
@@ -53,6 +61,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let about = if locality {
         "`destage trace stat --locality --json` prints a list with one object per file; these are the fields of its key \
          locality."
+            .to_owned()
+    } else if stat {
+        "`destage trace stat --json` prints a list with one object per file. Absent values are null; with --locality there \
+         is a key locality, too (`destage schema --locality`)."
             .to_owned()
     } else if mrc {
         "`destage trace mrc --json` prints a list with one object per file. Absent values are null.".to_owned()

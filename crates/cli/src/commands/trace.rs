@@ -10,7 +10,7 @@ use destage_report::figures::Show;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::synth::{self, SYNTH};
 use destage_scenario::workload::{self, Workload};
-use destage_sim::measure::{Latency, LatencySummary, TraceLocality};
+use destage_sim::measure::{Latency, TraceLocality, TraceStatResult, VolumeTrafficResult};
 use destage_trace::{
     EXPORTS, ExportSpec, FORMATS, FormatId, FormatSpec, LATENCY_UNKNOWN, LOCALITY_LISTS, Locality, LocalityOf,
     LocalitySummary, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter, OpenOptions, Request, Source, Synth, Trace, TraceStat,
@@ -90,10 +90,11 @@ pub fn command() -> Command {
                 .about("Print the first requests, as CSV")
                 .arg(file_arg("file"))
                 .arg(
-                    Arg::new("count")
+                    Arg::new("limit")
                         .short('n')
-                        .long("count")
-                        .value_name("N")
+                        .long("limit")
+                        .alias("count")
+                        .value_name("REQUESTS")
                         .value_parser(value_parser!(u64))
                         .default_value("10")
                         .help("How many"),
@@ -187,8 +188,10 @@ fn stat(matches: &ArgMatches) -> Result<()> {
         let rows: Vec<_> = rows
             .iter()
             .map(|(file, format, s, volumes, latencies, locality)| {
-                let mut value = summary_json(file, format, s, latencies.as_ref());
-                value["by_volume"] = volumes_json(volumes, s);
+                let by_volume =
+                    volumes.iter().map(|(name, of)| VolumeTrafficResult::new(name, of, traffic_share(of, s)));
+                let stat = TraceStatResult::new(file, format, s, latencies.clone(), by_volume.collect());
+                let mut value = json!(stat);
                 if let Some(locality) = locality {
                     value["locality"] = json!(TraceLocality::from(locality));
                 }
@@ -233,22 +236,6 @@ fn named(volumes: Vec<VolumeTraffic>, names: &[String]) -> Vec<(String, VolumeTr
 fn traffic_share(of: &VolumeTraffic, s: &TraceSummary) -> Option<f64> {
     let all = s.read_bytes.saturating_add(s.write_bytes);
     (all > 0).then(|| of.bytes() as f64 / all as f64)
-}
-
-fn volumes_json(volumes: &[(String, VolumeTraffic)], s: &TraceSummary) -> serde_json::Value {
-    let one = |(name, of): &(String, VolumeTraffic)| {
-        json!({
-            "name": name,
-            "volume": of.volume,
-            "requests": of.requests,
-            "reads": of.reads,
-            "writes": of.writes,
-            "read_bytes": of.read_bytes,
-            "write_bytes": of.write_bytes,
-            "traffic_share": traffic_share(of, s),
-        })
-    };
-    volumes.iter().map(one).collect()
 }
 
 /// What each volume is asked for, where there are several.
@@ -376,48 +363,6 @@ fn summary_rows(s: &TraceSummary) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn summary_json(file: &str, format: &str, s: &TraceSummary, latency: Option<&LatencySummary>) -> serde_json::Value {
-    let mut value = json!({
-        "file": file,
-        "format": format,
-        "page_bytes": s.page_bytes,
-        "requests": s.requests,
-        "reads": s.reads,
-        "writes": s.writes,
-        "flushes": s.flushes,
-        "discards": s.discards,
-        "fua": s.fua,
-        "zero_length": s.zero_length,
-        "sector_misaligned": s.sector_misaligned,
-        "page_misaligned": s.page_misaligned,
-        "read_bytes": s.read_bytes,
-        "write_bytes": s.write_bytes,
-        "discard_bytes": s.discard_bytes,
-        "read_percent": s.read_percent(),
-        "read_page_touches": s.read_page_touches,
-        "write_page_touches": s.write_page_touches,
-        "unique_pages": s.unique_pages,
-        "unique_pages_read": s.unique_pages_read,
-        "unique_pages_written": s.unique_pages_written,
-        "mean_read_kib": s.mean_read_kib(),
-        "mean_write_kib": s.mean_write_kib(),
-        "duration_ns": s.duration.0,
-        "mean_inter_arrival_ns": s.mean_inter_arrival_ns(),
-        "write_sizes_le4_le16_le64_gt64_kib": s.write_sizes,
-        "write_size_percent": s.write_size_percent(),
-        "sequential": s.sequential,
-        "sequential_percent": s.sequential_percent(),
-        "volumes": s.volumes,
-        "footprint_bytes": s.footprint_bytes(),
-        "max_address": s.max_address,
-        "time_reversals": s.time_reversals,
-    });
-    if let Some(latency) = latency {
-        value["latency_ns"] = json!(latency);
-    }
-    value
-}
-
 /// Writes all of `source` to `to`; returns the number of requests.
 fn write_native(source: &mut dyn Source, outputs: &mut Outputs, to: &Path, level: i32) -> Result<u64> {
     let failed = output::refused(to);
@@ -477,7 +422,7 @@ fn report_written(to: &Path, requests: u64) {
 
 fn head(matches: &ArgMatches) -> Result<()> {
     let file = matches.get_one::<String>("file").map_or("", String::as_str);
-    let mut left = matches.get_one::<u64>("count").copied().unwrap_or(10);
+    let mut left = matches.get_one::<u64>("limit").copied().unwrap_or(10);
     let mut trace = open(file, matches)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut batch: Vec<Request> = Vec::new();

@@ -20,7 +20,7 @@ record! {
         touches: u64 ["1"] "touches",
         first_touches: u64 ["1"] "touches of what was not touched before",
         distances: Vec<u64> ["1"] "touches with as many others between them and the last touch of the same: 0, 1, 2 to 3, 4 to 7, and so on",
-        hit_percent: Vec<f64> ["%"] "touches that an LRU list holds, of all: a list of 1, 2, 4, 8, and so on",
+        hit_ratio: Vec<f64> ["1"] "touches that an LRU list holds, of all: a list of 1, 2, 4, 8, and so on",
     }
 }
 
@@ -53,7 +53,7 @@ impl From<&Reuse> for ReuseDistances {
             touches: reuse.touches,
             first_touches: reuse.first,
             distances: reuse.distances.clone(),
-            hit_percent: (0..reuse.distances.len()).map(|k| reuse.hit_percent(k)).collect(),
+            hit_ratio: (0..reuse.distances.len()).map(|k| reuse.hit_percent(k) / 100.0).collect(),
         }
     }
 }

@@ -9,6 +9,7 @@ mod locality;
 mod per_volume;
 mod record;
 mod series;
+mod trace_stat;
 mod variation;
 mod wear;
 
@@ -26,5 +27,6 @@ pub use per_volume::{VolumeResponse, VolumeResult};
 pub use record::FieldDoc;
 pub(crate) use record::record;
 pub use series::{Bin, Series, SeriesBin};
+pub use trace_stat::{TraceStatResult, VolumeTrafficResult};
 pub use variation::variation;
 pub use wear::WearClass;
