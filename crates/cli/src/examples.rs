@@ -74,6 +74,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "report",
         &[
             example("destage report monday.json friday.json --out page", "two results on one page"),
+            example("destage report monday.json friday.json --compare", "the same two side by side, run by run"),
             example(
                 "destage sim mine.blkparse --device ssd --json | destage report - --out page",
                 "a page from a pipe; `destage sim --report page` writes the same",

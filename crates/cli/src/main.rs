@@ -8,6 +8,7 @@ mod buffer_output;
 mod candidates;
 mod characteristics;
 mod commands;
+mod compare_output;
 mod examples;
 mod findings_output;
 mod flags;

@@ -17,6 +17,7 @@ mod cards;
 mod cells;
 mod chart;
 mod command;
+mod compare;
 mod csv;
 mod durability;
 mod embed;
@@ -38,6 +39,8 @@ mod summary;
 mod table;
 
 pub use cells::{Cell, Column, ColumnKind, Table};
+pub use cells::{Cell, Column, Table};
+pub use compare::{ComparedFigure, ComparedName, ComparedRun, Comparison};
 pub use durability::durability;
 pub use error::ReportError;
 pub use escape::escaped;

@@ -6,13 +6,18 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use destage_report::{FILES, Objective, PAGE, Report};
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use destage_report::{Comparison, FILES, PAGE, Report};
 
+use crate::compare_output;
 use crate::output::{NewFile, Outputs};
+use crate::screen::Screen;
 
 /// The command.
 pub fn command() -> Command {
     Command::new("report")
-        .about("Show and compare results of `destage sim --json` in one page that needs no network")
+        .about("Show and compare results of `destage sim --json` in one page that needs no network, or two of them side by side")
         .after_help(
             "The folder gets index.html, which holds all it needs, and beside it results.json and the tables runs,\n\
              series, cdf and wear as CSV and Parquet. `destage sim --report DIR` writes the same at once.",
@@ -31,18 +36,35 @@ pub fn command() -> Command {
             Arg::new("out")
                 .long("out")
                 .value_name("DIR")
-                .required(true)
+                .required_unless_present("compare")
                 .value_parser(value_parser!(PathBuf))
                 .help("The folder to write; created if it does not exist"),
         )
         .arg(Arg::new("objective").long("objective").value_name("mean|p99|p99.9|write-amplification|erases|hits").help(
             "What *best* means [default: mean response time; of results without times the hit ratio, or the throughput of the cost model]",
         ))
+        .arg(
+            Arg::new("compare")
+                .long("compare")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("out")
+                .help("Show two results side by side, run by run, with the change, in place of a page"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .requires("compare")
+                .help("With --compare: as JSON; changes are parts of the first value"),
+        )
 }
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let results: Vec<&PathBuf> = matches.get_many("results").into_iter().flatten().collect();
+    if matches.get_flag("compare") {
+        return compare(&results, matches.get_flag("json"));
+    }
     let out = matches.get_one::<PathBuf>("out").expect("clap asks for it");
     let mut outputs = Outputs::apart_from(results.iter().copied())?;
     let folder = Folder::begin(&mut outputs, out, &FILES)?;
@@ -58,6 +80,36 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         None => Report::new(runs),
     };
     outputs.commit(folder.write(report.files()?)?)
+}
+
+/// Shows two results side by side.
+fn compare(files: &[&PathBuf], as_json: bool) -> Result<()> {
+    let &[first, second] = files else {
+        bail!(
+            "--compare puts two results side by side, and there {} given",
+            match files.len() {
+                1 => "is one".to_owned(),
+                n => format!("are {n}"),
+            }
+        );
+    };
+    // Nothing is written but what is shown, which must not go where the results are.
+    Outputs::apart_from(files.iter().copied())?;
+    let names = [first, second].map(|file| file.display().to_string());
+    let first_runs = destage_report::read(&names[0], &content(first)?)?;
+    let second_runs = destage_report::read(&names[1], &content(second)?)?;
+    let comparison = Comparison::new([&first_runs, &second_runs]);
+    if as_json {
+        let mut out = std::io::stdout().lock();
+        let mut value = comparison.as_json();
+        value["files"] = serde_json::json!(names);
+        serde_json::to_writer_pretty(&mut out, &value)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let mut screen = Screen::stdout();
+    compare_output::text(&mut screen, names.each_ref().map(String::as_str), &comparison)?;
+    Ok(screen.flush()?)
 }
 
 fn content(file: &Path) -> Result<Vec<u8>> {
