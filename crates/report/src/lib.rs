@@ -39,7 +39,6 @@ mod summary;
 mod table;
 
 pub use cells::{Cell, Column, ColumnKind, Table};
-pub use cells::{Cell, Column, Table};
 pub use compare::{ComparedFigure, ComparedName, ComparedRun, Comparison};
 pub use durability::durability;
 pub use error::ReportError;

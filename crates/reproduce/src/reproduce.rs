@@ -15,9 +15,6 @@ use crate::paper::{Claim, Example, Over, Paper, Provenance, WorkloadEntry};
 use crate::parallel;
 use crate::plan::Plan;
 use crate::run::EvidenceError;
-use crate::stats::Estimate;
-use crate::run::{EvidenceError, run_any};
-use crate::several;
 use destage_sim::measure::Estimate;
 
 /// Percentage points within which two policies are alike.

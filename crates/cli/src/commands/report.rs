@@ -3,12 +3,9 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use destage_report::{FILES, Objective, PAGE, Report};
-use anyhow::{Context, Result, bail};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use destage_report::{Comparison, FILES, PAGE, Report};
+use destage_report::{Comparison, FILES, Objective, PAGE, Report};
 
 use crate::compare_output;
 use crate::output::{NewFile, Outputs};
@@ -40,7 +37,7 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The folder to write; created if it does not exist"),
         )
-        .arg(Arg::new("objective").long("objective").value_name("mean|p99|p99.9|write-amplification|erases|hits").help(
+        .arg(Arg::new("objective").long("objective").conflicts_with("compare").value_name("mean|p99|p99.9|write-amplification|erases|hits").help(
             "What *best* means [default: mean response time; of results without times the hit ratio, or the throughput of the cost model]",
         ))
         .arg(
