@@ -70,6 +70,17 @@ pub const FILES: [&str; 12] = [
     "wear.parquet",
 ];
 
+/// Results as `destage sim --json` writes them, which [`read`] reads back to the last bit.
+///
+/// # Errors
+/// Where one cannot be written as JSON.
+pub fn json(runs: &[ReportRun]) -> Result<Vec<u8>, ReportError> {
+    let results: Vec<_> = runs.iter().map(|run| &run.result).collect();
+    let mut json = serde_json::to_vec_pretty(&results).map_err(|error| ReportError::Write(error.to_string()))?;
+    json.push(b'\n');
+    Ok(json)
+}
+
 /// Runs that are shown together.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -115,10 +126,8 @@ impl Report {
     /// # Errors
     /// Where a table cannot be written as Parquet.
     pub fn files(&self) -> Result<Vec<(String, Vec<u8>)>, ReportError> {
-        let results: Vec<_> = self.runs.iter().map(|run| &run.result).collect();
-        let mut json = serde_json::to_vec_pretty(&results).map_err(|error| ReportError::Write(error.to_string()))?;
-        json.push(b'\n');
-        let mut files = vec![(PAGE.to_owned(), self.page().into_bytes()), ("results.json".to_owned(), json)];
+        let mut files =
+            vec![(PAGE.to_owned(), self.page().into_bytes()), ("results.json".to_owned(), json(&self.runs)?)];
         for table in self.tables() {
             files.extend(table.files()?);
         }

@@ -4,6 +4,7 @@
 pub mod counted;
 pub mod fate;
 pub mod figure;
+pub mod kept;
 pub mod metric;
 pub mod page;
 pub mod panel;
@@ -17,5 +18,6 @@ mod run;
 pub mod several;
 pub mod theory;
 pub mod validate;
+pub mod watch;
 
 pub use run::EvidenceError;

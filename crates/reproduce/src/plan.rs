@@ -4,23 +4,36 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use destage_report::ReportRun;
-use destage_scenario::ScenarioError;
 use destage_scenario::workload::Workload;
+use destage_scenario::{ScenarioError, quantity};
 use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
 
 use crate::figure::Figure;
+use crate::kept::{self, Hash, Kept, Key};
 use crate::paper::{Paper, Variant, WorkloadEntry};
 use crate::run::{EvidenceError, run_any};
 use crate::several;
+use crate::watch::RunInfo;
 
 /// Buffer sizes simulated over one reading of the workload: the policies' tables of pages decide
 /// about the memory.
 const CACHES_AT_A_TIME: usize = 3;
 
+/// Seeds of a quick look, and which part of lengths and warm-ups it runs.
+const QUICK_SEEDS: u64 = 2;
+const QUICK: u64 = 8;
+
 /// Where a workload's requests come from.
 #[derive(Clone)]
 pub(crate) enum Origin {
-    File(PathBuf, Option<FormatSpec>),
+    File {
+        file: PathBuf,
+        format: Option<FormatSpec>,
+        /// At most so many requests are read.
+        limit: Option<u64>,
+        /// What it holds, if that has been asked for.
+        content: Option<Hash>,
+    },
     Synthetic(String),
 }
 
@@ -50,19 +63,29 @@ pub(crate) struct Plan<'a> {
     paper: &'a Paper,
     /// Where each workload is, if it is anywhere.
     origins: Vec<Option<Origin>>,
+    quick: bool,
     pub(crate) tasks: Vec<Task<'a>>,
 }
 
 impl<'a> Plan<'a> {
-    /// What is run with the traces that are in these folders, looked for in order.
-    pub(crate) fn of(paper: &'a Paper, folders: &[PathBuf]) -> Result<Self, EvidenceError> {
-        let origins = paper.workload.iter().map(|w| origin(w, folders)).collect::<Result<Vec<_>, _>>()?;
+    /// What is run with the traces that are in these folders, looked for in order; for a quick look with two seeds and
+    /// an eighth of lengths and warm-ups.
+    pub(crate) fn of(paper: &'a Paper, folders: &[PathBuf], quick: bool) -> Result<Self, EvidenceError> {
+        let mut origins = paper.workload.iter().map(|w| origin(w, folders)).collect::<Result<Vec<_>, _>>()?;
+        if quick {
+            for (workload, origin) in paper.workload.iter().zip(&mut origins) {
+                if let Some(origin) = origin {
+                    origin.shorten().map_err(|error| ScenarioError::new(error).at(&workload.name))?;
+                }
+            }
+        }
+        let seeds_of_all = if quick { QUICK_SEEDS.min(paper.seeds) } else { paper.seeds };
         let mut tasks = Vec::new();
         for (index, (workload, origin)) in paper.workload.iter().zip(&origins).enumerate() {
             let seeds: Vec<Option<u64>> = match origin {
                 None => continue,
-                Some(Origin::File(..)) => vec![None],
-                Some(Origin::Synthetic(_)) => (1..=paper.seeds).map(Some).collect(),
+                Some(Origin::File { .. }) => vec![None],
+                Some(Origin::Synthetic(_)) => (1..=seeds_of_all).map(Some).collect(),
             };
             for variant in std::iter::once(None).chain(paper.variant.iter().map(Some)) {
                 let (policies, caches) = needed(paper, workload, variant);
@@ -77,14 +100,73 @@ impl<'a> Plan<'a> {
                 }
             }
         }
-        Ok(Self { paper, origins, tasks })
+        Ok(Self { paper, origins, quick, tasks })
+    }
+
+    /// Has a look at what traces hold, so that runs have [keys](Self::key).
+    pub(crate) fn look_into_traces(&mut self) -> Result<(), EvidenceError> {
+        for origin in self.origins.iter_mut().flatten() {
+            if let Origin::File { file, content, .. } = origin {
+                *content = Some(kept::content(&destage_trace::files(file))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The workloads that are not here.
+    pub(crate) fn missing(&self) -> Vec<&'a str> {
+        let all = self.paper.workload.iter().zip(&self.origins);
+        all.filter(|(_, origin)| origin.is_none()).map(|(workload, _)| workload.name.as_str()).collect()
+    }
+
+    fn origin(&self, task: &Task<'_>) -> &Origin {
+        self.origins[task.workload].as_ref().expect("runs are made for workloads that are here")
+    }
+
+    /// What is told of a run.
+    pub(crate) fn info(&self, task: &Task<'_>) -> RunInfo<'_> {
+        let file = match self.origin(task) {
+            Origin::File { file, .. } => Some(file.as_path()),
+            Origin::Synthetic(_) => None,
+        };
+        let weight = task.policies.len() as u64 * task.caches.len() as u64;
+        RunInfo { workload: &self.paper.workload[task.workload].name, file, weight }
+    }
+
+    /// All that decides about a run's results.
+    pub(crate) fn key(&self, kept: &Kept, task: &Task<'_>) -> Result<Key, EvidenceError> {
+        let workload = &self.paper.workload[task.workload];
+        let mut key = kept.key();
+        key.part(&workload.name);
+        for (name, value) in self.settings(task)? {
+            key.part(name);
+            key.part(value);
+        }
+        match (self.origin(task), self.requests(task)?) {
+            (Origin::File { file, content, .. }, _) => {
+                // The name may tell the format.
+                key.part("file");
+                key.part(file.file_name().unwrap_or_default().as_encoded_bytes());
+                key.part(workload.format.as_deref().unwrap_or_default());
+                key.part(content.expect("traces were looked into"));
+            }
+            (Origin::Synthetic(name), Requests::Made(made)) => {
+                key.part("made");
+                key.part(name);
+                let file: Vec<_> = made.file().map(Path::to_owned).into_iter().collect();
+                key.part(kept::content(&file)?);
+                made.changes().iter().for_each(|change| key.part(change));
+            }
+            (Origin::Synthetic(_), Requests::File(..)) => unreachable!("what is synthetic is made"),
+        }
+        Ok(key)
     }
 
     /// The requests of a run.
     fn requests(&self, task: &Task<'_>) -> Result<Requests<'_>, ScenarioError> {
         let workload = &self.paper.workload[task.workload];
-        match self.origins[task.workload].as_ref().expect("runs are made for workloads that are here") {
-            Origin::File(file, format) => {
+        match self.origin(task) {
+            Origin::File { file, format, .. } => {
                 let options = OpenOptions { format: format.clone(), lenient: false };
                 Ok(Requests::File(file, options))
             }
@@ -99,6 +181,9 @@ impl<'a> Plan<'a> {
                 }
                 if let Some(seed) = task.seed {
                     made.set(&format!("seed={seed}"))?;
+                }
+                if self.quick {
+                    made.shorten(QUICK)?;
                 }
                 // What is wrong with it is known after the first time.
                 made.open()?;
@@ -119,7 +204,12 @@ impl<'a> Plan<'a> {
         settings.extend(task.variant.iter().flat_map(|variant| variant.settings.clone()));
         for (key, value) in settings {
             let text = text_of(&value).map_err(|error| error.at(format_args!("settings: {key}")))?;
-            pairs.push((key, text));
+            pairs.push(if self.quick { shorter(key, text) } else { (key, text) });
+        }
+        if let Origin::File { limit: Some(limit), .. } = self.origin(task) {
+            let given = pairs.iter().position(|(key, _)| key == "limit").map(|at| pairs.remove(at).1);
+            let given = given.and_then(|text| quantity::count(&text).ok()).unwrap_or(u64::MAX);
+            pairs.push(("limit".to_owned(), given.min(*limit).to_string()));
         }
         Ok(pairs)
     }
@@ -132,6 +222,36 @@ impl<'a> Plan<'a> {
         let mut open = || requests.open();
         run_any(&self.paper.workload[task.workload].name, &pairs, &mut open)
     }
+}
+
+impl Origin {
+    /// Has only the first of a trace's requests read; what is made is shortened when it is made.
+    fn shorten(&mut self) -> Result<(), TraceError> {
+        let Self::File { file, format, limit, .. } = self else { return Ok(()) };
+        let mut source = destage_trace::open(&*file, &OpenOptions { format: format.clone(), lenient: false })?;
+        let (mut batch, mut requests) = (Vec::new(), 0);
+        loop {
+            source.next_batch(&mut batch)?;
+            if batch.is_empty() {
+                break;
+            }
+            requests += batch.len() as u64;
+        }
+        *limit = Some((requests / QUICK).max(1));
+        Ok(())
+    }
+}
+
+/// A setting as it is for a quick look: a warm-up or a limit is shorter, and a share stays one.
+fn shorter(key: String, value: String) -> (String, String) {
+    let shorter = match key.as_str() {
+        "warmup" | "limit" => {
+            let requests = quantity::count(&value).map(|n| if n == 0 { 0 } else { (n / QUICK).max(1) }.to_string());
+            requests.or_else(|_| quantity::time(&value).map(|time| format!("{}ns", time.0 / QUICK))).ok()
+        }
+        _ => None,
+    };
+    (key, shorter.unwrap_or(value))
 }
 
 /// The requests of a run, to be opened as often as it takes.
@@ -207,7 +327,10 @@ fn origin(workload: &WorkloadEntry, folders: &[PathBuf]) -> Result<Option<Origin
     let format = workload.format.as_ref().map(|text| text.parse::<FormatSpec>()).transpose();
     let format = format.map_err(|error| at(&error))?;
     let files = workload.candidates(folders);
-    Ok(files.filter(|file| file.is_file()).map(|file| Origin::File(file, format.clone())).next())
+    Ok(files
+        .filter(|file| file.is_file())
+        .map(|file| Origin::File { file, format: format.clone(), limit: None, content: None })
+        .next())
 }
 
 fn text_of(value: &toml::Value) -> Result<String, ScenarioError> {

@@ -23,6 +23,10 @@ pub const COLUMNS: [&str; 6] = ["claim", "what", "claimed", "measured", "workloa
 /// The columns of [`values`].
 pub(crate) const VALUE_COLUMNS: [&str; 7] = ["id", "where", "workload", "policy", "what", "published", "measured"];
 
+/// What is said of a quick look, wherever its results are.
+pub const QUICK: &str = "A quick look: two seeds, and an eighth of the workloads' lengths and of warm-ups. Buffers are less \
+                         full and intervals wider than in the evaluation proper, so claims may hold or fail for that alone.";
+
 /// Every claim on every workload, a row each.
 pub fn rows(reproduction: &Reproduction) -> Vec<[String; 6]> {
     let claims = reproduction.findings.iter().map(|finding| {
@@ -152,7 +156,11 @@ pub(crate) fn verdict(finding: &Finding) -> String {
 /// The whole reproduction as Markdown.
 pub fn markdown(reproduction: &Reproduction) -> String {
     let paper = reproduction.paper;
-    let mut out = format!("## {}\n\n{}\n\n{}\n", paper.name, paper.title, paper.about.trim());
+    let mut out = format!("## {}\n\n{}\n\n", paper.name, paper.title);
+    if reproduction.quick {
+        let _ = writeln!(out, "**{QUICK}**\n");
+    }
+    let _ = writeln!(out, "{}", paper.about.trim());
     if !paper.claim.is_empty() {
         out.push_str("\n### Claims\n\n");
         table(&mut out, &COLUMNS, &rows(reproduction));

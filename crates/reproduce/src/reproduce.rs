@@ -11,11 +11,14 @@ use destage_policy::buffer::{
 use destage_report::{ReportRun, figures};
 use destage_scenario::ScenarioError;
 
+use crate::kept::Kept;
 use crate::paper::{Claim, Example, Over, Paper, Provenance, WorkloadEntry};
 use crate::parallel;
-use crate::plan::Plan;
+use crate::plan::{Plan, Task};
 use crate::run::EvidenceError;
 use destage_sim::measure::Estimate;
+use crate::stats::Estimate;
+use crate::watch::{RunInfo, Watch};
 
 /// Percentage points within which two policies are alike.
 pub(crate) const ALIKE: f64 = 2.0;
@@ -132,6 +135,8 @@ pub struct Reproduction<'a> {
     pub examples: Vec<ExampleFinding<'a>>,
     /// The results of each workload, in the paper's order.
     pub results: Vec<Results>,
+    /// Whether it was a quick look.
+    pub quick: bool,
 }
 
 impl<'a> Reproduction<'a> {
@@ -153,6 +158,36 @@ impl<'a> Reproduction<'a> {
     }
 }
 
+/// How a paper is reproduced.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// Where traces are looked for, in order.
+    pub folders: &'a [PathBuf],
+    /// With two seeds, and an eighth of lengths and warm-ups.
+    pub quick: bool,
+    /// Results of single runs from before, and where those of this time are kept.
+    pub kept: Option<&'a Kept>,
+    /// Who hears of it.
+    pub watch: &'a dyn Watch,
+}
+
+/// Tells how many runs are done, of how many.
+struct Steps<'a> {
+    step: &'a (dyn Fn(usize, usize) + Sync),
+    done: AtomicUsize,
+    of: AtomicUsize,
+}
+
+impl Watch for Steps<'_> {
+    fn planned(&self, runs: usize, _: u64, _: &[&str]) {
+        self.of.store(runs, Ordering::Relaxed);
+    }
+
+    fn ends(&self, _: &RunInfo<'_>, _: bool) {
+        (self.step)(self.done.fetch_add(1, Ordering::Relaxed) + 1, self.of.load(Ordering::Relaxed));
+    }
+}
+
 /// Runs everything, as many at a time as the current rayon pool has threads. Traces are looked for
 /// in `folders`, in order. `step` hears how many runs are done, of how many.
 pub fn reproduce<'a>(
@@ -160,11 +195,24 @@ pub fn reproduce<'a>(
     folders: &[PathBuf],
     step: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Reproduction<'a>, EvidenceError> {
-    let plan = Plan::of(paper, folders)?;
-    let done = AtomicUsize::new(0);
+    let watch = Steps { step, done: AtomicUsize::new(0), of: AtomicUsize::new(0) };
+    reproduce_with(paper, Options { folders, quick: false, kept: None, watch: &watch })
+}
+
+/// The same, as the options say.
+pub fn reproduce_with<'a>(paper: &'a Paper, options: Options<'_>) -> Result<Reproduction<'a>, EvidenceError> {
+    let Options { folders, quick, kept, watch } = options;
+    let mut plan = Plan::of(paper, folders, quick)?;
+    if kept.is_some() {
+        plan.look_into_traces()?;
+    }
+    let weight = plan.tasks.iter().map(|task| plan.info(task).weight).sum();
+    watch.planned(plan.tasks.len(), weight, &plan.missing());
     let all = parallel::map(&plan.tasks, |task| {
-        let results = plan.carry_out(task)?;
-        step(done.fetch_add(1, Ordering::Relaxed) + 1, plan.tasks.len());
+        let info = plan.info(task);
+        watch.begins(&info);
+        let (results, known) = carry_out(&plan, task, kept, watch)?;
+        watch.ends(&info, known);
         Ok::<_, EvidenceError>(results)
     })?;
     let mut results = vec![Results::default(); paper.workload.len()];
@@ -199,7 +247,26 @@ pub fn reproduce<'a>(
         }
     }
     let examples = paper.example.iter().map(work).collect::<Result<_, _>>()?;
-    Ok(Reproduction { paper, findings, also, examples, results })
+    Ok(Reproduction { paper, findings, also, examples, results, quick })
+}
+
+/// Runs a task, or takes its results from where they are kept; and whether it did that.
+fn carry_out(
+    plan: &Plan<'_>,
+    task: &Task<'_>,
+    kept: Option<&Kept>,
+    watch: &dyn Watch,
+) -> Result<(Vec<ReportRun>, bool), EvidenceError> {
+    let Some(kept) = kept else { return Ok((plan.carry_out(task)?, false)) };
+    let key = plan.key(kept, task)?;
+    match kept.get(&key) {
+        Ok(Some(results)) => return Ok((results, true)),
+        Ok(None) => {}
+        Err(error) => watch.note(&format!("{error}; it is run again, and the entry replaced")),
+    }
+    let results = plan.carry_out(task)?;
+    kept.put(&key, &results)?;
+    Ok((results, false))
 }
 
 /// The workloads on which a claim is tried together: each that stands for its only one; or, if it

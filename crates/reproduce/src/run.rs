@@ -1,5 +1,6 @@
 //! One experiment from settings as a user would give them, and a workload.
 
+use crate::kept::KeptError;
 use destage_report::ReportRun;
 use destage_scenario::sim::{self, Requests, SIM};
 use destage_scenario::{ScenarioError, Settings, Simulation};
@@ -14,6 +15,9 @@ pub enum EvidenceError {
     /// A setting or a file of ours is wrong.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// Results cannot be kept.
+    #[error(transparent)]
+    Kept(#[from] KeptError),
     /// An experiment failed.
     #[error("{workload}: {error}")]
     Sim {

@@ -286,6 +286,22 @@ impl Workload {
         Ok(())
     }
 
+    /// Makes it so many times as short: its length, and those of its parts and when they begin.
+    pub fn shorten(&mut self, times: u64) -> Result<(), ScenarioError> {
+        let shorter = |length: Length| match length {
+            Length::Requests(n) => (n / times).max(1).to_string(),
+            Length::Duration(time) => format!("{}ns", (time.0 / times).max(1)),
+        };
+        let mut changes = vec![format!("length={}", shorter(self.settings.one("length", str::parse)?))];
+        for (number, (_, part)) in self.parts.iter().enumerate() {
+            let length = part.optional("length", str::parse)?;
+            changes.extend(length.map(|length| format!("part.{number}.length={}", shorter(length))));
+            let start = part.one("start", q::time)?.0 / times;
+            changes.extend((start > 0).then(|| format!("part.{number}.start={start}ns")));
+        }
+        changes.iter().try_for_each(|change| self.set(change))
+    }
+
     /// What its settings describe.
     pub fn spec(&self) -> Result<MixSpec, ScenarioError> {
         let parts = self.parts.iter().map(|(_, part)| {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::fate::Fate;
 use crate::figure::Figure;
 use crate::panel::{self, Panel, panels};
+use crate::report::QUICK;
 use crate::reproduce::{Finding, Reproduction};
 use claims::{claims, class, others, printed, reasons};
 use data::{CLAIMS, FIGURES, Rows, claim_row, figure_rows};
@@ -30,6 +31,7 @@ pub struct Pages {
     panels: Vec<Value>,
     claims: Rows,
     figures: Rows,
+    quick: bool,
 }
 
 impl Pages {
@@ -39,6 +41,7 @@ impl Pages {
     /// Adds a paper.
     pub fn add(&mut self, reproduction: &Reproduction<'_>) {
         let paper = reproduction.paper;
+        self.quick |= reproduction.quick;
         let nearest = reproduction.nearest();
         if !paper.claim.is_empty() {
             self.overview_of(reproduction, &nearest);
@@ -160,6 +163,9 @@ impl Pages {
 
     fn html(&self) -> String {
         let mut body = String::new();
+        if self.quick {
+            let _ = writeln!(body, "<p class=\"quick\" role=\"note\"><strong>{}</strong></p>", escaped(QUICK));
+        }
         if !self.overview.is_empty() {
             let _ = write!(
                 body,
@@ -180,7 +186,10 @@ impl Pages {
         body.push_str(&self.sections);
         let document = Document {
             kind: "destage reproduce",
-            title: "What papers claim, and what destage measures".to_owned(),
+            title: format!(
+                "What papers claim, and what destage measures{}",
+                if self.quick { ": a quick look" } else { "" }
+            ),
             body,
             footer: format!(
                 "Written by destage {}; the same on every machine, given the same traces. Beside this page are the tables \
