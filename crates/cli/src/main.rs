@@ -15,6 +15,7 @@ mod flags;
 mod latency_log;
 mod markdown;
 mod output;
+mod pace;
 mod progress;
 mod results;
 mod run_table;
@@ -22,6 +23,7 @@ mod screen;
 mod signals;
 mod spark;
 mod table;
+mod teller;
 mod volume_table;
 
 use std::process::ExitCode;

@@ -1,89 +1,234 @@
-//! Progress on a terminal; nothing in a pipe.
+//! Progress: on a terminal what changes in place, elsewhere a line now and then.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use destage_reproduce::watch::{RunInfo, Watch};
 use destage_scenario::quantity::show_count;
 use destage_sim::experiment::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::pace::Pace;
 use crate::screen;
+use crate::teller::Teller;
 
 /// Steps of the bar.
 const STEPS: u64 = 1000;
+/// Workloads that are named in a line, at most.
+const NAMED: usize = 4;
 
 /// The style with characters that the locale has.
 fn drawn(style: ProgressStyle) -> ProgressStyle {
     if screen::utf8() { style } else { style.progress_chars("##-") }
 }
 
+/// What a panic of another thread leaves is shown all the same.
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How far an experiment is.
+#[derive(Default)]
+struct Experiment {
+    progress: Option<Progress>,
+    pace: Pace,
+}
+
+impl Experiment {
+    fn share(progress: &Progress) -> f64 {
+        let (pass, passes) = progress.pass;
+        (f64::from(pass) + progress.share.unwrap_or(0.0)) / f64::from(passes.max(1))
+    }
+
+    /// How far it is after this time.
+    fn words(&self, trace: &str, now: Duration) -> Option<String> {
+        let progress = self.progress.as_ref()?;
+        let requests = show_count(progress.requests);
+        // Without the length of a trace nobody knows how far it is.
+        let far = match progress.share {
+            Some(_) => format!(", {:.0} %, {}", 100.0 * Self::share(progress), self.pace.words(now)),
+            None => String::new(),
+        };
+        if progress.runs == 0 {
+            return Some(format!("{trace}: looking at what it touches, {requests} requests{far}"));
+        }
+        let rate = progress.simulated as f64 / now.as_secs_f64().max(1e-3);
+        Some(format!("{trace}: {requests} requests x {} runs{far}, {}/s", progress.runs, show_count(rate as u64)))
+    }
+}
+
 /// A bar with rate and remaining time.
 pub struct Bar {
-    bar: ProgressBar,
+    shown: ProgressBar,
     started: Instant,
+    trace: String,
+    state: Arc<Mutex<Experiment>>,
+    _teller: Option<Teller>,
 }
 
 impl Bar {
-    /// A bar, hidden where nobody would see it.
-    pub fn new(wanted: bool) -> Self {
+    /// A bar for an experiment over this trace; lines where it would not be seen.
+    pub fn new(wanted: bool, trace: &str) -> Self {
         let seen = wanted && std::io::stderr().is_terminal();
         let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(STEPS), target);
-        let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {eta} left  {wide_msg}");
+        let style = ProgressStyle::with_template("{bar:20} {percent:>3} %  {wide_msg}");
         if let Ok(style) = style {
             bar.set_style(drawn(style));
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar, started: Instant::now() }
+        let (started, state) = (Instant::now(), Arc::<Mutex<Experiment>>::default());
+        let (told, name) = (Arc::clone(&state), trace.to_owned());
+        let teller = wanted.then(|| Teller::to_stderr(move || lock(&told).words(&name, started.elapsed()))).flatten();
+        Self { shown: bar, started, trace: trace.to_owned(), state, _teller: teller }
     }
 
     /// Shows how far an experiment is.
     pub fn show(&self, progress: Progress) {
-        let (pass, passes) = progress.pass;
-        let share = (f64::from(pass) + progress.share.unwrap_or(0.0)) / f64::from(passes.max(1));
-        let rate = progress.simulated as f64 / self.started.elapsed().as_secs_f64().max(1e-3);
-        self.bar.set_position((share * STEPS as f64) as u64);
-        self.bar.set_message(format!(
-            "{} requests x {} runs, {} requests/s",
-            show_count(progress.requests),
-            progress.runs,
-            show_count(rate as u64)
-        ));
+        let now = self.started.elapsed();
+        let share = Experiment::share(&progress);
+        let mut state = lock(&self.state);
+        state.pace.reach(now, share);
+        state.progress = Some(progress);
+        if !self.shown.is_hidden() {
+            self.shown.set_position((share * STEPS as f64) as u64);
+            self.shown.set_message(state.words(&self.trace, now).unwrap_or_default());
+        }
     }
 
     /// Takes the bar away.
     pub fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.shown.finish_and_clear();
+        lock(&self.state).progress = None;
     }
 }
 
-/// A bar that counts steps.
-pub struct Count {
-    bar: ProgressBar,
+/// How far a paper's runs are.
+#[derive(Default)]
+struct OfPaper {
+    runs: usize,
+    done: usize,
+    /// Of these, known from before.
+    known: usize,
+    /// Simulations to be run, but for those that are known.
+    weight: u64,
+    weight_done: u64,
+    /// What is run, and how many times at a time.
+    running: BTreeMap<String, u32>,
+    missing: Vec<String>,
+    pace: Pace,
 }
 
-impl Count {
-    /// A bar for this, hidden where nobody would see it.
-    pub fn new(what: &str) -> Self {
+impl OfPaper {
+    fn share(&self) -> f64 {
+        self.weight_done as f64 / self.weight.max(1) as f64
+    }
+
+    /// How far it is after this time.
+    fn words(&self, now: Duration) -> String {
+        let known = if self.known > 0 { format!(" ({} known)", self.known) } else { String::new() };
+        let mut parts = vec![format!("{} of {} runs{known}, {}", self.done, self.runs, self.pace.words(now))];
+        let named = |names: &[&str]| match names.len() {
+            n if n > NAMED => format!("{} and {} more", names[..NAMED].join(", "), n - NAMED),
+            _ => names.join(", "),
+        };
+        let running: Vec<&str> = self.running.keys().map(String::as_str).collect();
+        if !running.is_empty() {
+            parts.push(format!("reading {}", named(&running)));
+        }
+        let missing: Vec<&str> = self.missing.iter().map(String::as_str).collect();
+        if !missing.is_empty() {
+            parts.push(format!("looked for and not here: {}", named(&missing)));
+        }
+        parts.join("; ")
+    }
+}
+
+/// Shows how far a paper's runs are.
+pub struct Runs {
+    bar: ProgressBar,
+    started: Instant,
+    state: Arc<Mutex<OfPaper>>,
+    _teller: Option<Teller>,
+}
+
+impl Runs {
+    /// A bar for this paper; lines where it would not be seen.
+    pub fn new(paper: &str) -> Self {
         let seen = std::io::stderr().is_terminal();
         let target = if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target).with_message(what.to_owned());
-        if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos} of {len} runs  {eta} left  {wide_msg}") {
+        let bar = ProgressBar::with_draw_target(None, target).with_prefix(paper.to_owned());
+        if let Ok(style) = ProgressStyle::with_template("{bar:20} {prefix}: {wide_msg}") {
             bar.set_style(drawn(style));
         }
-        Self { bar }
+        let (started, state) = (Instant::now(), Arc::<Mutex<OfPaper>>::default());
+        let (told, name) = (Arc::clone(&state), paper.to_owned());
+        let teller = Teller::to_stderr(move || Some(format!("{name}: {}", lock(&told).words(started.elapsed()))));
+        Self { bar, started, state, _teller: teller }
     }
 
-    /// Shows how many steps are done.
-    pub fn show(&self, done: usize, of: usize) {
-        self.bar.set_length(of as u64);
-        // Threads may report out of order.
-        self.bar.set_position(self.bar.position().max(done as u64));
+    fn show(&self, state: &OfPaper) {
+        if !self.bar.is_hidden() {
+            self.bar.set_length(state.runs as u64);
+            self.bar.set_position(state.done as u64);
+            self.bar.set_message(state.words(self.started.elapsed()));
+        }
     }
 
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// A workload as it is named.
+fn name(run: &RunInfo<'_>) -> String {
+    match run.file {
+        Some(file) => format!("{} ({})", run.workload, file.display()),
+        None => run.workload.to_owned(),
+    }
+}
+
+impl Watch for Runs {
+    fn planned(&self, runs: usize, weight: u64, missing: &[&str]) {
+        let mut state = lock(&self.state);
+        (state.runs, state.weight) = (runs, weight);
+        state.missing = missing.iter().map(|&name| name.to_owned()).collect();
+        self.show(&state);
+    }
+
+    fn begins(&self, run: &RunInfo<'_>) {
+        let mut state = lock(&self.state);
+        *state.running.entry(name(run)).or_default() += 1;
+        self.show(&state);
+    }
+
+    fn ends(&self, run: &RunInfo<'_>, known: bool) {
+        let mut state = lock(&self.state);
+        let name = name(run);
+        let left = state.running.get(&name).copied().unwrap_or(1) - 1;
+        if left == 0 {
+            state.running.remove(&name);
+        } else {
+            state.running.insert(name, left);
+        }
+        state.done += 1;
+        if known {
+            // It says nothing of how long the others take.
+            state.known += 1;
+            state.weight -= run.weight;
+        } else {
+            state.weight_done += run.weight;
+        }
+        let share = state.share();
+        state.pace.reach(self.started.elapsed(), share);
+        self.show(&state);
+    }
+
+    fn note(&self, text: &str) {
+        self.bar.suspend(|| screen::note(text));
     }
 }
 

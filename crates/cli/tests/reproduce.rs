@@ -173,6 +173,57 @@ fn a_page_of_ones_own() {
     assert_eq!(figures.lines().count(), 1 + 4, "{figures}");
 }
 
+/// What is interrupted goes on, with the same bytes; here what was kept is taken away in part, and one entry damaged.
+#[test]
+fn what_was_interrupted_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path();
+    let synthetic = PAPER
+        .replace("files = [\"missing.spc\", \"made-up.destage\"]", "synthetic = \"random\"\nset = { length = 20_000 }");
+    fs::write(here.join("small.toml"), synthetic).expect("a file");
+    let markdown = |more: &[&str]| destage(here, &[&["reproduce", "small.toml", "--markdown"], more].concat());
+    let at_once = stdout(&markdown(&[]));
+    let quiet = |output: &Output| output.stderr.is_empty();
+    for _ in 0..2 {
+        let resumed = markdown(&["--resume", "kept"]);
+        assert!(quiet(&resumed) && stdout(&resumed) == at_once, "{resumed:?}");
+    }
+    let mut entries: Vec<_> =
+        fs::read_dir(here.join("kept")).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    entries.sort();
+    assert_eq!(entries.len(), 2, "one for each seed");
+    fs::remove_file(&entries[0]).expect("an entry");
+    assert!(quiet(&markdown(&["--resume", "kept"])));
+    fs::write(&entries[1], "precious").expect("an entry");
+    let resumed = markdown(&["--resume", "kept"]);
+    let note = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    let name = entries[1].file_name().expect("a name").to_string_lossy().into_owned();
+    assert!(note.starts_with("note: ") && note.contains(&name) && note.contains("it is run again"), "{note}");
+    assert_eq!(stdout(&resumed), at_once);
+    assert!(quiet(&markdown(&["--resume", "kept"])));
+    let wrong = markdown(&["--resume", "small.toml"]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("small.toml: cannot be made"), "{wrong:?}");
+}
+
+#[test]
+fn a_quick_look_says_so_everywhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path();
+    let synthetic = PAPER
+        .replace("files = [\"missing.spc\", \"made-up.destage\"]", "synthetic = \"random\"\nset = { length = 80_000 }");
+    fs::write(here.join("small.toml"), synthetic).expect("a file");
+    let call = ["reproduce", "small.toml", "--quick", "--markdown=quick.md", "--report", "page"];
+    let table = stdout(&destage(here, &call));
+    assert!(table.starts_with("A quick look: two seeds"), "{table}");
+    let markdown = fs::read_to_string(here.join("quick.md")).expect("a report");
+    assert_eq!(markdown.matches("**A quick look: two seeds").count(), 2, "at the top, and of the paper: {markdown}");
+    let page = fs::read_to_string(here.join("page/index.html")).expect("a page");
+    html::inert(&page);
+    let html = scraper::Html::parse_document(&page);
+    assert_eq!(html::all(&html, "p.quick").len(), 1);
+    assert!(page.contains("measures: a quick look"));
+}
+
 #[test]
 fn a_run_that_fails_leaves_the_old_report() {
     let folder = tempfile::tempdir().expect("a folder");

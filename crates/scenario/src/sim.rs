@@ -152,7 +152,11 @@ pub const SIM: &[Key] = &[
         "What *best* means in the table and on the page [default: mean; without a device hits]",
     ),
     Key::switch("timing", "false", "Print wall time and rates to the standard error"),
-    Key::switch("progress", "true", "Show progress where the standard error is a terminal"),
+    Key::switch(
+        "progress",
+        "true",
+        "Show progress on the standard error: where it is no terminal, a line every ten seconds",
+    ),
     Key::one("threads", "N", "", "Threads that simulate; results do not depend on it [default: the processors]"),
     Key::one(
         "memory",

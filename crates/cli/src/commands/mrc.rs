@@ -173,7 +173,7 @@ fn curve_of(file: &str, matches: &ArgMatches, wanted: &Wanted) -> Result<CurveRe
     destage_scenario::count(&settings, &mut requests, &mut |_, _| ())?;
     let experiment = sim::experiment(&settings, &requests)?;
     let scope = Scope::from(&experiment);
-    let bar = Bar::new(settings.one("progress", destage_scenario::quantity::switch)?);
+    let bar = Bar::new(settings.one("progress", destage_scenario::quantity::switch)?, file);
     let resources = sim::resources(&settings)?;
     let found = curve::lru(&scope, resources, &mut || requests.open(0), &|progress| bar.show(progress));
     bar.finish();

@@ -6,15 +6,16 @@ use std::path::PathBuf;
 use anstyle::Style;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use destage_reproduce::kept::Kept;
 use destage_reproduce::page::Pages;
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::report;
-use destage_reproduce::reproduce::reproduce;
+use destage_reproduce::reproduce::{Options, reproduce_with};
 use destage_scenario::workload::is_file;
 
 use crate::commands::report::Folder;
 use crate::output::{NewFile, Outputs};
-use crate::progress::Count;
+use crate::progress::Runs;
 use crate::screen::{self, Screen};
 use crate::table::{Cell, Column, Table};
 use crate::{candidates, flags, markdown};
@@ -58,6 +59,23 @@ pub fn command() -> Command {
                 .value_hint(ValueHint::DirPath)
                 .help("Write a page with figures like the papers' own, and its data, into a folder"),
         )
+        .arg(
+            Arg::new("quick")
+                .long("quick")
+                .action(ArgAction::SetTrue)
+                .help("A quick look: two seeds, and an eighth of the workloads' lengths and of warm-ups"),
+        )
+        .arg(
+            Arg::new("resume")
+                .long("resume")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .value_hint(ValueHint::DirPath)
+                .help(
+                    "Keep the results of single runs in this folder, and take from it what the same program found for the same \
+                     settings and traces: what was interrupted goes on",
+                ),
+        )
         .arg(flags::threads_arg())
 }
 
@@ -85,19 +103,26 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let folder = matches.get_one::<PathBuf>("report");
     let folder = folder.map(|path| Folder::begin(&mut outputs, path, &Pages::FILES)).transpose()?;
     let file = target.map(|path| outputs.file(path)).transpose()?;
+    let quick = matches.get_flag("quick");
+    let kept = matches.get_one::<PathBuf>("resume");
+    let kept = kept.map(|folder| anyhow::Ok(Kept::open(folder, &std::env::current_exe()?)?)).transpose()?;
     let mut pages = Pages::default();
     let mut text = String::from(
         "# Reproduction: what papers claim, and what destage measures\n\n\
          Written by `make reproduce` (`destage reproduce`); the same bytes on every run and machine, given the same traces.\n\n",
     );
+    if quick {
+        text.extend(["**", report::QUICK, "**\n\n"]);
+    }
     let (mut rows, mut without_claims) = (Vec::new(), String::new());
     for (index, paper) in papers.iter().enumerate() {
         if index > 0 {
             text.push('\n');
         }
-        let count = Count::new(&paper.name);
-        let reproduction = pool.install(|| reproduce(paper, &folders, &|done, of| count.show(done, of)));
-        count.finish();
+        let runs = Runs::new(&paper.name);
+        let options = Options { folders: &folders, quick, kept: kept.as_ref(), watch: &runs };
+        let reproduction = pool.install(|| reproduce_with(paper, options));
+        runs.finish();
         let reproduction = reproduction?;
         let all = report::markdown(&reproduction);
         text.push_str(&all);
@@ -122,6 +147,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     if target.is_none_or(|path| path.as_os_str() != "-") {
         let mut screen = Screen::stdout();
+        if quick {
+            writeln!(screen, "{}", report::QUICK)?;
+        }
         if !rows.is_empty() {
             table(&rows).print(&mut screen)?;
         }

@@ -179,13 +179,15 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut requests = sim::requests(&settings)?;
     let progress = settings.one("progress", q::switch)?;
     count(&settings, &mut requests, progress)?;
-    find_sizes(&settings, &mut requests, &Bar::new(progress))?;
+    let trace = requests.name();
+    find_sizes(&settings, &mut requests, &Bar::new(progress, &trace))?;
     let simulation = destage_scenario::simulation(&settings, &requests)?;
     let resources = sim::resources(&settings)?;
     let sinks = Sinks::open(&settings, &requests)?;
     let timing = settings.one("timing", q::switch)?;
     let objective = settings.optional("objective", Objective::named)?;
     let bar = Bar::new(progress);
+    let bar = Bar::new(progress, &trace);
     let started = Instant::now();
     let (geometry, limit, caches) = match &simulation {
         destage_scenario::Simulation::Buffers(e) => (e.geometry, e.limit, &e.caches),

@@ -167,6 +167,7 @@ pub const READ: &[(&str, &str)] = &[
     ("sim", "--workload"),
     ("report", "<FILE>..."),
     ("reproduce", "--traces"),
+    ("reproduce", "--resume"),
     ("trace stat", "<FILE>..."),
     ("trace mrc", "<FILE>..."),
     ("trace convert", "<FROM>"),

@@ -1,0 +1,71 @@
+//! Lines of text every now and then, for those who see no terminal.
+
+use std::io::IsTerminal;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Says something now and then, until it is dropped.
+pub struct Teller {
+    /// Hanging up ends it.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Teller {
+    /// Writes what `line` has to say to the standard error every ten seconds, unless that is a terminal, where it is
+    /// shown otherwise.
+    pub fn to_stderr(line: impl Fn() -> Option<String> + Send + 'static) -> Option<Self> {
+        (!std::io::stderr().is_terminal())
+            .then(|| Self::new(EVERY, move || line().iter().for_each(|line| eprintln!("{line}"))))
+    }
+
+    fn new(every: Duration, tell: impl Fn() + Send + 'static) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                tell();
+            }
+        });
+        Self { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // What it had to say is of no importance.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn it_tells_until_it_is_dropped() {
+        let told = Arc::new(AtomicU32::new(0));
+        let counts = Arc::clone(&told);
+        let teller = Teller::new(Duration::from_millis(2), move || {
+            counts.fetch_add(1, Ordering::Relaxed);
+        });
+        while told.load(Ordering::Relaxed) < 3 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(teller);
+        let until_then = told.load(Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(told.load(Ordering::Relaxed), until_then);
+        // One that is dropped early neither waits nor says anything.
+        drop(Teller::new(Duration::from_hours(1), || panic!("it is too early")));
+    }
+}
