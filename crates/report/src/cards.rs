@@ -54,14 +54,19 @@ fn sized(group: &Group, point: Point) -> String {
 
 fn best(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> Card {
     let words = ranking.objective.words();
+    let is_array = group.kind == GroupKind::Array;
     let title = match group.points.len() {
         1 => "The only run",
-        _ if ranking.winners.len() > 1 => "Best buffer: a tie",
-        _ if group.sizes.len() > 1 => "Best buffer and size",
-        _ => "Best buffer",
+        _ => match (is_array, ranking.winners.len() > 1, group.sizes.len() > 1) {
+            (false, true, _) => "Best buffer: a tie",
+            (true, true, _) => "Best cache: a tie",
+            (false, false, true) => "Best buffer and size",
+            (true, false, true) => "Best cache and size",
+            (false, false, false) => "Best buffer",
+            (true, false, false) => "Best cache",
+        },
     };
     let Some(&(first, value)) = ranking.winners.first() else {
-        let title = "Best buffer and size";
         let late = group.points.iter().filter(|point| runs[point.run].is_saturated()).count();
         let (number, sentence) = if late == group.points.len() {
             (

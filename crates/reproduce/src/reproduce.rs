@@ -16,9 +16,8 @@ use crate::paper::{Claim, Example, Over, Paper, Provenance, WorkloadEntry};
 use crate::parallel;
 use crate::plan::{Plan, Task};
 use crate::run::EvidenceError;
-use destage_sim::measure::Estimate;
-use crate::stats::Estimate;
 use crate::watch::{RunInfo, Watch};
+use destage_sim::measure::Estimate;
 
 /// Percentage points within which two policies are alike.
 pub(crate) const ALIKE: f64 = 2.0;

@@ -190,6 +190,11 @@ fn the_page_says_all_of_it_and_only_as_text() {
     let page = String::from_utf8(files[0].1.clone()).expect("UTF-8");
     for part in [
         "<td>3</td><td>2</td><td>1 of 3</td><td>0</td><td>1</td><td>0</td>",
+        "<p class=\"big\">2 of 3</p>",
+        "<p class=\"big\">1 of 3</p>",
+        "<a href=\"#verdict-small\">what holds</a>, <a href=\"#reasons-small\">why not</a>, <a href=\"#claims-small\">claims</a>, \
+         <a href=\"#figures-small\">figures</a>",
+        "<td class=\"pair\" data-head=\"claimed\">+1 to +500 %</td><td class=\"pair\" data-head=\"measured\"><strong>",
         "Why 2 of 3 do not hold as claimed",
         "<dt>S2</dt><dd><p>The <strong>larger</strong> block leaves first.</p>",
         "<dt>S3</dt><dd><p>No reason is given.</p>",
@@ -200,6 +205,10 @@ fn the_page_says_all_of_it_and_only_as_text() {
     ] {
         assert!(page.contains(part), "{part} is missing");
     }
+    let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part} is missing"));
+    let order = ["overview", "contents", "verdict-small", "reasons-small", "claims-small", "figures-small"];
+    let places = order.map(|id| at(&format!(" id=\"{id}\"")));
+    assert!(places.is_sorted(), "what holds and why comes first: {places:?}");
     assert!(!page.contains("<script>alert"), "text of a paper's file became a script");
     let claims = String::from_utf8(files[1].1.clone()).expect("UTF-8");
     let figures = String::from_utf8(files[3].1.clone()).expect("UTF-8");

@@ -186,7 +186,6 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let sinks = Sinks::open(&settings, &requests)?;
     let timing = settings.one("timing", q::switch)?;
     let objective = settings.optional("objective", Objective::named)?;
-    let bar = Bar::new(progress);
     let bar = Bar::new(progress, &trace);
     let started = Instant::now();
     let (geometry, limit, caches) = match &simulation {

@@ -31,28 +31,29 @@ pub(super) fn claims(html: &mut String, reproduction: &Reproduction<'_>, nearest
          <p class=\"note\">Improvement in percent (of hit ratios: in points), linear around zero and logarithmic beyond; a mark for each \
          buffer size that a claim is about, a line from the least to the greatest with their intervals.</p>\n\
          <div class=\"scroll\" role=\"region\" aria-labelledby=\"claims-{name}\" tabindex=\"0\"><table class=\"claims\"><thead><tr>\
-         <th scope=\"col\">claim</th><th scope=\"col\">what</th><th scope=\"col\">claimed</th><th scope=\"col\">measured</th>\
-         <th scope=\"col\">{}</th><th scope=\"col\">holds</th></tr></thead><tbody>\n",
+         <th scope=\"col\">claim</th><th scope=\"col\">holds</th><th scope=\"col\">what</th><th scope=\"col\">claimed</th>\
+         <th scope=\"col\">measured</th><th scope=\"col\">{}</th></tr></thead><tbody>\n",
         strip::key(kinds),
         scale.head()
     );
     for finding in nearest {
         let claim = finding.claim;
         let all: Vec<_> = reproduction.findings.iter().filter(|other| std::ptr::eq(other.claim, claim)).collect();
-        let fate = Fate::of(finding);
+        let fate = class(Fate::of(finding));
         let _ = writeln!(
             html,
-            "<tr><th scope=\"row\">{}<span class=\"note\">{}</span></th><td class=\"what\">{}</td><td>{}</td><td>{}<span class=\"note\">{}</span></td>\
-             <td>{}</td><td class=\"fate\"><i class=\"{}\"></i> {}</td></tr>",
+            "<tr class=\"{fate}\"><th scope=\"row\">{}<span class=\"note\">{}</span></th>\
+             <td class=\"fate\"><i class=\"{fate}\"></i> {}</td><td class=\"what\">{}</td>\
+             <td class=\"pair\" data-head=\"claimed\">{}</td><td class=\"pair\" data-head=\"measured\"><strong>{}</strong>\
+             <span class=\"note\">{}</span></td><td>{}</td></tr>",
             escaped(&claim.id),
             escaped(&claim.place),
+            escaped(&verdict(finding)),
             breakable(&what(finding)),
             escaped(&claimed(finding)),
             escaped(&measured(finding)),
             escaped(&workloads(finding)),
             scale.strip(&all),
-            class(fate),
-            escaped(&verdict(finding)),
         );
     }
     html.push_str("</tbody></table></div>\n");
@@ -93,7 +94,12 @@ pub(super) fn reasons(html: &mut String, reproduction: &Reproduction<'_>, neares
     if short == 0 {
         return;
     }
-    let _ = write!(html, "<h3>Why {short} of {} do not hold as claimed</h3>\n<dl class=\"reasons\">", nearest.len());
+    let _ = write!(
+        html,
+        "<h3 id=\"reasons-{}\">Why {short} of {} do not hold as claimed</h3>\n<dl class=\"reasons\">",
+        escaped(&reproduction.paper.name),
+        nearest.len()
+    );
     for (claims, reason) in fate::reasons(reproduction) {
         let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", escaped(&claims), markdown::html(reason));
     }
@@ -111,7 +117,8 @@ pub(super) fn printed(html: &mut String, reproduction: &Reproduction<'_>) {
 pub(super) fn others(html: &mut String, reproduction: &Reproduction<'_>) {
     for (number, (workload, variant)) in with_others(reproduction).enumerate() {
         if number == 0 {
-            html.push_str("<h3>Beside what others were counted to do</h3>\n");
+            let name = escaped(&reproduction.paper.name);
+            let _ = writeln!(html, "<h3 id=\"others-{name}\">Beside what others were counted to do</h3>");
         }
         let at = if variant.is_empty() { String::new() } else { format!(", {variant}") };
         let _ = writeln!(html, "<h4>{}{}</h4>", escaped(&reproduction.paper.workload[workload].name), escaped(&at));

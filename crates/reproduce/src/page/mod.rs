@@ -15,6 +15,7 @@ use crate::fate::Fate;
 use crate::figure::Figure;
 use crate::panel::{self, Panel, panels};
 use crate::report::QUICK;
+use crate::report::with_others;
 use crate::reproduce::{Finding, Reproduction};
 use claims::{claims, class, others, printed, reasons};
 use data::{CLAIMS, FIGURES, Rows, claim_row, figure_rows};
@@ -27,6 +28,11 @@ const STYLE: &str = include_str!("papers.css");
 #[derive(Clone, Debug, Default)]
 pub struct Pages {
     overview: String,
+    /// How many claims of all papers have each fate, in the order of [`Fate::ALL`].
+    fates: [usize; Fate::ALL.len()],
+    /// How many of them state a size.
+    sized: usize,
+    contents: String,
     sections: String,
     panels: Vec<Value>,
     claims: Rows,
@@ -47,6 +53,8 @@ impl Pages {
             self.overview_of(reproduction, &nearest);
         }
         let name = escaped(&paper.name);
+        let short = nearest.iter().filter(|finding| !Fate::of(finding).is_good()).count();
+        self.contents_of(reproduction, short);
         let html = &mut self.sections;
         let _ = write!(
             html,
@@ -55,20 +63,23 @@ impl Pages {
             markdown::html(&paper.title)
         );
         if !paper.claim.is_empty() {
-            claims(html, reproduction, &nearest);
+            let _ = writeln!(html, "<p class=\"bar\">{}</p>", bar(&nearest));
+        }
+        let _ = write!(
+            html,
+            "<h3 id=\"verdict-{name}\">What holds, what does not, and why</h3>\n<div class=\"prose\">{}</div>\n",
+            markdown::html(&paper.verdict)
+        );
+        if !paper.claim.is_empty() {
             reasons(html, reproduction, &nearest);
+            claims(html, reproduction, &nearest);
         }
         if !paper.value.is_empty() {
             printed(html, reproduction);
         }
         others(html, reproduction);
-        let _ = write!(
-            html,
-            "<h3>What holds, what does not, and why</h3>\n<div class=\"prose\">{}</div>\n",
-            markdown::html(&paper.verdict)
-        );
         if !paper.figure.is_empty() {
-            html.push_str("<h3>Figures</h3>\n");
+            let _ = writeln!(html, "<h3 id=\"figures-{name}\">Figures</h3>");
             for figure in &paper.figure {
                 self.figure(reproduction, figure);
             }
@@ -90,23 +101,78 @@ impl Pages {
             0 => "\u{2013}".to_owned(),
             sized => format!("{} of {sized}", count(Fate::Size)),
         };
-        let mut bar = String::new();
-        for fate in Fate::ALL {
-            let n = count(fate);
-            if n > 0 {
-                let (class, label) = (class(fate), fate.label());
-                let _ = write!(bar, "<span class=\"{class}\" style=\"flex-grow:{n}\" title=\"{n} {label}\">{n}</span>");
-            }
+        for (of_all, fate) in self.fates.iter_mut().zip(Fate::ALL) {
+            *of_all += count(fate);
         }
+        self.sized += nearest.iter().filter(|finding| finding.claim.states_size()).count();
+        let bar = bar(nearest);
         let _ = writeln!(
             self.overview,
             "<tr><th scope=\"row\"><a href=\"#{name}\">{name}</a></th><td>{}</td><td>{in_sign}</td><td>{of_size}</td><td>{}</td>\
-             <td>{}</td><td>{}</td><td class=\"bar\"><div aria-hidden=\"true\">{bar}</div></td></tr>",
+             <td>{}</td><td>{}</td><td class=\"bar\">{bar}</td></tr>",
             nearest.len(),
             count(Fate::Part),
             count(Fate::Not),
             count(Fate::Untried),
         );
+    }
+
+    /// A paper's line in the table of contents.
+    fn contents_of(&mut self, reproduction: &Reproduction<'_>, short: usize) {
+        let paper = reproduction.paper;
+        let name = escaped(&paper.name);
+        let parts = [
+            ("verdict", "what holds", true),
+            ("reasons", "why not", short > 0),
+            ("claims", "claims", !paper.claim.is_empty()),
+            ("others", "beside others", with_others(reproduction).next().is_some()),
+            ("figures", "figures", !paper.figure.is_empty()),
+        ];
+        let links: Vec<_> = parts
+            .into_iter()
+            .filter(|(.., is_there)| *is_there)
+            .map(|(id, words, _)| format!("<a href=\"#{id}-{name}\">{words}</a>"))
+            .collect();
+        let _ =
+            writeln!(self.contents, "<li><a href=\"#{name}\"><strong>{name}</strong></a>: {}</li>", links.join(", "));
+    }
+
+    /// What became of the claims of all papers, in a few big numbers.
+    fn cards(&self) -> String {
+        let of = |fate: Fate| {
+            Fate::ALL.iter().zip(self.fates).filter(|(own, _)| **own == fate).map(|(_, n)| n).sum::<usize>()
+        };
+        let all: usize = self.fates.iter().sum();
+        let in_sign: usize = Fate::ALL.into_iter().filter(|fate| fate.is_in_sign()).map(of).sum();
+        let share = |part: usize, whole: usize| 100 * part / whole.max(1);
+        let (size, sized, not) = (of(Fate::Size), self.sized, of(Fate::Not));
+        let (part, untried) = (of(Fate::Part), of(Fate::Untried));
+        let mut cards = vec![(
+            "Claims that hold in sign",
+            format!("{in_sign} of {all}"),
+            format!(
+                "{} %: what a paper calls better is better here, at every buffer size that it speaks of.",
+                share(in_sign, all)
+            ),
+        )];
+        if sized > 0 {
+            let told =
+                format!("{} % of those that state a size: as much better as the paper says.", share(size, sized));
+            cards.push(("And in size", format!("{size} of {sized}"), told));
+        }
+        let mut told = String::new();
+        if part > 0 {
+            let _ = write!(told, "{part} more hold at some buffer sizes only. ");
+        }
+        if untried > 0 {
+            let _ = write!(told, "Of {untried} nothing could be compared. ");
+        }
+        told.push_str("Why stands with each paper.");
+        cards.push(("Claims that do not hold", format!("{not} of {all}"), told));
+        let each = cards.iter().map(|(title, number, told)| {
+            format!("<div class=\"card\"><h3>{title}</h3><p class=\"big\">{number}</p><p>{told}</p></div>\n")
+        });
+        format!("<div class=\"cards\">\n{}</div>\n", each.collect::<String>())
     }
 
     fn figure(&mut self, reproduction: &Reproduction<'_>, figure: &Figure) {
@@ -169,7 +235,7 @@ impl Pages {
         if !self.overview.is_empty() {
             let _ = write!(
                 body,
-                "<section aria-labelledby=\"overview\"><h2 id=\"overview\">How many claims hold</h2>\n\
+                "<section aria-labelledby=\"overview\"><h2 id=\"overview\">How many claims hold</h2>\n{}\
                  <p class=\"note\">Each claim counts once: on the workload that is nearest to the paper's own among those on which \
                  there is anything to compare. In sign: at every buffer size that the claim is about, certainly (95 %). In \
                  size: every measured improvement lies in the claimed range, each end of it moved outwards by a quarter of itself and half \
@@ -177,12 +243,18 @@ impl Pages {
                  <th scope=\"col\">claims</th><th scope=\"col\">hold in sign</th><th scope=\"col\">in size too, of those that state one</th>\
                  <th scope=\"col\">in sign at some sizes</th><th scope=\"col\">do not</th><th scope=\"col\">nothing to compare</th>\
                  <th scope=\"col\"></th></tr></thead><tbody>\n{}</tbody></table></div>\n<p class=\"legend\">{}</p></section>\n",
+                self.cards(),
                 self.overview,
                 Fate::ALL
                     .map(|fate| format!("<span><i class=\"{}\"></i> {}</span>", class(fate), fate.label()))
                     .concat()
             );
         }
+        let _ = writeln!(
+            body,
+            "<nav aria-labelledby=\"contents\"><h2 id=\"contents\">Contents</h2>\n<ul class=\"contents\">{}</ul></nav>",
+            self.contents
+        );
         body.push_str(&self.sections);
         let document = Document {
             kind: "destage reproduce",
@@ -203,6 +275,19 @@ impl Pages {
         };
         document.html()
     }
+}
+
+/// How many claims have which fate, as a bar.
+fn bar(nearest: &[&Finding<'_>]) -> String {
+    let mut bar = String::new();
+    for fate in Fate::ALL {
+        let n = nearest.iter().filter(|finding| Fate::of(finding) == fate).count();
+        if n > 0 {
+            let (class, label) = (class(fate), fate.label());
+            let _ = write!(bar, "<span class=\"{class}\" style=\"flex-grow:{n}\" title=\"{n} {label}\">{n}</span>");
+        }
+    }
+    format!("<span class=\"all\" aria-hidden=\"true\">{bar}</span>")
 }
 
 fn panel_json(figure: &Figure, panel: &Panel<'_>) -> Value {
