@@ -7,6 +7,9 @@ use destage_scenario::quantity::{show_count, show_time};
 
 use crate::ReportRun;
 
+/// Decimals of the page.
+pub(crate) const PLACES: usize = 2;
+
 /// Which of two values is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {

@@ -2,8 +2,8 @@
 
 use crate::ReportRun;
 use crate::figures::{
-    CACHE_HIT_RATIO, DEVICES_ERASES, ERASES, Figure, HIT_RATIO, MEAN, MODEL_THROUGHPUT, P99, P99_9, PROGRAMS_PER_WRITE,
-    WRITE_AMPLIFICATION,
+    CACHE_HIT_RATIO, DEVICES_ERASES, ERASES, Figure, HIT_RATIO, MEAN, MODEL_THROUGHPUT, P99, P99_9, PLACES,
+    PROGRAMS_PER_WRITE, WRITE_AMPLIFICATION,
 };
 use crate::kind::GroupKind;
 
@@ -92,7 +92,7 @@ impl Objective {
     /// A value in words, with its unit.
     pub(crate) fn told(self, kind: GroupKind, value: f64) -> String {
         let figure = self.figure(kind);
-        let text = crate::summary::shown(value, figure.show);
+        let text = figure.show.text(value, PLACES);
         match figure.show {
             crate::figures::Show::Percent => format!("{text} %"),
             crate::figures::Show::Rate => format!("{text} MB/s"),
