@@ -262,3 +262,51 @@ impl Line {
         self.bar.finish_and_clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn lines_name_the_trace_and_tell_how_far_it_is() {
+        let mut experiment = Experiment::default();
+        let second = Duration::from_secs;
+        assert_eq!(experiment.words("t.spc", second(1)), None, "nothing is known yet");
+        experiment.progress = Some(Progress { share: Some(0.5), requests: 2_000, ..Progress::default() });
+        let looking = "t.spc: looking at what it touches, 2,000 requests, 50 %, time left unknown";
+        assert_eq!(experiment.words("t.spc", second(1)).as_deref(), Some(looking));
+        let running = Progress { pass: (1, 2), share: Some(0.5), requests: 2_000, runs: 4, simulated: 80_000 };
+        experiment.progress = Some(running);
+        experiment.pace.reach(second(10), Experiment::share(&running));
+        let told = "t.spc: 2,000 requests x 4 runs, 75 %, about 5 s left, 8,000/s";
+        assert_eq!(experiment.words("t.spc", second(10)).as_deref(), Some(told));
+        // A pipe has no end that is known.
+        experiment.progress = Some(Progress { share: None, ..running });
+        assert_eq!(experiment.words("-", second(10)).as_deref(), Some("-: 2,000 requests x 4 runs, 8,000/s"));
+    }
+
+    #[test]
+    fn runs_of_a_paper_are_told_by_their_workloads() {
+        let runs = Runs::new("gcar");
+        let made = RunInfo { workload: "random", file: None, weight: 6 };
+        let read = RunInfo { workload: "mail", file: Some(Path::new("traces/mail.spc")), weight: 2 };
+        runs.planned(4, 16, &["Fin1", "hm_0", "web_0", "prn_0", "usr_0", "src_0"]);
+        for run in [&made, &made, &read] {
+            runs.begins(run);
+        }
+        let words = || lock(&runs.state).words(Duration::ZERO);
+        let missing = "looked for and not here: Fin1, hm_0, web_0, prn_0 and 2 more";
+        let all = format!("0 of 4 runs, time left unknown; reading mail (traces/mail.spc), random; {missing}");
+        assert_eq!(words(), all);
+        runs.ends(&made, false);
+        runs.ends(&read, true);
+        assert_eq!(words(), format!("2 of 4 runs (1 known), time left unknown; reading random; {missing}"));
+        // What was known is no part of what takes time.
+        let weights = |state: &OfPaper| (state.weight, state.weight_done);
+        assert_eq!(weights(&lock(&runs.state)), (14, 6));
+        runs.ends(&made, false);
+        assert_eq!(words(), format!("3 of 4 runs (1 known), time left unknown; {missing}"));
+    }
+}

@@ -10,6 +10,7 @@ use destage_policy::buffer::{
 };
 use destage_report::{ReportRun, figures};
 use destage_scenario::ScenarioError;
+use destage_sim::measure::Estimate;
 
 use crate::kept::Kept;
 use crate::paper::{Claim, Example, Over, Paper, Provenance, WorkloadEntry};
@@ -17,7 +18,6 @@ use crate::parallel;
 use crate::plan::{Plan, Task};
 use crate::run::EvidenceError;
 use crate::watch::{RunInfo, Watch};
-use destage_sim::measure::Estimate;
 
 /// Percentage points within which two policies are alike.
 pub(crate) const ALIKE: f64 = 2.0;
