@@ -7,8 +7,8 @@ use std::path::Path;
 use destage_plan::Request;
 
 use super::ExportSpec;
-use super::fit::{ExportReport, Fitter, Holds};
-use super::refusals::{Refusal, Refusals};
+use super::fit::{ExportReport, Fitter, Holds, Refusal};
+use super::refusals::Refusals;
 use super::spool::Spool;
 
 /// Text is handed on in pieces of about this size.

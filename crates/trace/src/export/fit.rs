@@ -5,7 +5,6 @@ use std::fmt;
 use destage_plan::{Nanos, Op, Request};
 
 use super::ExportSpec;
-use super::refusals::{Kind, Refusal};
 
 /// What a format can hold.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +71,7 @@ pub struct ExportReport {
 }
 
 /// Plural words of the kinds, in the order of their numbers.
-pub(super) const KINDS: [&str; 4] = ["reads", "writes", "flushes", "discards"];
+const KINDS: [&str; 4] = ["reads", "writes", "flushes", "discards"];
 
 impl fmt::Display for ExportReport {
     /// Every count that is not 0, in words.
@@ -95,6 +94,74 @@ impl fmt::Display for ExportReport {
             }
         }
         Ok(())
+    }
+}
+
+/// What a format may be unable to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Requests of this operation.
+    Op(Op),
+    /// Requests of no bytes.
+    Empty,
+    /// FUA.
+    Fua,
+    /// Parts of the format's units.
+    Part,
+    /// A second volume.
+    Volume,
+    /// Times that run backwards.
+    Backwards,
+    /// Times.
+    Time,
+    /// What no option helps with.
+    Never,
+}
+
+impl Kind {
+    /// The option that gives it up, and for what.
+    pub(super) fn option(self) -> Option<(String, String)> {
+        let (option, purpose) = match self {
+            Self::Op(op) => (format!("drop={op}"), format!("leave {} out", KINDS[op as usize])),
+            Self::Empty => ("drop=empty".into(), "leave such out".into()),
+            Self::Fua => ("drop=fua".into(), "write such without it".into()),
+            Self::Part => ("widen=yes".into(), "widen such to the units that they touch".into()),
+            Self::Volume => ("volumes=merge".into(), "lay all volumes over each other".into()),
+            Self::Backwards => ("times=raise".into(), "date such like the latest before them".into()),
+            Self::Time => ("drop=times".into(), "write requests without times".into()),
+            Self::Never => return None,
+        };
+        Some((option, purpose))
+    }
+
+    /// Gives it up; whether it can be.
+    pub(super) fn give_up(self, losses: &mut Losses, merge: &mut bool) -> bool {
+        match self {
+            Self::Op(op) => losses.kinds[op as usize] = true,
+            Self::Empty => losses.empty = true,
+            Self::Fua => losses.fua = true,
+            Self::Part => losses.widen = true,
+            Self::Volume => *merge = true,
+            Self::Backwards => losses.raise = true,
+            Self::Time => losses.times = true,
+            Self::Never => return false,
+        }
+        true
+    }
+}
+
+/// Why a request does not fit.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) kind: Kind,
+    /// What it is, as in "request 7 *is a flush*".
+    pub(super) what: String,
+}
+
+impl Refusal {
+    /// One that no option helps with.
+    pub(super) fn never(what: String) -> Self {
+        Self { kind: Kind::Never, what }
     }
 }
 
