@@ -85,10 +85,7 @@ impl<B: Buffer + Send, D: Device> Job for Simulation<B, D> {
         if self.watch.is_some() {
             return self.feed_watched(feed);
         }
-        let mut spans_begin = 0;
-        for requests in feed.requests.chunks(LOOK_AHEAD) {
-            spans_begin = self.serve(requests, &feed.spans, spans_begin);
-        }
+        self.serve(&feed.requests, &feed.spans, 0);
     }
 
     fn finish(&mut self) -> Outcomes {
@@ -171,22 +168,24 @@ impl<B: Buffer, D: Device> Simulation<B, D> {
     /// One copy of it is enough: it is large.
     #[inline(never)]
     fn serve(&mut self, requests: &[FeedRequest], spans: &[PageSpan], mut spans_begin: usize) -> usize {
-        let spans_end = requests.last().map_or(spans_begin, |request| request.spans_end as usize);
-        self.look_ahead(requests, &spans[..spans_end], spans_begin);
-        for request in requests {
-            let spans = &spans[spans_begin..request.spans_end as usize];
-            spans_begin = request.spans_end as usize;
-            self.end_warmup_if_due(request);
-            self.issue(request);
-            self.fed += 1;
-            self.accounting.counters.requests += 1;
-            if !D::TIMED {
-                self.timing.now = request.time;
-            }
-            match request.op {
-                Op::Read | Op::Write => self.read_or_write(request, spans),
-                Op::Flush => self.flush(request),
-                Op::Discard => self.discard(request, spans),
+        for requests in requests.chunks(LOOK_AHEAD) {
+            let spans_end = requests.last().map_or(spans_begin, |request| request.spans_end as usize);
+            self.look_ahead(requests, &spans[..spans_end], spans_begin);
+            for request in requests {
+                let spans = &spans[spans_begin..request.spans_end as usize];
+                spans_begin = request.spans_end as usize;
+                self.end_warmup_if_due(request);
+                self.issue(request);
+                self.fed += 1;
+                self.accounting.counters.requests += 1;
+                if !D::TIMED {
+                    self.timing.now = request.time;
+                }
+                match request.op {
+                    Op::Read | Op::Write => self.read_or_write(request, spans),
+                    Op::Flush => self.flush(request),
+                    Op::Discard => self.discard(request, spans),
+                }
             }
         }
         spans_begin

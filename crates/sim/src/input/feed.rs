@@ -244,7 +244,7 @@ impl Feeder {
                 feed.heads.push((request.offset % geometry.page_bytes()) as u32);
             }
             if self.keeps_origins {
-                feed.note_origins(std::slice::from_ref(request), self.counts.read);
+                feed.note_origin(request, self.counts.read);
             }
             feed.requests.push(FeedRequest {
                 time: self.latest,
@@ -272,6 +272,7 @@ impl Feeder {
             || self.ops != Ops::All
             || self.speed.times != self.speed.per
             || self.keeps_heads
+            || self.keeps_origins
         {
             return 0;
         }
@@ -291,9 +292,6 @@ impl Feeder {
         }
         let plain = feed.spans.len() - first_span;
         self.counts.read += plain as u64;
-        if self.keeps_origins {
-            feed.note_origins(&requests[..plain], self.counts.read + 1 - plain as u64);
-        }
         let page_bytes = geometry.page_bytes();
         feed.requests.extend((first_span as u32 + 1..).zip(&requests[..plain]).map(|(spans_end, request)| {
             FeedRequest {
@@ -311,12 +309,11 @@ impl Feeder {
 }
 
 impl Feed {
-    /// Notes where requests come from, the first of which has this number; apart, so that feeds without that are made as fast as before.
+    /// Notes where the request of this number comes from; apart, so that feeds without that are made as fast as before.
     #[cold]
     #[inline(never)]
-    fn note_origins(&mut self, requests: &[Request], first: u64) {
-        let origin = |(request, from): (u64, &Request)| Origin { volume: from.volume, request, offset: from.offset };
-        self.origins.extend((first..).zip(requests).map(origin));
+    fn note_origin(&mut self, from: &Request, request: u64) {
+        self.origins.push(Origin { volume: from.volume, request, offset: from.offset });
     }
 
     /// Empties the feed and keeps its memory.
