@@ -80,7 +80,8 @@ fn best(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> Card {
     };
     if ranking.winners.len() > 1 {
         let names: Vec<_> = ranking.winners.iter().map(|(point, _)| group.labels[point.label].clone()).collect();
-        let number = if names.len() > NAMES { format!("{} buffers", names.len()) } else { list(&names) };
+        let what = if is_array { "caches" } else { "buffers" };
+        let number = if names.len() > NAMES { format!("{} {what}", names.len()) } else { list(&names) };
         let last = ranking.winners.last().map_or(value, |(_, value)| *value);
         let range = match (ranking.told(value), ranking.told(last)) {
             (a, b) if a == b => a,

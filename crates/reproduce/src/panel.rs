@@ -1,11 +1,11 @@
 //! Figures as charts: what was measured of each line at each point.
 
 use destage_scenario::quantity::show_bytes;
+use destage_sim::measure::Estimate;
 
 use crate::figure::{Along, Figure, Key, size};
 use crate::paper::{Provenance, WorkloadEntry};
 use crate::reproduce::{Reproduction, Results};
-use destage_sim::measure::Estimate;
 
 /// A chart of a figure.
 #[derive(Clone, Debug, PartialEq)]

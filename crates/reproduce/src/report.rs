@@ -5,6 +5,7 @@ use std::fmt::Write;
 use destage_scenario::quantity::show_bytes;
 
 use destage_report::ReportRun;
+use destage_sim::measure::Estimate;
 
 use crate::counted::Counted;
 use crate::fate::reasons;
@@ -12,7 +13,6 @@ use crate::metric::Metric;
 use crate::paper::{Over, Paper, Provenance};
 use crate::reproduce::{Finding, Holds, Reproduction};
 use crate::several;
-use destage_sim::measure::Estimate;
 
 /// Figures of a buffer size in one row, at most; else each policy has its own.
 const WIDE: usize = 8;

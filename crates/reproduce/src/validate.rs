@@ -12,12 +12,12 @@ use destage_scenario::ScenarioError;
 use destage_scenario::Settings;
 use destage_scenario::synth::{self, SYNTH};
 use destage_sim::buffer::RunResult;
+use destage_sim::measure::Estimate;
 use destage_trace::{Source, Synth, SynthError, TraceError};
 
 use crate::peers;
 use crate::run::{EvidenceError, PAGE, Step, pair, percent, run};
 use crate::theory::{greedy_write_amplification, greedy_write_amplification_of_large_blocks, md1_wait};
-use destage_sim::measure::Estimate;
 
 /// How much is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The tables beside the page: `claims` and `figures`.
 
 use destage_report::{Cell, Column, Table};
+use destage_sim::measure::Estimate;
 
 use crate::figure::Figure;
 use crate::panel::{self, Panel};
 use crate::report::{verdict, what, workloads};
 use crate::reproduce::Finding;
-use destage_sim::measure::Estimate;
 
 /// The rows of a table in the making.
 #[derive(Clone, Debug, Default)]

@@ -9,6 +9,7 @@ mod strip;
 use std::fmt::Write;
 
 use destage_report::{Document, PAGE, ReportError, escaped};
+use destage_sim::measure::Estimate;
 use serde_json::{Value, json};
 
 use crate::fate::Fate;
@@ -19,7 +20,6 @@ use crate::report::with_others;
 use crate::reproduce::{Finding, Reproduction};
 use claims::{claims, class, others, printed, reasons};
 use data::{CLAIMS, FIGURES, Rows, claim_row, figure_rows};
-use destage_sim::measure::Estimate;
 
 const SCRIPT: &str = include_str!("papers.js");
 const STYLE: &str = include_str!("papers.css");

@@ -1,5 +1,6 @@
 //! Sizes: how many hits a buffer of every size would have, without a run for each.
 
+mod control;
 mod found;
 mod lru;
 mod miniature;

@@ -14,9 +14,10 @@
 
 use destage_plan::PolicySpec;
 use destage_policy::buffer::{self, BufferConfig, PolicyError};
-use destage_trace::{Recency, TraceError};
+use destage_trace::TraceError;
 use rayon::prelude::*;
 
+use super::control::Control;
 use super::miniature::{Build, Miniature};
 use super::samplable;
 use super::sample::{Deed, Event, SAMPLES, Samples, TOGETHER, Unit, WEAKEST};
@@ -115,42 +116,6 @@ struct Measured {
     /// Where its samples are; all pages if nowhere.
     samples: Option<(Unit, usize)>,
     miniatures: Vec<Box<dyn Miniature>>,
-}
-
-/// LRU at all sizes over one sample.
-#[derive(Default)]
-struct Control {
-    recency: Recency,
-    measuring: bool,
-    /// Item i: hits of a buffer of i + 1 pages and of none smaller.
-    first_hits: Vec<u64>,
-}
-
-impl Control {
-    fn run(&mut self, events: &[Event]) {
-        for event in events {
-            let page = event.page as usize;
-            match event.deed {
-                Deed::Read | Deed::Write => {
-                    if let (Some(above), true) = (self.recency.touch(page), self.measuring) {
-                        let at = above as usize;
-                        if at >= self.first_hits.len() {
-                            self.first_hits.resize(at + 1, 0);
-                        }
-                        self.first_hits[at] += 1;
-                    }
-                }
-                Deed::WritePast | Deed::Trim => self.recency.forget(page),
-                Deed::Flush => {}
-                Deed::Measure => self.measuring = true,
-            }
-        }
-    }
-
-    /// Hits of a buffer of so many pages.
-    fn hits(&self, pages: u64) -> u64 {
-        self.first_hits.iter().take(usize::try_from(pages).unwrap_or(usize::MAX)).sum()
-    }
 }
 
 /// All samples, and what runs on them.
