@@ -12,9 +12,10 @@ use crate::figures::{
     MEAN, P99_9, P99_9_UNDELAYED, Show, THROUGHPUT, WORST_BLOCK,
 };
 use crate::group::{Group, Point};
+use crate::judge::TIE;
 use crate::kind::GroupKind;
 use crate::objective::Objective;
-use crate::ranking::{CLOSE, Ranking, TIE, ahead_of, least};
+use crate::ranking::{CLOSE, Ranking, ahead_of, least};
 use crate::summary::shown;
 
 /// A question with its answer, which is HTML.

@@ -11,8 +11,9 @@ use crate::figures::{
     Show, WRITE_AMPLIFICATION,
 };
 use crate::group::{Group, Point};
+use crate::judge::TIE;
 use crate::kind::GroupKind;
-use crate::ranking::{CLOSE, Ranking, TIE, ahead, ahead_of};
+use crate::ranking::{CLOSE, Ranking, ahead, ahead_of};
 use crate::summary::shown;
 
 /// A card; all of it is text.

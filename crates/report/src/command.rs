@@ -25,6 +25,13 @@ impl Command {
     }
 }
 
+impl ReportRun {
+    /// The call that simulates it again, as a shell takes it.
+    pub fn call(&self) -> String {
+        command(&[self]).line()
+    }
+}
+
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);

@@ -1,16 +1,13 @@
 //! What is best: the one place that decides it, for cards, picture, sentences and marks alike.
 
 use crate::ReportRun;
-use crate::figures::Better;
 use crate::group::{Group, Point};
+use crate::judge::{Judge, TIE};
 use crate::kind::GroupKind;
-use crate::noise;
 use crate::objective::Objective;
 
 /// Values this close to the best, as a share of it, are as good for most purposes.
 pub(crate) const CLOSE: f64 = 0.1;
-/// Values this close to each other are a tie, as are those that chance may have put apart: nobody would notice.
-pub(crate) const TIE: f64 = 0.01;
 
 /// What the picture shows: what a group is ranked by, or, where no run has that, how many pages were found
 /// in the buffer, which stays true of runs that did not keep up.
@@ -42,12 +39,6 @@ pub(crate) fn least(points: impl Iterator<Item = Point>, value: impl Fn(Point) -
     valued.min_by(|(p, a), (q, b)| a.total_cmp(b).then(p.size.cmp(&q.size)))
 }
 
-/// Whether a run may come first as well as the one that does, each with its cost.
-fn ties(objective: Objective, (first, best): (&ReportRun, f64), (run, own): (&ReportRun, f64)) -> bool {
-    let apart = own - best;
-    apart <= TIE * best.abs() || noise::margin(objective, first, run).is_some_and(|chance| apart <= chance)
-}
-
 /// The best of several runs over one trace, for each size of the cache.
 #[derive(Clone, Debug)]
 pub struct Bests {
@@ -71,9 +62,7 @@ pub struct BestOfSize {
 /// The best runs of each cache size. What has no size competes at each; what is saturated at none.
 pub fn bests(runs: &[ReportRun], objective: Option<Objective>) -> Bests {
     let kind = runs.first().map_or(GroupKind::Hits, GroupKind::of);
-    let objective = objective.unwrap_or(Objective::of_kind(kind));
-    let is_more = objective.figure(kind).better == Better::More;
-    let sign = if is_more { -1.0 } else { 1.0 };
+    let judge = Judge::of(kind, objective.unwrap_or(Objective::of_kind(kind)));
     let mut sizes: Vec<Option<u64>> = Vec::new();
     for size in runs.iter().map(ReportRun::cache) {
         if !sizes.contains(&size) {
@@ -86,17 +75,15 @@ pub fn bests(runs: &[ReportRun], objective: Option<Objective>) -> Bests {
     let of_size = |size: Option<u64>| {
         let rivals: Vec<_> =
             runs.iter().enumerate().filter(|(_, run)| run.cache().is_none() || run.cache() == size).collect();
-        let keeps_up = rivals.iter().filter(|(_, run)| !run.is_saturated());
-        let mut costs: Vec<_> =
-            keeps_up.filter_map(|&(index, run)| Some((index, sign * objective.of(kind, run)?))).collect();
+        let mut costs: Vec<_> = rivals.iter().filter_map(|&(index, run)| Some((index, judge.cost(run)?))).collect();
         costs.sort_by(|a, b| a.1.total_cmp(&b.1));
         if let Some(&(first, best)) = costs.first() {
-            costs.retain(|&(index, own)| index == first || ties(objective, (&runs[first], best), (&runs[index], own)));
+            costs.retain(|&(index, own)| index == first || judge.is_tie((&runs[first], best), (&runs[index], own)));
         }
         BestOfSize { size, runs: costs.into_iter().map(|(index, _)| index).collect(), rivals: rivals.len() }
     };
     Bests {
-        what: format!("{} {}", if is_more { "highest" } else { "lowest" }, objective.words()),
+        what: format!("{} {}", if judge.is_more_better() { "highest" } else { "lowest" }, judge.words()),
         by_size: sizes.into_iter().map(of_size).collect(),
     }
 }
@@ -105,15 +92,12 @@ impl Ranking {
     /// Ranks a group. Saturated runs take no part: what they answer late is no result.
     pub(crate) fn of(group: &Group, runs: &[ReportRun]) -> Self {
         let (kind, objective) = (group.kind, group.objective);
-        let sign = if objective.figure(kind).better == Better::More { -1.0 } else { 1.0 };
-        let cost = |point: Point| {
-            let run = &runs[point.run];
-            objective.of(kind, run).filter(|_| !run.is_saturated()).map(|value| sign * value)
-        };
+        let judge = Judge::of(kind, objective);
+        let cost = |point: Point| judge.cost(&runs[point.run]);
         let within = |cost: f64, best: f64, share: f64| cost <= best + share * best.abs();
         let all = || group.points.iter().copied();
         let at = |size: usize| all().filter(move |point| point.size == size);
-        let value = |(point, cost): (Point, f64)| (point, sign * cost);
+        let value = |(point, cost): (Point, f64)| (point, judge.value(cost));
         let mut ranking = Self {
             kind,
             objective,
@@ -131,7 +115,7 @@ impl Ranking {
         let first = least(at(size), cost);
         let is_tied = |point: &Point| {
             let Some(((first, best), own)) = first.zip(cost(*point)) else { return false };
-            ties(objective, (&runs[first.run], best), (&runs[point.run], own))
+            judge.is_tie((&runs[first.run], best), (&runs[point.run], own))
         };
         let mut winners: Vec<_> = at(size).filter(is_tied).filter_map(|point| Some((point, cost(point)?))).collect();
         winners.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -170,7 +154,7 @@ pub(crate) fn ahead(value: f64, other: f64) -> String {
 }
 
 /// The same before what it is compared with: `21 % less than`.
-pub(crate) fn ahead_of(value: f64, other: f64) -> String {
+pub fn ahead_of(value: f64, other: f64) -> String {
     let ahead = ahead(value, other);
     let joint = if ahead.ends_with("as much") { "as" } else { "than" };
     format!("{ahead} {joint}")

@@ -9,8 +9,8 @@ use crate::figures::{
     STALE_ROWS, SWITCH_MERGES, Show, THROUGHPUT, WORST_BLOCK, WRITE_AMPLIFICATION,
 };
 use crate::group::Group;
+use crate::judge::TIE;
 use crate::kind::GroupKind;
-use crate::ranking::TIE;
 
 const HITS: &[Figure] = &[HIT_RATIO, EVICTIONS, PAGES_PER_EVICTION, PAGES_FLUSHED, PAD_READS, CLEAN_DROPS];
 const ANALYTIC: &[Figure] =

@@ -1,0 +1,77 @@
+//! One objective applied to single runs of one kind: what they cost, and which differ by no more than chance.
+
+use crate::ReportRun;
+use crate::figures::Better;
+use crate::kind::GroupKind;
+use crate::noise;
+use crate::objective::Objective;
+
+/// Values this close to each other are a tie, as are those that chance may have put apart: nobody would notice.
+pub(crate) const TIE: f64 = 0.01;
+
+/// What runs of a kind are judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judge {
+    kind: GroupKind,
+    objective: Objective,
+}
+
+impl Judge {
+    /// By an objective, or by that of the kind of `like`: mean response time, or, where results have no times, the hit
+    /// ratio or the cost model's throughput.
+    pub fn new(like: &ReportRun, objective: Option<Objective>) -> Self {
+        let kind = GroupKind::of(like);
+        Self::of(kind, objective.unwrap_or(Objective::of_kind(kind)))
+    }
+
+    pub(crate) const fn of(kind: GroupKind, objective: Objective) -> Self {
+        Self { kind, objective }
+    }
+
+    /// The objective.
+    pub const fn objective(self) -> Objective {
+        self.objective
+    }
+
+    /// Whether more of it is better.
+    pub fn is_more_better(self) -> bool {
+        self.objective.figure(self.kind).better == Better::More
+    }
+
+    /// What a run shows of it, the less the better: of what is better the more there is, the negative. None where it is
+    /// no result, since the run did not keep up, or has no such figure.
+    pub fn cost(self, run: &ReportRun) -> Option<f64> {
+        let value = self.objective.of(self.kind, run).filter(|_| !run.is_saturated());
+        value.map(|value| self.value(value))
+    }
+
+    /// What a run of this cost shows.
+    pub fn value(self, cost: f64) -> f64 {
+        if self.is_more_better() { -cost } else { cost }
+    }
+
+    /// Whether a run may come first as well as the one that does, each with its cost.
+    pub fn is_tie(self, (first, best): (&ReportRun, f64), (run, own): (&ReportRun, f64)) -> bool {
+        let apart = own - best;
+        apart <= TIE * best.abs() || noise::margin(self.objective, first, run).is_some_and(|chance| apart <= chance)
+    }
+
+    /// The objective within a sentence, such as `mean response time`.
+    pub const fn words(self) -> &'static str {
+        self.objective.words()
+    }
+
+    /// The unit of its values, as in `destage schema`.
+    pub const fn unit(self) -> &'static str {
+        match self.objective {
+            Objective::Mean | Objective::P99 | Objective::P999 => "ns",
+            Objective::ModelThroughput => "B/s",
+            Objective::WriteAmplification | Objective::Erases | Objective::Hits => "1",
+        }
+    }
+
+    /// A value, not a cost, in words with its unit.
+    pub fn told(self, value: f64) -> String {
+        self.objective.told(self.kind, value)
+    }
+}
