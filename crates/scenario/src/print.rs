@@ -209,7 +209,7 @@ fn of_ssd(config: &SsdConfig, start: &StartState, capacity: Option<Capacity>) ->
         values.push(("ssd.min-free", share(config.min_free_bp)));
     }
     values.push(match capacity {
-        Some(Capacity::Fit) => ("ssd.capacity", "fit".to_owned()),
+        Some(Capacity::Fit | Capacity::Of(_)) => ("ssd.capacity", "fit".to_owned()),
         _ => ("ssd.blocks-per-plane", config.blocks_per_plane.to_string()),
     });
     values

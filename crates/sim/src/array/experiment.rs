@@ -334,7 +334,7 @@ impl ArrayExperiment {
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<ArrayReport, ArrayError> {
-        if self.capacity == Capacity::Fit {
+        if self.capacity != Capacity::Given {
             let fitted = self.fitted(resources, open, progress)?;
             fitted.check()?;
             return fitted.run(resources, open, progress);

@@ -11,6 +11,28 @@ use crate::experiment::{Capacity, Input, Looked, Progress, Resources};
 use crate::input::{Extent, LbaOverflow};
 
 impl ArrayExperiment {
+    /// What the trace touches, which is read for that if it decides how large the array is.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn extent(
+        &self,
+        resources: Resources,
+        open: &mut dyn FnMut() -> Result<Input, TraceError>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Option<Extent>, ArrayError> {
+        let extent = match self.capacity {
+            Capacity::Given => return Ok(None),
+            Capacity::Of(extent) => extent,
+            Capacity::Fit if self.array.member_bytes.is_some() => return Ok(None),
+            Capacity::Fit => {
+                let &Self { ref trace, geometry, ops, volumes, speed, limit, .. } = self;
+                Looked { trace, geometry, ops, volumes, speed, limit }.extent(resources, open, progress)?
+            }
+        };
+        Ok(Some(extent))
+    }
+
     /// The same over an array that fits the trace, which is read for that unless the members' size is given.
     pub(super) fn fitted(
         &self,
@@ -18,19 +40,18 @@ impl ArrayExperiment {
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Self, ArrayError> {
-        if self.array.member_bytes.is_some() {
-            return Ok(self.with_ssds_that_fit()?);
-        }
-        let &Self { ref trace, geometry, ops, volumes, speed, limit, .. } = self;
-        let extent = Looked { trace, geometry, ops, volumes, speed, limit }.extent(resources, open, progress)?;
-        Ok(self.of_extent(extent)?)
+        Ok(match self.extent(resources, open, progress)? {
+            Some(extent) => self.of_extent(extent)?,
+            None => self.with_ssds_that_fit()?,
+        })
     }
 
     /// The same over the smallest array that could fit a trace, or over the one whose members' size is given.
     pub(super) fn smallest(&self) -> Result<Self, SetupError> {
         match self.capacity {
             Capacity::Given => Ok(self.clone()),
-            Capacity::Fit if self.array.member_bytes.is_some() => self.with_ssds_that_fit(),
+            _ if self.array.member_bytes.is_some() => self.with_ssds_that_fit(),
+            Capacity::Of(extent) => self.of_extent(extent),
             Capacity::Fit => self.of_extent(Extent { blocks: 1, end: 1 }),
         }
     }

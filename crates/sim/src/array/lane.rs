@@ -6,7 +6,6 @@ use destage_plan::{Issue, Nanos};
 use super::collections::Announcement;
 use super::counters::counters;
 use super::device::{Device, DeviceOp, ModelCounts};
-use crate::measure::record;
 
 counters! {
     /// Work of one device. What it did counts when it is done.

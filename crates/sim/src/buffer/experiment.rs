@@ -213,7 +213,7 @@ impl Experiment {
         if log.is_some() && combinations.len() != 1 {
             return Err(SimError::Log { runs: combinations.len() });
         }
-        if self.capacity == Capacity::Fit {
+        if self.capacity != Capacity::Given {
             return self.fitted(resources, open, progress)?.run_logged(resources, open, progress, log);
         }
         let shape = match &self.device {

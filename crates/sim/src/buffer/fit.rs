@@ -5,8 +5,30 @@ use destage_trace::TraceError;
 
 use super::experiment::{DeviceConfig, Experiment, SimError};
 use crate::experiment::{Capacity, Input, Looked, Progress, Resources};
+use crate::input::Extent;
 
 impl Experiment {
+    /// What the trace touches, which is read for that if it decides how large the device is.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn extent(
+        &self,
+        resources: Resources,
+        open: &mut dyn FnMut() -> Result<Input, TraceError>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Option<Extent>, SimError> {
+        let extent = match (self.capacity, &self.device) {
+            (Capacity::Of(extent), _) => extent,
+            (Capacity::Fit, DeviceConfig::Ssd(..)) => {
+                let &Self { ref trace, geometry, ops, volumes, speed, limit, .. } = self;
+                Looked { trace, geometry, ops, volumes, speed, limit }.extent(resources, open, progress)?
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(extent))
+    }
+
     /// The same over a device that fits the trace, which is read for that.
     pub(super) fn fitted(
         &self,
@@ -14,11 +36,11 @@ impl Experiment {
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Self, SimError> {
-        let DeviceConfig::Ssd(config, start) = &self.device else {
+        let geometry = self.geometry;
+        let extent = self.extent(resources, open, progress)?;
+        let (DeviceConfig::Ssd(config, start), Some(extent)) = (&self.device, extent) else {
             return Ok(Self { capacity: Capacity::Given, ..self.clone() });
         };
-        let &Self { ref trace, geometry, ops, volumes, speed, limit, .. } = self;
-        let extent = Looked { trace, geometry, ops, volumes, speed, limit }.extent(resources, open, progress)?;
         let (blocks, lba_overflow) = extent.blocks_to_fit();
         let config = config.clone().with_pages(blocks * u64::from(geometry.pages_per_block()), geometry)?;
         let mut settings = self.settings.clone();

@@ -14,6 +14,8 @@ pub enum Capacity {
     Given,
     /// As large as it takes for what the trace touches.
     Fit,
+    /// As large as it takes for this, which is what the trace touches.
+    Of(Extent),
 }
 
 /// A device may be so many times as large as what is touched for addresses to stay as they are.

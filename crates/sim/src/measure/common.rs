@@ -84,7 +84,7 @@ pub const SCHEMA: u32 = 3;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What every result ends with.
-pub(crate) const TAIL: [FieldDoc; 2] = [
+pub const TAIL: [FieldDoc; 2] = [
     FieldDoc { name: "schema", unit: "1", meaning: "version of these fields", fields: &[] },
     FieldDoc { name: "destage", unit: "-", meaning: "version of destage", fields: &[] },
 ];

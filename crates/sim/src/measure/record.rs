@@ -16,7 +16,8 @@ pub struct FieldDoc {
 }
 
 /// Defines a result structure: each field is `name: type [unit] "meaning"`, with `= nested` behind
-/// the meaning for a field that is itself such a structure.
+/// the meaning for a field that is itself such a structure. Crates that use it depend on serde.
+#[macro_export]
 macro_rules! record {
     (
         $(#[$meta:meta])*
@@ -37,7 +38,7 @@ macro_rules! record {
                     name: stringify!($field),
                     unit: $unit,
                     meaning: $meaning,
-                    fields: record!(@nested $($nested)?),
+                    fields: $crate::record!(@nested $($nested)?),
                 }),+
             ];
         }
@@ -46,4 +47,4 @@ macro_rules! record {
     (@nested $nested:ty) => { <$nested>::FIELDS };
 }
 
-pub(crate) use record;
+pub use crate::record;
