@@ -351,6 +351,8 @@ enum Origin {
 pub struct Requests {
     origin: Origin,
     window: Window,
+    /// Of these only so many, from one on.
+    part: Option<Window>,
     /// How many times they come.
     repeat: u32,
     /// How many there are in one time, if they were counted.
@@ -385,7 +387,7 @@ impl Requests {
     /// Requests that are opened elsewhere and have this name.
     pub fn named(name: &str) -> Self {
         let origin = Origin::Named(name.to_owned());
-        Self { origin, window: Window::default(), repeat: 1, counted: None, sizes: Sizes::Unknown }
+        Self { origin, window: Window::default(), part: None, repeat: 1, counted: None, sizes: Sizes::Unknown }
     }
 
     /// The trace's file or the workload's name, as the user gave it.
@@ -427,12 +429,23 @@ impl Requests {
 
     /// The same, one time.
     fn open_once(&self, pass: u32) -> std::result::Result<Input, TraceError> {
-        let input = self.open_all(pass)?;
-        if self.window.is_all() {
-            return Ok(input);
+        let mut input = self.open_all(pass)?;
+        for window in [Some(self.window), self.part].into_iter().flatten().filter(|window| !window.is_all()) {
+            input.source = Box::new(Windowed::new(input.source, Path::new(&self.name()), window));
         }
-        let source = Windowed::new(input.source, Path::new(&self.name()), self.window);
-        Ok(Input { source: Box::new(source), format: input.format })
+        Ok(input)
+    }
+
+    /// Of one time that they come, so many from one on. There have to be that many.
+    #[must_use]
+    pub fn part(&self, first: u64, requests: u64) -> Self {
+        let part = Window { skip: first, limit: Some(requests), ..Window::default() };
+        Self { part: Some(part), repeat: 1, counted: Some(requests), ..self.clone() }
+    }
+
+    /// How many times they come.
+    pub fn repeat(&self) -> u32 {
+        self.repeat
     }
 
     /// The same, without regard to the window.
@@ -634,7 +647,7 @@ pub fn requests(settings: &Settings) -> Result<Requests> {
         Ok(repeat) => Ok(repeat),
     })?;
     let (window, repeat) = (window(settings)?, repeat.unwrap_or(1));
-    let requests = Requests { origin, window, repeat, counted: None, sizes: Sizes::Unknown };
+    let requests = Requests { origin, window, part: None, repeat, counted: None, sizes: Sizes::Unknown };
     match requests.pipe() {
         Some(pipe) if requests.repeat > 1 => {
             let what = "repeat: a pipe can be read only once; give a file";
