@@ -1,0 +1,3 @@
+//! Which policy, and how large, for a trace.
+
+pub mod search;
