@@ -1,3 +1,142 @@
-//! Which policy, and how large, for a trace.
+//! Which policy, and how large, for a trace: what `destage advise` answers.
+//!
+//! [`advise`] looks at the trace for the sizes that are worth considering, has [`search`] go through policies and sizes
+//! with far fewer runs than there are pairs of them, and tells what it found with what that rests on.
 
+mod advice;
+mod bench;
+mod candidates;
+mod error;
 pub mod search;
+mod sizes;
+
+use std::cell::Cell;
+
+pub use advice::{Advice, Choice, Doubt, Half, Omitted};
+pub use error::AdviseError;
+pub use search::Part;
+pub use sizes::Budget;
+
+use advice::Considered;
+use bench::Bench;
+use destage_report::{Judge, Objective, ReportRun};
+use destage_scenario::sim::Requests;
+use destage_scenario::{Settings, simulation};
+use destage_sim::curve;
+use destage_sim::experiment::Progress;
+use search::{SearchError, search};
+
+/// How many requests are outstanding where as many as the trace has come faster than they can be served.
+const INSTEAD: &str = "closed:32";
+
+/// What is simulated now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// Of which requests.
+    pub part: Part,
+    /// So many policies, or none: then the trace is looked at.
+    pub policies: usize,
+    /// At so many sizes.
+    pub sizes: usize,
+}
+
+/// Who hears how far it is.
+pub trait Watch: Sync {
+    /// This is what comes now.
+    fn begin(&self, stage: Stage);
+    /// So far it is.
+    fn show(&self, progress: Progress);
+}
+
+/// Advice with the runs that it rests on.
+#[derive(Clone, Debug)]
+pub struct Advised {
+    /// What is advised.
+    pub advice: Advice,
+    /// Every run over all requests, which are those of `destage sim`.
+    pub runs: Vec<ReportRun>,
+    /// What they were judged by.
+    pub judge: Judge,
+}
+
+/// Looks for the best policy and size up to a budget, by the settings of `destage sim`, whose policies are the candidates if
+/// they are given.
+///
+/// # Errors
+/// Where the settings are wrong, the trace cannot be read, several times, or no run is a result.
+pub fn advise(
+    mut settings: Settings,
+    mut requests: Requests,
+    budget: Option<Budget>,
+    watch: &dyn Watch,
+) -> Result<Advised, AdviseError> {
+    bench::refuse(&settings)?;
+    if !requests.can_be_read_again() {
+        return Err(AdviseError::Asked(format!(
+            "{}: is read several times, and a pipe can be read only once: give a file",
+            requests.name()
+        )));
+    }
+    if !settings.is_given("device") && !settings.is_given("array") {
+        settings.flag("device", vec!["ssd".to_owned()])?;
+    }
+    let objective = settings.optional("objective", Objective::named)?;
+    let resources = bench::resources(&settings)?;
+    watch.begin(Stage { part: Part::Whole, policies: 0, sizes: 0 });
+    destage_scenario::count(&settings, &mut requests, &mut |_, _| ())?;
+    let looked = simulation(&settings, &requests)?;
+    let found = curve::lru(&looked.scope(), resources, &mut || requests.open(0), &|progress| watch.show(progress))?;
+    let mut sizes = sizes::considered(budget, &found)?;
+    let mut candidates = candidates::named(&settings, &looked)?;
+    let count = found.input.trace_requests / u64::from(requests.repeat());
+    let mut bench = Bench {
+        settings,
+        requests: &requests,
+        objective,
+        resources,
+        sizes: Vec::new(),
+        bare: candidates.bare.clone(),
+        bare_run: None,
+        watch,
+        extent: Cell::new(None),
+        judge: Cell::new(None),
+    };
+    candidates.settle(&mut bench, &mut sizes)?;
+    bench.sizes.clone_from(&sizes);
+    let space = candidates.space(sizes.len(), count);
+    let mut changed = None;
+    let outcome = loop {
+        match search(&mut bench, &space) {
+            Ok(outcome) => break outcome,
+            Err(SearchError::Bench(error)) => return Err(error),
+            Err(SearchError::NoResult) if changed.is_none() && !bench.settings.is_given("host") => {
+                bench.bare.clone_from(&candidates.bare);
+                bench.settings.flag("host", vec![INSTEAD.to_owned()])?;
+                changed = Some(format!(
+                    "requests come faster than any of these serves them: simulated with --host {INSTEAD}, \
+                     where the next request waits for an earlier one to end"
+                ));
+            }
+            Err(SearchError::NoResult) => {
+                return Err(AdviseError::Asked(format!(
+                    "{}: no run is a result: none kept up with the requests, or none has what --objective asks for",
+                    requests.name()
+                )));
+            }
+        }
+    };
+    let judge = bench.judge.get().expect("there was a run");
+    let considered = Considered {
+        trace: requests.name(),
+        requests: count,
+        footprint_bytes: found.footprint.bytes(),
+        sizes: &sizes,
+        policies: space.policies.clone(),
+        left_out: candidates.left_out,
+        changed,
+        bare: candidates.bare.zip(bench.bare_run.as_ref()),
+    };
+    let advice = Advice::new(judge, &outcome, considered);
+    let runs = outcome.tried.into_iter().map(|tried| tried.run).chain(bench.bare_run).collect();
+    Ok(Advised { advice, runs, judge })
+}

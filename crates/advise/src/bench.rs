@@ -1,0 +1,157 @@
+//! Runs for the search: simulations of the trace's parts, by the settings of `destage sim`.
+
+use std::cell::Cell;
+
+use destage_report::findings::found;
+use destage_report::{Judge, Objective, ReportRun};
+use destage_scenario::sim::{self, Requests};
+use destage_scenario::{Settings, Simulation, simulation};
+use destage_sim::experiment::{Capacity, Resources};
+use destage_sim::input::Extent;
+
+use crate::search::{self, Part};
+use crate::{AdviseError, Stage, Watch};
+
+/// The share of a stretch that fills the buffer and is not measured.
+const WARMUP: &str = "25%";
+
+/// Simulations by settings.
+pub(crate) struct Bench<'a> {
+    /// But for policies and sizes.
+    pub(crate) settings: Settings,
+    pub(crate) requests: &'a Requests,
+    pub(crate) objective: Option<Objective>,
+    pub(crate) resources: Resources,
+    /// In bytes, ascending.
+    pub(crate) sizes: Vec<u64>,
+    /// What holds nothing, until it was simulated over all requests.
+    pub(crate) bare: Option<String>,
+    /// Its run.
+    pub(crate) bare_run: Option<ReportRun>,
+    pub(crate) watch: &'a dyn Watch,
+    /// What all requests touch, once that is known and if it decides how large devices are.
+    pub(crate) extent: Cell<Option<Extent>>,
+    /// Once there is a run that tells.
+    pub(crate) judge: Cell<Option<Judge>>,
+}
+
+impl Bench<'_> {
+    fn settings(&self, policies: &[String], sizes: &[u64], part: Part) -> Result<Settings, AdviseError> {
+        let mut settings = self.settings.clone();
+        settings.flag("policy", policies.to_vec())?;
+        settings.flag("cache", sizes.iter().map(u64::to_string).collect())?;
+        if part != Part::Whole {
+            settings.flag("warmup", vec![WARMUP.to_owned()])?;
+        }
+        Ok(settings)
+    }
+
+    /// Whether a policy can be run at these sizes, as far as that is known without the trace.
+    pub(crate) fn check(&self, policy: &str, sizes: &[u64]) -> Result<(), AdviseError> {
+        let settings = self.settings(&[policy.to_owned()], sizes, Part::Whole)?;
+        // That of an array checks itself.
+        if let Simulation::Buffers(experiment) = simulation(&settings, self.requests)? {
+            experiment.check()?;
+        }
+        Ok(())
+    }
+
+    /// Simulates policies at sizes over a part.
+    fn simulate(&self, part: Part, policies: &[String], sizes: &[u64]) -> Result<Vec<ReportRun>, AdviseError> {
+        let settings = self.settings(policies, sizes, part)?;
+        let requests = match part {
+            Part::Whole => self.requests.clone(),
+            Part::Stretch { first, requests } => self.requests.part(first, requests),
+        };
+        self.watch.begin(Stage { part, policies: policies.len(), sizes: sizes.len() });
+        let mut passes = 0;
+        let mut open = || {
+            let input = requests.open(passes);
+            passes += 1;
+            input
+        };
+        let progress = |progress| self.watch.show(progress);
+        let mut simulation = simulation(&settings, &requests)?;
+        if part == Part::Whole {
+            // What all requests touch is looked at once.
+            if self.extent.get().is_none() {
+                self.extent.set(match &simulation {
+                    Simulation::Buffers(experiment) => experiment.extent(self.resources, &mut open, &progress)?,
+                    Simulation::Array(experiment) => experiment.extent(self.resources, &mut open, &progress)?,
+                });
+            }
+            if let Some(extent) = self.extent.get() {
+                match &mut simulation {
+                    Simulation::Buffers(experiment) => experiment.capacity = Capacity::Of(extent),
+                    Simulation::Array(experiment) => experiment.capacity = Capacity::Of(extent),
+                }
+            }
+        }
+        let runs: Vec<ReportRun> = match simulation {
+            Simulation::Buffers(experiment) => {
+                let report = experiment.run(self.resources, &mut open, &progress)?;
+                report.results.iter().map(ReportRun::of_buffer).collect()
+            }
+            Simulation::Array(experiment) => {
+                let report = experiment.run(self.resources, &mut open, &progress)?;
+                report.results.iter().map(ReportRun::of_array).collect()
+            }
+        };
+        if let Some(run) = runs.first()
+            && self.judge.get().is_none()
+        {
+            self.judge.set(Some(Judge::new(run, self.objective)));
+        }
+        Ok(runs)
+    }
+}
+
+impl search::Bench for Bench<'_> {
+    type Run = ReportRun;
+    type Error = AdviseError;
+
+    fn run(&mut self, part: Part, policies: &[String], sizes: &[usize]) -> Result<Vec<ReportRun>, AdviseError> {
+        let sizes: Vec<u64> = sizes.iter().map(|&size| self.sizes[size]).collect();
+        // Beside the first others, since the trace is read once for all.
+        let bare = if part == Part::Whole { self.bare.take() } else { None };
+        let all: Vec<String> = policies.iter().chain(&bare).cloned().collect();
+        let mut runs = self.simulate(part, &all, &sizes)?;
+        if bare.is_some() {
+            self.bare_run = runs.pop();
+        }
+        if runs.len() != policies.len() * sizes.len() {
+            return Err(AdviseError::Asked(
+                "one policy at one size is to be one run: give one order of service, and policies that hold something"
+                    .to_owned(),
+            ));
+        }
+        Ok(runs)
+    }
+
+    fn cost(&self, run: &ReportRun) -> Option<f64> {
+        self.judge.get()?.cost(run)
+    }
+
+    fn tells(&self, run: &ReportRun) -> bool {
+        found(std::slice::from_ref(run)).iter().all(|found| found.kind != "never-full")
+    }
+}
+
+/// The settings that say how sizes, policies and files are given to `destage sim`, and have no meaning here.
+pub(crate) fn refuse(settings: &Settings) -> Result<(), AdviseError> {
+    let instead = [
+        ("cache", "sizes are looked for, up to --budget"),
+        ("csv", "what was simulated is on the page, see --report"),
+        ("latency-log", "there is not one run but many: give it to the call that the advice ends with"),
+        ("per-volume", "give it to the call that the advice ends with"),
+    ];
+    match instead.into_iter().find(|(key, _)| settings.is_given(key)) {
+        Some((key, why)) => Err(AdviseError::Asked(format!("'{key}' has no meaning here: {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// What the requests are read with.
+pub(crate) fn resources(settings: &Settings) -> Result<Resources, AdviseError> {
+    Ok(sim::resources(settings)?)
+}

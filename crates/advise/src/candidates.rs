@@ -1,0 +1,98 @@
+//! Which policies can be advised, and from which of the sizes on.
+
+use destage_cache::{Medium, host_caches_of};
+use destage_plan::PolicySpec;
+use destage_policy::buffer::{self, layers, policies};
+use destage_scenario::{Settings, Simulation};
+use destage_sim::array::ArrayExperiment;
+
+use crate::AdviseError;
+use crate::bench::Bench;
+use crate::search::Space;
+
+/// A policy that is not among the candidates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The policy.
+    pub policy: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What can be advised.
+pub(crate) struct Candidates {
+    pub(crate) policies: Vec<String>,
+    /// What is compared with, since it holds nothing.
+    pub(crate) bare: Option<String>,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// All policies that hold something, each also in every layer, or those that the settings name.
+pub(crate) fn named(settings: &Settings, simulation: &Simulation) -> Result<Candidates, AdviseError> {
+    let given = if settings.is_given("policy") {
+        Some(settings.all("policy", |text| Ok::<_, String>(text.to_owned()))?)
+    } else {
+        None
+    };
+    let all = match simulation {
+        Simulation::Buffers(_) => policies().iter().map(|policy| (policy.name, policy.is_sized())).collect(),
+        Simulation::Array(experiment) => of_array(experiment),
+    };
+    let bare = all.iter().find(|(_, sized)| !sized).map(|(name, _)| (*name).to_owned());
+    let sized = all.into_iter().filter(|(_, sized)| *sized).map(|(name, _)| name.to_owned());
+    let every = || sized.flat_map(|policy| std::iter::once(policy.clone()).chain(layered(&policy))).collect();
+    Ok(Candidates { policies: given.unwrap_or_else(every), bare, left_out: Vec::new() })
+}
+
+/// Caches on a device, whose sizes are of one kind, and the array without one.
+fn of_array(experiment: &ArrayExperiment) -> Vec<(&'static str, bool)> {
+    let caches = host_caches_of(experiment.array.level).filter(|info| info.medium != Medium::Nvram);
+    caches.map(|info| (info.name, info.is_sized())).collect()
+}
+
+/// A policy in each layer that can be around it.
+fn layered(policy: &str) -> Vec<String> {
+    let Ok(spec) = policy.parse::<PolicySpec>() else { return Vec::new() };
+    let Ok(info) = buffer::info(&spec.name) else { return Vec::new() };
+    layers().iter().filter(|layer| layer.goes_over(info)).map(|layer| format!("{}+{policy}", layer.name)).collect()
+}
+
+impl Candidates {
+    /// Takes out what cannot be run at the sizes, and the sizes that are too small for some: at most half of them.
+    ///
+    /// # Errors
+    /// Where nothing is left.
+    pub(crate) fn settle(&mut self, bench: &mut Bench<'_>, sizes: &mut Vec<u64>) -> Result<(), AdviseError> {
+        let mut floor = 0;
+        let last = sizes.len() - 1;
+        let mut kept = Vec::new();
+        for policy in std::mem::take(&mut self.policies) {
+            let fits = (0..=last).find(|&size| bench.check(&policy, &sizes[size..]).is_ok());
+            match fits {
+                Some(size) if 2 * size <= last => {
+                    floor = floor.max(size);
+                    kept.push(policy);
+                }
+                Some(_) | None => {
+                    let why = match bench.check(&policy, &sizes[last / 2..]) {
+                        Err(error) => error.to_string(),
+                        Ok(()) => "it does not go with these sizes".to_owned(),
+                    };
+                    self.left_out.push(LeftOut { policy, why });
+                }
+            }
+        }
+        if kept.is_empty() {
+            let why = self.left_out.first().map_or("there is no policy", |left| &left.why);
+            return Err(AdviseError::Asked(format!("no policy can be advised: {why}")));
+        }
+        self.policies = kept;
+        sizes.drain(..floor);
+        Ok(())
+    }
+
+    /// What the search goes through.
+    pub(crate) fn space(&self, sizes: usize, requests: u64) -> Space {
+        Space { policies: self.policies.clone(), sizes, requests }
+    }
+}

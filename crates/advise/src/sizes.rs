@@ -1,0 +1,40 @@
+//! The sizes that are considered.
+
+use destage_scenario::{CacheSize, Size, chosen};
+use destage_sim::curve::Found;
+
+use crate::AdviseError;
+
+/// How large it may be.
+pub type Budget = Size;
+
+/// Without a budget it may be so many times as large as where LRU's curve bends.
+const KNEES: u64 = 4;
+/// The smallest size is this part of the largest.
+const SPAN: u64 = 128;
+/// Sizes from the smallest to the largest: each is by a factor of √2 larger than the one before.
+const SIZES: u32 = 15;
+
+/// Sizes up to the budget, or up to four times where LRU's curve bends.
+///
+/// # Errors
+/// Where no page comes back and nothing says how large it may be.
+pub(crate) fn considered(budget: Option<Budget>, found: &Found) -> Result<Vec<u64>, AdviseError> {
+    let page = found.footprint.page_bytes;
+    let wrong = |right: String| AdviseError::Asked(format!("--budget: {right}"));
+    let largest = if let Some(size) = budget {
+        chosen(&[CacheSize::One(size)], page, Some(found)).map_err(wrong)?[0] / page
+    } else {
+        let knee = found.knee().ok_or_else(|| {
+            wrong(
+                "no page comes back, so that nothing tells how large it may be: give a size, such as 64MiB".to_owned(),
+            )
+        })?;
+        (KNEES * knee).min(found.footprint.pages)
+    };
+    if largest < 2 {
+        return Err(wrong(format!("a size of at least two pages of {page} B")));
+    }
+    let [smallest, largest] = [(largest / SPAN).max(1), largest].map(|pages| Size::Bytes(pages * page));
+    chosen(&[CacheSize::Range(smallest, largest, SIZES)], page, Some(found)).map_err(wrong)
+}
