@@ -24,13 +24,28 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "",
         &[
-            example("destage sim mine.blkparse --device ssd --cache 4MiB,16MiB", "which buffer serves a trace best"),
+            example("destage advise mine.blkparse", "which buffer serves a trace best, and how large it should be"),
+            example("destage sim mine.blkparse --device ssd --cache 4MiB,16MiB", "some buffers beside each other"),
             example(
                 "destage sim --workload exchange --device ssd --report page",
                 "a page with charts, without a trace",
             ),
-            example("destage trace stat mine.blkparse", "what a trace is like"),
             example("destage policies gcar+lb-clock", "what a policy does, and its parameters"),
+        ],
+    ),
+    (
+        "advise",
+        &[
+            example("destage advise mine.blkparse", "the buffer of an SSD, by the mean response time"),
+            example(
+                "destage advise mine.blkparse --ssd pm9a3 --objective p99.9 --report page",
+                "by the tail over a drive of today, with the runs on a page",
+            ),
+            example(
+                "destage advise mine.blkparse --array raid5:5 --budget 10%",
+                "the cache of the host in front of five disks",
+            ),
+            example("destage advise mine.blkparse --policy lru,arc,cflru --json=advice.json", "of some policies only"),
         ],
     ),
     (
@@ -67,6 +82,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             example("destage schema", "the fields of `destage sim --json`"),
             example("destage schema --array --json", "those of runs over arrays, for programs"),
+            example("destage schema --advise", "those of `destage advise --json`"),
             example("destage schema --stat", "those of `destage trace stat --json`"),
         ],
     ),

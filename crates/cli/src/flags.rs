@@ -62,7 +62,8 @@ pub fn settings(keys: &'static [Key], matches: &ArgMatches) -> Result<Settings, 
         settings.set(pair)?;
     }
     for key in keys {
-        if let Some(values) = matches.get_many::<String>(key.name) {
+        // Not every command has every key.
+        if let Some(values) = matches.try_get_many::<String>(key.name).ok().flatten() {
             settings.flag(key.name, values.cloned().collect())?;
         }
     }

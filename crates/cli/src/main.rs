@@ -2,6 +2,7 @@
 
 #![warn(clippy::disallowed_methods)]
 
+mod advice_output;
 mod array_output;
 mod best_output;
 mod buffer_output;

@@ -78,7 +78,9 @@ fn every_argument_that_names_a_file_is_known() {
     let known = ROWS.iter().map(|row| (row.command, row.argument)).chain(READ.iter().copied());
     let mut known: Vec<_> = known.map(|(command, name)| (command.to_owned(), name.to_owned())).collect();
     // Of a failure, a device's number.
-    found.retain(|(command, name)| command != "sim" || !["--fail", "--replace"].contains(&name.as_str()));
+    found.retain(|(command, name)| {
+        !["advise", "sim"].contains(&command.as_str()) || !["--fail", "--replace"].contains(&name.as_str())
+    });
     found.sort();
     known.sort();
     assert_eq!(found, known);
@@ -217,8 +219,7 @@ fn after_a_blank_nothing_is_lost_that_is_no_earlier_result() {
     let found: Vec<_> = rows.iter().map(|row| (row.command, row.argument)).collect();
     assert_eq!(
         found,
-        ["--json", "--csv", "--latency-log"]
-            .map(|option| ("sim", option))
+        [("advise", "--json"), ("sim", "--json"), ("sim", "--csv"), ("sim", "--latency-log")]
             .into_iter()
             .chain([("reproduce", "--markdown")])
             .collect::<Vec<_>>()

@@ -1,5 +1,6 @@
 //! The commands of the one binary.
 
+mod advise;
 mod completions;
 mod export;
 mod man;
@@ -42,6 +43,7 @@ pub fn bare() -> Command {
                 .global(true)
                 .help("Colours; auto: on a terminal, unless NO_COLOR is set or TERM is dumb"),
         )
+        .subcommand(advise::command())
         .subcommand(sim::command())
         .subcommand(policies::command())
         .subcommand(schema::command())
@@ -56,6 +58,7 @@ pub fn bare() -> Command {
 /// Runs what the command line says.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     match matches.subcommand() {
+        Some(("advise", matches)) => advise::run(matches),
         Some(("sim", matches)) => sim::run(matches),
         Some(("policies", matches)) => policies::run(matches),
         Some(("schema", matches)) => schema::run(matches),

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use destage_advise::Advice;
 use destage_sim::array::ArrayResult;
 use destage_sim::buffer::RunResult;
 use destage_sim::curve::CurveResult;
@@ -38,13 +39,22 @@ pub fn command() -> Command {
                 .conflicts_with_all(["array", "locality"])
                 .help("Of `destage trace mrc --json`"),
         )
+        .arg(
+            Arg::new("advise")
+                .long("advise")
+                .action(ArgAction::SetTrue)
+                .conflicts_with_all(["array", "locality", "mrc", "stat"])
+                .help("Of `destage advise --json`"),
+        )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"))
 }
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let [array, locality, mrc, stat] = ["array", "locality", "mrc", "stat"].map(|of| matches.get_flag(of));
+    let advise = matches.get_flag("advise");
     let fields = match (array, locality, mrc, stat) {
+        _ if advise => Advice::fields(),
         (true, ..) => ArrayResult::fields(),
         (_, true, ..) => TraceLocality::FIELDS.to_vec(),
         (_, _, true, _) => CurveResult::fields(),
@@ -58,7 +68,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         return Ok(());
     }
     let mut screen = Screen::stdout();
-    let about = if locality {
+    let about = if advise {
+        "`destage advise --json` prints one object. Absent values are null; the unit of values of the objective is that of \
+         the field unit."
+            .to_owned()
+    } else if locality {
         "`destage trace stat --locality --json` prints a list with one object per file; these are the fields of its key \
          locality."
             .to_owned()

@@ -16,7 +16,8 @@ use clap::Command;
 
 /// Options of files that can stand alone, with the commands that have them and what results begin
 /// with.
-const OPTIONS: [(&str, &str, &str); 4] = [
+const OPTIONS: [(&str, &str, &str); 5] = [
+    ("advise", "--json", "{\n  \"trace\": "),
     ("sim", "--json", "[\n  {\n    \"policy\": "),
     ("sim", "--csv", "policy,params,cache_bytes,"),
     ("sim", "--latency-log", "policy,cache_bytes,request,"),

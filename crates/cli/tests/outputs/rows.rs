@@ -45,8 +45,35 @@ const REPRODUCE: &[(&str, &[&str])] =
 const REPRODUCE_FAILS: &[&str] =
     &["reproduce {wrong-paper} --traces {traces}", "reproduce {paper} --traces {broken-traces}"];
 
+const ADVISE: &[(&str, &[&str])] = &[
+    ("advise --scenario {scenario} --trace {trace} --policy lru --budget 1MiB", &["{scenario}", "{trace}"]),
+    ("advise --workload {workload} --policy lru --budget 1MiB", &["{workload}"]),
+];
+const ADVISE_FAILS: &[&str] = &[
+    "advise --trace {broken} --policy lru",
+    "advise --trace {ambiguous} --policy lru",
+    "advise --trace {nowhere} --policy lru",
+    "advise --trace {trace} --policy nothing",
+];
+
 /// All of them.
 pub const ROWS: &[Row] = &[
+    Row {
+        command: "advise",
+        argument: "--json",
+        option: "--json={}",
+        kind: OutputKind::File,
+        calls: ADVISE,
+        failing: ADVISE_FAILS,
+    },
+    Row {
+        command: "advise",
+        argument: "--report",
+        option: "--report={}",
+        kind: OutputKind::Report(RESULTS),
+        calls: ADVISE,
+        failing: ADVISE_FAILS,
+    },
     Row {
         command: "sim",
         argument: "--json",
@@ -162,6 +189,9 @@ pub const ROWS: &[Row] = &[
 
 /// Arguments that name what is read, by command.
 pub const READ: &[(&str, &str)] = &[
+    ("advise", "--scenario"),
+    ("advise", "--trace"),
+    ("advise", "--workload"),
     ("sim", "--scenario"),
     ("sim", "--trace"),
     ("sim", "--workload"),

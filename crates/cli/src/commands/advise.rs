@@ -1,0 +1,142 @@
+//! `destage advise`: which policy, and how large, for a trace.
+
+use std::io::Write;
+use std::sync::Mutex;
+
+use anyhow::{Result, anyhow};
+use clap::{Arg, ArgMatches, Command, ValueHint};
+use destage_advise::{Advice, Advised, Budget, Part, Stage, Watch, advise};
+use destage_report::{FILES, Report};
+use destage_scenario::quantity::{self as q, show_count};
+use destage_scenario::sim::{self, SIM};
+use destage_sim::experiment::Progress;
+
+use crate::advice_output;
+use crate::commands::report::Folder;
+use crate::flags;
+use crate::output::{NewFile, Outputs};
+use crate::progress::Bar;
+use crate::screen::Screen;
+
+/// Settings of `destage sim` that advice has no use for.
+const WITHOUT: &[&str] = &["cache", "csv", "latency-log", "per-volume", "timing"];
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("advise")
+        .about("Find the policy and size for a trace: one recommendation, with its reason, its cost and how far to trust it")
+        .after_help(
+            "All policies are simulated on a short stretch of the trace, some on a longer one, and few on all of it, at sizes up to \
+             the budget. What is advised is the best at the least size that is within 1 % of the best at any (docs/advise.md). \
+             Without --device and --array it is a buffer inside an SSD that fits the trace; with --policy these are the candidates.",
+        )
+        .arg(
+            Arg::new("positional")
+                .value_name("TRACE")
+                .value_hint(ValueHint::FilePath)
+                .conflicts_with("trace")
+                .help("The trace, as with --trace"),
+        )
+        .arg(
+            Arg::new("budget")
+                .long("budget")
+                .value_name("SIZE|SHARE")
+                .help("How large it may be, in data held, or as a share of the pages that take part [default: four times where LRU's curve of hits bends]"),
+        )
+        .arg(
+            Arg::new("ssd")
+                .long("ssd")
+                .value_name("NAME")
+                .conflicts_with("ssd.preset")
+                .help("The SSD, as --ssd.preset"),
+        )
+        .args(flags::args(SIM).into_iter().filter(|arg| !WITHOUT.contains(&arg.get_id().as_str())))
+}
+
+/// Shows what is simulated.
+struct Shown {
+    wanted: bool,
+    trace: String,
+    bar: Mutex<Option<Bar>>,
+}
+
+impl Shown {
+    fn of(&self, stage: Stage) -> String {
+        match stage.part {
+            Part::Whole => self.trace.clone(),
+            Part::Stretch { requests, .. } => format!("{}, a stretch of {} requests", self.trace, show_count(requests)),
+        }
+    }
+
+    fn end(&self) {
+        let bar = self.bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        if let Some(bar) = bar {
+            bar.finish();
+        }
+    }
+}
+
+impl Watch for Shown {
+    fn begin(&self, stage: Stage) {
+        self.end();
+        let bar = Bar::new(self.wanted, &self.of(stage));
+        *self.bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(bar);
+    }
+
+    fn show(&self, progress: Progress) {
+        if let Some(bar) = &*self.bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            bar.show(progress);
+        }
+    }
+}
+
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let mut settings = flags::settings(SIM, matches)?;
+    if let Some(trace) = matches.get_one::<String>("positional") {
+        settings.flag("trace", vec![trace.clone()])?;
+    }
+    if let Some(name) = matches.get_one::<String>("ssd") {
+        settings.flag("ssd.preset", vec![name.clone()])?;
+    }
+    let budget = match matches.get_one::<String>("budget") {
+        Some(text) => Some(text.parse::<Budget>().map_err(|right| anyhow!("--budget {text}: {right}"))?),
+        None => None,
+    };
+    let requests = sim::requests(&settings)?;
+    let mut outputs = Outputs::apart_from(settings.files().iter().cloned().chain(requests.files()))?;
+    let report = settings.path("report")?;
+    let report = report.map(|path| Folder::begin(&mut outputs, &path, &FILES)).transpose()?;
+    let json = settings.path("json")?.map(|path| outputs.file(&path)).transpose()?;
+    let shown = Shown { wanted: settings.one("progress", q::switch)?, trace: requests.name(), bar: Mutex::new(None) };
+    let advised = advise(settings, requests, budget, &shown);
+    shown.end();
+    let Advised { advice, runs, judge } = advised?;
+    let mut files = Vec::new();
+    let mut direct = None;
+    if let Some(mut file) = json {
+        if file.is_direct() {
+            direct = Some(file);
+        } else {
+            write_json(&mut file, &advice)?;
+            files.push(file);
+        }
+    }
+    if let Some(folder) = report {
+        files.extend(folder.write(Report::new(runs).ranked_by(judge.objective()).files()?)?);
+    }
+    outputs.commit(files)?;
+    if let Some(mut file) = direct {
+        write_json(&mut file, &advice)?;
+        return outputs.commit([file]);
+    }
+    let mut screen = Screen::stdout();
+    advice_output::text(&mut screen, judge, &advice)?;
+    Ok(screen.flush()?)
+}
+
+fn write_json(file: &mut NewFile, advice: &Advice) -> Result<()> {
+    serde_json::to_writer_pretty(&mut *file, advice)?;
+    writeln!(file)?;
+    Ok(())
+}
