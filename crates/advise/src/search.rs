@@ -7,7 +7,7 @@
 /// Stretches of the first two rounds: one part in so many of the requests, unless that is too few of them.
 const STRETCHES: [u64; 2] = [20, 8];
 /// Requests that a stretch has at least, if there are so many.
-const SHORTEST: u64 = 20_000;
+const SHORTEST: u64 = 2_000;
 /// A stretch of all but so little of the requests is all of them: the warm-up that it takes would be more.
 const NEARLY_ALL: u64 = 2;
 /// Policies that the first round leaves, and the second.
@@ -120,7 +120,8 @@ pub fn search<B: Bench>(bench: &mut B, space: &Space) -> Result<Outcome<B::Run>,
     let mut policies = space.policies.clone();
     let last = space.sizes - 1;
     // Small buffers tell more on a short stretch, which does not fill large ones.
-    let sizes = [distinct([last / 3, last * 2 / 3, last]), distinct([last / 2, last])];
+    let thirds = distinct([last / 3, last * 2 / 3, last]);
+    let sizes = [thirds.clone(), distinct([last / 2, last])];
     for (round, sizes) in sizes.iter().enumerate() {
         if let Some(stretch) = stretch(space.requests, STRETCHES[round])
             && policies.len() > LEFT[round]
@@ -128,7 +129,7 @@ pub fn search<B: Bench>(bench: &mut B, space: &Space) -> Result<Outcome<B::Run>,
             policies = search.leave(stretch, &policies, sizes, LEFT[round])?;
         }
     }
-    search.whole(&policies, &distinct([last / 2, last]))?;
+    search.whole(&policies, &thirds)?;
     let size = search.smallest()?;
     let first = search.least(|tried| tried.size == size).ok_or(SearchError::NoResult)?;
     // Who was not compared at this size.

@@ -8,8 +8,14 @@ use crate::AdviseError;
 /// How large it may be.
 pub type Budget = Size;
 
-/// Without a budget it may be so many times as large as where LRU's curve bends.
+/// Without a budget it may be so many times as large as where LRU's curve bends,
 const KNEES: u64 = 4;
+/// but no larger than this part of what is touched: nobody buffers most of a device.
+const PART: u64 = 10;
+/// Of so few pages all may be held.
+const MOST_OF_LITTLE: u64 = 1_024;
+/// Sizes are told in few digits: they are whole multiples of at least this part of them.
+const DIGITS: u32 = 4;
 /// The smallest size is this part of the largest.
 const SPAN: u64 = 128;
 /// Sizes from the smallest to the largest: each is by a factor of √2 larger than the one before.
@@ -30,11 +36,24 @@ pub(crate) fn considered(budget: Option<Budget>, found: &Found) -> Result<Vec<u6
                 "no page comes back, so that nothing tells how large it may be: give a size, such as 64MiB".to_owned(),
             )
         })?;
-        (KNEES * knee).min(found.footprint.pages)
+        few_digits((KNEES * knee).min(found.footprint.pages / PART).max(MOST_OF_LITTLE.min(found.footprint.pages)))
     };
     if largest < 2 {
         return Err(wrong(format!("a size of at least two pages of {page} B")));
     }
     let [smallest, largest] = [(largest / SPAN).max(1), largest].map(|pages| Size::Bytes(pages * page));
-    chosen(&[CacheSize::Range(smallest, largest, SIZES)], page, Some(found)).map_err(wrong)
+    let mut sizes = chosen(&[CacheSize::Range(smallest, largest, SIZES)], page, Some(found)).map_err(wrong)?;
+    if let [rest @ .., _] = &mut sizes[..] {
+        for size in rest {
+            *size = few_digits(*size / page) * page;
+        }
+    }
+    sizes.dedup();
+    Ok(sizes)
+}
+
+/// The next whole multiple, below or equal, of a power of two that is a small part of it.
+fn few_digits(pages: u64) -> u64 {
+    let step = pages.checked_ilog2().map_or(1, |log2| 1 << log2.saturating_sub(DIGITS));
+    pages / step * step
 }

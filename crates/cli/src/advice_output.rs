@@ -12,11 +12,23 @@ use crate::table::{Cell, Column, Table};
 /// What is advised stands out.
 const ADVISED: anstyle::Style = anstyle::Style::new().bold();
 
+/// Policies that are named as being as good, at most.
+const NAMED: usize = 5;
+
 /// A policy with its size.
 fn name(choice: &Choice) -> String {
     match choice.cache_bytes {
         Some(bytes) => format!("{} with {}", choice.policy, show_bytes(bytes)),
         None => choice.policy.clone(),
+    }
+}
+
+/// How much more something costs.
+fn more(share: f64) -> String {
+    match share {
+        share if share >= 1.0 => format!("{:.1} times", 1.0 + share),
+        share if share < 0.0 => percent(share),
+        share => format!("+{}", percent(share)),
     }
 }
 
@@ -78,10 +90,7 @@ pub fn text(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()
     let size = best.cache_bytes.map_or_else(String::new, |bytes| format!(", {} of what is touched", share(bytes)));
     screen.paragraph("advice      ", &format!("{}{size}", name(best)))?;
     if best.cache_bytes == Some(advice.budget_bytes) && advice.considered_bytes.len() > 1 {
-        screen.paragraph(
-            "",
-            &format!("{:12}the largest that was considered: see what more would do with --budget", ""),
-        )?;
+        screen.paragraph("            ", "the largest that was considered: see what more would do with --budget")?;
     }
     if let Some(value) = best.value {
         screen.paragraph("gives       ", &format!("{} of {}", advice.objective, judge.told(value)))?;
@@ -90,7 +99,12 @@ pub fn text(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()
         screen.paragraph("runner-up   ", &format!("{}: {}", other.policy, beside(judge, best, other)))?;
     }
     if !advice.ties.is_empty() {
-        let ties = format!("{}: the difference is below 1 %, or may be chance", advice.ties.join(", "));
+        let named: Vec<_> = advice.ties.iter().take(NAMED).map(String::as_str).collect();
+        let more = match advice.ties.len() - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let ties = format!("{}{more}: the difference is below 1 %, or may be chance", named.join(", "));
         screen.paragraph("as good     ", &ties)?;
     }
     if let Some(bare) = &advice.bare {
@@ -145,7 +159,7 @@ fn sizes(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()> {
         Column::number("% touched"),
         Column::word("policy"),
         Column::number(advice.objective),
-        Column::number("costs more"),
+        Column::number("beside it"),
     ]);
     for choice in &advice.sizes {
         let Some(bytes) = choice.cache_bytes else { continue };
@@ -157,7 +171,7 @@ fn sizes(screen: &mut Screen, judge: Judge, advice: &Advice) -> io::Result<()> {
             cell(format!("{of_touched:.2}")),
             cell(choice.policy.clone()),
             cell(choice.value.map_or_else(|| "-".to_owned(), |value| judge.told(value))),
-            cell(choice.ahead.map_or_else(|| "-".to_owned(), percent)),
+            cell(if is_best { "advised".to_owned() } else { choice.ahead.map_or_else(|| "-".to_owned(), more) }),
         ]);
     }
     table.print(screen)
