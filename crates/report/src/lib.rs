@@ -28,6 +28,7 @@ pub mod findings;
 mod group;
 mod input;
 mod judge;
+pub mod kept;
 mod kind;
 mod noise;
 mod objective;

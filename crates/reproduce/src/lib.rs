@@ -4,7 +4,6 @@
 pub mod counted;
 pub mod fate;
 pub mod figure;
-pub mod kept;
 pub mod metric;
 pub mod page;
 pub mod panel;

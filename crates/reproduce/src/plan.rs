@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use destage_report::ReportRun;
+use destage_report::kept::{self, Hash, Kept, Key};
 use destage_scenario::workload::Workload;
 use destage_scenario::{ScenarioError, quantity};
 use destage_trace::{FormatSpec, OpenOptions, Source, TraceError};
 
 use crate::figure::Figure;
-use crate::kept::{self, Hash, Kept, Key};
 use crate::paper::{Paper, Variant, WorkloadEntry};
 use crate::run::{EvidenceError, run_any};
 use crate::several;

@@ -8,11 +8,11 @@ use destage_plan::PolicySpec;
 use destage_policy::buffer::{
     self, Access, Buffer, BufferConfig, Built, EvictionKind, Evictions, NoDevice, NoVeto, Visitor,
 };
+use destage_report::kept::Kept;
 use destage_report::{ReportRun, figures};
 use destage_scenario::ScenarioError;
 use destage_sim::measure::Estimate;
 
-use crate::kept::Kept;
 use crate::paper::{Claim, Example, Over, Paper, Provenance, WorkloadEntry};
 use crate::parallel;
 use crate::plan::{Plan, Task};

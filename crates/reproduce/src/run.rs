@@ -1,7 +1,7 @@
 //! One experiment from settings as a user would give them, and a workload.
 
-use crate::kept::KeptError;
 use destage_report::ReportRun;
+use destage_report::kept::KeptError;
 use destage_scenario::sim::{self, Requests, SIM};
 use destage_scenario::{ScenarioError, Settings, Simulation};
 use destage_sim::array::ArrayError;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use destage_reproduce::kept::Kept;
+use destage_report::kept::Kept;
 use destage_reproduce::page::Pages;
 use destage_reproduce::paper::Paper;
 use destage_reproduce::report;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anstyle::Style;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_reproduce::kept::Kept;
+use destage_report::kept::Kept;
 use destage_reproduce::page::Pages;
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::report;

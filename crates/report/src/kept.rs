@@ -9,14 +9,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use destage_report::ReportRun;
 use sha2::{Digest, Sha256};
+
+use crate::ReportRun;
 
 /// The first line of an entry.
 const MAGIC: &str = "destage run 1";
 
 /// A SHA-256.
-pub(crate) type Hash = [u8; 32];
+pub type Hash = [u8; 32];
 
 /// Results of single runs in a folder.
 #[derive(Debug)]
@@ -43,11 +44,12 @@ impl KeptError {
 }
 
 /// What decides about a run's results, as its entry is named.
-pub(crate) struct Key(Sha256);
+#[derive(Clone, Debug)]
+pub struct Key(Sha256);
 
 impl Key {
     /// Takes in a part, told from those beside it.
-    pub(crate) fn part(&mut self, bytes: impl AsRef<[u8]>) {
+    pub fn part(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
@@ -71,7 +73,7 @@ impl Kept {
     }
 
     /// The beginning of a run's key.
-    pub(crate) fn key(&self) -> Key {
+    pub fn key(&self) -> Key {
         let mut key = Key(Sha256::new());
         key.part(MAGIC);
         key.part(self.program);
@@ -87,7 +89,7 @@ impl Kept {
     ///
     /// # Errors
     /// If what is there is not what was kept.
-    pub(crate) fn get(&self, key: &Key) -> Result<Option<Vec<ReportRun>>, KeptError> {
+    pub fn get(&self, key: &Key) -> Result<Option<Vec<ReportRun>>, KeptError> {
         let name = hex(&key.0.clone().finalize());
         let file = self.folder.join(format!("{name}.json"));
         let text = match fs::read(&file) {
@@ -105,16 +107,19 @@ impl Kept {
         if sum != hex(&Sha256::digest(results)).as_bytes() {
             return Err(damaged("it has changed since it was written"));
         }
-        let runs = destage_report::read(&file.display().to_string(), results);
+        let runs = crate::read(&file.display().to_string(), results);
         runs.map(Some).map_err(|error| KeptError::new(&file, error))
     }
 
     /// Keeps results under this key.
-    pub(crate) fn put(&self, key: &Key, runs: &[ReportRun]) -> Result<(), KeptError> {
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn put(&self, key: &Key, runs: &[ReportRun]) -> Result<(), KeptError> {
         let name = hex(&key.0.clone().finalize());
         let file = self.folder.join(format!("{name}.json"));
         let failed = |error: &dyn std::fmt::Display| KeptError::new(&file, format_args!("cannot be written: {error}"));
-        let results = destage_report::json(runs).map_err(|error| failed(&error))?;
+        let results = crate::json(runs).map_err(|error| failed(&error))?;
         let mut text = format!("{MAGIC}\n{name}\n{}\n", hex(&Sha256::digest(&results))).into_bytes();
         text.extend(results);
         // Whole or not at all; what a power cut leaves of it is found out by its sum.
@@ -128,7 +133,10 @@ impl Kept {
 }
 
 /// What files hold, one after the other.
-pub(crate) fn content(files: &[PathBuf]) -> Result<Hash, KeptError> {
+///
+/// # Errors
+/// If one cannot be read.
+pub fn content(files: &[PathBuf]) -> Result<Hash, KeptError> {
     let mut all = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     for file in files {
