@@ -215,14 +215,14 @@ impl Keys {
             texts.push(result.cache_bytes.map_or_else(|| "-".into(), show_bytes));
         }
         if self.scheduler {
-            texts.push(result.scheduler.unwrap_or("-").to_owned());
+            texts.push(result.scheduler.as_deref().unwrap_or("-").to_owned());
         }
         texts
     }
 
     /// What tells runs of one size from each other.
     fn named(self, result: &ArrayResult) -> String {
-        match result.scheduler.filter(|_| self.scheduler) {
+        match result.scheduler.as_deref().filter(|_| self.scheduler) {
             Some(scheduler) => format!("{} with {scheduler}", name(result)),
             None => name(result),
         }
@@ -239,12 +239,12 @@ impl Keys {
 
 /// The policy with the parameters that are not at their defaults.
 fn name(result: &ArrayResult) -> String {
-    let info = host_cache(result.policy);
+    let info = host_cache(&result.policy);
     let changed = result.params.iter().filter(|param| {
         let default = info.and_then(|info| info.params.iter().find(|spec| spec.name == param.name));
         default.is_none_or(|spec| spec.default != param.value)
     });
-    changed.fold(result.policy.to_owned(), |name, p| format!("{name}:{}={}", p.name, p.value))
+    changed.fold(result.policy.clone().into_owned(), |name, p| format!("{name}:{}={}", p.name, p.value))
 }
 
 fn time(summary: Option<&LatencySummary>, figure: fn(&LatencySummary) -> f64) -> String {

@@ -424,7 +424,7 @@ fn a_burst_that_recovers_is_not_saturation() {
 /// What was found of the trace and its place on the device.
 fn of_the_trace(run: &RunResult) -> Vec<String> {
     const KINDS: [&str; 6] = ["nothing", "left-out", "wrapped", "compacted", "reversed", "skipped"];
-    let findings = run.findings.iter().filter(|finding| KINDS.contains(&finding.kind));
+    let findings = run.findings.iter().filter(|finding| KINDS.contains(&&*finding.kind));
     findings.map(|finding| finding.message.clone()).collect()
 }
 

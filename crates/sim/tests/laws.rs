@@ -400,13 +400,13 @@ fn obeys_the_cost_models_laws(r: &RunResult, name: &str) {
     let (erases, writes) = (r.flash.erases.expect("a count"), r.flash.flash_writes.expect("a count"));
     assert_eq!(r.flash.flash_reads, Some(pads), "{name}");
     if info(&r.policy).expect("a policy").unit == EvictionUnit::Block {
-        assert_eq!((cost.model, writes), ("analytic", erases * PAGES_PER_BLOCK + c.bypassed_writes), "{name}");
+        assert_eq!((&*cost.model, writes), ("analytic", erases * PAGES_PER_BLOCK + c.bypassed_writes), "{name}");
         // Clean pages of a victim are held and need no read, but are programmed with it.
         assert!(flushed + pads + c.bypassed_writes <= writes, "{name}");
         let units = c.evictions + c.flush_evictions + c.drain_evictions;
         assert!(erases <= units, "{name}");
     } else {
-        assert_eq!((cost.model, erases, writes), ("analytic-page", 0, flushed + c.bypassed_writes), "{name}");
+        assert_eq!((&*cost.model, erases, writes), ("analytic-page", 0, flushed + c.bypassed_writes), "{name}");
     }
     let time = erases as f64 * config.erase.0 as f64
         + pads as f64 * (config.read.0 + config.transfer.0) as f64

@@ -443,10 +443,13 @@ impl ArrayExperiment {
         let mut findings = end.findings(self.lba_overflow, FITS);
         let mut result = ArrayResult {
             findings: Vec::new(),
-            policy: policy.info().name,
-            params: policy.params().map(|(name, value)| ParamValue { name, value: value.to_owned() }).collect(),
+            policy: policy.info().name.into(),
+            params: policy
+                .params()
+                .map(|(name, value)| ParamValue { name: name.into(), value: value.to_owned() })
+                .collect(),
             cache_bytes: cache,
-            scheduler: scheduler.map(Scheduler::name),
+            scheduler: scheduler.map(|scheduler| scheduler.name().into()),
             page_bytes: page,
             array: ArrayShape {
                 level: geometry.level().name().into(),
@@ -460,8 +463,8 @@ impl ArrayExperiment {
                 nv_slots: self.service.nv_slots.into(),
                 nvram_on: if self.service.journal.is_some() { "cache-device" } else { "nvram" }.into(),
             },
-            device: self.member.word(),
-            cache_device: cache.map(|_| self.cache_device.word()),
+            device: self.member.word().into(),
+            cache_device: cache.map(|_| self.cache_device.word().into()),
             cache_nv_slots: self.service.cache_slots(geometry, page, policy, cache.unwrap_or(0) / page).into(),
             start_state,
             host: match self.host.host {
@@ -499,7 +502,7 @@ impl ArrayExperiment {
             degraded: degraded(&outcomes, geometry),
             series: series(&outcomes.series, outcomes.start),
             schema: SCHEMA,
-            destage: VERSION,
+            destage: VERSION.into(),
             counters,
             saturated: outcomes.saturated,
         };
@@ -539,7 +542,7 @@ impl ArrayExperiment {
             let parallelism = outcomes.parallelism[index];
             DeviceResult {
                 device: device_name(index, geometry),
-                model: setup.word(),
+                model: setup.word().into(),
                 counters,
                 busy_time: model.busy.0,
                 served_busy_time: served_busy.0,
@@ -635,7 +638,7 @@ fn claims(outcomes: &Outcomes) -> Vec<ClaimResult> {
     let all = Class::ALL.iter().zip(outcomes.after.waits.iter().zip(&outcomes.before.waits));
     let result =
         |(class, (after, before)): (&Class, (&destage_plan::ClaimWait, &destage_plan::ClaimWait))| ClaimResult {
-            class: class.word(),
+            class: class.word().into(),
             claims: after.claims - before.claims,
             waited: after.waited - before.waited,
             wait_time: after.total.since(before.total).0,

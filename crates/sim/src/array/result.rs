@@ -1,10 +1,13 @@
 //! The result of one run over an array: everything measured, with names, units and meanings.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use destage_cache::{HostCacheInfo, host_caches};
 use destage_plan::StepKind;
-use serde::{Serialize, Serializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::counters::counters;
 use super::debt::ParityDebt;
@@ -183,7 +186,7 @@ counters! {
 }
 
 /// What a cache did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct CacheTraffic {
     /// Pages by what it had of them.
     #[serde(flatten)]
@@ -200,6 +203,16 @@ pub struct OwnFigures(Vec<(&'static str, Option<u64>)>);
 impl Serialize for OwnFigures {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().copied())
+    }
+}
+
+impl<'de> Deserialize<'de> for OwnFigures {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let given = BTreeMap::<String, Option<u64>>::deserialize(deserializer)?;
+        let of = |field: &FieldDoc| {
+            given.get(field.name).map(|&figure| (field.name, figure)).ok_or_else(|| D::Error::missing_field(field.name))
+        };
+        CACHE_FIELDS[CachePages::FIELDS.len()..].iter().map(of).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -251,7 +264,7 @@ counters! {
 record! {
     /// How long operations of one class waited for rows that others worked on.
     pub struct ClaimResult {
-        class: &'static str ["-"] "read, write, recovery, rebuild or internal",
+        class: Cow<'static, str> ["-"] "read, write, recovery, rebuild or internal",
         claims: u64 ["1"] "claims made",
         waited: u64 ["1"] "claims that had to wait",
         wait_time: u64 ["ns"] "time waited, summed up",
@@ -260,12 +273,12 @@ record! {
 }
 
 /// What one device did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct DeviceResult {
     /// Its name.
     pub device: String,
     /// What it is.
-    pub model: &'static str,
+    pub model: Cow<'static, str>,
     /// What it did.
     #[serde(flatten)]
     pub counters: DeviceCounters,
@@ -454,24 +467,24 @@ record! {
 }
 
 /// The result of one run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct ArrayResult {
     /// Controller's name.
-    pub policy: &'static str,
+    pub policy: Cow<'static, str>,
     /// Parameters in force.
     pub params: Vec<ParamValue>,
     /// Cache size.
     pub cache_bytes: Option<u64>,
     /// Order of service of the disks.
-    pub scheduler: Option<&'static str>,
+    pub scheduler: Option<Cow<'static, str>>,
     /// Page size.
     pub page_bytes: u64,
     /// The array.
     pub array: ArrayShape,
     /// What the members are.
-    pub device: &'static str,
+    pub device: Cow<'static, str>,
     /// What the cache device is.
-    pub cache_device: Option<&'static str>,
+    pub cache_device: Option<Cow<'static, str>>,
     /// Slots of the NVRAM that the cache has.
     pub cache_nv_slots: u64,
     /// What the flash held at the start.
@@ -535,7 +548,7 @@ pub struct ArrayResult {
     /// Version of the fields, [`SCHEMA`](crate::measure::SCHEMA).
     pub schema: u32,
     /// Version of destage, [`VERSION`](crate::measure::VERSION).
-    pub destage: &'static str,
+    pub destage: Cow<'static, str>,
 }
 
 impl ArrayResult {

@@ -74,8 +74,11 @@ impl AnalyticConfig {
             erases: Some(erases),
             ..FlashCounters::default()
         };
-        let result =
-            AnalyticResult { model, time: time_ps as f64 / 1e3, throughput: (time_ps > 0).then_some(throughput) };
+        let result = AnalyticResult {
+            model: model.into(),
+            time: time_ps as f64 / 1e3,
+            throughput: (time_ps > 0).then_some(throughput),
+        };
         (flash, result)
     }
 }

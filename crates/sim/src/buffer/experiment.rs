@@ -324,7 +324,7 @@ impl<'a> Runs for BufferRuns<'a> {
         let settled = config.admission.settle(policy)?;
         let (mut job, built) = buffer::build(&settled, self.experiment.buffer_config(&config), build)?;
         self.experiment.device.suits(policy, &built)?;
-        let params = built.params.into_iter().map(|(name, value)| ParamValue { name, value }).collect();
+        let params = built.params.into_iter().map(|(name, value)| ParamValue { name: name.into(), value }).collect();
         let cache_bytes = built.is_sized.then_some(cache_bytes);
         let policy = policy_name(policy);
         if let Some(mut log) = self.log.take() {
@@ -432,7 +432,7 @@ impl Experiment {
             volumes,
             series,
             schema: SCHEMA,
-            destage: VERSION,
+            destage: VERSION.into(),
         };
         findings.extend(super::findings::findings(&result, self.limit));
         result.findings = findings;

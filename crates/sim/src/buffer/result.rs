@@ -1,6 +1,8 @@
 //! The result of one run: everything measured, with names, units and meanings.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use crate::measure::{
     FieldDoc, Finding, InputResult, LatencySummary, ParamValue, Saturation, SeriesBin, Setting, TAIL, VolumeResult,
@@ -122,7 +124,7 @@ record! {
 record! {
     /// LB-CLOCK's analytic cost model over run and final drain (specs §5.7).
     pub struct AnalyticResult {
-        model: &'static str ["-"] "analytic: whole padded blocks; analytic-page: single dirty pages and no erase",
+        model: Cow<'static, str> ["-"] "analytic: whole padded blocks; analytic-page: single dirty pages and no erase",
         time: f64 ["ns"] "erases, pad reads, programs and memory accesses together",
         throughput: Option<f64> ["B/s"] "host bytes written / time",
     }
@@ -160,7 +162,7 @@ record! {
 }
 
 /// The result of one run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct RunResult {
     /// Policy name with its layers.
     pub policy: String,
@@ -221,7 +223,7 @@ pub struct RunResult {
     /// Version of the fields, [`SCHEMA`](crate::measure::SCHEMA).
     pub schema: u32,
     /// Version of destage, [`VERSION`](crate::measure::VERSION).
-    pub destage: &'static str,
+    pub destage: Cow<'static, str>,
 }
 
 impl RunResult {

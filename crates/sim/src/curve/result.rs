@@ -133,7 +133,7 @@ impl Found {
         };
         PolicyCurveResult {
             policy: "lru".to_owned(),
-            params: vec![ParamValue { name: "reads", value: "cache".to_owned() }],
+            params: vec![ParamValue { name: "reads".into(), value: "cache".to_owned() }],
             points: sizes.iter().map(point).collect(),
         }
     }

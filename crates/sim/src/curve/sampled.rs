@@ -323,7 +323,7 @@ pub fn sampled(
             };
             let (miniature, built) = buffer::build(&policies[policy], config, Build)?;
             miniatures.push(miniature);
-            let params = built.params.into_iter().map(|(name, value)| ParamValue { name, value });
+            let params = built.params.into_iter().map(|(name, value)| ParamValue { name: name.into(), value });
             curves[policy].params = params.collect();
         }
         measured.push(Measured { policy, size, pages, samples, miniatures });

@@ -8,7 +8,7 @@ use destage_plan::Nanos;
 use super::SeriesBin;
 
 /// Why the response times of a run are no result.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case", tag = "cause")]
 pub enum Saturation {
     /// More requests were outstanding than allowed.

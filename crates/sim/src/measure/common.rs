@@ -1,11 +1,13 @@
 //! What the results of buffers and of arrays both hold.
 
+use std::borrow::Cow;
+
 use super::{FieldDoc, record};
 
 record! {
     /// The parameters of a policy in force.
     pub struct ParamValue {
-        name: &'static str ["-"] "key",
+        name: Cow<'static, str> ["-"] "key",
         value: String ["-"] "value",
     }
 }

@@ -1,9 +1,11 @@
 //! What makes a result say less than it seems to, and what would mend it.
 
+use std::borrow::Cow;
+
 use super::record;
 
 /// How much a finding takes from a result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing; the figures stand.
@@ -18,7 +20,7 @@ pub enum Severity {
 record! {
     /// Something that a reader of a result should know before believing it.
     pub struct Finding {
-        kind: &'static str ["-"] "what it is about, a word that stays the same: saturated, few-requests, cold, never-full, no-collection, few-collections, unsteady, unmapped-reads, wrapped, left-out, compacted, reversed, skipped, nothing, failed-requests, unfinished-rebuild, parity-owed",
+        kind: Cow<'static, str> ["-"] "what it is about, a word that stays the same: saturated, few-requests, cold, never-full, no-collection, few-collections, unsteady, unmapped-reads, wrapped, left-out, compacted, reversed, skipped, nothing, failed-requests, unfinished-rebuild, parity-owed",
         severity: Severity ["-"] "note: the figures stand; weak: they rest on less than they seem to; void: response times, or all figures, are no result",
         message: String ["-"] "one sentence with the figures that it rests on",
         mend: Option<String> ["-"] "settings of `destage sim` that mend it; null where no setting does",
@@ -28,7 +30,7 @@ record! {
 impl Finding {
     /// That the figures stand, but something is worth knowing.
     pub(crate) fn note(kind: &'static str, message: String) -> Self {
-        Self { kind, severity: Severity::Note, message, mend: None }
+        Self { kind: kind.into(), severity: Severity::Note, message, mend: None }
     }
 
     /// That figures rest on less than they seem to.

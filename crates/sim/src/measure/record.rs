@@ -26,7 +26,7 @@ macro_rules! record {
         }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+        #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, serde::Serialize)]
         pub struct $name {
             $(#[doc = concat!($meaning, " (unit: ", $unit, ")")] pub $field: $type,)+
         }
