@@ -38,8 +38,12 @@ struct Experiment {
 
 impl Experiment {
     fn share(progress: &Progress) -> f64 {
-        let (pass, passes) = progress.pass;
-        (f64::from(pass) + progress.share.unwrap_or(0.0)) / f64::from(passes.max(1))
+        let share = progress.share.unwrap_or(0.0);
+        match progress.ended {
+            // Of a pass that is for no runs.
+            (_, 0) => share,
+            (ended, all) => (f64::from(ended) + f64::from(progress.runs) * share) / f64::from(all),
+        }
     }
 
     /// How far it is after this time.
@@ -277,7 +281,7 @@ mod tests {
         experiment.progress = Some(Progress { share: Some(0.5), requests: 2_000, ..Progress::default() });
         let looking = "t.spc: looking at what it touches, 2,000 requests, 50 %, time left unknown";
         assert_eq!(experiment.words("t.spc", second(1)).as_deref(), Some(looking));
-        let running = Progress { pass: (1, 2), share: Some(0.5), requests: 2_000, runs: 4, simulated: 80_000 };
+        let running = Progress { ended: (4, 8), share: Some(0.5), requests: 2_000, runs: 4, simulated: 80_000 };
         experiment.progress = Some(running);
         experiment.pace.reach(second(10), Experiment::share(&running));
         let told = "t.spc: 2,000 requests x 4 runs, 75 %, about 5 s left, 8,000/s";

@@ -24,7 +24,7 @@ use super::times::StepTimes;
 use super::wear::CacheWear;
 use crate::disk::Scheduler;
 use crate::experiment::{
-    self, Capacity, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs,
+    self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Sweep,
 };
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{Latency, ParamValue, PerVolume, SCHEMA, Series, Setting, VERSION, VolumeFigures, distribution};
@@ -311,6 +311,25 @@ impl ArrayExperiment {
         Ok((combinations.len(), smallest.memory_per_run()?))
     }
 
+    /// Of each run, in the order of results, all that decides about its result but the requests themselves; of an
+    /// experiment that can be run. Runs of several experiments with the same text have the same result over the same
+    /// requests.
+    pub fn identities(&self) -> Result<Vec<String>, ArrayError> {
+        let smallest = self.smallest()?;
+        // Where members are SSDs that are made to fit, the cache device is made to fit the largest cache.
+        let both = (&self.member, &self.cache_device);
+        let fits =
+            self.capacity != Capacity::Given && matches!(both, (DeviceSetup::Ssd { .. }, DeviceSetup::Ssd { .. }));
+        let largest = self.caches.iter().max().filter(|_| fits);
+        let of = |Combination { policy, cache, scheduler }: Combination| {
+            let largest = cache.and(largest);
+            let (caches, schedulers) = (cache.into_iter().collect(), scheduler.into_iter().collect());
+            let alone = Self { policies: vec![policy], caches, schedulers, ..self.clone() };
+            format!("{alone:?} {largest:?}")
+        };
+        Ok(smallest.combinations(&smallest.array_geometry()?)?.into_iter().map(of).collect())
+    }
+
     fn memory_per_run(&self) -> Result<u64, SetupError> {
         let member = Workshop::new(&self.member, self.geometry, Scheduler::default())?;
         let mut bytes = member.memory_bytes().saturating_mul(u64::from(self.array.members));
@@ -334,10 +353,31 @@ impl ArrayExperiment {
         open: &mut dyn FnMut() -> Result<Input, TraceError>,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<ArrayReport, ArrayError> {
+        let mut results = Vec::new();
+        let requests = self.sweep(resources, open, progress, &mut results)?;
+        let steps = results.iter().map(|result: &ArrayResult| result.steps.sum()).sum();
+        Ok(ArrayReport { results, requests, steps })
+    }
+
+    /// The same of those runs that the sweep wants. Returns how many requests were read in all passes.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`].
+    pub fn sweep(
+        &self,
+        resources: Resources,
+        open: &mut dyn FnMut() -> Result<Input, TraceError>,
+        progress: &(dyn Fn(Progress) + Sync),
+        sweep: &mut dyn Sweep<ArrayResult>,
+    ) -> Result<u64, ArrayError> {
         if self.capacity != Capacity::Given {
+            let (runs, _) = self.weight()?;
+            if !(0..runs).any(|run| sweep.wants(run)) {
+                return Ok(0);
+            }
             let fitted = self.fitted(resources, open, progress)?;
             fitted.check()?;
-            return fitted.run(resources, open, progress);
+            return fitted.sweep(resources, open, progress, sweep);
         }
         let geometry = self.array_geometry()?;
         let combinations = self.combinations(&geometry)?;
@@ -347,9 +387,7 @@ impl ArrayExperiment {
             return Err(SetupError::Memory { needed: per_run, granted: resources.memory_bytes }.into());
         }
         let runs = ArrayRuns { experiment: self, geometry, injections, per_run };
-        let Gathered { results, requests } = experiment::carry_out(&runs, &combinations, resources, open, progress)?;
-        let steps = results.iter().map(|result| result.steps.sum()).sum();
-        Ok(ArrayReport { results, requests, steps })
+        experiment::carry_out(&runs, &combinations, resources, open, progress, sweep)
     }
 
     fn plan(

@@ -15,7 +15,7 @@ use super::result::{AvoidanceResult, ElementResult, FlashCounters, ResponseResul
 use super::run::{Job, Outcomes, Simulation};
 use super::watch::{self, Watch};
 use crate::experiment::{
-    self, Capacity, Consume, ExperimentError, Gathered, Input, PassEnd, Progress, Reading, Resources, Runs,
+    self, Capacity, Consume, ExperimentError, Input, PassEnd, Progress, Reading, Resources, Runs, Sweep,
 };
 use crate::input::{Feed, Feeder, HostModel, LbaOverflow, Ops, PageSpace, Speed, Volumes};
 use crate::measure::{Finding, ParamValue, SCHEMA, Setting, VERSION, VolumeFigures, WearClass, variation};
@@ -209,12 +209,45 @@ impl Experiment {
         progress: &(dyn Fn(Progress) + Sync),
         log: Option<Box<dyn RequestLog>>,
     ) -> Result<Report, SimError> {
-        let combinations: Vec<_> = self.policies.iter().flat_map(|policy| self.sizes(policy)).collect();
-        if log.is_some() && combinations.len() != 1 {
-            return Err(SimError::Log { runs: combinations.len() });
+        let runs = self.combinations().count();
+        if log.is_some() && runs != 1 {
+            return Err(SimError::Log { runs });
+        }
+        let mut results = Vec::with_capacity(runs);
+        let requests = self.sweep_logged(resources, open, progress, log, &mut results)?;
+        let accesses = results.iter().map(|result: &RunResult| result.counters.accesses).sum();
+        Ok(Report { results, requests, accesses })
+    }
+
+    /// The same of those runs that the sweep wants. Returns how many requests were read in all passes.
+    ///
+    /// # Errors
+    /// Those of [`Self::run`].
+    pub fn sweep(
+        &self,
+        resources: Resources,
+        open: &mut dyn FnMut() -> Result<Input, TraceError>,
+        progress: &(dyn Fn(Progress) + Sync),
+        sweep: &mut dyn Sweep<RunResult>,
+    ) -> Result<u64, SimError> {
+        self.sweep_logged(resources, open, progress, None, sweep)
+    }
+
+    fn sweep_logged(
+        &self,
+        resources: Resources,
+        open: &mut dyn FnMut() -> Result<Input, TraceError>,
+        progress: &(dyn Fn(Progress) + Sync),
+        log: Option<Box<dyn RequestLog>>,
+        sweep: &mut dyn Sweep<RunResult>,
+    ) -> Result<u64, SimError> {
+        let combinations: Vec<_> = self.combinations().collect();
+        let wanted = (0..combinations.len()).filter(|&run| sweep.wants(run)).count();
+        if wanted == 0 {
+            return Ok(0);
         }
         if self.capacity != Capacity::Given {
-            return self.fitted(resources, open, progress)?.run_logged(resources, open, progress, log);
+            return self.fitted(resources, open, progress)?.sweep_logged(resources, open, progress, log, sweep);
         }
         let shape = match &self.device {
             DeviceConfig::Ssd(config, _) => Some(SsdShape::new(config.clone(), self.geometry)?),
@@ -226,16 +259,14 @@ impl Experiment {
             return Err(SimError::Memory { needed, granted: resources.memory_bytes });
         }
         let aged = match (&self.device, &shape) {
-            (DeviceConfig::Ssd(_, start), Some(shape)) if start.takes_long() && combinations.len() > 1 => {
+            (DeviceConfig::Ssd(_, start), Some(shape)) if start.takes_long() && wanted > 1 => {
                 Some(Ssd::new(shape.clone(), *start))
             }
             _ => None,
         };
         let log = RefCell::new(log);
         let runs = BufferRuns { experiment: self, shape, aged, memory_bytes: resources.memory_bytes, log };
-        let Gathered { results, requests } = experiment::carry_out(&runs, &combinations, resources, open, progress)?;
-        let accesses = results.iter().map(|result| result.counters.accesses).sum();
-        Ok(Report { results, requests, accesses })
+        experiment::carry_out(&runs, &combinations, resources, open, progress, sweep)
     }
 
     /// Whether its runs can begin, as far as that is known without the trace.
@@ -248,13 +279,27 @@ impl Experiment {
             _ => None,
         };
         let runs = BufferRuns { experiment: self, shape, aged: None, memory_bytes: 0, log: RefCell::default() };
-        self.policies.iter().flat_map(|policy| self.sizes(policy)).try_for_each(|combination| runs.check(&combination))
+        self.combinations().try_for_each(|combination| runs.check(&combination))
+    }
+
+    /// Of each run, in the order of results, all that decides about its result but the requests themselves. Runs of several
+    /// experiments with the same text have the same result over the same requests.
+    pub fn identities(&self) -> Vec<String> {
+        let of = |(policy, bytes): (&PolicySpec, u64)| {
+            let caches = if is_sized(policy) { vec![bytes] } else { Vec::new() };
+            format!("{:?}", Self { policies: vec![policy.clone()], caches, ..self.clone() })
+        };
+        self.combinations().map(of).collect()
+    }
+
+    /// The runs, in the order of results.
+    fn combinations(&self) -> impl Iterator<Item = (&PolicySpec, u64)> {
+        self.policies.iter().flat_map(|policy| self.sizes(policy))
     }
 
     /// The policy at each of the sizes, or once if it holds nothing.
     fn sizes<'a>(&'a self, policy: &'a PolicySpec) -> Vec<(&'a PolicySpec, u64)> {
-        let sized = buffer::info(base(policy)).is_ok_and(PolicyInfo::is_sized);
-        let sizes = if sized { self.caches.as_slice() } else { self.caches.get(..1).unwrap_or_default() };
+        let sizes = if is_sized(policy) { self.caches.as_slice() } else { self.caches.get(..1).unwrap_or_default() };
         sizes.iter().map(|&bytes| (policy, bytes)).collect()
     }
 
@@ -443,6 +488,11 @@ impl Experiment {
 /// The name of the policy inside all layers.
 fn base(policy: &PolicySpec) -> &str {
     policy.name.rsplit('+').next().unwrap_or_default().trim()
+}
+
+/// Whether it holds anything, so that its size matters.
+fn is_sized(policy: &PolicySpec) -> bool {
+    buffer::info(base(policy)).is_ok_and(PolicyInfo::is_sized)
 }
 
 /// The name with its layers, without blanks.

@@ -6,13 +6,15 @@ mod extent;
 mod findings;
 mod pass;
 mod passes;
+mod sweep;
 
 pub use error::ExperimentError;
 pub use extent::Capacity;
 pub(crate) use extent::Looked;
 pub(crate) use findings::{few_requests, saturated};
 pub(crate) use pass::{Consume, PassEnd, look};
-pub(crate) use passes::{Gathered, Reading, Runs, carry_out};
+pub(crate) use passes::{Reading, Runs, carry_out};
+pub use sweep::Sweep;
 
 use destage_trace::Source;
 
@@ -29,8 +31,8 @@ pub struct Resources {
 /// How far an experiment is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// Passes over the trace that are complete, and how many there will be.
-    pub pass: (u32, u32),
+    /// Runs that have ended in passes over the trace before this one, and how many there will be in all.
+    pub ended: (u32, u32),
     /// Share of the trace read in this pass, where that is known.
     pub share: Option<f64>,
     /// Requests read in this pass.

@@ -1,11 +1,11 @@
-//! The loop over the runs of an experiment: as many at a time as memory has room for, and the trace
-//! is read once for these.
+//! The loop over the runs of an experiment: as many at a time as are wanted and memory has room for, and the trace is read
+//! once for these.
 
 use destage_trace::TraceError;
 use rayon::prelude::*;
 
 use super::pass::{self, Consume, PassEnd};
-use super::{ExperimentError, Input, Progress, Resources};
+use super::{ExperimentError, Input, Progress, Resources, Sweep};
 use crate::input::Feeder;
 
 /// What an experiment has runs of.
@@ -53,55 +53,54 @@ pub(crate) struct Reading<'a> {
     pub(crate) limit: Option<u64>,
 }
 
-/// What all runs brought.
-pub(crate) struct Gathered<R> {
-    /// In the order of the combinations.
-    pub(crate) results: Vec<R>,
-    /// Requests read in all passes.
-    pub(crate) requests: u64,
-}
-
-/// Carries the runs out. `open` opens the trace anew for each pass; `progress` is called now and
-/// then.
+/// Carries out those of the runs that the sweep wants, and returns how many requests were read in all passes. `open`
+/// opens the trace anew for each pass; `progress` is called now and then.
 pub(crate) fn carry_out<R: Runs>(
     runs: &R,
     combinations: &[R::Combination],
     resources: Resources,
     open: &mut dyn FnMut() -> Result<Input, TraceError>,
     progress: &(dyn Fn(Progress) + Sync),
-) -> Result<Gathered<R::Result>, R::Error> {
+    sweep: &mut dyn Sweep<R::Result>,
+) -> Result<u64, R::Error> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(resources.threads)
         .build()
         .map_err(|error| ExperimentError::Threads(error.to_string()))?;
     let reading = runs.reading();
     let room = resources.memory_bytes / runs.memory_per_run().max(1);
-    let per_pass = room.clamp(1, combinations.len().max(1) as u64) as usize;
-    let passes = combinations.len().div_ceil(per_pass) as u32;
-    let mut simulated = 0;
-    let mut gathered = Gathered { results: Vec::new(), requests: 0 };
-    for (pass, group) in combinations.chunks(per_pass).enumerate() {
-        if pass == 0 {
-            for later in &combinations[group.len()..] {
-                runs.check(later)?;
+    let wanted: Vec<usize> = (0..combinations.len()).filter(|&run| sweep.wants(run)).collect();
+    let (mut left, mut simulated, mut read) = (&wanted[..], 0, 0);
+    while !left.is_empty() {
+        let per_pass = room.min(sweep.per_pass() as u64).clamp(1, left.len() as u64) as usize;
+        let (group, later) = left.split_at(per_pass);
+        let ended = wanted.len() - left.len();
+        if ended == 0 {
+            for &run in later {
+                runs.check(&combinations[run])?;
             }
         }
-        let mut planned = group.iter().map(|combination| runs.plan(combination)).collect::<Result<Vec<_>, _>>()?;
+        let planned = group.iter().map(|&run| runs.plan(&combinations[run]));
+        let mut planned = planned.collect::<Result<Vec<_>, _>>()?;
         let feeder = runs.feeder(&planned);
         let input = open().map_err(ExperimentError::Trace)?;
         let count = planned.len() as u32;
         let before = simulated;
+        let ended = (ended as u32, wanted.len() as u32);
         let mut report = |share, requests: u64| {
             simulated = before + requests * u64::from(count);
-            progress(Progress { pass: (pass as u32, passes), share, requests, runs: count, simulated });
+            progress(Progress { ended, share, requests, runs: count, simulated });
         };
         let end = pass::run(&pool, &mut planned, input, feeder, &reading, &mut report)?;
-        gathered.requests += end.counts.read;
+        read += end.counts.read;
         // There may be much left to do after the trace, such as rebuilds.
         let outcomes: Vec<_> = pool.install(|| planned.par_iter_mut().with_max_len(1).map(Consume::finish).collect());
-        for (run, outcomes) in planned.iter_mut().zip(outcomes) {
-            gathered.results.push(runs.result(run, outcomes, &end)?);
+        for ((&number, run), outcomes) in group.iter().zip(&mut planned).zip(outcomes) {
+            if !sweep.take(number, runs.result(run, outcomes, &end)?) {
+                return Ok(read);
+            }
         }
+        left = later;
     }
-    Ok(gathered)
+    Ok(read)
 }
