@@ -4,14 +4,18 @@
 //! workload were resolved to, and what the trace holds. So nothing has to be asked of an entry but whether it is whole,
 //! for which it has the SHA-256 of its results. Numbers in them are read back to the last bit (`float_roundtrip`).
 
+mod folder;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::ReportRun;
+use folder::Folder;
 
 /// The first line of an entry.
 const MAGIC: &str = "destage run 1";
@@ -22,9 +26,8 @@ pub type Hash = [u8; 32];
 /// Results of single runs in a folder.
 #[derive(Debug)]
 pub struct Kept {
-    folder: PathBuf,
+    folder: Folder,
     program: Hash,
-    written: AtomicU64,
 }
 
 /// Why results cannot be kept.
@@ -63,12 +66,10 @@ impl Kept {
     /// If the folder cannot be made or written to, or the program cannot be read.
     pub fn open(folder: &Path, program: &Path) -> Result<Self, KeptError> {
         fs::create_dir_all(folder).map_err(|error| KeptError::new(folder, format_args!("cannot be made: {error}")))?;
-        let kept =
-            Self { folder: folder.to_owned(), program: content(&[program.to_owned()])?, written: AtomicU64::new(0) };
+        let kept = Self { folder: Folder::at(folder), program: content(&[program.to_owned()])? };
         // What cannot be written shall be known before anything is run.
-        let probe = kept.part_file();
-        fs::write(&probe, "").map_err(|error| KeptError::new(folder, format_args!("cannot be written to: {error}")))?;
-        fs::remove_file(&probe).map_err(|error| KeptError::new(&probe, error))?;
+        let probed = kept.folder.probe();
+        probed.map_err(|error| KeptError::new(folder, format_args!("cannot be written to: {error}")))?;
         Ok(kept)
     }
 
@@ -80,9 +81,11 @@ impl Kept {
         key
     }
 
-    fn part_file(&self) -> PathBuf {
-        let number = self.written.fetch_add(1, Ordering::Relaxed);
-        self.folder.join(format!(".destage-{}-{number}.part", std::process::id()))
+    /// The name of an entry and its file.
+    fn entry(&self, key: &Key) -> (String, PathBuf) {
+        let name = hex(&key.0.clone().finalize());
+        let file = self.folder.path().join(format!("{name}.json"));
+        (name, file)
     }
 
     /// The results under this key, if they are there.
@@ -90,8 +93,26 @@ impl Kept {
     /// # Errors
     /// If what is there is not what was kept.
     pub fn get(&self, key: &Key) -> Result<Option<Vec<ReportRun>>, KeptError> {
-        let name = hex(&key.0.clone().finalize());
-        let file = self.folder.join(format!("{name}.json"));
+        let Some(results) = self.content(key)? else { return Ok(None) };
+        let (_, file) = self.entry(key);
+        let runs = crate::read(&file.display().to_string(), &results);
+        runs.map(Some).map_err(|error| KeptError::new(&file, error))
+    }
+
+    /// The one result under this key, if it is there, as what it was when it was kept.
+    ///
+    /// # Errors
+    /// If what is there is not what was kept.
+    pub fn get_one<R: DeserializeOwned>(&self, key: &Key) -> Result<Option<R>, KeptError> {
+        let Some(results) = self.content(key)? else { return Ok(None) };
+        let wrong = |error| KeptError::new(&self.entry(key).1, format_args!("does not hold one result: {error}"));
+        let [result] = serde_json::from_slice::<[R; 1]>(&results).map_err(wrong)?;
+        Ok(Some(result))
+    }
+
+    /// What was kept under this key.
+    fn content(&self, key: &Key) -> Result<Option<Vec<u8>>, KeptError> {
+        let (name, file) = self.entry(key);
         let text = match fs::read(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -107,8 +128,7 @@ impl Kept {
         if sum != hex(&Sha256::digest(results)).as_bytes() {
             return Err(damaged("it has changed since it was written"));
         }
-        let runs = crate::read(&file.display().to_string(), results);
-        runs.map(Some).map_err(|error| KeptError::new(&file, error))
+        Ok(Some(results.to_owned()))
     }
 
     /// Keeps results under this key.
@@ -116,19 +136,25 @@ impl Kept {
     /// # Errors
     /// If they cannot be written.
     pub fn put(&self, key: &Key, runs: &[ReportRun]) -> Result<(), KeptError> {
-        let name = hex(&key.0.clone().finalize());
-        let file = self.folder.join(format!("{name}.json"));
-        let failed = |error: &dyn std::fmt::Display| KeptError::new(&file, format_args!("cannot be written: {error}"));
-        let results = crate::json(runs).map_err(|error| failed(&error))?;
+        self.keep(key, crate::json(runs).map_err(|error| error.to_string()))
+    }
+
+    /// Keeps the one result that there is under this key.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn put_one<R: Serialize>(&self, key: &Key, result: &R) -> Result<(), KeptError> {
+        self.keep(key, serde_json::to_vec_pretty(&[result]).map_err(|error| error.to_string()))
+    }
+
+    /// Keeps what could be made of results.
+    fn keep(&self, key: &Key, results: Result<Vec<u8>, String>) -> Result<(), KeptError> {
+        let (name, file) = self.entry(key);
+        let failed = |why: String| KeptError::new(&file, format_args!("cannot be written: {why}"));
+        let results = results.map_err(failed)?;
         let mut text = format!("{MAGIC}\n{name}\n{}\n", hex(&Sha256::digest(&results))).into_bytes();
         text.extend(results);
-        // Whole or not at all; what a power cut leaves of it is found out by its sum.
-        let part = self.part_file();
-        let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &file));
-        written.map_err(|error| {
-            let _ = fs::remove_file(&part);
-            failed(&error)
-        })
+        self.folder.write(&file, &text).map_err(|error| failed(error.to_string()))
     }
 }
 
