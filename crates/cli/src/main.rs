@@ -19,6 +19,7 @@ mod output;
 mod pace;
 mod progress;
 mod results;
+mod resume;
 mod run_table;
 mod screen;
 mod signals;

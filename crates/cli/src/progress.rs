@@ -33,6 +33,8 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 struct Experiment {
     progress: Option<Progress>,
+    /// Runs that are known from before.
+    known: usize,
     pace: Pace,
 }
 
@@ -59,7 +61,9 @@ impl Experiment {
             return Some(format!("{trace}: looking at what it touches, {requests} requests{far}"));
         }
         let rate = progress.simulated as f64 / now.as_secs_f64().max(1e-3);
-        Some(format!("{trace}: {requests} requests x {} runs{far}, {}/s", progress.runs, show_count(rate as u64)))
+        let known = if self.known > 0 { format!(" ({} known)", self.known) } else { String::new() };
+        let (runs, rate) = (progress.runs, show_count(rate as u64));
+        Some(format!("{trace}: {requests} requests x {runs} runs{known}{far}, {rate}/s"))
     }
 }
 
@@ -87,6 +91,16 @@ impl Bar {
         let (told, name) = (Arc::clone(&state), trace.to_owned());
         let teller = wanted.then(|| Teller::to_stderr(move || lock(&told).words(&name, started.elapsed()))).flatten();
         Self { shown: bar, started, trace: trace.to_owned(), state, _teller: teller }
+    }
+
+    /// So many runs are known from before.
+    pub fn know(&self, runs: usize) {
+        lock(&self.state).known = runs;
+    }
+
+    /// Says what should be known.
+    pub fn note(&self, text: &str) {
+        self.shown.suspend(|| screen::note(text));
     }
 
     /// Shows how far an experiment is.
@@ -286,6 +300,10 @@ mod tests {
         experiment.pace.reach(second(10), Experiment::share(&running));
         let told = "t.spc: 2,000 requests x 4 runs, 75 %, about 5 s left, 8,000/s";
         assert_eq!(experiment.words("t.spc", second(10)).as_deref(), Some(told));
+        experiment.known = 12;
+        let told = "t.spc: 2,000 requests x 4 runs (12 known), 75 %, about 5 s left, 8,000/s";
+        assert_eq!(experiment.words("t.spc", second(10)).as_deref(), Some(told));
+        experiment.known = 0;
         // A pipe has no end that is known.
         experiment.progress = Some(Progress { share: None, ..running });
         assert_eq!(experiment.words("-", second(10)).as_deref(), Some("-: 2,000 requests x 4 runs, 8,000/s"));

@@ -274,6 +274,7 @@ const RESERVED: &[&str] = &[
     "json",
     "csv",
     "report",
+    "resume",
     "latency-log",
     "per-volume",
     "timing",

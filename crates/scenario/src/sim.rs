@@ -146,6 +146,13 @@ pub const SIM: &[Key] = &[
     ),
     Key::one("report", "DIR", "", "Write a page that shows and compares the results into this folder, with its data"),
     Key::one(
+        "resume",
+        "DIR",
+        "",
+        "Keep the result of each run in this folder, and take from it what the same program found for the same settings and \
+         trace: what was interrupted goes on",
+    ),
+    Key::one(
         "objective",
         "mean|p99|p99.9|write-amplification|erases|hits",
         "",
@@ -405,6 +412,37 @@ impl Requests {
             Origin::File { file, .. } => destage_trace::files(file),
             Origin::Workload(workload) => workload.file().into_iter().map(Path::to_owned).collect(),
             Origin::Named(_) => Vec::new(),
+        }
+    }
+
+    /// All that decides about which requests these are, beside what the [files](Self::files) hold.
+    pub fn identity(&self) -> String {
+        let origin = match &self.origin {
+            Origin::File { options, .. } => format!("file {options:?}"),
+            Origin::Workload(workload) => format!("workload {:?} {:?}", workload.name(), workload.changes()),
+            Origin::Named(name) => format!("named {name:?}"),
+        };
+        format!("{origin} {:?} {}", self.window, self.repeat)
+    }
+
+    /// Whether results of runs over them can be kept and taken in place of simulating them again.
+    ///
+    /// # Errors
+    /// Why not, and what would be right.
+    pub fn check_resume(&self, settings: &Settings) -> Result<()> {
+        if settings.is_given("latency-log") {
+            return Err(ScenarioError::new(
+                "'resume' and 'latency-log' do not go together: what is known from before is not simulated again, and the log is \
+                 written by simulating; leave one of them out",
+            ));
+        }
+        match self.pipe() {
+            Some(pipe) => {
+                let what = "resume: a pipe can be read only once, so that nobody can tell whether it holds what it held before: \
+                            give a file";
+                Err(ScenarioError::new(what).at(pipe.display()))
+            }
+            None => Ok(()),
         }
     }
 
@@ -920,7 +958,7 @@ fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
 
 /// Settings that decide only how a simulation is done or shown.
 pub(crate) const WITHOUT_INFLUENCE: &[&str] =
-    &["json", "csv", "report", "objective", "latency-log", "timing", "progress", "threads", "memory"];
+    &["json", "csv", "report", "resume", "objective", "latency-log", "timing", "progress", "threads", "memory"];
 /// Settings that have results say more, and nothing else of what was simulated.
 pub(crate) const SAYING_MORE: &[&str] = &["per-volume"];
 

@@ -19,7 +19,7 @@ use crate::progress::Bar;
 use crate::screen::Screen;
 
 /// Settings of `destage sim` that advice has no use for.
-const WITHOUT: &[&str] = &["cache", "csv", "latency-log", "per-volume", "timing"];
+const WITHOUT: &[&str] = &["cache", "csv", "latency-log", "per-volume", "resume", "timing"];
 
 /// The command.
 pub fn command() -> Command {

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
+use destage_report::kept::Kept;
 use destage_report::{FILES, Objective, Report};
 use destage_scenario::Settings;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::sim::{self, Requests, SIM};
 use destage_sim::buffer::RequestLog;
-use destage_sim::experiment::Progress;
-use destage_sim::measure::{InputResult, SizesResult, TraceCharacteristics};
+use destage_sim::experiment::{Progress, Resources};
 
 use crate::array_output;
 use crate::buffer_output;
@@ -23,6 +23,7 @@ use crate::latency_log::LatencyLog;
 use crate::output::{NewFile, Outputs};
 use crate::progress::{Bar, Line};
 use crate::results::{self, Documented};
+use crate::resume::{Done, Resumed, RunKind};
 use crate::screen::Screen;
 
 /// The command.
@@ -130,10 +131,33 @@ impl Sinks {
     }
 }
 
-/// Adds to a result what is known of the trace and of the sizes of caches.
-fn tell(input: &mut InputResult, characteristics: Option<&TraceCharacteristics>, sizes: Option<&SizesResult>) {
-    input.characteristics = characteristics.cloned();
-    input.sizes = sizes.cloned();
+/// What is said of all runs when they are over.
+struct Ending<'a> {
+    requests: &'a Requests,
+    settings: &'a Settings,
+    caches: &'a [u64],
+    counter: Option<&'a Counter>,
+    objective: Option<Objective>,
+    sinks: Sinks,
+}
+
+impl Ending<'_> {
+    /// Writes and shows the results, to which is added what is known of the trace and of the sizes of caches.
+    fn write<R: Documented + RunKind>(
+        self,
+        mut results: Vec<R>,
+        text: impl Fn(&mut Screen, &[R], Option<Objective>) -> std::io::Result<()>,
+    ) -> Result<()> {
+        let sizes = self.requests.sizes_result(self.settings, self.caches)?;
+        // Of what was kept it is known already.
+        let counted = results.first_mut().and_then(|first| first.input().characteristics.take());
+        let counted = counted.or_else(|| self.counter.map(Counter::finish)).filter(|_| self.sinks.keep());
+        for result in &mut results {
+            let input = result.input();
+            (input.characteristics, input.sizes) = (counted.clone(), sizes.clone());
+        }
+        self.sinks.write(&results, self.objective, |screen, runs| text(screen, runs, self.objective))
+    }
 }
 
 /// Counts the requests if that is needed, in a pass of its own.
@@ -167,6 +191,22 @@ fn find_sizes(settings: &Settings, requests: &mut Requests, bar: &Bar) -> Result
     Ok(found?)
 }
 
+/// The sweep over what is kept, if results are.
+fn resumed<'a, R: RunKind>(
+    kept: Option<&'a Kept>,
+    ending: &Ending<'_>,
+    identities: impl FnOnce() -> Result<Vec<String>>,
+    resources: Resources,
+    bar: &Bar,
+) -> Result<Option<Resumed<'a, R>>> {
+    let (Some(kept), Some(counter)) = (kept, ending.counter) else { return Ok(None) };
+    let note = |text: &str| bar.note(text);
+    let counting = (counter.clone(), resources.threads);
+    let sweep = Resumed::new(kept, ending.requests, &identities()?, counting, &note)?;
+    bar.know(sweep.known());
+    Ok(Some(sweep))
+}
+
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
     let mut settings = flags::settings(SIM, matches)?;
@@ -177,6 +217,10 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         return print_scenario(&settings);
     }
     let mut requests = sim::requests(&settings)?;
+    let resume = settings.path("resume")?;
+    if resume.is_some() {
+        requests.check_resume(&settings)?;
+    }
     let progress = settings.one("progress", q::switch)?;
     count(&settings, &mut requests, progress)?;
     let trace = requests.name();
@@ -184,16 +228,16 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let simulation = destage_scenario::simulation(&settings, &requests)?;
     let resources = sim::resources(&settings)?;
     let sinks = Sinks::open(&settings, &requests)?;
+    let kept = resume.map(|folder| anyhow::Ok(Kept::open(&folder, &std::env::current_exe()?)?)).transpose()?;
     let timing = settings.one("timing", q::switch)?;
     let objective = settings.optional("objective", Objective::named)?;
     let bar = Bar::new(progress, &trace);
     let started = Instant::now();
     let (geometry, limit, caches) = match &simulation {
-        destage_scenario::Simulation::Buffers(e) => (e.geometry, e.limit, &e.caches),
-        destage_scenario::Simulation::Array(e) => (e.geometry, e.limit, &e.caches),
+        destage_scenario::Simulation::Buffers(e) => (e.geometry, e.limit, e.caches.clone()),
+        destage_scenario::Simulation::Array(e) => (e.geometry, e.limit, e.caches.clone()),
     };
-    let sizes = requests.sizes_result(&settings, caches)?;
-    let counter = sinks.keep().then(|| Counter::new(geometry, limit));
+    let counter = (sinks.keep() || kept.is_some()).then(|| Counter::new(geometry, limit));
     let mut passes = 0;
     let mut open = || {
         let input = requests.open(passes)?;
@@ -205,32 +249,58 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         })
     };
     let show = |progress: Progress| bar.show(progress);
-    // How many runs, requests read, and what else was done how often.
-    let (runs, read, work, done) = match simulation {
+    let log = sinks.log.clone();
+    let ending = Ending {
+        requests: &requests,
+        settings: &settings,
+        caches: &caches,
+        counter: counter.as_ref(),
+        objective,
+        sinks,
+    };
+    // How many runs were simulated and how many known, requests read, and what else was done how often.
+    let (runs, known, read, work, done) = match simulation {
         destage_scenario::Simulation::Buffers(experiment) => {
-            let log = sinks.log.clone().map(|log| Box::new(log) as Box<dyn RequestLog>);
-            let report = experiment.run_logged(resources, &mut open, &show, log);
-            bar.finish();
-            let mut report = report?;
-            let characteristics = counter.as_ref().map(Counter::finish);
-            report.results.iter_mut().for_each(|run| tell(&mut run.input, characteristics.as_ref(), sizes.as_ref()));
-            sinks.write(&report.results, objective, |screen, runs| buffer_output::text(screen, runs, objective))?;
-            (report.results.len(), report.requests, report.accesses, "page accesses simulated")
+            let sweep = resumed(kept.as_ref(), &ending, || Ok(experiment.identities()), resources, &bar)?;
+            let (done, read) = if let Some(mut sweep) = sweep {
+                let read = experiment.sweep(resources, &mut open, &show, &mut sweep);
+                bar.finish();
+                let read = read?;
+                (sweep.finish()?, read)
+            } else {
+                let log = log.map(|log| Box::new(log) as Box<dyn RequestLog>);
+                let report = experiment.run_logged(resources, &mut open, &show, log);
+                bar.finish();
+                let report = report?;
+                (Done::simulated(report.results), report.requests)
+            };
+            let told = (done.results.len() - done.known, done.known, read, done.work, "page accesses simulated");
+            ending.write(done.results, buffer_output::text)?;
+            told
         }
         destage_scenario::Simulation::Array(experiment) => {
-            let report = experiment.run(resources, &mut open, &show);
-            bar.finish();
-            let mut report = report?;
-            let characteristics = counter.as_ref().map(Counter::finish);
-            report.results.iter_mut().for_each(|run| tell(&mut run.input, characteristics.as_ref(), sizes.as_ref()));
-            sinks.write(&report.results, objective, |screen, runs| array_output::text(screen, runs, objective))?;
-            (report.results.len(), report.requests, report.steps, "steps simulated")
+            let sweep = resumed(kept.as_ref(), &ending, || Ok(experiment.identities()?), resources, &bar)?;
+            let (done, read) = if let Some(mut sweep) = sweep {
+                let read = experiment.sweep(resources, &mut open, &show, &mut sweep);
+                bar.finish();
+                let read = read?;
+                (sweep.finish()?, read)
+            } else {
+                let report = experiment.run(resources, &mut open, &show);
+                bar.finish();
+                let report = report?;
+                (Done::simulated(report.results), report.requests)
+            };
+            let told = (done.results.len() - done.known, done.known, read, done.work, "steps simulated");
+            ending.write(done.results, array_output::text)?;
+            told
         }
     };
     if timing {
         let seconds = started.elapsed().as_secs_f64();
+        let known = if known > 0 { format!(" and {known} known from before") } else { String::new() };
         eprintln!(
-            "timing: {seconds:.3} s wall, {} threads, {runs} runs; {} requests read ({}/s), {} {done} ({}/s)",
+            "timing: {seconds:.3} s wall, {} threads, {runs} runs{known}; {} requests read ({}/s), {} {done} ({}/s)",
             resources.threads,
             show_count(read),
             show_count((read as f64 / seconds) as u64),

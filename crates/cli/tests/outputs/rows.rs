@@ -195,6 +195,7 @@ pub const READ: &[(&str, &str)] = &[
     ("sim", "--scenario"),
     ("sim", "--trace"),
     ("sim", "--workload"),
+    ("sim", "--resume"),
     ("report", "<FILE>..."),
     ("reproduce", "--traces"),
     ("reproduce", "--resume"),

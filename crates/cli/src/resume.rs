@@ -1,0 +1,199 @@
+//! A sweep of which results are kept, run by run, and of which those that are known are not simulated again.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use destage_report::kept::{self, Kept, KeptError, Key};
+use destage_scenario::sim::Requests;
+use destage_sim::array::ArrayResult;
+use destage_sim::buffer::RunResult;
+use destage_sim::experiment::Sweep;
+use destage_sim::measure::{InputResult, TraceCharacteristics};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::characteristics::Counter;
+
+/// Runs of a first pass over the trace for each thread.
+const RUNS_PER_THREAD: usize = 2;
+/// After a pass that took less than this the next one is for twice as many runs.
+const SHORT: Duration = Duration::from_mins(1);
+
+/// What a run of either kind brings.
+pub trait RunKind: Serialize + DeserializeOwned {
+    /// What came in.
+    fn input(&mut self) -> &mut InputResult;
+
+    /// What was done for it, for rates.
+    fn work(&self) -> u64;
+}
+
+impl RunKind for RunResult {
+    fn input(&mut self) -> &mut InputResult {
+        &mut self.input
+    }
+
+    fn work(&self) -> u64 {
+        self.counters.accesses
+    }
+}
+
+impl RunKind for ArrayResult {
+    fn input(&mut self) -> &mut InputResult {
+        &mut self.input
+    }
+
+    fn work(&self) -> u64 {
+        self.steps.sum()
+    }
+}
+
+/// What became of all runs.
+pub struct Done<R> {
+    /// In order.
+    pub results: Vec<R>,
+    /// How many of them were known.
+    pub known: usize,
+    /// What was done for the others.
+    pub work: u64,
+}
+
+impl<R: RunKind> Done<R> {
+    /// Results of runs of which none was known.
+    pub fn simulated(results: Vec<R>) -> Self {
+        let work = results.iter().map(R::work).sum();
+        Self { results, known: 0, work }
+    }
+}
+
+/// Runs with their keys, and the results that there are.
+pub struct Resumed<'a, R> {
+    kept: &'a Kept,
+    keys: Vec<Key>,
+    results: Vec<Option<R>>,
+    known: usize,
+    work: u64,
+    /// Has counted the trace when the first pass has ended.
+    counter: Counter,
+    characteristics: Option<TraceCharacteristics>,
+    passes: Passes,
+    error: Option<KeptError>,
+}
+
+impl<'a, R: RunKind> Resumed<'a, R> {
+    /// The runs of these identities over the requests, with what is known of them. `note` hears of entries that cannot be
+    /// used.
+    ///
+    /// # Errors
+    /// If what the requests are read from cannot be looked at.
+    pub fn new(
+        kept: &'a Kept,
+        requests: &Requests,
+        identities: &[String],
+        (counter, threads): (Counter, usize),
+        note: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let mut of_all = kept.key();
+        of_all.part("sim");
+        of_all.part(requests.identity());
+        for file in requests.files() {
+            // The name may tell the format.
+            of_all.part(file.file_name().unwrap_or_default().as_encoded_bytes());
+            of_all.part(kept::content(&[file])?);
+        }
+        let key = |identity: &String| {
+            let mut key = of_all.clone();
+            key.part(identity);
+            key
+        };
+        let keys: Vec<_> = identities.iter().map(key).collect();
+        let results = keys.iter().map(|key| {
+            kept.get_one(key).unwrap_or_else(|error| {
+                note(&format!("{error}; it is run again, and the entry replaced"));
+                None
+            })
+        });
+        let results: Vec<Option<R>> = results.collect();
+        let known = results.iter().flatten().count();
+        let passes = Passes::new(RUNS_PER_THREAD * threads);
+        Ok(Self { kept, keys, results, known, work: 0, counter, characteristics: None, passes, error: None })
+    }
+
+    /// How many runs are known from before.
+    pub fn known(&self) -> usize {
+        self.known
+    }
+
+    /// What became of all of them, once the sweep is over.
+    ///
+    /// # Errors
+    /// If results could not be kept.
+    pub fn finish(self) -> Result<Done<R>, KeptError> {
+        match self.error {
+            Some(error) => Err(error),
+            None => {
+                Ok(Done { results: self.results.into_iter().flatten().collect(), known: self.known, work: self.work })
+            }
+        }
+    }
+}
+
+impl<R: RunKind> Sweep<R> for Resumed<'_, R> {
+    fn wants(&self, run: usize) -> bool {
+        self.results[run].is_none()
+    }
+
+    fn per_pass(&mut self) -> usize {
+        self.passes.next(Instant::now())
+    }
+
+    fn take(&mut self, run: usize, mut result: R) -> bool {
+        self.work += result.work();
+        // Kept even where nobody asks for them this time.
+        let characteristics = self.characteristics.get_or_insert_with(|| self.counter.finish());
+        result.input().characteristics = Some(characteristics.clone());
+        self.error = self.kept.put_one(&self.keys[run], &result).err();
+        self.results[run] = Some(result);
+        self.error.is_none()
+    }
+}
+
+/// How many runs passes are for: all runs of a pass end together, so that an end that comes too early takes a pass away;
+/// and each pass reads the trace again. So they are small where they take long.
+struct Passes {
+    first: usize,
+    /// When the last one began, and for how many.
+    last: Option<(Instant, usize)>,
+}
+
+impl Passes {
+    fn new(first: usize) -> Self {
+        Self { first, last: None }
+    }
+
+    /// For how many runs the pass is that begins now.
+    fn next(&mut self, now: Instant) -> usize {
+        let runs = match self.last {
+            Some((began, runs)) if now.duration_since(began) < SHORT => runs.saturating_mul(2),
+            _ => self.first,
+        };
+        self.last = Some((now, runs));
+        runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_grow_while_they_are_short() {
+        let (mut passes, start) = (Passes::new(4), Instant::now());
+        let mut now = start;
+        let mut after = |seconds| {
+            now += Duration::from_secs(seconds);
+            passes.next(now)
+        };
+        assert_eq!([0, 1, 10, 59, 61, 5, 60].map(&mut after), [4, 8, 16, 32, 4, 8, 4]);
+    }
+}
