@@ -1,7 +1,9 @@
 //! What was interrupted goes on, with the same bytes as in one go; and a quick look says that it is one.
 
+mod small;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use destage_report::kept::Kept;
@@ -100,15 +102,12 @@ impl Heard {
 impl Here {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let workload = folder.path().join("few.toml");
-        fs::write(&workload, WORKLOAD).expect("a file");
         let line =
             |i: u64| format!("{},{},{},8\n", i * 500, if i.is_multiple_of(3) { "R" } else { "W" }, i * i % 30_000 * 8);
         let lines = (0..4000).map(line).collect::<Vec<_>>().concat();
         fs::write(folder.path().join("recorded.csv"), lines).expect("a file");
         fs::write(folder.path().join("program"), "a program").expect("a file");
-        let text = PAPER.replace("WORKLOAD", workload.to_str().expect("UTF-8"));
-        let paper = Paper::parse(Path::new("small.toml"), &text).expect("a paper");
+        let paper = small::paper(folder.path(), PAPER, WORKLOAD).expect("a paper");
         Self { folder, paper }
     }
 

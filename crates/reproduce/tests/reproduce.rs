@@ -1,5 +1,7 @@
 //! A small paper, from its file to its report.
 
+mod small;
+
 use std::path::{Path, PathBuf};
 
 use destage_reproduce::metric::Metric;
@@ -79,10 +81,7 @@ evicts = [8, 9]
 /// The paper with its workload in a folder of its own.
 fn small() -> (tempfile::TempDir, Paper) {
     let folder = tempfile::tempdir().expect("a folder");
-    let workload = folder.path().join("few.toml");
-    std::fs::write(&workload, WORKLOAD).expect("a file");
-    let text = PAPER.replace("WORKLOAD", workload.to_str().expect("UTF-8"));
-    let paper = Paper::parse(Path::new("small.toml"), &text).expect("a paper");
+    let paper = small::paper(folder.path(), PAPER, WORKLOAD).expect("a paper");
     (folder, paper)
 }
 
@@ -193,11 +192,9 @@ CLAIMS
 
 fn timed(claims: &str) -> (tempfile::TempDir, Result<Paper, String>) {
     let folder = tempfile::tempdir().expect("a folder");
-    let workload = folder.path().join("timed.toml");
-    let text = WORKLOAD.replace("2KiB", "8KiB").replace("[[part]]", "[[part]]\narrivals = \"poisson:4ms\"");
-    std::fs::write(&workload, text.replace("60000", "20000")).expect("a file");
-    let text = TIMED.replace("WORKLOAD", workload.to_str().expect("UTF-8")).replace("CLAIMS", claims);
-    let paper = Paper::parse(Path::new("timed.toml"), &text).map_err(|error| error.to_string());
+    let workload = WORKLOAD.replace("2KiB", "8KiB").replace("[[part]]", "[[part]]\narrivals = \"poisson:4ms\"");
+    let workload = workload.replace("60000", "20000");
+    let paper = small::paper(folder.path(), &TIMED.replace("CLAIMS", claims), &workload);
     (folder, paper)
 }
 
@@ -389,11 +386,8 @@ synthetic = "WORKLOAD"
 #[test]
 fn what_has_no_cache_stands_beside_every_size() {
     let folder = tempfile::tempdir().expect("a folder");
-    let workload = folder.path().join("pages.toml");
-    let text = WORKLOAD.replace("2KiB", "4KiB").replace("[[part]]", "[[part]]\narrivals = \"poisson:4ms\"");
-    std::fs::write(&workload, text.replace("60000", "2000")).expect("a file");
-    let text = OF_ARRAY.replace("WORKLOAD", workload.to_str().expect("UTF-8"));
-    let paper = Paper::parse(Path::new("array.toml"), &text).expect("a paper");
+    let workload = WORKLOAD.replace("2KiB", "4KiB").replace("[[part]]", "[[part]]\narrivals = \"poisson:4ms\"");
+    let paper = small::paper(folder.path(), OF_ARRAY, &workload.replace("60000", "2000")).expect("a paper");
     let found = reproduce(&paper, &[], &|_, _| {}).expect("it runs");
     let of = |policy, cache| found.results[0].of("", policy, cache);
     let [small, large] = [64 << 10, 1 << 20];
