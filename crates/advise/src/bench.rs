@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use destage_policy::buffer::{self, EvictionUnit};
 use destage_report::findings::found;
 use destage_report::{Judge, Objective, ReportRun};
 use destage_scenario::sim::{self, Requests};
@@ -130,6 +131,12 @@ impl search::Bench for Bench<'_> {
 
     fn cost(&self, run: &ReportRun) -> Option<f64> {
         self.judge.get()?.cost(run)
+    }
+
+    /// Caches of the host are of one kind.
+    fn kind(&self, policy: &str) -> usize {
+        let base = policy.rsplit('+').next().and_then(|base| base.split(':').next()).unwrap_or_default();
+        usize::from(buffer::info(base).is_ok_and(|info| info.unit == EvictionUnit::Block))
     }
 
     fn tells(&self, run: &ReportRun) -> bool {

@@ -5,13 +5,13 @@
 //! depend on the costs alone, so that the same costs give the same advice.
 
 /// Stretches of the first two rounds: one part in so many of the requests, unless that is too few of them.
-const STRETCHES: [u64; 2] = [20, 8];
+const STRETCHES: [u64; 2] = [20, 6];
 /// Requests that a stretch has at least, if there are so many.
-const SHORTEST: u64 = 2_000;
+const SHORTEST: u64 = 5_000;
 /// A stretch of all but so little of the requests is all of them: the warm-up that it takes would be more.
 const NEARLY_ALL: u64 = 2;
 /// Policies that the first round leaves, and the second.
-const LEFT: [usize; 2] = [10, 4];
+const LEFT: [usize; 2] = [12, 5];
 /// A size does as well as the largest if it costs no more than this much more.
 pub const AS_GOOD: f64 = 0.01;
 
@@ -44,6 +44,9 @@ pub trait Bench {
 
     /// What a run costs; none if that is no result.
     fn cost(&self, run: &Self::Run) -> Option<f64>;
+
+    /// The kind of a policy: what is true of one kind over a stretch, by chance, need not be of another.
+    fn kind(&self, policy: &str) -> usize;
 
     /// Whether a run over a stretch says anything of the policy: nothing does where nothing had to leave.
     fn tells(&self, run: &Self::Run) -> bool;
@@ -193,7 +196,7 @@ impl<B: Bench> Search<'_, B> {
         Ok(costs.chunks(sizes.len()).map(<[_]>::to_vec).collect())
     }
 
-    /// The policies that are best over a part at any of the sizes, so many of them.
+    /// The policies that are best of their kinds over a part at any of the sizes, so many of them.
     fn leave(
         &mut self,
         part: Part,
@@ -204,16 +207,21 @@ impl<B: Bench> Search<'_, B> {
         let runs = self.run(part, policies, sizes)?;
         let costs: Vec<_> = runs.iter().map(|run| self.bench.cost(run).filter(|_| self.bench.tells(run))).collect();
         let costs: Vec<&[Option<f64>]> = costs.chunks(sizes.len()).collect();
-        let by_size = (0..sizes.len()).map(|size| {
-            let mut order: Vec<_> = costs.iter().enumerate().filter_map(|(i, costs)| Some((costs[size]?, i))).collect();
+        let kinds: Vec<usize> = policies.iter().map(|policy| self.bench.kind(policy)).collect();
+        let best_first = |(size, kind): (usize, usize)| {
+            let of_kind = costs.iter().enumerate().filter(|&(i, _)| kinds[i] == kind);
+            let mut order: Vec<_> = of_kind.filter_map(|(i, costs)| Some((costs[size]?, i))).collect();
             order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             order.into_iter().map(|(_, policy)| policy).collect::<Vec<_>>()
-        });
-        let by_size: Vec<_> = by_size.collect();
+        };
+        let each = 0..=kinds.iter().copied().max().unwrap_or(0);
+        let large_first = (0..sizes.len()).rev();
+        let orders: Vec<_> = large_first.flat_map(|size| each.clone().map(move |kind| (size, kind))).collect();
+        let orders: Vec<_> = orders.into_iter().map(best_first).collect();
         let mut chosen: Vec<usize> = Vec::new();
-        // The best at each of the sizes, the second best, ...
+        // The best of each kind at each of the sizes, the second best, ...
         for place in 0..policies.len() {
-            for order in &by_size {
+            for order in &orders {
                 if let Some(&policy) = order.get(place)
                     && chosen.len() < left
                     && !chosen.contains(&policy)
