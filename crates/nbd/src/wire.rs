@@ -146,3 +146,27 @@ pub mod allocation {
     /// Reads as zeroes.
     pub const ZERO: u32 = 2;
 }
+
+/// Fields that are taken from the front of bytes; none where they are too short.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl Fields<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+}

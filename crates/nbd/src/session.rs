@@ -1,0 +1,181 @@
+//! What a client and a server have agreed on, and which requests that allows.
+
+use thiserror::Error;
+
+use crate::errno::Errno;
+use crate::export::{BlockSizes, Features};
+use crate::request::{Command, Request, RequestHead};
+use crate::wire::command_flag;
+
+/// What was agreed on when the negotiation ended. It is small and can be copied to whoever
+/// answers requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The number of the export among all.
+    pub export: usize,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What it can do; of a read-only one nothing that changes it.
+    pub features: Features,
+    /// In which sizes.
+    pub blocks: BlockSizes,
+    /// Replies are structured.
+    pub structured: bool,
+    /// A bit for each of the export's contexts that was chosen.
+    pub(crate) contexts: u32,
+}
+
+/// Why a request is refused. The connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// Its type is unknown.
+    #[error("requests of type {0} are unknown")]
+    Unknown(u16),
+    /// It was not offered.
+    #[error("a {} is not offered", .0.name())]
+    NotOffered(Command),
+    /// Flags that it cannot have, or that were not offered.
+    #[error("a {} cannot have the flags {flags:#x}", .command.name())]
+    Flags {
+        /// What is asked for.
+        command: Command,
+        /// The flags that are too many.
+        flags: u16,
+    },
+    /// It would change what is read-only.
+    #[error("a {} of an export that is read-only", .0.name())]
+    ReadOnly(Command),
+    /// No context was chosen.
+    #[error("a block status without a context having been chosen")]
+    NoContext,
+    /// It is about nothing.
+    #[error("a {} of no bytes", .0.name())]
+    Empty(Command),
+    /// A flush is about everything.
+    #[error("a flush with an offset or a length")]
+    FlushOfSome,
+    /// It goes beyond the end.
+    #[error("a {} of {length} bytes at {offset} ends beyond the export's {size} bytes", .command.name())]
+    Beyond {
+        /// What is asked for.
+        command: Command,
+        /// Where.
+        offset: u64,
+        /// How much.
+        length: u32,
+        /// The export's size in bytes.
+        size: u64,
+    },
+    /// It is not aligned.
+    #[error("a {} of {length} bytes at {offset} is not aligned to blocks of {minimum} bytes", .command.name())]
+    Unaligned {
+        /// What is asked for.
+        command: Command,
+        /// Where.
+        offset: u64,
+        /// How much.
+        length: u32,
+        /// Bytes of a block.
+        minimum: u32,
+    },
+    /// A payload is too long.
+    #[error("a {} of {length} bytes is longer than {maximum} bytes", .command.name())]
+    TooLong {
+        /// What is asked for.
+        command: Command,
+        /// How much.
+        length: u32,
+        /// Bytes that are allowed.
+        maximum: u32,
+        /// The client could know what to do about it.
+        structured: bool,
+    },
+    /// The server is being shut down.
+    #[error("the server is being shut down")]
+    Shutdown,
+}
+
+impl Refusal {
+    /// What the client is told.
+    pub const fn errno(&self) -> Errno {
+        match self {
+            Self::ReadOnly(_) => Errno::Perm,
+            Self::Beyond { command: Command::Write | Command::WriteZeroes { .. }, .. } => Errno::NoSpc,
+            Self::TooLong { command: Command::Read { .. }, structured: true, .. } => Errno::Overflow,
+            Self::Shutdown => Errno::Shutdown,
+            _ => Errno::Inval,
+        }
+    }
+}
+
+impl Session {
+    /// The numbers, among the export's contexts, of those that the client chose: a block status is
+    /// answered with one chunk for each.
+    pub fn contexts(&self) -> impl Iterator<Item = usize> + use<> {
+        let chosen = self.contexts;
+        (0..u32::BITS as usize).filter(move |at| chosen >> at & 1 == 1)
+    }
+
+    /// The request that stands there, if it is one that may be made.
+    #[inline]
+    pub fn check(&self, head: &RequestHead) -> Result<Request, Refusal> {
+        let Some((command, own_flags)) = head.command() else { return Err(Refusal::Unknown(head.kind)) };
+        let RequestHead { offset, length, .. } = *head;
+        let features = self.features;
+        if features.read_only && command.writes() {
+            return Err(Refusal::ReadOnly(command));
+        }
+        let offered = match command {
+            Command::BlockStatus { .. } if self.contexts == 0 => return Err(Refusal::NoContext),
+            Command::Read { .. } | Command::Write | Command::BlockStatus { .. } => true,
+            Command::Flush => features.flush,
+            Command::Trim => features.trim,
+            Command::Cache => features.cache,
+            Command::WriteZeroes { .. } => features.write_zeroes,
+        };
+        if !offered {
+            return Err(Refusal::NotOffered(command));
+        }
+        let mut allowed = own_flags;
+        if features.fua {
+            allowed |= command_flag::FUA;
+        }
+        if !self.structured {
+            allowed &= !command_flag::DF;
+        }
+        if !features.fast_zero {
+            allowed &= !command_flag::FAST_ZERO;
+        }
+        if head.flags & !allowed != 0 {
+            return Err(Refusal::Flags { command, flags: head.flags & !allowed });
+        }
+        if command == Command::Flush {
+            if (offset, length) != (0, 0) {
+                return Err(Refusal::FlushOfSome);
+            }
+        } else {
+            self.check_range(command, offset, length)?;
+        }
+        let fua = head.flags & command_flag::FUA != 0;
+        Ok(Request { cookie: head.cookie, command, fua, offset, length })
+    }
+
+    #[inline]
+    fn check_range(&self, command: Command, offset: u64, length: u32) -> Result<(), Refusal> {
+        let BlockSizes { minimum, maximum, .. } = self.blocks;
+        if length == 0 {
+            return Err(Refusal::Empty(command));
+        }
+        if offset.checked_add(u64::from(length)).is_none_or(|end| end > self.size) {
+            return Err(Refusal::Beyond { command, offset, length, size: self.size });
+        }
+        // The minimum is a power of two.
+        if (offset | u64::from(length)) & u64::from(minimum - 1) != 0 {
+            return Err(Refusal::Unaligned { command, offset, length, minimum });
+        }
+        if length > maximum && matches!(command, Command::Read { .. } | Command::Write) {
+            return Err(Refusal::TooLong { command, length, maximum, structured: self.structured });
+        }
+        Ok(())
+    }
+}
