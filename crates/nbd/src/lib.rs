@@ -1,12 +1,18 @@
 //! The protocol of network block devices (NBD), without any input or output of its own.
 
+mod answer;
 mod errno;
 mod export;
+mod reply;
 mod request;
 mod session;
+mod status;
 pub mod wire;
 
+pub use answer::ReadReply;
 pub use errno::Errno;
 pub use export::{BlockSizes, CONTEXTS, Export, ExportError, Exports, Features};
+pub use reply::{Head, error_chunk};
 pub use request::{Command, Request, RequestHead};
 pub use session::{Refusal, Session};
+pub use status::Extent;

@@ -170,3 +170,24 @@ impl Fields<'_> {
         self.array().map(u64::from_be_bytes)
     }
 }
+
+/// Numbers that are appended.
+pub(crate) trait Put {
+    fn put16(&mut self, number: u16);
+    fn put32(&mut self, number: u32);
+    fn put64(&mut self, number: u64);
+}
+
+impl Put for Vec<u8> {
+    fn put16(&mut self, number: u16) {
+        self.extend_from_slice(&number.to_be_bytes());
+    }
+
+    fn put32(&mut self, number: u32) {
+        self.extend_from_slice(&number.to_be_bytes());
+    }
+
+    fn put64(&mut self, number: u64) {
+        self.extend_from_slice(&number.to_be_bytes());
+    }
+}

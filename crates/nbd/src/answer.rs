@@ -1,0 +1,163 @@
+//! How requests are answered, in whichever form the client understands.
+
+use std::fmt;
+
+use crate::errno::Errno;
+use crate::reply::{Head, error_chunk};
+use crate::request::{Command, Request};
+use crate::session::Session;
+use crate::status::{Extent, StatusLimits, status_chunk};
+use crate::wire::EXTENTS;
+
+impl Session {
+    /// The reply to a request that succeeded and gives nothing back: any but a read or a block
+    /// status.
+    ///
+    /// # Panics
+    /// For these two.
+    #[inline]
+    pub fn done(&self, request: &Request) -> Head {
+        let gives = matches!(request.command, Command::Read { .. } | Command::BlockStatus { .. });
+        assert!(!gives, "a {} is answered with what it asked for", request.command.name());
+        Head::simple(request.cookie, None)
+    }
+
+    /// Appends the reply to a request that failed, nothing of which was answered before: an error
+    /// with, if replies are structured, a text for people, and where it went wrong if that is known.
+    pub fn fail(&self, request: &Request, errno: Errno, text: &dyn fmt::Display, at: Option<u64>, out: &mut Vec<u8>) {
+        let inside = at.filter(|at| (request.offset..request.end()).contains(at));
+        self.fail_cookie(request.cookie, errno, text, inside, out);
+    }
+
+    pub(crate) fn fail_cookie(
+        &self,
+        cookie: u64,
+        errno: Errno,
+        text: &dyn fmt::Display,
+        at: Option<u64>,
+        out: &mut Vec<u8>,
+    ) {
+        if self.structured {
+            error_chunk(out, cookie, errno, text, at, true);
+        } else {
+            out.extend_from_slice(&Head::simple(cookie, Some(errno)));
+        }
+    }
+
+    /// Appends what one of the chosen [`contexts`](Self::contexts) says of the bytes that a block
+    /// status asked for: consecutive extents from its offset on. Neighbours of one status become
+    /// one; what is beyond what the client may be told is left out, and where nothing is said the
+    /// status is 0. Each context has its turn; `last` ends the reply.
+    ///
+    /// # Panics
+    /// If the request is no block status, or the context was not chosen.
+    pub fn status(
+        &self,
+        request: &Request,
+        context: usize,
+        extents: impl IntoIterator<Item = Extent>,
+        last: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let Command::BlockStatus { one } = request.command else {
+            panic!("a {} is not answered with extents", request.command.name());
+        };
+        assert!(self.contexts().any(|chosen| chosen == context), "context {context} was not chosen");
+        let limits = StatusLimits {
+            asked: request.length,
+            to_end: self.size - request.offset,
+            extents: if one { 1 } else { EXTENTS.min(self.blocks.maximum / 8) },
+            exact: one,
+        };
+        status_chunk(out, request.cookie, context_id(context), extents, limits, last);
+    }
+}
+
+/// What a context is known by while the connection lasts.
+pub(crate) const fn context_id(number: usize) -> u32 {
+    number as u32 + 1
+}
+
+/// The reply to a read, piece by piece from its first byte to its last.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadReply {
+    cookie: u64,
+    begin: u64,
+    at: u64,
+    end: u64,
+    structured: bool,
+    whole: bool,
+}
+
+impl ReadReply {
+    /// The reply to `request`.
+    ///
+    /// # Panics
+    /// If that is no read.
+    #[inline]
+    pub fn new(session: &Session, request: &Request) -> Self {
+        let Command::Read { whole } = request.command else {
+            panic!("a {} is not answered with bytes", request.command.name());
+        };
+        let (begin, end) = (request.offset, request.end());
+        Self { cookie: request.cookie, begin, at: begin, end, structured: session.structured, whole }
+    }
+
+    /// Bytes that are still to be answered.
+    pub const fn left(&self) -> u32 {
+        (self.end - self.at) as u32
+    }
+
+    /// Whether there may be several pieces. Otherwise the first has all that is
+    /// [`left`](Self::left).
+    pub const fn splits(&self) -> bool {
+        self.structured && !self.whole
+    }
+
+    /// Whether the next so many bytes can be answered as a [`hole`](Self::hole).
+    pub const fn takes_hole(&self, length: u32) -> bool {
+        self.structured && (!self.whole || length == self.left())
+    }
+
+    fn next(&mut self, length: u32) -> (u64, bool) {
+        let fits = 0 < length && length <= self.left() && (self.splits() || length == self.left());
+        assert!(fits, "a piece of {length} bytes where {} are left", self.left());
+        let offset = self.at;
+        self.at += u64::from(length);
+        (offset, self.at == self.end)
+    }
+
+    /// What precedes the next `length` bytes, which have to follow it.
+    ///
+    /// # Panics
+    /// If that is none, more than is left, or less and there can be only one piece.
+    #[inline]
+    pub fn data(&mut self, length: u32) -> Head {
+        let (offset, last) = self.next(length);
+        if self.structured { Head::data(self.cookie, offset, length, last) } else { Head::simple(self.cookie, None) }
+    }
+
+    /// That the next `length` bytes are zeroes; nothing follows.
+    ///
+    /// # Panics
+    /// As [`data`](Self::data), and where a hole is not [taken](Self::takes_hole).
+    pub fn hole(&mut self, length: u32) -> Head {
+        assert!(self.takes_hole(length), "a hole that the client would not understand");
+        let (offset, last) = self.next(length);
+        Head::hole(self.cookie, offset, length, last)
+    }
+
+    /// Appends that the rest cannot be read; the pieces so far are valid.
+    ///
+    /// # Panics
+    /// If nothing is left.
+    pub fn fail(self, errno: Errno, text: &dyn fmt::Display, out: &mut Vec<u8>) {
+        assert!(self.at < self.end, "the reply is complete");
+        if self.structured {
+            let at = (self.at > self.begin).then_some(self.at);
+            error_chunk(out, self.cookie, errno, text, at, true);
+        } else {
+            out.extend_from_slice(&Head::simple(self.cookie, Some(errno)));
+        }
+    }
+}

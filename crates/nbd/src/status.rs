@@ -1,0 +1,98 @@
+//! Extents, as a chunk of the answer to a block status has them.
+
+use crate::reply::{Head, finish_chunk};
+use crate::wire::{Put, chunk};
+
+/// A status that bytes of an export have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How many bytes.
+    pub length: u64,
+    /// What the context has to say of them.
+    pub flags: u32,
+}
+
+/// Which extents a chunk may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StatusLimits {
+    /// Bytes that were asked for.
+    pub asked: u32,
+    /// Bytes to the end of the export, at least as many.
+    pub to_end: u64,
+    /// Extents at most.
+    pub extents: u32,
+    /// Nothing is told beyond what was asked for.
+    pub exact: bool,
+}
+
+/// Appends a chunk of extents that follow each other: neighbours of one status as one, none that
+/// is empty, nothing beyond the limits. Where the owner has nothing to say the status is 0.
+pub(crate) fn status_chunk(
+    out: &mut Vec<u8>,
+    cookie: u64,
+    context: u32,
+    extents: impl IntoIterator<Item = Extent>,
+    limits: StatusLimits,
+    last: bool,
+) {
+    let start = out.len();
+    out.extend_from_slice(&Head::chunk(cookie, chunk::BLOCK_STATUS, last, 0));
+    out.put32(context);
+    let mut status = Status::new(out, limits);
+    let mut now = Extent { length: 0, flags: 0 };
+    for extent in extents {
+        if now.length > 0 && extent.length > 0 && now.flags != extent.flags {
+            status.write(now);
+            now.length = 0;
+        }
+        if extent.length > 0 {
+            now = Extent { length: now.length.saturating_add(extent.length), flags: extent.flags };
+        }
+        if status.is_full_with(now.length) {
+            break;
+        }
+    }
+    if now.length > 0 {
+        status.write(now);
+    } else if status.written == 0 {
+        status.write(Extent { length: u64::from(limits.asked), flags: 0 });
+    }
+    finish_chunk(out, start);
+}
+
+/// The extents of a chunk, as they are written.
+struct Status<'a> {
+    out: &'a mut Vec<u8>,
+    /// Bytes that can be told of at most.
+    most: u64,
+    asked: u64,
+    told: u64,
+    written: u32,
+    extents: u32,
+}
+
+impl<'a> Status<'a> {
+    fn new(out: &'a mut Vec<u8>, limits: StatusLimits) -> Self {
+        let asked = u64::from(limits.asked);
+        // The longest multiple of any block that a length can be.
+        let longest = limits.to_end.min(u64::from(u32::MAX) & !0xffff);
+        let most = if limits.exact { asked } else { longest.max(asked) };
+        Self { out, most, asked, told: 0, written: 0, extents: limits.extents }
+    }
+
+    /// Whether, with so many bytes more, all is told that may be.
+    const fn is_full_with(&self, more: u64) -> bool {
+        self.written == self.extents || self.told.saturating_add(more) >= self.asked
+    }
+
+    fn write(&mut self, extent: Extent) {
+        if self.is_full_with(0) {
+            return;
+        }
+        let length = extent.length.min(self.most - self.told);
+        self.out.put32(length as u32);
+        self.out.put32(extent.flags);
+        self.told += length;
+        self.written += 1;
+    }
+}
