@@ -281,4 +281,10 @@ impl Exports {
     pub fn all(&self) -> &[Export] {
         &self.all
     }
+
+    /// The number of the export that a client means.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
+        let named = self.all.iter().position(|export| export.name.as_bytes() == name);
+        named.or_else(|| self.default.filter(|_| name.is_empty()))
+    }
 }

@@ -3,8 +3,10 @@
 mod answer;
 mod errno;
 mod export;
+mod gather;
 mod reply;
 mod request;
+pub mod server;
 mod session;
 mod status;
 pub mod wire;
@@ -14,5 +16,6 @@ pub use errno::Errno;
 pub use export::{BlockSizes, CONTEXTS, Export, ExportError, Exports, Features};
 pub use reply::{Head, error_chunk};
 pub use request::{Command, Request, RequestHead};
+pub use server::Server;
 pub use session::{Refusal, Session};
 pub use status::Extent;

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::errno::Errno;
-use crate::export::{BlockSizes, Features};
+use crate::export::{BlockSizes, Export, Features};
 use crate::request::{Command, Request, RequestHead};
 use crate::wire::command_flag;
 
@@ -109,6 +109,17 @@ impl Refusal {
 }
 
 impl Session {
+    pub(crate) fn new(number: usize, export: &Export, structured: bool, contexts: u32) -> Self {
+        Self {
+            export: number,
+            size: export.size,
+            features: export.features.effective(),
+            blocks: export.blocks,
+            structured,
+            contexts,
+        }
+    }
+
     /// The numbers, among the export's contexts, of those that the client chose: a block status is
     /// answered with one chunk for each.
     pub fn contexts(&self) -> impl Iterator<Item = usize> + use<> {

@@ -151,7 +151,13 @@ pub mod allocation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
-impl Fields<'_> {
+impl<'a> Fields<'a> {
+    pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -169,6 +175,12 @@ impl Fields<'_> {
     pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_be_bytes)
     }
+
+    /// A string that its length precedes.
+    pub(crate) fn string(&mut self) -> Option<&'a [u8]> {
+        let len = self.u32()?;
+        self.bytes(len as usize)
+    }
 }
 
 /// Numbers that are appended.
@@ -176,6 +188,8 @@ pub(crate) trait Put {
     fn put16(&mut self, number: u16);
     fn put32(&mut self, number: u32);
     fn put64(&mut self, number: u64);
+    /// A string after its length.
+    fn put_string(&mut self, text: &[u8]);
 }
 
 impl Put for Vec<u8> {
@@ -189,5 +203,10 @@ impl Put for Vec<u8> {
 
     fn put64(&mut self, number: u64) {
         self.extend_from_slice(&number.to_be_bytes());
+    }
+
+    fn put_string(&mut self, text: &[u8]) {
+        self.put32(text.len() as u32);
+        self.extend_from_slice(text);
     }
 }

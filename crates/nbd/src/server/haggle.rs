@@ -1,0 +1,200 @@
+//! Options, and what is answered.
+
+use std::sync::Arc;
+
+use super::HangUp;
+use crate::export::{BlockSizes, Export, Exports};
+use crate::session::Session;
+use crate::wire::{Fields, OPTION_REPLY_MAGIC, PADDING_BYTES, Put, STRING_BYTES, info, option, option_reply};
+
+/// Bytes of an option's data that are kept; what is longer is answered as too big.
+const DATA: u32 = 1 << 15;
+
+/// Why an option is refused: the reply, and a text.
+type Refused = (u32, &'static str);
+
+/// What follows an option.
+pub(super) enum Outcome {
+    /// Another one.
+    Next,
+    /// The transmission.
+    Start(Session),
+}
+
+/// What was negotiated so far.
+#[derive(Debug)]
+pub(super) struct Haggle {
+    exports: Arc<Exports>,
+    pub no_zeroes: bool,
+    pub shutting_down: bool,
+    structured: bool,
+}
+
+impl Haggle {
+    /// Bytes of the longest name that is asked for with `EXPORT_NAME`.
+    pub const LONGEST_NAME: u32 = STRING_BYTES as u32;
+
+    pub const fn new(exports: Arc<Exports>) -> Self {
+        Self { exports, no_zeroes: false, shutting_down: false, structured: false }
+    }
+
+    /// Whether an option allows no answer but the start of the transmission.
+    pub const fn ends_with(option: u32) -> bool {
+        option == option::EXPORT_NAME
+    }
+
+    /// Whether the data of an option are looked at.
+    pub const fn keeps(option: u32, length: u32) -> bool {
+        let known =
+            matches!(option, option::EXPORT_NAME | option::LIST | option::INFO | option::GO | option::STRUCTURED_REPLY);
+        known && length <= DATA
+    }
+
+    /// Answers an option whose data were not looked at; says whether it ended the negotiation.
+    pub fn answer_skipped(&mut self, option: u32, out: &mut Vec<u8>) -> bool {
+        if option == option::ABORT {
+            reply(out, option, option_reply::ACK, &[]);
+            return true;
+        }
+        let (kind, text) = match option {
+            _ if self.shutting_down => SHUTDOWN,
+            option::STARTTLS => (option_reply::ERR_UNSUP, "this server does not speak TLS"),
+            option::LIST | option::STRUCTURED_REPLY => NO_DATA,
+            _ if Self::keeps(option, 0) => (option_reply::ERR_TOO_BIG, "an option has at most 32768 bytes"),
+            _ => (option_reply::ERR_UNSUP, "the option is unknown"),
+        };
+        reply(out, option, kind, text.as_bytes());
+        false
+    }
+
+    /// Answers an option.
+    pub fn answer(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Result<Outcome, HangUp> {
+        if option == option::EXPORT_NAME {
+            return self.start_by_name(data, out).map(Outcome::Start);
+        }
+        let answered = match option {
+            _ if self.shutting_down => Err(SHUTDOWN),
+            option::LIST => self.list(data, out).map(|()| None),
+            option::STRUCTURED_REPLY if !data.is_empty() => Err(NO_DATA),
+            option::STRUCTURED_REPLY => {
+                self.structured = true;
+                Ok(None)
+            }
+            option::INFO => self.info(option, data, out).map(|_| None),
+            // Nothing else is kept.
+            _ => self.info(option, data, out).map(Some),
+        };
+        match answered {
+            Ok(session) => {
+                reply(out, option, option_reply::ACK, &[]);
+                Ok(session.map_or(Outcome::Next, Outcome::Start))
+            }
+            Err((kind, text)) => {
+                reply(out, option, kind, text.as_bytes());
+                Ok(Outcome::Next)
+            }
+        }
+    }
+
+    fn session(&self, number: usize) -> Session {
+        Session::new(number, &self.exports.all()[number], self.structured, 0)
+    }
+
+    fn start_by_name(&self, name: &[u8], out: &mut Vec<u8>) -> Result<Session, HangUp> {
+        if self.shutting_down {
+            return Err(HangUp::Shutdown);
+        }
+        let found = self.exports.find(name);
+        let number = found.ok_or_else(|| HangUp::UnknownExport(String::from_utf8_lossy(name).into_owned()))?;
+        let export = &self.exports.all()[number];
+        if export.insists_on_blocks {
+            return Err(HangUp::BlockSizes(export.name.clone()));
+        }
+        out.put64(export.size);
+        out.put16(export.features.flags(self.structured));
+        if !self.no_zeroes {
+            out.extend_from_slice(&[0; PADDING_BYTES]);
+        }
+        Ok(self.session(number))
+    }
+
+    fn list(&self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+        if !data.is_empty() {
+            return Err(NO_DATA);
+        }
+        for export in self.exports.all() {
+            let (name, description) = (export.name.as_bytes(), export.description.as_bytes());
+            reply_head(out, option::LIST, option_reply::SERVER, 4 + name.len() + description.len());
+            out.put_string(name);
+            out.extend_from_slice(description);
+        }
+        Ok(())
+    }
+
+    /// INFO and GO, which are answered alike.
+    fn info(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Result<Session, Refused> {
+        let (name, wanted) = wanted_info(data)?;
+        let number = self.exports.find(name).ok_or(UNKNOWN)?;
+        let export = &self.exports.all()[number];
+        let wants = |kind: u16| wanted.chunks_exact(2).any(|two| two == kind.to_be_bytes());
+        let insists = export.insists_on_blocks && !wants(info::BLOCK_SIZE);
+        // Sizes other than what everyone assumes are told to all.
+        if wants(info::BLOCK_SIZE) || export.blocks != BlockSizes::default() {
+            put_blocks(out, option, export);
+        }
+        if insists {
+            return Err((option_reply::ERR_BLOCK_SIZE_REQD, "the export is for clients that ask for its block sizes"));
+        }
+        reply_head(out, option, option_reply::INFO, 12);
+        out.put16(info::EXPORT);
+        out.put64(export.size);
+        out.put16(export.features.flags(self.structured));
+        for (kind, text) in [(info::NAME, &export.name), (info::DESCRIPTION, &export.description)] {
+            if wants(kind) {
+                reply_head(out, option, option_reply::INFO, 2 + text.len());
+                out.put16(kind);
+                out.extend_from_slice(text.as_bytes());
+            }
+        }
+        Ok(self.session(number))
+    }
+}
+
+const SHUTDOWN: Refused = (option_reply::ERR_SHUTDOWN, "the server is being shut down");
+const UNKNOWN: Refused = (option_reply::ERR_UNKNOWN, "there is no export of this name");
+const NO_DATA: Refused = (option_reply::ERR_INVALID, "the option has no data");
+const BAD_INFO: Refused = (
+    option_reply::ERR_INVALID,
+    "the data are the length of a name, the name, a number, and so many kinds of information",
+);
+
+/// The name in the data of INFO or GO, and what is wanted, two bytes each.
+fn wanted_info(data: &[u8]) -> Result<(&[u8], &[u8]), Refused> {
+    let mut fields = Fields(data);
+    let name = fields.string().ok_or(BAD_INFO)?;
+    let count = fields.u16().ok_or(BAD_INFO)?;
+    if name.len() > STRING_BYTES || fields.0.len() != usize::from(count) * 2 {
+        return Err(BAD_INFO);
+    }
+    Ok((name, fields.0))
+}
+
+fn put_blocks(out: &mut Vec<u8>, option: u32, export: &Export) {
+    reply_head(out, option, option_reply::INFO, 14);
+    out.put16(info::BLOCK_SIZE);
+    out.put32(export.blocks.minimum);
+    out.put32(export.blocks.preferred);
+    out.put32(export.blocks.maximum);
+}
+
+fn reply_head(out: &mut Vec<u8>, option: u32, kind: u32, length: usize) {
+    out.put64(OPTION_REPLY_MAGIC);
+    out.put32(option);
+    out.put32(kind);
+    out.put32(length as u32);
+}
+
+fn reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+    reply_head(out, option, kind, data.len());
+    out.extend_from_slice(data);
+}
