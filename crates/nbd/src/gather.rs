@@ -62,3 +62,13 @@ pub(crate) fn skip(left: &mut u32, input: &mut &[u8]) -> bool {
     *left -= now as u32;
     *left == 0
 }
+
+/// Copies a payload of which `left` bytes are to come from `input` into a buffer; says how many.
+pub(crate) fn copy(left: &mut u32, input: &mut &[u8], into: &mut [u8]) -> usize {
+    let now = (*left as usize).min(input.len()).min(into.len());
+    let (taken, rest) = input.split_at(now);
+    into[..now].copy_from_slice(taken);
+    *input = rest;
+    *left -= now as u32;
+    now
+}

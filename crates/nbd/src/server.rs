@@ -4,6 +4,10 @@
 //! loop:   receive(&mut input) ──► More          read from the socket, then again
 //!                             ──► SendFirst     send output(), say sent(), then again
 //!                             ──► Started       the client has chosen an export
+//!                             ──► Request       answer it, now or later, here or elsewhere; if it
+//!                                               is a write its payload comes next:
+//!                                               take_payload(), or read it elsewhere and say
+//!                                               payload_read(), until payload_left() is 0
 //!                             ──► Ended         send what there is to send, then close
 //!                             ──► Err(hang up)  close; what there is to send was meant before
 //! ```
@@ -13,17 +17,21 @@
 //! client is bounded, whatever comes in. How many requests are under way at a time, and how long a
 //! client may keep silent, is the owner's affair.
 
+mod contexts;
 mod haggle;
 
+use std::fmt;
 use std::sync::Arc;
 
 use thiserror::Error;
 
 use self::haggle::{Haggle, Outcome};
+use crate::errno::Errno;
 use crate::export::Exports;
 use crate::gather::{self, Gather};
-use crate::session::Session;
-use crate::wire::{HARMLESS_PAYLOAD, OPTION_MAGIC, Put, SERVER_MAGIC, client_flag, handshake};
+use crate::request::{Command, Request, RequestHead};
+use crate::session::{Refusal, Session};
+use crate::wire::{HARMLESS_PAYLOAD, OPTION_MAGIC, Put, REQUEST_BYTES, SERVER_MAGIC, client_flag, command, handshake};
 
 /// Bytes of unsent output from which on nothing more is received.
 const OUTPUT: usize = 1 << 16;
@@ -54,6 +62,17 @@ pub enum HangUp {
     /// The server is being shut down, and the client asked in the way that allows no other answer.
     #[error("the server is being shut down")]
     Shutdown,
+    /// What comes is no request.
+    #[error("a request begins with {0:#010x}")]
+    RequestMagic(u32),
+    /// A payload that is longer than what anyone would send.
+    #[error("a write of {length} bytes, where {most} are the most that is received")]
+    PayloadTooLong {
+        /// Its length.
+        length: u32,
+        /// Bytes.
+        most: u32,
+    },
 }
 
 /// What has come.
@@ -65,6 +84,10 @@ pub enum Event {
     SendFirst,
     /// The negotiation is over; [`Server::session`] says what was agreed on.
     Started,
+    /// A request, which is valid. One of a write is followed by its payload.
+    Request(Request),
+    /// The payload of the last write is next: so many bytes, which only the owner can take.
+    Payload(u32),
     /// The client has said goodbye. Requests under way are finished, answers sent; then the
     /// connection is closed.
     Ended,
@@ -81,6 +104,12 @@ enum State {
     Data { option: u32, length: u32 },
     /// The data of one that is unknown or too long.
     Skip { option: u32, left: u32 },
+    /// A request.
+    Request,
+    /// The payload of a write, which the owner takes.
+    Payload { left: u32 },
+    /// The payload of a write that is refused.
+    Refused { left: u32 },
     /// Nothing.
     Ended,
     /// Nothing, since the client cannot be understood.
@@ -95,6 +124,8 @@ pub struct Server {
     haggle: Haggle,
     session: Option<Session>,
     output: Vec<u8>,
+    /// The error that follows the payload of a write that is refused.
+    refusal: Vec<u8>,
 }
 
 impl Server {
@@ -104,7 +135,14 @@ impl Server {
         output.put64(SERVER_MAGIC);
         output.put64(OPTION_MAGIC);
         output.put16(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
-        Self { state: State::Flags, gather: Gather::default(), haggle: Haggle::new(exports), session: None, output }
+        Self {
+            state: State::Flags,
+            gather: Gather::default(),
+            haggle: Haggle::new(exports),
+            session: None,
+            output,
+            refusal: Vec::new(),
+        }
     }
 
     /// What was agreed on; nothing before [`Event::Started`].
@@ -124,16 +162,17 @@ impl Server {
 
     /// Bytes that are held because of what came in: unsent output and unfinished messages.
     pub fn held(&self) -> usize {
-        self.output.capacity() + self.gather.capacity()
+        self.output.capacity() + self.refusal.capacity() + self.gather.capacity()
     }
 
     /// Whether the connection, should it end now, ends in the middle of a message.
     pub const fn is_inside_message(&self) -> bool {
-        let between = matches!(self.state, State::Flags | State::Option | State::Ended);
+        let between = matches!(self.state, State::Flags | State::Option | State::Request | State::Ended);
         !between || self.gather.is_inside()
     }
 
-    /// From now on options are refused: the server is being shut down.
+    /// From now on options and requests are refused: the server is being shut down. Requests
+    /// under way are the owner's to answer.
     pub const fn shut_down(&mut self) {
         self.haggle.shutting_down = true;
     }
@@ -145,7 +184,20 @@ impl Server {
             if self.output.len() >= OUTPUT {
                 return Ok(Event::SendFirst);
             }
-            match self.negotiate(input) {
+            let event = match self.state {
+                State::Request => self.request(input),
+                State::Payload { left } => Ok(Some(Event::Payload(left))),
+                State::Refused { ref mut left } => {
+                    if !gather::skip(left, input) {
+                        return Ok(Event::More);
+                    }
+                    self.output.append(&mut self.refusal);
+                    self.state = State::Request;
+                    continue;
+                }
+                _ => self.negotiate(input),
+            };
+            match event {
                 Ok(Some(event)) => return Ok(event),
                 Ok(None) => {}
                 Err(hang_up) => {
@@ -154,6 +206,87 @@ impl Server {
                 }
             }
         }
+    }
+
+    #[inline]
+    fn request(&mut self, input: &mut &[u8]) -> Result<Option<Event>, HangUp> {
+        let Some(bytes) = self.gather.fixed::<REQUEST_BYTES>(input) else { return Ok(Some(Event::More)) };
+        let head = RequestHead::decode(&bytes).map_err(HangUp::RequestMagic)?;
+        // There has been one since the negotiation ended.
+        let Some(session) = self.session else { return Ok(Some(Event::Ended)) };
+        if head.kind == command::WRITE {
+            let most = session.longest_payload();
+            if head.length > most {
+                return Err(HangUp::PayloadTooLong { length: head.length, most });
+            }
+        } else if head.kind == command::DISC {
+            self.state = State::Ended;
+            return Ok(Some(Event::Ended));
+        }
+        let checked = if self.haggle.shutting_down { Err(Refusal::Shutdown) } else { session.check(&head) };
+        match checked {
+            Ok(request) => {
+                if request.command == Command::Write {
+                    self.state = State::Payload { left: request.length };
+                }
+                Ok(Some(Event::Request(request)))
+            }
+            Err(refusal) => {
+                let out = if head.kind == command::WRITE {
+                    self.state = State::Refused { left: head.length };
+                    &mut self.refusal
+                } else {
+                    &mut self.output
+                };
+                session.fail_cookie(head.cookie, refusal.errno(), &refusal, None, out);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Bytes of the last write's payload that the owner has not taken.
+    pub const fn payload_left(&self) -> u32 {
+        if let State::Payload { left } = self.state { left } else { 0 }
+    }
+
+    /// Copies what there is of the payload from `input` to `into`, and says how many bytes.
+    pub fn take_payload(&mut self, input: &mut &[u8], into: &mut [u8]) -> usize {
+        let State::Payload { ref mut left } = self.state else { return 0 };
+        let taken = gather::copy(left, input, into);
+        self.after_payload();
+        taken
+    }
+
+    /// The owner has read so many bytes of the payload itself.
+    ///
+    /// # Panics
+    /// If so many were not left.
+    pub fn payload_read(&mut self, bytes: u32) {
+        if let State::Payload { ref mut left } = self.state {
+            *left = left.checked_sub(bytes).expect("no more than the payload");
+            self.after_payload();
+        } else {
+            assert_eq!(bytes, 0, "there is no payload");
+        }
+    }
+
+    fn after_payload(&mut self) {
+        if let State::Payload { left: 0 } = self.state {
+            self.state = State::Request;
+        }
+    }
+
+    /// The owner cannot take the payload of the write that has just come. What is left of it is
+    /// dropped as it comes, and then the request is answered with this error.
+    ///
+    /// # Panics
+    /// If no payload is left.
+    pub fn refuse_payload(&mut self, request: &Request, errno: Errno, text: &dyn fmt::Display) {
+        let (State::Payload { left }, Some(session)) = (&self.state, self.session) else {
+            panic!("there is no payload");
+        };
+        self.state = State::Refused { left: *left };
+        session.fail(request, errno, text, None, &mut self.refusal);
     }
 
     /// Everything before the transmission, and after it.
@@ -187,7 +320,7 @@ impl Server {
                     Outcome::Next => {}
                     Outcome::Start(session) => {
                         self.session = Some(session);
-                        self.state = State::Ended;
+                        self.state = State::Request;
                         return Ok(Some(Event::Started));
                     }
                 }
@@ -200,7 +333,9 @@ impl Server {
                 self.state = if ended { State::Ended } else { State::Option };
             }
             State::HungUp(ref hang_up) => return Err(hang_up.clone()),
-            State::Ended => return Ok(Some(Event::Ended)),
+            State::Request | State::Payload { .. } | State::Refused { .. } | State::Ended => {
+                return Ok(Some(Event::Ended));
+            }
         }
         Ok(None)
     }

@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::errno::Errno;
 use crate::export::{BlockSizes, Export, Features};
 use crate::request::{Command, Request, RequestHead};
-use crate::wire::command_flag;
+use crate::wire::{HARMLESS_PAYLOAD, command_flag};
 
 /// What was agreed on when the negotiation ended. It is small and can be copied to whoever
 /// answers requests.
@@ -125,6 +125,12 @@ impl Session {
     pub fn contexts(&self) -> impl Iterator<Item = usize> + use<> {
         let chosen = self.contexts;
         (0..u32::BITS as usize).filter(move |at| chosen >> at & 1 == 1)
+    }
+
+    /// Bytes of a payload that are still received, if only to be dropped. One that is longer is
+    /// taken for an attack.
+    pub(crate) fn longest_payload(&self) -> u32 {
+        self.blocks.maximum.max(HARMLESS_PAYLOAD)
     }
 
     /// The request that stands there, if it is one that may be made.

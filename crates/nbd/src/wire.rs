@@ -181,6 +181,10 @@ impl<'a> Fields<'a> {
         let len = self.u32()?;
         self.bytes(len as usize)
     }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// Numbers that are appended.

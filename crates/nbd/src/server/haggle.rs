@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::HangUp;
+use super::contexts::{Queries, Wanted};
+use crate::answer::context_id;
 use crate::export::{BlockSizes, Export, Exports};
 use crate::session::Session;
 use crate::wire::{Fields, OPTION_REPLY_MAGIC, PADDING_BYTES, Put, STRING_BYTES, info, option, option_reply};
@@ -28,6 +30,8 @@ pub(super) struct Haggle {
     pub no_zeroes: bool,
     pub shutting_down: bool,
     structured: bool,
+    /// For which export contexts were chosen, with a bit for each.
+    contexts: Option<(usize, u32)>,
 }
 
 impl Haggle {
@@ -35,7 +39,7 @@ impl Haggle {
     pub const LONGEST_NAME: u32 = STRING_BYTES as u32;
 
     pub const fn new(exports: Arc<Exports>) -> Self {
-        Self { exports, no_zeroes: false, shutting_down: false, structured: false }
+        Self { exports, no_zeroes: false, shutting_down: false, structured: false, contexts: None }
     }
 
     /// Whether an option allows no answer but the start of the transmission.
@@ -45,8 +49,16 @@ impl Haggle {
 
     /// Whether the data of an option are looked at.
     pub const fn keeps(option: u32, length: u32) -> bool {
-        let known =
-            matches!(option, option::EXPORT_NAME | option::LIST | option::INFO | option::GO | option::STRUCTURED_REPLY);
+        let known = matches!(
+            option,
+            option::EXPORT_NAME
+                | option::LIST
+                | option::INFO
+                | option::GO
+                | option::STRUCTURED_REPLY
+                | option::LIST_META_CONTEXT
+                | option::SET_META_CONTEXT
+        );
         known && length <= DATA
     }
 
@@ -55,6 +67,9 @@ impl Haggle {
         if option == option::ABORT {
             reply(out, option, option_reply::ACK, &[]);
             return true;
+        }
+        if option == option::SET_META_CONTEXT {
+            self.contexts = None;
         }
         let (kind, text) = match option {
             _ if self.shutting_down => SHUTDOWN,
@@ -73,6 +88,11 @@ impl Haggle {
             return self.start_by_name(data, out).map(Outcome::Start);
         }
         let answered = match option {
+            // What was chosen before is gone even if this fails.
+            option::SET_META_CONTEXT if self.shutting_down => {
+                self.contexts = None;
+                Err(SHUTDOWN)
+            }
             _ if self.shutting_down => Err(SHUTDOWN),
             option::LIST => self.list(data, out).map(|()| None),
             option::STRUCTURED_REPLY if !data.is_empty() => Err(NO_DATA),
@@ -80,6 +100,8 @@ impl Haggle {
                 self.structured = true;
                 Ok(None)
             }
+            option::LIST_META_CONTEXT => self.list_contexts(data, out).map(|()| None),
+            option::SET_META_CONTEXT => self.set_contexts(data, out).map(|()| None),
             option::INFO => self.info(option, data, out).map(|_| None),
             // Nothing else is kept.
             _ => self.info(option, data, out).map(Some),
@@ -97,7 +119,8 @@ impl Haggle {
     }
 
     fn session(&self, number: usize) -> Session {
-        Session::new(number, &self.exports.all()[number], self.structured, 0)
+        let contexts = self.contexts.filter(|(of, _)| *of == number).map_or(0, |(_, chosen)| chosen);
+        Session::new(number, &self.exports.all()[number], self.structured, contexts)
     }
 
     fn start_by_name(&self, name: &[u8], out: &mut Vec<u8>) -> Result<Session, HangUp> {
@@ -158,6 +181,35 @@ impl Haggle {
         }
         Ok(self.session(number))
     }
+
+    /// The export of a query for contexts, and the queries.
+    fn queries<'a>(&self, data: &'a [u8]) -> Result<(usize, Queries<'a>), Refused> {
+        if !self.structured {
+            return Err((option_reply::ERR_INVALID, "contexts need structured replies, to be asked for first"));
+        }
+        let (name, queries) = Queries::parse(data).map_err(|text| (option_reply::ERR_INVALID, text))?;
+        Ok((self.exports.find(name).ok_or(UNKNOWN)?, queries))
+    }
+
+    fn list_contexts(&self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+        let (number, queries) = self.queries(data)?;
+        for (_, name) in queries.matching(&self.exports.all()[number].contexts, Wanted::List) {
+            put_context(out, option::LIST_META_CONTEXT, 0, name);
+        }
+        Ok(())
+    }
+
+    fn set_contexts(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+        self.contexts = None;
+        let (number, queries) = self.queries(data)?;
+        let mut chosen = 0;
+        for (at, name) in queries.matching(&self.exports.all()[number].contexts, Wanted::Set) {
+            chosen |= 1 << at;
+            put_context(out, option::SET_META_CONTEXT, context_id(at), name);
+        }
+        self.contexts = Some((number, chosen));
+        Ok(())
+    }
 }
 
 const SHUTDOWN: Refused = (option_reply::ERR_SHUTDOWN, "the server is being shut down");
@@ -185,6 +237,12 @@ fn put_blocks(out: &mut Vec<u8>, option: u32, export: &Export) {
     out.put32(export.blocks.minimum);
     out.put32(export.blocks.preferred);
     out.put32(export.blocks.maximum);
+}
+
+fn put_context(out: &mut Vec<u8>, option: u32, id: u32, name: &str) {
+    reply_head(out, option, option_reply::META_CONTEXT, 4 + name.len());
+    out.put32(id);
+    out.extend_from_slice(name.as_bytes());
 }
 
 fn reply_head(out: &mut Vec<u8>, option: u32, kind: u32, length: usize) {

@@ -1,0 +1,61 @@
+//! Which contexts a client's queries mean.
+
+use crate::wire::{Fields, STRING_BYTES};
+
+/// What a query is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// To see which contexts there are: a namespace alone means all in it, no query means all.
+    List,
+    /// To choose some, each by its whole name.
+    Set,
+}
+
+/// The queries of an option, which were found to be well formed.
+pub(super) struct Queries<'a> {
+    count: u32,
+    fields: Fields<'a>,
+}
+
+impl<'a> Queries<'a> {
+    /// The name of an export and the queries, or what is wrong with them.
+    pub fn parse(data: &'a [u8]) -> Result<(&'a [u8], Self), &'static str> {
+        const BAD: &str =
+            "the data are the length of a name, the name, a number, and so many queries, each after its length";
+        let mut fields = Fields(data);
+        let name = fields.string().ok_or(BAD)?;
+        let count = fields.u32().ok_or(BAD)?;
+        if name.len() > STRING_BYTES {
+            return Err("the name has more than 4096 bytes");
+        }
+        let queries = Self { count, fields };
+        for _ in 0..count {
+            let query = fields.string().ok_or(BAD)?;
+            if query.len() > STRING_BYTES || query.contains(&0) || std::str::from_utf8(query).is_err() {
+                return Err("a query is not text of at most 4096 bytes");
+            }
+            if !query.contains(&b':') || query[0] == b':' {
+                return Err("a query is not NAMESPACE:NAME");
+            }
+        }
+        if fields.is_empty() { Ok((name, queries)) } else { Err(BAD) }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
+        let mut fields = self.fields;
+        (0..self.count).map_while(move |_| fields.string())
+    }
+
+    /// Those of `contexts` that are meant, each once, with their numbers. Unknown ones are passed
+    /// over.
+    pub fn matching<'c>(&self, contexts: &'c [String], wanted: Wanted) -> impl Iterator<Item = (usize, &'c str)> {
+        let all = wanted == Wanted::List && self.count == 0;
+        contexts.iter().map(String::as_str).enumerate().filter(move |(_, context)| {
+            let means = |query: &[u8]| {
+                query == context.as_bytes()
+                    || wanted == Wanted::List && query.ends_with(b":") && context.as_bytes().starts_with(query)
+            };
+            all || self.iter().any(means)
+        })
+    }
+}
