@@ -160,6 +160,19 @@ pub struct BlockSizes {
     pub maximum: u32,
 }
 
+impl BlockSizes {
+    /// Whether the protocol allows them.
+    pub(crate) const fn are_valid(self) -> bool {
+        let Self { minimum, preferred, maximum } = self;
+        let least = if minimum > 512 { minimum } else { 512 };
+        minimum.is_power_of_two()
+            && minimum <= 1 << 16
+            && preferred.is_power_of_two()
+            && preferred >= least
+            && maximum >= preferred
+    }
+}
+
 /// What holds where nothing was said.
 impl Default for BlockSizes {
     fn default() -> Self {

@@ -1,6 +1,7 @@
 //! The protocol of network block devices (NBD), without any input or output of its own.
 
 mod answer;
+pub mod client;
 mod errno;
 mod export;
 mod gather;
@@ -12,6 +13,7 @@ mod status;
 pub mod wire;
 
 pub use answer::ReadReply;
+pub use client::Client;
 pub use errno::Errno;
 pub use export::{BlockSizes, CONTEXTS, Export, ExportError, Exports, Features};
 pub use reply::{Head, error_chunk};

@@ -1,0 +1,360 @@
+//! Options, as a client asks for them, and the answers.
+
+use super::{Misuse, Violation};
+use crate::export::{BlockSizes, CONTEXTS, Features};
+use crate::gather::{Gather, skip};
+use crate::session::Session;
+use crate::wire::{
+    Fields, OPTION_MAGIC, OPTION_REPLY_MAGIC, PADDING_BYTES, Put, STRING_BYTES, info, option, option_reply,
+};
+
+/// Bytes of the longest reply that is read.
+const REPLY: u32 = 1 << 14;
+/// Bytes that all replies to an option may have.
+const REPLIES: usize = 1 << 20;
+
+/// What can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask<'a> {
+    /// To begin the transmission of the export of this name, without an answer that says more.
+    ExportName(&'a str),
+    /// To end the connection.
+    Abort,
+    /// Which exports there are.
+    List,
+    /// To speak TLS from now on.
+    StartTls,
+    /// About an export: the kinds of [`info`] that are wanted.
+    Info(&'a str, &'a [u16]),
+    /// The same, and to begin its transmission.
+    Go(&'a str, &'a [u16]),
+    /// That replies are structured.
+    StructuredReply,
+    /// Which contexts of an export answer these queries.
+    ListContexts(&'a str, &'a [&'a str]),
+    /// To choose the contexts of an export that are named.
+    SetContexts(&'a str, &'a [&'a str]),
+    /// Anything else.
+    Other(u32, &'a [u8]),
+}
+
+impl Ask<'_> {
+    const fn number(&self) -> u32 {
+        match self {
+            Self::ExportName(_) => option::EXPORT_NAME,
+            Self::Abort => option::ABORT,
+            Self::List => option::LIST,
+            Self::StartTls => option::STARTTLS,
+            Self::Info(..) => option::INFO,
+            Self::Go(..) => option::GO,
+            Self::StructuredReply => option::STRUCTURED_REPLY,
+            Self::ListContexts(..) => option::LIST_META_CONTEXT,
+            Self::SetContexts(..) => option::SET_META_CONTEXT,
+            Self::Other(number, _) => *number,
+        }
+    }
+
+    fn put_data(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::ExportName(name) => out.extend_from_slice(name.as_bytes()),
+            Self::Abort | Self::List | Self::StartTls | Self::StructuredReply => {}
+            Self::Info(name, kinds) | Self::Go(name, kinds) => {
+                out.put_string(name.as_bytes());
+                out.put16(kinds.len() as u16);
+                for kind in kinds {
+                    out.put16(*kind);
+                }
+            }
+            Self::ListContexts(name, queries) | Self::SetContexts(name, queries) => {
+                out.put_string(name.as_bytes());
+                out.put32(queries.len() as u32);
+                for query in queries {
+                    out.put_string(query.as_bytes());
+                }
+            }
+            Self::Other(_, data) => out.extend_from_slice(data),
+        }
+    }
+}
+
+/// What a server says of an export.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Described {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its flags; [`Features::of_flags`] says what the known ones mean.
+    pub flags: u16,
+    /// In which sizes it is read and written, if the server has said that.
+    pub blocks: Option<BlockSizes>,
+    /// Its name, if it was asked for.
+    pub name: Option<String>,
+    /// What it is, if that was asked for.
+    pub description: Option<String>,
+}
+
+/// The answer to an option that does not begin the transmission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is agreed to.
+    Done,
+    /// Exports: name and description of each.
+    Exports(Vec<(String, String)>),
+    /// About an export.
+    Export(Described),
+    /// Contexts, with the server's number of each.
+    Contexts(Vec<(u32, String)>),
+    /// It is refused.
+    Refused {
+        /// With which reply.
+        kind: u32,
+        /// Why, for people.
+        text: String,
+    },
+}
+
+/// What has come of an answer.
+pub(super) enum Heard {
+    More,
+    Answer(Answer),
+    Started(Session),
+}
+
+/// Where in an answer the server is.
+#[derive(Clone, Copy, Debug, Default)]
+enum At {
+    /// Nothing was asked.
+    #[default]
+    Idle,
+    /// Before a reply.
+    Head,
+    /// In the data of one.
+    Data { kind: u32, length: u32 },
+    /// In the answer to the name of an export.
+    ExportName,
+    /// In the zeroes after that.
+    Padding(u32),
+}
+
+/// What is being asked, and what was agreed on.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    at: At,
+    option: u32,
+    fixed: bool,
+    no_zeroes: bool,
+    structured: bool,
+    /// The contexts that are chosen.
+    contexts: Vec<(u32, String)>,
+    /// Of the answer so far.
+    described: Described,
+    has_size: bool,
+    exports: Vec<(String, String)>,
+    listed: Vec<(u32, String)>,
+    bytes: usize,
+}
+
+impl Asking {
+    pub const fn greeted(&mut self, fixed: bool, no_zeroes: bool) {
+        self.fixed = fixed;
+        self.no_zeroes = no_zeroes;
+    }
+
+    pub const fn is_waiting(&self) -> bool {
+        !matches!(self.at, At::Idle)
+    }
+
+    pub const fn described(&self) -> &Described {
+        &self.described
+    }
+
+    pub fn contexts(&self) -> &[(u32, String)] {
+        &self.contexts
+    }
+
+    pub const fn held(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn ask(&mut self, ask: &Ask<'_>, out: &mut Vec<u8>) -> Result<(), Misuse> {
+        let number = ask.number();
+        if !self.fixed && number != option::EXPORT_NAME {
+            return Err(Misuse::TooOld);
+        }
+        out.put64(OPTION_MAGIC);
+        out.put32(number);
+        let start = out.len();
+        out.put32(0);
+        ask.put_data(out);
+        let length = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        self.option = number;
+        self.at = if number == option::EXPORT_NAME { At::ExportName } else { At::Head };
+        (self.described, self.has_size, self.bytes) = (Described::default(), false, 0);
+        self.exports.clear();
+        self.listed.clear();
+        Ok(())
+    }
+
+    const fn wrong(&self, what: &'static str) -> Violation {
+        Violation::Answer { option: self.option, what }
+    }
+
+    fn session(&self) -> Session {
+        Session {
+            export: 0,
+            size: self.described.size,
+            features: Features::of_flags(self.described.flags),
+            blocks: self.described.blocks.unwrap_or_default(),
+            structured: self.structured,
+            contexts: u32::MAX.checked_shr(32 - self.contexts.len() as u32).unwrap_or(0),
+        }
+    }
+
+    /// Takes what has come of the answer.
+    pub fn receive(&mut self, gather: &mut Gather, input: &mut &[u8]) -> Result<Heard, Violation> {
+        loop {
+            match self.at {
+                At::Idle if input.is_empty() => return Ok(Heard::More),
+                At::Idle => return Err(Violation::Unasked),
+                At::Head => {
+                    let Some(bytes) = gather.fixed::<20>(input) else { return Ok(Heard::More) };
+                    let (kind, length) = self.reply_head(&bytes)?;
+                    self.at = At::Data { kind, length };
+                }
+                At::Data { kind, length } => {
+                    let Some(data) = gather.variable(length as usize, input) else { return Ok(Heard::More) };
+                    self.at = At::Head;
+                    if let Some(heard) = self.reply(kind, &data)? {
+                        self.at = At::Idle;
+                        return Ok(heard);
+                    }
+                }
+                At::ExportName => {
+                    let Some(bytes) = gather.fixed::<10>(input) else { return Ok(Heard::More) };
+                    let mut fields = Fields(&bytes);
+                    self.described.size = fields.u64().unwrap_or_default();
+                    self.described.flags = fields.u16().unwrap_or_default();
+                    self.at = At::Padding(if self.no_zeroes { 0 } else { PADDING_BYTES as u32 });
+                }
+                At::Padding(ref mut left) => {
+                    if !skip(left, input) {
+                        return Ok(Heard::More);
+                    }
+                    self.at = At::Idle;
+                    return Ok(Heard::Started(self.session()));
+                }
+            }
+        }
+    }
+
+    fn reply_head(&mut self, bytes: &[u8; 20]) -> Result<(u32, u32), Violation> {
+        let mut fields = Fields(bytes);
+        let (magic, option) = (fields.u64().unwrap_or_default(), fields.u32().unwrap_or_default());
+        let (kind, length) = (fields.u32().unwrap_or_default(), fields.u32().unwrap_or_default());
+        if magic != OPTION_REPLY_MAGIC {
+            return Err(self.wrong("it begins with another number than answers do"));
+        }
+        if option != self.option {
+            return Err(self.wrong("it is one to another option"));
+        }
+        // What is kept of a reply without a text takes memory, too.
+        let bytes = self.bytes + length as usize + 64;
+        if length > REPLY || bytes > REPLIES {
+            return Err(self.wrong("it is longer than any that would be read"));
+        }
+        self.bytes = bytes;
+        Ok((kind, length))
+    }
+
+    /// Takes a reply; gives what all of them said if it is the last.
+    fn reply(&mut self, kind: u32, data: &[u8]) -> Result<Option<Heard>, Violation> {
+        if kind & option_reply::ERROR != 0 {
+            if self.option == option::SET_META_CONTEXT {
+                self.contexts.clear();
+            }
+            let text = String::from_utf8_lossy(&data[..data.len().min(STRING_BYTES)]).into_owned();
+            return Ok(Some(Heard::Answer(Answer::Refused { kind, text })));
+        }
+        match (kind, self.option) {
+            (option_reply::ACK, _) if !data.is_empty() => return Err(self.wrong("it ends with data")),
+            (option_reply::ACK, _) => return self.acknowledged().map(Some),
+            (option_reply::SERVER, option::LIST) => {
+                let mut fields = Fields(data);
+                let name = fields.string().ok_or_else(|| self.wrong("the name of an export is cut off"))?;
+                self.exports.push((self.text(name)?, self.text(fields.0)?));
+            }
+            (option_reply::INFO, option::INFO | option::GO) => self.info(data)?,
+            (option_reply::META_CONTEXT, option::LIST_META_CONTEXT | option::SET_META_CONTEXT) => {
+                let mut fields = Fields(data);
+                let id = fields.u32().ok_or_else(|| self.wrong("a context without a number"))?;
+                self.listed.push((id, self.text(fields.0)?));
+            }
+            _ => return Err(self.wrong("it is of a type that does not belong there")),
+        }
+        Ok(None)
+    }
+
+    fn text(&self, bytes: &[u8]) -> Result<String, Violation> {
+        let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= STRING_BYTES);
+        text.map(str::to_owned).ok_or_else(|| self.wrong("a text is not UTF-8 of at most 4096 bytes"))
+    }
+
+    fn info(&mut self, data: &[u8]) -> Result<(), Violation> {
+        let mut fields = Fields(data);
+        let kind = fields.u16().ok_or_else(|| self.wrong("information of no kind"))?;
+        let length = fields.0.len();
+        let fine = match kind {
+            info::EXPORT => length == 10,
+            info::BLOCK_SIZE => length == 12,
+            _ => true,
+        };
+        if !fine {
+            return Err(self.wrong("information of another length than its kind has"));
+        }
+        match kind {
+            info::EXPORT => {
+                self.described.size = fields.u64().unwrap_or_default();
+                self.described.flags = fields.u16().unwrap_or_default();
+                self.has_size = true;
+            }
+            info::BLOCK_SIZE => {
+                let mut next = || fields.u32().unwrap_or_default();
+                let blocks = BlockSizes { minimum: next(), preferred: next(), maximum: next() };
+                if !blocks.are_valid() {
+                    return Err(self.wrong("block sizes that the protocol forbids"));
+                }
+                self.described.blocks = Some(blocks);
+            }
+            info::NAME => self.described.name = Some(self.text(fields.0)?),
+            info::DESCRIPTION => self.described.description = Some(self.text(fields.0)?),
+            // What is unknown is passed over.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn acknowledged(&mut self) -> Result<Heard, Violation> {
+        let answer = match self.option {
+            option::LIST => Answer::Exports(std::mem::take(&mut self.exports)),
+            option::INFO | option::GO if !self.has_size => return Err(self.wrong("it does not say how large it is")),
+            option::INFO => Answer::Export(self.described.clone()),
+            option::GO => return Ok(Heard::Started(self.session())),
+            option::LIST_META_CONTEXT => Answer::Contexts(std::mem::take(&mut self.listed)),
+            option::SET_META_CONTEXT => {
+                let chosen = std::mem::take(&mut self.listed);
+                let twice = (1..chosen.len()).any(|at| chosen[..at].iter().any(|other| other.0 == chosen[at].0));
+                if chosen.len() > CONTEXTS || twice {
+                    return Err(self.wrong("more contexts than 32, or two of one number"));
+                }
+                self.contexts.clone_from(&chosen);
+                Answer::Contexts(chosen)
+            }
+            option::STRUCTURED_REPLY => {
+                self.structured = true;
+                Answer::Done
+            }
+            _ => Answer::Done,
+        };
+        Ok(Heard::Answer(answer))
+    }
+}

@@ -1,0 +1,33 @@
+//! What servers and owners of clients can do wrong.
+
+use thiserror::Error;
+
+/// What a server has done wrong. Nothing that it says counts any more.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Violation {
+    /// It does not speak this protocol, or only in its oldest form.
+    #[error("the server begins with {0:#018x} {1:#018x}: it is none for network block devices that negotiates")]
+    Greeting(u64, u64),
+    /// It speaks although nothing was asked.
+    #[error("the server sends what nobody asked for")]
+    Unasked,
+    /// What answers an option is wrong.
+    #[error("the answer to option {option}: {what}")]
+    Answer {
+        /// What was asked for.
+        option: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// Why something cannot be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Misuse {
+    /// It is too early or too late for it.
+    #[error("this is not the time for it")]
+    NotNow,
+    /// The server answers no options but the name of an export.
+    #[error("the server is too old for it")]
+    TooOld,
+}
