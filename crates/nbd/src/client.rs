@@ -1,21 +1,31 @@
 //! The client's side of one connection: bytes in, events and bytes out.
 //!
-//! After [`Event::Greeted`] options are asked for, one at a time ([`Client::ask`]), until one of
-//! them has begun the transmission ([`Event::Started`]). What [`output`](Client::output) gives has
-//! to be sent.
+//! After [`Event::Greeted`] options are asked for, one at a time ([`Client::ask`]); when one of
+//! them has begun the transmission ([`Event::Started`]) requests are made ([`Client::request`]),
+//! as many at a time as the client was made for. What [`output`](Client::output) gives has to be
+//! sent; the bytes of a request are given to the owner, who sends them and, after a write, the
+//! payload from where it lies.
 //!
 //! A server that breaks a rule is not believed any more ([`Violation`]); what is held because of
 //! what it sends is bounded.
 
 mod asking;
+mod chunks;
+mod pending;
 mod violation;
 
 pub use self::asking::{Answer, Ask, Described};
 use self::asking::{Asking, Heard};
+use self::chunks::{Chunk, Part};
+use self::pending::Pending;
 pub use self::violation::{Misuse, Violation};
-use crate::gather::Gather;
+use crate::errno::Errno;
+use crate::gather::{self, Gather};
+use crate::request::{Command, Request, RequestHead};
 use crate::session::Session;
-use crate::wire::{Fields, OPTION_MAGIC, Put, SERVER_MAGIC, client_flag, handshake};
+use crate::wire::{
+    CHUNK_MAGIC, Fields, OPTION_MAGIC, Put, REQUEST_BYTES, SERVER_MAGIC, SIMPLE_REPLY_MAGIC, client_flag, handshake,
+};
 
 /// What has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +38,55 @@ pub enum Event {
     Answer(Answer),
     /// The negotiation is over; [`Client::export`] says of what.
     Started,
+    /// Bytes of the export, which come next.
+    Data {
+        /// The request that they are for.
+        cookie: u64,
+        /// Where they are from.
+        offset: u64,
+        /// How many.
+        length: u32,
+    },
+    /// The payload is next: so many bytes, which only the owner can take.
+    Payload(u32),
+    /// Zeroes.
+    Hole {
+        /// The request that they are for.
+        cookie: u64,
+        /// Where they are from.
+        offset: u64,
+        /// How many.
+        length: u32,
+    },
+    /// The next extent of a context.
+    Extent {
+        /// The request that it is for.
+        cookie: u64,
+        /// The context, by the number that the server has for it.
+        context: u32,
+        /// Bytes.
+        length: u32,
+        /// What the context says of them.
+        flags: u32,
+    },
+    /// Something went wrong; the reply goes on.
+    Failed {
+        /// With this request.
+        cookie: u64,
+        /// What.
+        errno: Errno,
+        /// Where, if that is known.
+        at: Option<u64>,
+        /// For people.
+        text: String,
+    },
+    /// The reply is complete: the request succeeded, or its first error.
+    Done {
+        /// The request.
+        cookie: u64,
+        /// How it ended.
+        result: Result<(), Errno>,
+    },
 }
 
 /// What comes next.
@@ -37,6 +96,18 @@ enum State {
     Greeting,
     /// What was asked for, if anything was.
     Asking,
+    /// The first four bytes of a reply.
+    Reply,
+    /// The rest of a simple reply.
+    Simple,
+    /// The rest of a chunk's head.
+    Chunk,
+    /// What is in a chunk.
+    Part(Chunk, Part),
+    /// Bytes of the export, which the owner takes, for a slot.
+    Payload { slot: usize, left: u32, last: bool },
+    /// The end of the reply to what is in a slot.
+    End { slot: usize },
     /// Nothing.
     Lost(Violation),
 }
@@ -47,23 +118,20 @@ pub struct Client {
     state: State,
     gather: Gather,
     asking: Asking,
+    pending: Pending,
     session: Option<Session>,
     output: Vec<u8>,
 }
 
-impl Default for Client {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Client {
-    /// A connection that has just been made.
-    pub fn new() -> Self {
+    /// A connection that has just been made, over which at most so many requests will be under
+    /// way at a time.
+    pub fn new(depth: usize) -> Self {
         Self {
             state: State::Greeting,
             gather: Gather::default(),
             asking: Asking::default(),
+            pending: Pending::new(depth),
             session: None,
             output: Vec::new(),
         }
@@ -81,7 +149,7 @@ impl Client {
 
     /// Bytes that are held because of what came in.
     pub fn held(&self) -> usize {
-        self.gather.capacity() + self.asking.held()
+        self.gather.capacity() + self.asking.held() + self.pending.held()
     }
 
     /// The export that is used, once the transmission has begun.
@@ -107,6 +175,72 @@ impl Client {
         self.asking.ask(option, &mut self.output)
     }
 
+    /// A request, as its cookie and the bytes that are to be sent; after a write its payload is.
+    pub fn request(
+        &mut self,
+        command: Command,
+        fua: bool,
+        offset: u64,
+        length: u32,
+    ) -> Result<(u64, [u8; REQUEST_BYTES]), Misuse> {
+        let session = self.session.ok_or(Misuse::NotNow)?;
+        let request = Request { cookie: 0, command, fua, offset, length };
+        let head = RequestHead::decode(&request.encode()).map_err(|_| Misuse::NotNow)?;
+        session.check(&head)?;
+        self.request_anyway(request)
+    }
+
+    /// A request, whether or not it was agreed on that it may be made. Its cookie is chosen here.
+    pub fn request_anyway(&mut self, mut request: Request) -> Result<(u64, [u8; REQUEST_BYTES]), Misuse> {
+        if self.session.is_none() || matches!(self.state, State::Lost(_)) {
+            return Err(Misuse::NotNow);
+        }
+        request.cookie = self.pending.add(request).ok_or(Misuse::Full)?;
+        Ok((request.cookie, request.encode()))
+    }
+
+    /// Requests that are under way.
+    pub fn under_way(&self) -> impl Iterator<Item = &Request> {
+        self.pending.iter()
+    }
+
+    /// What ends the transmission. It is better sent when nothing is under way.
+    pub fn goodbye() -> [u8; REQUEST_BYTES] {
+        RequestHead { flags: 0, kind: crate::wire::command::DISC, cookie: 0, offset: 0, length: 0 }.encode()
+    }
+
+    /// Bytes of the last data that the owner has not taken.
+    pub const fn payload_left(&self) -> u32 {
+        if let State::Payload { left, .. } = self.state { left } else { 0 }
+    }
+
+    /// Copies what there is of the payload from `input` to `into`, and says how many bytes.
+    pub fn take_payload(&mut self, input: &mut &[u8], into: &mut [u8]) -> usize {
+        let State::Payload { ref mut left, .. } = self.state else { return 0 };
+        let taken = gather::copy(left, input, into);
+        self.after_payload();
+        taken
+    }
+
+    /// The owner has read so many bytes of the payload itself.
+    ///
+    /// # Panics
+    /// If so many were not left.
+    pub fn payload_read(&mut self, bytes: u32) {
+        if let State::Payload { ref mut left, .. } = self.state {
+            *left = left.checked_sub(bytes).expect("no more than the payload");
+            self.after_payload();
+        } else {
+            assert_eq!(bytes, 0, "there is no payload");
+        }
+    }
+
+    fn after_payload(&mut self) {
+        if let State::Payload { slot, left: 0, last } = self.state {
+            self.state = after(slot, last);
+        }
+    }
+
     /// Takes bytes from the front of `input` up to the next event.
     pub fn receive(&mut self, input: &mut &[u8]) -> Result<Event, Violation> {
         loop {
@@ -128,18 +262,62 @@ impl Client {
                 let Some(bytes) = self.gather.fixed::<18>(input) else { return more };
                 self.greeted(&bytes)?;
                 self.state = State::Asking;
-                Ok(Some(Event::Greeted))
+                return Ok(Some(Event::Greeted));
             }
-            State::Asking => Ok(Some(match self.asking.receive(&mut self.gather, input)? {
-                Heard::More => Event::More,
-                Heard::Answer(answer) => Event::Answer(answer),
-                Heard::Started(session) => {
-                    self.session = Some(session);
-                    Event::Started
-                }
-            })),
-            State::Lost(ref violation) => Err(violation.clone()),
+            State::Asking => {
+                return Ok(Some(match self.asking.receive(&mut self.gather, input)? {
+                    Heard::More => Event::More,
+                    Heard::Answer(answer) => Event::Answer(answer),
+                    Heard::Started(session) => {
+                        self.session = Some(session);
+                        self.state = State::Reply;
+                        Event::Started
+                    }
+                }));
+            }
+            State::Reply => {
+                let Some(bytes) = self.gather.fixed::<4>(input) else { return more };
+                self.state = match u32::from_be_bytes(bytes) {
+                    SIMPLE_REPLY_MAGIC => State::Simple,
+                    CHUNK_MAGIC if self.session.is_some_and(|session| session.structured) => State::Chunk,
+                    magic => return Err(Violation::ReplyMagic(magic)),
+                };
+            }
+            State::Simple => {
+                let Some(bytes) = self.gather.fixed::<12>(input) else { return more };
+                return self.simple(&bytes);
+            }
+            State::Chunk => {
+                let Some(bytes) = self.gather.fixed::<16>(input) else { return more };
+                let (chunk, part) = self.pending.chunk(&bytes)?;
+                self.state = match part {
+                    Some(part) => State::Part(chunk, part),
+                    None => after(chunk.slot, chunk.last),
+                };
+            }
+            State::Part(chunk, part) => {
+                let contexts = self.asking.contexts();
+                let Some((event, next)) = self.pending.part(chunk, part, contexts, &mut self.gather, input)? else {
+                    return more;
+                };
+                self.state = match (next, &event) {
+                    (Some(part), _) => State::Part(chunk, part),
+                    (None, Some(Event::Data { length, .. })) => {
+                        State::Payload { slot: chunk.slot, left: *length, last: chunk.last }
+                    }
+                    (None, _) => after(chunk.slot, chunk.last),
+                };
+                return Ok(event);
+            }
+            State::Payload { left, .. } => return Ok(Some(Event::Payload(left))),
+            State::End { slot } => {
+                let (cookie, result) = self.pending.end(slot, self.asking.contexts().len())?;
+                self.state = State::Reply;
+                return Ok(Some(Event::Done { cookie, result }));
+            }
+            State::Lost(ref violation) => return Err(violation.clone()),
         }
+        Ok(None)
     }
 
     fn greeted(&mut self, bytes: &[u8; 18]) -> Result<(), Violation> {
@@ -157,4 +335,22 @@ impl Client {
         self.asking.greeted(fixed, no_zeroes);
         Ok(())
     }
+
+    fn simple(&mut self, bytes: &[u8; 12]) -> Result<Option<Event>, Violation> {
+        let mut fields = Fields(bytes);
+        let (error, cookie) = (fields.u32().unwrap_or_default(), fields.u64().unwrap_or_default());
+        let structured = self.session.is_some_and(|session| session.structured);
+        let (slot, request) = self.pending.simple(cookie, error, structured)?;
+        if error == 0 && matches!(request.command, Command::Read { .. }) && request.length > 0 {
+            self.state = State::Payload { slot, left: request.length, last: true };
+            return Ok(Some(Event::Data { cookie, offset: request.offset, length: request.length }));
+        }
+        self.state = State::End { slot };
+        Ok(None)
+    }
+}
+
+/// What comes after a chunk, whether or not it was the last one of what is in a slot.
+const fn after(slot: usize, last: bool) -> State {
+    if last { State::End { slot } } else { State::Reply }
 }

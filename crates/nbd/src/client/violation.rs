@@ -2,6 +2,9 @@
 
 use thiserror::Error;
 
+use crate::request::Request;
+use crate::session::Refusal;
+
 /// What a server has done wrong. Nothing that it says counts any more.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Violation {
@@ -19,6 +22,20 @@ pub enum Violation {
         /// What is wrong.
         what: &'static str,
     },
+    /// What comes is no reply.
+    #[error("a reply begins with {0:#010x}")]
+    ReplyMagic(u32),
+    /// There is no such request.
+    #[error("a reply to {0:#x}, which was not asked for")]
+    Cookie(u64),
+    /// What answers a request is wrong.
+    #[error("the reply to a {} at {}: {what}", .request.command.name(), .request.offset)]
+    Reply {
+        /// What was asked for.
+        request: Request,
+        /// What is wrong.
+        what: &'static str,
+    },
 }
 
 /// Why something cannot be asked for.
@@ -30,4 +47,10 @@ pub enum Misuse {
     /// The server answers no options but the name of an export.
     #[error("the server is too old for it")]
     TooOld,
+    /// All requests that there may be are under way.
+    #[error("no more requests can be under way")]
+    Full,
+    /// It was not agreed on.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
 }
