@@ -10,6 +10,7 @@
 //! what it sends is bounded.
 
 mod asking;
+pub mod blocking;
 mod chunks;
 mod pending;
 mod violation;

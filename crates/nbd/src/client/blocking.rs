@@ -1,0 +1,235 @@
+//! A client over anything that can be read and written, one request after the other.
+
+use std::io::{self, Read, Write};
+
+use thiserror::Error;
+
+use super::{Answer, Ask, Client, Described, Event, Misuse, Violation};
+use crate::errno::Errno;
+use crate::request::Command;
+use crate::status::Extent;
+use crate::wire::{info, option_reply};
+
+/// Bytes that are read at a time.
+const INPUT: usize = 1 << 16;
+
+/// Why something did not succeed.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// Reading or writing failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The server broke a rule.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// It cannot be asked for.
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
+    /// The server refuses an option.
+    #[error("the server refuses it with {kind:#x}: {text}")]
+    Refused {
+        /// With which reply.
+        kind: u32,
+        /// Why.
+        text: String,
+    },
+    /// A request failed.
+    #[error("{errno}: {text}")]
+    Failed {
+        /// With which error.
+        errno: Errno,
+        /// Why, if the server said that.
+        text: String,
+    },
+}
+
+/// What is asked for before the transmission.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// The name of the export; none means the default.
+    pub export: &'a str,
+    /// Structured replies, if the server has them.
+    pub structured: bool,
+    /// Contexts of block status, for which replies have to be structured.
+    pub contexts: &'a [&'a str],
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+pub struct Connection<S> {
+    stream: S,
+    client: Client,
+    input: Vec<u8>,
+    used: usize,
+}
+
+impl<S: Read + Write> Connection<S> {
+    /// Says hello; options can be asked for.
+    pub fn greet(stream: S) -> Result<Self, Error> {
+        let mut connection = Self { stream, client: Client::new(1), input: Vec::with_capacity(INPUT), used: 0 };
+        connection.event()?;
+        connection.send()?;
+        Ok(connection)
+    }
+
+    /// Says hello and begins the transmission.
+    pub fn begin(stream: S, wanted: &Wanted<'_>) -> Result<Self, Error> {
+        let mut connection = Self::greet(stream)?;
+        if wanted.structured {
+            match connection.ask(&Ask::StructuredReply) {
+                Ok(_) | Err(Error::Refused { .. } | Error::Misuse(Misuse::TooOld)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !wanted.contexts.is_empty() {
+            connection.ask(&Ask::SetContexts(wanted.export, wanted.contexts))?;
+        }
+        // Older servers know the name alone.
+        match connection.ask(&Ask::Go(wanted.export, &[info::BLOCK_SIZE])) {
+            Err(Error::Refused { kind: option_reply::ERR_UNSUP, .. } | Error::Misuse(Misuse::TooOld)) => {
+                connection.ask(&Ask::ExportName(wanted.export))?;
+            }
+            result => drop(result?),
+        }
+        Ok(connection)
+    }
+
+    /// Asks for an option; nothing is answered where the transmission begins.
+    pub fn ask(&mut self, option: &Ask<'_>) -> Result<Option<Answer>, Error> {
+        self.client.ask(option)?;
+        self.send()?;
+        match self.event()? {
+            Event::Answer(Answer::Refused { kind, text }) => Err(Error::Refused { kind, text }),
+            Event::Answer(answer) => Ok(Some(answer)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The client, for what was agreed on.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The export that is used.
+    pub const fn export(&self) -> Option<&Described> {
+        self.client.export()
+    }
+
+    /// The stream, to look at it.
+    pub const fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        self.stream.write_all(self.client.output())?;
+        let len = self.client.output().len();
+        self.client.sent(len);
+        self.stream.flush()
+    }
+
+    /// The next event but that more is needed.
+    fn event(&mut self) -> Result<Event, Error> {
+        loop {
+            let mut input = &self.input[self.used..];
+            let before = input.len();
+            let event = self.client.receive(&mut input);
+            self.used += before - input.len();
+            match event? {
+                Event::More => {
+                    self.input.resize(INPUT, 0);
+                    self.used = 0;
+                    let read = self.stream.read(&mut self.input);
+                    self.input.truncate(*read.as_ref().unwrap_or(&0));
+                    if read? == 0 {
+                        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+                    }
+                }
+                event => return Ok(event),
+            }
+        }
+    }
+
+    /// The payload that comes now.
+    fn payload(&mut self, into: &mut [u8]) -> Result<(), Error> {
+        let mut input = &self.input[self.used..];
+        let before = input.len();
+        let taken = self.client.take_payload(&mut input, into);
+        self.used += before - input.len();
+        // What has not come yet goes where it belongs without a copy.
+        self.stream.read_exact(&mut into[taken..])?;
+        self.client.payload_read((into.len() - taken) as u32);
+        Ok(())
+    }
+
+    /// Makes a request and waits for the end of its reply.
+    fn call(
+        &mut self,
+        (command, fua, offset, length): (Command, bool, u64, u32),
+        payload: &[u8],
+        into: &mut [u8],
+        extents: &mut dyn FnMut(u32, Extent),
+    ) -> Result<(), Error> {
+        let (_, head) = self.client.request(command, fua, offset, length)?;
+        self.stream.write_all(&head)?;
+        self.stream.write_all(payload)?;
+        self.stream.flush()?;
+        let mut why = String::new();
+        loop {
+            // The client has seen to it that a piece lies inside what was asked for.
+            let range = |at: u64, length: u32| (at - offset) as usize..(at - offset) as usize + length as usize;
+            match self.event()? {
+                Event::Data { offset, length, .. } => self.payload(&mut into[range(offset, length)])?,
+                Event::Hole { offset, length, .. } => into[range(offset, length)].fill(0),
+                Event::Extent { context, length, flags, .. } => {
+                    extents(context, Extent { length: u64::from(length), flags });
+                }
+                Event::Failed { text, .. } => why = text,
+                Event::Done { result: Ok(()), .. } => return Ok(()),
+                Event::Done { result: Err(errno), .. } => return Err(Error::Failed { errno, text: why }),
+                // Nothing else comes in the transmission.
+                _ => return Err(Misuse::NotNow.into()),
+            }
+        }
+    }
+
+    /// Fills a buffer with what is at `offset`.
+    pub fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        let what = (Command::Read { whole: false }, false, offset, into.len() as u32);
+        self.call(what, &[], into, &mut |_, _| {})
+    }
+
+    /// Writes these bytes.
+    pub fn write(&mut self, offset: u64, bytes: &[u8], fua: bool) -> Result<(), Error> {
+        self.call((Command::Write, fua, offset, bytes.len() as u32), bytes, &mut [], &mut |_, _| {})
+    }
+
+    /// Makes a request that has neither a payload nor an answer but how it ended.
+    pub fn tell(&mut self, command: Command, fua: bool, offset: u64, length: u32) -> Result<(), Error> {
+        let plain = !matches!(command, Command::Read { .. } | Command::Write | Command::BlockStatus { .. });
+        if !plain {
+            return Err(Misuse::NotNow.into());
+        }
+        self.call((command, fua, offset, length), &[], &mut [], &mut |_, _| {})
+    }
+
+    /// Waits until everything written is durable.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.tell(Command::Flush, false, 0, 0)
+    }
+
+    /// What the chosen contexts say of these bytes: the server's number of a context with each
+    /// extent.
+    pub fn status(&mut self, offset: u64, length: u32, one: bool) -> Result<Vec<(u32, Extent)>, Error> {
+        let mut all = Vec::new();
+        let what = (Command::BlockStatus { one }, false, offset, length);
+        self.call(what, &[], &mut [], &mut |context, extent| all.push((context, extent)))?;
+        Ok(all)
+    }
+
+    /// Ends the transmission.
+    pub fn goodbye(mut self) -> Result<S, Error> {
+        self.stream.write_all(&Client::goodbye())?;
+        self.stream.flush()?;
+        Ok(self.stream)
+    }
+}
