@@ -6,14 +6,16 @@ mod disk;
 #[path = "../../examples/memory/serve.rs"]
 mod serve;
 
+mod clients;
 mod own;
 mod servers;
+mod shells;
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::Arc;
 use std::thread;
 
@@ -87,4 +89,30 @@ impl Served {
     fn tcp(&self) -> TcpStream {
         TcpStream::connect(("127.0.0.1", self.port)).expect("a connection")
     }
+
+    /// Where an export is to be found.
+    fn uri(&self, export: &str) -> String {
+        format!("nbd+unix:///{export}?socket={}", self.socket().display())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// A file of so many bytes that are no zeroes, with some zeroes between them.
+    fn file(&self, name: &str, len: usize) -> (String, Vec<u8>) {
+        let bytes: Vec<u8> =
+            (0..len).map(|at| if at / 20_000 % 3 == 1 { 0 } else { (at * 31 % 251 + 1) as u8 }).collect();
+        let path = self.path(name);
+        std::fs::write(&path, &bytes).expect("a file");
+        (path, bytes)
+    }
+}
+
+/// Runs a program to its end, which has to be a good one; gives what it printed.
+fn run(program: &str, args: &[&str]) -> String {
+    let Output { status, stdout, stderr } = Command::new(program).args(args).output().expect("it can be run");
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{program} {args:?}: {status}\n{stdout}\n{stderr}");
+    stdout.into_owned()
 }
