@@ -9,6 +9,7 @@ mod bytes;
 mod deltas;
 mod exporting;
 mod logs;
+mod nbd;
 mod policies;
 mod reading;
 mod recording;
@@ -138,6 +139,8 @@ const OTHERS: &[Target] = &[
         1,
         logs::check,
     ),
+    Target::other("nbd-server", "what is offered over a connection, and what a client sends", 1024, 2, nbd::server),
+    Target::other("nbd-client", "what a client asks for, and what a server sends", 2048, 2, nbd::client),
     Target::other("simulation", "requests that are fed to experiments", 1024, 20, simulating::check),
 ];
 

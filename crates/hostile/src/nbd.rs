@@ -1,0 +1,296 @@
+//! What comes over a connection of a network block device: at a server, and at a client.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use destage_nbd::client::{Ask, Client, Event as Heard};
+use destage_nbd::server::Event;
+use destage_nbd::{BlockSizes, Command, Errno, Export, Exports, Extent, Features, ReadReply, Request, Server, Session};
+
+use crate::bytes::Bytes;
+
+/// Bytes that a connection may hold at most, whatever comes in.
+const HELD: usize = 1 << 20;
+
+/// Requests that the client makes at most.
+const REQUESTS: usize = 8;
+
+fn exports(kind: u8) -> Arc<Exports> {
+    let all = Features {
+        read_only: kind == 2,
+        flush: true,
+        fua: true,
+        rotational: false,
+        trim: true,
+        write_zeroes: true,
+        fast_zero: true,
+        multi_conn: true,
+        cache: true,
+    };
+    let export = Export {
+        features: if kind == 1 { Features::default() } else { all },
+        blocks: BlockSizes { minimum: if kind == 3 { 512 } else { 1 }, preferred: 4096, maximum: 1 << 16 },
+        insists_on_blocks: kind == 3,
+        contexts: vec!["base:allocation".to_owned(), "destage:dirty".to_owned()],
+        description: "what it is".to_owned(),
+        ..Export::new("a", 1 << 20)
+    };
+    let other = Export::new("", 512);
+    Arc::new(Exports::new(vec![export, other], None).expect("they can be served"))
+}
+
+/// What a client says that begins the transmission, with structured replies and contexts if so
+/// wanted.
+fn beginning(structured: bool) -> Vec<u8> {
+    let option = |number: u32, data: &[u8]| {
+        [&b"IHAVEOPT"[..], &number.to_be_bytes(), &(data.len() as u32).to_be_bytes(), data].concat()
+    };
+    let flags = 3_u32.to_be_bytes().to_vec();
+    let contexts = b"\0\0\0\x01a\0\0\0\x02\0\0\0\x0fbase:allocation\0\0\0\x0ddestage:dirty";
+    let agreed = if structured { [option(8, b""), option(10, contexts)].concat() } else { Vec::new() };
+    [flags, agreed, option(7, b"\0\0\0\x01a\0\x01\0\x03")].concat()
+}
+
+/// What happened at a server: events, and all that it sent.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    events: Vec<String>,
+    sent: Vec<u8>,
+}
+
+/// What a client may send: a byte that says what is offered and where the input begins, and the
+/// input. However it is cut up the server makes the same of it, and no request that it accepts is
+/// one that the protocol forbids; each can be answered.
+pub(crate) fn server(bytes: &[u8]) {
+    let mut head = Bytes::new(bytes);
+    let config = head.u8();
+    let start = if config & 8 == 0 { Vec::new() } else { beginning(config & 4 != 0) };
+    let input = [&start[..], bytes.get(1..).unwrap_or_default()].concat();
+    let whole = serve(config & 3, input.chunks(input.len().max(1)));
+    assert_eq!(serve(config & 3, input.chunks(1)), whole, "one byte at a time");
+    assert_eq!(serve(config & 3, input.chunks(7)), whole, "seven bytes at a time");
+}
+
+fn serve<'a>(kind: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Seen {
+    let exports = exports(kind);
+    let mut server = Server::new(exports.clone());
+    let mut seen = Seen { events: Vec::new(), sent: Vec::new() };
+    let mut answers = Vec::new();
+    for mut input in pieces {
+        loop {
+            let before = input.len();
+            let event = server.receive(&mut input);
+            assert!(server.held() < HELD, "{} B are held", server.held());
+            let event = match event {
+                Ok(Event::More) => {
+                    assert!(input.is_empty(), "more is wanted while there is some");
+                    break;
+                }
+                Ok(Event::SendFirst) => {
+                    assert!(!server.output().is_empty(), "there is nothing to send");
+                    send(&mut server, &mut seen.sent);
+                    continue;
+                }
+                Ok(Event::Payload(left)) => {
+                    assert_eq!(left, server.payload_left());
+                    if server.take_payload(&mut input, &mut [0; 512]) == 0 {
+                        break;
+                    }
+                    continue;
+                }
+                Ok(Event::Request(request)) => {
+                    let session = server.session().expect("a transmission");
+                    valid(&exports.all()[session.export], session, &request);
+                    answers.clear();
+                    answer(session, &request, &mut answers);
+                    format!("{request:?}")
+                }
+                other => format!("{other:?}"),
+            };
+            send(&mut server, &mut seen.sent);
+            let last = event == "Ok(Ended)" || event.starts_with("Err");
+            if seen.events.last() != Some(&event) || !last {
+                seen.events.push(event);
+            }
+            if last {
+                assert!(!server.output().is_empty() || server.receive(&mut input) != Ok(Event::More));
+                break;
+            }
+            assert!(input.len() < before, "an event without input");
+        }
+        send(&mut server, &mut seen.sent);
+    }
+    seen
+}
+
+fn send(server: &mut Server, sent: &mut Vec<u8>) {
+    sent.extend_from_slice(server.output());
+    let len = server.output().len();
+    server.sent(len);
+}
+
+/// Looks at a request that was accepted.
+fn valid(export: &Export, session: &Session, request: &Request) {
+    let Request { command, offset, length, .. } = *request;
+    if command == Command::Flush {
+        assert_eq!((offset, length), (0, 0));
+        return;
+    }
+    assert!(length > 0 && offset.checked_add(u64::from(length)).is_some_and(|end| end <= export.size), "{request:?}");
+    let minimum = u64::from(export.blocks.minimum);
+    assert!(offset % minimum == 0 && u64::from(length) % minimum == 0, "{request:?}");
+    assert!(!export.features.read_only || !command.writes(), "{request:?}");
+    let payload = matches!(command, Command::Read { .. } | Command::Write);
+    assert!(!payload || length <= export.blocks.maximum, "{request:?}");
+    assert!(session.structured || !matches!(command, Command::BlockStatus { .. }), "{request:?}");
+}
+
+/// Answers a request in some way, and once more as one that failed.
+fn answer(session: &Session, request: &Request, out: &mut Vec<u8>) {
+    match request.command {
+        Command::Read { .. } => {
+            let mut reply = ReadReply::new(session, request);
+            while reply.left() > 0 {
+                let length = if reply.splits() { reply.left().div_ceil(2) } else { reply.left() };
+                let hole = reply.takes_hole(length) && length % 2 == 1;
+                out.extend_from_slice(&if hole { reply.hole(length) } else { reply.data(length) });
+            }
+        }
+        Command::BlockStatus { .. } => {
+            for context in session.contexts() {
+                let extents = [(request.cookie & 0xffff, 1), (request.cookie >> 48, 2), (u64::MAX, 1)];
+                let extents = extents.map(|(length, flags)| Extent { length, flags });
+                session.status(request, context, extents, context == 1, out);
+            }
+        }
+        _ => out.extend_from_slice(&session.done(request)),
+    }
+    session.fail(request, Errno::Io, &"it failed", Some(request.cookie), out);
+}
+
+/// What a server may send: a byte that says what the client asks for, and the input. However it is
+/// cut up the client makes the same of it, what it hears lies inside what it asked for, and a read
+/// that succeeds has all its bytes.
+pub(crate) fn client(bytes: &[u8]) {
+    let mut head = Bytes::new(bytes);
+    let config = head.u8();
+    let input = bytes.get(1..).unwrap_or_default();
+    let whole = listen(config, input.chunks(input.len().max(1)));
+    assert_eq!(listen(config, input.chunks(1)), whole, "one byte at a time");
+    assert_eq!(listen(config, input.chunks(7)), whole, "seven bytes at a time");
+}
+
+/// What is asked for, one after the other.
+fn asks(config: u8) -> Vec<Ask<'static>> {
+    let mut all = Vec::new();
+    if config & 1 != 0 {
+        all.push(Ask::List);
+        all.push(Ask::Info("a", &[1, 2, 3]));
+    }
+    if config & 2 != 0 {
+        all.push(Ask::StructuredReply);
+    }
+    if config & 4 != 0 {
+        all.push(Ask::ListContexts("a", &[]));
+        all.push(Ask::SetContexts("a", &["base:allocation", "destage:dirty"]));
+    }
+    all.push(if config & 8 == 0 { Ask::Go("a", &[3]) } else { Ask::ExportName("a") });
+    all
+}
+
+/// What is then requested.
+const WANTED: [(Command, u64, u32); REQUESTS] = [
+    (Command::Read { whole: false }, 512, 1024),
+    (Command::BlockStatus { one: false }, 0, 65_536),
+    (Command::Write, 0, 512),
+    (Command::Read { whole: true }, 4096, 512),
+    (Command::BlockStatus { one: true }, 4096, 4096),
+    (Command::Flush, 0, 0),
+    (Command::WriteZeroes { no_hole: true, fast: false }, 0, 1 << 20),
+    (Command::Read { whole: false }, 0, 0),
+];
+
+fn listen<'a>(config: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    let mut client = Client::new(4);
+    let mut asks = asks(config).into_iter();
+    let mut wanted = WANTED.into_iter();
+    let mut come = [0_u64; 4];
+    let mut events = Vec::new();
+    for mut input in pieces {
+        loop {
+            let before = input.len();
+            let event = client.receive(&mut input);
+            assert!(client.held() < 2 * HELD, "{} B are held", client.held());
+            // What is asked for is sent, so that it does not add up.
+            let output = client.output().len();
+            client.sent(output);
+            match event {
+                Ok(Heard::More) => {
+                    assert!(input.is_empty(), "more is wanted while there is some");
+                    break;
+                }
+                Ok(Heard::Payload(left)) => {
+                    assert_eq!(left, client.payload_left());
+                    if client.take_payload(&mut input, &mut [0; 512]) == 0 {
+                        break;
+                    }
+                    continue;
+                }
+                Ok(Heard::Greeted | Heard::Answer(_)) => {
+                    if let Some(ask) = asks.next() {
+                        // A server may be too old for it.
+                        let _ = client.ask(&ask);
+                    }
+                }
+                Ok(Heard::Data { cookie, offset, length } | Heard::Hole { cookie, offset, length }) => {
+                    let request = client.under_way().find(|request| request.cookie == cookie).expect("it is under way");
+                    let inside = offset >= request.offset && offset + u64::from(length) <= request.end();
+                    assert!(inside && length > 0, "{request:?}: {offset} {length}");
+                    come[slot(cookie)] += u64::from(length);
+                }
+                Ok(Heard::Done { cookie, result: Ok(()) }) => {
+                    let (command, length) = events_request(&events, cookie);
+                    assert!(!command.starts_with("Read") || come[slot(cookie)] == length, "not all bytes have come");
+                }
+                _ => {}
+            }
+            note(&mut events, &event);
+            if matches!(event, Ok(Heard::Started | Heard::Done { .. })) {
+                for (command, offset, length) in wanted.by_ref() {
+                    let request = Request { cookie: 0, command, fua: false, offset, length };
+                    let Ok((cookie, _)) = client.request_anyway(request) else { break };
+                    come[slot(cookie)] = 0;
+                    events.push(format!("{cookie} {length} {command:?}"));
+                }
+            }
+            if event.is_err() {
+                break;
+            }
+            let progress = input.len() < before || matches!(event, Ok(Heard::Done { .. } | Heard::Started));
+            assert!(progress, "an event without input: {event:?}");
+        }
+    }
+    events
+}
+
+const fn slot(cookie: u64) -> usize {
+    (cookie & 3) as usize
+}
+
+/// What was requested under a cookie: its command and length.
+fn events_request(events: &[String], cookie: u64) -> (&str, u64) {
+    let begin = format!("{cookie} ");
+    let of = |event: &'_ String| event.starts_with(&begin);
+    let found = events.iter().rev().find(|event| of(event)).expect("it was made");
+    let mut words = found.splitn(3, ' ').skip(1);
+    let length = words.next().and_then(|word| word.parse().ok()).expect("a length");
+    (words.next().expect("a command"), length)
+}
+
+/// Notes an event; the last one does not change any more.
+fn note(events: &mut Vec<String>, event: &impl Debug) {
+    let event = format!("{event:?}");
+    if events.last() != Some(&event) || !event.starts_with("Err") {
+        events.push(event);
+    }
+}
