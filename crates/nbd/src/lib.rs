@@ -1,4 +1,9 @@
 //! The protocol of network block devices (NBD), without any input or output of its own.
+//!
+//! A [`Server`] is the server's side of one connection and a [`Client`] the other one: state
+//! machines that are handed the bytes that came in and say what they mean, and what is to be sent.
+//! Sockets, threads, time-outs and the data themselves are their owner's: payloads are read into,
+//! and sent from, wherever the owner has them. docs/nbd.md says what of the protocol there is.
 
 mod answer;
 pub mod client;
