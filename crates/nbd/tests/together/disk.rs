@@ -53,7 +53,8 @@ impl Disk {
         let wanted = &self.bytes[Self::of(request)];
         let mut reply = ReadReply::new(session, request);
         while reply.left() > 0 {
-            let done = (request.length - reply.left()) as usize;
+            let left = reply.left();
+            let done = (request.length - left) as usize;
             let length = if reply.splits() { 1 + random.below(reply.left() as usize) } else { reply.left() as usize };
             let piece = &wanted[done..done + length];
             if random.below(20) == 0 {
@@ -66,6 +67,7 @@ impl Disk {
                 out.extend_from_slice(&reply.data(length as u32));
                 out.extend_from_slice(piece);
             }
+            assert!(reply.left() < left, "a reply that does not end");
         }
         Outcome::Bytes(wanted.to_vec())
     }
