@@ -1,17 +1,17 @@
 //! The search for the best policy and the least size that does as well as the largest: many policies on a short stretch
-//! of the trace, some on a longer one, and few on all of it.
+//! of the trace, some on all of it at one size, and few at several.
 //!
 //! It simulates nothing itself and knows nothing of traces: what it asks for is a [`Bench`]'s to bring, and its decisions
 //! depend on the costs alone, so that the same costs give the same advice.
 
-/// Stretches of the first two rounds: one part in so many of the requests, unless that is too few of them.
-const STRETCHES: [u64; 2] = [20, 6];
+/// The stretch of the first round: one part in so many of the requests, unless that is too few of them.
+const STRETCH: u64 = 10;
 /// Requests that a stretch has at least, if there are so many.
 const SHORTEST: u64 = 5_000;
 /// A stretch of all but so little of the requests is all of them: the warm-up that it takes would be more.
 const NEARLY_ALL: u64 = 2;
-/// Policies that the first round leaves, and the second.
-const LEFT: [usize; 2] = [12, 5];
+/// Policies that the stretch leaves, and one size over all requests.
+const LEFT: [usize; 2] = [18, 4];
 /// A size does as well as the largest if it costs no more than this much more.
 pub const AS_GOOD: f64 = 0.01;
 
@@ -122,23 +122,29 @@ pub fn search<B: Bench>(bench: &mut B, space: &Space) -> Result<Outcome<B::Run>,
     let mut search = Search { bench, requests: space.requests, tried: Vec::new(), effort: Vec::new() };
     let mut policies = space.policies.clone();
     let last = space.sizes - 1;
-    // Small buffers tell more on a short stretch, which does not fill large ones.
     let thirds = distinct([last / 3, last * 2 / 3, last]);
-    let sizes = [thirds.clone(), distinct([last / 2, last])];
-    for (round, sizes) in sizes.iter().enumerate() {
-        if let Some(stretch) = stretch(space.requests, STRETCHES[round])
-            && policies.len() > LEFT[round]
-        {
-            policies = search.leave(stretch, &policies, sizes, LEFT[round])?;
+    if let Some(stretch) = stretch(space.requests)
+        && policies.len() > LEFT[0]
+    {
+        policies = search.leave(stretch, &policies, &distinct([last * 2 / 3, last]), LEFT[0])?;
+    }
+    // Over a stretch the mean of what is rare is a matter of chance: who is best is seen over all requests, at the largest
+    // size at which something has to leave.
+    for &size in thirds.iter().rev() {
+        search.whole(&policies, &[size])?;
+        if search.tells(size) {
+            policies = search.best_at(size, LEFT[1])?;
+            break;
         }
     }
-    search.whole(&policies, &thirds)?;
+    let rest: Vec<usize> = thirds.iter().copied().filter(|&size| search.at(size).next().is_none()).collect();
+    if !rest.is_empty() {
+        search.whole(&policies, &rest)?;
+    }
     let size = search.smallest()?;
     let first = search.least(|tried| tried.size == size).ok_or(SearchError::NoResult)?;
     // Who was not compared at this size.
-    let known = |search: &Search<B>, policy: &String| {
-        search.tried.iter().any(|tried| tried.size == size && tried.policy == *policy)
-    };
+    let known = |search: &Search<B>, policy: &String| search.at(size).any(|tried| tried.policy == *policy);
     let others: Vec<_> = policies.iter().filter(|policy| !known(&search, policy)).cloned().collect();
     if !others.is_empty() {
         search.whole(&others, &[size])?;
@@ -172,9 +178,9 @@ fn distinct(ascending: impl Into<Vec<usize>>) -> Vec<usize> {
     all
 }
 
-/// The stretch of one part in so many, in the middle; none where it would be nearly all.
-fn stretch(requests: u64, parts: u64) -> Option<Part> {
-    let length = (requests / parts).max(SHORTEST);
+/// The stretch, in the middle; none where it would be nearly all.
+fn stretch(requests: u64) -> Option<Part> {
+    let length = (requests / STRETCH).max(SHORTEST);
     (length < requests / NEARLY_ALL).then(|| Part::Stretch { first: (requests - length) / 2, requests: length })
 }
 
@@ -250,6 +256,27 @@ impl<B: Bench> Search<'_, B> {
             self.tried.push(Tried { policy, size, cost, run });
         }
         Ok(())
+    }
+
+    /// What was tried over all requests at a size.
+    fn at(&self, size: usize) -> impl Iterator<Item = &Tried<B::Run>> {
+        self.tried.iter().filter(move |tried| tried.size == size)
+    }
+
+    /// Whether a run at this size says anything of its policy.
+    fn tells(&self, size: usize) -> bool {
+        self.at(size).any(|tried| self.bench.tells(&tried.run))
+    }
+
+    /// So many policies, of those that were tried at a size, that cost least.
+    fn best_at(&self, size: usize, left: usize) -> Result<Vec<String>, SearchError<B::Error>> {
+        let costs = self.at(size).filter_map(|tried| Some((tried.cost?, &tried.policy)));
+        let mut costs: Vec<_> = costs.collect();
+        costs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if costs.is_empty() {
+            return Err(SearchError::NoResult);
+        }
+        Ok(costs.into_iter().take(left).map(|(_, policy)| policy.clone()).collect())
     }
 
     /// Index of what costs least of those that were tried and are such; of several that of the smallest size, and of these

@@ -18,8 +18,8 @@ const MOST_OF_LITTLE: u64 = 1_024;
 const DIGITS: u32 = 4;
 /// The smallest size is this part of the largest.
 const SPAN: u64 = 128;
-/// Sizes from the smallest to the largest: each is by a factor of √2 larger than the one before.
-const SIZES: u32 = 15;
+/// Sizes from the smallest to the largest: each is by a quarter larger than the one before.
+const SIZES: u32 = 22;
 
 /// Sizes up to the budget, or up to four times where LRU's curve bends.
 ///

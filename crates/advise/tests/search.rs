@@ -134,7 +134,7 @@ fn short_traces_are_taken_as_a_whole() {
 }
 
 /// The error of a stretch that puts later policies back is mended by the longer rounds as long as the best is among the
-/// first twelve.
+/// first eighteen.
 #[test]
 fn stretches_decide_only_who_goes_on() {
     let shapes: Vec<_> = (0..10).map(|policy| (100.0, 1.0, if policy == 5 { 1.0 } else { 2.0 })).collect();
