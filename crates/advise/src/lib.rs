@@ -1,6 +1,6 @@
 //! Which policy, and how large, for a trace: what `destage advise` answers.
 //!
-//! [`advise`] looks at the trace for the sizes that are worth considering, has [`search`] go through policies and sizes
+//! [`advise`] looks at the trace for the sizes that are worth considering, has [`mod@search`] go through policies and sizes
 //! with far fewer runs than there are pairs of them, and tells what it found with what that rests on.
 
 mod advice;
