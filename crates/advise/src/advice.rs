@@ -219,13 +219,15 @@ fn half(judge: Judge, best: Option<f64>, runner_up: Option<f64>) -> Half {
     Half { best: best.map(|cost| judge.value(cost)), runner_up: runner_up.map(|cost| judge.value(cost)), lost }
 }
 
-/// High if either half alone would have led to the same choice, or to one that is as good, and nothing was found.
+/// High if either half alone would have led to the same choice, or to one that is as good, and nothing was found; of what was compared
+/// with nothing that is not known.
 fn confidence(halves: &[Half], findings: impl Iterator<Item = Gravity>) -> &'static str {
     let lost = halves.iter().map(|half| half.lost.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
     match findings.min() {
         Some(Gravity::Void) => "low",
         _ if lost > LOST[1] => "low",
         Some(Gravity::Weak) => "fair",
+        _ if halves.is_empty() => "fair",
         _ if lost > LOST[0] => "fair",
         _ => "high",
     }

@@ -84,7 +84,10 @@ pub fn advise(
     let resources = bench::resources(&settings)?;
     watch.begin(Stage { part: Part::Whole, policies: 0, sizes: 0 });
     destage_scenario::count(&settings, &mut requests, &mut |_, _| ())?;
-    let looked = simulation(&settings, &requests)?;
+    // Caches of the host demand a size, which there is none of yet.
+    let mut unsized_yet = settings.clone();
+    unsized_yet.flag("cache", vec!["auto".to_owned()])?;
+    let looked = simulation(&unsized_yet, &requests.before_sizes())?;
     let found = curve::lru(&looked.scope(), resources, &mut || requests.open(0), &|progress| watch.show(progress))?;
     let mut sizes = sizes::considered(budget, &found)?;
     let mut candidates = candidates::named(&settings, &looked)?;

@@ -64,6 +64,9 @@ fn hits_without_a_device_and_caches_over_an_array() {
     assert!(policies.contains(&"kdd".into()) && policies.contains(&"write-through".into()), "{policies:?}");
     assert_eq!(advice["bare"]["policy"], "none");
     assert!(advice["best"]["cache_bytes"].as_u64().unwrap() <= 256 << 20);
+    let of_nvram = ["--array", "raid5:5", "--device", "ssd", "--policy", "wow", "--budget", "4MiB"];
+    let advice = parsed(&[&["advise"], &requests[..], &of_nvram, &["--json"]].concat());
+    assert_eq!((advice["best"]["policy"].as_str(), advice["confidence"].as_str()), (Some("wow"), Some("fair")));
 }
 
 #[test]

@@ -546,7 +546,8 @@ impl Requests {
     }
 
     /// The same before sizes are found: caches have none yet.
-    pub(crate) fn before_sizes(&self) -> Self {
+    #[must_use]
+    pub fn before_sizes(&self) -> Self {
         Self { sizes: Sizes::Later, ..self.clone() }
     }
 
