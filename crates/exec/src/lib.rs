@@ -19,7 +19,7 @@ pub use bytes::{Bytes, Handle};
 pub use device::{Content, CutChoice, Disk};
 pub use files::{
     Chance, Completion, DeviceConfig, DeviceOptions, Existing, Fault, Files, FilesConfig, FilesError, Identity, Moment,
-    Os, OsFile, Presence, RealOs, Recording, Survival, SyncPoint,
+    Os, OsFile, Presence, RealOs, Recording, Survival, SyncPoint, Traffic,
 };
 pub use memory::{Conduct, Latency, Log, Memory, NoCheck, Pick, Ran, Remains, RowCheck, Tamper, View, Violation};
 pub use nvram::{Nvram, RowSet};

@@ -48,6 +48,7 @@ mod real;
 mod recording;
 mod replace;
 mod sectors;
+mod serving;
 mod store;
 mod sync;
 mod syncs;
@@ -75,6 +76,7 @@ pub use error::FilesError;
 pub use os::{Identity, Os, OsFile, Presence, SyncPoint};
 pub use real::RealOs;
 pub use recording::{Chance, Fault, Moment, Recording, Survival};
+pub use serving::Traffic;
 
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +108,7 @@ struct Device {
     error: Option<FilesError>,
     /// Its file while it is open.
     file: Option<Identity>,
+    traffic: Traffic,
 }
 
 impl Device {
@@ -221,7 +224,15 @@ impl<C: Controller> Files<C> {
             let lane = file.map(|file| start_device(&*os, &config, dev, file, &bell)).transpose();
             let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
             let (under_way, backlog) = (VecDeque::new(), VecDeque::new());
-            devices.push(Device { failed: lane.is_none(), lane, under_way, backlog, error, file: identity });
+            devices.push(Device {
+                failed: lane.is_none(),
+                lane,
+                under_way,
+                backlog,
+                error,
+                file: identity,
+                traffic: Traffic::default(),
+            });
         }
         let store = if os.is_in_line() {
             Ok(Lane::in_line(config.depth, vec![opened.store]))
@@ -364,11 +375,7 @@ impl<C: Controller> Files<C> {
     /// # Errors
     /// As [`wait`](Self::wait).
     pub fn drain(&mut self) -> Result<(), FilesError> {
-        self.check()?;
-        self.draining = true;
-        let now = self.now();
-        self.engine.control(now, Control::Drain);
-        self.go_on()?;
+        self.begin_drain()?;
         while self.draining {
             self.rest(None)?;
             self.advance()?;

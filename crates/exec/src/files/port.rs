@@ -7,6 +7,8 @@
 //! compiles this very file.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,13 +19,34 @@ use super::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub struct Bell {
     rung: Mutex<bool>,
     heard: Condvar,
+    /// Wakes a main loop that waits for other things too.
+    waker: OnceLock<Waker>,
 }
+
+/// What is called when a bell that had not rung since it was heard last rings.
+pub type Waker = Box<dyn Fn() + Send + Sync>;
 
 impl Bell {
     /// Rings.
     pub fn ring(&self) {
-        *lock(&self.rung) = true;
+        let before = std::mem::replace(&mut *lock(&self.rung), true);
         self.heard.notify_one();
+        if let Some(waker) = self.waker.get().filter(|_| !before) {
+            waker();
+        }
+    }
+
+    /// Has this called at each ring that is the first since the bell was [heard](Self::hear); only the
+    /// first such call counts.
+    pub fn wake_with(&self, waker: Waker) {
+        drop(self.waker.set(waker));
+        // What rang before called nobody.
+        self.ring();
+    }
+
+    /// Whether it has rung since it was heard last; it is heard now.
+    pub fn hear(&self) -> bool {
+        std::mem::take(&mut *lock(&self.rung))
     }
 
     /// Waits until it rings, or rang since the last wait; at most as long as `limit`, if there is
@@ -43,6 +66,12 @@ impl Bell {
             };
         }
         *rung = false;
+    }
+}
+
+impl fmt::Debug for Bell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bell").field("rung", &*lock(&self.rung)).finish_non_exhaustive()
     }
 }
 

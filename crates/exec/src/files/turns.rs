@@ -294,20 +294,30 @@ impl<C: Controller> Files<C> {
         let page = self.engine.shape().page_bytes();
         let place = |ext: Ext| (ext.first() * page, u64::from(ext.pages()) * page);
         let step = *self.engine.step(issue);
+        let traffic = &mut self.devices[dev.index()].traffic;
         let (work, (bytes, range)) = match step {
             Step::Read { ext, .. } | Step::MetaRead { ext } => {
                 let (offset, len) = place(ext);
+                traffic.reads += 1;
+                traffic.read_bytes += len;
                 (Work::Read { offset }, (self.bytes.lend(len as usize), 0..len as usize))
             }
             Step::Write { ext, .. } | Step::WriteList { ext, .. } | Step::MetaWrite { ext, .. } => {
-                let handed = self.bytes.handed(&self.engine, issue.op, &step);
-                (Work::Write { offset: place(ext).0, fua: step.is_fua() }, handed)
+                let (offset, len) = place(ext);
+                traffic.writes += 1;
+                traffic.fua += u64::from(step.is_fua());
+                traffic.written_bytes += len;
+                (Work::Write { offset, fua: step.is_fua() }, self.bytes.handed(&self.engine, issue.op, &step))
             }
             Step::Trim { ext } => {
                 let (offset, len) = place(ext);
+                traffic.trims += 1;
                 (Work::Trim { offset, len }, (self.bytes.lend(0), 0..0))
             }
-            Step::FlushDev { .. } => (Work::Flush, (self.bytes.lend(0), 0..0)),
+            Step::FlushDev { .. } => {
+                traffic.flushes += 1;
+                (Work::Flush, (self.bytes.lend(0), 0..0))
+            }
             ref other => unreachable!("{other:?} is no step of a device"),
         };
         self.devices[dev.index()].under_way.push_back(issue);

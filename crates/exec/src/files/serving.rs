@@ -1,0 +1,69 @@
+//! For a main loop that waits for other things too, such as sockets: what a call would wait for is asked
+//! for here and looked at later.
+
+use std::time::Duration;
+
+use destage_plan::{Control, Controller};
+
+use super::{Files, FilesError};
+
+/// What a device was asked for in this life, as far as it was sent there. A list of buffers that goes
+/// there in one command is one write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Commands that read.
+    pub reads: u64,
+    /// Commands that write.
+    pub writes: u64,
+    /// Of these, durable when they are done.
+    pub fua: u64,
+    /// Commands that trim.
+    pub trims: u64,
+    /// Commands that make durable.
+    pub flushes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+impl<C: Controller> Files<C> {
+    /// Has `waker` called, from any thread, when something has happened since the bell was last
+    /// [heard](Self::hear): then [`poll`](Self::poll) has something to do.
+    pub fn wake_with(&self, waker: impl Fn() + Send + Sync + 'static) {
+        self.bell.wake_with(Box::new(waker));
+    }
+
+    /// Whether something has happened since this was asked last. Who is told no may wait for the waker, or
+    /// for the [next timer](Self::until_timer).
+    pub fn hear(&self) -> bool {
+        self.bell.hear()
+    }
+
+    /// How long it is until something is due by time alone; nothing is if there is none.
+    pub fn until_timer(&self) -> Option<Duration> {
+        self.engine.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0))
+    }
+
+    /// Begins what [`drain`](Self::drain) waits for.
+    ///
+    /// # Errors
+    /// If the executor has stopped, or does now.
+    pub fn begin_drain(&mut self) -> Result<(), FilesError> {
+        self.check()?;
+        self.draining = true;
+        let now = self.now();
+        self.engine.control(now, Control::Drain);
+        self.go_on()
+    }
+
+    /// Whether a drain that was begun is under way.
+    pub const fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// What each device was asked for in this life.
+    pub fn traffic(&self) -> impl Iterator<Item = Traffic> {
+        self.devices.iter().map(|device| device.traffic)
+    }
+}
