@@ -1,0 +1,150 @@
+//! An array that is served: the executor with all that there is to say about it.
+
+use std::time::Duration;
+
+use destage_cache::{HostCacheSpec, Served};
+use destage_exec::{Buffer, Completion, Files, FilesError};
+use destage_plan::{Dev, HostRequest, Status};
+use destage_raid::Geometry;
+use uuid::Uuid;
+
+use crate::{ArrayStatus, Backend, CacheStatus, DeviceStatus, Figure, LostRange, State};
+
+/// An array on its files.
+#[derive(Debug)]
+pub struct Array {
+    pub(crate) files: Files<Box<dyn Served>>,
+    pub(crate) uuid: Uuid,
+    pub(crate) geometry: Geometry,
+    pub(crate) policy: HostCacheSpec,
+}
+
+impl Array {
+    /// Waits until what the last life left is put right.
+    ///
+    /// # Errors
+    /// If the array is refused, or has stopped.
+    pub fn wait_ready(&mut self) -> Result<(), FilesError> {
+        self.files.wait_ready()
+    }
+
+    /// The executor.
+    pub const fn files(&self) -> &Files<Box<dyn Served>> {
+        &self.files
+    }
+
+    fn state(&self) -> State {
+        let served = self.files.engine().controller();
+        match self.files.status() {
+            Status::Starting => State::Recovering,
+            Status::Refused(why) => State::Stopped(FilesError::Refused(Box::new(why)).to_string()),
+            Status::Ready if served.array().is_rebuilding() => State::Rebuilding,
+            Status::Ready if !served.array().degraded().is_empty() => State::Degraded,
+            Status::Ready => State::Serving,
+        }
+    }
+
+    fn devices(&self) -> Vec<DeviceStatus> {
+        let configs = self.files.config().devices.iter().zip(self.files.traffic()).zip(0..);
+        let told = configs.map(|((config, traffic), number)| {
+            let dev = Dev(number);
+            let error = self.files.errors().find(|(other, _)| *other == dev).map(|(_, error)| error.to_string());
+            let is_member = u32::from(number) < u32::from(self.geometry.members());
+            DeviceStatus {
+                name: if is_member { format!("member {number}") } else { "cache".to_owned() },
+                path: config.path.display().to_string(),
+                answers: self.files.answers(dev),
+                error,
+                reads: traffic.reads,
+                writes: traffic.writes,
+                fua: traffic.fua,
+                trims: traffic.trims,
+                flushes: traffic.flushes,
+                read_bytes: traffic.read_bytes,
+                written_bytes: traffic.written_bytes,
+            }
+        });
+        told.collect()
+    }
+
+    fn cache(&self) -> Option<CacheStatus> {
+        let served = self.files.engine().controller();
+        let counts = served.counts().copied().unwrap_or_default();
+        let figures = self.policy.info().figures.iter().zip(served.figures()).map(|(figure, value)| Figure {
+            name: figure.name.to_owned(),
+            value,
+            unit: figure.unit.to_owned(),
+        });
+        self.policy.info().is_sized().then(|| CacheStatus {
+            in_use: served.is_caching(),
+            read_hits: counts.read_hits,
+            read_misses: counts.read_misses,
+            write_hits: counts.write_hits,
+            write_misses: counts.write_misses,
+            figures: figures.collect(),
+        })
+    }
+}
+
+impl Backend for Array {
+    fn bytes(&self) -> u64 {
+        self.files.config().shape.bytes()
+    }
+
+    fn submit(&mut self, request: HostRequest, data: Buffer) -> Result<(), FilesError> {
+        self.files.submit(request, data)
+    }
+
+    fn poll(&mut self) -> Result<Option<Completion>, FilesError> {
+        if let Status::Refused(why) = self.files.status() {
+            return Err(FilesError::Refused(Box::new(why)));
+        }
+        self.files.poll()
+    }
+
+    fn next_completion(&mut self) -> Option<Completion> {
+        self.files.next_completion()
+    }
+
+    fn wake_with(&mut self, waker: Box<dyn Fn() + Send + Sync>) {
+        self.files.wake_with(waker);
+    }
+
+    fn hear(&mut self) -> bool {
+        self.files.hear()
+    }
+
+    fn until_timer(&self) -> Option<Duration> {
+        self.files.until_timer()
+    }
+
+    fn begin_drain(&mut self) -> Result<(), FilesError> {
+        self.files.begin_drain()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.files.is_draining()
+    }
+
+    fn status(&self) -> ArrayStatus {
+        let served = self.files.engine().controller();
+        let page = self.files.config().shape.page_bytes();
+        let lost = served.array().lost().iter();
+        ArrayStatus {
+            uuid: self.uuid.to_string(),
+            state: self.state(),
+            level: format!("{}:{}", self.geometry.level(), self.geometry.members()),
+            policy: format!("{:?}", self.policy),
+            bytes: self.bytes(),
+            devices: self.devices(),
+            cache: self.cache(),
+            stale_rows: served.stale_rows() as u64,
+            lost: lost.map(|range| LostRange { offset: range.first * page, bytes: range.pages * page }).collect(),
+            copied_bytes: self.files.copied(),
+        }
+    }
+
+    fn stop(self) -> Result<(), FilesError> {
+        self.files.stop_clean().map(drop)
+    }
+}

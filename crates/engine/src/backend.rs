@@ -1,0 +1,59 @@
+//! What the service serves.
+
+use std::time::Duration;
+
+use destage_exec::{Buffer, Completion, FilesError};
+use destage_plan::HostRequest;
+
+use crate::ArrayStatus;
+
+/// A block device that answers requests in its own time. It is asked from one thread, and must not wait.
+pub trait Backend {
+    /// Bytes that it has.
+    fn bytes(&self) -> u64;
+
+    /// Takes a request. `data` is what a write writes, or a buffer of the length of a read.
+    ///
+    /// # Errors
+    /// If it has stopped: nothing more is answered.
+    fn submit(&mut self, request: HostRequest, data: Buffer) -> Result<(), FilesError>;
+
+    /// Does what is to be done now, and gives one of the answers if there are any.
+    ///
+    /// # Errors
+    /// If it has stopped: nothing more is answered.
+    fn poll(&mut self) -> Result<Option<Completion>, FilesError>;
+
+    /// A further answer, if there is one; nothing else happens.
+    fn next_completion(&mut self) -> Option<Completion>;
+
+    /// Has `waker` called, from any thread, when there is something to be done that was not
+    /// [heard](Self::hear) of.
+    fn wake_with(&mut self, waker: Box<dyn Fn() + Send + Sync>);
+
+    /// Whether there has been something to be done since this was asked last.
+    fn hear(&mut self) -> bool;
+
+    /// When it is to be [polled](Self::poll) whatever happens.
+    fn until_timer(&self) -> Option<Duration>;
+
+    /// Begins to write back what members have not.
+    ///
+    /// # Errors
+    /// If it has stopped.
+    fn begin_drain(&mut self) -> Result<(), FilesError>;
+
+    /// Whether that is under way.
+    fn is_draining(&self) -> bool;
+
+    /// How it is.
+    fn status(&self) -> ArrayStatus;
+
+    /// Ends, and leaves nothing to be recovered. There are no requests.
+    ///
+    /// # Errors
+    /// If something is left.
+    fn stop(self) -> Result<(), FilesError>
+    where
+        Self: Sized;
+}

@@ -1,0 +1,458 @@
+//! Which files an array consists of, and how it is served: `array.toml`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use destage_cache::{HostCacheError, HostCacheSpec, Served};
+use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError};
+use destage_plan::{SECTOR_BYTES, Shape, ShapeError, quantity};
+use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
+use destage_raid::{ArrayGeometryError, Geometry, Layout, Level};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use uuid::Uuid;
+
+use crate::Array;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+/// The name of the description in an array's folder.
+const NAME: &str = "array.toml";
+/// What it begins with.
+const HEAD: &str = "# An array of destage; paths are relative to this file.\n";
+
+/// An array and how it is served, as its description says. The parts `[array]` and `[cache]` say what the
+/// files hold and cannot be changed once they are made; `[serve]` can.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Description {
+    version: u32,
+    /// Tells it from all others.
+    pub uuid: Uuid,
+    /// The members.
+    pub array: ArrayPart,
+    /// The cache.
+    #[serde(default)]
+    pub cache: CachePart,
+    /// What stands in for the NVRAM.
+    #[serde(default)]
+    pub nvram: NvramPart,
+    /// How it is served.
+    #[serde(default)]
+    pub serve: ServePart,
+}
+
+/// Members and where data lie on them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ArrayPart {
+    /// The level.
+    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    pub level: Level,
+    /// The layout; md's default of the level if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional")]
+    pub layout: Option<Layout>,
+    /// Bytes of a chunk.
+    #[serde(default = "default_chunk")]
+    pub chunk: Size,
+    /// Bytes of a page.
+    #[serde(default = "default_page")]
+    pub page: Size,
+    /// Bytes of each member.
+    pub member_size: Size,
+    /// How parity is updated: `min`, `rmw`, `rcw`.
+    #[serde(default)]
+    pub parity: Parity,
+    /// What is promised of acknowledged writes: `flush` or `every-write`.
+    #[serde(default)]
+    pub durability: Durability,
+    /// The members' files, from member 0 on.
+    pub members: Vec<PathBuf>,
+}
+
+/// The cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CachePart {
+    /// As `destage sim --policy` takes it.
+    pub policy: String,
+    /// Its size, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
+    /// The file of its device, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PathBuf>,
+}
+
+impl Default for CachePart {
+    fn default() -> Self {
+        Self { policy: "none".to_owned(), size: None, device: None }
+    }
+}
+
+/// The files that stand in for the NVRAM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct NvramPart {
+    /// That of its slots.
+    pub slots: PathBuf,
+    /// That of the intents.
+    pub intents: PathBuf,
+}
+
+impl Default for NvramPart {
+    fn default() -> Self {
+        Self { slots: "nvram".into(), intents: "intents".into() }
+    }
+}
+
+/// How it is served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ServePart {
+    /// Pieces of requests that are at work at a time, and commands that a device is given at a time.
+    pub depth: usize,
+    /// Threads for each device.
+    pub workers: u8,
+}
+
+impl Default for ServePart {
+    fn default() -> Self {
+        Self { depth: 256, workers: 4 }
+    }
+}
+
+/// A number of bytes, written like `64KiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Exactly, in the largest unit that divides it.
+        let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        let unit = units.into_iter().find(|(unit, _)| self.0 > 0 && self.0.is_multiple_of(*unit));
+        let (unit, name) = unit.unwrap_or((1, "B"));
+        serializer.collect_str(&format_args!("{}{name}", self.0 / unit))
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        quantity::bytes(&text).map(Self).map_err(|right| de::Error::custom(format_args!("\"{text}\" is not {right}")))
+    }
+}
+
+const fn default_chunk() -> Size {
+    Size(64 << 10)
+}
+
+const fn default_page() -> Size {
+    Size(4 << 10)
+}
+
+/// How the parity of a row that is written in part is updated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Parity {
+    /// Whatever reads less.
+    #[default]
+    Min,
+    /// Read-modify-write.
+    Rmw,
+    /// Reconstruct-write.
+    Rcw,
+}
+
+/// What is promised of acknowledged writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durability {
+    /// Durable after a flush or with FUA, as with any disk that has a volatile cache.
+    #[default]
+    Flush,
+    /// Each is durable.
+    EveryWrite,
+}
+
+fn shown<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+fn parsed<'de, T: std::str::FromStr<Err: fmt::Display>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+}
+
+/// The names of what need not be there.
+mod optional {
+    use super::{Deserializer, Serializer, fmt, parsed};
+
+    #[expect(clippy::ref_option, reason = "serde calls it so")]
+    pub(super) fn serialize<T: fmt::Display, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => to.collect_str(value),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, T: std::str::FromStr<Err: fmt::Display>, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<T>, D::Error> {
+        parsed(from).map(Some)
+    }
+}
+
+/// Why an array cannot be as it is described.
+#[derive(Debug, thiserror::Error)]
+pub enum DescriptionError {
+    /// The description cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// It is no description.
+    #[error("{}: {error}", path.display())]
+    Toml {
+        /// Its file.
+        path: PathBuf,
+        /// Where, and what is wrong.
+        error: Box<toml::de::Error>,
+    },
+    /// It was written by another version.
+    #[error("{}: version {found}; this program knows version {VERSION}", path.display())]
+    Version {
+        /// Its file.
+        path: PathBuf,
+        /// What it says.
+        found: u32,
+    },
+    /// A size is no whole number of pages.
+    #[error("{key} = {found} B is no whole number of pages of {page} B, of which there can be up to 2^32")]
+    Pages {
+        /// Which.
+        key: &'static str,
+        /// Bytes.
+        found: u64,
+        /// Bytes of a page.
+        page: u64,
+    },
+    /// Something is missing.
+    #[error("{policy} needs {key} in [cache]")]
+    Needs {
+        /// The cache.
+        policy: String,
+        /// What is missing.
+        key: &'static str,
+    },
+    /// Something is there that nothing looks at.
+    #[error("{policy} has no use for {key} in [cache]")]
+    Useless {
+        /// The cache.
+        policy: String,
+        /// What is too much.
+        key: &'static str,
+    },
+    /// There is no such geometry.
+    #[error(transparent)]
+    Geometry(#[from] ArrayGeometryError),
+    /// It cannot be addressed.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// There is no such cache, or not over such an array.
+    #[error("policy = {policy}: {error}")]
+    Cache {
+        /// As it was named.
+        policy: String,
+        /// Why not.
+        error: Box<HostCacheError>,
+    },
+    /// The array is there already.
+    #[error("{} exists already: an array is made where none is", .0.display())]
+    Exists(PathBuf),
+    /// The files do not do.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+}
+
+/// What a description comes to.
+pub struct Described {
+    /// The members.
+    pub geometry: Geometry,
+    /// The cache.
+    pub policy: HostCacheSpec,
+    /// What decides.
+    pub controller: Box<dyn Served>,
+    /// The files.
+    pub files: FilesConfig,
+}
+
+/// What was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Bytes of data.
+    pub bytes: u64,
+    /// The cache, with all parameters.
+    pub policy: String,
+}
+
+impl CachePart {
+    /// Whether it has a device of its own.
+    ///
+    /// # Errors
+    /// If there is no such cache.
+    pub fn has_device(&self) -> Result<bool, DescriptionError> {
+        let spec: HostCacheSpec = self.policy.parse().map_err(|error| DescriptionError::Cache {
+            policy: self.policy.clone(),
+            error: Box::new(HostCacheError::Spec(error)),
+        })?;
+        Ok(!spec.info().devices(1).is_empty())
+    }
+}
+
+impl Description {
+    /// An array of these parts, with an identity of its own.
+    pub fn new(array: ArrayPart, cache: CachePart) -> Self {
+        let (nvram, serve) = (NvramPart::default(), ServePart::default());
+        Self { version: VERSION, uuid: Uuid::new_v4(), array, cache, nvram, serve }
+    }
+
+    /// The description of an array: its file, or the folder that it is in.
+    pub fn path(array: &Path) -> PathBuf {
+        if array.is_dir() { array.join(NAME) } else { array.to_owned() }
+    }
+
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is none of this version.
+    pub fn read(path: &Path) -> Result<Self, DescriptionError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| DescriptionError::Io { path: path.to_owned(), source })?;
+        let read: Self = toml::from_str(&text)
+            .map_err(|error| DescriptionError::Toml { path: path.to_owned(), error: Box::new(error) })?;
+        if read.version == VERSION {
+            Ok(read)
+        } else {
+            Err(DescriptionError::Version { path: path.to_owned(), found: read.version })
+        }
+    }
+
+    /// It as its file has it.
+    pub fn text(&self) -> String {
+        let text = toml::to_string(self).expect("strings, numbers and lists can be written");
+        format!("{HEAD}{text}")
+    }
+
+    /// What it comes to, for an array whose description is in this folder.
+    ///
+    /// # Errors
+    /// If there can be no such array.
+    pub fn described(&self, folder: &Path) -> Result<Described, DescriptionError> {
+        let page = self.array.page.0;
+        let pages = |key, Size(found)| {
+            let pages = found.checked_div(page).filter(|pages| pages * page == found && *pages > 0);
+            let pages = pages.and_then(|pages| u32::try_from(pages).ok());
+            pages.ok_or(DescriptionError::Pages { key, found, page })
+        };
+        let chunk = pages("chunk", self.array.chunk)?;
+        let member = pages("member-size", self.array.member_size)?;
+        let members = u32::try_from(self.array.members.len()).unwrap_or(u32::MAX);
+        let geometry = Geometry::new(self.array.level, self.array.layout, members, chunk, member.into())?;
+        let config = ArrayConfig {
+            page_bytes: page as u32,
+            regime: match self.array.durability {
+                Durability::Flush => Regime::Flush,
+                Durability::EveryWrite => Regime::EveryWrite,
+            },
+            parity: match self.array.parity {
+                Parity::Min => ParityMethod::Min,
+                Parity::Rmw => ParityMethod::Rmw,
+                Parity::Rcw => ParityMethod::Rcw,
+            },
+            ..ArrayConfig::new(geometry.clone())
+        };
+        let wrong = |error: HostCacheError| DescriptionError::Cache {
+            policy: self.cache.policy.clone(),
+            error: Box::new(error),
+        };
+        let policy: HostCacheSpec = self.cache.policy.parse().map_err(|error| wrong(HostCacheError::Spec(error)))?;
+        let missing = |key| DescriptionError::Needs { policy: self.cache.policy.clone(), key };
+        let useless = |key| DescriptionError::Useless { policy: self.cache.policy.clone(), key };
+        let cache_pages = match (policy.info().is_sized(), self.cache.size) {
+            (true, Some(size)) => pages("size", size)?.into(),
+            (true, None) => return Err(missing("size")),
+            (false, None) => 0,
+            (false, Some(_)) => return Err(useless("size")),
+        };
+        let controller = policy.build(&config, cache_pages).map_err(wrong)?;
+        let own = policy.info().devices(cache_pages);
+        let cache_device = match (own.first(), &self.cache.device) {
+            (Some(_), None) => return Err(missing("device")),
+            (None, Some(_)) => return Err(useless("device")),
+            (_, device) => device.as_ref(),
+        };
+        let device = |(path, pages): (&PathBuf, u64)| DeviceConfig {
+            path: folder.join(path),
+            pages,
+            options: DeviceOptions { workers: self.serve.workers, ..DeviceOptions::default() },
+        };
+        let members = self.array.members.iter().map(|path| (path, u64::from(member)));
+        let stripe = u64::from(geometry.chunk_pages()) * u64::from(geometry.data_columns());
+        let files = FilesConfig {
+            array: self.uuid.as_u64_pair().0,
+            shape: Shape::new(page, SECTOR_BYTES.min(page), stripe, stripe, geometry.data_pages())?,
+            depth: self.serve.depth,
+            devices: members.chain(cache_device.into_iter().zip(own)).map(device).collect(),
+            nvram: folder.join(&self.nvram.slots),
+            nv_slots: config.nv_slots + policy.nv_slots(cache_pages, &config),
+            intents: folder.join(&self.nvram.intents),
+            rows: geometry.member_pages(),
+            patience: FilesConfig::PATIENCE,
+        };
+        Ok(Described { geometry, policy, controller, files })
+    }
+
+    /// Makes the array: its files, and then the description, without which there is none. Nothing that is
+    /// there is overwritten.
+    ///
+    /// # Errors
+    /// If there can be no such array, something is there already, or it cannot be made.
+    pub fn create(&self, path: &Path) -> Result<Made, DescriptionError> {
+        let io = |source| DescriptionError::Io { path: path.to_owned(), source };
+        if path.try_exists().map_err(io)? {
+            return Err(DescriptionError::Exists(path.to_owned()));
+        }
+        std::fs::create_dir_all(folder(path)).map_err(io)?;
+        let Described { policy, controller, files, .. } = self.described(folder(path))?;
+        let made = Made { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
+        let mut files = Files::create(controller, files, Existing::Refuse)?;
+        files.wait_ready()?;
+        files.stop_clean()?;
+        // Written beside its place and then given its name: it is there as a whole or not at all.
+        let new = path.with_extension("toml.new");
+        std::fs::write(&new, self.text()).map_err(io)?;
+        std::fs::File::open(&new).and_then(|file| file.sync_all()).map_err(io)?;
+        std::fs::rename(&new, path).map_err(io)?;
+        std::fs::File::open(folder(path)).and_then(|folder| folder.sync_all()).map_err(io)?;
+        Ok(made)
+    }
+
+    /// Opens the array.
+    ///
+    /// # Errors
+    /// If there can be no such array, or its files are not what it says.
+    pub fn open(&self, path: &Path) -> Result<Array, DescriptionError> {
+        let Described { geometry, policy, controller, files } = self.described(folder(path))?;
+        Ok(Array { files: Files::open(controller, files)?, uuid: self.uuid, geometry, policy })
+    }
+}
+
+/// The folder that a description is in.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}

@@ -1,0 +1,176 @@
+//! How a service is, as it tells whoever asks.
+
+use serde::{Deserialize, Serialize};
+
+/// How a service is. Counts are since it began.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Its process.
+    pub pid: u32,
+    /// Seconds since it began.
+    pub up_seconds: f64,
+    /// How NBD clients name it.
+    pub uris: Vec<String>,
+    /// What it serves.
+    pub array: ArrayStatus,
+    /// Its clients.
+    pub clients: Clients,
+    /// Their requests.
+    pub requests: Requests,
+}
+
+/// How far a served array has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Requests wait until what a crash has left is put right.
+    Recovering,
+    /// Requests are served.
+    Serving,
+    /// Requests are served, with members lost.
+    Degraded,
+    /// Requests are served, and what a lost member held is being made anew.
+    Rebuilding,
+    /// Nothing is served any more, for this reason.
+    Stopped(String),
+}
+
+/// A served array.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ArrayStatus {
+    /// Which it is.
+    pub uuid: String,
+    /// How far it has come.
+    pub state: State,
+    /// Level and members, as `raid5:4`.
+    pub level: String,
+    /// Its cache, with all parameters.
+    pub policy: String,
+    /// Bytes of data.
+    pub bytes: u64,
+    /// Members first, then the cache's device.
+    pub devices: Vec<DeviceStatus>,
+    /// What the cache has done; nothing of one that holds nothing.
+    pub cache: Option<CacheStatus>,
+    /// Rows whose parity does not cover their newest data.
+    pub stale_rows: u64,
+    /// Pages that are lost for good, as ranges of bytes: they can be read once they are written anew.
+    pub lost: Vec<LostRange>,
+    /// Bytes that were copied in memory for want of a buffer that could be handed on.
+    pub copied_bytes: u64,
+}
+
+/// Bytes that are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostRange {
+    /// The first.
+    pub offset: u64,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// A device of a served array, and what it was asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// `member 0`, `cache`.
+    pub name: String,
+    /// Its file.
+    pub path: String,
+    /// Whether it answers.
+    pub answers: bool,
+    /// Why it does not.
+    pub error: Option<String>,
+    /// Commands that read.
+    pub reads: u64,
+    /// Commands that write.
+    pub writes: u64,
+    /// Of these, durable when done.
+    pub fua: u64,
+    /// Commands that trim.
+    pub trims: u64,
+    /// Commands that make durable.
+    pub flushes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// Pages by what the cache had of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CacheStatus {
+    /// Whether it is in use.
+    pub in_use: bool,
+    /// Pages read that it had.
+    pub read_hits: u64,
+    /// Pages read that it did not have.
+    pub read_misses: u64,
+    /// Pages written that it had.
+    pub write_hits: u64,
+    /// Pages written that it did not have.
+    pub write_misses: u64,
+    /// What else this cache counts.
+    pub figures: Vec<Figure>,
+}
+
+/// A count of a cache's own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Figure {
+    /// Its name.
+    pub name: String,
+    /// The count.
+    pub value: u64,
+    /// Its unit.
+    pub unit: String,
+}
+
+/// Who comes and goes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Clients {
+    /// There now.
+    pub now: u64,
+    /// That have come.
+    pub came: u64,
+    /// Gone without a goodbye.
+    pub lost: u64,
+    /// Why the last of those went.
+    pub last_loss: Option<String>,
+    /// For whom there was no room.
+    pub turned_away: u64,
+    /// Requests under way.
+    pub under_way: u64,
+}
+
+/// Requests that were answered, by kind.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Requests {
+    /// Reads.
+    pub reads: Kind,
+    /// Writes.
+    pub writes: Kind,
+    /// Flushes.
+    pub flushes: Kind,
+    /// Trims, writes of zeroes, and what else there is.
+    pub others: Kind,
+}
+
+/// Requests of one kind, and how long they took from being received to being answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Kind {
+    /// How many.
+    pub count: u64,
+    /// Of these, answered with an error.
+    pub failed: u64,
+    /// Bytes of those that were not.
+    pub bytes: u64,
+    /// Nanoseconds on average.
+    pub mean_ns: u64,
+    /// Half took at most so long.
+    pub p50_ns: u64,
+    /// 99 of 100 did.
+    pub p99_ns: u64,
+    /// 999 of 1000 did.
+    pub p999_ns: u64,
+    /// All did.
+    pub max_ns: u64,
+}
