@@ -1,0 +1,83 @@
+//! What clients ask for, counted.
+
+use std::time::Duration;
+
+use destage_nbd::{Command, Request};
+use hdrhistogram::Histogram;
+
+use crate::status::{Kind, Requests};
+
+/// The longest time that is told apart, in nanoseconds: a minute and more.
+const LONGEST: u64 = 1 << 36;
+
+/// Requests and clients since the service began.
+#[derive(Debug)]
+pub(crate) struct Load {
+    kinds: [Kinds; 4],
+    /// Clients that have come.
+    pub(crate) clients: u64,
+    /// Of these, gone without a goodbye.
+    pub(crate) lost_clients: u64,
+    /// Why the last of them went.
+    pub(crate) last_loss: Option<String>,
+    /// Clients for whom there was no room.
+    pub(crate) turned_away: u64,
+}
+
+#[derive(Debug)]
+struct Kinds {
+    bytes: u64,
+    failed: u64,
+    times: Histogram<u64>,
+}
+
+/// Reads, writes, flushes, and what else there is.
+const fn place(command: Command) -> usize {
+    match command {
+        Command::Read { .. } => 0,
+        Command::Write => 1,
+        Command::Flush => 2,
+        _ => 3,
+    }
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        let kind = || Kinds {
+            bytes: 0,
+            failed: 0,
+            times: Histogram::new_with_bounds(1, LONGEST, 2).expect("the bounds are in order"),
+        };
+        let kinds = [kind(), kind(), kind(), kind()];
+        Self { kinds, clients: 0, lost_clients: 0, last_loss: None, turned_away: 0 }
+    }
+}
+
+impl Load {
+    /// A request was answered after so long.
+    pub(crate) fn answered(&mut self, request: &Request, ok: bool, after: Duration) {
+        let kind = &mut self.kinds[place(request.command)];
+        kind.times.saturating_record(after.as_nanos().min(LONGEST.into()) as u64);
+        if ok {
+            kind.bytes += u64::from(request.length);
+        } else {
+            kind.failed += 1;
+        }
+    }
+
+    /// What there is to say of them.
+    pub(crate) fn requests(&self) -> Requests {
+        let [reads, writes, flushes, others] = &self.kinds;
+        let told = |kind: &Kinds| Kind {
+            count: kind.times.len(),
+            failed: kind.failed,
+            bytes: kind.bytes,
+            mean_ns: kind.times.mean() as u64,
+            p50_ns: kind.times.value_at_quantile(0.5),
+            p99_ns: kind.times.value_at_quantile(0.99),
+            p999_ns: kind.times.value_at_quantile(0.999),
+            max_ns: kind.times.max(),
+        };
+        Requests { reads: told(reads), writes: told(writes), flushes: told(flushes), others: told(others) }
+    }
+}

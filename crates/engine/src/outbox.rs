@@ -1,0 +1,117 @@
+//! What is on its way to a client.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+
+use destage_exec::Buffer;
+use destage_nbd::Head;
+
+use crate::socket::Stream;
+
+/// Parts that are sent in one call.
+const SLICES: usize = 64;
+/// Payloads of at most so many bytes are copied beside their heads: a part more costs the kernel more than
+/// that.
+const COPIED: usize = 512;
+
+/// Replies in the order in which they are to be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    parts: VecDeque<Part>,
+    /// Bytes of the first part that have been sent.
+    sent: usize,
+    /// Bytes that have not.
+    left: usize,
+    spare: Vec<Vec<u8>>,
+}
+
+#[derive(Debug)]
+enum Part {
+    /// Heads, errors, and what else is short.
+    Text(Vec<u8>),
+    /// What was read.
+    Payload(Buffer, Range<usize>),
+}
+
+impl Part {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text,
+            Self::Payload(buffer, range) => &buffer[range.clone()],
+        }
+    }
+}
+
+impl Outbox {
+    /// Bytes that have not been sent.
+    pub(crate) const fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Puts text, which `write` appends, behind what there is.
+    pub(crate) fn text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if !matches!(self.parts.back(), Some(Part::Text(_))) {
+            let text = self.spare.pop().unwrap_or_default();
+            self.parts.push_back(Part::Text(text));
+        }
+        let Some(Part::Text(text)) = self.parts.back_mut() else { return };
+        let before = text.len();
+        write(text);
+        self.left += text.len() - before;
+    }
+
+    /// Puts the head of a reply behind what there is.
+    pub(crate) fn head(&mut self, head: &Head) {
+        self.text(|text| text.extend_from_slice(head));
+    }
+
+    /// Puts a payload behind what there is; the buffer, if it is not needed for that.
+    pub(crate) fn payload(&mut self, buffer: Buffer, range: Range<usize>) -> Option<Buffer> {
+        if range.len() <= COPIED {
+            self.text(|text| text.extend_from_slice(&buffer[range]));
+            return Some(buffer);
+        }
+        self.left += range.len();
+        self.parts.push_back(Part::Payload(buffer, range));
+        None
+    }
+
+    /// Sends what there is room for; buffers that are sent are handed to `spare`. Whether all is sent.
+    pub(crate) fn send(&mut self, stream: &mut Stream, mut spare: impl FnMut(Buffer)) -> io::Result<bool> {
+        while self.left > 0 {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let mut count = 0;
+            for (slice, part) in slices.iter_mut().zip(&self.parts) {
+                *slice = IoSlice::new(&part.bytes()[if count == 0 { self.sent } else { 0 }..]);
+                count += 1;
+            }
+            let wanted: usize = slices[..count].iter().map(|slice| slice.len()).sum();
+            let Some(sent) = stream.send(&slices[..count])? else { return Ok(false) };
+            if sent == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.forget(sent, &mut spare);
+            if sent < wanted {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn forget(&mut self, sent: usize, spare: &mut impl FnMut(Buffer)) {
+        self.left -= sent;
+        self.sent += sent;
+        while let Some(len) = self.parts.front().map(|part| part.bytes().len()).filter(|len| *len <= self.sent) {
+            self.sent -= len;
+            match self.parts.pop_front() {
+                Some(Part::Text(mut text)) => {
+                    text.clear();
+                    self.spare.push(text);
+                }
+                Some(Part::Payload(buffer, _)) => spare(buffer),
+                None => {}
+            }
+        }
+    }
+}

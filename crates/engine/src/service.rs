@@ -1,0 +1,721 @@
+//! The service: one thread that takes requests from clients, hands them to the backend, and sends what
+//! comes of them. It waits in one place ([`Waiter`]) and never for one client, one device or one request.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use destage_exec::{Buffer, Completion, FilesError};
+use destage_nbd::{BlockSizes, Command, Errno, Export, ExportError, Exports, Extent, Features, ReadReply, Request};
+use destage_plan::{HostOp, HostRequest, Nanos, Op, Request as Asked};
+use slab::Slab;
+
+use crate::Backend;
+use crate::connection::{Connection, Incoming, Lost};
+use crate::control::{Control, Order, Reply};
+use crate::load::Load;
+use crate::outbox::Outbox;
+use crate::socket::Listener;
+use crate::status::{Clients, State, Status};
+use crate::waiter::{Interest, Waiter};
+
+/// What a client may have in one request, in bytes.
+const LONGEST: u32 = 32 << 20;
+/// Bytes that are read at a time of what is to be made ready to be read.
+const AHEAD: u64 = 256 << 10;
+/// Buffers that are kept to be used again.
+const SPARE: usize = 512;
+/// A buffer of more bytes than this is not kept.
+const SPARE_BYTES: usize = 1 << 20;
+/// Clients at a time.
+const CLIENTS: usize = 1024;
+/// Requests that are taken from one client before the others have their turn.
+const TURN: usize = 64;
+/// How long a client may take to agree on an export.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+/// How long nobody is welcomed when the system has no room.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long clients are waited for at the end to take their answers.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// How a device is offered.
+#[derive(Clone, Debug, Default)]
+pub struct Offer {
+    /// The export's name; that without a name is the default of clients.
+    pub name: String,
+    /// What it is, for people.
+    pub description: String,
+    /// Nothing can be written.
+    pub read_only: bool,
+}
+
+impl Offer {
+    fn export(&self, bytes: u64) -> Export {
+        Export {
+            description: self.description.clone(),
+            features: Features {
+                read_only: self.read_only,
+                flush: true,
+                fua: true,
+                trim: true,
+                write_zeroes: true,
+                // A flush covers what was answered, whoever asked for it.
+                multi_conn: true,
+                cache: true,
+                ..Features::default()
+            },
+            blocks: BlockSizes { minimum: 512, preferred: 4096, maximum: LONGEST },
+            contexts: vec!["base:allocation".to_owned()],
+            ..Export::new(self.name.clone(), bytes)
+        }
+    }
+}
+
+/// Why the service cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// It cannot be offered so.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// The system does not let it.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The backend has stopped.
+    #[error(transparent)]
+    Backend(#[from] FilesError),
+}
+
+fn cannot(what: &'static str) -> impl Fn(io::Error) -> ServiceError {
+    move |source| ServiceError::Io { what, source }
+}
+
+/// What becomes of a request once the backend has done with it.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// It is answered.
+    Answer,
+    /// What it changed is made durable first.
+    Flush,
+    /// So many bytes are still to be read, from here on.
+    ReadOn { from: u64, left: u64 },
+}
+
+/// A request under way.
+#[derive(Debug)]
+struct Pending {
+    client: usize,
+    request: Request,
+    /// Bytes that the client has in it.
+    bytes: usize,
+    then: Then,
+    since: Instant,
+}
+
+/// What a number of the waiter's stands for.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Listener(usize),
+    Control,
+    Client(usize),
+    Boss(usize),
+}
+
+impl Source {
+    fn number(self) -> u64 {
+        let (kind, at) = match self {
+            Self::Listener(at) => (0, at),
+            Self::Control => (1, 0),
+            Self::Client(at) => (2, at),
+            Self::Boss(at) => (3, at),
+        };
+        kind << 32 | at as u64
+    }
+
+    const fn of(number: u64) -> Self {
+        let at = number as u32 as usize;
+        match number >> 32 {
+            0 => Self::Listener(at),
+            1 => Self::Control,
+            2 => Self::Client(at),
+            _ => Self::Boss(at),
+        }
+    }
+}
+
+/// Serves one device to any number of clients.
+pub struct Service<B> {
+    backend: B,
+    exports: Arc<Exports>,
+    waiter: Waiter,
+    listeners: Vec<Listener>,
+    /// Nobody is welcomed before this: the system had no room.
+    unwelcome: Option<Instant>,
+    control: Option<Listener>,
+    clients: Slab<Connection>,
+    bosses: Slab<Control>,
+    pending: Slab<Pending>,
+    spare: Vec<Buffer>,
+    load: Load,
+    listening: Option<Listening>,
+    /// Requests were handed to the backend since it was polled last.
+    begun: bool,
+    /// Why nothing is answered but with errors.
+    broken: Option<String>,
+    /// The end is asked for.
+    stopping: bool,
+    /// Clients that may have something to be read or sent.
+    stirred: Vec<usize>,
+    ready: Vec<u64>,
+    stop: Arc<AtomicBool>,
+    begin: Instant,
+}
+
+impl<B: Backend> Service<B> {
+    /// Serves this device, to nobody so far.
+    ///
+    /// # Errors
+    /// If it cannot be offered so, or the system does not let it wait.
+    pub fn new(mut backend: B, offer: &Offer) -> Result<Self, ServiceError> {
+        let exports = Exports::new(vec![offer.export(backend.bytes())], Some(&offer.name))?;
+        let waiter = Waiter::new().map_err(cannot("wait for clients"))?;
+        backend.wake_with(Box::new(waiter.waker()));
+        Ok(Self {
+            backend,
+            exports: Arc::new(exports),
+            waiter,
+            listeners: Vec::new(),
+            unwelcome: None,
+            control: None,
+            clients: Slab::new(),
+            bosses: Slab::new(),
+            pending: Slab::new(),
+            spare: Vec::new(),
+            load: Load::default(),
+            listening: None,
+            begun: false,
+            broken: None,
+            stopping: false,
+            stirred: Vec::new(),
+            ready: Vec::new(),
+            stop: Arc::default(),
+            begin: Instant::now(),
+        })
+    }
+
+    /// Lets clients come this way too.
+    ///
+    /// # Errors
+    /// If the system does not let it.
+    pub fn listen(&mut self, listener: Listener) -> Result<(), ServiceError> {
+        let number = Source::Listener(self.listeners.len()).number();
+        self.waiter.add(&listener, number, Interest::READ).map_err(cannot("wait for clients"))?;
+        self.listeners.push(listener);
+        Ok(())
+    }
+
+    /// Takes orders here: `status`, `flush`, `stop`.
+    ///
+    /// # Errors
+    /// If the socket cannot be made.
+    pub fn take_orders(&mut self, path: &Path) -> Result<(), ServiceError> {
+        let listener = Listener::unix(path).map_err(cannot("make the control socket"))?;
+        self.waiter.add(&listener, Source::Control.number(), Interest::READ).map_err(cannot("wait for orders"))?;
+        self.control = Some(listener);
+        Ok(())
+    }
+
+    /// Tells `listener` of every request that a trace can hold, as it comes.
+    pub fn tell(&mut self, listener: impl FnMut(Asked) + 'static) {
+        self.listening = Some(Box::new(listener));
+    }
+
+    /// What ends the service in order once it is set and [woken](Self::waker).
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Wakes the service, from any thread.
+    pub fn waker(&self) -> impl Fn() + Send + Sync + 'static {
+        self.waiter.waker()
+    }
+
+    /// Where clients come to.
+    pub fn uris(&self) -> impl Iterator<Item = String> {
+        let name = &self.exports.all()[0].name;
+        self.listeners.iter().map(|listener| listener.uri(name))
+    }
+
+    /// Serves until the end is asked for, answers what is under way, and leaves nothing to be recovered.
+    ///
+    /// # Errors
+    /// If the system does not let it go on, or something is left to be recovered.
+    pub fn run(mut self) -> Result<(), ServiceError> {
+        while !self.stopping {
+            self.turn(None)?;
+            self.stopping |= self.stop.load(Ordering::Relaxed);
+        }
+        self.say_goodbye()?;
+        if let Some(why) = self.broken {
+            self.bosses.iter_mut().for_each(|(_, boss)| boss.stopped(Err(&why)));
+            return Ok(());
+        }
+        let stopped = self.backend.stop();
+        let told = stopped.as_ref().map(drop).map_err(ToString::to_string);
+        self.bosses.iter_mut().for_each(|(_, boss)| boss.stopped(told.as_ref().map(drop).map_err(String::as_str)));
+        Ok(stopped?)
+    }
+
+    /// Nobody new comes, nothing new is begun, and what is under way is answered.
+    fn say_goodbye(&mut self) -> Result<(), ServiceError> {
+        for listener in std::mem::take(&mut self.listeners) {
+            self.waiter.remove(&listener);
+        }
+        for (_, client) in &mut self.clients {
+            client.server.shut_down();
+        }
+        let until = Instant::now() + GOODBYE;
+        loop {
+            let unsent = self.clients.iter().any(|(_, client)| client.outbox.left() > 0);
+            let left = until.saturating_duration_since(Instant::now());
+            // What is under way is waited for however long it takes, as `stop` does.
+            if self.pending.is_empty() && (!unsent || left.is_zero()) {
+                return Ok(());
+            }
+            self.turn(Some(left.max(Duration::from_millis(1))))?;
+        }
+    }
+
+    /// Does what there is to do, and waits for more, at most as long as this.
+    fn turn(&mut self, most: Option<Duration>) -> Result<(), ServiceError> {
+        self.work();
+        self.attend();
+        if std::mem::take(&mut self.begun) {
+            // What was begun may have come to its end without anybody's help, as a hit in memory does.
+            self.work();
+            self.attend();
+        }
+        self.tend_bosses();
+        if self.backend.hear() && self.broken.is_none() {
+            return Ok(());
+        }
+        // Further requests that came meanwhile are looked at before anything is waited for.
+        let busy = (std::mem::take(&mut self.begun) || !self.stirred.is_empty()).then_some(Duration::ZERO);
+        let timer = if self.broken.is_some() { None } else { self.backend.until_timer() };
+        let handshake = self.clients.iter().any(|(_, client)| client.session().is_none()).then_some(HANDSHAKE);
+        let welcome = self.unwelcome.map(|until| until.saturating_duration_since(Instant::now()));
+        let most = [timer, handshake, welcome, busy, most].into_iter().flatten().min();
+        let mut ready = std::mem::take(&mut self.ready);
+        self.waiter.wait(most, &mut ready).map_err(cannot("wait for clients"))?;
+        for source in ready.drain(..) {
+            match Source::of(source) {
+                Source::Listener(at) => self.welcome(at)?,
+                Source::Control => self.welcome_boss()?,
+                Source::Client(at) => self.stir(at),
+                Source::Boss(at) => self.hear_boss(at),
+            }
+        }
+        self.ready = ready;
+        if self.unwelcome.is_some_and(|until| until <= Instant::now()) {
+            self.unwelcome = None;
+            self.shut_doors(Interest::READ)?;
+        }
+        self.dismiss_silent();
+        Ok(())
+    }
+
+    fn stir(&mut self, client: usize) {
+        // A client is mostly stirred many times in a row.
+        if self.stirred.last() != Some(&client) {
+            self.stirred.push(client);
+        }
+    }
+
+    /// Has the backend go on, and takes its answers.
+    fn work(&mut self) {
+        if self.broken.is_some() {
+            return;
+        }
+        let mut next = self.backend.poll();
+        loop {
+            match next {
+                Ok(Some(completion)) => self.complete(completion),
+                Ok(None) => return,
+                Err(error) => return self.give_up(&error),
+            }
+            next = Ok(self.backend.next_completion());
+        }
+    }
+
+    /// The backend has stopped: nothing is answered but with errors from now on.
+    fn give_up(&mut self, error: &FilesError) {
+        let why = self.broken.get_or_insert_with(|| error.to_string()).clone();
+        for pending in self.pending.drain().collect::<Vec<_>>() {
+            Self::refuse(&mut self.clients, &pending, &why);
+            self.stir(pending.client);
+        }
+        for (_, boss) in &mut self.bosses {
+            boss.drained(Err(&why));
+        }
+    }
+
+    fn refuse(clients: &mut Slab<Connection>, pending: &Pending, why: &str) {
+        let Some(client) = clients.get_mut(pending.client) else { return };
+        client.answered(pending.bytes);
+        if let Some(session) = client.session().copied().filter(|_| !client.gone) {
+            client.outbox.text(|text| session.fail(&pending.request, Errno::Io, &why, None, text));
+        }
+    }
+
+    /// A request is done.
+    fn complete(&mut self, completion: Completion) {
+        let Completion { tag, ok, bytes } = completion;
+        let Some(pending) = self.pending.get_mut(tag as usize) else { return };
+        let next = match pending.then {
+            Then::Flush if ok => {
+                pending.then = Then::Answer;
+                Some((HostRequest { tag, op: HostOp::Flush, offset: 0, len: 0, fua: false }, Buffer::new()))
+            }
+            Then::ReadOn { from, left } if ok && left > 0 => {
+                let len = left.min(AHEAD);
+                pending.then = Then::ReadOn { from: from + len, left: left - len };
+                Some((HostRequest { tag, op: HostOp::Read, offset: from, len, fua: false }, Buffer::new()))
+            }
+            _ => None,
+        };
+        if let Some((request, mut data)) = next {
+            if request.op == HostOp::Read {
+                data = bytes;
+            } else {
+                self.keep(bytes);
+            }
+            self.begun = true;
+            if let Err(error) = self.backend.submit(request, data) {
+                self.give_up(&error);
+            }
+            return;
+        }
+        let pending = self.pending.remove(tag as usize);
+        self.load.answered(&pending.request, ok, pending.since.elapsed());
+        let spare = match self.clients.get_mut(pending.client) {
+            Some(client) => answer(client, &pending, ok, bytes),
+            None => Some(bytes),
+        };
+        if let Some(buffer) = spare {
+            self.keep(buffer);
+        }
+        self.stir(pending.client);
+    }
+
+    fn keep(&mut self, buffer: Buffer) {
+        keep(&mut self.spare, buffer);
+    }
+
+    /// Reads from and writes to those clients of whom there may be something new.
+    fn attend(&mut self) {
+        let mut again = Vec::new();
+        while let Some(at) = self.stirred.pop() {
+            if !self.clients.contains(at) {
+                continue;
+            }
+            match self.serve(at) {
+                Ok(more) => {
+                    if more {
+                        again.push(at);
+                    }
+                }
+                Err(lost) => self.dismiss(at, Some(&lost)),
+            }
+        }
+        // Their turn comes again after everybody's.
+        self.stirred = again;
+    }
+
+    /// Takes requests from a client and sends it answers; whether there may be more to be taken.
+    fn serve(&mut self, at: usize) -> Result<bool, Lost> {
+        let mut drained = false;
+        let mut taken = 0;
+        while taken < TURN {
+            let spare = &mut self.spare;
+            let mut room = |len: usize| {
+                let mut buffer = spare.pop().unwrap_or_default();
+                buffer.resize(len);
+                buffer
+            };
+            let Some(incoming) = self.clients[at].next(&mut room, &mut drained)? else { break };
+            self.begin(at, incoming);
+            taken += 1;
+        }
+        // What the backend has done meanwhile goes along.
+        let client = &mut self.clients[at];
+        let spare = &mut self.spare;
+        client.outbox.send(&mut client.stream, |buffer| keep(spare, buffer))?;
+        if client.is_over() {
+            self.dismiss(at, None);
+            return Ok(false);
+        }
+        let wanted = client.wanted();
+        if wanted != client.interest {
+            client.interest = wanted;
+            self.waiter.change(&client.stream, Source::Client(at).number(), wanted)?;
+        }
+        Ok(taken == TURN)
+    }
+
+    /// Hands a request to the backend, or answers it at once.
+    fn begin(&mut self, at: usize, incoming: Incoming) {
+        let Incoming { request, data } = incoming;
+        let bytes = data.len();
+        if let Some(listening) = &mut self.listening
+            && let Some(told) = trace_request(&request, self.begin)
+        {
+            listening(told);
+        }
+        let (offset, len) = (request.offset, u64::from(request.length));
+        let (op, len, then) = match request.command {
+            Command::Read { .. } => (HostOp::Read, len, Then::Answer),
+            Command::Write => (HostOp::Write, len, Then::Answer),
+            Command::Flush => (HostOp::Flush, 0, Then::Answer),
+            Command::Trim if request.fua => (HostOp::Discard, len, Then::Flush),
+            Command::Trim => (HostOp::Discard, len, Then::Answer),
+            Command::WriteZeroes { .. } if request.fua => (HostOp::WriteZeroes, len, Then::Flush),
+            Command::WriteZeroes { .. } => (HostOp::WriteZeroes, len, Then::Answer),
+            Command::Cache => {
+                let first = len.min(AHEAD);
+                (HostOp::Read, first, Then::ReadOn { from: offset + first, left: len - first })
+            }
+            Command::BlockStatus { .. } => {
+                self.tell_status(at, &request);
+                self.keep(data);
+                return;
+            }
+        };
+        let pending = Pending { client: at, request, bytes, then, since: Instant::now() };
+        if let Some(why) = &self.broken {
+            Self::refuse(&mut self.clients, &pending, why);
+            return;
+        }
+        let tag = self.pending.insert(pending) as u64;
+        self.begun = true;
+        let fua = op == HostOp::Write && request.fua;
+        if let Err(error) = self.backend.submit(HostRequest { tag, op, offset, len, fua }, data) {
+            self.give_up(&error);
+        }
+    }
+
+    /// What is known of some bytes: that they are there.
+    fn tell_status(&mut self, at: usize, request: &Request) {
+        let client = &mut self.clients[at];
+        client.answered(0);
+        let Some(session) = client.session().copied() else { return };
+        let contexts: Vec<_> = session.contexts().collect();
+        for (nth, context) in contexts.iter().enumerate() {
+            let extent = Extent { length: request.length.into(), flags: 0 };
+            let last = nth + 1 == contexts.len();
+            client.outbox.text(|text| session.status(request, *context, [extent], last, text));
+        }
+    }
+
+    fn welcome(&mut self, at: usize) -> Result<(), ServiceError> {
+        loop {
+            let stream = match self.listeners[at].accept() {
+                Ok(Some(stream)) => stream,
+                Ok(None) => break,
+                Err(_) => {
+                    // Files or memory have run out: it is tried again when some may be free.
+                    self.load.turned_away += 1;
+                    self.shut_doors(Interest::default())?;
+                    self.unwelcome = Some(Instant::now() + PAUSE);
+                    break;
+                }
+            };
+            if self.clients.len() >= CLIENTS {
+                self.load.turned_away += 1;
+                continue;
+            }
+            let entry = self.clients.vacant_entry();
+            let number = entry.key();
+            let added = self.waiter.add(&stream, Source::Client(number).number(), Interest::READ);
+            added.map_err(cannot("wait for a client"))?;
+            entry.insert(Connection::new(stream, Arc::clone(&self.exports)));
+            self.load.clients += 1;
+            // The server speaks first.
+            self.stir(number);
+        }
+        Ok(())
+    }
+
+    /// Waits for this of all listeners.
+    fn shut_doors(&self, interest: Interest) -> Result<(), ServiceError> {
+        for (at, listener) in self.listeners.iter().enumerate() {
+            let changed = self.waiter.change(listener, Source::Listener(at).number(), interest);
+            changed.map_err(cannot("wait for clients"))?;
+        }
+        Ok(())
+    }
+
+    fn dismiss(&mut self, at: usize, lost: Option<&Lost>) {
+        let client = self.clients.get_mut(at);
+        let Some(client) = client else { return };
+        if lost.is_some() {
+            self.load.lost_clients += 1;
+            self.load.last_loss = lost.map(ToString::to_string);
+        }
+        self.waiter.remove(&client.stream);
+        if client.requests == 0 {
+            drop(self.clients.remove(at));
+        } else {
+            // Its number stays taken until its last request is answered; nothing is sent any more.
+            (client.ended, client.gone) = (true, true);
+            client.outbox = Outbox::default();
+            client.interest = Interest::default();
+        }
+    }
+
+    /// Who does not say what it wants does not keep a place.
+    fn dismiss_silent(&mut self) {
+        let silent = |client: &Connection| client.session().is_none() && client.since.elapsed() >= HANDSHAKE;
+        let silent: Vec<_> = self.clients.iter().filter(|(_, client)| silent(client)).map(|(at, _)| at).collect();
+        for at in silent {
+            self.dismiss(at, Some(&Lost::Cut));
+        }
+    }
+
+    fn welcome_boss(&mut self) -> Result<(), ServiceError> {
+        // Who cannot be taken in tries again.
+        while let Some(stream) = self.control.as_ref().and_then(|listener| listener.accept().ok().flatten()) {
+            let entry = self.bosses.vacant_entry();
+            let number = Source::Boss(entry.key()).number();
+            self.waiter.add(&stream, number, Interest::READ).map_err(cannot("wait for orders"))?;
+            entry.insert(Control::new(stream));
+        }
+        Ok(())
+    }
+
+    fn hear_boss(&mut self, at: usize) {
+        while let Some(order) = self.bosses.get_mut(at).and_then(Control::next) {
+            self.obey(at, order);
+        }
+    }
+
+    fn obey(&mut self, at: usize, order: Order) {
+        match order {
+            Order::Status => {
+                let status = self.status();
+                self.bosses[at].reply(&Reply::Status(Box::new(status)));
+            }
+            Order::Flush => {
+                if let Some(why) = &self.broken {
+                    self.bosses[at].drained(Err(why));
+                } else {
+                    match self.backend.begin_drain() {
+                        Ok(()) => self.bosses[at].waits_for_drain = true,
+                        Err(error) => self.give_up(&error),
+                    }
+                }
+            }
+            Order::Stop => {
+                self.bosses[at].waits_for_stop = true;
+                self.stopping = true;
+            }
+        }
+    }
+
+    fn status(&self) -> Status {
+        let mut array = self.backend.status();
+        if let Some(why) = &self.broken {
+            array.state = State::Stopped(why.clone());
+        }
+        Status {
+            pid: std::process::id(),
+            up_seconds: self.begin.elapsed().as_secs_f64(),
+            uris: self.uris().collect(),
+            array,
+            clients: Clients {
+                now: self.clients.len() as u64,
+                came: self.load.clients,
+                lost: self.load.lost_clients,
+                last_loss: self.load.last_loss.clone(),
+                turned_away: self.load.turned_away,
+                under_way: self.pending.len() as u64,
+            },
+            requests: self.load.requests(),
+        }
+    }
+
+    /// Tells those who wait that what they wait for has come, and sends what is to be sent.
+    fn tend_bosses(&mut self) {
+        let drained = !self.backend.is_draining();
+        let mut gone = Vec::new();
+        for (at, boss) in &mut self.bosses {
+            if boss.waits_for_drain && drained && self.broken.is_none() {
+                boss.drained(Ok(()));
+            }
+            if boss.attend() {
+                let wanted = boss.wanted();
+                // A boss that cannot be waited for is gone as well.
+                if wanted != boss.interest
+                    && self.waiter.change(boss.stream(), Source::Boss(at).number(), wanted).is_ok()
+                {
+                    boss.interest = wanted;
+                }
+            } else {
+                gone.push(at);
+                self.waiter.remove(boss.stream());
+            }
+        }
+        for at in gone {
+            drop(self.bosses.remove(at));
+        }
+    }
+}
+
+/// Who is told of requests.
+type Listening = Box<dyn FnMut(Asked)>;
+
+/// A request as a trace has it, if traces have such requests.
+fn trace_request(request: &Request, begin: Instant) -> Option<Asked> {
+    let op = match request.command {
+        Command::Read { .. } => Op::Read,
+        // The content does not matter to a trace.
+        Command::Write | Command::WriteZeroes { .. } => Op::Write,
+        Command::Flush => Op::Flush,
+        Command::Trim => Op::Discard,
+        Command::Cache | Command::BlockStatus { .. } => return None,
+    };
+    let time = Nanos(begin.elapsed().as_nanos() as u64);
+    let (offset, len) = (request.offset, request.length.into());
+    Some(Asked { time, offset, len, volume: 0, op, fua: request.fua && op == Op::Write })
+}
+
+fn keep(spare: &mut Vec<Buffer>, buffer: Buffer) {
+    if spare.len() < SPARE && buffer.len() <= SPARE_BYTES && !buffer.is_empty() {
+        spare.push(buffer);
+    }
+}
+
+/// Puts the answer to a request into its client's outbox; the buffer, if it is not needed for that.
+fn answer(client: &mut Connection, pending: &Pending, ok: bool, bytes: Buffer) -> Option<Buffer> {
+    client.answered(pending.bytes);
+    let Some(session) = client.session().copied().filter(|_| !client.gone) else { return Some(bytes) };
+    let request = &pending.request;
+    if !ok {
+        let text = "the array cannot serve it";
+        client.outbox.text(|out| session.fail(request, Errno::Io, &text, None, out));
+        return Some(bytes);
+    }
+    if !matches!(request.command, Command::Read { .. }) {
+        client.outbox.head(&session.done(request));
+        return Some(bytes);
+    }
+    let mut reply = ReadReply::new(&session, request);
+    let left = reply.left();
+    client.outbox.head(&reply.data(left));
+    client.outbox.payload(bytes, 0..left as usize)
+}

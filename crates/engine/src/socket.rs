@@ -1,0 +1,179 @@
+//! Sockets: Unix and TCP alike.
+
+use std::fmt;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Where clients come to.
+#[derive(Debug)]
+pub struct Listener {
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// The file goes when the listener does.
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// A Unix socket of this name. One that is there and that nobody listens to, as a server leaves it that
+    /// was killed, is replaced.
+    ///
+    /// # Errors
+    /// If somebody listens to it, or it cannot be made.
+    pub fn unix(path: &Path) -> io::Result<Self> {
+        let listener = match UnixListener::bind(path) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
+                std::fs::remove_file(path)?;
+                UnixListener::bind(path)
+            }
+            bound => bound,
+        }?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { kind: Kind::Unix(listener, path.to_owned()) })
+    }
+
+    /// A TCP address.
+    ///
+    /// # Errors
+    /// If it cannot be had.
+    pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { kind: Kind::Tcp(listener) })
+    }
+
+    /// The address, if it is one of TCP: with the port that was drawn if none was asked for.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.kind {
+            Kind::Tcp(listener) => listener.local_addr().ok(),
+            Kind::Unix(..) => None,
+        }
+    }
+
+    /// How NBD clients name the export `name` here.
+    pub fn uri(&self, name: &str) -> String {
+        match &self.kind {
+            Kind::Unix(_, path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+            Kind::Tcp(_) => match self.address() {
+                Some(address) => format!("nbd://{address}/{name}"),
+                None => format!("nbd:///{name}"),
+            },
+        }
+    }
+
+    /// The next client, if one waits.
+    pub(crate) fn accept(&self) -> io::Result<Option<Stream>> {
+        let accepted = match &self.kind {
+            Kind::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Kind::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
+        };
+        match accepted {
+            Ok(stream) => {
+                stream.prepare()?;
+                Ok(Some(stream))
+            }
+            Err(error) if waits(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether a socket's file was left behind.
+fn is_abandoned(path: &Path) -> bool {
+    matches!(UnixStream::connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Kind::Unix(_, path) = &self.kind {
+            // If somebody else took it away, that is as good.
+            drop(std::fs::remove_file(path));
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.kind {
+            Kind::Unix(listener, _) => listener.as_fd(),
+            Kind::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Unix(_, path) => write!(f, "{}", path.display()),
+            Kind::Tcp(_) => match self.address() {
+                Some(address) => write!(f, "{address}"),
+                None => f.write_str("a TCP socket"),
+            },
+        }
+    }
+}
+
+/// A client's socket.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn prepare(&self) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_nonblocking(true),
+            Self::Tcp(stream) => {
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(true)
+            }
+        }
+    }
+
+    /// Reads what there is, into `bytes`; none if there is nothing so far.
+    pub(crate) fn receive(&mut self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        let read = match self {
+            Self::Unix(stream) => stream.read(bytes),
+            Self::Tcp(stream) => stream.read(bytes),
+        };
+        later(read)
+    }
+
+    /// Writes what there is room for; none if there is no room so far.
+    pub(crate) fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        let written = match self {
+            Self::Unix(stream) => stream.write_vectored(slices),
+            Self::Tcp(stream) => stream.write_vectored(slices),
+        };
+        later(written)
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+fn later(done: io::Result<usize>) -> io::Result<Option<usize>> {
+    match done {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if waits(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether it is only to be asked again later.
+fn waits(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted)
+}

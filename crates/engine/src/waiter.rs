@@ -1,0 +1,102 @@
+//! The one place where the service waits: for sockets, for the threads of the executor, for time.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
+
+/// Events that are taken at a time.
+const EVENTS: usize = 64;
+/// What wakes from outside, among the numbers of sources.
+const WAKER: u64 = u64::MAX;
+
+/// What a source is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Interest {
+    /// That there is something to be read.
+    pub(crate) read: bool,
+    /// That there is room to write.
+    pub(crate) write: bool,
+}
+
+impl Interest {
+    /// To be read from.
+    pub(crate) const READ: Self = Self { read: true, write: false };
+
+    fn flags(self) -> EventFlags {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN | EventFlags::RDHUP, self.read);
+        flags.set(EventFlags::OUT, self.write);
+        flags
+    }
+}
+
+/// Waits for many things at once.
+pub(crate) struct Waiter {
+    epoll: OwnedFd,
+    wake: Arc<OwnedFd>,
+    events: Vec<Event>,
+}
+
+impl Waiter {
+    /// Waits for nothing so far.
+    pub(crate) fn new() -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &wake, EventData::new_u64(WAKER), EventFlags::IN)?;
+        Ok(Self { epoll, wake: Arc::new(wake), events: Vec::with_capacity(EVENTS) })
+    }
+
+    /// What ends the wait, from any thread.
+    pub(crate) fn waker(&self) -> impl Fn() + Send + Sync + 'static {
+        let wake = Arc::clone(&self.wake);
+        // It cannot be full: it is emptied after every wait.
+        move || {
+            let _full = rustix::io::write(&wake, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Waits for this one too, under a number of the caller's.
+    pub(crate) fn add(&self, source: impl AsFd, number: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), interest.flags())?)
+    }
+
+    /// Waits for something else of it.
+    pub(crate) fn change(&self, source: impl AsFd, number: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, source, EventData::new_u64(number), interest.flags())?)
+    }
+
+    /// Waits for it no longer.
+    pub(crate) fn remove(&self, source: impl AsFd) {
+        // It is there; and if it were not, that would be what is wanted.
+        let _missing = epoll::delete(&self.epoll, source);
+    }
+
+    /// Waits until something happens, at most as long as this; the numbers of the sources that
+    /// have something to be read or room to write, or have ended, are appended.
+    pub(crate) fn wait(&mut self, most: Option<Duration>, ready: &mut Vec<u64>) -> io::Result<()> {
+        let most = most.map(|most| Timespec {
+            tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: most.subsec_nanos().into(),
+        });
+        self.events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), most.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in &self.events {
+            let source = event.data.u64();
+            if source == WAKER {
+                let _empty = rustix::io::read(&self.wake, &mut [0_u8; 8]);
+                continue;
+            }
+            ready.push(source);
+        }
+        Ok(())
+    }
+}
