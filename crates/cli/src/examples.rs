@@ -197,6 +197,50 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "create",
+        &[
+            example("destage create array --dev", "a small array to try things with"),
+            example(
+                "destage create array --level raid5:5 --member-size 1GiB --policy kdd --cache 256MiB",
+                "with a cache of one's own choice",
+            ),
+            example(
+                "destage create array --level raid6:8 --member-size 10GiB --policy lawc --cache 64MiB",
+                "a write cache, in the NVRAM",
+            ),
+        ],
+    ),
+    (
+        "serve",
+        &[
+            example("destage serve array", "at array/nbd.sock, until destage stop or Ctrl-C"),
+            example("destage serve array --tcp 127.0.0.1:10809 --name disk", "over TCP, under a name"),
+            example("destage serve array --run ./test-it.sh", "while a command runs, which finds $uri"),
+            example("destage serve array --record live.destage", "and write down what is asked for"),
+        ],
+    ),
+    (
+        "status",
+        &[
+            example("destage status array", "devices, cache, clients and requests"),
+            example("destage status array --json", "the same and more, for programs"),
+        ],
+    ),
+    (
+        "flush",
+        &[
+            example("destage flush array", "write back what members have not"),
+            example("destage flush /srv/array/array.toml", "the same, by the description"),
+        ],
+    ),
+    (
+        "stop",
+        &[
+            example("destage stop array", "when this returns nothing is left to be recovered"),
+            example("destage stop array --control control.sock", "where the orders are taken elsewhere"),
+        ],
+    ),
+    (
         "validate",
         &[
             example("destage validate", "some minutes; what fails is named at the end"),

@@ -11,7 +11,10 @@ use signal_hook::iterator::Signals;
 use crate::output;
 
 /// What is told of a signal in place of an end.
-static TOLD: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
+static TOLD: Mutex<Option<Told>> = Mutex::new(None);
+
+/// Is told the signal's number.
+type Told = Box<dyn Fn(i32) + Send>;
 
 /// Waits for SIGINT, SIGTERM and SIGHUP from now on. What whoever started us had ignored, as
 /// `nohup` does, stays ignored.
@@ -30,14 +33,25 @@ pub fn watch() -> io::Result<()> {
 
 /// From now on a signal sets `flag`, for a command that comes to an end by itself then.
 pub fn tell(flag: &Arc<AtomicBool>) {
-    *TOLD.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(flag));
+    let flag = Arc::clone(flag);
+    call(move |_| flag.store(true, Ordering::Relaxed));
+}
+
+/// From now on this is called with a signal's number, for a command that comes to an end by itself then.
+pub fn call(told: impl Fn(i32) + Send + 'static) {
+    *TOLD.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(told));
 }
 
 fn end(signal: i32) {
-    if let Some(flag) = &*TOLD.lock().unwrap_or_else(PoisonError::into_inner) {
-        flag.store(true, Ordering::Relaxed);
+    if let Some(told) = &*TOLD.lock().unwrap_or_else(PoisonError::into_inner) {
+        told(signal);
         return;
     }
+    end_now(signal);
+}
+
+/// Ends the program as a signal does that nobody is told of.
+pub fn end_now(signal: i32) {
     let _nothing_more = output::clean_up();
     signal_hook::low_level::exit(128 + signal);
 }

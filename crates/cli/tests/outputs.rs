@@ -17,7 +17,7 @@ use std::process::{Child, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use loop_device::{Loop, skip, tool};
-use rows::{OutputKind, READ, ROWS, Row};
+use rows::{OutputKind, READ, ROWS, Row, SERVED};
 use workshop::{Content, Workshop, content, last_week};
 
 /// Standard error of a call that must fail with one message.
@@ -75,7 +75,8 @@ fn every_argument_that_names_a_file_is_known() {
         let paths = arguments.into_iter().filter(|(_, value)| names_a_file(value));
         found.extend(paths.map(|(name, _)| (command.join(" "), name)));
     }
-    let known = ROWS.iter().map(|row| (row.command, row.argument)).chain(READ.iter().copied());
+    let known =
+        ROWS.iter().map(|row| (row.command, row.argument)).chain(READ.iter().copied()).chain(SERVED.iter().copied());
     let mut known: Vec<_> = known.map(|(command, name)| (command.to_owned(), name.to_owned())).collect();
     // Of a failure, a device's number.
     found.retain(|(command, name)| {

@@ -29,7 +29,10 @@ const LONGEST_STEP: Nanos = Nanos(1_000_000_000);
 const LONGEST_PAGE: Nanos = Nanos(10_000_000);
 
 /// A level and a number of members: `raid5:5`.
-fn level(text: &str) -> std::result::Result<(Level, u32), String> {
+///
+/// # Errors
+/// What would be right.
+pub fn level_and_members(text: &str) -> std::result::Result<(Level, u32), String> {
     let right =
         || "a level and its members, such as raid5:5; the levels are raid0, raid1, raid4, raid5 and raid6".to_owned();
     let (level, members) = text.split_once(':').ok_or_else(right)?;
@@ -367,7 +370,7 @@ pub(crate) fn experiment(settings: &Settings, requests: &Requests) -> Result<Arr
     requests.check(settings)?;
     let page = settings.one("page", q::bytes)?;
     let geometry = PageGeometry::new(page, settings.one("pages-per-block", q::count)?).map_err(ScenarioError::new)?;
-    let (level, members) = settings.one("array", level)?;
+    let (level, members) = settings.one("array", level_and_members)?;
     let kinds = word(&[("disk", "disk"), ("ssd", "ssd"), ("fixed", "fixed")]);
     let member = if settings.is_given("device") {
         settings.one("device", |text| kinds(text).map_err(|right| format!("with an array {right}")))?

@@ -14,6 +14,7 @@ mod sizes;
 pub mod synth;
 pub mod workload;
 
+pub use array::level_and_members;
 pub use destage_plan::quantity;
 pub use error::ScenarioError;
 pub use print::scenario;

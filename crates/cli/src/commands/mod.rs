@@ -2,7 +2,9 @@
 
 mod advise;
 mod completions;
+mod create;
 mod export;
+mod flush;
 mod man;
 mod mrc;
 mod policies;
@@ -10,7 +12,11 @@ mod record;
 mod report;
 mod reproduce;
 mod schema;
+mod serve;
+mod served;
 mod sim;
+mod status;
+mod stop;
 mod trace;
 mod validate;
 
@@ -50,6 +56,11 @@ pub fn bare() -> Command {
         .subcommand(report::command())
         .subcommand(trace::command())
         .subcommand(reproduce::command())
+        .subcommand(create::command())
+        .subcommand(serve::command())
+        .subcommand(status::command())
+        .subcommand(flush::command())
+        .subcommand(stop::command())
         .subcommand(validate::command())
         .subcommand(completions::command())
         .subcommand(man::command())
@@ -65,6 +76,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("report", matches)) => report::run(matches),
         Some(("trace", matches)) => trace::run(matches),
         Some(("reproduce", matches)) => reproduce::run(matches),
+        Some(("create", matches)) => create::run(matches),
+        Some(("serve", matches)) => serve::run(matches),
+        Some(("status", matches)) => status::run(matches),
+        Some(("flush", matches)) => flush::run(matches),
+        Some(("stop", matches)) => stop::run(matches),
         Some(("validate", matches)) => validate::run(matches),
         Some(("completions", matches)) => completions::run(matches),
         Some(("man", matches)) => man::run(matches),

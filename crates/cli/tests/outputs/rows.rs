@@ -208,3 +208,7 @@ pub const READ: &[(&str, &str)] = &[
     ("trace workloads", "[NAME|FILE]"),
     ("trace record", "<DEVICE>"),
 ];
+
+/// Arguments that name files of arrays, sockets, and what a service writes: `tests/service` tries them.
+pub const SERVED: &[(&str, &str)] =
+    &[("create", "--member"), ("create", "--cache-device"), ("serve", "--socket"), ("serve", "--record")];

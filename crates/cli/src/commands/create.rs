@@ -1,0 +1,127 @@
+//! `destage create`: a new array.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use destage_engine::{ArrayPart, CachePart, Description, Durability, Parity, Size};
+use destage_plan::quantity::{self, show_bytes};
+use destage_scenario::level_and_members;
+
+use super::served::array_arg;
+use crate::screen::Screen;
+
+/// The command.
+pub fn command() -> Command {
+    let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    Command::new("create")
+        .about("Make an array with a cache before it, to be served as a block device")
+        .after_help("Nothing that is there is overwritten. docs/service.md describes what is made.")
+        .arg(array_arg().help("The folder that is to hold it, or a description of another name in some folder"))
+        .arg(
+            Arg::new("dev")
+                .long("dev")
+                .action(ArgAction::SetTrue)
+                .help("A small array to try things with: raid5:4 with members of 256 MiB behind kdd of 64 MiB"),
+        )
+        .arg(text("level", "LEVEL:MEMBERS").help("The level and the members, such as raid5:5"))
+        .arg(text("layout", "LAYOUT").help("Where parity lies, by md's names [default: left-symmetric]"))
+        .arg(text("chunk", "SIZE").default_value("64KiB").help("A chunk"))
+        .arg(text("page", "SIZE").default_value("4KiB").help("A page, in which caches and parity work"))
+        .arg(text("member-size", "SIZE").help("What is used of each member"))
+        .arg(
+            text("member", "FILE")
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(PathBuf))
+                .value_hint(ValueHint::FilePath)
+                .help("The members' files, from member 0 on [default: member0, member1, ... in the folder]"),
+        )
+        .arg(text("policy", "POLICY").help("The cache, such as kdd or write-back:dirty=50% [default: none]"))
+        .arg(text("cache", "SIZE").help("The cache's size"))
+        .arg(
+            text("cache-device", "FILE")
+                .value_parser(value_parser!(PathBuf))
+                .value_hint(ValueHint::FilePath)
+                .help("The file of the cache's device [default: cache in the folder]"),
+        )
+        .arg(
+            text("parity", "METHOD")
+                .value_parser(["min", "rmw", "rcw"])
+                .default_value("min")
+                .help("How the parity of a row that is written in part is made"),
+        )
+        .arg(
+            text("durability", "REGIME")
+                .value_parser(["flush", "every-write"])
+                .default_value("flush")
+                .help("What is durable: what a flush covers and what is written with FUA, or every write"),
+        )
+}
+
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let given = matches.get_one::<PathBuf>("array").context("the array is missing")?;
+    let path = if given.extension().is_some_and(|extension| extension == "toml") {
+        given.clone()
+    } else {
+        given.join("array.toml")
+    };
+    let dev = matches.get_flag("dev");
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+    let or_dev = |name: &str, default: &'static str| text(name).or(dev.then_some(default));
+    let size = |name: &str, text: &str| {
+        quantity::bytes(text).map(Size).map_err(|right| anyhow::anyhow!("--{name} {text}: {right}"))
+    };
+    let Some(level) = or_dev("level", "raid5:4") else {
+        bail!("--level is missing: a level and its members, such as raid5:5; --dev makes a small array to try");
+    };
+    let (level, members) = level_and_members(level).map_err(|right| anyhow::anyhow!("--level {level}: {right}"))?;
+    let Some(member_size) = or_dev("member-size", "256MiB") else {
+        bail!("--member-size is missing: what is used of each member, such as 100GiB");
+    };
+    let member_size = size("member-size", member_size)?;
+    let files: Vec<PathBuf> = matches.get_many("member").unwrap_or_default().cloned().collect();
+    if !files.is_empty() && files.len() != members as usize {
+        bail!("--member: {} files are given; {level}:{members} has {members} members", files.len());
+    }
+    // A relative name is one from here, not from the description.
+    let absolute = |path: PathBuf| std::path::absolute(&path).with_context(|| path.display().to_string());
+    let files = if files.is_empty() {
+        (0..members).map(|number| format!("member{number}").into()).collect()
+    } else {
+        files.into_iter().map(absolute).collect::<Result<_>>()?
+    };
+    let policy = or_dev("policy", "kdd").unwrap_or("none").to_owned();
+    let default_size = (dev && text("policy").is_none()).then_some("64MiB");
+    let cache_size = text("cache").or(default_size).map(|text| size("cache", text)).transpose()?;
+    let device = matches.get_one::<PathBuf>("cache-device").cloned().map(absolute).transpose()?;
+    let array = ArrayPart {
+        level,
+        layout: text("layout").map(str::parse).transpose()?,
+        chunk: size("chunk", text("chunk").unwrap_or("64KiB"))?,
+        page: size("page", text("page").unwrap_or("4KiB"))?,
+        member_size,
+        parity: match text("parity") {
+            Some("rmw") => Parity::Rmw,
+            Some("rcw") => Parity::Rcw,
+            _ => Parity::Min,
+        },
+        durability: if text("durability") == Some("every-write") { Durability::EveryWrite } else { Durability::Flush },
+        members: files,
+    };
+    let mut cache = CachePart { policy, size: cache_size, device };
+    if cache.device.is_none() && cache.has_device()? {
+        cache.device = Some("cache".into());
+    }
+    let description = Description::new(array, cache);
+    let made = description.create(&path)?;
+    let mut screen = Screen::stderr();
+    screen.pairs(vec![
+        ("array", path.display().to_string()),
+        ("uuid", description.uuid.to_string()),
+        ("level", format!("{level}:{members}")),
+        ("data", show_bytes(made.bytes)),
+        ("cache", made.policy),
+    ])?;
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! `destage serve`: an array as a network block device.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use destage_engine::{Backend, Description, Listener, Offer, Recorder, Service};
+use destage_plan::quantity::show_bytes;
+
+use super::served::{array_arg, beside, control, control_arg, description};
+use crate::output::{NewFile, Outputs, refused};
+use crate::screen::Screen;
+use crate::signals;
+
+/// The command.
+pub fn command() -> Command {
+    let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    Command::new("serve")
+        .about("Serve an array as a network block device (NBD)")
+        .after_help(
+            "It goes on until destage stop or a signal ends it in order: requests are answered, and nothing is left to be \
+             recovered. A second signal ends it at once, which is as safe as a crash. docs/service.md has more.",
+        )
+        .arg(array_arg())
+        .arg(
+            text("socket", "PATH")
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(PathBuf))
+                .value_hint(ValueHint::FilePath)
+                .help("A Unix socket for clients [default: nbd.sock beside the description, unless --tcp is given]"),
+        )
+        .arg(
+            text("tcp", "ADDRESS:PORT")
+                .action(ArgAction::Append)
+                .help("A TCP address for clients, such as 127.0.0.1:10809; whoever can reach it can write"),
+        )
+        .arg(text("name", "NAME").default_value("").hide_default_value(true).help("The export's name [default: none]"))
+        .arg(Arg::new("read-only").long("read-only").action(ArgAction::SetTrue).help("Nothing can be written"))
+        .arg(control_arg())
+        .arg(
+            text("record", "OUT")
+                .value_parser(value_parser!(PathBuf))
+                .value_hint(ValueHint::FilePath)
+                .help("Write all requests down as a trace, complete once the service ends"),
+        )
+        .arg(
+            text("run", "COMMAND")
+                .value_hint(ValueHint::CommandString)
+                .help("Serve while this shell command runs, which finds $uri and $unixsocket; its failure is ours"),
+        )
+}
+
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let path = description(matches);
+    let described = Description::read(&path)?;
+    let mut sockets: Vec<PathBuf> = matches.get_many("socket").unwrap_or_default().cloned().collect();
+    let addresses: Vec<&String> = matches.get_many("tcp").unwrap_or_default().collect();
+    if sockets.is_empty() && addresses.is_empty() {
+        sockets.push(beside(&path, "nbd.sock"));
+    }
+    let mut outputs = Outputs::apart_from([&path])?;
+    let record = matches.get_one::<PathBuf>("record");
+    let record = record.map(|to| Ok::<_, anyhow::Error>((to, Record::begin(&mut outputs, to)?))).transpose()?;
+
+    let array = described.open(&path)?;
+    let status = array.status();
+    let offer = Offer {
+        name: matches.get_one::<String>("name").cloned().unwrap_or_default(),
+        description: format!("destage {} {}", status.level, status.policy),
+        read_only: matches.get_flag("read-only"),
+    };
+    let mut service = Service::new(array, &offer)?;
+    for socket in &sockets {
+        let listener = Listener::unix(socket).with_context(|| format!("cannot listen at {}", socket.display()))?;
+        service.listen(listener)?;
+    }
+    for address in addresses {
+        service.listen(Listener::tcp(address).with_context(|| format!("cannot listen at {address}"))?)?;
+    }
+    service.take_orders(&control(matches))?;
+    if let Some((_, record)) = &record {
+        let recorder = Rc::clone(&record.recorder);
+        service.tell(move |request| {
+            if let Some(recorder) = &mut *recorder.borrow_mut() {
+                recorder.note(request);
+            }
+        });
+    }
+    let (stop, wake) = (service.stop_flag(), service.waker());
+    signals::call(move |signal| {
+        if stop.swap(true, Ordering::Relaxed) {
+            signals::end_now(signal);
+        }
+        wake();
+    });
+    let uris: Vec<String> = service.uris().collect();
+    let mut rows = vec![
+        ("array", path.display().to_string()),
+        ("serving", format!("{} of {}, cache {}", show_bytes(status.bytes), status.level, status.policy)),
+    ];
+    rows.extend(uris.iter().map(|uri| ("at", uri.clone())));
+    Screen::stderr().pairs(rows)?;
+    let command = matches.get_one::<String>("run");
+    let (stop, wake) = (service.stop_flag(), service.waker());
+    let job = command.map(|command| {
+        let first = uris.first().map_or("", String::as_str);
+        let job = Job::start(command, first, sockets.first())?;
+        Ok::<_, anyhow::Error>(job.watch(move || {
+            stop.store(true, Ordering::Relaxed);
+            wake();
+        }))
+    });
+    let job = job.transpose()?;
+    let served = service.run();
+    if let Some((to, record)) = record {
+        let recorder = record.recorder.borrow_mut().take().context("the record is there until here")?;
+        let file = recorder.finish().map_err(refused(to))?;
+        outputs.commit([file])?;
+    }
+    served?;
+    match job.map(JoinHandle::join) {
+        Some(Ok(Ok(status))) if !status.success() => bail!("the command ended with {status}"),
+        Some(Ok(Err(error))) => Err(error).context("cannot wait for the command"),
+        _ => Ok(()),
+    }
+}
+
+/// A trace that is being written.
+struct Record {
+    recorder: Rc<RefCell<Option<Recorder<NewFile>>>>,
+}
+
+impl Record {
+    fn begin(outputs: &mut Outputs, to: &Path) -> Result<Self> {
+        let recorder = Recorder::new(outputs.file(to)?).map_err(refused(to))?;
+        Ok(Self { recorder: Rc::new(RefCell::new(Some(recorder))) })
+    }
+}
+
+/// The command that is served.
+struct Job {
+    child: Child,
+}
+
+impl Job {
+    fn start(command: &str, uri: &str, socket: Option<&PathBuf>) -> Result<Self> {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", command]).env("uri", uri);
+        if let Some(socket) = socket {
+            shell.env("unixsocket", socket);
+        }
+        Ok(Self { child: shell.spawn().with_context(|| format!("cannot run {command}"))? })
+    }
+
+    /// Says so when it has ended.
+    fn watch(mut self, ended: impl FnOnce() + Send + 'static) -> JoinHandle<std::io::Result<ExitStatus>> {
+        std::thread::spawn(move || {
+            let status = self.child.wait();
+            ended();
+            status
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! `destage status`: how a served array is.
+
+use std::io::Write;
+
+use anyhow::{Result, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use destage_engine::{Kind, Order, Reply, State, Status};
+use destage_plan::quantity::{show_bytes, show_count, show_time};
+
+use super::served::{array_arg, control_arg, order};
+use crate::screen::Screen;
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("status")
+        .about("Say how a served array is: its devices, its cache, its clients and their requests")
+        .arg(array_arg())
+        .arg(control_arg())
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON on standard output"))
+}
+
+/// Runs it.
+pub fn run(matches: &ArgMatches) -> Result<()> {
+    let Reply::Status(status) = order(matches, Order::Status)? else {
+        bail!("the service answered something else than how it is");
+    };
+    if matches.get_flag("json") {
+        let mut out = std::io::stdout().lock();
+        serde_json::to_writer_pretty(&mut out, &status)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    show(&status)
+}
+
+fn show(status: &Status) -> Result<()> {
+    let array = &status.array;
+    let mut rows = vec![
+        ("state", state(&array.state)),
+        ("array", format!("{}, {} of {}", array.uuid, show_bytes(array.bytes), array.level)),
+        ("cache", array.policy.clone()),
+        ("process", format!("{}, for {}", status.pid, show_time(status.up_seconds * 1e9))),
+    ];
+    rows.extend(status.uris.iter().map(|uri| ("at", uri.clone())));
+    let clients = &status.clients;
+    rows.push((
+        "clients",
+        format!("{} now, {} came, {} requests under way", clients.now, clients.came, clients.under_way),
+    ));
+    if clients.lost > 0 {
+        let why = clients.last_loss.as_deref().unwrap_or_default();
+        rows.push(("lost clients", format!("{}, the last since {why}", show_count(clients.lost))));
+    }
+    if clients.turned_away > 0 {
+        rows.push(("turned away", show_count(clients.turned_away)));
+    }
+    let requests = &status.requests;
+    for (name, kind) in [
+        ("reads", &requests.reads),
+        ("writes", &requests.writes),
+        ("flushes", &requests.flushes),
+        ("others", &requests.others),
+    ] {
+        rows.push((name, requests_of(kind)));
+    }
+    if let Some(cache) = &array.cache {
+        rows.push((
+            "hits",
+            format!(
+                "reads {}, writes {}{}",
+                share(cache.read_hits, cache.read_misses),
+                share(cache.write_hits, cache.write_misses),
+                if cache.in_use { "" } else { "; out of use" }
+            ),
+        ));
+    }
+    if array.stale_rows > 0 {
+        rows.push(("rows with old parity", show_count(array.stale_rows)));
+    }
+    let lost: u64 = array.lost.iter().map(|range| range.bytes).sum();
+    if lost > 0 {
+        rows.push(("lost for good", format!("{} in {} ranges", show_bytes(lost), array.lost.len())));
+    }
+    let mut screen = Screen::stdout();
+    screen.pairs(rows)?;
+    for device in &array.devices {
+        let told = match &device.error {
+            Some(error) => format!("lost: {error}"),
+            None if !device.answers => format!("lost: {}", device.path),
+            None => format!(
+                "{}: {} reads ({}), {} writes ({}), {} flushes",
+                device.path,
+                show_count(device.reads),
+                show_bytes(device.read_bytes),
+                show_count(device.writes),
+                show_bytes(device.written_bytes),
+                show_count(device.flushes)
+            ),
+        };
+        screen.pairs(vec![(device.name.as_str(), told)])?;
+    }
+    Ok(())
+}
+
+fn state(state: &State) -> String {
+    match state {
+        State::Recovering => "recovering: requests wait".to_owned(),
+        State::Serving => "serving".to_owned(),
+        State::Degraded => "serving, degraded".to_owned(),
+        State::Rebuilding => "serving, rebuilding".to_owned(),
+        State::Stopped(why) => format!("stopped: {why}"),
+    }
+}
+
+fn requests_of(kind: &Kind) -> String {
+    if kind.count == 0 {
+        return "none".to_owned();
+    }
+    let times = [kind.mean_ns, kind.p99_ns, kind.p999_ns].map(|ns| show_time(ns as f64));
+    let failed = if kind.failed > 0 { format!(", {} failed", show_count(kind.failed)) } else { String::new() };
+    format!(
+        "{} of {}, mean {}, p99 {}, p99.9 {}{failed}",
+        show_count(kind.count),
+        show_bytes(kind.bytes),
+        times[0],
+        times[1],
+        times[2]
+    )
+}
+
+fn share(hits: u64, misses: u64) -> String {
+    match hits + misses {
+        0 => "none".to_owned(),
+        all => format!("{:.1} % of {}", 100.0 * hits as f64 / all as f64, show_count(all)),
+    }
+}

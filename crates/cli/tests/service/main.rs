@@ -1,0 +1,137 @@
+//! The block service from outside: arrays are made, served, asked, killed and stopped by the binary, and clients
+//! come over its sockets.
+
+#[path = "../binary/mod.rs"]
+mod binary;
+
+mod crashes;
+mod orders;
+mod recorded;
+mod refusals;
+mod requests;
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Output};
+use std::time::{Duration, Instant};
+
+use destage_nbd::client::blocking::{Connection, Wanted};
+use serde_json::Value;
+
+/// How long a service may take to do what it is asked for.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The caches with a size, and those without, over arrays that suit them: as `create` takes it.
+const ARRAYS: [&[&str]; 9] = [
+    &["--policy", "none"],
+    &["--policy", "write-around", "--cache", "1MiB"],
+    &["--policy", "write-through", "--cache", "1MiB"],
+    &["--policy", "write-back", "--cache", "1MiB"],
+    &["--policy", "leavo", "--cache", "1MiB"],
+    &["--policy", "kdd", "--cache", "1MiB"],
+    &["--policy", "wow", "--cache", "256KiB"],
+    &["--policy", "iwc", "--cache", "256KiB"],
+    &["--policy", "lawc", "--cache", "256KiB"],
+];
+
+/// An array of four members of 2 MiB in a folder of its own; what serves it is killed when dropped.
+struct Array {
+    folder: tempfile::TempDir,
+    service: Option<Child>,
+}
+
+impl Array {
+    /// An array with these settings beside level and size.
+    fn new(settings: &[&str]) -> Self {
+        let array = Self { folder: tempfile::tempdir().expect("a folder"), service: None };
+        let path = array.path();
+        let made = [&["create", &path, "--level", "raid5:4", "--member-size", "2MiB"], settings].concat();
+        let made = binary::destage(&made);
+        assert!(made.status.success(), "{settings:?}: {}", String::from_utf8_lossy(&made.stderr));
+        array
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join("array").join(name)
+    }
+
+    fn path(&self) -> String {
+        self.folder.path().join("array").display().to_string()
+    }
+
+    /// Begins to serve it, and waits for the first client to be let in.
+    fn serve(&mut self, more: &[&str]) {
+        let path = self.path();
+        let args = [&["serve", &path], more].concat();
+        let log = std::fs::File::create(self.folder.path().join("log")).expect("a file");
+        let service = binary::signalled(&args).stderr(log).spawn().expect("the binary starts");
+        self.service = Some(service);
+        let begin = Instant::now();
+        while UnixStream::connect(self.file("nbd.sock")).is_err() {
+            let ended = self.service.as_mut().and_then(|service| service.try_wait().expect("it can be waited for"));
+            assert!(ended.is_none() && begin.elapsed() < PATIENCE, "it does not serve: {}", self.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// A client.
+    fn client(&self) -> Connection<UnixStream> {
+        let stream = UnixStream::connect(self.file("nbd.sock")).expect("the service takes clients");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        Connection::begin(stream, &Wanted { structured: true, ..Wanted::default() }).expect("the export is there")
+    }
+
+    /// One of the commands about it.
+    fn command(&self, command: &str, more: &[&str]) -> Output {
+        binary::destage(&[&[command, &self.path()], more].concat())
+    }
+
+    fn status(&self) -> Value {
+        let output = self.command("status", &["--json"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// Ends the service in order.
+    fn stop(&mut self) {
+        let stopped = self.command("stop", &[]);
+        assert!(stopped.status.success(), "{} {}", String::from_utf8_lossy(&stopped.stderr), self.log());
+        let mut service = self.service.take().expect("it is served");
+        assert!(service.wait().expect("it ends").success(), "{}", self.log());
+    }
+
+    /// Ends the service as a crash of the process does.
+    fn kill(&mut self) {
+        let mut service = self.service.take().expect("it is served");
+        service.kill().expect("it is there");
+        service.wait().expect("it ends");
+    }
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        if self.service.is_some() {
+            self.kill();
+        }
+    }
+}
+
+/// A page that no other number has.
+fn page(number: u64) -> Vec<u8> {
+    let words = (0..512).map(|at: u64| (number << 16 ^ at).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+/// Numbers that look drawn, and are the same each time.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}

@@ -1,0 +1,145 @@
+//! What clients ask for is done, whichever cache there is.
+
+use destage_nbd::Command;
+
+use crate::{ARRAYS, Array, Draws, page};
+
+/// Pages of the array: three of four members of 2 MiB.
+const PAGES: u64 = 3 * 512;
+
+#[test]
+fn what_is_written_is_read_during_the_life_and_in_the_next() {
+    for settings in ARRAYS {
+        let mut array = Array::new(settings);
+        let mut draws = Draws(7);
+        let mut content = vec![0_u64; PAGES as usize];
+        for life in 0..2 {
+            array.serve(&[]);
+            let mut client = array.client();
+            for step in 0..400 {
+                let at = draws.below(PAGES - 8);
+                let run = 1 + draws.below(8) as usize;
+                let place = at as usize..at as usize + run;
+                match draws.below(10) {
+                    0..5 => {
+                        let first = 1 + life * 10_000 + step * 10;
+                        let bytes: Vec<u8> = (first..).take(run).flat_map(page).collect();
+                        client.write(at * 4096, &bytes, draws.below(4) == 0).expect("a write");
+                        content[place].iter_mut().zip(first..).for_each(|(page, number)| *page = number);
+                    }
+                    5 => {
+                        let zeroes = Command::WriteZeroes { no_hole: draws.below(2) == 0, fast: false };
+                        client.tell(zeroes, draws.below(2) == 0, at * 4096, run as u32 * 4096).expect("zeroes");
+                        content[place].fill(0);
+                    }
+                    6 => client.flush().expect("a flush"),
+                    7 => client.tell(Command::Cache, false, at * 4096, run as u32 * 4096).expect("made ready"),
+                    _ => {
+                        let mut bytes = vec![0; run * 4096];
+                        client.read(at * 4096, &mut bytes).expect("a read");
+                        check(&bytes, &content[place], settings);
+                    }
+                }
+            }
+            client.goodbye().expect("a goodbye");
+            array.stop();
+        }
+        array.serve(&[]);
+        let mut bytes = vec![0; PAGES as usize * 4096];
+        array.client().read(0, &mut bytes).expect("a read of all");
+        check(&bytes, &content, settings);
+        array.stop();
+    }
+}
+
+fn check(bytes: &[u8], content: &[u64], settings: &[&str]) {
+    for (at, (found, number)) in bytes.chunks(4096).zip(content).enumerate() {
+        let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
+        assert!(right, "{settings:?}: page {at} of the read is not version {number}");
+    }
+}
+
+#[test]
+fn parts_of_pages_are_written_and_read() {
+    let mut array = Array::new(&["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    let mut client = array.client();
+    client.write(4096, &page(1), false).expect("a write");
+    client.write(4096 + 512, &[7; 1024], false).expect("a write of two sectors");
+    let mut bytes = vec![0; 4096];
+    client.read(4096, &mut bytes).expect("a read");
+    let mut right = page(1);
+    right[512..1536].fill(7);
+    assert!(bytes == right);
+    let mut sector = [0; 512];
+    client.read(4096 + 1024, &mut sector).expect("a read of one sector");
+    assert_eq!(sector, [7; 512]);
+    client.tell(Command::Trim, true, 4096, 4096).expect("a trim");
+    let found = client.status(0, 8192, false);
+    assert!(found.is_err(), "no context was chosen: {found:?}");
+    client.flush().expect("it goes on after refusals");
+}
+
+#[test]
+fn a_flush_covers_what_other_connections_were_answered() {
+    let mut array = Array::new(&["--policy", "write-back", "--cache", "1MiB"]);
+    for round in 0..4 {
+        array.serve(&[]);
+        let (mut one, mut other) = (array.client(), array.client());
+        for at in 0..16 {
+            one.write(at * 4096, &page(100 * round + at), false).expect("a write");
+        }
+        other.flush().expect("a flush");
+        array.kill();
+        array.serve(&[]);
+        let mut bytes = vec![0; 4096];
+        let mut client = array.client();
+        for at in 0..16 {
+            client.read(at * 4096, &mut bytes).expect("a read");
+            assert!(bytes == page(100 * round + at), "page {at} of round {round}");
+        }
+        array.stop();
+    }
+}
+
+#[test]
+fn many_clients_at_once_have_their_own_pages() {
+    let mut array = Array::new(&["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    std::thread::scope(|scope| {
+        for client in 0..8 {
+            let array = &array;
+            scope.spawn(move || {
+                let mut draws = Draws(client);
+                let mut connection = array.client();
+                let mut versions = [0; 64];
+                for version in 1..200 {
+                    let at = draws.below(64);
+                    let offset = (client * 64 + at) * 4096;
+                    if draws.below(2) == 0 {
+                        versions[at as usize] = version;
+                        connection.write(offset, &page(client << 20 | version), version % 8 == 0).expect("a write");
+                    } else if versions[at as usize] > 0 {
+                        let mut bytes = vec![0; 4096];
+                        connection.read(offset, &mut bytes).expect("a read");
+                        assert!(bytes == page(client << 20 | versions[at as usize]), "page {at} of client {client}");
+                    }
+                }
+            });
+        }
+    });
+    let status = array.status();
+    assert!(status["clients"]["came"].as_u64() >= Some(8), "{status}");
+    array.stop();
+}
+
+#[test]
+fn an_export_can_be_read_only_and_have_a_name() {
+    let mut array = Array::new(&["--policy", "none"]);
+    array.serve(&["--read-only", "--name", "disk"]);
+    let mut client = array.client();
+    client.read(0, &mut [0; 4096]).expect("a read");
+    let refused = format!("{:?}", client.write(0, &page(1), false));
+    assert!(refused.contains("Perm") || refused.contains("NotOffered") || refused.contains("ReadOnly"), "{refused}");
+    array.stop();
+}
