@@ -6,12 +6,17 @@ use destage_exec::SyncPoint;
 use destage_raid::Level;
 use rayon::prelude::*;
 
-/// Histories of a cell: `CRASH_SEEDS`, or enough for 3·10⁵ cuts in all, in the soak for more than 10⁷.
-fn seeds() -> std::ops::Range<u64> {
+/// Histories of a cell: `CRASH_SEEDS`, or enough for 4·10⁵ cuts in all, in the soak for more than 10⁷. Those of
+/// caches whose device holds more than copies take twenty times as long.
+fn seeds(cache: &HostCacheInfo) -> std::ops::Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let from = number("CRASH_FROM").unwrap_or(0);
-    let soak = std::env::var_os("DESTAGE_SOAK").is_some();
-    from..from + number("CRASH_SEEDS").unwrap_or(if soak { 600 } else { 15 })
+    let usual = match (std::env::var_os("DESTAGE_SOAK"), cache.holds_dirty || cache.delays_parity) {
+        (Some(_), _) => 600,
+        (None, true) => 4,
+        (None, false) => 15,
+    };
+    from..from + number("CRASH_SEEDS").unwrap_or(usual)
 }
 
 /// What is told of a failure: the smallest history found that fails so, and how to run it.
@@ -36,7 +41,7 @@ fn cut_all(level: Level) {
     for cache in host_caches_of(level).filter(|cache| only.as_ref().is_none_or(|only| cache.name == *only)) {
         let options = FilesOptions { level: Some(level), leave_out, ..FilesOptions::default() };
         let reports: Result<Vec<_>, Box<FilesFailure>> =
-            seeds().into_par_iter().map(|seed| run_files(cache, seed, options)).collect();
+            seeds(cache).into_par_iter().map(|seed| run_files(cache, seed, options)).collect();
         let reports = reports.unwrap_or_else(|failure| panic!("{}", told(cache, level, &failure, options)));
         let mut total = FilesReport::default();
         for report in &reports {
