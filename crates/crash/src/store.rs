@@ -139,8 +139,9 @@ struct Life {
 }
 
 fn config() -> FilesConfig {
-    let device = DeviceConfig { path: "/array/dev0".into(), pages: 1, options: DeviceOptions::default() };
+    let device = DeviceConfig { path: "/array/dev0".into(), offset: 0, pages: 1, options: DeviceOptions::default() };
     FilesConfig {
+        about: String::new(),
         array: 3,
         shape: Shape::new(PAGE, SECTOR, MOST_PUTS, MOST_PUTS, MOST_PUTS).expect("a shape that can be"),
         depth: 6,

@@ -10,7 +10,7 @@ use std::path::Path;
 use arrays::{Array, assert_holds, member, serve};
 use common::{Content, Sizes, data, folder};
 use destage_cache::Served;
-use destage_exec::{Files, FilesError};
+use destage_exec::{Existing, Files, FilesConfig, FilesError};
 use destage_plan::{Dev, HostOp, HostRequest};
 use destage_raid::Level;
 
@@ -38,6 +38,63 @@ fn error(array: &Array, folder: &Path) -> FilesError {
 fn why(files: &Files<Box<dyn Served>>, dev: Dev) -> String {
     let error = files.errors().find(|(which, _)| *which == dev).expect("the device does not answer");
     error.1.to_string()
+}
+
+#[test]
+fn an_array_that_is_described_as_something_else_is_refused() {
+    let array = Array::new(Level::Raid5, 4);
+    let folder = folder();
+    let about = |text: &str| FilesConfig { about: text.to_owned(), ..array.files(folder.path()) };
+    let made = "level = raid5\nchunk = 64KiB\n";
+    let files = Files::create(array.controller(), about(made), Existing::Refuse).expect("an array");
+    drop(files.stop_clean().expect("the array stops"));
+    for (text, found, expected) in [
+        ("level = raid5\nchunk = 4KiB\n", "chunk = 64KiB", "chunk = 4KiB"),
+        ("level = raid6\nchunk = 64KiB\n", "level = raid5", "level = raid6"),
+        ("level = raid5\n", "chunk = 64KiB", "nothing"),
+        ("level = raid5\nchunk = 64KiB\npage = 4KiB\n", "nothing", "page = 4KiB"),
+    ] {
+        // As long as the label is, so that the files are.
+        let error = Files::open(array.controller(), about(text)).expect_err("it is another array").to_string();
+        let right = format!(
+            "{} was made with {found}; it cannot be opened with {expected}",
+            member(folder.path(), 0).display()
+        );
+        assert_eq!(error, right);
+    }
+    let files = Files::open(array.controller(), about(made)).expect("it is this array");
+    assert_eq!(files.errors().count(), 0);
+}
+
+#[test]
+fn bytes_before_the_pages_stay_and_a_label_of_another_version_is_refused() {
+    let array = Array::new(Level::Raid5, 4);
+    let folder = folder();
+    let mut config = array.files(folder.path());
+    config.devices.iter_mut().for_each(|device| device.offset = 8192);
+    let mut files = Files::create(array.controller(), config.clone(), Existing::Refuse).expect("an array");
+    let sizes = array.sizes();
+    let mut content = Content::new(sizes);
+    write(&mut files, &sizes, &mut content, 1);
+    drop(files.stop_clean().expect("the array stops"));
+    let mut bytes = fs::read(member(folder.path(), 1)).expect("a member");
+    assert!(bytes[..8192].iter().all(|byte| *byte == 0) && bytes[8192..].iter().any(|byte| *byte != 0));
+    bytes[..8192].fill(7);
+    fs::write(member(folder.path(), 1), &bytes).expect("a member");
+    let mut files = Files::open(array.controller(), config.clone()).expect("nobody looks at them");
+    assert_holds(&mut files, &content, "behind what is before");
+    write(&mut files, &sizes, &mut content, 2);
+    drop(files.stop_clean().expect("the array stops"));
+    let mut bytes = fs::read(member(folder.path(), 1)).expect("a member");
+    assert!(bytes[..8192].iter().all(|byte| *byte == 7), "they stay");
+    let label = 8192 + array.member_pages as usize * array.page as usize;
+    assert_eq!(&bytes[label..label + 8], b"dstgMEMB");
+    bytes[label + 8] = 1;
+    let crc = crc32c::crc32c(&bytes[label..label + 508]);
+    bytes[label + 508..label + 512].copy_from_slice(&crc.to_le_bytes());
+    fs::write(member(folder.path(), 1), &bytes).expect("a member");
+    let error = Files::open(array.controller(), config).expect_err("it is another version").to_string();
+    assert!(error.contains("the label's version") && error.contains("is 1; it must be 2"), "{error}");
 }
 
 #[test]

@@ -288,8 +288,14 @@ fn the_three_executors_take_the_same_steps() {
 
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
-    let device = |name: &str| DeviceConfig { path: path(name), pages: DEVICE_PAGES, options: DeviceOptions::default() };
+    let device = |name: &str| DeviceConfig {
+        path: path(name),
+        offset: 0,
+        pages: DEVICE_PAGES,
+        options: DeviceOptions::default(),
+    };
     let config = FilesConfig {
+        about: String::new(),
         array: 1,
         shape: shape(),
         depth: 4,

@@ -186,10 +186,12 @@ impl Scene {
     fn config(&self, paths: &[PathBuf]) -> FilesConfig {
         let device = |(path, pages): (&PathBuf, u64)| DeviceConfig {
             path: path.clone(),
+            offset: 0,
             pages,
             options: DeviceOptions::default(),
         };
         FilesConfig {
+            about: String::new(),
             array: 1,
             shape: self.cell.shape(),
             depth: self.cell.depth,

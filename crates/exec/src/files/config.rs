@@ -11,6 +11,9 @@ use super::{FilesError, label};
 /// An array in files, and how it is served.
 #[derive(Clone, Debug)]
 pub struct FilesConfig {
+    /// What the caller's arrays are, line by line: each device's label says it, and who opens the array
+    /// must say the same.
+    pub about: String,
     /// A number that tells the caller's arrays apart. The NVRAM and the intents say it, so that
     /// those of another array are not taken for it.
     pub array: u64,
@@ -38,8 +41,10 @@ pub struct FilesConfig {
 /// A device's file.
 #[derive(Clone, Debug)]
 pub struct DeviceConfig {
-    /// The file: pages from byte 0 on, and behind them a label that says whose they are.
+    /// The file: its pages, and behind them a label that says whose they are.
     pub path: PathBuf,
+    /// Bytes before the first page, which are left as they are.
+    pub offset: u64,
     /// Pages.
     pub pages: u64,
     /// How it is served.
@@ -79,6 +84,9 @@ const MAX_DEVICES: u64 = label::MAX_DEVICES as u64;
 /// Bytes of a page at most.
 const MAX_PAGE_BYTES: u64 = 1 << 20;
 
+/// Bytes before a device's pages at most.
+const MAX_OFFSET: u64 = 1 << 40;
+
 /// Commands of a device that are carried out at the same time, at most.
 const MAX_WORKERS: u64 = 16;
 
@@ -100,34 +108,39 @@ impl FilesConfig {
         limit("depth", self.depth as u64, 1..=65_536, "it must be between 1 and 65,536")?;
         limit("devices", self.devices.len() as u64, 1..=MAX_DEVICES, "there must be between 1 and 64")?;
         limit("page-bytes", self.shape.page_bytes(), 1..=MAX_PAGE_BYTES, "it must be at most 1,048,576")?;
+        limit("bytes of about", self.about.len() as u64, 0..=label::MAX_ABOUT, "it must be at most 65,536")?;
         limit("nv-slots", self.nv_slots.into(), 0..=MAX_NV_SLOTS, "it must be at most 16,777,216")?;
         limit("rows", self.rows, 0..=Ext::MAX_DEVICE_PAGES, "it must be at most 2^40")?;
         for (device, dev) in self.devices.iter().zip(0..) {
             let key = format!("pages of {}", Dev(dev));
             limit(&key, device.pages, 1..=Ext::MAX_DEVICE_PAGES, "it must be between 1 and 2^40")?;
+            let key_of_offset = format!("offset of {}", Dev(dev));
+            limit(&key_of_offset, device.offset, 0..=MAX_OFFSET, "it must be at most 2^40")?;
             let (key, workers) = (format!("workers of {}", Dev(dev)), device.options.workers.into());
             limit(&key, workers, 1..=MAX_WORKERS, "it must be between 1 and 16")?;
         }
         Ok(())
     }
 
-    /// Bytes of a device's file: its pages, and a label behind them.
+    /// Bytes of a device's file: its pages with what is before them, and a label behind them.
     pub fn file_bytes(&self, dev: usize) -> u64 {
-        label::file_bytes(self.device_bytes(dev))
+        self.label_offset(dev) + label::bytes(&self.about)
     }
 
-    pub(super) fn device_bytes(&self, dev: usize) -> u64 {
-        self.devices[dev].pages * self.shape.page_bytes()
+    /// Where a device's label begins.
+    pub(super) fn label_offset(&self, dev: usize) -> u64 {
+        label::offset(self.devices[dev].offset + self.devices[dev].pages * self.shape.page_bytes())
     }
 
     /// The error that a device's file is if it is so long.
     pub(super) fn wrong_size(&self, dev: usize, path: &Path, found: u64) -> FilesError {
-        let (pages, page_bytes) = (self.devices[dev].pages, self.shape.page_bytes());
+        let (DeviceConfig { offset, pages, .. }, page_bytes) = (&self.devices[dev], self.shape.page_bytes());
+        let before = if *offset > 0 { format!("{offset} bytes before its pages, ") } else { String::new() };
         FilesError::Size {
             path: path.to_owned(),
             found,
             expected: self.file_bytes(dev),
-            settings: format!("pages of {} = {pages} and page-bytes = {page_bytes}", Dev(dev as u8)),
+            settings: format!("{before}pages of {} = {pages} and page-bytes = {page_bytes}", Dev(dev as u8)),
         }
     }
 

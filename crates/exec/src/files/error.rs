@@ -27,6 +27,17 @@ pub enum FilesError {
     /// Another process, or another executor in this one, serves the array.
     #[error("{} is in use by another executor", .0.display())]
     InUse(PathBuf),
+    /// A block device that is to be a device of a new array holds something.
+    #[error(
+        "{} holds data at byte {at}; if nobody needs it, empty it first, as with blkdiscard --zeroout or wipefs --all",
+        path.display()
+    )]
+    CarriesData {
+        /// The device.
+        path: PathBuf,
+        /// Where.
+        at: u64,
+    },
     /// Two of the array's files are one.
     #[error("{} and {} are the same file", .0.display(), .1.display())]
     Same(PathBuf, PathBuf),
@@ -47,6 +58,16 @@ pub enum FilesError {
         /// Whose it is.
         found: String,
         /// Whose it must be.
+        expected: String,
+    },
+    /// A file of an array that was made as something else.
+    #[error("{} was made with {found}; it cannot be opened with {expected}", path.display())]
+    Described {
+        /// The file.
+        path: PathBuf,
+        /// What its label says.
+        found: String,
+        /// What the configuration says.
         expected: String,
     },
     /// A file of another size than the settings say.

@@ -12,14 +12,20 @@
 //! ```text
 //! label, at the next multiple of 512 behind the pages
 //!   0   8  "dstgMEMB"
-//!   8   4  version, 1
+//!   8   4  version, 2
 //!  12   4  number of the device
 //!  16   8  number of the array
 //!  24  16  drawn when the array was made
 //!  40   4  generation
-//!  44 464  0
+//!  44   4  bytes of what the array is, n
+//!  48   4  CRC-32C of these
+//!  52 456  0
 //! 508   4  CRC-32C of bytes 0 .. 508
+//! 512   n  what the array is, as text in lines
+//!          0 up to the next multiple of 512
 //! ```
+//!
+//! Version 1, which does not say what the array is, is refused.
 
 use std::io;
 use std::path::Path;
@@ -27,12 +33,14 @@ use std::sync::Arc;
 
 use destage_plan::Dev;
 
-use super::FilesError;
 use super::os::{OsFile, SyncPoint};
 use super::sectors::{Reader, SECTOR, Sector, put, seal};
+use super::{FilesConfig, FilesError};
 
 const MAGIC: [u8; 8] = *b"dstgMEMB";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Bytes of what an array is, at most.
+pub(super) const MAX_ABOUT: u64 = 1 << 16;
 /// Devices that a roster has room for.
 pub(super) const MAX_DEVICES: usize = 64;
 
@@ -45,18 +53,25 @@ pub(super) struct Origin {
     pub(super) drawn: [u8; 16],
 }
 
-/// Where a file of so many bytes of pages has its label.
-pub(super) const fn label_offset(pages_bytes: u64) -> u64 {
-    pages_bytes.next_multiple_of(SECTOR as u64)
+/// Where a file whose pages end there has its label.
+pub(super) const fn offset(pages_end: u64) -> u64 {
+    pages_end.next_multiple_of(SECTOR as u64)
 }
 
-/// Bytes of a file with so many bytes of pages.
-pub(super) const fn file_bytes(pages_bytes: u64) -> u64 {
-    label_offset(pages_bytes) + SECTOR as u64
+/// Bytes of a label that says this.
+pub(super) const fn bytes(about: &str) -> u64 {
+    SECTOR as u64 + (about.len() as u64).next_multiple_of(SECTOR as u64)
 }
 
 /// Labels a file; not durable yet.
-pub(super) fn write(file: &dyn OsFile, origin: Origin, dev: usize, generation: u32, at: u64) -> io::Result<()> {
+pub(super) fn write(
+    file: &dyn OsFile,
+    config: &FilesConfig,
+    origin: Origin,
+    dev: usize,
+    generation: u32,
+) -> io::Result<()> {
+    let about = config.about.as_bytes();
     let mut sector: Sector = [0; SECTOR];
     put(&mut sector, 0, &MAGIC);
     put(&mut sector, 8, &VERSION.to_le_bytes());
@@ -64,29 +79,36 @@ pub(super) fn write(file: &dyn OsFile, origin: Origin, dev: usize, generation: u
     put(&mut sector, 16, &origin.array.to_le_bytes());
     put(&mut sector, 24, &origin.drawn);
     put(&mut sector, 40, &generation.to_le_bytes());
+    put(&mut sector, 44, &(about.len() as u32).to_le_bytes());
+    put(&mut sector, 48, &crc32c::crc32c(about).to_le_bytes());
     seal(&mut sector);
-    file.write_all_at(&sector, at)
+    let mut label = vec![0; bytes(&config.about) as usize];
+    label[..SECTOR].copy_from_slice(&sector);
+    label[SECTOR..SECTOR + about.len()].copy_from_slice(about);
+    file.write_all_at(&label, config.label_offset(dev))
 }
 
 /// Whether a file is the device's; the inner error if it is not that any more, or was never made to
-/// an end. A file of another array or device is in the wrong place, which nobody meant.
+/// an end. A file of another array or device is in the wrong place, which nobody meant; one of another version,
+/// or of an array that is something else, is not understood.
 pub(super) fn check(
     file: &dyn OsFile,
-    path: &Path,
-    at: u64,
+    config: &FilesConfig,
     origin: Origin,
     dev: usize,
     generation: u32,
 ) -> Result<io::Result<()>, FilesError> {
+    let (path, at) = (config.devices[dev].path.as_path(), config.label_offset(dev));
     let mut sector: Sector = [0; SECTOR];
     if let Err(error) = file.read_exact_at(&mut sector, at) {
         return Ok(Err(error));
     }
     let reader = Reader::new(path, at, &sector);
-    let whole = reader.magic(MAGIC).and_then(|()| reader.crc("the label's CRC-32C"));
-    if let Err(error) = whole.and_then(|()| reader.exactly("the label's version", 8, reader.u32(8), VERSION)) {
-        return Ok(Err(io::Error::other(format!("it has no label: {error}"))));
+    let none = |error: String| Ok(Err(io::Error::other(format!("it has no label: {error}"))));
+    if let Err(error) = reader.magic(MAGIC).and_then(|()| reader.crc("the label's CRC-32C")) {
+        return none(error.to_string());
     }
+    reader.exactly("the label's version", 8, reader.u32(8), VERSION)?;
     let other = |found: String| FilesError::Stranger {
         path: path.to_owned(),
         found,
@@ -102,6 +124,16 @@ pub(super) fn check(
     if its_dev.index() != dev {
         return Err(other(format!("{its_dev} of this array")));
     }
+    let mut about = vec![0; u64::from(reader.u32(44)).min(MAX_ABOUT) as usize];
+    if let Err(error) = file.read_exact_at(&mut about, at + SECTOR as u64) {
+        return Ok(Err(error));
+    }
+    if crc32c::crc32c(&about) != reader.u32(48) {
+        return none("what it says the array to be does not fit its CRC-32C".to_owned());
+    }
+    if about != config.about.as_bytes() {
+        return Err(another(path, &String::from_utf8_lossy(&about), &config.about));
+    }
     let found = reader.u32(40);
     if found == generation {
         return Ok(Ok(()));
@@ -109,6 +141,18 @@ pub(super) fn check(
     let why = if found > generation { "it was never named" } else { "it has missed writes" };
     let text = format!("{why}: its generation is {found}, that of {its_dev} is {generation}");
     Ok(Err(io::Error::other(text)))
+}
+
+/// The error that an array is which is something else than it is opened as: the first line that tells them apart.
+fn another(path: &Path, found: &str, expected: &str) -> FilesError {
+    let (mut found, mut expected) = (found.lines(), expected.lines());
+    loop {
+        let (one, other) = (found.next(), expected.next());
+        if one != other || one.is_none() {
+            let line = |line: Option<&str>| line.unwrap_or("nothing").to_owned();
+            return FilesError::Described { path: path.to_owned(), found: line(one), expected: line(other) };
+        }
+    }
 }
 
 /// The roster, and the file that it is in.

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::intents::{self, IntentsFile};
-use super::label::{self, Origin, Roster, label_offset};
+use super::label::{self, Origin, Roster};
 use super::nvram::NvramFile;
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::store::Store;
-use super::{Existing, FilesConfig, FilesError};
+use super::{DeviceConfig, Existing, FilesConfig, FilesError};
 use crate::Nvram;
 
 /// What is tried, as errors call it.
@@ -38,11 +38,17 @@ pub(super) struct Opened {
 pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
     let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
     if existing == Existing::Refuse {
-        for path in paths {
+        for path in paths.filter(|path| !os.is_block_device(path)) {
             if os.exists(path).map_err(FilesError::io(path, "look for it"))? {
                 return Err(FilesError::Exists(path.clone()));
             }
         }
+    }
+    // All of them before anything is written to one.
+    for (dev, device) in config.devices.iter().enumerate().filter(|(_, device)| os.is_block_device(&device.path)) {
+        let file = os.open(&device.path, Presence::There).map_err(FilesError::io(&device.path, OPEN))?;
+        lock(&*file, &device.path)?;
+        check_empty(&*file, config, dev, existing)?;
     }
     let mut made = Vec::new();
     let opened = make(os, config, existing, &mut made);
@@ -78,11 +84,20 @@ fn make<'a>(
     let origin = Origin { array: config.array, drawn: os.draw() };
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
-        let file = make_file(&device.path)?;
+        let on_device = os.is_block_device(&device.path);
+        let file = if on_device {
+            os.open(&device.path, Presence::There).map_err(FilesError::io(&device.path, OPEN))?
+        } else {
+            make_file(&device.path)?
+        };
         files.add(&*file, &device.path)?;
         lock(&*file, &device.path)?;
-        clear(&*file, &device.path, config.file_bytes(dev))?;
-        let labelled = label::write(&*file, origin, dev, 1, label_offset(config.device_bytes(dev)));
+        if on_device {
+            empty(&*file, config, dev)?;
+        } else {
+            clear(&*file, &device.path, config.file_bytes(dev))?;
+        }
+        let labelled = label::write(&*file, config, origin, dev, 1);
         labelled.map_err(FilesError::io(&device.path, "label it"))?;
         file.sync_all(SyncPoint::CreateDevice).map_err(FilesError::io(&device.path, "make it durable"))?;
         devices.push(Ok(file));
@@ -137,12 +152,10 @@ pub(super) fn open(os: &dyn Os, config: &FilesConfig) -> Result<Opened, FilesErr
             } else {
                 check_size(&**open, config, dev, &device.path)?;
                 // Content that may be gone though it can be read: the device does not answer.
-                let at = label_offset(config.device_bytes(dev));
-                let origin = roster.origin();
-                let generation = roster.generation(dev);
+                let (origin, generation) = (roster.origin(), roster.generation(dev));
                 let durable = open.sync_all(SyncPoint::OpenDevice);
                 let trusted = match durable {
-                    Ok(()) => label::check(&**open, &device.path, at, origin, dev, generation)?,
+                    Ok(()) => label::check(&**open, config, origin, dev, generation)?,
                     gone => gone,
                 };
                 if let Err(error) = trusted {
@@ -189,8 +202,7 @@ pub(super) fn label_replacement(
     dev: usize,
     path: &Path,
 ) -> Result<(), FilesError> {
-    let at = label_offset(config.device_bytes(dev));
-    let labelled = label::write(file, origin, dev, generation, at);
+    let labelled = label::write(file, config, origin, dev, generation);
     let durable = labelled.and_then(|()| file.sync_all(SyncPoint::ReplaceDevice));
     durable.map_err(FilesError::io(path, "make it durable"))?;
     sync_folder(os, folder(path), SyncPoint::ReplaceFolder)
@@ -237,6 +249,35 @@ fn clear(file: &dyn OsFile, path: &Path, bytes: u64) -> Result<(), FilesError> {
     cleared.map_err(FilesError::io(path, "set its size"))
 }
 
+/// Bytes at the beginning and at the end of a block device that are looked at for what it may hold.
+const LOOKED_AT: u64 = 1 << 20;
+
+/// Whether a block device has room for what a device holds, and nothing that must stay.
+fn check_empty(file: &dyn OsFile, config: &FilesConfig, dev: usize, existing: Existing) -> Result<(), FilesError> {
+    let path = &config.devices[dev].path;
+    let capacity = check_size(file, config, dev, path)?;
+    if existing == Existing::Overwrite {
+        return Ok(());
+    }
+    // Where tables of partitions, superblocks and their copies are, and where a label would be.
+    let looked_at = LOOKED_AT.min(capacity);
+    for from in [0, config.label_offset(dev).min(capacity - looked_at), capacity - looked_at] {
+        let mut bytes = vec![0; looked_at as usize];
+        file.read_exact_at(&mut bytes, from).map_err(FilesError::io(path, "read from it"))?;
+        if let Some(at) = bytes.iter().position(|byte| *byte != 0) {
+            return Err(FilesError::CarriesData { path: path.clone(), at: from + at as u64 });
+        }
+    }
+    Ok(())
+}
+
+/// Makes all of a block device that is used read as zeros.
+fn empty(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
+    let DeviceConfig { path, offset, .. } = &config.devices[dev];
+    let emptied = file.punch_hole(*offset, config.label_offset(dev) - offset);
+    emptied.map_err(FilesError::io(path, "make it read as zeros"))
+}
+
 /// Bytes of what must be a regular file.
 fn length(file: &dyn OsFile, path: &Path) -> Result<u64, FilesError> {
     let length = file.length().map_err(FilesError::io(path, "ask for its size"))?;
@@ -246,13 +287,20 @@ fn length(file: &dyn OsFile, path: &Path) -> Result<u64, FilesError> {
 /// Whether a device's file is empty: it was being made, and holds nothing that could be lost. It
 /// counts as not there.
 fn is_unfinished(file: &dyn OsFile, path: &Path) -> Result<bool, FilesError> {
-    Ok(length(file, path)? == 0)
+    Ok(capacity(file, path)?.is_none() && length(file, path)? == 0)
 }
 
-/// Whether a file is as long as a device's must be.
-fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<(), FilesError> {
-    let found = length(file, path)?;
-    if found == config.file_bytes(dev) { Ok(()) } else { Err(config.wrong_size(dev, path, found)) }
+/// Bytes of a block device; none if it is something else.
+fn capacity(file: &dyn OsFile, path: &Path) -> Result<Option<u64>, FilesError> {
+    file.capacity().map_err(FilesError::io(path, "ask for its size"))
+}
+
+/// Whether a file is as long as a device's must be, or a block device has room for it; how long it is.
+fn check_size(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<u64, FilesError> {
+    let (capacity, wanted) = (capacity(file, path)?, config.file_bytes(dev));
+    let found = capacity.map_or_else(|| length(file, path), Ok)?;
+    let fine = if capacity.is_some() { found >= wanted } else { found == wanted };
+    if fine { Ok(found) } else { Err(config.wrong_size(dev, path, found)) }
 }
 
 /// The folder that a file is in.

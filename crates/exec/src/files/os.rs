@@ -87,6 +87,9 @@ pub trait Os: fmt::Debug + Send + Sync {
     /// Whether there is something at a path.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
+    /// Whether there is a block device at a path.
+    fn is_block_device(&self, path: &Path) -> bool;
+
     /// Opens a file to be read and written.
     fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>>;
 
@@ -115,6 +118,9 @@ pub trait Os: fmt::Debug + Send + Sync {
 pub trait OsFile: fmt::Debug + Send + Sync {
     /// Bytes of a regular file; none if it is something else.
     fn length(&self) -> io::Result<Option<u64>>;
+
+    /// Bytes of a block device; none if it is something else.
+    fn capacity(&self) -> io::Result<Option<u64>>;
 
     /// Which file it is.
     fn identity(&self) -> io::Result<Identity>;

@@ -69,6 +69,11 @@ impl Os for Watched {
         self.os.exists(path)
     }
 
+    fn is_block_device(&self, path: &Path) -> bool {
+        self.note(path);
+        self.os.is_block_device(path)
+    }
+
     fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
         self.note(path);
         self.os.open(path, presence)

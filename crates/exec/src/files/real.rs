@@ -2,13 +2,13 @@
 
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
@@ -22,6 +22,10 @@ impl Os for RealOs {
         std::fs::exists(path)
     }
 
+    fn is_block_device(&self, path: &Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
+    }
+
     fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
         let mut options = File::options();
         options.read(true).write(true);
@@ -31,6 +35,10 @@ impl Os for RealOs {
             // Not truncated before it is known to be nobody's.
             Presence::Either => options.create(true).truncate(false),
         };
+        // A block device that is mounted, or in use by another driver, is not opened.
+        if presence == Presence::There && self.is_block_device(path) {
+            options.custom_flags(OFlags::EXCL.bits().cast_signed());
+        }
         Ok(Arc::new(options.open(path)?))
     }
 
@@ -60,8 +68,20 @@ impl OsFile for File {
         Ok(metadata.is_file().then_some(metadata.len()))
     }
 
+    fn capacity(&self) -> io::Result<Option<u64>> {
+        if !self.metadata()?.file_type().is_block_device() {
+            return Ok(None);
+        }
+        let mut file = self;
+        file.seek(SeekFrom::End(0)).map(Some)
+    }
+
     fn identity(&self) -> io::Result<Identity> {
         let metadata = self.metadata()?;
+        if metadata.file_type().is_block_device() {
+            // It may have several names, each a file of its own.
+            return Ok((u64::MAX, metadata.rdev()));
+        }
         Ok((metadata.dev(), metadata.ino()))
     }
 

@@ -320,6 +320,10 @@ impl Os for Recording {
         Ok(self.lock().disk.names.contains_key(path))
     }
 
+    fn is_block_device(&self, _: &Path) -> bool {
+        false
+    }
+
     fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
         let mut state = self.lock();
         let there = state.disk.names.get(path).copied();
@@ -432,6 +436,10 @@ impl RecordedFile {
 impl OsFile for RecordedFile {
     fn length(&self) -> io::Result<Option<u64>> {
         self.operation(false, false, |inode| Ok(Some(inode.content.len() as u64)))
+    }
+
+    fn capacity(&self) -> io::Result<Option<u64>> {
+        Ok(None)
     }
 
     fn identity(&self) -> io::Result<Identity> {

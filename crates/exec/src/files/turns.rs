@@ -292,7 +292,8 @@ impl<C: Controller> Files<C> {
 
     fn send_device(&mut self, dev: Dev, issue: Issue) {
         let page = self.engine.shape().page_bytes();
-        let place = |ext: Ext| (ext.first() * page, u64::from(ext.pages()) * page);
+        let before = self.config.devices[dev.index()].offset;
+        let place = |ext: Ext| (before + ext.first() * page, u64::from(ext.pages()) * page);
         let step = *self.engine.step(issue);
         let traffic = &mut self.devices[dev.index()].traffic;
         let (work, (bytes, range)) = match step {

@@ -85,9 +85,14 @@ impl Array {
     }
 
     pub fn files(&self, folder: &Path) -> FilesConfig {
-        let device =
-            |(dev, pages)| DeviceConfig { path: member(folder, dev), pages, options: DeviceOptions::default() };
+        let device = |(dev, pages)| DeviceConfig {
+            path: member(folder, dev),
+            offset: 0,
+            pages,
+            options: DeviceOptions::default(),
+        };
         FilesConfig {
+            about: String::new(),
             array: 7,
             shape: self.shape(),
             depth: self.depth,

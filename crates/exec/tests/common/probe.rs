@@ -106,6 +106,10 @@ impl Os for Probe {
         RealOs.exists(path)
     }
 
+    fn is_block_device(&self, path: &Path) -> bool {
+        RealOs.is_block_device(path)
+    }
+
     fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
         self.pass(path, Call::Open);
         let file = RealOs.open(path, presence)?;
@@ -135,6 +139,10 @@ struct ProbedFile {
 impl OsFile for ProbedFile {
     fn length(&self) -> io::Result<Option<u64>> {
         self.file.length()
+    }
+
+    fn capacity(&self) -> io::Result<Option<u64>> {
+        self.file.capacity()
     }
 
     fn identity(&self) -> io::Result<Identity> {

@@ -167,8 +167,9 @@ pub fn rows(page: u64) -> Rows {
 }
 
 pub fn config(folder: &Path) -> FilesConfig {
-    let device = DeviceConfig { path: folder.join("dev0"), pages: 1, options: DeviceOptions::default() };
+    let device = DeviceConfig { path: folder.join("dev0"), offset: 0, pages: 1, options: DeviceOptions::default() };
     FilesConfig {
+        about: String::new(),
         array: 0x0102_0304_0506_0708,
         shape: Shape::new(PAGE, SECTOR, PAGES, PAGES, PAGES).expect("a shape that can be"),
         depth: 4,
