@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use destage_cache::{HostCacheError, HostCacheSpec, Served};
 use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError};
@@ -11,7 +12,7 @@ use destage_raid::{ArrayGeometryError, Geometry, Layout, Level};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
-use crate::Array;
+use crate::{Array, md};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -57,8 +58,10 @@ pub struct ArrayPart {
     /// Bytes of a page.
     #[serde(default = "default_page")]
     pub page: Size,
-    /// Bytes of each member.
+    /// Bytes that are used of each member.
     pub member_size: Size,
+    /// Bytes before these, where md has its superblock.
+    pub data_offset: Size,
     /// How parity is updated: `min`, `rmw`, `rcw`.
     #[serde(default)]
     pub parity: Parity,
@@ -125,13 +128,19 @@ impl Default for ServePart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
-impl Serialize for Size {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Exactly, in the largest unit that divides it.
+impl fmt::Display for Size {
+    /// Exactly, in the largest unit that divides it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         let unit = units.into_iter().find(|(unit, _)| self.0 > 0 && self.0.is_multiple_of(*unit));
         let (unit, name) = unit.unwrap_or((1, "B"));
-        serializer.collect_str(&format_args!("{}{name}", self.0 / unit))
+        write!(f, "{}{name}", self.0 / unit)
+    }
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -297,6 +306,13 @@ pub struct Made {
     pub policy: String,
 }
 
+impl ArrayPart {
+    /// Bytes before what is used of members of this size, as `mdadm --create` would choose them.
+    pub fn data_offset_of(member_size: Size, chunk: Size) -> Size {
+        Size(md::data_offset(member_size.0, chunk.0))
+    }
+}
+
 impl CachePart {
     /// Whether it has a device of its own.
     ///
@@ -393,18 +409,21 @@ impl Description {
             (None, Some(_)) => return Err(useless("device")),
             (_, device) => device.as_ref(),
         };
-        let device = |(path, pages): (&PathBuf, u64)| DeviceConfig {
+        let device = |(path, pages, is_member): (&PathBuf, u64, bool)| DeviceConfig {
             path: folder.join(path),
+            offset: if is_member { self.array.data_offset.0 } else { 0 },
             pages,
             options: DeviceOptions { workers: self.serve.workers, ..DeviceOptions::default() },
         };
-        let members = self.array.members.iter().map(|path| (path, u64::from(member)));
+        let members = self.array.members.iter().map(|path| (path, u64::from(member), true));
+        let cache = cache_device.into_iter().zip(own).map(|(path, pages)| (path, pages, false));
         let stripe = u64::from(geometry.chunk_pages()) * u64::from(geometry.data_columns());
         let files = FilesConfig {
+            about: self.about(&geometry, &policy),
             array: self.uuid.as_u64_pair().0,
             shape: Shape::new(page, SECTOR_BYTES.min(page), stripe, stripe, geometry.data_pages())?,
             depth: self.serve.depth,
-            devices: members.chain(cache_device.into_iter().zip(own)).map(device).collect(),
+            devices: members.chain(cache).map(device).collect(),
             nvram: folder.join(&self.nvram.slots),
             nv_slots: config.nv_slots + policy.nv_slots(cache_pages, &config),
             intents: folder.join(&self.nvram.intents),
@@ -412,6 +431,20 @@ impl Description {
             patience: FilesConfig::PATIENCE,
         };
         Ok(Described { geometry, policy, controller, files })
+    }
+
+    /// What the devices are labelled with: all that decides about what they hold.
+    fn about(&self, geometry: &Geometry, policy: &HostCacheSpec) -> String {
+        let ArrayPart { chunk, page, member_size, data_offset, .. } = &self.array;
+        let layout = geometry.layout().map(|layout| format!("layout = {layout}\n")).unwrap_or_default();
+        let cache = self.cache.size.map(|size| format!("cache = {size}\n")).unwrap_or_default();
+        format!(
+            "uuid = {}\nlevel = {}:{}\n{layout}chunk = {chunk}\npage = {page}\nmember-size = {member_size}\n\
+             data-offset = {data_offset}\npolicy = {policy:?}\n{cache}",
+            self.uuid,
+            geometry.level(),
+            geometry.members(),
+        )
     }
 
     /// Makes the array: its files, and then the description, without which there is none. Nothing that is
@@ -425,7 +458,9 @@ impl Description {
             return Err(DescriptionError::Exists(path.to_owned()));
         }
         std::fs::create_dir_all(folder(path)).map_err(io)?;
-        let Described { policy, controller, files, .. } = self.described(folder(path))?;
+        let Described { policy, controller, mut files, .. } = self.described(folder(path))?;
+        // A block device may have to be written from end to end to read as zeros.
+        files.patience = Duration::from_hours(24 * 7);
         let made = Made { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
         let mut files = Files::create(controller, files, Existing::Refuse)?;
         files.wait_ready()?;

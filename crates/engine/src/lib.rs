@@ -11,6 +11,7 @@ mod connection;
 mod control;
 mod description;
 mod load;
+mod md;
 mod outbox;
 mod recorder;
 mod service;

@@ -29,12 +29,13 @@ pub fn command() -> Command {
         .arg(text("chunk", "SIZE").default_value("64KiB").help("A chunk"))
         .arg(text("page", "SIZE").default_value("4KiB").help("A page, in which caches and parity work"))
         .arg(text("member-size", "SIZE").help("What is used of each member"))
+        .arg(text("data-offset", "SIZE").help("Bytes before that, where md has its superblock [default: as mdadm]"))
         .arg(
             text("member", "FILE")
                 .action(ArgAction::Append)
                 .value_parser(value_parser!(PathBuf))
                 .value_hint(ValueHint::FilePath)
-                .help("The members' files, from member 0 on [default: member0, member1, ... in the folder]"),
+                .help("The members' files or block devices, from member 0 on [default: member0, member1, ... in the folder]"),
         )
         .arg(text("policy", "POLICY").help("The cache, such as kdd or write-back:dirty=50% [default: none]"))
         .arg(text("cache", "SIZE").help("The cache's size"))
@@ -42,7 +43,7 @@ pub fn command() -> Command {
             text("cache-device", "FILE")
                 .value_parser(value_parser!(PathBuf))
                 .value_hint(ValueHint::FilePath)
-                .help("The file of the cache's device [default: cache in the folder]"),
+                .help("The file or block device of the cache [default: cache in the folder]"),
         )
         .arg(
             text("parity", "METHOD")
@@ -95,12 +96,15 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let default_size = (dev && text("policy").is_none()).then_some("64MiB");
     let cache_size = text("cache").or(default_size).map(|text| size("cache", text)).transpose()?;
     let device = matches.get_one::<PathBuf>("cache-device").cloned().map(absolute).transpose()?;
+    let chunk = size("chunk", text("chunk").unwrap_or("64KiB"))?;
+    let offset = text("data-offset").map(|text| size("data-offset", text)).transpose()?;
     let array = ArrayPart {
         level,
         layout: text("layout").map(str::parse).transpose()?,
-        chunk: size("chunk", text("chunk").unwrap_or("64KiB"))?,
+        chunk,
         page: size("page", text("page").unwrap_or("4KiB"))?,
         member_size,
+        data_offset: offset.unwrap_or_else(|| ArrayPart::data_offset_of(member_size, chunk)),
         parity: match text("parity") {
             Some("rmw") => Parity::Rmw,
             Some("rcw") => Parity::Rcw,

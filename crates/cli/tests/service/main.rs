@@ -5,6 +5,7 @@
 mod binary;
 
 mod crashes;
+mod media;
 mod orders;
 mod recorded;
 mod refusals;

@@ -29,6 +29,14 @@ fn what_was_made_otherwise_is_not_opened() {
     for (from, to, part) in [
         ("member-size = \"2MiB\"", "member-size = \"1MiB\"", "rows"),
         ("uuid = \"", "uuid = \"f", "uuid"),
+        (
+            "chunk = \"64KiB\"",
+            "chunk = \"128KiB\"",
+            "was made with chunk = 64KiB; it cannot be opened with chunk = 128KiB",
+        ),
+        ("data-offset = \"1MiB\"", "data-offset = \"0B\"", "bytes long"),
+        ("[array]", "[array]\nlayout = \"right-symmetric\"", "was made with layout = left-symmetric"),
+        ("[\"member0\", \"member1\"", "[\"member1\", \"member0\"", "in its place must be"),
         ("level = \"raid5\"", "level = \"raid7\"", "raid7"),
         ("page = \"4KiB\"", "page = \"4KB\"", "page"),
         ("chunk", "chunks", "chunks"),

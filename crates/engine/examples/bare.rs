@@ -1,0 +1,110 @@
+//! Serves a device that is nothing (`null`: reads give zeros, writes go nowhere) or memory, to measure what the
+//! service itself costs beside others that serve the same.
+//!
+//! ```text
+//! cargo run --release -p destage-engine --example bare -- null 1GiB bare.sock
+//! cargo run --release -p destage-engine --example bare -- memory 1GiB bare.sock
+//! ```
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use destage_engine::{ArrayStatus, Backend, Listener, Offer, Service, State};
+use destage_exec::{Buffer, Completion, FilesError};
+use destage_plan::{HostOp, HostRequest, quantity};
+
+/// A device that answers at once.
+struct Bare {
+    bytes: u64,
+    /// Its content, if it keeps any.
+    memory: Option<Vec<u8>>,
+    done: VecDeque<Completion>,
+}
+
+impl Backend for Bare {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn submit(&mut self, request: HostRequest, mut data: Buffer) -> Result<(), FilesError> {
+        let place = request.offset as usize..(request.offset + request.len) as usize;
+        match (request.op, &mut self.memory) {
+            (HostOp::Read, Some(memory)) => data.copy_from_slice(&memory[place]),
+            (HostOp::Read, None) => data.fill(0),
+            (HostOp::Write, Some(memory)) => memory[place].copy_from_slice(&data),
+            (HostOp::WriteZeroes | HostOp::Discard, Some(memory)) => memory[place].fill(0),
+            _ => {}
+        }
+        self.done.push_back(Completion { tag: request.tag, ok: true, bytes: data });
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Option<Completion>, FilesError> {
+        Ok(self.done.pop_front())
+    }
+
+    fn next_completion(&mut self) -> Option<Completion> {
+        self.done.pop_front()
+    }
+
+    fn wake_with(&mut self, _: Box<dyn Fn() + Send + Sync>) {}
+
+    fn hear(&mut self) -> bool {
+        false
+    }
+
+    fn until_timer(&self) -> Option<Duration> {
+        None
+    }
+
+    fn begin_drain(&mut self) -> Result<(), FilesError> {
+        Ok(())
+    }
+
+    fn is_draining(&self) -> bool {
+        false
+    }
+
+    fn status(&self) -> ArrayStatus {
+        ArrayStatus {
+            uuid: String::new(),
+            state: State::Serving,
+            level: "none".to_owned(),
+            policy: "none".to_owned(),
+            bytes: self.bytes,
+            devices: Vec::new(),
+            cache: None,
+            stale_rows: 0,
+            lost: Vec::new(),
+            copied_bytes: 0,
+        }
+    }
+
+    fn stop(self) -> Result<(), FilesError> {
+        Ok(())
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [kind, size, socket] = &args[..] else {
+        eprintln!("usage: bare null|memory SIZE SOCKET");
+        return ExitCode::FAILURE;
+    };
+    let served = || -> Result<(), Box<dyn std::error::Error>> {
+        let bytes = quantity::bytes(size)?;
+        let memory = (kind == "memory").then(|| vec![0; bytes as usize]);
+        let mut service = Service::new(Bare { bytes, memory, done: VecDeque::new() }, &Offer::default())?;
+        service.listen(Listener::unix(Path::new(socket))?)?;
+        Ok(service.run()?)
+    };
+    match served() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
