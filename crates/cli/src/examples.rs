@@ -234,6 +234,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "replace",
+        &[
+            example("destage replace array 2 /dev/sdf", "a disk in the place of member 2"),
+            example("destage replace array cache", "the cache's own file, made anew"),
+        ],
+    ),
+    (
         "stop",
         &[
             example("destage stop array", "when this returns nothing is left to be recovered"),

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use destage_engine::{ArrayStatus, Backend, Listener, Offer, Service, State};
+use destage_engine::{ArrayStatus, Backend, Listener, Offer, ReplaceError, Service, State};
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_plan::{HostOp, HostRequest, quantity};
 
@@ -65,6 +65,10 @@ impl Backend for Bare {
 
     fn is_draining(&self) -> bool {
         false
+    }
+
+    fn replace(&mut self, device: &str, _: Option<&Path>) -> Result<(), ReplaceError> {
+        Err(ReplaceError::Device { device: device.to_owned(), known: "none".to_owned() })
     }
 
     fn status(&self) -> ArrayStatus {

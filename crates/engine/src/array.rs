@@ -1,25 +1,40 @@
 //! An array that is served: the executor with all that there is to say about it.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use destage_cache::{HostCacheSpec, Served};
 use destage_exec::{Buffer, Completion, Files, FilesError};
 use destage_plan::{Dev, HostRequest, Status};
 use destage_raid::Geometry;
-use uuid::Uuid;
 
-use crate::{ArrayStatus, Backend, CacheStatus, DeviceStatus, Figure, LostRange, State};
+use crate::description::folder;
+use crate::{
+    ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceStatus, Figure, LostRange,
+    ReplaceError, State,
+};
 
 /// An array on its files.
 #[derive(Debug)]
 pub struct Array {
-    pub(crate) files: Files<Box<dyn Served>>,
-    pub(crate) uuid: Uuid,
-    pub(crate) geometry: Geometry,
-    pub(crate) policy: HostCacheSpec,
+    files: Files<Box<dyn Served>>,
+    description: Description,
+    /// The description's file.
+    path: PathBuf,
+    geometry: Geometry,
+    policy: HostCacheSpec,
 }
 
 impl Array {
+    /// Opens the array that a description in this file describes.
+    ///
+    /// # Errors
+    /// If there can be no such array, or its files are not what it says.
+    pub fn open(description: Description, path: &Path) -> Result<Self, DescriptionError> {
+        let Described { geometry, policy, controller, files } = description.described(folder(path))?;
+        Ok(Self { files: Files::open(controller, files)?, description, path: path.to_owned(), geometry, policy })
+    }
+
     /// Waits until what the last life left is put right.
     ///
     /// # Errors
@@ -31,6 +46,13 @@ impl Array {
     /// The executor.
     pub const fn files(&self) -> &Files<Box<dyn Served>> {
         &self.files
+    }
+
+    /// The file that the description names for a device.
+    fn device_path(&self, number: usize) -> PathBuf {
+        let (members, cache) = (&self.description.array.members, &self.description.cache.device);
+        let path = members.get(number).or(cache.as_ref());
+        folder(&self.path).join(path.map_or(Path::new(""), PathBuf::as_path))
     }
 
     fn state(&self) -> State {
@@ -126,12 +148,27 @@ impl Backend for Array {
         self.files.is_draining()
     }
 
+    fn replace(&mut self, device: &str, path: Option<&Path>) -> Result<(), ReplaceError> {
+        let names: Vec<String> = self.devices().into_iter().map(|device| device.name).collect();
+        let asked = |name: &String| name == device || name.strip_prefix("member ") == Some(device);
+        let Some(number) = names.iter().position(asked) else {
+            return Err(ReplaceError::Device { device: device.to_owned(), known: names.join(", ") });
+        };
+        let path = path.map_or_else(|| self.files.config().devices[number].path.clone(), Path::to_owned);
+        self.files.replace(Dev(number as u8), &path)?;
+        if self.files.config().devices[number].path != self.device_path(number) {
+            self.description.set_device(number, &path);
+            self.description.save(&self.path)?;
+        }
+        Ok(())
+    }
+
     fn status(&self) -> ArrayStatus {
         let served = self.files.engine().controller();
         let page = self.files.config().shape.page_bytes();
         let lost = served.array().lost().iter();
         ArrayStatus {
-            uuid: self.uuid.to_string(),
+            uuid: self.description.uuid.to_string(),
             state: self.state(),
             level: format!("{}:{}", self.geometry.level(), self.geometry.members()),
             policy: format!("{:?}", self.policy),

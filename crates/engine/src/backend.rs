@@ -1,11 +1,31 @@
 //! What the service serves.
 
+use std::path::Path;
 use std::time::Duration;
 
 use destage_exec::{Buffer, Completion, FilesError};
 use destage_plan::HostRequest;
 
-use crate::ArrayStatus;
+use crate::{ArrayStatus, DescriptionError};
+
+/// Why a device was not replaced.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplaceError {
+    /// There is no such device.
+    #[error("there is no device \"{device}\"; there are {known}")]
+    Device {
+        /// As it was named.
+        device: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// The file cannot take its place.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// It has taken its place, but the description still names the other one.
+    #[error("the device is replaced, but the description cannot be changed: {0}")]
+    Description(#[from] DescriptionError),
+}
 
 /// A block device that answers requests in its own time. It is asked from one thread, and must not wait.
 pub trait Backend {
@@ -45,6 +65,13 @@ pub trait Backend {
 
     /// Whether that is under way.
     fn is_draining(&self) -> bool;
+
+    /// Puts a file in the place of a device, which is named as the status names it: another one, or its own made
+    /// anew.
+    ///
+    /// # Errors
+    /// If there is no such device, or the file cannot take its place.
+    fn replace(&mut self, device: &str, path: Option<&Path>) -> Result<(), ReplaceError>;
 
     /// How it is.
     fn status(&self) -> ArrayStatus;

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,13 +16,21 @@ use crate::waiter::Interest;
 const LONGEST: usize = 4096;
 
 /// What the service is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// To say how it is: answered by [`Reply::Status`].
     Status,
     /// To write back what members have not: answered when that is done.
     Flush,
+    /// To put a file in the place of a device: answered when the file is the device's, and before it has been
+    /// filled with what the others know of it.
+    Replace {
+        /// The device's name in the status, or a member's number.
+        device: String,
+        /// The file, by a path from the root; the device's own, made anew, if there is none.
+        path: Option<PathBuf>,
+    },
     /// To end: answered when nothing is left to be recovered.
     Stop,
 }
@@ -43,9 +51,9 @@ pub enum Reply {
 ///
 /// # Errors
 /// If nobody takes orders there, or the service ends without an answer.
-pub fn order(path: &Path, order: Order) -> io::Result<Reply> {
+pub fn order(path: &Path, order: &Order) -> io::Result<Reply> {
     let mut stream = UnixStream::connect(path)?;
-    let mut line = serde_json::to_vec(&order)?;
+    let mut line = serde_json::to_vec(order)?;
     line.push(b'\n');
     stream.write_all(&line)?;
     let mut answer = Vec::new();

@@ -12,7 +12,7 @@ use destage_raid::{ArrayGeometryError, Geometry, Layout, Level};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
-use crate::{Array, md};
+use crate::md;
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -465,27 +465,35 @@ impl Description {
         let mut files = Files::create(controller, files, Existing::Refuse)?;
         files.wait_ready()?;
         files.stop_clean()?;
+        self.save(path)?;
+        Ok(made)
+    }
+
+    /// Writes the description.
+    ///
+    /// # Errors
+    /// If it cannot be written; what was there is there then.
+    pub(crate) fn save(&self, path: &Path) -> Result<(), DescriptionError> {
+        let io = |source| DescriptionError::Io { path: path.to_owned(), source };
         // Written beside its place and then given its name: it is there as a whole or not at all.
         let new = path.with_extension("toml.new");
         std::fs::write(&new, self.text()).map_err(io)?;
         std::fs::File::open(&new).and_then(|file| file.sync_all()).map_err(io)?;
         std::fs::rename(&new, path).map_err(io)?;
-        std::fs::File::open(folder(path)).and_then(|folder| folder.sync_all()).map_err(io)?;
-        Ok(made)
+        std::fs::File::open(folder(path)).and_then(|folder| folder.sync_all()).map_err(io)
     }
 
-    /// Opens the array.
-    ///
-    /// # Errors
-    /// If there can be no such array, or its files are not what it says.
-    pub fn open(&self, path: &Path) -> Result<Array, DescriptionError> {
-        let Described { geometry, policy, controller, files } = self.described(folder(path))?;
-        Ok(Array { files: Files::open(controller, files)?, uuid: self.uuid, geometry, policy })
+    /// Says that a device, numbered from member 0 on with the cache behind the members, is another file.
+    pub(crate) fn set_device(&mut self, device: usize, path: &Path) {
+        match self.array.members.get_mut(device) {
+            Some(member) => path.clone_into(member),
+            None => self.cache.device = Some(path.to_owned()),
+        }
     }
 }
 
 /// The folder that a description is in.
-fn folder(path: &Path) -> &Path {
+pub(crate) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

@@ -1,7 +1,7 @@
 //! The block service: an array and its cache, on real files, behind sockets of the NBD protocol.
 //!
 //! A [`Description`] says which files an array consists of and how it is served; it [makes](Description::create)
-//! and [opens](Description::open) the [`Array`], which is a [`Backend`]; a [`Service`] serves that to clients. What
+//! the array, which is [opened](Array::open) and is a [`Backend`] then; a [`Service`] serves that to clients. What
 //! is decided about each request is the policy's and the RAID layer's, by the very code that the simulator
 //! runs; the bytes are moved by [`destage_exec::Files`]. docs/service.md says how to use it and what it promises.
 
@@ -20,7 +20,7 @@ mod status;
 mod waiter;
 
 pub use array::Array;
-pub use backend::Backend;
+pub use backend::{Backend, ReplaceError};
 pub use control::{Order, Reply, order};
 pub use description::{
     ArrayPart, CachePart, Described, Description, DescriptionError, Durability, Made, NvramPart, Parity, ServePart,

@@ -620,6 +620,12 @@ impl<B: Backend> Service<B> {
                     }
                 }
             }
+            Order::Replace { device, path } => {
+                let replaced = self.backend.replace(&device, path.as_deref());
+                let reply = replaced.map_or_else(|error| Reply::Failed(error.to_string()), |()| Reply::Done);
+                self.begun = true;
+                self.bosses[at].reply(&reply);
+            }
             Order::Stop => {
                 self.bosses[at].waits_for_stop = true;
                 self.stopping = true;

@@ -19,5 +19,5 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    order(matches, Order::Flush).map(drop)
+    order(matches, &Order::Flush).map(drop)
 }

@@ -9,6 +9,7 @@ mod man;
 mod mrc;
 mod policies;
 mod record;
+mod replace;
 mod report;
 mod reproduce;
 mod schema;
@@ -60,6 +61,7 @@ pub fn bare() -> Command {
         .subcommand(serve::command())
         .subcommand(status::command())
         .subcommand(flush::command())
+        .subcommand(replace::command())
         .subcommand(stop::command())
         .subcommand(validate::command())
         .subcommand(completions::command())
@@ -80,6 +82,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         Some(("serve", matches)) => serve::run(matches),
         Some(("status", matches)) => status::run(matches),
         Some(("flush", matches)) => flush::run(matches),
+        Some(("replace", matches)) => replace::run(matches),
         Some(("stop", matches)) => stop::run(matches),
         Some(("validate", matches)) => validate::run(matches),
         Some(("completions", matches)) => completions::run(matches),

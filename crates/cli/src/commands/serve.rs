@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::{Backend, Description, Listener, Offer, Recorder, Service};
+use destage_engine::{Array, Backend, Description, Listener, Offer, Recorder, Service};
 use destage_plan::quantity::show_bytes;
 
 use super::served::{array_arg, beside, control, control_arg, description};
@@ -68,7 +68,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let record = matches.get_one::<PathBuf>("record");
     let record = record.map(|to| Ok::<_, anyhow::Error>((to, Record::begin(&mut outputs, to)?))).transpose()?;
 
-    let array = described.open(&path)?;
+    let array = Array::open(described, &path)?;
     let status = array.status();
     let offer = Offer {
         name: matches.get_one::<String>("name").cloned().unwrap_or_default(),

@@ -43,7 +43,7 @@ pub fn control(matches: &ArgMatches) -> PathBuf {
 }
 
 /// Gives the service an order, and waits for the answer.
-pub fn order(matches: &ArgMatches, order: Order) -> Result<Reply> {
+pub fn order(matches: &ArgMatches, order: &Order) -> Result<Reply> {
     let (array, socket) = (description(matches), control(matches));
     if !array.exists() {
         bail!("{} does not exist; destage create makes an array", array.display());

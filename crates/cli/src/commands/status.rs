@@ -21,7 +21,7 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    let Reply::Status(status) = order(matches, Order::Status)? else {
+    let Reply::Status(status) = order(matches, &Order::Status)? else {
         bail!("the service answered something else than how it is");
     };
     if matches.get_flag("json") {

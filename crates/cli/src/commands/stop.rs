@@ -16,5 +16,5 @@ pub fn command() -> Command {
 
 /// Runs it.
 pub fn run(matches: &ArgMatches) -> Result<()> {
-    order(matches, Order::Stop).map(drop)
+    order(matches, &Order::Stop).map(drop)
 }

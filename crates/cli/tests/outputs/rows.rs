@@ -210,5 +210,10 @@ pub const READ: &[(&str, &str)] = &[
 ];
 
 /// Arguments that name files of arrays, sockets, and what a service writes: `tests/service` tries them.
-pub const SERVED: &[(&str, &str)] =
-    &[("create", "--member"), ("create", "--cache-device"), ("serve", "--socket"), ("serve", "--record")];
+pub const SERVED: &[(&str, &str)] = &[
+    ("create", "--member"),
+    ("create", "--cache-device"),
+    ("replace", "[FILE]"),
+    ("serve", "--socket"),
+    ("serve", "--record"),
+];

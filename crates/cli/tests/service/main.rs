@@ -5,6 +5,7 @@
 mod binary;
 
 mod crashes;
+mod losses;
 mod media;
 mod orders;
 mod recorded;

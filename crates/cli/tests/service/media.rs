@@ -104,7 +104,7 @@ impl Drop for Loops {
 #[test]
 fn block_devices_are_members_and_keep_what_they_hold() {
     let test = "block_devices_are_members_and_keep_what_they_hold";
-    let Some(loops) = Loops::new(test, 4, 8 << 20) else { return };
+    let Some(loops) = Loops::new(test, 5, 8 << 20) else { return };
     let mut array = Array { folder: tempfile::tempdir().expect("a folder"), service: None };
     let path = array.path();
     let mut args =
@@ -134,6 +134,19 @@ fn block_devices_are_members_and_keep_what_they_hold() {
         client.read(number % 90 * 7 * 4096, &mut bytes).expect("a read");
         assert!(bytes == page(number), "page {number}");
     }
+    // What holds something else does not take the place of a member.
+    fs::write(&loops.paths[4], page(6)).expect("a device");
+    let foreign = array.command("replace", &["1", &loops.paths[4]]);
+    let said = String::from_utf8_lossy(&foreign.stderr);
+    assert!(!foreign.status.success() && said.contains("holds data at byte 2"), "{said}");
+    fs::write(&loops.paths[4], vec![0; 4096]).expect("a device");
+    let empty = array.command("replace", &["1", &loops.paths[4]]);
+    assert!(empty.status.success(), "{}", String::from_utf8_lossy(&empty.stderr));
+    array.stop();
+    // What has been a member before does, whatever it holds.
+    array.serve(&[]);
+    let again = array.command("replace", &["1", &loops.paths[1]]);
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
     array.stop();
     // Made once, they are not taken for another array.
     fs::remove_dir_all(&path).expect("a folder");

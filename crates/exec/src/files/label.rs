@@ -88,6 +88,13 @@ pub(super) fn write(
     file.write_all_at(&label, config.label_offset(dev))
 }
 
+/// Whether a file has been a device of this array, so that nobody else needs what it holds.
+pub(super) fn is_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool {
+    let mut sector: Sector = [0; SECTOR];
+    let read = file.read_exact_at(&mut sector, config.label_offset(dev));
+    read.is_ok() && sector[..8] == MAGIC && sector[16..24] == config.array.to_le_bytes()
+}
+
 /// Whether a file is the device's; the inner error if it is not that any more, or was never made to
 /// an end. A file of another array or device is in the wrong place, which nobody meant; one of another version,
 /// or of an array that is something else, is not understood.

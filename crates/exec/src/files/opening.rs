@@ -183,6 +183,9 @@ pub(super) fn open_replacement(
         Ok(file) if is_unfinished(&*file, path)? => file,
         Ok(file) => {
             check_size(&*file, config, dev, path)?;
+            if capacity(&*file, path)?.is_some() && !label::is_of(&*file, config, dev) {
+                check_nothing(&*file, config, dev, path)?;
+            }
             return Ok(file);
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => make_file(os, path, Existing::Refuse)?,
@@ -255,17 +258,20 @@ const LOOKED_AT: u64 = 1 << 20;
 /// Whether a block device has room for what a device holds, and nothing that must stay.
 fn check_empty(file: &dyn OsFile, config: &FilesConfig, dev: usize, existing: Existing) -> Result<(), FilesError> {
     let path = &config.devices[dev].path;
+    check_size(file, config, dev, path)?;
+    if existing == Existing::Overwrite { Ok(()) } else { check_nothing(file, config, dev, path) }
+}
+
+/// Whether a block device holds nothing that must stay.
+fn check_nothing(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Path) -> Result<(), FilesError> {
     let capacity = check_size(file, config, dev, path)?;
-    if existing == Existing::Overwrite {
-        return Ok(());
-    }
     // Where tables of partitions, superblocks and their copies are, and where a label would be.
     let looked_at = LOOKED_AT.min(capacity);
     for from in [0, config.label_offset(dev).min(capacity - looked_at), capacity - looked_at] {
         let mut bytes = vec![0; looked_at as usize];
         file.read_exact_at(&mut bytes, from).map_err(FilesError::io(path, "read from it"))?;
         if let Some(at) = bytes.iter().position(|byte| *byte != 0) {
-            return Err(FilesError::CarriesData { path: path.clone(), at: from + at as u64 });
+            return Err(FilesError::CarriesData { path: path.to_owned(), at: from + at as u64 });
         }
     }
     Ok(())

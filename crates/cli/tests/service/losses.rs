@@ -1,0 +1,124 @@
+//! Devices are lost and replaced while clients go on.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::{Array, Draws, PATIENCE, page};
+
+const PAGES: u64 = 3 * 512;
+
+fn wait_for(array: &Array, state: &str) -> Value {
+    let begin = Instant::now();
+    loop {
+        let status = array.status();
+        if status["array"]["state"] == state {
+            return status;
+        }
+        assert!(begin.elapsed() < PATIENCE, "it is not {state}: {status}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_member_that_is_gone_is_replaced_while_clients_go_on() {
+    for (policy, file) in [("none", None), ("kdd", Some("fresh")), ("write-back", None)] {
+        let settings: &[&str] =
+            if policy == "none" { &["--policy", policy] } else { &["--policy", policy, "--cache", "1MiB"] };
+        let mut array = Array::new(settings);
+        array.serve(&[]);
+        let mut client = array.client();
+        let mut draws = Draws(9);
+        let mut content = vec![0; PAGES as usize];
+        let mut number = 0;
+        let mut work = |client: &mut _, steps: usize| write(client, &mut draws, &mut content, &mut number, steps);
+        work(&mut client, 300);
+        array.stop();
+        // It is not there at the next start.
+        fs::remove_file(array.file("member2")).expect("a member");
+        array.serve(&[]);
+        let status = wait_for(&array, "degraded");
+        assert_eq!(status["array"]["devices"][2]["answers"], false, "{status}");
+        let mut client = array.client();
+        work(&mut client, 300);
+        let fresh = file.map(|name| array.file(name).display().to_string());
+        let words: Vec<&str> = ["2"].into_iter().chain(fresh.as_deref()).collect();
+        let replaced = array.command("replace", &words);
+        assert!(replaced.status.success(), "{policy}: {}", String::from_utf8_lossy(&replaced.stderr));
+        work(&mut client, 100);
+        wait_for(&array, "serving");
+        drop(client);
+        array.stop();
+        if let Some(fresh) = &fresh {
+            let text = fs::read_to_string(array.file("array.toml")).expect("a description");
+            assert!(text.contains(fresh), "{text}");
+        }
+        // With another member gone, what the new one holds is needed.
+        fs::remove_file(array.file("member0")).expect("a member");
+        array.serve(&[]);
+        wait_for(&array, "degraded");
+        let mut bytes = vec![0; PAGES as usize * 4096];
+        array.client().read(0, &mut bytes).expect("a read of all");
+        for (at, (found, number)) in bytes.chunks(4096).zip(&content).enumerate() {
+            let right = if *number == 0 { found.iter().all(|byte| *byte == 0) } else { found == page(*number) };
+            assert!(right, "{policy}: page {at} is not version {number}");
+        }
+        array.stop();
+    }
+}
+
+fn write(
+    client: &mut destage_nbd::client::blocking::Connection<std::os::unix::net::UnixStream>,
+    draws: &mut Draws,
+    content: &mut [u64],
+    number: &mut u64,
+    steps: usize,
+) {
+    for _ in 0..steps {
+        *number += 1;
+        let at = draws.below(PAGES);
+        client.write(at * 4096, &page(*number), draws.below(9) == 0).expect("a write");
+        content[at as usize] = *number;
+    }
+}
+
+#[test]
+fn a_cache_that_is_gone_costs_nothing_and_is_replaced() {
+    let mut array = Array::new(&["--policy", "kdd", "--cache", "1MiB"]);
+    array.serve(&[]);
+    for number in 0..200 {
+        array.client().write(number * 4096, &page(number), false).expect("a write");
+    }
+    array.stop();
+    fs::remove_file(array.file("cache")).expect("a cache");
+    array.serve(&[]);
+    let status = array.status();
+    assert_eq!(status["array"]["cache"]["in_use"], false, "{status}");
+    let replaced = array.command("replace", &["cache"]);
+    assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stderr));
+    let mut client = array.client();
+    for number in 0..200 {
+        let mut bytes = vec![0; 4096];
+        client.read(number * 4096, &mut bytes).expect("a read");
+        assert!(bytes == page(number), "page {number}");
+    }
+    assert_eq!(array.status()["array"]["cache"]["in_use"], true);
+    array.stop();
+}
+
+#[test]
+fn what_cannot_be_replaced_is_named() {
+    let mut array = Array::new(&["--policy", "none"]);
+    array.serve(&[]);
+    let own = array.file("member1").display().to_string();
+    for (words, part) in
+        [(&["7"][..], "there are member 0, member 1"), (&["cache"], "no device"), (&["0", &own], "the same file")]
+    {
+        let refused = array.command("replace", words);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains(part), "{words:?}: {said}");
+    }
+    assert_eq!(array.status()["array"]["state"], "serving");
+    array.stop();
+}
