@@ -1,6 +1,9 @@
 //! The service: one thread that takes requests from clients, hands them to the backend, and sends what
 //! comes of them. It waits in one place ([`Waiter`]) and never for one client, one device or one request.
 
+mod clients;
+mod orders;
+
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +17,9 @@ use slab::Slab;
 
 use crate::Backend;
 use crate::connection::{Connection, Incoming, Lost};
-use crate::control::{Control, Order, Reply};
+use crate::control::Control;
 use crate::load::Load;
-use crate::outbox::Outbox;
 use crate::socket::Listener;
-use crate::status::{Clients, State, Status};
 use crate::waiter::{Interest, Waiter};
 
 /// What a client may have in one request, in bytes.
@@ -519,165 +520,6 @@ impl<B: Backend> Service<B> {
             let extent = Extent { length: request.length.into(), flags: 0 };
             let last = nth + 1 == contexts.len();
             client.outbox.text(|text| session.status(request, *context, [extent], last, text));
-        }
-    }
-
-    fn welcome(&mut self, at: usize) -> Result<(), ServiceError> {
-        loop {
-            let stream = match self.listeners[at].accept() {
-                Ok(Some(stream)) => stream,
-                Ok(None) => break,
-                Err(_) => {
-                    // Files or memory have run out: it is tried again when some may be free.
-                    self.load.turned_away += 1;
-                    self.shut_doors(Interest::default())?;
-                    self.unwelcome = Some(Instant::now() + PAUSE);
-                    break;
-                }
-            };
-            if self.clients.len() >= CLIENTS {
-                self.load.turned_away += 1;
-                continue;
-            }
-            let entry = self.clients.vacant_entry();
-            let number = entry.key();
-            let added = self.waiter.add(&stream, Source::Client(number).number(), Interest::READ);
-            added.map_err(cannot("wait for a client"))?;
-            entry.insert(Connection::new(stream, Arc::clone(&self.exports)));
-            self.load.clients += 1;
-            // The server speaks first.
-            self.stir(number);
-        }
-        Ok(())
-    }
-
-    /// Waits for this of all listeners.
-    fn shut_doors(&self, interest: Interest) -> Result<(), ServiceError> {
-        for (at, listener) in self.listeners.iter().enumerate() {
-            let changed = self.waiter.change(listener, Source::Listener(at).number(), interest);
-            changed.map_err(cannot("wait for clients"))?;
-        }
-        Ok(())
-    }
-
-    fn dismiss(&mut self, at: usize, lost: Option<&Lost>) {
-        let client = self.clients.get_mut(at);
-        let Some(client) = client else { return };
-        if lost.is_some() {
-            self.load.lost_clients += 1;
-            self.load.last_loss = lost.map(ToString::to_string);
-        }
-        self.waiter.remove(&client.stream);
-        if client.requests == 0 {
-            drop(self.clients.remove(at));
-        } else {
-            // Its number stays taken until its last request is answered; nothing is sent any more.
-            (client.ended, client.gone) = (true, true);
-            client.outbox = Outbox::default();
-            client.interest = Interest::default();
-        }
-    }
-
-    /// Who does not say what it wants does not keep a place.
-    fn dismiss_silent(&mut self) {
-        let silent = |client: &Connection| client.session().is_none() && client.since.elapsed() >= HANDSHAKE;
-        let silent: Vec<_> = self.clients.iter().filter(|(_, client)| silent(client)).map(|(at, _)| at).collect();
-        for at in silent {
-            self.dismiss(at, Some(&Lost::Cut));
-        }
-    }
-
-    fn welcome_boss(&mut self) -> Result<(), ServiceError> {
-        // Who cannot be taken in tries again.
-        while let Some(stream) = self.control.as_ref().and_then(|listener| listener.accept().ok().flatten()) {
-            let entry = self.bosses.vacant_entry();
-            let number = Source::Boss(entry.key()).number();
-            self.waiter.add(&stream, number, Interest::READ).map_err(cannot("wait for orders"))?;
-            entry.insert(Control::new(stream));
-        }
-        Ok(())
-    }
-
-    fn hear_boss(&mut self, at: usize) {
-        while let Some(order) = self.bosses.get_mut(at).and_then(Control::next) {
-            self.obey(at, order);
-        }
-    }
-
-    fn obey(&mut self, at: usize, order: Order) {
-        match order {
-            Order::Status => {
-                let status = self.status();
-                self.bosses[at].reply(&Reply::Status(Box::new(status)));
-            }
-            Order::Flush => {
-                if let Some(why) = &self.broken {
-                    self.bosses[at].drained(Err(why));
-                } else {
-                    match self.backend.begin_drain() {
-                        Ok(()) => self.bosses[at].waits_for_drain = true,
-                        Err(error) => self.give_up(&error),
-                    }
-                }
-            }
-            Order::Replace { device, path } => {
-                let replaced = self.backend.replace(&device, path.as_deref());
-                let reply = replaced.map_or_else(|error| Reply::Failed(error.to_string()), |()| Reply::Done);
-                self.begun = true;
-                self.bosses[at].reply(&reply);
-            }
-            Order::Stop => {
-                self.bosses[at].waits_for_stop = true;
-                self.stopping = true;
-            }
-        }
-    }
-
-    fn status(&self) -> Status {
-        let mut array = self.backend.status();
-        if let Some(why) = &self.broken {
-            array.state = State::Stopped(why.clone());
-        }
-        Status {
-            pid: std::process::id(),
-            up_seconds: self.begin.elapsed().as_secs_f64(),
-            uris: self.uris().collect(),
-            array,
-            clients: Clients {
-                now: self.clients.len() as u64,
-                came: self.load.clients,
-                lost: self.load.lost_clients,
-                last_loss: self.load.last_loss.clone(),
-                turned_away: self.load.turned_away,
-                under_way: self.pending.len() as u64,
-            },
-            requests: self.load.requests(),
-        }
-    }
-
-    /// Tells those who wait that what they wait for has come, and sends what is to be sent.
-    fn tend_bosses(&mut self) {
-        let drained = !self.backend.is_draining();
-        let mut gone = Vec::new();
-        for (at, boss) in &mut self.bosses {
-            if boss.waits_for_drain && drained && self.broken.is_none() {
-                boss.drained(Ok(()));
-            }
-            if boss.attend() {
-                let wanted = boss.wanted();
-                // A boss that cannot be waited for is gone as well.
-                if wanted != boss.interest
-                    && self.waiter.change(boss.stream(), Source::Boss(at).number(), wanted).is_ok()
-                {
-                    boss.interest = wanted;
-                }
-            } else {
-                gone.push(at);
-                self.waiter.remove(boss.stream());
-            }
-        }
-        for at in gone {
-            drop(self.bosses.remove(at));
         }
     }
 }

@@ -1,0 +1,77 @@
+//! Clients come and go.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{CLIENTS, HANDSHAKE, PAUSE, Service, ServiceError, Source, cannot};
+use crate::Backend;
+use crate::connection::{Connection, Lost};
+use crate::outbox::Outbox;
+use crate::waiter::Interest;
+
+impl<B: Backend> Service<B> {
+    pub(super) fn welcome(&mut self, at: usize) -> Result<(), ServiceError> {
+        loop {
+            let stream = match self.listeners[at].accept() {
+                Ok(Some(stream)) => stream,
+                Ok(None) => break,
+                Err(_) => {
+                    // Files or memory have run out: it is tried again when some may be free.
+                    self.load.turned_away += 1;
+                    self.shut_doors(Interest::default())?;
+                    self.unwelcome = Some(Instant::now() + PAUSE);
+                    break;
+                }
+            };
+            if self.clients.len() >= CLIENTS {
+                self.load.turned_away += 1;
+                continue;
+            }
+            let entry = self.clients.vacant_entry();
+            let number = entry.key();
+            let added = self.waiter.add(&stream, Source::Client(number).number(), Interest::READ);
+            added.map_err(cannot("wait for a client"))?;
+            entry.insert(Connection::new(stream, Arc::clone(&self.exports)));
+            self.load.clients += 1;
+            // The server speaks first.
+            self.stir(number);
+        }
+        Ok(())
+    }
+
+    /// Waits for this of all listeners.
+    pub(super) fn shut_doors(&self, interest: Interest) -> Result<(), ServiceError> {
+        for (at, listener) in self.listeners.iter().enumerate() {
+            let changed = self.waiter.change(listener, Source::Listener(at).number(), interest);
+            changed.map_err(cannot("wait for clients"))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn dismiss(&mut self, at: usize, lost: Option<&Lost>) {
+        let client = self.clients.get_mut(at);
+        let Some(client) = client else { return };
+        if lost.is_some() {
+            self.load.lost_clients += 1;
+            self.load.last_loss = lost.map(ToString::to_string);
+        }
+        self.waiter.remove(&client.stream);
+        if client.requests == 0 {
+            drop(self.clients.remove(at));
+        } else {
+            // Its number stays taken until its last request is answered; nothing is sent any more.
+            (client.ended, client.gone) = (true, true);
+            client.outbox = Outbox::default();
+            client.interest = Interest::default();
+        }
+    }
+
+    /// Who does not say what it wants does not keep a place.
+    pub(super) fn dismiss_silent(&mut self) {
+        let silent = |client: &Connection| client.session().is_none() && client.since.elapsed() >= HANDSHAKE;
+        let silent: Vec<_> = self.clients.iter().filter(|(_, client)| silent(client)).map(|(at, _)| at).collect();
+        for at in silent {
+            self.dismiss(at, Some(&Lost::Cut));
+        }
+    }
+}
