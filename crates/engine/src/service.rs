@@ -88,9 +88,12 @@ pub enum ServiceError {
         /// Why not.
         source: io::Error,
     },
-    /// The backend has stopped.
+    /// Something is left to be recovered.
     #[error(transparent)]
     Backend(#[from] FilesError),
+    /// The backend had stopped before: requests were answered with errors since.
+    #[error("{0}")]
+    Broken(String),
 }
 
 fn cannot(what: &'static str) -> impl Fn(io::Error) -> ServiceError {
@@ -256,7 +259,8 @@ impl<B: Backend> Service<B> {
     /// Serves until the end is asked for, answers what is under way, and leaves nothing to be recovered.
     ///
     /// # Errors
-    /// If the system does not let it go on, or something is left to be recovered.
+    /// If the system does not let it go on, the backend has stopped or refuses to start, or something is left to be
+    /// recovered.
     pub fn run(mut self) -> Result<(), ServiceError> {
         while !self.stopping {
             self.turn(None)?;
@@ -265,7 +269,7 @@ impl<B: Backend> Service<B> {
         self.say_goodbye()?;
         if let Some(why) = self.broken {
             self.bosses.iter_mut().for_each(|(_, boss)| boss.stopped(Err(&why)));
-            return Ok(());
+            return Err(ServiceError::Broken(why));
         }
         let stopped = self.backend.stop();
         let told = stopped.as_ref().map(drop).map_err(ToString::to_string);
@@ -304,6 +308,9 @@ impl<B: Backend> Service<B> {
         }
         self.tend_bosses();
         if self.backend.hear() && self.broken.is_none() {
+            return Ok(());
+        }
+        if self.stopping && most.is_none() {
             return Ok(());
         }
         // Further requests that came meanwhile are looked at before anything is waited for.
@@ -354,8 +361,9 @@ impl<B: Backend> Service<B> {
         }
     }
 
-    /// The backend has stopped: nothing is answered but with errors from now on.
+    /// The backend has stopped: nothing is answered but with errors from now on. What was never begun ends at once.
     fn give_up(&mut self, error: &FilesError) {
+        self.stopping |= matches!(error, FilesError::Refused(_));
         let why = self.broken.get_or_insert_with(|| error.to_string()).clone();
         for pending in self.pending.drain().collect::<Vec<_>>() {
             Self::refuse(&mut self.clients, &pending, &why);

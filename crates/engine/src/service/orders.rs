@@ -31,8 +31,8 @@ impl<B: Backend> Service<B> {
                 self.bosses[at].reply(&Reply::Status(Box::new(status)));
             }
             Order::Flush => {
-                if let Some(why) = &self.broken {
-                    self.bosses[at].drained(Err(why));
+                if let Some(why) = self.broken.clone() {
+                    self.bosses[at].reply(&Reply::Failed(why));
                 } else {
                     match self.backend.begin_drain() {
                         Ok(()) => self.bosses[at].waits_for_drain = true,

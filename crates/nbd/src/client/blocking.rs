@@ -232,4 +232,9 @@ impl<S: Read + Write> Connection<S> {
         self.stream.flush()?;
         Ok(self.stream)
     }
+
+    /// The stream, without a goodbye. What was received of an answer that nobody waited for is lost.
+    pub fn into_stream(self) -> S {
+        self.stream
+    }
 }
