@@ -150,6 +150,7 @@ fn config() -> FilesConfig {
         nv_slots: SLOTS,
         intents: "/array/intents".into(),
         rows: ROWS,
+        io: destage_exec::Io::Threads,
         patience: FilesConfig::PATIENCE,
     }
 }

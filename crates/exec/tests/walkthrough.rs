@@ -304,6 +304,7 @@ fn the_three_executors_take_the_same_steps() {
         nv_slots: 16,
         intents: path("intents"),
         rows: DEVICE_PAGES,
+        io: destage_exec::Io::Threads,
         patience: FilesConfig::PATIENCE,
     };
     let jobs = Jobs::default();

@@ -17,7 +17,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use destage_cache::{HostCacheInfo, Served};
-use destage_exec::{Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Moment, Recording, SyncPoint};
+use destage_exec::{
+    Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io, Moment, Recording, SyncPoint,
+};
 use destage_plan::{Column, Dev, DevSet, Row};
 use destage_raid::Level;
 
@@ -200,6 +202,7 @@ impl Scene {
             nv_slots: self.cell.nv_slots + self.cell.nv_slots_of(self.cache),
             intents: "/array/intents".into(),
             rows: self.cell.geometry.member_pages(),
+            io: Io::Threads,
             patience: FilesConfig::PATIENCE,
         }
     }

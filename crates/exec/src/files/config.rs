@@ -32,10 +32,24 @@ pub struct FilesConfig {
     pub intents: PathBuf,
     /// Rows that can have an intent: pages of a member.
     pub rows: u64,
+    /// Who asks the operating system for what devices do.
+    pub io: Io,
     /// How long a file may keep opening, replacing, stopping and dropping waiting before it is said
     /// to hang: [`PATIENCE`](Self::PATIENCE), if in doubt. Much longer than a sync takes, for which
     /// a slow device may need long.
     pub patience: Duration,
+}
+
+/// Who asks the operating system for what devices do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Io {
+    /// A ring where there is one, else threads.
+    #[default]
+    Auto,
+    /// The main loop, which gives operations to a ring, io_uring on Linux, and takes what has ended from there.
+    Ring,
+    /// Threads, some for each device, each of which waits for one operation.
+    Threads,
 }
 
 /// A device's file.
@@ -55,9 +69,9 @@ pub struct DeviceConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceOptions {
     /// Commands that are carried out at the same time, from 1 to 16, each by a thread; not more
-    /// than [`FilesConfig::depth`].
+    /// than [`FilesConfig::depth`]. A ring is given all that there are.
     pub workers: u8,
-    /// Time by which each of its steps begins later: a slow device, for tests.
+    /// Time by which each of its steps begins later: a slow device, for tests. It is served by threads, which can sleep.
     pub delay: Duration,
     /// Steps after which it answers with errors only: a device that breaks, for tests. What
     /// replaces it does not break.

@@ -204,11 +204,11 @@ impl Worker for DeviceFile {
     }
 }
 
-fn failed(source: io::Error) -> Failure {
+pub(super) fn failed(source: io::Error) -> Failure {
     Failure { source, no_room: false }
 }
 
-fn not_written(source: io::Error) -> Failure {
+pub(super) fn not_written(source: io::Error) -> Failure {
     let no_room = matches!(Errno::from_io_error(&source), Some(Errno::NOSPC | Errno::DQUOT));
     Failure { source, no_room }
 }

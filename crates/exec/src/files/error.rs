@@ -47,6 +47,12 @@ pub enum FilesError {
     /// A file that does not answer, and may never do. What was asked of it may happen yet.
     #[error("{} does not answer; replace it, or name a file that is not there to go on without it", .0.display())]
     Hangs(PathBuf),
+    /// A ring was asked for, and there is none.
+    #[error("there is no io_uring here: {0}; set io to threads, or to auto to have them where there is no ring")]
+    NoRing(io::Error),
+    /// The ring takes nothing any more.
+    #[error("cannot give operations to io_uring: {0}")]
+    Ring(io::Error),
     /// Something that is not a regular file.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),

@@ -43,16 +43,20 @@ mod nvram;
 mod opening;
 mod os;
 mod patience;
+mod pilot;
 mod port;
 mod real;
 mod recording;
 mod replace;
+mod ring;
 mod sectors;
+mod serves;
 mod serving;
 mod store;
 mod sync;
 mod syncs;
 mod turns;
+mod uring;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -68,14 +72,17 @@ use label::Roster;
 use lane::Lane;
 use opening::Opened;
 use patience::patiently;
+use pilot::Pilot;
 use port::Bell;
+use serves::{Serves, Wheel};
 use store::{Lists, Store};
 
-pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig};
+pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig, Io};
 pub use error::FilesError;
 pub use os::{Identity, Os, OsFile, Presence, SyncPoint};
 pub use real::RealOs;
 pub use recording::{Chance, Fault, Moment, Recording, Survival};
+pub use ring::{Ended, Entries, Entry, Operation, Ring, Tag, Taken};
 pub use serving::Traffic;
 
 /// What became of a request.
@@ -98,7 +105,7 @@ struct Request {
 }
 
 struct Device {
-    lane: Option<Lane<DeviceFile>>,
+    lane: Option<Serves>,
     /// Steps that the lane has; the oldest are mostly first.
     under_way: VecDeque<Issue>,
     /// Steps for which the thread has no room.
@@ -131,6 +138,10 @@ pub struct Files<C> {
     /// Devices in whose place a file stands that the roster does not name so far.
     standing_in: DevSet,
     store_backlog: VecDeque<Issue>,
+    /// The ring, if one serves devices.
+    wheel: Option<Wheel>,
+    /// Why none does, if nobody asked for threads.
+    no_ring: Option<io::Error>,
     /// The NVRAM and the intents.
     state: [Identity; 2],
     bell: Arc<Bell>,
@@ -147,6 +158,7 @@ pub struct Files<C> {
     stopped: bool,
     clock: Clock,
     device_results: VecDeque<device::Done>,
+    ended: VecDeque<Ended>,
     store_results: VecDeque<store::Done>,
     spare_lists: Vec<Lists>,
     /// Held until every thread has ended, hence the last: nobody else may open the array while
@@ -213,6 +225,7 @@ impl<C: Controller> Files<C> {
 
     fn start(os: Arc<dyn Os>, controller: C, config: FilesConfig, opened: Opened) -> Result<Self, FilesError> {
         let bell = Arc::new(Bell::default());
+        let (mut wheel, no_ring) = start_ring(&*os, &config, &bell)?;
         let mut devices = Vec::with_capacity(opened.devices.len());
         for (dev, file) in opened.devices.into_iter().enumerate() {
             let path = &config.devices[dev].path;
@@ -221,7 +234,7 @@ impl<C: Controller> Files<C> {
                 Err(error) => (None, Some(FilesError::io(path, opening::OPEN)(error))),
             };
             let identity = file.as_ref().map(|file| opening::identity(&**file, path)).transpose()?;
-            let lane = file.map(|file| start_device(&*os, &config, dev, file, &bell)).transpose();
+            let lane = file.map(|file| start_device(&*os, &config, dev, file, &bell, wheel.as_mut())).transpose();
             let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
             let (under_way, backlog) = (VecDeque::new(), VecDeque::new());
             devices.push(Device {
@@ -251,6 +264,8 @@ impl<C: Controller> Files<C> {
             roster: opened.roster,
             standing_in: DevSet::EMPTY,
             store_backlog: VecDeque::new(),
+            wheel,
+            no_ring,
             state: opened.state,
             bell,
             requests: Vec::new(),
@@ -264,6 +279,7 @@ impl<C: Controller> Files<C> {
             clock: if os.is_in_line() { Clock::Virtual(Nanos::ZERO) } else { Clock::Real(Instant::now()) },
             os,
             device_results: VecDeque::new(),
+            ended: VecDeque::new(),
             store_results: VecDeque::new(),
             spare_lists: Vec::new(),
             lock: opened.lock,
@@ -482,6 +498,9 @@ impl<C> Drop for Files<C> {
             lane.end(until, Some(&self.lock));
         }
         self.store.end(until, Some(&self.lock));
+        if let Some(wheel) = self.wheel.take() {
+            wheel.end(&self.bell, until, &self.lock);
+        }
     }
 }
 
@@ -494,16 +513,39 @@ impl<C> fmt::Debug for Files<C> {
     }
 }
 
+/// The ring, or why there is none though one was wanted.
+fn start_ring(
+    os: &dyn Os,
+    config: &FilesConfig,
+    bell: &Bell,
+) -> Result<(Option<Wheel>, Option<io::Error>), FilesError> {
+    if config.io == Io::Threads {
+        return Ok((None, None));
+    }
+    let operations = config.depth.saturating_mul(config.devices.len()).min(1 << 15) as u32;
+    match (os.ring(operations).and_then(|ring| Wheel::new(ring, bell)), config.io) {
+        (Ok(wheel), _) => Ok((Some(wheel), None)),
+        (Err(why), Io::Ring) => Err(FilesError::NoRing(why)),
+        (Err(why), _) => Ok((None, Some(why))),
+    }
+}
+
 fn start_device(
     os: &dyn Os,
     config: &FilesConfig,
     dev: usize,
     file: Arc<dyn OsFile>,
     bell: &Arc<Bell>,
-) -> io::Result<Lane<DeviceFile>> {
-    let workers = DeviceFile::all(file, config.devices[dev].options, config.depth);
-    if os.is_in_line() {
-        return Ok(Lane::in_line(config.depth, workers));
+    wheel: Option<&mut Wheel>,
+) -> io::Result<Serves> {
+    let options = config.devices[dev].options;
+    if let Some(wheel) = wheel.filter(|_| options.delay.is_zero()) {
+        let pilot = Pilot::new(file, (dev as u8, wheel.next_life()), options, config.depth);
+        return Ok(Serves::Ring(pilot));
     }
-    Lane::start(&format!("destage-dev{dev}"), config.depth, bell, workers)
+    let workers = DeviceFile::all(file, options, config.depth);
+    if os.is_in_line() {
+        return Ok(Serves::Threads(Lane::in_line(config.depth, workers)));
+    }
+    Lane::start(&format!("destage-dev{dev}"), config.depth, bell, workers).map(Serves::Threads)
 }

@@ -8,6 +8,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fd::BorrowedFd;
+
+use super::ring::Ring;
+
 /// What tells a file from all others: its file system and its number there.
 pub type Identity = (u64, u64);
 
@@ -102,6 +106,14 @@ pub trait Os: fmt::Debug + Send + Sync {
     /// A number that no other array has.
     fn draw(&self) -> [u8; 16];
 
+    /// A queue of operations on files that it opened, for about so many at a time.
+    ///
+    /// # Errors
+    /// If it has none.
+    fn ring(&self, _operations: u32) -> io::Result<Box<dyn Ring>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Whether commands are carried out by the main loop itself, one after the other, when it has
     /// nothing else to do; there are no threads and no clock then.
     fn is_in_line(&self) -> bool {
@@ -127,6 +139,14 @@ pub trait OsFile: fmt::Debug + Send + Sync {
 
     /// Takes it for this open file alone, as long as it is open.
     fn try_lock(&self) -> Result<(), TryLockError>;
+
+    /// Lets others take it, though it may be open a little longer. Nothing more is asked of it.
+    fn unlock(&self) {}
+
+    /// What a [`Ring`] of the kernel's knows it by, if it does. The same as long as the file is open.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Makes it so long, with zeros behind what it held.
     fn set_len(&self, bytes: u64) -> io::Result<()>;

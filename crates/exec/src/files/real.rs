@@ -3,15 +3,19 @@
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
+use super::ring::Ring;
+use super::uring::Uring;
 
 /// Real files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +44,10 @@ impl Os for RealOs {
             options.custom_flags(OFlags::EXCL.bits().cast_signed());
         }
         Ok(Arc::new(options.open(path)?))
+    }
+
+    fn ring(&self, operations: u32) -> io::Result<Box<dyn Ring>> {
+        Ok(Box::new(Uring::new(operations)?))
     }
 
     fn draw(&self) -> [u8; 16] {
@@ -89,6 +97,15 @@ impl OsFile for File {
         Self::try_lock(self)
     }
 
+    fn unlock(&self) {
+        // Whoever cannot unlock it closes it soon.
+        drop(Self::unlock(self));
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
+
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         Self::set_len(self, bytes)
     }
@@ -112,5 +129,36 @@ impl OsFile for File {
 
     fn sync_all(&self, _: SyncPoint) -> io::Result<()> {
         Self::sync_all(self)
+    }
+}
+
+/// Wakes who waits for a ring, too.
+#[derive(Debug)]
+pub(super) struct Wake(OwnedFd);
+
+impl Wake {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    /// Ends the wait that there is, or else the next one.
+    pub(super) fn wake(&self) {
+        // It cannot be full: it is emptied after every wait.
+        let _full = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// Waits until it is woken, or `other` is readable, at most as long as `limit`; or less.
+    pub(super) fn wait(&self, other: Option<BorrowedFd<'_>>, limit: Option<Duration>) {
+        let limit = limit.map(|limit| Timespec {
+            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: limit.subsec_nanos().into(),
+        });
+        let wake = PollFd::new(&self.0, PollFlags::IN);
+        // Whatever goes wrong, the caller looks for itself.
+        let _woken = match other {
+            Some(other) => poll(&mut [wake, PollFd::from_borrowed_fd(other, PollFlags::IN)], limit.as_ref()),
+            None => poll(&mut [wake], limit.as_ref()),
+        };
+        let _empty = rustix::io::read(&self.0, &mut [0_u8; 8]);
     }
 }

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use destage_plan::{Controller, Dev, DevSet, DeviceChange, StepOutcome};
 
-use super::lane::Lane;
 use super::os::Identity;
 use super::patience::patiently;
+use super::serves::Serves;
 use super::{DeviceOptions, Files, FilesError, opening, start_device};
 
 impl<C: Controller> Files<C> {
@@ -59,7 +59,7 @@ impl<C: Controller> Files<C> {
         })?;
         let options = &mut self.config.devices[dev.index()].options;
         *options = DeviceOptions { workers: options.workers, ..DeviceOptions::default() };
-        let lane = start_device(&*self.os, &self.config, dev.index(), file, &self.bell);
+        let lane = start_device(&*self.os, &self.config, dev.index(), file, &self.bell, self.wheel.as_mut());
         let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];
         (device.lane, device.failed, device.error, device.file) = (Some(lane), false, None, identity);
@@ -88,13 +88,21 @@ impl<C: Controller> Files<C> {
             lane.turn(|among| self.os.choose(among));
             self.finish_device(dev)?;
         }
+        while self.os.is_in_line()
+            && self.devices[dev.index()].lane.as_ref().is_some_and(Serves::is_busy)
+            && let Some(wheel) = self.wheel.as_mut().filter(|wheel| wheel.ring().ready() > 0)
+        {
+            wheel.turn(&|among| self.os.choose(among));
+            self.reap();
+            self.finish_device(dev)?;
+        }
         let begin = Instant::now();
-        while self.devices[dev.index()].lane.as_ref().is_some_and(Lane::is_busy) {
+        while self.devices[dev.index()].lane.as_ref().is_some_and(Serves::is_busy) {
             let left = self.config.patience.saturating_sub(begin.elapsed());
             if left.is_zero() || self.os.is_in_line() {
                 return Err(FilesError::AtWork(path.to_owned()));
             }
-            self.bell.wait(Some(left));
+            self.pause(Some(left));
             // Other lanes' results are taken in as well: theirs was perhaps the ring.
             self.advance()?;
         }

@@ -1,11 +1,13 @@
 //! For a main loop that waits for other things too, such as sockets: what a call would wait for is asked
 //! for here and looked at later.
 
+use std::io;
 use std::time::Duration;
 
 use destage_plan::{Control, Controller};
+use rustix::fd::BorrowedFd;
 
-use super::{Files, FilesError};
+use super::{Files, FilesError, Io};
 
 /// What a device was asked for in this life, as far as it was sent there. A list of buffers that goes
 /// there in one command is one write.
@@ -37,7 +39,23 @@ impl<C: Controller> Files<C> {
     /// Whether something has happened since this was asked last. Who is told no may wait for the waker, or
     /// for the [next timer](Self::until_timer).
     pub fn hear(&self) -> bool {
-        self.bell.hear()
+        self.bell.hear() || self.stirs()
+    }
+
+    /// What is readable, too, when something has happened: a main loop that waits elsewhere waits for this as well
+    /// as for the waker. None if all is told by the waker.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.wheel.as_ref().and_then(|wheel| wheel.ring().descriptor())
+    }
+
+    /// Who asks the operating system for what devices do; never [`Io::Auto`].
+    pub const fn io(&self) -> Io {
+        if self.wheel.is_some() { Io::Ring } else { Io::Threads }
+    }
+
+    /// Why there is no ring, if one would have been taken.
+    pub const fn no_ring(&self) -> Option<&io::Error> {
+        self.no_ring.as_ref()
     }
 
     /// How long it is until something is due by time alone; nothing is if there is none.

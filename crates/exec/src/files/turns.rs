@@ -7,32 +7,39 @@ use destage_plan::{
 };
 
 use super::device::{Failure, Work};
-use super::lane::Lane;
 use super::patience::patiently;
+use super::serves::{Serves, Wheel};
 use super::store::Change;
 use super::{Clock, Completion, Device, Files, FilesError, device, store};
 use crate::Buffer;
 
 impl<C: Controller> Files<C> {
     pub(super) fn is_busy(&self) -> bool {
-        self.store.is_busy() || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Lane::is_busy))
+        self.store.is_busy() || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Serves::is_busy))
     }
 
     /// Without threads: a lane that chance chooses goes on with some of its commands; if there is
     /// none, it becomes the time of the next timer. Whether something happened.
     pub(super) fn turn(&mut self) -> bool {
         let Clock::Virtual(now) = &mut self.clock else { return false };
-        let ready = |lane: &Option<Lane<_>>| lane.as_ref().is_some_and(|lane| lane.ready() > 0);
+        let ready = |lane: &Option<Serves>| lane.as_ref().is_some_and(|lane| lane.ready() > 0);
         let devices = self.devices.iter().filter(|device| ready(&device.lane)).count();
         let store = self.store.ready();
-        if devices == 0 && store == 0 {
+        let ring = self.wheel.as_ref().map_or(0, |wheel| wheel.ring().ready());
+        if devices == 0 && store == 0 && ring == 0 {
             let next = self.engine.next_timer();
             *now = next.map_or(*now, |next| next.max(*now));
             return next.is_some();
         }
         *now += Nanos(1_000);
-        let chosen = self.os.choose(devices + usize::from(store > 0));
+        let chosen = self.os.choose(devices + usize::from(store > 0) + usize::from(ring > 0));
         let choose = |among| self.os.choose(among);
+        if let Some(wheel) = self.wheel.as_mut().filter(|_| ring > 0 && chosen == devices) {
+            for _ in 0..=choose(ring) {
+                wheel.turn(&choose);
+            }
+            return true;
+        }
         match self.devices.iter_mut().filter(|device| ready(&device.lane)).nth(chosen) {
             // Threads, too, are ahead of the main loop by more than one operation.
             Some(Device { lane: Some(lane), .. }) => {
@@ -56,7 +63,7 @@ impl<C: Controller> Files<C> {
                 .devices
                 .iter()
                 .zip(&self.config.devices)
-                .map(|(device, config)| (device.lane.as_ref().map_or(Duration::ZERO, Lane::stuck), &config.path));
+                .map(|(device, config)| (device.lane.as_ref().map_or(Duration::ZERO, Serves::stuck), &config.path));
             let hangs = stuck.find(|(stuck, _)| *stuck >= patience).map(|(_, path)| path.clone());
             let hangs = hangs.or_else(|| (self.store.stuck() >= patience).then(|| self.config.nvram.clone()));
             if let Some(path) = hangs {
@@ -79,13 +86,66 @@ impl<C: Controller> Files<C> {
             let what = format!("{:?}", self.engine.out());
             return Err(self.stop(FilesError::Stalled(what)));
         }
-        self.bell.wait(limit.into_iter().chain(most).min());
+        self.pause(limit.into_iter().chain(most).min());
         Ok(())
+    }
+
+    /// Waits until a thread or the ring has something to say, or as long as `most`.
+    pub(super) fn pause(&self, most: Option<Duration>) {
+        match &self.wheel {
+            None => self.bell.wait(most),
+            // The system had no room for it, and does not say when it has.
+            Some(wheel) if self.stirs() => wheel.wait(&self.bell, Some(Duration::from_millis(1))),
+            Some(wheel) => wheel.wait(&self.bell, most),
+        }
+    }
+
+    /// Whether there is something for the ring, or for the main loop, that nobody tells of.
+    pub(super) fn stirs(&self) -> bool {
+        self.wheel.as_ref().is_some_and(Wheel::is_behind)
+            || self.devices.iter().any(|device| device.lane.as_ref().is_some_and(Serves::stirs))
+    }
+
+    /// Takes from the ring what has ended.
+    pub(super) fn reap(&mut self) {
+        let Some(wheel) = &mut self.wheel else { return };
+        wheel.reap(&mut self.ended);
+        for ended in self.ended.drain(..) {
+            let tag = ended.0.tag;
+            let lane = self.devices[usize::from(tag.dev)].lane.as_mut();
+            // Of a file that was left behind nobody asks.
+            if let Some(pilot) = lane.and_then(|lane| lane.pilot(tag.life)) {
+                pilot.ended(ended);
+            }
+        }
+    }
+
+    /// Gives the ring all that was begun for it, in one call.
+    fn submit_all(&mut self) -> Result<(), FilesError> {
+        let Some(wheel) = &mut self.wheel else { return Ok(()) };
+        for device in &mut self.devices {
+            if let Some(outgoing) = device.lane.as_mut().and_then(Serves::outgoing) {
+                wheel.outgoing().append(outgoing);
+            }
+        }
+        wheel.submit().map_err(|error| self.stop(FilesError::Ring(error)))
     }
 
     /// Takes in what threads have done and lets timers go off; does not wait.
     pub(super) fn advance(&mut self) -> Result<(), FilesError> {
         self.check()?;
+        self.take_in()?;
+        self.submit_all()?;
+        // What is in the system's memory has been done at once.
+        if self.wheel.as_ref().is_some_and(|wheel| wheel.ring().under_way() > 0) {
+            self.take_in()?;
+            self.submit_all()?;
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self) -> Result<(), FilesError> {
+        self.reap();
         self.store.results(&mut self.store_results);
         while let Some((command, done)) = self.store_results.pop_front() {
             if let Err(source) = done {
@@ -163,7 +223,7 @@ impl<C: Controller> Files<C> {
                 lane.end(Instant::now() + self.config.patience, None);
             }
         }
-        while self.devices[dev.index()].lane.as_ref().is_some_and(Lane::has_room) {
+        while self.devices[dev.index()].lane.as_ref().is_some_and(Serves::has_room) {
             let Some(issue) = self.devices[dev.index()].backlog.pop_front() else { break };
             self.send_device(dev, issue);
         }
@@ -177,7 +237,7 @@ impl<C: Controller> Files<C> {
             return Ok(());
         }
         let backlog = std::mem::take(&mut device.backlog);
-        let unbegun = device.lane.as_mut().map(Lane::close).unwrap_or_default();
+        let unbegun = device.lane.as_mut().map(Serves::close).unwrap_or_default();
         for device::Command { issue, bytes, .. } in unbegun {
             self.devices[dev.index()].forget(issue);
             self.bytes.give_back(bytes);
@@ -282,7 +342,7 @@ impl<C: Controller> Files<C> {
         let Some(device) = self.devices.get_mut(dev.index()) else { return Err(self.stop(FilesError::NoDevice(dev))) };
         if device.failed {
             self.complete(issue, StepOutcome::Failed(dev));
-        } else if device.lane.as_ref().is_some_and(Lane::has_room) {
+        } else if device.lane.as_ref().is_some_and(Serves::has_room) {
             self.send_device(dev, issue);
         } else {
             device.backlog.push_back(issue);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use destage_cache::{HostCacheInfo, HostCacheSpec, Served, host_caches};
-use destage_exec::{Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig};
+use destage_exec::{Completion, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io, Os, RealOs};
 use destage_plan::{Controller, HostOp, HostRequest, Nanos, Shape};
 use destage_raid::array::ArrayConfig;
 use destage_raid::{Geometry, Level};
@@ -101,6 +101,7 @@ impl Array {
             nv_slots: self.config().nv_slots + self.spec().nv_slots(self.cache_pages, &self.config()),
             intents: folder.join("intents"),
             rows: self.member_pages,
+            io: io(),
             patience: Duration::from_secs(1),
         }
     }
@@ -146,4 +147,18 @@ pub fn assert_holds<C: Controller>(files: &mut Files<C>, content: &Content, when
     let found = read_all(files);
     let wrong = found.iter().zip(content.bytes()).position(|(found, expected)| found != expected);
     assert_eq!(wrong, None, "{when}: the first byte that is not what it must be");
+}
+
+/// Who serves devices: threads, or the ring in those tests whose names begin so.
+pub fn io() -> Io {
+    if !env!("CARGO_CRATE_NAME").starts_with("ring_") {
+        return Io::Threads;
+    }
+    match RealOs.ring(64) {
+        Ok(_) => Io::Ring,
+        Err(why) => {
+            eprintln!("skipped over a ring, tried over threads: there is no io_uring here: {why}");
+            Io::Threads
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError};
+use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io};
 use destage_plan::{
     Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvPut, NvSlot, OpId, Out, PutList, Row, Rows,
     Sectors, Shape, Step, StepSet, Tag,
@@ -178,6 +178,7 @@ pub fn config(folder: &Path) -> FilesConfig {
         nv_slots: PAGES as u32,
         intents: intents(folder),
         rows: ROWS,
+        io: Io::Threads,
         patience: FilesConfig::PATIENCE,
     }
 }

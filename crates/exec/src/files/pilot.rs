@@ -1,0 +1,317 @@
+//! What has a ring keep a device's file: commands become operations, one after the other for each, as a thread would
+//! ask for them ([`DeviceFile`](super::device::DeviceFile)), but all commands of the device at a time and in the main loop.
+//!
+//! A write with FUA is a write, and a sync that begins when it has ended, not a linked pair and not `RWF_DSYNC`: several share
+//! a sync so, a short write can be continued before it, and an error says whether the write failed or the sync, which
+//! [`Failure::no_room`](super::device::Failure::no_room) has to know. What one sync learns holds for all ([`Syncs`]).
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use destage_plan::Issue;
+use rustix::io::Errno;
+
+use super::DeviceOptions;
+use super::device::{Command, Done, Failure, Work, failed, not_written};
+use super::os::{OsFile, SyncPoint};
+use super::ring::{Ended, Entries, Entry, Operation, Tag, Taken};
+use super::syncs::{Syncs, Ticket, Turn};
+use crate::{Buffer, Handle};
+
+/// Zeros that are written at a time where the file system makes no holes.
+static ZEROS: LazyLock<Handle> = LazyLock::new(|| Arc::new(Buffer::zeroed(64 << 10)));
+
+/// How often an operation is asked for again that the system put off.
+const PATIENT: u8 = 16;
+
+/// The way to a ring for the commands of one device.
+pub(super) struct Pilot {
+    file: Arc<Taken>,
+    dev: u8,
+    life: u32,
+    options: DeviceOptions,
+    depth: usize,
+    /// Steps that were begun.
+    steps: u64,
+    /// Whether the file system makes holes, as far as is known.
+    holes: bool,
+    syncs: Syncs,
+    flights: Vec<Option<Flight>>,
+    free: Vec<u32>,
+    /// Those for which all is done but that it must be made durable.
+    ask: VecDeque<(u32, Ticket, SyncPoint)>,
+    /// What is to be given to the ring.
+    outgoing: Entries,
+    results: VecDeque<Done>,
+    in_flight: usize,
+    closed: bool,
+    /// When the last result came, or a command when there were none.
+    moved: Instant,
+}
+
+/// A command under way.
+struct Flight {
+    issue: Issue,
+    work: Work,
+    range: Range<usize>,
+    /// Its bytes while no operation has them.
+    bytes: Option<Handle>,
+    /// Bytes read or written, or made zeros.
+    done: u64,
+    /// How often its operation was put off.
+    put_off: u8,
+}
+
+impl Pilot {
+    /// For the file of this device, of which it is the one of this number in this life; `depth` commands at a time at most.
+    pub(super) fn new(file: Arc<dyn OsFile>, (dev, life): (u8, u32), options: DeviceOptions, depth: usize) -> Self {
+        Self {
+            file: Taken::new(file),
+            dev,
+            life,
+            options,
+            depth,
+            steps: 0,
+            holes: true,
+            syncs: Syncs::default(),
+            flights: Vec::new(),
+            free: Vec::new(),
+            ask: VecDeque::new(),
+            outgoing: Entries::new(),
+            results: VecDeque::new(),
+            in_flight: 0,
+            closed: false,
+            moved: Instant::now(),
+        }
+    }
+
+    /// Which of the device's files it is for.
+    pub(super) const fn life(&self) -> u32 {
+        self.life
+    }
+
+    pub(super) const fn has_room(&self) -> bool {
+        self.in_flight < self.depth && !self.closed
+    }
+
+    pub(super) const fn is_busy(&self) -> bool {
+        self.in_flight > 0
+    }
+
+    /// How long no result has come though commands are under way.
+    pub(super) fn stuck(&self) -> Duration {
+        if self.is_busy() { self.moved.elapsed() } else { Duration::ZERO }
+    }
+
+    /// Whether there is something to be given to the ring, or a result.
+    pub(super) fn stirs(&self) -> bool {
+        !self.outgoing.is_empty() || !self.results.is_empty()
+    }
+
+    /// What is to be given to the ring.
+    pub(super) const fn outgoing(&mut self) -> &mut Entries {
+        &mut self.outgoing
+    }
+
+    /// Begins a command.
+    pub(super) fn send(&mut self, command: Command) {
+        debug_assert!(self.has_room(), "the caller looks for room");
+        if self.in_flight == 0 {
+            self.moved = Instant::now();
+        }
+        self.in_flight += 1;
+        let breaks = self.options.breaks_after.is_some_and(|most| self.steps >= most);
+        self.steps += 1;
+        let Command { issue, work, bytes, range } = command;
+        let flight = Flight { issue, work, range, bytes: Some(bytes), done: 0, put_off: 0 };
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.flights.push(None);
+            self.flights.len() as u32 - 1
+        });
+        self.flights[number as usize] = Some(flight);
+        if breaks {
+            self.end(number, Err(failed(io::Error::other("the device breaks here, as it was told"))));
+        } else {
+            self.go_on(number);
+        }
+    }
+
+    /// Appends the results that there are.
+    pub(super) fn results(&mut self, into: &mut VecDeque<Done>) {
+        if !self.results.is_empty() {
+            self.moved = Instant::now();
+            self.in_flight -= self.results.len();
+            into.append(&mut self.results);
+        }
+    }
+
+    /// Nothing more is begun; the commands of which nothing was. What is under way comes to its end.
+    pub(super) fn close(&mut self) -> VecDeque<Command> {
+        self.closed = true;
+        let mut left = VecDeque::new();
+        for entry in std::mem::take(&mut self.outgoing) {
+            let number = entry.tag.command;
+            if matches!(entry.operation, Operation::Sync(_)) {
+                self.syncs.end(false);
+            }
+            let unbegun = self.flights[number as usize].as_ref().is_some_and(|flight| flight.is_unbegun(&entry));
+            self.give_back(entry);
+            self.end(number, Err(failed(closed())));
+            if unbegun {
+                left.extend(self.results.pop_back().map(|(command, _)| command));
+            }
+        }
+        self.in_flight -= left.len();
+        self.sync();
+        left
+    }
+
+    /// An operation of this file's has ended.
+    pub(super) fn ended(&mut self, (entry, result): Ended) {
+        let (number, operation) = (entry.tag.command, entry.operation);
+        self.give_back(entry);
+        let Some(flight) = &mut self.flights[number as usize] else { return };
+        let errno = result.as_ref().err().and_then(Errno::from_io_error);
+        // It was put off, or called off because the thread has ended that gave it to the ring.
+        let again = match errno {
+            Some(Errno::INTR | Errno::CANCELED) => true,
+            Some(Errno::AGAIN) => {
+                flight.put_off += 1;
+                flight.put_off < PATIENT
+            }
+            _ => false,
+        };
+        if again && !self.closed {
+            return self.ask_for(number, operation);
+        }
+        match (operation, result) {
+            (Operation::Sync(_), synced) => {
+                // Before anything is told: who asked for a sync must not succeed after this.
+                self.syncs.end(synced.is_ok());
+                self.end(number, synced.map(drop).map_err(failed));
+                self.sync();
+                return;
+            }
+            (Operation::PunchHole { len, .. }, Ok(_)) => flight.done += len,
+            (Operation::PunchHole { .. }, Err(_)) if matches!(errno, Some(Errno::OPNOTSUPP | Errno::NOSYS)) => {
+                self.holes = false;
+            }
+            (Operation::Read { .. }, Ok(0)) => {
+                self.end(number, Err(failed(io::ErrorKind::UnexpectedEof.into())));
+                return;
+            }
+            (Operation::Write { .. }, Ok(0)) => {
+                self.end(number, Err(failed(io::ErrorKind::WriteZero.into())));
+                return;
+            }
+            (Operation::Read { .. } | Operation::Write { .. }, Ok(bytes)) => flight.done += bytes as u64,
+            (Operation::Read { .. }, Err(error)) => {
+                self.end(number, Err(failed(error)));
+                return;
+            }
+            (Operation::Write { .. } | Operation::PunchHole { .. }, Err(error)) => {
+                self.end(number, Err(not_written(error)));
+                return;
+            }
+        }
+        self.go_on(number);
+    }
+
+    /// Asks for what is left to be done of a command.
+    fn go_on(&mut self, number: u32) {
+        let Some(flight) = &self.flights[number as usize] else { return };
+        let (work, done, len) = (flight.work, flight.done, flight.len());
+        if done < len {
+            if self.closed {
+                return self.end(number, Err(failed(closed())));
+            }
+            let operation = match work {
+                Work::Read { offset } => Operation::Read { offset: offset + done },
+                Work::Write { offset, .. } => Operation::Write { offset: offset + done },
+                Work::Trim { offset, len } if self.holes => Operation::PunchHole { offset, len },
+                Work::Trim { offset, .. } => Operation::Write { offset: offset + done },
+                Work::Flush => unreachable!("it has no bytes"),
+            };
+            return self.ask_for(number, operation);
+        }
+        match work {
+            // All that was written before becomes durable too, which is more than is asked for.
+            Work::Write { fua: true, .. } => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Fua)),
+            Work::Flush => self.ask.push_back((number, self.syncs.ask(), SyncPoint::Flush)),
+            _ => return self.end(number, Ok(())),
+        }
+        self.sync();
+    }
+
+    /// Syncs if somebody asks for one that none has covered, and none is under way.
+    fn sync(&mut self) {
+        while !self.syncs.is_under_way()
+            && let Some((number, ticket, at)) = self.ask.pop_front()
+        {
+            if self.closed {
+                self.end(number, Err(failed(closed())));
+                continue;
+            }
+            match self.syncs.begin(ticket) {
+                Turn::Yours => self.ask_for(number, Operation::Sync(at)),
+                Turn::Covered => self.end(number, Ok(())),
+                Turn::Failed => self.end(number, Err(failed(io::Error::other("an earlier sync of it failed")))),
+            }
+        }
+    }
+
+    fn ask_for(&mut self, number: u32, operation: Operation) {
+        let Some(flight) = &mut self.flights[number as usize] else { return };
+        let rest = (flight.len() - flight.done) as usize;
+        let (bytes, range) = match (operation, flight.work) {
+            (Operation::Write { .. }, Work::Trim { .. }) => (Arc::clone(&ZEROS), 0..rest.min(ZEROS.len())),
+            (Operation::Read { .. } | Operation::Write { .. }, _) => {
+                let bytes = flight.bytes.take().expect("a command has one operation at a time");
+                (bytes, flight.range.start + flight.done as usize..flight.range.end)
+            }
+            _ => (flight.bytes.take().expect("a command has one operation at a time"), 0..0),
+        };
+        let tag = Tag { dev: self.dev, life: self.life, command: number };
+        self.outgoing.push_back(Entry { tag, file: Arc::clone(&self.file), operation, bytes, range });
+    }
+
+    /// The bytes of an operation are its command's again.
+    fn give_back(&mut self, entry: Entry) {
+        if let Some(flight) = &mut self.flights[entry.tag.command as usize] {
+            // Else they are the zeros.
+            flight.bytes.get_or_insert(entry.bytes);
+        }
+    }
+
+    fn end(&mut self, number: u32, result: Result<(), Failure>) {
+        let Some(flight) = self.flights[number as usize].take() else { return };
+        self.free.push(number);
+        let Flight { issue, work, range, bytes, .. } = flight;
+        let bytes = bytes.expect("no operation of it is under way");
+        self.results.push_back((Command { issue, work, bytes, range }, result));
+    }
+}
+
+impl Flight {
+    /// Bytes that are read or written, or made zeros.
+    fn len(&self) -> u64 {
+        match self.work {
+            Work::Read { .. } | Work::Write { .. } => self.range.len() as u64,
+            Work::Trim { len, .. } => len,
+            Work::Flush => 0,
+        }
+    }
+
+    /// Whether this operation, which the ring was not given, is its first.
+    fn is_unbegun(&self, entry: &Entry) -> bool {
+        let syncs = matches!(entry.operation, Operation::Sync(_));
+        self.done == 0 && self.put_off == 0 && (!syncs || self.work == Work::Flush)
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::other("nothing more is asked of it")
+}

@@ -1,0 +1,175 @@
+//! The kernel's ring.
+//!
+//! Only this file holds unsafe code, of one kind: an operation is given to the kernel with the address of bytes that the
+//! kernel reads or fills until it says that the operation has ended, whatever becomes of the executor meanwhile. So the
+//! entry, which owns those bytes and the file, stays in `flying` from before the kernel hears of it until its completion is
+//! taken out, and nobody is given a reference to it; and a ring that is dropped before all have ended drops none of
+//! the others.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
+
+use io_uring::types::{Fd, FsyncFlags};
+use io_uring::{IoUring, Probe, opcode, squeue};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::ring::{Ended, Entries, Entry, Operation, Ring};
+
+/// Operations that are given to the kernel in one call at most.
+const QUEUE: u32 = 1024;
+/// Bytes of a read or write at most; the rest follows.
+const LONGEST: usize = 1 << 30;
+/// Threads at most that the kernel may have for what it cannot do without waiting: see [`Uring::new`].
+const MOST_WORKERS: u32 = 4096;
+
+/// A ring of the kernel's.
+pub(super) struct Uring {
+    ring: IoUring,
+    /// By the number that the kernel knows them by.
+    flying: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    /// Of these, not taken by the kernel so far.
+    behind: usize,
+}
+
+impl fmt::Debug for Uring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Uring").field("under_way", &self.under_way()).finish_non_exhaustive()
+    }
+}
+
+impl Uring {
+    /// A ring for about so many operations at a time; more find room all the same.
+    ///
+    /// # Errors
+    /// If the kernel has none, or does not let this process have one.
+    pub(super) fn new(operations: u32) -> io::Result<Self> {
+        let mut builder = IoUring::builder();
+        // What has ended is looked at when the main loop asks, not by interrupting it. A kernel before 5.19 knows no better.
+        builder.dontfork().setup_clamp().setup_cqsize((2 * operations).next_power_of_two().max(QUEUE));
+        let plain = builder.clone();
+        let ring = builder.setup_coop_taskrun().setup_taskrun_flag().build(QUEUE);
+        let ring = ring.or_else(|_| plain.build(QUEUE))?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
+        if !needed.iter().all(|code| probe.is_supported(*code)) || !ring.params().is_feature_nodrop() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's rings cannot do all that is needed"));
+        }
+        // What has to wait is done by threads of the kernel's. Those that hang with one device must not keep
+        // those from being started that another needs. A kernel before 5.15 has as many as it likes.
+        let mut workers = [operations.clamp(64, MOST_WORKERS), 0];
+        let _old = ring.submitter().register_iowq_max_workers(&mut workers);
+        Ok(Self { ring, flying: Vec::new(), free: Vec::new(), behind: 0 })
+    }
+
+    /// Keeps an entry, and says how the kernel is told of it.
+    ///
+    /// # Errors
+    /// The entry, if its file is none of the kernel's.
+    fn keep(&mut self, mut entry: Entry) -> Result<squeue::Entry, Entry> {
+        let Some(file) = entry.file.descriptor().map(|file| Fd(file.as_raw_fd())) else { return Err(entry) };
+        let len = entry.range.len().min(LONGEST);
+        let told = match entry.operation {
+            Operation::Read { offset } => {
+                let bytes = Arc::get_mut(&mut entry.bytes).expect("nobody else has what is to be filled");
+                let to = bytes[entry.range.clone()].as_mut_ptr();
+                opcode::Read::new(file, to, len as u32).offset(offset).build()
+            }
+            Operation::Write { offset } => {
+                let from = entry.bytes[entry.range.clone()].as_ptr();
+                opcode::Write::new(file, from, len as u32).offset(offset).build()
+            }
+            Operation::PunchHole { offset, len } => {
+                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                opcode::Fallocate::new(file, len).offset(offset).mode(flags.bits().cast_signed()).build()
+            }
+            Operation::Sync(_) => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+        };
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.flying.push(None);
+            self.flying.len() as u32 - 1
+        });
+        self.flying[number as usize] = Some(entry);
+        Ok(told.user_data(number.into()))
+    }
+}
+
+impl Ring for Uring {
+    fn submit(&mut self, entries: &mut Entries) -> io::Result<()> {
+        loop {
+            while !self.ring.submission().is_full()
+                && let Some(entry) = entries.pop_front()
+            {
+                let told =
+                    self.keep(entry).map_err(|entry| io::Error::other(format!("{:?} is no file", entry.file)))?;
+                // SAFETY: the address that it names, if any, is that of bytes of the entry that `keep` has put into `flying`,
+                // where they stay, neither moved nor freed, until the kernel has said that it is done with them. Those that it
+                // fills belong to nobody else (`Arc::get_mut`), and nobody is lent them; those that it reads are behind an `Arc`
+                // that is held here, so that nobody can change them. There are at least as many as it says. Its file is open
+                // until then, for the entry holds it.
+                let pushed = unsafe { self.ring.submission().push(&told) };
+                pushed.expect("there is room");
+                self.behind += 1;
+            }
+            if self.behind == 0 {
+                return Ok(());
+            }
+            match self.ring.submit() {
+                Ok(taken) => self.behind -= taken,
+                Err(error) => match Errno::from_io_error(&error) {
+                    // Tried again when something has ended, or at once.
+                    Some(Errno::BUSY | Errno::AGAIN | Errno::INTR) => return Ok(()),
+                    _ => return Err(error),
+                },
+            }
+        }
+    }
+
+    fn reap(&mut self, into: &mut VecDeque<Ended>) {
+        let submission = self.ring.submission();
+        let unsaid = submission.taskrun() || submission.cq_overflow();
+        drop(submission);
+        if unsaid {
+            // What the kernel could not say before is said now; whatever is wrong is found when something is submitted.
+            if let Ok(taken) = self.ring.submit() {
+                self.behind -= taken;
+            }
+        }
+        for told in self.ring.completion() {
+            let number = told.user_data() as u32;
+            let entry = self.flying[number as usize].take().expect("each is told of once");
+            self.free.push(number);
+            let result = match told.result() {
+                error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
+                bytes => Ok(bytes as usize),
+            };
+            into.push_back((entry, result));
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.flying.len() - self.free.len()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.behind > 0
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        // SAFETY: the ring is open as long as it is borrowed.
+        Some(unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) })
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // The kernel goes on with them though the ring is gone, and nobody will hear of their end.
+        std::mem::forget(std::mem::take(&mut self.flying).into_iter().flatten().collect::<Vec<_>>());
+    }
+}
