@@ -144,6 +144,19 @@ impl Bytes {
         copy
     }
 
+    /// These bytes, as a copy if they do not begin at a multiple of `align`.
+    pub fn aligned(&mut self, bytes: Handle, range: Range<usize>, align: usize) -> (Handle, Range<usize>) {
+        if range.is_empty() || bytes[range.clone()].as_ptr().addr().is_multiple_of(align) {
+            return (bytes, range);
+        }
+        let mut copy = self.lend(0);
+        alone(&mut copy).extend_from_slice(&bytes[range]);
+        self.copied += copy.len() as u64;
+        self.give_back(bytes);
+        let range = 0..copy.len();
+        (copy, range)
+    }
+
     /// A buffer of so many bytes, whatever they are, that nobody else has.
     pub fn lend(&mut self, len: usize) -> Handle {
         let mut bytes = self.spare.pop().unwrap_or_default();

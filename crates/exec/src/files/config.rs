@@ -71,6 +71,9 @@ pub struct DeviceOptions {
     /// Commands that are carried out at the same time, from 1 to 16, each by a thread; not more
     /// than [`FilesConfig::depth`]. A ring is given all that there are.
     pub workers: u8,
+    /// Whether it is read and written past the memory of the operating system where that can be
+    /// ([`Files::buffered`](super::Files::buffered)).
+    pub direct: bool,
     /// Time by which each of its steps begins later: a slow device, for tests. It is served by threads, which can sleep.
     pub delay: Duration,
     /// Steps after which it answers with errors only: a device that breaks, for tests. What
@@ -80,7 +83,7 @@ pub struct DeviceOptions {
 
 impl Default for DeviceOptions {
     fn default() -> Self {
-        Self { workers: 4, delay: Duration::ZERO, breaks_after: None }
+        Self { workers: 4, direct: false, delay: Duration::ZERO, breaks_after: None }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use destage_plan::Issue;
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ use super::DeviceOptions;
 use super::lane::Worker;
 use super::os::{OsFile, SyncPoint};
 use super::syncs::{Syncs, Ticket, Turn};
-use crate::Handle;
+use crate::{Buffer, Handle};
 
 /// What is to be done. Offsets and lengths are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub(super) struct Failure {
 pub(super) type Done = (Command, Result<(), Failure>);
 
 /// Zeros that are written at a time where the file system makes no holes.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+pub(super) static ZEROS: LazyLock<Handle> = LazyLock::new(|| Arc::new(Buffer::zeroed(64 << 10)));
 
 /// A device's file, as all its workers share it.
 struct Shared {

@@ -115,6 +115,8 @@ struct Device {
     error: Option<FilesError>,
     /// Its file while it is open.
     file: Option<Identity>,
+    /// If it was to be read and written directly: how memory must be aligned for that, or why it is not.
+    direct: Option<io::Result<u64>>,
     traffic: Traffic,
 }
 
@@ -234,6 +236,8 @@ impl<C: Controller> Files<C> {
                 Err(error) => (None, Some(FilesError::io(path, opening::OPEN)(error))),
             };
             let identity = file.as_ref().map(|file| opening::identity(&**file, path)).transpose()?;
+            let direct =
+                file.as_ref().map(|file| opening::go_direct(&os, &config, dev, path, file)).transpose()?.flatten();
             let lane = file.map(|file| start_device(&*os, &config, dev, file, &bell, wheel.as_mut())).transpose();
             let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
             let (under_way, backlog) = (VecDeque::new(), VecDeque::new());
@@ -244,6 +248,7 @@ impl<C: Controller> Files<C> {
                 backlog,
                 error,
                 file: identity,
+                direct,
                 traffic: Traffic::default(),
             });
         }

@@ -12,6 +12,7 @@ use super::intents::{self, IntentsFile};
 use super::label::{self, Origin, Roster};
 use super::nvram::NvramFile;
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
+use super::patience::patiently;
 use super::store::Store;
 use super::{DeviceConfig, Existing, FilesConfig, FilesError};
 use crate::Nvram;
@@ -194,6 +195,21 @@ pub(super) fn open_replacement(
     lock(&*file, path)?;
     clear(&*file, path, config.file_bytes(dev))?;
     Ok(file)
+}
+
+/// Has a device's file read and written directly if that is wanted: how memory must be aligned then, or why it cannot be.
+pub(super) fn go_direct(
+    os: &Arc<dyn Os>,
+    config: &FilesConfig,
+    dev: usize,
+    path: &Path,
+    file: &Arc<dyn OsFile>,
+) -> Result<Option<io::Result<u64>>, FilesError> {
+    if !config.devices[dev].options.direct {
+        return Ok(None);
+    }
+    let (file, page) = (Arc::clone(file), config.shape.page_bytes());
+    patiently(os, path, config.patience, move |_| Ok(Some(file.set_direct(page))))
 }
 
 /// Makes a file the device's, durably.

@@ -8,21 +8,18 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use destage_plan::Issue;
 use rustix::io::Errno;
 
 use super::DeviceOptions;
-use super::device::{Command, Done, Failure, Work, failed, not_written};
+use super::device::{Command, Done, Failure, Work, ZEROS, failed, not_written};
 use super::os::{OsFile, SyncPoint};
 use super::ring::{Ended, Entries, Entry, Operation, Tag, Taken};
 use super::syncs::{Syncs, Ticket, Turn};
-use crate::{Buffer, Handle};
-
-/// Zeros that are written at a time where the file system makes no holes.
-static ZEROS: LazyLock<Handle> = LazyLock::new(|| Arc::new(Buffer::zeroed(64 << 10)));
+use crate::Handle;
 
 /// How often an operation is asked for again that the system put off.
 const PATIENT: u8 = 16;

@@ -9,13 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl, statx};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::ring::Ring;
 use super::uring::Uring;
+use crate::Buffer;
 
 /// Real files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,6 +105,35 @@ impl OsFile for File {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.as_fd())
+    }
+
+    fn set_direct(&self, page_bytes: u64) -> io::Result<u64> {
+        let refused = |why: String| io::Error::new(io::ErrorKind::Unsupported, why);
+        let found = statx(self.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)?;
+        let known = found.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+        let (memory, offset) = (u64::from(found.stx_dio_mem_align), u64::from(found.stx_dio_offset_align));
+        if known && offset == 0 {
+            return Err(refused("its file system has no direct I/O for it".to_owned()));
+        }
+        if known && !page_bytes.is_multiple_of(offset) {
+            return Err(refused(format!(
+                "its blocks have {offset} bytes, and a page of {page_bytes} is no multiple of that"
+            )));
+        }
+        let align = if known && memory > 0 { memory } else { Buffer::ALIGN as u64 };
+        if align > Buffer::ALIGN as u64 {
+            return Err(refused(format!("it wants memory that is aligned to {align} bytes")));
+        }
+        let flags = fcntl_getfl(self)?;
+        fcntl_setfl(self, flags | OFlags::DIRECT)?;
+        // Not every system says what it wants, and not every one that says nothing has it.
+        let tried = FileExt::read_exact_at(self, &mut Buffer::zeroed(page_bytes as usize), 0);
+        if tried.as_ref().err().and_then(Errno::from_io_error) == Some(Errno::INVAL) {
+            fcntl_setfl(self, flags)?;
+            return Err(refused(format!("its file system does not read a page of {page_bytes} bytes directly")));
+        }
+        // Whatever else is wrong is found when it is used.
+        Ok(align)
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {

@@ -58,11 +58,13 @@ impl<C: Controller> Files<C> {
             opening::label_replacement(os, &*labelled, &config, label, dev.index(), &at)
         })?;
         let options = &mut self.config.devices[dev.index()].options;
-        *options = DeviceOptions { workers: options.workers, ..DeviceOptions::default() };
+        *options = DeviceOptions { workers: options.workers, direct: options.direct, ..DeviceOptions::default() };
+        let direct = opening::go_direct(&self.os, &self.config, dev.index(), path, &file)?;
         let lane = start_device(&*self.os, &self.config, dev.index(), file, &self.bell, self.wheel.as_mut());
         let lane = lane.map_err(FilesError::io(path, "start its thread"))?;
         let device = &mut self.devices[dev.index()];
         (device.lane, device.failed, device.error, device.file) = (Some(lane), false, None, identity);
+        device.direct = direct;
         path.clone_into(&mut self.config.devices[dev.index()].path);
         self.standing_in.insert(dev);
         let now = self.now();

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use destage_plan::{Control, Controller};
+use destage_plan::{Control, Controller, Dev};
 use rustix::fd::BorrowedFd;
 
 use super::{Files, FilesError, Io};
@@ -51,6 +51,17 @@ impl<C: Controller> Files<C> {
     /// Who asks the operating system for what devices do; never [`Io::Auto`].
     pub const fn io(&self) -> Io {
         if self.wheel.is_some() { Io::Ring } else { Io::Threads }
+    }
+
+    /// Devices that were to be read and written directly and are not, and why.
+    pub fn buffered(&self) -> impl Iterator<Item = (Dev, &io::Error)> {
+        let devices = self.devices.iter().zip(0..);
+        devices.filter_map(|(device, dev)| Some((Dev(dev), device.direct.as_ref()?.as_ref().err()?)))
+    }
+
+    /// Whether a device's file is read and written past the memory of the operating system.
+    pub fn is_direct(&self, dev: Dev) -> bool {
+        self.devices.get(dev.index()).is_some_and(|device| matches!(device.direct, Some(Ok(_))))
     }
 
     /// Why there is no ring, if one would have been taken.

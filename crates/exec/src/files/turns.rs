@@ -381,6 +381,10 @@ impl<C: Controller> Files<C> {
             }
             ref other => unreachable!("{other:?} is no step of a device"),
         };
+        let (bytes, range) = match self.devices[dev.index()].direct {
+            Some(Ok(align)) => self.bytes.aligned(bytes, range, align as usize),
+            _ => (bytes, range),
+        };
         self.devices[dev.index()].under_way.push_back(issue);
         let lane = self.devices[dev.index()].lane.as_mut().expect("a device that answers has a lane");
         lane.send(device::Command { issue, work, bytes, range });
