@@ -78,6 +78,8 @@ impl Backend for Bare {
             level: "none".to_owned(),
             policy: "none".to_owned(),
             bytes: self.bytes,
+            io: "threads".to_owned(),
+            no_uring: None,
             devices: Vec::new(),
             cache: None,
             stale_rows: 0,

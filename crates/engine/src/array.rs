@@ -1,10 +1,11 @@
 //! An array that is served: the executor with all that there is to say about it.
 
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use destage_cache::{HostCacheSpec, Served};
-use destage_exec::{Buffer, Completion, Files, FilesError};
+use destage_exec::{Buffer, Completion, Files, FilesError, Io};
 use destage_plan::{Dev, HostRequest, Status};
 use destage_raid::Geometry;
 
@@ -77,6 +78,8 @@ impl Array {
                 path: config.path.display().to_string(),
                 answers: self.files.answers(dev),
                 error,
+                direct: self.files.is_direct(dev),
+                buffered: self.files.buffered().find(|(other, _)| *other == dev).map(|(_, why)| why.to_string()),
                 reads: traffic.reads,
                 writes: traffic.writes,
                 fua: traffic.fua,
@@ -132,6 +135,10 @@ impl Backend for Array {
         self.files.wake_with(waker);
     }
 
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.files.descriptor()
+    }
+
     fn hear(&mut self) -> bool {
         self.files.hear()
     }
@@ -173,6 +180,8 @@ impl Backend for Array {
             level: format!("{}:{}", self.geometry.level(), self.geometry.members()),
             policy: format!("{:?}", self.policy),
             bytes: self.bytes(),
+            io: if self.files.io() == Io::Ring { "uring" } else { "threads" }.to_owned(),
+            no_uring: self.files.no_ring().map(ToString::to_string),
             devices: self.devices(),
             cache: self.cache(),
             stale_rows: served.stale_rows() as u64,

@@ -1,5 +1,6 @@
 //! What the service serves.
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,6 +51,11 @@ pub trait Backend {
     /// Has `waker` called, from any thread, when there is something to be done that was not
     /// [heard](Self::hear) of.
     fn wake_with(&mut self, waker: Box<dyn Fn() + Send + Sync>);
+
+    /// What is readable, too, when there is something to be done; none if the waker is called for all of it.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Whether there has been something to be done since this was asked last.
     fn hear(&mut self) -> bool;

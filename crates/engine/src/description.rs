@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use destage_cache::{HostCacheError, HostCacheSpec, Served};
-use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError};
+use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io};
 use destage_plan::{SECTOR_BYTES, Shape, ShapeError, quantity};
 use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
 use destage_raid::{ArrayGeometryError, Geometry, Layout, Level};
@@ -114,13 +114,40 @@ impl Default for NvramPart {
 pub struct ServePart {
     /// Pieces of requests that are at work at a time, and commands that a device is given at a time.
     pub depth: usize,
-    /// Threads for each device.
+    /// Threads for each device, where there are threads.
     pub workers: u8,
+    /// Who reads and writes devices.
+    pub io: IoPart,
+    /// Whether devices are read and written past the memory of the operating system, where that can be.
+    pub direct: bool,
+}
+
+/// Who reads and writes devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IoPart {
+    /// `io_uring` where the kernel lets it, else threads.
+    #[default]
+    Auto,
+    /// The kernel, as `io_uring` has it.
+    Uring,
+    /// Threads.
+    Threads,
+}
+
+impl From<IoPart> for Io {
+    fn from(part: IoPart) -> Self {
+        match part {
+            IoPart::Auto => Self::Auto,
+            IoPart::Uring => Self::Ring,
+            IoPart::Threads => Self::Threads,
+        }
+    }
 }
 
 impl Default for ServePart {
     fn default() -> Self {
-        Self { depth: 256, workers: 4 }
+        Self { depth: 256, workers: 4, io: IoPart::Auto, direct: true }
     }
 }
 
@@ -413,7 +440,11 @@ impl Description {
             path: folder.join(path),
             offset: if is_member { self.array.data_offset.0 } else { 0 },
             pages,
-            options: DeviceOptions { workers: self.serve.workers, ..DeviceOptions::default() },
+            options: DeviceOptions {
+                workers: self.serve.workers,
+                direct: self.serve.direct,
+                ..DeviceOptions::default()
+            },
         };
         let members = self.array.members.iter().map(|path| (path, u64::from(member), true));
         let cache = cache_device.into_iter().zip(own).map(|(path, pages)| (path, pages, false));
@@ -428,6 +459,7 @@ impl Description {
             nv_slots: config.nv_slots + policy.nv_slots(cache_pages, &config),
             intents: folder.join(&self.nvram.intents),
             rows: geometry.member_pages(),
+            io: self.serve.io.into(),
             patience: FilesConfig::PATIENCE,
         };
         Ok(Described { geometry, policy, controller, files })

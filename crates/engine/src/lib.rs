@@ -23,8 +23,8 @@ pub use array::Array;
 pub use backend::{Backend, ReplaceError};
 pub use control::{Order, Reply, order};
 pub use description::{
-    ArrayPart, CachePart, Described, Description, DescriptionError, Durability, Made, NvramPart, Parity, ServePart,
-    Size,
+    ArrayPart, CachePart, Described, Description, DescriptionError, Durability, IoPart, Made, NvramPart, Parity,
+    ServePart, Size,
 };
 pub use recorder::Recorder;
 pub use service::{Offer, Service, ServiceError};

@@ -129,6 +129,7 @@ enum Source {
     Control,
     Client(usize),
     Boss(usize),
+    Backend,
 }
 
 impl Source {
@@ -138,6 +139,7 @@ impl Source {
             Self::Control => (1, 0),
             Self::Client(at) => (2, at),
             Self::Boss(at) => (3, at),
+            Self::Backend => (4, 0),
         };
         kind << 32 | at as u64
     }
@@ -148,7 +150,8 @@ impl Source {
             0 => Self::Listener(at),
             1 => Self::Control,
             2 => Self::Client(at),
-            _ => Self::Boss(at),
+            3 => Self::Boss(at),
+            _ => Self::Backend,
         }
     }
 }
@@ -190,6 +193,10 @@ impl<B: Backend> Service<B> {
         let exports = Exports::new(vec![offer.export(backend.bytes())], Some(&offer.name))?;
         let waiter = Waiter::new().map_err(cannot("wait for clients"))?;
         backend.wake_with(Box::new(waiter.waker()));
+        if let Some(source) = backend.descriptor() {
+            let added = waiter.add(source, Source::Backend.number(), Interest::READ);
+            added.map_err(cannot("wait for the devices"))?;
+        }
         Ok(Self {
             backend,
             exports: Arc::new(exports),
@@ -327,6 +334,8 @@ impl<B: Backend> Service<B> {
                 Source::Control => self.welcome_boss()?,
                 Source::Client(at) => self.stir(at),
                 Source::Boss(at) => self.hear_boss(at),
+                // It is polled in every turn.
+                Source::Backend => {}
             }
         }
         self.ready = ready;
@@ -365,6 +374,10 @@ impl<B: Backend> Service<B> {
     fn give_up(&mut self, error: &FilesError) {
         self.stopping |= matches!(error, FilesError::Refused(_));
         let why = self.broken.get_or_insert_with(|| error.to_string()).clone();
+        if let Some(source) = self.backend.descriptor() {
+            // Nobody takes what it has to say any more.
+            self.waiter.remove(source);
+        }
         for pending in self.pending.drain().collect::<Vec<_>>() {
             Self::refuse(&mut self.clients, &pending, &why);
             self.stir(pending.client);

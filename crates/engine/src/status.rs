@@ -48,6 +48,10 @@ pub struct ArrayStatus {
     pub policy: String,
     /// Bytes of data.
     pub bytes: u64,
+    /// Who reads and writes devices: `uring` or `threads`.
+    pub io: String,
+    /// Why not `uring`, if that would have been taken.
+    pub no_uring: Option<String>,
     /// Members first, then the cache's device.
     pub devices: Vec<DeviceStatus>,
     /// What the cache has done; nothing of one that holds nothing.
@@ -80,6 +84,10 @@ pub struct DeviceStatus {
     pub answers: bool,
     /// Why it does not.
     pub error: Option<String>,
+    /// Whether it is read and written past the memory of the operating system.
+    pub direct: bool,
+    /// Why not, if that was wanted.
+    pub buffered: Option<String>,
     /// Commands that read.
     pub reads: u64,
     /// Commands that write.

@@ -88,6 +88,8 @@ impl Backend for Fake {
             level: String::new(),
             policy: String::new(),
             bytes: BYTES as u64,
+            io: "threads".to_owned(),
+            no_uring: None,
             devices: Vec::new(),
             cache: None,
             stale_rows: 0,

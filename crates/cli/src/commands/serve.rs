@@ -104,6 +104,13 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         ("array", path.display().to_string()),
         ("serving", format!("{} of {}, cache {}", show_bytes(status.bytes), status.level, status.policy)),
     ];
+    if let Some(why) = &status.no_uring {
+        rows.push(("by threads", format!("there is no io_uring: {why}")));
+    }
+    for device in &status.devices {
+        let why = device.buffered.iter();
+        rows.extend(why.map(|why| ("buffered", format!("{}: no direct I/O: {why}", device.path))));
+    }
     rows.extend(uris.iter().map(|uri| ("at", uri.clone())));
     Screen::stderr().pairs(rows)?;
     let command = matches.get_one::<String>("run");

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use destage_engine::{Kind, Order, Reply, State, Status};
+use destage_engine::{ArrayStatus, Kind, Order, Reply, State, Status};
 use destage_plan::quantity::{show_bytes, show_count, show_time};
 
 use super::served::{array_arg, control_arg, order};
@@ -39,6 +39,7 @@ fn show(status: &Status) -> Result<()> {
         ("state", state(&array.state)),
         ("array", format!("{}, {} of {}", array.uuid, show_bytes(array.bytes), array.level)),
         ("cache", array.policy.clone()),
+        ("devices", io(array)),
         ("process", format!("{}, for {}", status.pid, show_time(status.up_seconds * 1e9))),
     ];
     rows.extend(status.uris.iter().map(|uri| ("at", uri.clone())));
@@ -100,6 +101,19 @@ fn show(status: &Status) -> Result<()> {
         screen.pairs(vec![(device.name.as_str(), told)])?;
     }
     Ok(())
+}
+
+/// Who reads and writes devices, and how.
+fn io(array: &ArrayStatus) -> String {
+    let by = if array.io == "uring" { "io_uring" } else { "threads" };
+    let why = array.no_uring.as_ref().map(|why| format!(", since there is no io_uring: {why}")).unwrap_or_default();
+    let direct = array.devices.iter().filter(|device| device.direct).count();
+    let how = match direct {
+        0 => "buffered".to_owned(),
+        all if all == array.devices.len() => "direct".to_owned(),
+        some => format!("{some} of {} direct", array.devices.len()),
+    };
+    format!("by {by}, {how}{why}")
 }
 
 fn state(state: &State) -> String {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use destage_nbd::client::blocking::Connection;
 
-use crate::{ARRAYS, Array, Draws, page};
+use super::{ARRAYS, Array, Draws, page};
 
 /// Pages that the writer writes.
 const PAGES: usize = 96;

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 use destage_nbd::client::blocking::{Connection, Wanted};
 use serde_json::Value;
 
+/// Whether devices are served by threads, buffered, and not as `destage create` has it: by io_uring and directly where that can be.
+const BY_THREADS: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"service_by_threads");
 /// How long a service may take to do what it is asked for.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -50,6 +52,12 @@ impl Array {
         let made = [&["create", &path, "--level", "raid5:4", "--member-size", "2MiB"], settings].concat();
         let made = binary::destage(&made);
         assert!(made.status.success(), "{settings:?}: {}", String::from_utf8_lossy(&made.stderr));
+        if BY_THREADS {
+            let text = std::fs::read_to_string(array.file("array.toml")).expect("a description");
+            let changed = text.replace("io = \"auto\"", "io = \"threads\"").replace("direct = true", "direct = false");
+            assert_ne!(changed, text);
+            std::fs::write(array.file("array.toml"), changed).expect("a description");
+        }
         array
     }
 

@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Array, binary, page};
+use super::{Array, binary, page};
 
 #[test]
 fn status_counts_what_was_asked_for() {

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::{Array, Draws, binary, page};
+use super::{Array, Draws, binary, page};
 
 /// Figures of a cache that must be the same.
 const CACHE: [&str; 4] = ["read_hits", "read_misses", "write_hits", "write_misses"];

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{Array, binary};
+use super::{Array, binary};
 
 fn said(output: &std::process::Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -2,7 +2,7 @@
 
 use destage_nbd::Command;
 
-use crate::{ARRAYS, Array, Draws, page};
+use super::{ARRAYS, Array, Draws, page};
 
 /// Pages of the array: three of four members of 2 MiB.
 const PAGES: u64 = 3 * 512;
