@@ -44,6 +44,8 @@ pub struct FilesOptions {
     pub skip: Option<SyncPoint>,
     /// A planted fault: a sync covers only what the worker wrote that asks for it.
     pub own_alone: bool,
+    /// Devices are served over a ring, not by workers of their own.
+    pub ring: bool,
     /// Actions that are left out, a bit each; the last bit stands for an older array over which
     /// this one is made. What is left is what it was.
     pub leave_out: u64,
@@ -177,6 +179,7 @@ struct Scene {
     cache: &'static HostCacheInfo,
     cell: crate::Cell,
     check: Parity,
+    ring: bool,
     diary: Rc<Diary>,
 }
 
@@ -202,7 +205,7 @@ impl Scene {
             nv_slots: self.cell.nv_slots + self.cell.nv_slots_of(self.cache),
             intents: "/array/intents".into(),
             rows: self.cell.geometry.member_pages(),
-            io: Io::Threads,
+            io: if self.ring { Io::Ring } else { Io::Threads },
             patience: FilesConfig::PATIENCE,
         }
     }
@@ -305,7 +308,7 @@ fn history(
     cell.mode = crate::Cell::mode_of(seed);
     cell.cache_trims = seed % 4 == 2;
     let check = Parity::new(cell.geometry.clone());
-    let scene = Scene { cache, cell, check, diary: Rc::clone(diary) };
+    let scene = Scene { cache, cell, check, ring: options.ring, diary: Rc::clone(diary) };
     let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
     os.skip(options.skip);
     os.cover_own_alone(options.own_alone);

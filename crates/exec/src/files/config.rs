@@ -46,7 +46,7 @@ pub enum Io {
     /// A ring where there is one, else threads.
     #[default]
     Auto,
-    /// The main loop, which gives operations to a ring, io_uring on Linux, and takes what has ended from there.
+    /// The main loop, which gives operations to a ring, `io_uring` on Linux, and takes what has ended from there.
     Ring,
     /// Threads, some for each device, each of which waits for one operation.
     Threads,

@@ -227,9 +227,8 @@ impl Pilot {
             }
             let operation = match work {
                 Work::Read { offset } => Operation::Read { offset: offset + done },
-                Work::Write { offset, .. } => Operation::Write { offset: offset + done },
                 Work::Trim { offset, len } if self.holes => Operation::PunchHole { offset, len },
-                Work::Trim { offset, .. } => Operation::Write { offset: offset + done },
+                Work::Write { offset, .. } | Work::Trim { offset, .. } => Operation::Write { offset: offset + done },
                 Work::Flush => unreachable!("it has no bytes"),
             };
             return self.ask_for(number, operation);

@@ -193,6 +193,10 @@ impl Wheel {
     /// hold the bytes, the files, and what it is given to `keep`, until the kernel has done with them.
     pub(super) fn end(mut self, bell: &Bell, until: Instant, keep: &Arc<dyn OsFile>) {
         self.outgoing.clear();
+        if self.ring.descriptor().is_none() {
+            // What was not done never happens.
+            return;
+        }
         let mut ended = VecDeque::new();
         loop {
             self.reap(&mut ended);

@@ -21,6 +21,9 @@ impl<C: Controller> Files<C> {
     /// Without threads: a lane that chance chooses goes on with some of its commands; if there is
     /// none, it becomes the time of the next timer. Whether something happened.
     pub(super) fn turn(&mut self) -> bool {
+        if self.stirs() {
+            return false;
+        }
         let Clock::Virtual(now) = &mut self.clock else { return false };
         let ready = |lane: &Option<Serves>| lane.as_ref().is_some_and(|lane| lane.ready() > 0);
         let devices = self.devices.iter().filter(|device| ready(&device.lane)).count();
@@ -78,7 +81,7 @@ impl<C: Controller> Files<C> {
         if let Status::Refused(why) = self.engine.status() {
             return Err(self.stop(FilesError::Refused(Box::new(why))));
         }
-        if self.turn() {
+        if self.turn() || self.os.is_in_line() && self.stirs() {
             return Ok(());
         }
         let limit = self.engine.next_timer().map(|at| Duration::from_nanos(at.since(self.now()).0));

@@ -173,3 +173,84 @@ impl Drop for Uring {
         std::mem::forget(std::mem::take(&mut self.flying).into_iter().flatten().collect::<Vec<_>>());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::Buffer;
+    use crate::files::os::OsFile;
+    use crate::files::port::Bell;
+    use crate::files::ring::{Tag, Taken};
+    use crate::files::serves::Wheel;
+
+    /// A read that hangs until something is written into the pipe.
+    fn hanging() -> (Entry, Arc<dyn OsFile>, std::io::PipeWriter) {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let file: Arc<dyn OsFile> = Arc::new(File::from(OwnedFd::from(reader)));
+        let entry = Entry {
+            tag: Tag { dev: 0, life: 1, command: 0 },
+            file: Taken::new(Arc::clone(&file)),
+            operation: Operation::Read { offset: 0 },
+            bytes: Arc::new(Buffer::zeroed(4096)),
+            range: 0..4096,
+        };
+        (entry, file, writer)
+    }
+
+    fn ring() -> Option<Uring> {
+        let ring = Uring::new(8);
+        ring.map_err(|why| eprintln!("skipped: there is no io_uring here: {why}")).ok()
+    }
+
+    #[test]
+    fn who_is_left_behind_holds_files_and_the_array_until_the_kernel_has_done() {
+        let Some(ring) = ring() else { return };
+        let (entry, file, mut writer) = hanging();
+        let keep: Arc<dyn OsFile> = Arc::new(File::open("/dev/null").expect("there is one"));
+        let bell = Bell::default();
+        let mut wheel = Wheel::new(Box::new(ring), &bell).expect("a wheel");
+        wheel.outgoing().push_back(entry);
+        wheel.submit().expect("the kernel takes it");
+        let (begin, patience) = (Instant::now(), Duration::from_millis(50));
+        wheel.end(&bell, begin + patience, &keep);
+        assert!(begin.elapsed() >= patience);
+        assert_eq!((Arc::strong_count(&keep), Arc::strong_count(&file)), (2, 2), "held");
+        writer.write_all(b"it goes on").expect("somebody reads");
+        while (Arc::strong_count(&keep), Arc::strong_count(&file)) != (1, 1) {
+            assert!(begin.elapsed() < Duration::from_secs(10), "it is held though nothing is under way");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_ring_that_is_dropped_frees_nothing_that_the_kernel_may_fill() {
+        let Some(mut ring) = ring() else { return };
+        let (entry, file, mut writer) = hanging();
+        ring.submit(&mut [entry].into()).expect("the kernel takes it");
+        assert_eq!(ring.under_way(), 1);
+        drop(ring);
+        drop(writer.write_all(b"it goes on"));
+        assert_eq!(Arc::strong_count(&file), 2, "its bytes are not freed, nor is its file closed");
+    }
+
+    #[test]
+    fn what_ends_is_given_back_with_what_it_read() {
+        let Some(mut ring) = ring() else { return };
+        let (entry, _, mut writer) = hanging();
+        ring.submit(&mut [entry].into()).expect("the kernel takes it");
+        writer.write_all(b"it goes on").expect("somebody reads");
+        let (mut ended, begin) = (VecDeque::new(), Instant::now());
+        while ended.is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(10));
+            ring.reap(&mut ended);
+        }
+        let (entry, result) = ended.pop_front().expect("it has ended");
+        assert_eq!((result.expect("it was read"), ring.under_way()), (10, 0));
+        assert_eq!(entry.bytes[..10], *b"it goes on");
+    }
+}

@@ -1,14 +1,17 @@
 //! Real files that hang when they are told to, and that say how they are used.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::TryLockError;
-use std::io;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use destage_exec::{Buffer, Identity, Os, OsFile, Presence, RealOs, SyncPoint};
+use destage_exec::{Buffer, Ended, Entries, Entry, Identity, Operation, Os, OsFile, Presence, RealOs, Ring, SyncPoint};
 
 /// What can hang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,6 +104,95 @@ impl Probe {
     }
 }
 
+/// The kernel's ring, of which ends are told when what they are ends of does not hang.
+#[derive(Debug)]
+struct ProbedRing {
+    os: Probe,
+    ring: Box<dyn Ring>,
+    /// Ends that hang.
+    held: VecDeque<Ended>,
+    /// Reads that wait for each other, since when.
+    reads: Vec<Ended>,
+    meet_by: Option<Instant>,
+    /// Always readable: who holds ends back is asked again and again.
+    awake: (UnixStream, UnixStream),
+}
+
+impl ProbedRing {
+    fn new(os: Probe, operations: u32) -> io::Result<Self> {
+        let (mut near, far) = UnixStream::pair()?;
+        near.write_all(&[1])?;
+        let (ring, held) = (RealOs.ring(operations)?, VecDeque::new());
+        Ok(Self { os, ring, held, reads: Vec::new(), meet_by: None, awake: (far, near) })
+    }
+
+    /// What hangs of it, if it does.
+    fn hangs(&self, entry: &Entry) -> bool {
+        let call = match entry.operation {
+            Operation::Write { .. } => Call::Write,
+            Operation::Sync(at) => Call::Sync(at),
+            Operation::Read { .. } | Operation::PunchHole { .. } => return false,
+        };
+        let file = entry.file.identity().ok();
+        let same = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino())) == file;
+        self.os.shared.hanging.lock().unwrap().iter().any(|(path, other)| *other == call && same(path))
+    }
+}
+
+impl Ring for ProbedRing {
+    fn submit(&mut self, entries: &mut Entries) -> io::Result<()> {
+        for entry in &*entries {
+            if matches!(entry.operation, Operation::Read { .. } | Operation::Write { .. }) {
+                self.os.look(&entry.bytes[entry.range.clone()]);
+            }
+        }
+        self.ring.submit(entries)
+    }
+
+    fn reap(&mut self, into: &mut VecDeque<Ended>) {
+        let mut ended = std::mem::take(&mut self.held);
+        let hung = ended.len();
+        self.ring.reap(&mut ended);
+        let meet = self.os.shared.reads.lock().unwrap().1;
+        for ended in ended {
+            if self.hangs(&ended.0) {
+                self.held.push_back(ended);
+            } else if meet > 0 && matches!(ended.0.operation, Operation::Read { .. }) {
+                self.reads.push(ended);
+            } else {
+                into.push_back(ended);
+            }
+        }
+        if !self.reads.is_empty() {
+            let by = *self.meet_by.get_or_insert_with(|| Instant::now() + Duration::from_secs(10));
+            if self.reads.len() >= meet {
+                into.extend(self.reads.drain(..));
+            } else if Instant::now() >= by {
+                let alone = || Err(io::Error::other("nobody else reads meanwhile"));
+                into.extend(self.reads.drain(..).map(|(entry, _)| (entry, alone())));
+            }
+        }
+        let counter = &self.os.shared.hung;
+        counter.fetch_add(self.held.len(), Ordering::Relaxed);
+        counter.fetch_sub(hung, Ordering::Relaxed);
+        if into.is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.ring.under_way() + self.held.len() + self.reads.len()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.ring.is_behind()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.awake.0.as_fd())
+    }
+}
+
 impl Os for Probe {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         RealOs.exists(path)
@@ -114,6 +206,10 @@ impl Os for Probe {
         self.pass(path, Call::Open);
         let file = RealOs.open(path, presence)?;
         Ok(Arc::new(ProbedFile { os: self.clone(), file, path: path.to_owned() }))
+    }
+
+    fn ring(&self, operations: u32) -> io::Result<Box<dyn Ring>> {
+        Ok(Box::new(ProbedRing::new(self.clone(), operations)?))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -151,6 +247,14 @@ impl OsFile for ProbedFile {
 
     fn try_lock(&self) -> Result<(), TryLockError> {
         self.file.try_lock()
+    }
+
+    fn unlock(&self) {
+        self.file.unlock();
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.descriptor()
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
