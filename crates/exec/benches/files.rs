@@ -29,10 +29,11 @@ fn files(level: Level, members: u32, io: Io, direct: bool, folder: &Path) -> Fil
     let config = ArrayConfig { page_bytes: PAGE as u32, ..ArrayConfig::new(geometry.clone()) };
     let controller = "none".parse::<HostCacheSpec>().expect("there is one").build(&config, 0).expect("an array");
     let options = DeviceOptions { direct, ..DeviceOptions::default() };
-    let device = |dev| DeviceConfig { path: folder.join(format!("member{dev}")), pages: MEMBER, options };
+    let device = |dev| DeviceConfig { path: folder.join(format!("member{dev}")), offset: 0, pages: MEMBER, options };
     let stripe = u64::from(CHUNK) * u64::from(geometry.data_columns());
     let files = FilesConfig {
         array: 1,
+        about: String::new(),
         shape: Shape::new(PAGE, 512, stripe, stripe, geometry.data_pages()).expect("a shape"),
         depth: 256,
         devices: (0..members).map(device).collect(),

@@ -70,7 +70,7 @@ fn back_ends() -> Vec<(BackEnd, TempDir)> {
         let fits = |folder: &TempDir| {
             let file = RealOs.open(&folder.path().join("try"), Presence::Either).expect("a file");
             file.set_len(4096).expect("room");
-            !direct || file.set_direct(4096).is_ok()
+            !direct || file.set_direct(4096, 0).is_ok()
         };
         match folders.into_iter().find(fits) {
             Some(folder) => there.push((BackEnd { io, direct }, folder)),
@@ -403,6 +403,10 @@ impl Ring for CountedRing {
 impl Os for Counted {
     fn exists(&self, path: &Path) -> io::Result<bool> {
         RealOs.exists(path)
+    }
+
+    fn is_block_device(&self, path: &Path) -> bool {
+        RealOs.is_block_device(path)
     }
 
     fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::{Array, Draws, binary, page};
+use super::{Array, Draws, binary, page};
 
 const CHUNK: usize = 64 << 10;
 const MEMBERS: usize = 4;

@@ -208,8 +208,8 @@ pub(super) fn go_direct(
     if !config.devices[dev].options.direct {
         return Ok(None);
     }
-    let (file, page) = (Arc::clone(file), config.shape.page_bytes());
-    patiently(os, path, config.patience, move |_| Ok(Some(file.set_direct(page))))
+    let (file, page, first) = (Arc::clone(file), config.shape.page_bytes(), config.devices[dev].offset);
+    patiently(os, path, config.patience, move |_| Ok(Some(file.set_direct(page, first))))
 }
 
 /// Makes a file the device's, durably.

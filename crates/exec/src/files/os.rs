@@ -148,12 +148,12 @@ pub trait OsFile: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Has whole pages of so many bytes read and written past the memory of the operating system, from now on; to a multiple of
-    /// how many bytes the memory must then be aligned.
+    /// Has pages of so many bytes, of which the first begins at `first`, read and written past the memory of the operating system,
+    /// from now on; to a multiple of how many bytes the memory must then be aligned.
     ///
     /// # Errors
     /// Why that cannot be, in which case nothing has changed.
-    fn set_direct(&self, _page_bytes: u64) -> io::Result<u64> {
+    fn set_direct(&self, _page_bytes: u64, _first: u64) -> io::Result<u64> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

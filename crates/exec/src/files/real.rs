@@ -3,8 +3,8 @@
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,7 +107,7 @@ impl OsFile for File {
         Some(self.as_fd())
     }
 
-    fn set_direct(&self, page_bytes: u64) -> io::Result<u64> {
+    fn set_direct(&self, page_bytes: u64, first: u64) -> io::Result<u64> {
         let refused = |why: String| io::Error::new(io::ErrorKind::Unsupported, why);
         let found = statx(self.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)?;
         let known = found.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
@@ -120,6 +120,11 @@ impl OsFile for File {
                 "its blocks have {offset} bytes, and a page of {page_bytes} is no multiple of that"
             )));
         }
+        if known && !first.is_multiple_of(offset) {
+            return Err(refused(format!(
+                "its blocks have {offset} bytes, and the first page at {first} begins at no multiple of that"
+            )));
+        }
         let align = if known && memory > 0 { memory } else { Buffer::ALIGN as u64 };
         if align > Buffer::ALIGN as u64 {
             return Err(refused(format!("it wants memory that is aligned to {align} bytes")));
@@ -127,7 +132,7 @@ impl OsFile for File {
         let flags = fcntl_getfl(self)?;
         fcntl_setfl(self, flags | OFlags::DIRECT)?;
         // Not every system says what it wants, and not every one that says nothing has it.
-        let tried = FileExt::read_exact_at(self, &mut Buffer::zeroed(page_bytes as usize), 0);
+        let tried = FileExt::read_exact_at(self, &mut Buffer::zeroed(page_bytes as usize), first);
         if tried.as_ref().err().and_then(Errno::from_io_error) == Some(Errno::INVAL) {
             fcntl_setfl(self, flags)?;
             return Err(refused(format!("its file system does not read a page of {page_bytes} bytes directly")));
