@@ -175,7 +175,8 @@ impl Pilot {
         // It was put off, or called off because the thread has ended that gave it to the ring.
         let again = match errno {
             Some(Errno::INTR | Errno::CANCELED) => true,
-            Some(Errno::AGAIN) => {
+            // The kernel has no other way to say it of some operations; the bytes are there.
+            Some(Errno::AGAIN | Errno::FAULT) => {
                 flight.put_off += 1;
                 flight.put_off < PATIENT
             }

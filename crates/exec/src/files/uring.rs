@@ -253,4 +253,25 @@ mod tests {
         assert_eq!((result.expect("it was read"), ring.under_way()), (10, 0));
         assert_eq!(entry.bytes[..10], *b"it goes on");
     }
+
+    /// Those are begun again by whoever has the executor now.
+    #[test]
+    fn what_a_thread_has_begun_that_ends_is_called_off_and_said_to_be() {
+        let Some(mut ring) = ring() else { return };
+        let (entry, _, mut writer) = hanging();
+        std::thread::scope(|scope| {
+            scope.spawn(|| ring.submit(&mut [entry].into()).expect("the kernel takes it"));
+        });
+        writer.write_all(b"it goes on").expect("it is open");
+        let (mut ended, begin) = (VecDeque::new(), Instant::now());
+        while ended.is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(10));
+            ring.reap(&mut ended);
+        }
+        let (_, result) = ended.pop_front().expect("it has ended");
+        // Some kernels do it all the same.
+        let errno = result.err().map(|error| Errno::from_io_error(&error));
+        assert!(matches!(errno, None | Some(Some(Errno::CANCELED | Errno::INTR | Errno::FAULT))), "{errno:?}");
+        println!("{errno:?}");
+    }
 }
