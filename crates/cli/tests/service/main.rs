@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use destage_nbd::client::blocking::{Connection, Wanted};
 use serde_json::Value;
 
-/// Whether devices are served by threads, buffered, and not as `destage create` has it: by io_uring and directly where that can be.
+/// Whether devices are served by threads, buffered, and not as `destage create` has it: by `io_uring` and directly where that can be.
 const BY_THREADS: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"service_by_threads");
 /// How long a service may take to do what it is asked for.
 const PATIENCE: Duration = Duration::from_mins(1);
