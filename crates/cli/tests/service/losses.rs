@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{Array, Draws, PATIENCE, page};
+use super::{Array, Draws, PATIENCE, page};
 
 const PAGES: u64 = 3 * 512;
 
