@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use destage_cache::{HostCacheSpec, Served};
 use destage_exec::{Buffer, Completion, Files, FilesError, Io};
@@ -14,6 +14,10 @@ use crate::{
     ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceStatus, Figure, LostRange,
     ReplaceError, State,
 };
+
+/// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
+/// end first, and whoever opens them must not do so before.
+const LINGERS: Duration = Duration::from_secs(2);
 
 /// An array on its files.
 #[derive(Debug)]
@@ -32,8 +36,14 @@ impl Array {
     /// # Errors
     /// If there can be no such array, or its files are not what it says.
     pub fn open(description: Description, path: &Path) -> Result<Self, DescriptionError> {
-        let Described { geometry, policy, controller, files } = description.described(folder(path))?;
-        Ok(Self { files: Files::open(controller, files)?, description, path: path.to_owned(), geometry, policy })
+        let begin = Instant::now();
+        loop {
+            let Described { geometry, policy, controller, files } = description.described(folder(path))?;
+            match Files::open(controller, files) {
+                Err(FilesError::InUse(_)) if begin.elapsed() < LINGERS => std::thread::sleep(LINGERS / 100),
+                opened => return Ok(Self { files: opened?, description, path: path.to_owned(), geometry, policy }),
+            }
+        }
     }
 
     /// Waits until what the last life left is put right.
