@@ -15,7 +15,7 @@ use destage_raid::array::Array;
 
 use super::super::behind::Behind;
 use super::super::copies::Copies;
-use super::super::frames::Frames;
+use super::super::frames::{Frame, Frames};
 use super::super::of;
 use super::super::write_through::Through;
 use super::Key;
@@ -350,8 +350,17 @@ impl Hits {
                 work.done |= after;
             }
         }
-        self.waiting.remove(at);
+        // All that they need is logged in one step: an operation has 64 of them.
+        let logged = copies.plan_claims(op, out);
         let work = &mut self.works[op.index()];
+        for hit in &work.hits {
+            if let Kept::Raw { page, .. } = hit.kept
+                && hit.is_there(&copies.frames)
+            {
+                work.done |= write_raw(op, hit, page, logged, copies, out);
+            }
+        }
+        self.waiting.remove(at);
         work.planned = true;
         Ok(Some(match work.prepared {
             Some((intent, merged)) => Planned::Before(op, merged, work.done | intent),
@@ -359,7 +368,7 @@ impl Hits {
         }))
     }
 
-    /// Plans where a delta goes; the steps after which it is there.
+    /// Finds where a delta goes, and plans its way if that is the staging buffer; the steps after which it is there.
     fn keep(
         &mut self,
         op: OpId,
@@ -388,19 +397,9 @@ impl Hits {
                 deltas.zone.give(page, &mut copies.frames);
                 return Err(Short::Slots);
             }
-            let logged = copies.plan_claims(op, out);
             self.raw += 1;
             copies.counts.delta_writes += 1;
-            let (src, ready) = match hit.base {
-                Base::Frame(_) | Base::Coming(_) => (hit.delta, logged),
-                // Alone, the new page would not tell what it was.
-                Base::Nowhere { .. } => {
-                    let (srcs, dst) = (out.list(op, &[hit.old, hit.new]), out.tmp(op, 1));
-                    (dst, logged | out.step(op, Step::Xor { srcs, pages: 1, dst }, StepSet::EMPTY))
-                }
-            };
-            let step = Step::Write { ext: copies.frames.ext(page), src, fua: false };
-            return Ok((Kept::Raw { page, len }, out.step(op, step, ready)));
+            return Ok((Kept::Raw { page, len }, StepSet::EMPTY));
         }
         if !deltas.staging.has_room(len, out.page_bytes()) {
             return Err(Short::Staging);
@@ -462,6 +461,19 @@ impl Hits {
         }
         self.end(op);
     }
+}
+
+/// Plans the write of a delta as long as a page to its own, after these steps; the steps after which it is there.
+fn write_raw(op: OpId, hit: &Hit, page: Frame, logged: StepSet, copies: &Copies<Through>, out: &mut Out) -> StepSet {
+    let (src, ready) = match hit.base {
+        Base::Frame(_) | Base::Coming(_) => (hit.delta, logged),
+        // Alone, the new page would not tell what it was.
+        Base::Nowhere { .. } => {
+            let (srcs, dst) = (out.list(op, &[hit.old, hit.new]), out.tmp(op, 1));
+            (dst, logged | out.step(op, Step::Xor { srcs, pages: 1, dst }, StepSet::EMPTY))
+        }
+    };
+    out.step(op, Step::Write { ext: copies.frames.ext(page), src, fua: false }, ready)
 }
 
 /// The step that changes slots of memory, or of the NVRAM.

@@ -272,8 +272,8 @@ impl FrameReader for Changes {
 impl Keeps for Changes {
     type Part = Part;
 
-    /// Three steps for each page, and one for each column, of which a row has no more than [`MAX_OLD`]: at
-    /// most 56 of 64.
+    /// Three steps for each page, one for each column, of which a row has no more than [`MAX_OLD`], and one that
+    /// logs what all of them need: at most 59 of 64.
     const MAX_DELAYED: usize = 16;
 
     fn new(frames: &mut Frames, columns: u32, params: &Params) -> Result<Self, HostCacheError> {
