@@ -1,5 +1,5 @@
 //! The block service from outside: arrays are made, served, asked, killed and stopped by the binary, and clients
-//! come over its sockets.
+//! come over its sockets: this project's own and others'.
 
 #[path = "../binary/mod.rs"]
 mod binary;
@@ -8,6 +8,8 @@ mod crashes;
 mod losses;
 mod media;
 mod orders;
+mod peers;
+mod programs;
 mod recorded;
 mod refusals;
 mod requests;
