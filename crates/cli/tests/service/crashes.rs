@@ -20,38 +20,20 @@ fn what_was_flushed_outlives_the_process() {
     for settings in ARRAYS {
         let mut array = Array::new(settings);
         let mut draws = Draws(3);
-        // Of each page the version that is durable, and the one that was written last.
-        let mut known: Vec<(u64, u64)> = vec![(0, 0); PAGES];
-        let mut next = 1;
+        let mut known = Known::new(PAGES, 1);
         for round in 0..rounds() {
             array.serve(&[]);
             let mut client = array.client();
-            for (at, (durable, last)) in known.iter_mut().enumerate() {
-                let mut bytes = vec![0; 4096];
-                client.read(at as u64 * 4096, &mut bytes).expect("a read");
-                let found = (*durable..=*last).find(|version| bytes == written(at, *version));
-                let found = found
-                    .unwrap_or_else(|| panic!("{settings:?}, round {round}: page {at} is none of {durable} to {last}"));
-                // What it was found to be, it stays.
-                (*durable, *last) = (found, found);
-            }
+            known.check(&mut client, &format!("{settings:?}, round {round}"));
             let deadline = Duration::from_millis(5 + draws.below(60));
             let seed = draws.below(1 << 30);
             let log = std::thread::scope(|scope| {
-                let writer = scope.spawn(|| write(&mut client, seed, next));
+                let writer = scope.spawn(|| known.write(&mut client, seed, 0, 1));
                 std::thread::sleep(deadline);
                 array.kill();
                 writer.join().expect("the writer ends with the connection")
             });
-            for event in log {
-                match event {
-                    Event::Asked { at, version } => {
-                        known[at].1 = version;
-                        next = version + 1;
-                    }
-                    Event::Durable { at, version } => known[at].0 = version,
-                }
-            }
+            known.note(log);
         }
         array.serve(&[]);
         array.stop();
@@ -60,40 +42,90 @@ fn what_was_flushed_outlives_the_process() {
 
 /// The content of a version of a page.
 fn written(at: usize, version: u64) -> Vec<u8> {
-    if version == 0 { vec![0; 4096] } else { page(version << 8 | at as u64) }
+    if version == 0 { vec![0; 4096] } else { page(version << 10 | at as u64) }
 }
 
 /// What a writer knows.
-enum Event {
+pub enum Event {
     /// It has asked for a version of a page to be written.
     Asked { at: usize, version: u64 },
     /// That is durable.
     Durable { at: usize, version: u64 },
 }
 
-/// Writes until the service is gone.
-fn write(client: &mut Connection<UnixStream>, seed: u64, first: u64) -> Vec<Event> {
-    let mut draws = Draws(seed);
-    let mut log = Vec::new();
-    let mut newest = [0; PAGES];
-    for version in first.. {
-        let at = draws.below(PAGES as u64) as usize;
-        let fua = draws.below(3) == 0;
-        log.push(Event::Asked { at, version });
-        if client.write(at as u64 * 4096, &written(at, version), fua).is_err() {
-            return log;
-        }
-        newest[at] = version;
-        if fua {
-            log.push(Event::Durable { at, version });
-        }
-        if draws.below(8) == 0 {
-            if client.flush().is_err() {
-                return log;
-            }
-            let versions = newest.iter().enumerate().filter(|(_, version)| **version > 0);
-            log.extend(versions.map(|(at, &version)| Event::Durable { at, version }));
+/// What can be found of pages that are written, and killed while they are.
+pub struct Known {
+    /// Of each page the version that is durable, and the one that was written last.
+    pages: Vec<(u64, u64)>,
+    /// Pages of the device from one of these to the next.
+    stride: u64,
+    /// The version that is written next.
+    next: u64,
+}
+
+impl Known {
+    /// Pages of zeroes; at most 1024.
+    pub fn new(pages: usize, stride: u64) -> Self {
+        Self { pages: vec![(0, 0); pages], stride, next: 1 }
+    }
+
+    /// Reads all, which must be what it can be.
+    pub fn check(&mut self, client: &mut Connection<UnixStream>, when: &str) {
+        for (at, (durable, last)) in self.pages.iter_mut().enumerate() {
+            let mut bytes = vec![0; 4096];
+            client.read(at as u64 * self.stride * 4096, &mut bytes).expect("a read");
+            let found = (*durable..=*last).find(|version| bytes == written(at, *version));
+            let found = found.unwrap_or_else(|| {
+                let older = (0..*durable).find(|version| bytes == written(at, *version));
+                panic!("{when}: page {at} is none of {durable} to {last}, but of older ones {older:?}")
+            });
+            // What it was found to be, it stays.
+            (*durable, *last) = (found, found);
         }
     }
-    log
+
+    /// Writes until the service is gone: of `writers`, each has its own pages.
+    pub fn write(&self, client: &mut Connection<UnixStream>, seed: u64, writer: usize, writers: usize) -> Vec<Event> {
+        let mut draws = Draws(seed);
+        let mut log = Vec::new();
+        let mut newest = vec![0; self.pages.len()];
+        for version in self.next.. {
+            let at = draws.below((self.pages.len() / writers) as u64) as usize * writers + writer;
+            let fua = draws.below(3) == 0;
+            log.push(Event::Asked { at, version });
+            if client.write(at as u64 * self.stride * 4096, &written(at, version), fua).is_err() {
+                return log;
+            }
+            newest[at] = version;
+            if fua {
+                log.push(Event::Durable { at, version });
+            }
+            if draws.below(8) == 0 {
+                if client.flush().is_err() {
+                    return log;
+                }
+                let versions = newest.iter().enumerate().filter(|(_, version)| **version > 0);
+                log.extend(versions.map(|(at, &version)| Event::Durable { at, version }));
+            }
+        }
+        log
+    }
+
+    /// Takes note of what a writer knows; how many writes and flushes were answered as durable.
+    pub fn note(&mut self, log: Vec<Event>) -> u64 {
+        let mut durable = 0;
+        for event in log {
+            match event {
+                Event::Asked { at, version } => {
+                    self.pages[at].1 = version;
+                    self.next = self.next.max(version + 1);
+                }
+                Event::Durable { at, version } => {
+                    self.pages[at].0 = version;
+                    durable += 1;
+                }
+            }
+        }
+        durable
+    }
 }

@@ -4,7 +4,9 @@
 #[path = "../binary/mod.rs"]
 mod binary;
 
+mod chain;
 mod crashes;
+mod cuts;
 mod losses;
 mod media;
 mod orders;
@@ -40,18 +42,23 @@ const ARRAYS: [&[&str]; 9] = [
     &["--policy", "lawc", "--cache", "256KiB"],
 ];
 
-/// An array of four members of 2 MiB in a folder of its own; what serves it is killed when dropped.
+/// An array of four members in a folder of its own; what serves it is killed when dropped.
 struct Array {
     folder: tempfile::TempDir,
     service: Option<Child>,
 }
 
 impl Array {
-    /// An array with these settings beside level and size.
+    /// An array of members of 2 MiB with these settings beside level and size.
     fn new(settings: &[&str]) -> Self {
+        Self::sized("2MiB", settings)
+    }
+
+    /// An array of members of this size with these settings beside.
+    fn sized(member: &str, settings: &[&str]) -> Self {
         let array = Self { folder: tempfile::tempdir().expect("a folder"), service: None };
         let path = array.path();
-        let made = [&["create", &path, "--level", "raid5:4", "--member-size", "2MiB"], settings].concat();
+        let made = [&["create", &path, "--level", "raid5:4", "--member-size", member], settings].concat();
         let made = binary::destage(&made);
         assert!(made.status.success(), "{settings:?}: {}", String::from_utf8_lossy(&made.stderr));
         if BY_THREADS {

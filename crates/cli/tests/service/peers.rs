@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::programs::{end, have, run, said, skip};
-use crate::{Array, page};
+use super::programs::{end, have, run, said, skip};
+use super::{Array, page};
 
 /// What is served to them.
 const SERVED: [&[&str]; 2] = [&["--policy", "kdd", "--cache", "1MiB"], &["--policy", "write-back", "--cache", "1MiB"]];
