@@ -60,6 +60,8 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     /// It is gone: what is still under way is answered to nobody.
     pub(crate) gone: bool,
+    /// The socket may have something to be received.
+    pub(crate) readable: bool,
     /// What is waited for.
     pub(crate) interest: Interest,
     /// When it came.
@@ -79,6 +81,7 @@ impl Connection {
             payloads: 0,
             ended: false,
             gone: false,
+            readable: false,
             interest: Interest::READ,
             since: Instant::now(),
         };
@@ -206,7 +209,10 @@ impl Connection {
                     self.server.payload_read(read as u32);
                     Ok(true)
                 }
-                None => Ok(false),
+                None => {
+                    *drained = true;
+                    Ok(false)
+                }
             };
         }
         // What is left over is part of a message, hence short.
@@ -225,7 +231,10 @@ impl Connection {
                 *drained = read < wanted;
                 Ok(true)
             }
-            None => Ok(false),
+            None => {
+                *drained = true;
+                Ok(false)
+            }
         }
     }
 }

@@ -332,7 +332,12 @@ impl<B: Backend> Service<B> {
             match Source::of(source) {
                 Source::Listener(at) => self.welcome(at)?,
                 Source::Control => self.welcome_boss()?,
-                Source::Client(at) => self.stir(at),
+                Source::Client(at) => {
+                    if let Some(client) = self.clients.get_mut(at) {
+                        client.readable = true;
+                    }
+                    self.stir(at);
+                }
                 Source::Boss(at) => self.hear_boss(at),
                 // It is polled in every turn.
                 Source::Backend => {}
@@ -461,7 +466,8 @@ impl<B: Backend> Service<B> {
 
     /// Takes requests from a client and sends it answers; whether there may be more to be taken.
     fn serve(&mut self, at: usize) -> Result<bool, Lost> {
-        let mut drained = false;
+        // A socket that had nothing more is not asked again before it is said to have.
+        let mut drained = !self.clients[at].readable;
         let mut taken = 0;
         while taken < TURN {
             let spare = &mut self.spare;
@@ -476,6 +482,7 @@ impl<B: Backend> Service<B> {
         }
         // What the backend has done meanwhile goes along.
         let client = &mut self.clients[at];
+        client.readable = !drained;
         let spare = &mut self.spare;
         client.outbox.send(&mut client.stream, |buffer| keep(spare, buffer))?;
         if client.is_over() {
