@@ -98,35 +98,43 @@ fn a_thread_that_ends_without_an_answer_is_noticed_and_what_it_answered_before_i
 /// A main loop that waits elsewhere is woken for everything that happens after it has heard the bell.
 #[test]
 fn no_result_is_slept_through_by_who_waits_elsewhere() {
-    check(Some(bound()), || {
-        let bell = Arc::new(Bell::default());
-        // What a counter of events in the kernel is.
-        let events = Arc::new((Mutex::new(0), Condvar::new()));
-        let counter = Arc::clone(&events);
-        bell.wake_with(Box::new(move || {
-            *counter.0.lock().expect("nobody panics") += 1;
-            counter.1.notify_one();
-        }));
-        let port = Arc::new(Port::new(2, Arc::clone(&bell)));
-        let shared = Arc::clone(&port);
-        let thread = thread::spawn(move || serve(&shared, 0, 1));
-        port.send(1);
-        port.send(2);
-        let mut results = VecDeque::new();
-        while results.len() < 2 {
-            port.results(&mut results);
-            if results.len() == 2 || bell.hear() {
-                continue;
+    for also in [false, true] {
+        check(Some(bound()), move || {
+            let bell = Arc::new(Bell::default());
+            // What a counter of events in the kernel is.
+            let events = Arc::new((Mutex::new(0), Condvar::new()));
+            let counter = Arc::clone(&events);
+            let wake: Box<dyn Fn() + Send + Sync> = Box::new(move || {
+                *counter.0.lock().expect("nobody panics") += 1;
+                counter.1.notify_one();
+            });
+            // Whoever serves, or the executor's own ring.
+            if also {
+                bell.wake_also_with(wake);
+            } else {
+                bell.wake_with(wake);
             }
-            let mut count = events.0.lock().expect("nobody panics");
-            while *count == 0 {
-                count = events.1.wait(count).expect("nobody panics");
+            let port = Arc::new(Port::new(2, Arc::clone(&bell)));
+            let shared = Arc::clone(&port);
+            let thread = thread::spawn(move || serve(&shared, 0, 1));
+            port.send(1);
+            port.send(2);
+            let mut results = VecDeque::new();
+            while results.len() < 2 {
+                port.results(&mut results);
+                if results.len() == 2 || bell.hear() {
+                    continue;
+                }
+                let mut count = events.0.lock().expect("nobody panics");
+                while *count == 0 {
+                    count = events.1.wait(count).expect("nobody panics");
+                }
+                *count = 0;
             }
-            *count = 0;
-        }
-        port.close();
-        thread.join().expect("the thread ends");
-    });
+            port.close();
+            thread.join().expect("the thread ends");
+        });
+    }
 }
 
 #[test]

@@ -47,7 +47,6 @@ impl Bell {
     }
 
     /// As [`wake_with`](Self::wake_with), and beside it: the executor's own.
-    #[allow(dead_code, reason = "what is compiled under a model checker has no ring")]
     pub fn wake_also_with(&self, waker: Waker) {
         drop(self.ringer.set(waker));
         self.ring();
