@@ -12,7 +12,7 @@ use destage_report::figures::{
     REQUEST_RATE, RMW_WRITES, STALE_AGE, STALE_ROWS, WRITE_FILLS,
 };
 use destage_report::{Objective, ReportRun, durability};
-use destage_scenario::quantity::{show_bytes, show_count, show_time};
+use destage_scenario::quantity::{show_bytes, show_capacity, show_count, show_time};
 use destage_sim::array::ArrayResult;
 use destage_sim::measure::LatencySummary;
 
@@ -117,7 +117,7 @@ pub fn text(screen: &mut Screen, results: &[ArrayResult], objective: Option<Obje
         "{}{layout}, {} x {} of {}, chunk {}, parity {}, regime {}, host {}",
         array.level,
         array.members,
-        show_bytes(array.member_bytes),
+        show_capacity(array.member_bytes),
         first.device,
         show_bytes(array.chunk_bytes),
         array.parity,

@@ -119,6 +119,22 @@ pub fn show_bytes(bytes: u64) -> String {
     fitting.map_or_else(|| format!("{bytes} B"), |(size, unit)| format!("{} {unit}", bytes / size))
 }
 
+/// A device's capacity for display: as [`show_bytes`] where that is a short number, in decimal units where it is not, as
+/// drives are sold.
+pub fn show_capacity(bytes: u64) -> String {
+    let exact = show_bytes(bytes);
+    if exact.find(' ').is_some_and(|digits| digits <= 4) {
+        return exact;
+    }
+    let (value, unit) = match bytes as f64 {
+        bytes if bytes < 1e6 => (bytes / 1e3, "kB"),
+        bytes if bytes < 1e9 => (bytes / 1e6, "MB"),
+        bytes if bytes < 1e12 => (bytes / 1e9, "GB"),
+        bytes => (bytes / 1e12, "TB"),
+    };
+    format!("{value:.decimals$} {unit}", decimals = if value < 10.0 { 3 } else { 1 })
+}
+
 /// Nanoseconds for display, with four significant digits.
 pub fn show_time(ns: f64) -> String {
     let (value, unit) = match ns {
@@ -179,6 +195,9 @@ mod tests {
         assert_eq!(factor("0.25"), Ok((25, 100)));
         assert!(factor("0").is_err());
         assert_eq!(show_bytes(3 << 19), "1536 KiB");
+        assert_eq!(show_capacity(8 << 30), "8 GiB");
+        assert_eq!(show_capacity(1_007_104_960 << 10), "1.031 TB");
+        assert_eq!(show_capacity(73_407_865_856), "73.4 GB");
         assert_eq!(show_time(1_234_567.0), "1.235 ms");
         assert_eq!(show_count(1_234_567), "1,234,567");
     }

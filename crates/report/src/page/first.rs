@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use destage_scenario::quantity::{show_bytes, show_count, show_time};
+use destage_scenario::quantity::{show_capacity, show_count, show_time};
 
 use super::{breakable, file_name};
 use crate::ReportRun;
@@ -93,7 +93,7 @@ fn device(run: &ReportRun) -> String {
     let bytes = |path: &str| run.at(path).and_then(serde_json::Value::as_u64);
     if run.is_array {
         let members = bytes("array.members").unwrap_or_default();
-        let size = bytes("array.member_bytes").map_or(String::new(), |size| format!(" of {}", show_bytes(size)));
+        let size = bytes("array.member_bytes").map_or(String::new(), |size| format!(" of {}", show_capacity(size)));
         return format!("{} over {members} members{size} ({})", run.text("array.level"), run.text("device"));
     }
     match run.text("device") {
