@@ -110,6 +110,9 @@ struct Planned {
 impl Consume for Planned {
     type Outcomes = Outcomes;
 
+    /// A request may take a millisecond where many wait for an array that does not keep up.
+    const REQUESTS_PER_FEED: usize = 1 << 11;
+
     fn feed(&mut self, feed: &Feed) {
         self.run.feed(feed);
     }

@@ -11,9 +11,6 @@ use super::{ExperimentError, Input};
 use crate::input::{Extent, Feed, FeedCounts, Feeder};
 use crate::measure::InputResult;
 
-/// Requests in a feed of several runs: enough work for a thread to be worth waking, and for a run
-/// to fetch its tables anew.
-const REQUESTS_PER_FEED: usize = 1 << 18;
 /// Requests in a feed of a single run, whose tables are to stay in the processor's cache beside it.
 const REQUESTS_PER_ONLY_FEED: usize = 1 << 13;
 /// A feed of long requests ends once it has so many times as many spans of pages as it may have
@@ -26,6 +23,10 @@ const FEEDS_AHEAD: usize = 2;
 pub(crate) trait Consume: Send {
     /// What it finds.
     type Outcomes: Send;
+
+    /// Requests in a feed of several runs: enough work for a thread to be worth waking, and for a run to fetch its
+    /// tables anew. Little enough that progress is told every few seconds.
+    const REQUESTS_PER_FEED: usize = 1 << 18;
 
     /// Simulates a batch.
     fn feed(&mut self, feed: &Feed);
@@ -75,7 +76,7 @@ pub(super) fn run<J: Consume>(
     reading: &Reading<'_>,
     progress: &mut dyn FnMut(Option<f64>, u64),
 ) -> Result<PassEnd, ExperimentError> {
-    let per_feed = if jobs.len() == 1 { REQUESTS_PER_ONLY_FEED } else { REQUESTS_PER_FEED };
+    let per_feed = if jobs.len() == 1 { REQUESTS_PER_ONLY_FEED } else { J::REQUESTS_PER_FEED };
     let (trace, left) = (reading.trace, reading.limit.unwrap_or(u64::MAX));
     let reader = Reader { trace, input, feeder, per_feed, left, batch: Vec::new(), taken: 0 };
     let (full_sender, full) = sync_channel(FEEDS_AHEAD);

@@ -91,6 +91,8 @@ pub(crate) fn carry_out<R: Runs>(
             simulated = before + requests * u64::from(count);
             progress(Progress { ended, share, requests, runs: count, simulated });
         };
+        // What was told before was of looking at the trace, or of the pass before.
+        report(input.source.progress(), 0);
         let end = pass::run(&pool, &mut planned, input, feeder, &reading, &mut report)?;
         read += end.counts.read;
         // There may be much left to do after the trace, such as rebuilds.
