@@ -132,10 +132,11 @@ impl Advice {
             let best = at(size).filter_map(|tried| Some((tried, tried.cost?)));
             best.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(tried, _)| of(tried))
         });
-        let ties = at(winner.size).filter(|tried| tried.policy != winner.policy).filter(|tried| {
-            let costs = winner.cost.zip(tried.cost);
-            costs.is_some_and(|(best, own)| judge.is_tie((&winner.run, best), (&tried.run, own)))
-        });
+        let rivals = at(winner.size).filter(|tried| tried.policy != winner.policy);
+        let mut ties: Vec<_> = rivals.filter_map(|tried| Some((tried, tried.cost?))).collect();
+        ties.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let ranked = winner.cost.map(|cost| (winner, cost)).into_iter().chain(ties.iter().copied());
+        ties.truncate(judge.tied(ranked.map(|(tried, cost)| (&tried.run, cost))).saturating_sub(1));
         let halves: Vec<Half> = outcome.halves.iter().map(|&[best, runner_up]| half(judge, best, runner_up)).collect();
         let found = found(std::slice::from_ref(&winner.run));
         let (ran, work) = outcome
@@ -152,7 +153,7 @@ impl Advice {
             unit: judge.unit(),
             best: of(winner),
             runner_up: outcome.runner_up.map(|index| of(&outcome.tried[index])),
-            ties: ties.map(|tried| tried.policy.clone()).collect(),
+            ties: ties.iter().map(|(tried, _)| tried.policy.clone()).collect(),
             bare: considered.bare.map(|(policy, run)| choice(&policy, None, judge.cost(run))),
             sizes: by_size.collect(),
             confidence: confidence(&halves, found.iter().map(|found| found.severity)),

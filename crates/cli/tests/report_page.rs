@@ -102,6 +102,28 @@ fn the_cards_name_the_best_how_far_ahead_it_is_and_the_smallest_that_will_do() {
 }
 
 #[test]
+fn nothing_behind_a_certain_loser_is_part_of_a_tie() {
+    let mut runs = simulated(&[&["--policy=lru,fab,clock", "--cache=1MiB"][..], &SSD].concat());
+    let bins = runs[0]["series"]["bins"].clone();
+    let count = bins.as_array().unwrap().len();
+    assert!(count >= 40, "enough to tell what chance does");
+    // FAB is always slower than LRU; CLOCK, the slowest of all, is so in some stretches and much faster in others.
+    for (run, (ms, share)) in runs.iter_mut().zip([(4.0, [1.0, 1.0]), (4.4, [1.1, 1.1]), (4.6, [0.3, 2.0])]) {
+        run["response"]["all"]["mean"] = json!(1e6 * ms);
+        run["series"]["bins"] = bins.clone();
+        for (index, bin) in run["series"]["bins"].as_array_mut().unwrap().iter_mut().enumerate() {
+            for (key, value) in [("requests", 100.0), ("responses", 100.0), ("read_response_sum", 0.0)] {
+                bin[key] = json!(value as u64);
+            }
+            bin["write_response_sum"] = json!((4e8 * share[20 * index / count % 2]) as u64);
+        }
+    }
+    assert_eq!(told(&page(&runs), ".card .big")[0], "lru at 1 MiB");
+    let without = [runs[0].clone(), runs[2].clone()];
+    assert_eq!(told(&page(&without), ".card .big")[0], "lru and clock at 1 MiB", "which by themselves are a tie");
+}
+
+#[test]
 fn what_is_within_noise_is_a_tie() {
     let mut runs = results(&SSD);
     for (means, range) in [([70.0, 65.74, 70.0, 65.80], "65.74 ms to 65.80 ms"), ([7.0, 5.0, 7.0, 5.0], "5.000 ms")] {
@@ -162,6 +184,7 @@ fn saturated_runs_are_shown_apart_and_win_nothing() {
     let html = page(&runs);
     assert_eq!(told(&html, ".card .big"), ["no run kept up"]);
     assert_eq!(told(&html, "figure.picture strong"), ["Hit ratio"], "which is still true");
+    assert_eq!(told(&page(&runs[..1]), ".card .big"), ["it did not keep up"]);
     assert!(all(&html, "figure[data-figure=mean-time], figure[data-figure=delayed-time], td.best").is_empty());
 }
 

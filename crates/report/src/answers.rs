@@ -118,8 +118,9 @@ fn which(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> String {
     if let Some((next, other)) = ranking.runner_up {
         let _ = write!(
             answer,
-            " That is {} the next of that size, {}: {}.",
+            " That is {} the next{}, {}: {}.",
             ahead_of(value, other),
+            if next.size == best.size { " of that size" } else { "" },
             strong(group, next),
             ranking.told(other)
         );

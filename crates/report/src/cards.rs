@@ -69,7 +69,9 @@ fn best(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> Card {
     };
     let Some(&(first, value)) = ranking.winners.first() else {
         let late = group.points.iter().filter(|point| runs[point.run].is_saturated()).count();
-        let (number, sentence) = if late == group.points.len() {
+        let (number, sentence) = if late == 1 && group.points.len() == 1 {
+            ("it did not keep up", "Requests came faster than they were answered, so that it has no response times.")
+        } else if late == group.points.len() {
             (
                 "no run kept up",
                 "Requests came faster than they were answered, so that no run has response times to compare.",
@@ -96,11 +98,14 @@ fn best(group: &Group, runs: &[ReportRun], ranking: &Ranking) -> Card {
     let mut sentence = format!("{words} {}", ranking.told(value));
     match ranking.runner_up {
         Some((next, other)) => {
-            let size = if group.sizes.len() > 1 { "the next of that size" } else { "the next" };
+            let (size, name) = match (group.sizes.len() > 1, next.size == first.size) {
+                (true, true) => ("the next of that size", group.labels[next.label].clone()),
+                _ => ("the next", group.name(next)),
+            };
             let ahead = ahead_of(value, other);
-            let _ = write!(sentence, ", {ahead} {size}, {} ({})", group.labels[next.label], ranking.told(other));
+            let _ = write!(sentence, ", {ahead} {size}, {name} ({})", ranking.told(other));
         }
-        None if group.labels.len() > 1 => sentence += "; no other run of that size is to be compared",
+        None if group.labels.len() > 1 => sentence += "; no other run is to be compared",
         None => {}
     }
     Card { title, number: group.name(first), sentence: capital(&sentence) + "." }

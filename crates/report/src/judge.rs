@@ -51,9 +51,18 @@ impl Judge {
     }
 
     /// Whether a run may come first as well as the one that does, each with its cost.
-    pub fn is_tie(self, (first, best): (&ReportRun, f64), (run, own): (&ReportRun, f64)) -> bool {
+    fn is_tie(self, (first, best): (&ReportRun, f64), (run, own): (&ReportRun, f64)) -> bool {
         let apart = own - best;
         apart <= TIE * best.abs() || noise::margin(self.objective, first, run).is_some_and(|chance| apart <= chance)
+    }
+
+    /// How many of these, each with its cost and the best first, may come first over other requests of the same kind. None
+    /// that comes behind a certain loser is among them, however little is known of it: the worse one would be named beside
+    /// the best, and the better one not.
+    pub fn tied<'a>(self, ranked: impl IntoIterator<Item = (&'a ReportRun, f64)>) -> usize {
+        let mut ranked = ranked.into_iter();
+        let Some(first) = ranked.next() else { return 0 };
+        1 + ranked.take_while(|&run| self.is_tie(first, run)).count()
     }
 
     /// The objective within a sentence, such as `mean response time`.

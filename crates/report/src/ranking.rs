@@ -23,7 +23,7 @@ pub(crate) struct Ranking {
     pub(crate) objective: Objective,
     /// The best, of one size: several if they are a tie. Empty if no run has the figure.
     pub(crate) winners: Vec<(Point, f64)>,
-    /// The best of another label at the winners' size.
+    /// The best of another label at the winners' size; of any size if there is none.
     pub(crate) runner_up: Option<(Point, f64)>,
     /// The best of the smallest size that comes close to the winners, if that is smaller than theirs.
     pub(crate) knee: Option<(Point, f64)>,
@@ -77,9 +77,7 @@ pub fn bests(runs: &[ReportRun], objective: Option<Objective>) -> Bests {
             runs.iter().enumerate().filter(|(_, run)| run.cache().is_none() || run.cache() == size).collect();
         let mut costs: Vec<_> = rivals.iter().filter_map(|&(index, run)| Some((index, judge.cost(run)?))).collect();
         costs.sort_by(|a, b| a.1.total_cmp(&b.1));
-        if let Some(&(first, best)) = costs.first() {
-            costs.retain(|&(index, own)| index == first || judge.is_tie((&runs[first], best), (&runs[index], own)));
-        }
+        costs.truncate(judge.tied(costs.iter().map(|&(index, cost)| (&runs[index], cost))));
         BestOfSize { size, runs: costs.into_iter().map(|(index, _)| index).collect(), rivals: rivals.len() }
     };
     Bests {
@@ -111,16 +109,12 @@ impl Ranking {
         let is_within = |share: f64| move |point: &Point| cost(*point).is_some_and(|own| within(own, best, share));
         let sizes = |share: f64| all().filter(is_within(share)).map(|point| point.size).min();
         let size = sizes(TIE).unwrap_or_default();
-        // What comes first of that size, and whatever may do so over other requests of the same kind.
-        let first = least(at(size), cost);
-        let is_tied = |point: &Point| {
-            let Some(((first, best), own)) = first.zip(cost(*point)) else { return false };
-            judge.is_tie((&runs[first.run], best), (&runs[point.run], own))
-        };
-        let mut winners: Vec<_> = at(size).filter(is_tied).filter_map(|point| Some((point, cost(point)?))).collect();
+        let mut winners: Vec<_> = at(size).filter_map(|point| Some((point, cost(point)?))).collect();
         winners.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let others = at(size).filter(|point| winners.iter().all(|(winner, _)| winner.label != point.label));
-        ranking.runner_up = least(others, cost).map(value);
+        winners.truncate(judge.tied(winners.iter().map(|&(point, cost)| (&runs[point.run], cost))));
+        let is_other = |point: &Point| winners.iter().all(|(winner, _)| winner.label != point.label);
+        let next = least(at(size).filter(is_other), cost).or_else(|| least(all().filter(is_other), cost));
+        ranking.runner_up = next.map(value);
         ranking.knee = sizes(CLOSE).filter(|close| *close < size).and_then(|close| least(at(close), cost)).map(value);
         ranking.smaller = (0..size).rev().find_map(|smaller| least(at(smaller), cost)).map(value);
         ranking.is_largest = size > 0 && size + 1 == group.sizes.len();
