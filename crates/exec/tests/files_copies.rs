@@ -75,8 +75,10 @@ fn what_enters_the_nvram_is_copied_twice() {
     let array = array("wow");
     let mut files = array.create(folder.path());
     let mut content = Content::new(array.sizes());
-    // To the thread that writes the file of the NVRAM, and to what the executor knows of it. One
-    // page, so that none is written back meanwhile.
-    assert_eq!(copied(&mut files, &mut content, HostOp::Write, 1, 1), 2 * PAGE);
+    // To the thread that writes the file of the NVRAM, and to what the executor knows of it. Where the machine is slow it
+    // is written back meanwhile, from a copy.
+    let copied = copied(&mut files, &mut content, HostOp::Write, 1, 1);
+    let is_written_back = files.traffic().any(|traffic| traffic.writes > 0);
+    assert_eq!(copied, (2 + u64::from(is_written_back)) * PAGE);
     assert_holds(&mut files, &content, "after all");
 }
