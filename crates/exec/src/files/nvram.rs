@@ -1,8 +1,8 @@
 //! The NVRAM in a file: slots with a tag and bytes.
 //!
-//! A step is a commit: it puts any number of slots and frees any number. It carries the next
-//! sequence number and is durable, by one fdatasync, before the next one begins: so at most the
-//! newest step can be torn, and whether it is can be told. Its headers say how many they are, and
+//! A step is a commit: it puts any number of slots and frees any number; steps that wait at the same time become one, unless
+//! two touch the same slot. It carries the next sequence number and is durable, by one fdatasync, before the next one begins:
+//! so at most the newest step can be torn, and whether it is can be told. Its headers say how many they are, and
 //! those of slots that it put have the checksum of the slot's bytes. If there are fewer headers
 //! than they say, or bytes that do not match, the commit was torn, and all of it is undone:
 //!
@@ -183,9 +183,48 @@ pub(super) struct NvramFile {
     headers: Vec<Header>,
     /// A slot as it will be written.
     image: Vec<u8>,
+    /// Of each slot the last group that it was touched in.
+    touched: Vec<u64>,
+    /// Groups so far.
+    groups: u64,
+}
+
+/// What a step puts and frees.
+#[derive(Clone, Copy)]
+pub(super) struct Commit<'a> {
+    /// Slots that it puts, which are free.
+    pub(super) puts: &'a [NvPut],
+    /// Their bytes, one after the other.
+    pub(super) bytes: &'a [u8],
+    /// Slots that it frees, which are in use.
+    pub(super) frees: &'a [NvSlot],
+}
+
+/// The slots of commits that become one.
+pub(super) struct Group<'a> {
+    number: u64,
+    touched: &'a mut [u64],
+}
+
+impl Group<'_> {
+    /// Lets in a commit unless it touches a slot that another has touched: what is undone could not be told then, since
+    /// what the slot held before is gone.
+    pub(super) fn joins(&mut self, puts: &[NvPut], frees: &[NvSlot]) -> bool {
+        let slots = || puts.iter().map(|put| put.slot).chain(frees.iter().copied()).map(|slot| slot.index as usize);
+        if slots().any(|slot| self.touched[slot] == self.number) {
+            return false;
+        }
+        slots().for_each(|slot| self.touched[slot] = self.number);
+        true
+    }
 }
 
 impl NvramFile {
+    fn with(file: Arc<dyn OsFile>, layout: Layout, headers: Vec<Header>) -> Self {
+        let touched = vec![0; headers.len()];
+        Self { file, layout, sequence: 0, headers, image: Vec::new(), touched, groups: 0 }
+    }
+
     /// Fills a new file: all slots are free. The header is written last; not durable yet.
     pub(super) fn create(file: Arc<dyn OsFile>, layout: Layout) -> io::Result<Self> {
         let headers: Vec<_> = (0..layout.slots).map(|index| Header::free(NvSlot { index, generation: 0 }, 0)).collect();
@@ -193,7 +232,7 @@ impl NvramFile {
             file.write_all_at(&header.encode(), layout.offset(header.slot.index))?;
         }
         file.write_all_at(&layout.header(), 0)?;
-        Ok(Self { file, layout, sequence: 0, headers, image: Vec::new() })
+        Ok(Self::with(file, layout, headers))
     }
 
     /// Reads a file that is so long, and what is in its slots. A step that was torn is undone, and
@@ -232,7 +271,7 @@ impl NvramFile {
             file.read_exact_at(&mut sector, offset).map_err(FilesError::io(path, "read the header of a slot"))?;
             headers.push(Header::decode(&Reader::new(path, offset, &sector), &sector, index, layout.page_bytes)?);
         }
-        let mut opened = Self { file, layout, sequence: 0, headers, image: Vec::new() };
+        let mut opened = Self::with(file, layout, headers);
         let nvram = opened.take_over(path)?;
         let written = opened.file.write_all_at(&layout.header(), 0);
         let durable = written.and_then(|()| opened.file.sync_all(SyncPoint::OpenNvram));
@@ -322,24 +361,32 @@ impl NvramFile {
         }
     }
 
-    /// Puts free slots, with bytes that follow each other in `bytes`, and frees slots in use: all
-    /// of it or nothing, durably.
-    pub(super) fn commit(&mut self, puts: &[NvPut], mut bytes: &[u8], frees: &[NvSlot]) -> io::Result<()> {
-        let together = (puts.len() + frees.len()) as u32;
+    /// What several commits that are made durable together may touch.
+    pub(super) fn group(&mut self) -> Group<'_> {
+        self.groups += 1;
+        Group { number: self.groups, touched: &mut self.touched }
+    }
+
+    /// Puts free slots, and frees slots in use: all of it or nothing, durably. Several commits become one; they must be
+    /// of one [`group`](Self::group).
+    pub(super) fn commit<'a>(&mut self, commits: impl Iterator<Item = Commit<'a>> + Clone) -> io::Result<()> {
+        let together = commits.clone().map(|commit| (commit.puts.len() + commit.frees.len()) as u32).sum();
         if together == 0 {
             return Ok(());
         }
         self.sequence += 1;
-        for put in puts {
-            let (own, others) = bytes.split_at(put.len as usize);
-            bytes = others;
-            debug_assert!(self.headers[put.slot.index as usize].state != USED, "{:?} is free", put.slot);
-            self.write(Header::put(put, own, self.sequence, together), own)?;
-        }
-        for slot in frees {
-            let header = self.headers[slot.index as usize];
-            debug_assert!(header.slot == *slot && header.state == USED, "{slot:?} is in use");
-            self.write(header.freed(self.sequence, together), &[])?;
+        for Commit { puts, mut bytes, frees } in commits {
+            for put in puts {
+                let (own, others) = bytes.split_at(put.len as usize);
+                bytes = others;
+                debug_assert!(self.headers[put.slot.index as usize].state != USED, "{:?} is free", put.slot);
+                self.write(Header::put(put, own, self.sequence, together), own)?;
+            }
+            for slot in frees {
+                let header = self.headers[slot.index as usize];
+                debug_assert!(header.slot == *slot && header.state == USED, "{slot:?} is in use");
+                self.write(header.freed(self.sequence, together), &[])?;
+            }
         }
         self.file.sync_data(SyncPoint::Commit)
     }

@@ -1,8 +1,8 @@
 //! What keeps the NVRAM and the intents.
 //!
-//! Steps take effect in the order of issue: each is durable before the next begins. Intents that
-//! follow each other are made durable together: rows do not depend on each other, and the changes
-//! of one row are in order.
+//! Steps take effect in the order of issue: each is durable before the next begins. What waits and follows each other is
+//! made durable together, by one sync: intents, since rows do not depend on each other and the changes of one row are in
+//! order; and commits, which become one, so that after a cut there are all of them or none.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +11,7 @@ use destage_plan::{Issue, NvPut, NvSlot, Rows};
 
 use super::intents::IntentsFile;
 use super::lane::Worker;
-use super::nvram::NvramFile;
+use super::nvram::{Commit, NvramFile};
 use crate::Handle;
 
 /// What is to be done.
@@ -50,14 +50,44 @@ pub(super) struct Store {
     /// A step failed. Nothing more is done then: a later step must not be durable without the
     /// earlier one, nor may a later success be taken for the earlier one's.
     broken: bool,
-    /// Intents that are made durable together.
-    waiting: Vec<Command>,
+    /// Commands that are made durable together.
+    group: Vec<Command>,
 }
 
 impl Store {
     /// Serves these two.
     pub(super) const fn new(nvram: NvramFile, intents: IntentsFile) -> Self {
-        Self { nvram, intents, broken: false, waiting: Vec::new() }
+        Self { nvram, intents, broken: false, group: Vec::new() }
+    }
+
+    /// Takes the first commands for as long as they can be made durable together.
+    fn gather(&mut self, commands: &mut VecDeque<Command>) {
+        let alike = commands.front().map(|first| matches!(first.change, Change::Commit));
+        let mut slots = self.nvram.group();
+        while let Some(next) = commands.front()
+            && Some(matches!(next.change, Change::Commit)) == alike
+            && slots.joins(&next.lists.puts, &next.lists.frees)
+        {
+            self.group.extend(commands.pop_front());
+        }
+    }
+
+    fn carry_out(&mut self) -> io::Result<()> {
+        match self.group.first().map(|first| first.change) {
+            None => Ok(()),
+            Some(Change::Commit) => self.nvram.commit(self.group.iter().map(|command| Commit {
+                puts: &command.lists.puts,
+                bytes: &command.bytes,
+                frees: &command.lists.frees,
+            })),
+            Some(Change::Intent { .. }) => {
+                for command in &self.group {
+                    let set = matches!(command.change, Change::Intent { set: true });
+                    command.lists.rows.iter().for_each(|rows| self.intents.set(*rows, set));
+                }
+                self.intents.sync()
+            }
+        }
     }
 }
 
@@ -68,31 +98,17 @@ impl Worker for Store {
     const MOST: usize = usize::MAX;
 
     fn work(&mut self, commands: &mut VecDeque<Command>, done: &mut dyn FnMut(Done)) {
-        while let Some(command) = commands.pop_front() {
-            if self.broken {
-                done((command, Err(after_error())));
-                continue;
+        while !self.broken && !commands.is_empty() {
+            self.gather(commands);
+            let mut error = self.carry_out().err();
+            self.broken = error.is_some();
+            for command in self.group.drain(..) {
+                let failed = self.broken.then(|| error.take().unwrap_or_else(after_error));
+                done((command, failed.map_or(Ok(()), Err)));
             }
-            if let Change::Intent { set } = command.change {
-                for rows in &command.lists.rows {
-                    self.intents.set(*rows, set);
-                }
-                self.waiting.push(command);
-                if matches!(commands.front(), Some(Command { change: Change::Intent { .. }, .. })) {
-                    continue;
-                }
-                let mut error = self.intents.sync().err();
-                self.broken = error.is_some();
-                for command in self.waiting.drain(..) {
-                    let failed = self.broken.then(|| error.take().unwrap_or_else(after_error));
-                    done((command, failed.map_or(Ok(()), Err)));
-                }
-                continue;
-            }
-            let lists = &command.lists;
-            let changed = self.nvram.commit(&lists.puts, &command.bytes, &lists.frees);
-            self.broken = changed.is_err();
-            done((command, changed));
+        }
+        for command in commands.drain(..) {
+            done((command, Err(after_error())));
         }
     }
 }
