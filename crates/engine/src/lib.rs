@@ -16,6 +16,7 @@ mod outbox;
 mod recorder;
 mod service;
 mod socket;
+mod spin;
 mod status;
 mod waiter;
 

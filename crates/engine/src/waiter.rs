@@ -3,12 +3,15 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
+
+use crate::spin::Spin;
 
 /// Events that are taken at a time.
 const EVENTS: usize = 64;
@@ -41,6 +44,7 @@ pub(crate) struct Waiter {
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     events: Vec<Event>,
+    spin: Spin,
 }
 
 impl Waiter {
@@ -49,7 +53,8 @@ impl Waiter {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, EventData::new_u64(WAKER), EventFlags::IN)?;
-        Ok(Self { epoll, wake: Arc::new(wake), events: Vec::with_capacity(EVENTS) })
+        let spin = Spin::new(available_parallelism().map_or(1, usize::from));
+        Ok(Self { epoll, wake: Arc::new(wake), events: Vec::with_capacity(EVENTS), spin })
     }
 
     /// What ends the wait, from any thread.
@@ -80,14 +85,21 @@ impl Waiter {
     /// Waits until something happens, at most as long as this; the numbers of the sources that
     /// have something to be read or room to write, or have ended, are appended.
     pub(crate) fn wait(&mut self, most: Option<Duration>, ready: &mut Vec<u64>) -> io::Result<()> {
-        let most = most.map(|most| Timespec {
-            tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: most.subsec_nanos().into(),
-        });
         self.events.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), most.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        if self.spin.is_wanted() && most != Some(Duration::ZERO) {
+            let (since, time) = (Instant::now(), self.spin.time().min(most.unwrap_or(Duration::MAX)));
+            let mut waited = Duration::ZERO;
+            while self.events.is_empty() && waited < time {
+                self.take(Some(Duration::ZERO))?;
+                waited = since.elapsed();
+            }
+            if self.events.is_empty() {
+                self.take(most.map(|most| most.saturating_sub(waited)))?;
+                waited = since.elapsed();
+            }
+            self.spin.waited(waited);
+        } else {
+            self.take(most)?;
         }
         for event in &self.events {
             let source = event.data.u64();
@@ -98,5 +110,17 @@ impl Waiter {
             ready.push(source);
         }
         Ok(())
+    }
+
+    /// Takes the events that there are, and waits for some at most as long as this.
+    fn take(&mut self, most: Option<Duration>) -> io::Result<()> {
+        let most = most.map(|most| Timespec {
+            tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: most.subsec_nanos().into(),
+        });
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), most.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
