@@ -11,7 +11,7 @@ use arrays::{Array, assert_holds, member, serve};
 use common::{Content, Sizes, data, folder};
 use destage_cache::Served;
 use destage_exec::{Existing, Files, FilesConfig, FilesError};
-use destage_plan::{Dev, HostOp, HostRequest};
+use destage_plan::{Dev, DevSet, HostOp, HostRequest};
 use destage_raid::Level;
 
 /// An array that holds something, stopped cleanly.
@@ -220,4 +220,84 @@ fn a_file_without_a_label_counts_as_not_there() {
         assert_holds(&mut files, &content, "without it");
         bytes[at] ^= 1;
     }
+}
+
+/// What members of an array hold that nobody labelled: their pages alone.
+fn unlabelled(array: &Array, from: &Path, to: &Path) {
+    let config = array.files(from);
+    for (dev, device) in config.devices.iter().enumerate() {
+        let mut bytes = fs::read(&device.path).expect("a member");
+        bytes.truncate((device.offset + device.pages * config.shape.page_bytes()) as usize);
+        fs::write(member(to, dev as u8), bytes).expect("a member");
+    }
+}
+
+#[test]
+fn members_with_content_are_adopted_as_they_are() {
+    for (level, members) in [(Level::Raid0, 3), (Level::Raid1, 3), (Level::Raid5, 4), (Level::Raid6, 5)] {
+        let array = Array::new(level, members);
+        let (first, second) = (folder(), folder());
+        let content = made(&array, first.path());
+        unlabelled(&array, first.path(), second.path());
+        let adopt = |config| Files::create(array.controller(), config, Existing::Adopt(DevSet::first(members.into())));
+        let mut files = adopt(array.files(second.path())).expect("they are adopted");
+        assert_holds(&mut files, &content, "adopted");
+        drop(files.stop_clean().expect("the array stops"));
+        // Its parity is believed as well: one after the other is left out.
+        for dev in 0..if level == Level::Raid0 { 0 } else { members } {
+            let third = folder();
+            unlabelled(&array, second.path(), third.path());
+            drop(adopt(array.files(third.path())).expect("they are adopted").stop_clean().expect("the array stops"));
+            fs::remove_file(member(third.path(), dev)).expect("a member");
+            let mut files = array.open(third.path());
+            assert_holds(&mut files, &content, "adopted, without a member");
+        }
+        // With their labels, once nobody knows the array any more; also if it is described in more words or less.
+        for text in ["", &"policy = none\n".repeat(100), "level\n"] {
+            for name in ["nvram", "intents"] {
+                fs::remove_file(second.path().join(name)).expect("a file");
+            }
+            let config = FilesConfig { about: text.to_owned(), ..array.files(second.path()) };
+            let mut files = adopt(config).expect("they are adopted again");
+            assert_holds(&mut files, &content, "adopted again");
+            drop(files.stop_clean().expect("the array stops"));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_adopted_stays_as_it_is() {
+    let array = Array::new(Level::Raid5, 4);
+    let (first, second) = (folder(), folder());
+    let content = made(&array, first.path());
+    unlabelled(&array, first.path(), second.path());
+    let adopt = |devices| Files::create(array.controller(), array.files(second.path()), Existing::Adopt(devices));
+    let refused = |what: &str| {
+        let error = adopt(DevSet::first(4)).expect_err(what);
+        assert!(!second.path().join("nvram").exists(), "{what}: nothing is made");
+        error
+    };
+    let path = member(second.path(), 2);
+    let bytes = fs::read(&path).expect("a member");
+    let end = bytes.len() as u64;
+    fs::remove_file(&path).expect("a member");
+    assert!(matches!(refused("one is not there"), FilesError::Io { path: found, .. } if found == path));
+    fs::write(&path, &bytes[1..]).expect("a member");
+    assert!(
+        matches!(refused("one is short"), FilesError::Room { found, end: at, .. } if found == end - 1 && at == end)
+    );
+    fs::write(&path, [&bytes[..], &[0; 4096]].concat()).expect("a member");
+    assert!(matches!(refused("one is longer than its label"), FilesError::Room { found, .. } if found == end + 4096));
+    fs::write(&path, [&bytes[..], &[0, 0, 7]].concat()).expect("a member");
+    let error = refused("something is where a label goes");
+    assert!(matches!(&error, FilesError::LabelsPlace { at, .. } if *at == end + 2), "{error}");
+    fs::write(&path, [&bytes[..], &[0; 3]].concat()).expect("a member");
+    // Who is not named must not be there, and nothing becomes of the others.
+    let error = adopt(DevSet::first(3)).expect_err("member 3 is there");
+    assert!(matches!(&error, FilesError::Exists(found) if *found == member(second.path(), 3)), "{error}");
+    fs::write(second.path().join("intents"), "precious").expect("a file");
+    assert!(matches!(refused("intents are there"), FilesError::Exists(_)));
+    fs::remove_file(second.path().join("intents")).expect("a file");
+    let mut files = adopt(DevSet::first(4)).expect("they are adopted");
+    assert_holds(&mut files, &content, "adopted");
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use destage_plan::{Dev, Ext, Shape};
+use destage_plan::{Dev, DevSet, Ext, Shape};
 
 use super::nvram::Layout;
 use super::{FilesError, label};
@@ -94,6 +94,16 @@ pub enum Existing {
     Refuse,
     /// They are made anew; what they hold is lost.
     Overwrite,
+    /// These devices must be there and hold what the array holds, parity included: nothing of it is changed or looked
+    /// at, and a label is written behind it. If anything else exists nothing is made.
+    Adopt(DevSet),
+}
+
+impl Existing {
+    /// Whether this device keeps what it holds.
+    pub(super) const fn keeps(self, dev: usize) -> bool {
+        matches!(self, Self::Adopt(devices) if devices.contains(Dev(dev as u8)))
+    }
 }
 
 /// Devices that an array can have: the controllers keep sets of them in 64 bits.
@@ -144,21 +154,31 @@ impl FilesConfig {
         self.label_offset(dev) + label::bytes(&self.about)
     }
 
+    /// Where a device's pages end.
+    pub(super) fn pages_end(&self, dev: usize) -> u64 {
+        self.devices[dev].offset + self.devices[dev].pages * self.shape.page_bytes()
+    }
+
     /// Where a device's label begins.
     pub(super) fn label_offset(&self, dev: usize) -> u64 {
-        label::offset(self.devices[dev].offset + self.devices[dev].pages * self.shape.page_bytes())
+        label::offset(self.pages_end(dev))
     }
 
     /// The error that a device's file is if it is so long.
     pub(super) fn wrong_size(&self, dev: usize, path: &Path, found: u64) -> FilesError {
-        let (DeviceConfig { offset, pages, .. }, page_bytes) = (&self.devices[dev], self.shape.page_bytes());
-        let before = if *offset > 0 { format!("{offset} bytes before its pages, ") } else { String::new() };
         FilesError::Size {
             path: path.to_owned(),
             found,
             expected: self.file_bytes(dev),
-            settings: format!("{before}pages of {} = {pages} and page-bytes = {page_bytes}", Dev(dev as u8)),
+            settings: self.size_settings(dev),
         }
+    }
+
+    /// The settings from which a device's size follows, and what they say.
+    pub(super) fn size_settings(&self, dev: usize) -> String {
+        let (DeviceConfig { offset, pages, .. }, page_bytes) = (&self.devices[dev], self.shape.page_bytes());
+        let before = if *offset > 0 { format!("{offset} bytes before its pages, ") } else { String::new() };
+        format!("{before}pages of {} = {pages} and page-bytes = {page_bytes}", Dev(dev as u8))
     }
 
     pub(super) fn layout(&self) -> Layout {

@@ -38,6 +38,41 @@ pub enum FilesError {
         /// Where.
         at: u64,
     },
+    /// A device whose content is adopted holds something where its label goes.
+    #[error(
+        "{} holds data at byte {at}, behind its pages, which end at {end}: its label goes there; either the pages end \
+         elsewhere, or the array has to be moved to a larger device first",
+        path.display()
+    )]
+    LabelsPlace {
+        /// The device.
+        path: PathBuf,
+        /// Where.
+        at: u64,
+        /// Where its pages end.
+        end: u64,
+    },
+    /// A device whose content is adopted is too short, or longer than its pages and a label.
+    #[error(
+        "{} is {found} bytes long; with {settings} its pages end at byte {end}, and {}",
+        path.display(),
+        if *block { format!("a block device needs room for a label behind them, up to byte {most}") }
+        else { format!("it may be up to {most} long: nothing but its label goes there") }
+    )]
+    Room {
+        /// The device.
+        path: PathBuf,
+        /// Bytes that it has.
+        found: u64,
+        /// Where its pages end.
+        end: u64,
+        /// Where its label ends.
+        most: u64,
+        /// Whether it is a block device.
+        block: bool,
+        /// The settings from which that follows, and what they say.
+        settings: String,
+    },
     /// Two of the array's files are one.
     #[error("{} and {} are the same file", .0.display(), .1.display())]
     Same(PathBuf, PathBuf),

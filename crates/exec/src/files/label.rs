@@ -34,7 +34,7 @@ use std::sync::Arc;
 use destage_plan::Dev;
 
 use super::os::{OsFile, SyncPoint};
-use super::sectors::{Reader, SECTOR, Sector, put, seal};
+use super::sectors::{Reader, SECTOR, Sector, is_sealed, put, seal};
 use super::{FilesConfig, FilesError};
 
 const MAGIC: [u8; 8] = *b"dstgMEMB";
@@ -93,6 +93,17 @@ pub(super) fn is_of(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> bool
     let mut sector: Sector = [0; SECTOR];
     let read = file.read_exact_at(&mut sector, config.label_offset(dev));
     read.is_ok() && sector[..8] == MAGIC && sector[16..24] == config.array.to_le_bytes()
+}
+
+/// Bytes of the label that a file has there, of whatever array; 0 if it has none.
+pub(super) fn bytes_at(file: &dyn OsFile, at: u64) -> u64 {
+    let mut sector: Sector = [0; SECTOR];
+    let read = file.read_exact_at(&mut sector, at);
+    if read.is_err() || sector[..8] != MAGIC || !is_sealed(&sector) {
+        return 0;
+    }
+    let about = u32::from_le_bytes(sector[44..48].try_into().expect("four bytes"));
+    SECTOR as u64 + u64::from(about).min(MAX_ABOUT).next_multiple_of(SECTOR as u64)
 }
 
 /// Whether a file is the device's; the inner error if it is not that any more, or was never made to

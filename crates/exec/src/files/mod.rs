@@ -177,11 +177,11 @@ enum Clock {
 }
 
 impl<C: Controller> Files<C> {
-    /// Makes the files of a new array, of zeros, and serves it. Their folders must exist.
+    /// Makes the files of a new array, of zeros unless they keep what they hold, and serves it. Their folders must exist.
     ///
     /// # Errors
-    /// If a file exists and must not be overwritten, is in use, or cannot be made. If none was to
-    /// be overwritten, none is left.
+    /// If a file exists and must not be overwritten, is in use, or cannot be made; if one that keeps what it holds is not
+    /// there, or has no room for a label behind it. If none was to be overwritten, none is left that was made.
     pub fn create(controller: C, config: FilesConfig, existing: Existing) -> Result<Self, FilesError> {
         Self::create_on(Arc::new(RealOs), controller, config, existing)
     }

@@ -34,11 +34,12 @@ pub(super) struct Opened {
     pub(super) lock: Arc<dyn OsFile>,
 }
 
-/// Makes the files of a new array and makes them durable: devices of zeros, then the intents, then
-/// the NVRAM, without which nothing is opened.
+/// Makes the files of a new array and makes them durable: devices, of zeros where they do not keep what they hold,
+/// then the intents, then the NVRAM, without which nothing is opened.
 pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> Result<Opened, FilesError> {
-    let paths = config.devices.iter().map(|device| &device.path).chain([&config.intents, &config.nvram]);
-    if existing == Existing::Refuse {
+    let new = config.devices.iter().enumerate().filter(|(dev, _)| !existing.keeps(*dev));
+    let paths = new.map(|(_, device)| &device.path).chain([&config.intents, &config.nvram]);
+    if existing != Existing::Overwrite {
         for path in paths.filter(|path| !os.is_block_device(path)) {
             if os.exists(path).map_err(FilesError::io(path, "look for it"))? {
                 return Err(FilesError::Exists(path.clone()));
@@ -46,14 +47,22 @@ pub(super) fn create(os: &dyn Os, config: &FilesConfig, existing: Existing) -> R
         }
     }
     // All of them before anything is written to one.
-    for (dev, device) in config.devices.iter().enumerate().filter(|(_, device)| os.is_block_device(&device.path)) {
+    for (dev, device) in config.devices.iter().enumerate() {
+        let keeps = existing.keeps(dev);
+        if !keeps && !os.is_block_device(&device.path) {
+            continue;
+        }
         let file = os.open(&device.path, Presence::There).map_err(FilesError::io(&device.path, OPEN))?;
         lock(&*file, &device.path)?;
-        check_empty(&*file, config, dev, existing)?;
+        if keeps {
+            check_room(&*file, config, dev)?;
+        } else {
+            check_empty(&*file, config, dev, existing)?;
+        }
     }
     let mut made = Vec::new();
     let opened = make(os, config, existing, &mut made);
-    if existing == Existing::Refuse && opened.is_err() {
+    if existing != Existing::Overwrite && opened.is_err() {
         // What cannot be removed stays; the error that counts is the first.
         for path in made {
             drop(os.remove(path));
@@ -86,14 +95,18 @@ fn make<'a>(
     let mut devices = Vec::with_capacity(config.devices.len());
     for (dev, device) in config.devices.iter().enumerate() {
         let on_device = os.is_block_device(&device.path);
-        let file = if on_device {
+        let file = if on_device || existing.keeps(dev) {
             os.open(&device.path, Presence::There).map_err(FilesError::io(&device.path, OPEN))?
         } else {
             make_file(&device.path)?
         };
         files.add(&*file, &device.path)?;
         lock(&*file, &device.path)?;
-        if on_device {
+        if existing.keeps(dev) {
+            if !on_device {
+                file.set_len(config.file_bytes(dev)).map_err(FilesError::io(&device.path, "set its size"))?;
+            }
+        } else if on_device {
             empty(&*file, config, dev)?;
         } else {
             clear(&*file, &device.path, config.file_bytes(dev))?;
@@ -229,7 +242,7 @@ pub(super) fn label_replacement(
 
 fn make_file(os: &dyn Os, path: &Path, existing: Existing) -> Result<Arc<dyn OsFile>, FilesError> {
     let presence = match existing {
-        Existing::Refuse => Presence::New,
+        Existing::Refuse | Existing::Adopt(_) => Presence::New,
         Existing::Overwrite => Presence::Either,
     };
     match os.open(path, presence) {
@@ -291,6 +304,28 @@ fn check_nothing(file: &dyn OsFile, config: &FilesConfig, dev: usize, path: &Pat
         }
     }
     Ok(())
+}
+
+/// Whether a device that keeps its pages has them all, and a place behind them where its label can go: zeros, an earlier
+/// label, or the end of its file.
+fn check_room(file: &dyn OsFile, config: &FilesConfig, dev: usize) -> Result<(), FilesError> {
+    let path = &config.devices[dev].path;
+    let capacity = capacity(file, path)?;
+    let found = capacity.map_or_else(|| length(file, path), Ok)?;
+    let (end, from, most) = (config.pages_end(dev), config.label_offset(dev), config.file_bytes(dev));
+    let earlier = from..from + label::bytes_at(file, from);
+    let fits = if capacity.is_some() { found >= most } else { (end..=most.max(earlier.end)).contains(&found) };
+    if !fits {
+        let (path, settings, block) = (path.clone(), config.size_settings(dev), capacity.is_some());
+        return Err(FilesError::Room { path, found, end, most, block, settings });
+    }
+    let mut bytes = vec![0; (found.min(most) - end) as usize];
+    file.read_exact_at(&mut bytes, end).map_err(FilesError::io(path, "read from it"))?;
+    let mut places = (end..).zip(&bytes);
+    match places.find(|(at, byte)| **byte != 0 && !earlier.contains(at)) {
+        None => Ok(()),
+        Some((at, _)) => Err(FilesError::LabelsPlace { path: path.clone(), at, end }),
+    }
 }
 
 /// Makes all of a block device that is used read as zeros.

@@ -25,6 +25,11 @@ pub(super) fn seal(sector: &mut Sector) {
     sector[CRC..].copy_from_slice(&crc.to_le_bytes());
 }
 
+/// Whether the checksum is right.
+pub(super) fn is_sealed(sector: &Sector) -> bool {
+    sector[CRC..] == crc32c::crc32c(&sector[..CRC]).to_le_bytes()
+}
+
 /// A sector as it was read: every field is checked and named in what goes wrong.
 pub(super) struct Reader<'a> {
     path: &'a Path,
