@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use destage_cache::{HostCacheError, HostCacheSpec, Served};
 use destage_exec::{DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, FilesError, Io};
-use destage_plan::{SECTOR_BYTES, Shape, ShapeError, quantity};
+use destage_plan::{DevSet, SECTOR_BYTES, Shape, ShapeError, quantity};
 use destage_raid::array::{ArrayConfig, ParityMethod, Regime};
-use destage_raid::{ArrayGeometryError, Geometry, Layout, Level};
+use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
@@ -485,6 +485,18 @@ impl Description {
     /// # Errors
     /// If there can be no such array, something is there already, or it cannot be made.
     pub fn create(&self, path: &Path) -> Result<Made, DescriptionError> {
+        self.make(path, Existing::Refuse)
+    }
+
+    /// Makes the array over members that are there, and hold its data and parity: only labels are written to them.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); if a member is not there, or has something where its label goes.
+    pub fn adopt(&self, path: &Path) -> Result<Made, DescriptionError> {
+        self.make(path, Existing::Adopt(DevSet::first(self.array.members.len().min(MAX_DEVICES) as u32)))
+    }
+
+    fn make(&self, path: &Path, existing: Existing) -> Result<Made, DescriptionError> {
         let io = |source| DescriptionError::Io { path: path.to_owned(), source };
         if path.try_exists().map_err(io)? {
             return Err(DescriptionError::Exists(path.to_owned()));
@@ -494,7 +506,7 @@ impl Description {
         // A block device may have to be written from end to end to read as zeros.
         files.patience = Duration::from_hours(24 * 7);
         let made = Made { bytes: files.shape.bytes(), policy: format!("{policy:?}") };
-        let mut files = Files::create(controller, files, Existing::Refuse)?;
+        let mut files = Files::create(controller, files, existing)?;
         files.wait_ready()?;
         files.stop_clean()?;
         self.save(path)?;

@@ -18,6 +18,7 @@ mod service;
 mod socket;
 mod spin;
 mod status;
+mod superblock;
 mod waiter;
 
 pub use array::Array;
@@ -31,3 +32,4 @@ pub use recorder::Recorder;
 pub use service::{Offer, Service, ServiceError};
 pub use socket::Listener;
 pub use status::{ArrayStatus, CacheStatus, Clients, DeviceStatus, Figure, Kind, LostRange, Requests, State, Status};
+pub use superblock::{MdArray, MdError};

@@ -1,0 +1,286 @@
+//! What md's superblocks say of the members of an array: version 1, before the data (metadata 1.1 and 1.2), as
+//! `include/uapi/linux/raid/md_p.h` of Linux describes them.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use destage_plan::SECTOR_BYTES;
+use destage_raid::{Layout, Level};
+
+use crate::Size;
+
+const MAGIC: u32 = 0xa92b_4efc;
+/// Where a superblock before the data may be.
+const PLACES: [u64; 2] = [4096, 0];
+/// Bytes of a superblock without its table of roles.
+const HEAD: usize = 256;
+/// Members that a table of roles can have.
+const MAX_ROLES: usize = 1920;
+/// What a member of an array that is in order may have: a bitmap, and a layout of RAID-0 that is said.
+const HARMLESS: u32 = 1 | 4096;
+
+/// An array as md's superblocks on its members have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MdArray {
+    /// The level.
+    pub level: Level,
+    /// The layout, if the level has some.
+    pub layout: Option<Layout>,
+    /// Bytes of a chunk; none of RAID-1.
+    pub chunk: Option<Size>,
+    /// Bytes that are used of each member.
+    pub member_size: Size,
+    /// Bytes before these.
+    pub data_offset: Size,
+    /// The members, from member 0 on.
+    pub members: Vec<PathBuf>,
+}
+
+/// Why members cannot be taken over from md.
+#[derive(Debug, thiserror::Error)]
+pub enum MdError {
+    /// A member cannot be read.
+    #[error("{}: cannot read md's superblock: {source}", path.display())]
+    Io {
+        /// The member.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A superblock says what cannot be adopted.
+    #[error("{}: {key} of md's superblock is {found}; it must be {expected}", path.display())]
+    Field {
+        /// The member.
+        path: PathBuf,
+        /// What.
+        key: &'static str,
+        /// What it is.
+        found: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// One has a superblock and another has none.
+    #[error("{} has a superblock of md's, and {} has none: they are not of one array", with.display(), without.display())]
+    Mixed {
+        /// The one.
+        with: PathBuf,
+        /// The other.
+        without: PathBuf,
+    },
+}
+
+impl MdArray {
+    /// What the superblocks on these members, in any order, say; nothing if there are none.
+    ///
+    /// # Errors
+    /// If they cannot be read or are damaged, are not those of all members of one array that was stopped in order, or
+    /// of one that there can be here.
+    pub fn read(paths: &[PathBuf]) -> Result<Option<Self>, MdError> {
+        let mut found = Vec::new();
+        let mut without = None;
+        for path in paths {
+            match Superblock::read(path)? {
+                Some(superblock) => found.push(superblock),
+                None => without = Some(path),
+            }
+        }
+        let Some(first) = found.first() else { return Ok(None) };
+        if let Some(without) = without {
+            return Err(MdError::Mixed { with: first.path.clone(), without: without.clone() });
+        }
+        for other in &found {
+            first.same_array(other)?;
+        }
+        let count = first.u32(92) as usize;
+        if count != found.len() {
+            return Err(first.wrong("the number of members", count, format!("{}, as many as are given", found.len())));
+        }
+        let mut array = first.array()?;
+        let mut members = vec![None; count];
+        for superblock in &found {
+            let role = superblock.role()?;
+            superblock.in_order(array.level)?;
+            let place = members.get_mut(usize::from(role));
+            let place = place.ok_or_else(|| superblock.wrong("the member", role, format!("below {count}")))?;
+            if let Some(other) = place.replace(superblock.path.clone()) {
+                return Err(superblock.wrong("the member", role, format!("another than that of {}", other.display())));
+            }
+        }
+        array.members = members.into_iter().flatten().collect();
+        Ok(Some(array))
+    }
+}
+
+/// A superblock with the table of roles behind it.
+struct Superblock {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Superblock {
+    fn read(path: &Path) -> Result<Option<Self>, MdError> {
+        let io = |source| MdError::Io { path: path.to_owned(), source };
+        let file = File::open(path).map_err(io)?;
+        for place in PLACES {
+            let mut bytes = vec![0; HEAD + 2 * MAX_ROLES];
+            match file.read_exact_at(&mut bytes, place) {
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => continue,
+                read => read.map_err(io)?,
+            }
+            let superblock = Self { path: path.to_owned(), bytes };
+            let is_here = superblock.u64(144).checked_mul(SECTOR_BYTES) == Some(place);
+            if superblock.u32(0) == MAGIC && superblock.u32(4) == 1 && is_here {
+                superblock.whole()?;
+                return Ok(Some(superblock));
+            }
+        }
+        Ok(None)
+    }
+
+    fn u16(&self, at: usize) -> u16 {
+        u16::from_le_bytes(self.bytes[at..at + 2].try_into().expect("two bytes"))
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes"))
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("eight bytes"))
+    }
+
+    fn wrong(&self, key: &'static str, found: impl Display, expected: impl Display) -> MdError {
+        MdError::Field { path: self.path.clone(), key, found: format!("{found}"), expected: format!("{expected}") }
+    }
+
+    /// Whether its sum is right: that of its words, the sum itself taken as 0, with what overflows added.
+    fn whole(&self) -> Result<(), MdError> {
+        let roles = self.u32(220) as usize;
+        if roles > MAX_ROLES {
+            return Err(self.wrong("the length of the table of roles", roles, format!("at most {MAX_ROLES}")));
+        }
+        let (words, odd) = self.bytes[..HEAD + 2 * roles].as_chunks::<4>();
+        let words = words.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
+        let odd = odd.first_chunk().map_or(0, |half| u64::from(u16::from_le_bytes(*half)));
+        let sum = words.sum::<u64>() + odd - u64::from(self.u32(216));
+        let sum = (sum as u32).wrapping_add((sum >> 32) as u32);
+        if sum == self.u32(216) { Ok(()) } else { Err(self.wrong("the checksum", self.u32(216), sum)) }
+    }
+
+    /// Whether another one is of the same array, in the same state.
+    fn same_array(&self, other: &Self) -> Result<(), MdError> {
+        let of_first = |what: String| format!("{what}, as on {}", self.path.display());
+        for (key, at) in [("the first half of the uuid", 16), ("the second half of the uuid", 24)] {
+            if self.u64(at) != other.u64(at) {
+                return Err(other.wrong(key, format!("{:x}", other.u64(at)), of_first(format!("{:x}", self.u64(at)))));
+            }
+        }
+        let sizes = [("the size", 80), ("the data offset", 128), ("the number of events", 200)];
+        for (key, at) in sizes {
+            if self.u64(at) != other.u64(at) {
+                return Err(other.wrong(key, other.u64(at), of_first(self.u64(at).to_string())));
+            }
+        }
+        let shape = [("the level", 72), ("the layout", 76), ("the chunk", 88), ("the number of members", 92)];
+        for (key, at) in shape {
+            if self.u32(at) != other.u32(at) {
+                return Err(other.wrong(key, other.u32(at), of_first(self.u32(at).to_string())));
+            }
+        }
+        let (own, others) = (self.used(), other.used());
+        let zones = "of RAID-0 over members of several sizes there are zones, which is not supported".to_owned();
+        if own == others { Ok(()) } else { Err(other.wrong("what is used", others, format!("{own}: {zones}"))) }
+    }
+
+    /// Sectors that are used of the member.
+    fn used(&self) -> u64 {
+        // RAID-0 takes what there is.
+        let sectors = if self.u32(72) == 0 { self.u64(136) } else { self.u64(80) };
+        let chunk = u64::from(self.u32(88));
+        sectors - sectors.checked_rem(chunk).unwrap_or(0)
+    }
+
+    /// The array, without its members.
+    fn array(&self) -> Result<MdArray, MdError> {
+        let level = match self.u32(72).cast_signed() {
+            0 => Level::Raid0,
+            1 => Level::Raid1,
+            4 => Level::Raid4,
+            5 => Level::Raid5,
+            6 => Level::Raid6,
+            other => return Err(self.wrong("the level", other, "0, 1, 4, 5 or 6")),
+        };
+        // RAID-4 has one layout, whatever is said.
+        let layout = match (level, self.u32(76)) {
+            (Level::Raid0 | Level::Raid1, _) => None,
+            (Level::Raid4, _) => Some(Layout::ParityLast),
+            (_, number) => {
+                let known = NUMBERS.into_iter().find(|(known, _)| *known == number).map(|(_, layout)| layout.on(level));
+                let known = known.filter(|layout| level.layouts().contains(layout));
+                Some(known.ok_or_else(|| self.wrong("the layout", number, format!("one of those that {level} has")))?)
+            }
+        };
+        let bytes = |key, sectors: u64| {
+            let bytes = sectors.checked_mul(SECTOR_BYTES).filter(|bytes| *bytes > 0);
+            bytes.map(Size).ok_or_else(|| self.wrong(key, sectors, "a number of sectors of 512 bytes"))
+        };
+        Ok(MdArray {
+            level,
+            layout,
+            chunk: if level == Level::Raid1 { None } else { Some(bytes("the chunk", self.u32(88).into())?) },
+            member_size: bytes("what is used", self.used())?,
+            data_offset: bytes("the data offset", self.u64(128))?,
+            members: Vec::new(),
+        })
+    }
+
+    /// Which member it is.
+    fn role(&self) -> Result<u16, MdError> {
+        let (device, roles) = (self.u32(160), self.u32(220));
+        if device >= roles {
+            return Err(self.wrong("the number of the device", device, format!("below {roles}")));
+        }
+        match self.u16(HEAD + 2 * device as usize) {
+            0xffff => Err(self.wrong("the role", "that of a spare", "that of a member")),
+            0xfffe => Err(self.wrong("the role", "that of a device that failed", "that of a member")),
+            0xfffd => Err(self.wrong("the role", "that of a journal", "that of a member")),
+            role => Ok(role),
+        }
+    }
+
+    /// Whether nothing is under way, and parity or copies are those of the data.
+    fn in_order(&self, level: Level) -> Result<(), MdError> {
+        let features = self.u32(8) & !HARMLESS;
+        if features != 0 {
+            let none = "0: no recovery, reshape, bad blocks, replacement, journal, PPL or cluster; have md bring that to an end first";
+            return Err(self.wrong("the map of features, but for bitmap and layout,", format!("{features:#x}"), none));
+        }
+        let synced = self.u64(208);
+        if level != Level::Raid0 && synced != u64::MAX {
+            let all = "behind the end: have md resync the array, and stop it in order";
+            return Err(self.wrong("the sector up to which all is in sync", synced, all));
+        }
+        Ok(())
+    }
+}
+
+/// The numbers that md has for layouts.
+const NUMBERS: [(u32, Layout); 14] = [
+    (0, Layout::LeftAsymmetric),
+    (1, Layout::RightAsymmetric),
+    (2, Layout::LeftSymmetric),
+    (3, Layout::RightSymmetric),
+    (4, Layout::ParityFirst),
+    (5, Layout::ParityLast),
+    (8, Layout::DdfZeroRestart),
+    (9, Layout::DdfNRestart),
+    (10, Layout::DdfNContinue),
+    (16, Layout::LeftAsymmetric6),
+    (17, Layout::RightAsymmetric6),
+    (18, Layout::LeftSymmetric6),
+    (19, Layout::RightSymmetric6),
+    (20, Layout::ParityFirst6),
+];
