@@ -208,6 +208,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "destage create array --level raid6:8 --member-size 10GiB --policy lawc --cache 64MiB",
                 "a write cache, in the NVRAM",
             ),
+            example(
+                "destage create array --adopt --member /dev/sdb --member /dev/sdc --member /dev/sdd",
+                "an array of md's with all that it holds",
+            ),
         ],
     ),
     (

@@ -1,10 +1,12 @@
 //! `destage create`: a new array.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use destage_engine::{ArrayPart, CachePart, Description, Durability, Parity, Size};
+use destage_engine::{ArrayPart, CachePart, Description, Durability, MdArray, Parity, Size};
 use destage_plan::quantity::{self, show_bytes};
 use destage_scenario::level_and_members;
 
@@ -46,6 +48,12 @@ pub fn command() -> Command {
                 .help("The file or block device of the cache [default: cache in the folder]"),
         )
         .arg(
+            Arg::new("adopt").long("adopt").action(ArgAction::SetTrue).requires("member").help(
+                "Members keep what they hold, data and parity, as md has left them: what md's superblocks say need not \
+                 be given, nor the members' order",
+            ),
+        )
+        .arg(
             text("parity", "METHOD")
                 .value_parser(["min", "rmw", "rcw"])
                 .default_value("min")
@@ -73,15 +81,31 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let size = |name: &str, text: &str| {
         quantity::bytes(text).map(Size).map_err(|right| anyhow::anyhow!("--{name} {text}: {right}"))
     };
-    let Some(level) = or_dev("level", "raid5:4") else {
+    let mut files: Vec<PathBuf> = matches.get_many("member").unwrap_or_default().cloned().collect();
+    let adopt = matches.get_flag("adopt");
+    let md = if adopt { MdArray::read(&files)? } else { None };
+    let parsed = |level: &str| level_and_members(level).map_err(|right| anyhow::anyhow!("--level {level}: {right}"));
+    let level = or_dev("level", "raid5:4").map(parsed).transpose()?.map(|(level, members)| Shown(level, members));
+    let of_md = md.as_ref().map(|md| Shown(md.level, md.members.len() as u32));
+    let Some(Shown(level, members)) = agreed("level", level, of_md)? else {
         bail!("--level is missing: a level and its members, such as raid5:5; --dev makes a small array to try");
     };
-    let (level, members) = level_and_members(level).map_err(|right| anyhow::anyhow!("--level {level}: {right}"))?;
-    let Some(member_size) = or_dev("member-size", "256MiB") else {
+    let given = |name: &str, text: Option<&str>| text.map(|text| size(name, text)).transpose();
+    let member_size = given("member-size", or_dev("member-size", "256MiB"))?;
+    let Some(member_size) = agreed("member-size", member_size, md.as_ref().map(|md| md.member_size))? else {
         bail!("--member-size is missing: what is used of each member, such as 100GiB");
     };
-    let member_size = size("member-size", member_size)?;
-    let files: Vec<PathBuf> = matches.get_many("member").unwrap_or_default().cloned().collect();
+    let is_asked = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+    let asked = given("chunk", text("chunk").filter(|_| is_asked("chunk")))?;
+    let chunk = agreed("chunk", asked, md.as_ref().and_then(|md| md.chunk))?;
+    let chunk = chunk.map_or_else(|| size("chunk", text("chunk").unwrap_or("64KiB")), Ok)?;
+    let layout = text("layout").map(str::parse).transpose()?;
+    let layout = agreed("layout", layout, md.as_ref().and_then(|md| md.layout))?;
+    let offset = given("data-offset", text("data-offset"))?;
+    let offset = agreed("data-offset", offset, md.as_ref().map(|md| md.data_offset))?;
+    if let Some(md) = md {
+        files = md.members;
+    }
     if !files.is_empty() && files.len() != members as usize {
         bail!("--member: {} files are given; {level}:{members} has {members} members", files.len());
     }
@@ -96,11 +120,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let default_size = (dev && text("policy").is_none()).then_some("64MiB");
     let cache_size = text("cache").or(default_size).map(|text| size("cache", text)).transpose()?;
     let device = matches.get_one::<PathBuf>("cache-device").cloned().map(absolute).transpose()?;
-    let chunk = size("chunk", text("chunk").unwrap_or("64KiB"))?;
-    let offset = text("data-offset").map(|text| size("data-offset", text)).transpose()?;
     let array = ArrayPart {
         level,
-        layout: text("layout").map(str::parse).transpose()?,
+        layout,
         chunk,
         page: size("page", text("page").unwrap_or("4KiB"))?,
         member_size,
@@ -118,14 +140,36 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         cache.device = Some("cache".into());
     }
     let description = Description::new(array, cache);
-    let made = description.create(&path)?;
-    let mut screen = Screen::stderr();
-    screen.pairs(vec![
+    let made = if adopt { description.adopt(&path)? } else { description.create(&path)? };
+    let mut rows = vec![
         ("array", path.display().to_string()),
         ("uuid", description.uuid.to_string()),
         ("level", format!("{level}:{members}")),
         ("data", show_bytes(made.bytes)),
         ("cache", made.policy),
-    ])?;
+    ];
+    if adopt {
+        let paths: Vec<String> = description.array.members.iter().map(|path| path.display().to_string()).collect();
+        rows.push(("members, as they are", paths.join(", ")));
+    }
+    Screen::stderr().pairs(rows)?;
     Ok(())
+}
+
+/// A level and its members.
+#[derive(PartialEq, Eq)]
+struct Shown<L>(L, u32);
+
+impl<L: fmt::Display> fmt::Display for Shown<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0, self.1)
+    }
+}
+
+/// What was given, or else what md's superblocks say; an error if these are not the same.
+fn agreed<T: PartialEq + fmt::Display>(name: &str, given: Option<T>, md: Option<T>) -> Result<Option<T>> {
+    match (given, md) {
+        (Some(given), Some(md)) if given != md => bail!("--{name} {given}: md's superblocks say {md}"),
+        (given, md) => Ok(given.or(md)),
+    }
 }

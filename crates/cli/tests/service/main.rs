@@ -4,6 +4,7 @@
 #[path = "../binary/mod.rs"]
 mod binary;
 
+mod adopted;
 mod chain;
 mod crashes;
 mod cuts;

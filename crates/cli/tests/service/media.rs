@@ -5,12 +5,12 @@ use std::process::Command;
 
 use super::{Array, Draws, binary, page};
 
-const CHUNK: usize = 64 << 10;
-const MEMBERS: usize = 4;
+pub const CHUNK: usize = 64 << 10;
+pub const MEMBERS: usize = 4;
 
 /// The member that has a stripe's chunk of data of this number, and that with its parity: left-symmetric, as md's
 /// documentation draws it.
-fn left_symmetric(stripe: usize, number: usize) -> (usize, usize) {
+pub fn left_symmetric(stripe: usize, number: usize) -> (usize, usize) {
     let parity = MEMBERS - 1 - stripe % MEMBERS;
     ((parity + 1 + number) % MEMBERS, parity)
 }
