@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::media::{CHUNK, MEMBERS, left_symmetric};
+use super::media::{CHUNK, Loops, MEMBERS, left_symmetric};
 use super::{Array, Draws, binary, page};
 
 const OFFSET: usize = 1 << 20;
@@ -178,6 +178,29 @@ fn members_without_superblocks_are_taken_as_they_are_given() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     array.serve(&[]);
     assert!(all(&array, data.len()) == data);
+}
+
+#[test]
+fn block_devices_are_adopted_where_they_have_room_for_a_label() {
+    let test = "block_devices_are_adopted_where_they_have_room_for_a_label";
+    let data = content();
+    for room in [0, 64 << 10] {
+        let Some(loops) = Loops::new(test, MEMBERS, (OFFSET + MEMBER + room) as u64) else { return };
+        for (path, bytes) in loops.paths.iter().zip(with_superblocks(members(&data))) {
+            fs::write(path, bytes).expect("a device");
+        }
+        let mut array = empty();
+        let made = adopt(&array, &loops.paths, &[]);
+        let said = String::from_utf8_lossy(&made.stderr);
+        if room == 0 {
+            assert!(!made.status.success() && said.contains("needs room for a label"), "{said}");
+            continue;
+        }
+        assert!(made.status.success(), "{said}");
+        array.serve(&[]);
+        assert!(all(&array, data.len()) == data);
+        array.stop();
+    }
 }
 
 #[test]

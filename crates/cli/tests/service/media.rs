@@ -60,14 +60,14 @@ fn data_and_parity_lie_where_md_has_them() {
 }
 
 /// Loop devices over files of this size, detached when dropped.
-struct Loops {
-    paths: Vec<String>,
+pub struct Loops {
+    pub paths: Vec<String>,
     folder: tempfile::TempDir,
 }
 
 impl Loops {
     /// So many; none where this machine gives none, which is said.
-    fn new(test: &str, count: usize, bytes: u64) -> Option<Self> {
+    pub fn new(test: &str, count: usize, bytes: u64) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let mut loops = Self { paths: Vec::new(), folder };
         for number in 0..count {
