@@ -373,7 +373,15 @@ impl Description {
     pub fn read(path: &Path) -> Result<Self, DescriptionError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| DescriptionError::Io { path: path.to_owned(), source })?;
-        let read: Self = toml::from_str(&text)
+        Self::parse(&text, path)
+    }
+
+    /// A description that was read from there.
+    ///
+    /// # Errors
+    /// If it is none of this version.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, DescriptionError> {
+        let read: Self = toml::from_str(text)
             .map_err(|error| DescriptionError::Toml { path: path.to_owned(), error: Box::new(error) })?;
         if read.version == VERSION {
             Ok(read)

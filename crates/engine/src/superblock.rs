@@ -3,8 +3,7 @@
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use destage_plan::SECTOR_BYTES;
@@ -14,11 +13,13 @@ use crate::Size;
 
 const MAGIC: u32 = 0xa92b_4efc;
 /// Where a superblock before the data may be.
-const PLACES: [u64; 2] = [4096, 0];
+const PLACES: [usize; 2] = [4096, 0];
 /// Bytes of a superblock without its table of roles.
 const HEAD: usize = 256;
 /// Members that a table of roles can have.
 const MAX_ROLES: usize = 1920;
+/// Bytes of a superblock with its table, at most.
+const MOST: usize = HEAD + 2 * MAX_ROLES;
 /// What a member of an array that is in order may have: a bitmap, and a layout of RAID-0 that is said.
 const HARMLESS: u32 = 1 | 4096;
 
@@ -73,16 +74,29 @@ pub enum MdError {
 }
 
 impl MdArray {
+    /// Bytes at the beginning of a member in which superblocks are.
+    pub const BEGINNING: usize = PLACES[0] + MOST;
+
     /// What the superblocks on these members, in any order, say; nothing if there are none.
     ///
     /// # Errors
     /// If they cannot be read or are damaged, are not those of all members of one array that was stopped in order, or
     /// of one that there can be here.
     pub fn read(paths: &[PathBuf]) -> Result<Option<Self>, MdError> {
+        let beginnings = paths.iter().map(|path| Ok((path.clone(), beginning(path)?)));
+        Self::of(&beginnings.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// What the superblocks say in these beginnings of members, in any order; nothing if there are none. What a member
+    /// has beyond [`BEGINNING`](Self::BEGINNING) bytes is not looked at.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn of(beginnings: &[(PathBuf, Vec<u8>)]) -> Result<Option<Self>, MdError> {
         let mut found = Vec::new();
         let mut without = None;
-        for path in paths {
-            match Superblock::read(path)? {
+        for (path, bytes) in beginnings {
+            match Superblock::find(path, bytes)? {
                 Some(superblock) => found.push(superblock),
                 None => without = Some(path),
             }
@@ -114,6 +128,14 @@ impl MdArray {
     }
 }
 
+/// The beginning of a member, in which a superblock may be.
+fn beginning(path: &Path) -> Result<Vec<u8>, MdError> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MdArray::BEGINNING as u64).read_to_end(&mut bytes));
+    read.map_err(|source| MdError::Io { path: path.to_owned(), source })?;
+    Ok(bytes)
+}
+
 /// A superblock with the table of roles behind it.
 struct Superblock {
     path: PathBuf,
@@ -121,17 +143,11 @@ struct Superblock {
 }
 
 impl Superblock {
-    fn read(path: &Path) -> Result<Option<Self>, MdError> {
-        let io = |source| MdError::Io { path: path.to_owned(), source };
-        let file = File::open(path).map_err(io)?;
+    fn find(path: &Path, beginning: &[u8]) -> Result<Option<Self>, MdError> {
         for place in PLACES {
-            let mut bytes = vec![0; HEAD + 2 * MAX_ROLES];
-            match file.read_exact_at(&mut bytes, place) {
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => continue,
-                read => read.map_err(io)?,
-            }
-            let superblock = Self { path: path.to_owned(), bytes };
-            let is_here = superblock.u64(144).checked_mul(SECTOR_BYTES) == Some(place);
+            let Some(bytes) = beginning.get(place..place + MOST) else { continue };
+            let superblock = Self { path: path.to_owned(), bytes: bytes.to_owned() };
+            let is_here = superblock.u64(144).checked_mul(SECTOR_BYTES) == Some(place as u64);
             if superblock.u32(0) == MAGIC && superblock.u32(4) == 1 && is_here {
                 superblock.whole()?;
                 return Ok(Some(superblock));

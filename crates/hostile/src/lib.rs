@@ -5,6 +5,7 @@
 //! the test `replay` of this crate tries the seeds that are kept in `fuzz/seeds`, among them every
 //! input that ever broke one. Nothing but tests uses this crate.
 
+mod arrays;
 mod bytes;
 mod deltas;
 mod exporting;
@@ -138,6 +139,14 @@ const OTHERS: &[Target] = &[
         512,
         1,
         logs::check,
+    ),
+    Target::other("array-description", "the description of an array that is served", 1024, 2, arrays::description),
+    Target::other(
+        "md-superblocks",
+        "how many members there are, which byte is changed, and what md's superblocks on them say",
+        2048,
+        2,
+        arrays::superblocks,
     ),
     Target::other("nbd-server", "what is offered over a connection, and what a client sends", 1024, 2, nbd::server),
     Target::other("nbd-client", "what a client asks for, and what a server sends", 2048, 2, nbd::client),
