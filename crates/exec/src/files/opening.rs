@@ -207,6 +207,9 @@ pub(super) fn open_replacement(
     };
     lock(&*file, path)?;
     clear(&*file, path, config.file_bytes(dev))?;
+    // Before it is labelled: if its making is cut short it is empty or whole, and no start takes it for a file of
+    // another size.
+    file.sync_all(SyncPoint::ReplaceDevice).map_err(FilesError::io(path, "make its size durable"))?;
     Ok(file)
 }
 
