@@ -40,7 +40,7 @@ pub use intents::Intents;
 pub use lists::{ByteList, List, PutList, RowList, SpanList};
 pub use lost::{LostPages, PageRange};
 pub use nv::NvSlots;
-pub use out::{Issue, Out, Refusal, Status};
+pub use out::{Issue, Out, Planned, Refusal, Status};
 pub use request::{Op, Request};
 pub use sets::{ColumnSet, DevSet, StepSet};
 pub use spec::{ParamSpec, Params, PolicySpec, SpecError, same_value};

@@ -1,5 +1,7 @@
 //! Operations and what a controller says of them.
 
+mod meddle;
+
 use std::collections::VecDeque;
 
 use crate::lists::Lists;
@@ -7,6 +9,8 @@ use crate::{
     Buf, Claim, ClaimTable, ClaimWait, Class, Dev, DevSet, FragId, LostPages, Nanos, OpId, Row, Step, StepKind, StepNo,
     StepOutcome, StepSet, TimerId,
 };
+
+pub use meddle::Planned;
 
 /// A step that may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +73,7 @@ pub enum Status {
     Refused(Refusal),
 }
 
+#[derive(Clone, Copy)]
 struct Slot {
     step: Step,
     after: StepSet,
