@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use destage_crash::first_files_failure;
+use destage_crash::{FilesOptions, first_files_failure};
 
 fn main() -> ExitCode {
     let rounds = std::env::args().nth(1).map_or(Ok(60), |text| text.parse());
@@ -11,7 +11,7 @@ fn main() -> ExitCode {
         eprintln!("ROUNDS is a whole number");
         return ExitCode::FAILURE;
     };
-    let Some((round, cuts, what)) = first_files_failure(None, rounds) else {
+    let Some((round, cuts, what)) = first_files_failure(FilesOptions::default(), rounds) else {
         eprintln!("nothing is found in {rounds} rounds");
         return ExitCode::FAILURE;
     };

@@ -11,6 +11,7 @@
 mod asked;
 mod caught;
 mod cell;
+mod crooked;
 mod dice;
 mod dirty;
 mod explore;
@@ -27,6 +28,7 @@ mod shrink;
 mod store;
 
 pub use cell::{Cell, PAGE, PAGE_SECTORS};
+pub use crooked::Crooked;
 pub use dice::Dice;
 pub use explore::{Exhausted, exhaust, explore, first_failure, history};
 pub use files::{FilesFailure, FilesOptions, FilesReport, run_files, shrink_files};

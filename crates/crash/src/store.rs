@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use destage_exec::{
-    DeviceConfig, DeviceOptions, Existing, Fault, Files, FilesConfig, FilesError, Moment, Recording, RowSet, SyncPoint,
+    DeviceConfig, DeviceOptions, Existing, Fault, Files, FilesConfig, FilesError, Moment, Recording, RowSet, Slip,
 };
 use destage_plan::{
     Buf, Class, Control, Controller, Event, Frag, HostOp, HostRequest, NvPut, NvSlot, OpId, Out, Row, Rows, Shape,
@@ -304,21 +304,21 @@ impl Life {
 }
 
 /// Runs a history of steps of the NVRAM; how often it was cut.
-pub fn run_store(seed: u64, skip: Option<SyncPoint>) -> Result<u64, Box<FilesFailure>> {
+pub fn run_store(seed: u64, slip: Option<Slip>) -> Result<u64, Box<FilesFailure>> {
     let mut cuts = 0;
-    let outcome = caught(|| history(seed, skip, &mut cuts));
+    let outcome = caught(|| history(seed, slip, &mut cuts));
     match outcome {
         Ok(Ok(())) => Ok(cuts),
         Ok(Err(what)) | Err(what) => Err(Box::new(FilesFailure { seed, what, cuts, log: Vec::new(), actions: 0 })),
     }
 }
 
-fn history(seed: u64, skip: Option<SyncPoint>, cuts: &mut u64) -> Result<(), String> {
+fn history(seed: u64, slip: Option<Slip>, cuts: &mut u64) -> Result<(), String> {
     let mut dice = Dice::new(seed);
     let mut besides = Dice::part(seed, u64::MAX - 6);
     let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
     let mut life = Life::begin(os, true, State::default(), 0)?;
-    life.os.skip(skip);
+    life.os.plant(slip);
     for _ in 0..dice.within(1, 4) {
         life.os.keep_moments(dice.pick(&[2, 4]));
         if dice.one_in(3) {

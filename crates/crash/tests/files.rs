@@ -1,8 +1,8 @@
-//! The file executor is cut everywhere, and does without none of its syncs.
+//! The file executor is cut everywhere. That it does without none of its syncs is shown by `slips.rs`.
 
 use destage_cache::{HostCacheInfo, host_caches, host_caches_of};
-use destage_crash::{FilesFailure, FilesOptions, FilesReport, first_files_failure, run_files, run_store, shrink_files};
-use destage_exec::SyncPoint;
+use destage_crash::{FilesFailure, FilesOptions, FilesReport, run_files, run_store, shrink_files};
+use destage_exec::Slip;
 use destage_raid::Level;
 use rayon::prelude::*;
 
@@ -97,7 +97,7 @@ fn a_sync_that_covers_its_own_workers_writes_alone_is_found() {
     for (level, cache) in
         Level::ALL.into_iter().flat_map(|level| host_caches_of(level).map(move |cache| (level, cache)))
     {
-        let options = FilesOptions { level: Some(level), own_alone: true, ..FilesOptions::default() };
+        let options = FilesOptions { level: Some(level), slip: Some(Slip::OwnAlone), ..FilesOptions::default() };
         let found = (0..FILES_SEEDS).find_map(|seed| run_files(cache, seed, options).err());
         let failure = found.unwrap_or_else(|| panic!("{} {level}: not found in {FILES_SEEDS} seeds", cache.name));
         println!("{} {level}: seed {}: {}", cache.name, failure.seed, failure.what);
@@ -110,7 +110,7 @@ const FILES_SEEDS: u64 = 40;
 #[test]
 fn a_failing_file_history_is_made_small() {
     let cache = host_caches().find(|cache| cache.name == "none").expect("a cache of this name");
-    let options = FilesOptions { level: Some(Level::Raid5), own_alone: true, ..FilesOptions::default() };
+    let options = FilesOptions { level: Some(Level::Raid5), slip: Some(Slip::OwnAlone), ..FilesOptions::default() };
     let mut made = 0;
     for failure in (0..40).filter_map(|seed| run_files(cache, seed, options).err()).filter(|found| found.actions > 12) {
         let (small, smaller) = shrink_files(cache, &failure, options, 200);
@@ -130,14 +130,12 @@ fn a_failing_file_history_is_made_small() {
     panic!("{made} histories of some length fail");
 }
 
+/// Found where whatever can fails: a file that was to take a member's place was labelled before its length was durable; the
+/// sync of both failed, and the next start refused a file of that size.
 #[test]
-fn every_sync_is_missed_when_it_is_left_out() {
-    let bound = std::env::var("CRASH_SEEDS").map_or(30, |text| text.parse().expect("a number"));
-    let outcomes: Vec<_> =
-        SyncPoint::ALL.into_par_iter().map(|point| (point, first_files_failure(Some(point), bound))).collect();
-    for (point, outcome) in &outcomes {
-        println!("{point:?}: {outcome:?}");
-    }
-    let missed: Vec<_> = outcomes.iter().filter(|(_, outcome)| outcome.is_none()).map(|(point, _)| point).collect();
-    assert!(missed.is_empty(), "nothing misses {missed:?}");
+fn a_replacement_that_is_cut_short_is_in_nobodys_way() {
+    let cache = host_caches().find(|cache| cache.name == "none").expect("a cache of this name");
+    let options = FilesOptions { level: Some(Level::Raid1), errors: true, ..FilesOptions::default() };
+    let outcome = run_files(cache, 60, options);
+    outcome.unwrap_or_else(|failure| panic!("{}", told(cache, Level::Raid1, &failure, options)));
 }

@@ -221,6 +221,7 @@ impl<'a> Life<'a> {
             Err(error) => return self.stopped(&error, report),
         };
         self.watch();
+        self.heard()?;
         if let Status::Refused(why) = self.files.status() {
             self.refused(why)?;
             report.refusals += 1;

@@ -1,9 +1,8 @@
 //! What happens to an array in files, beside requests: ends, faults, losses, replacements, stops.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use destage_exec::{Fault, Files, FilesError, Moment, Recording, Survival, SyncPoint};
+use destage_exec::{Moment, Recording, Survival};
 use destage_plan::{Dev, DevSet, Row, Status};
 
 use super::{FilesReport, Known, Life, Outcome, check_rows, count, path, prepare};
@@ -12,7 +11,8 @@ impl Life<'_> {
     /// Something happens. The life that goes on; none if the history ends here.
     pub(super) fn act(mut self, mishaps: u64, report: &mut FilesReport) -> Result<Option<Self>, String> {
         let outcome = if self.dice.one_in(mishaps) {
-            match self.dice.below(8) {
+            let fails = self.scene.options.errors && self.dice.one_in(2);
+            match if fails { 3 } else { self.dice.below(8) } {
                 0 | 1 => return self.end(report),
                 2 => {
                     if matches!(self.ready(report)?, Outcome::Refused) {
@@ -60,37 +60,9 @@ impl Life<'_> {
         let mut known = self.known(&left);
         known.depth = 0;
         count(&Moment { operations: 0, power, left: left.clone() }, report);
-        if self.dice.one_in(4) {
-            // Opening itself is cut short by an error, and tried again.
-            match self.dice.below(4) {
-                0 => left.fail_after(self.dice.below(24), Fault::Broken),
-                1 => left.fail_sync(SyncPoint::OpenNvram, Fault::Broken),
-                2 => left.fail_sync(SyncPoint::OpenIntents, Fault::Broken),
-                _ => left.fail_sync(SyncPoint::OpenDevice, Fault::Broken),
-            }
-            report.faults += 1;
-            let opened =
-                Files::open_on(Arc::new(left.clone()), self.scene.controller(), self.scene.config(&known.paths));
-            match opened {
-                Err(FilesError::Io { .. }) => {}
-                Err(other) => return Err(format!("it cannot be opened: {other}")),
-                // Who starts the array sees what failed; if that is too much, it is not the question.
-                Ok(files) => {
-                    let down = (0..known.paths.len() as u8).map(Dev).filter(|dev| !files.answers(*dev));
-                    for dev in down {
-                        known.lost.insert(dev);
-                        known.down.insert(dev);
-                        known.excused = true;
-                        left.take_away(&known.paths[dev.index()]);
-                        if self.scene.holder() == Some(dev) {
-                            known.doubt_all(self.scene);
-                        }
-                    }
-                    known.lost = known.lost & self.scene.members();
-                    known.broken |= self.scene.too_many(known.lost);
-                }
-            }
-            left.take_fault();
+        self.answer_again(&left);
+        if self.dice.one_in(if self.scene.options.errors { 1 } else { 4 }) {
+            self.fails_to_open(&left, &mut known, report)?;
         }
         left.keep_moments(8);
         let mut life = Self::open(self.scene, left, known, self.dice.clone(), report)?;
@@ -100,31 +72,9 @@ impl Life<'_> {
         Ok(life)
     }
 
-    /// One of the coming operations fails.
-    pub(super) fn fault(&mut self, report: &mut FilesReport) {
-        let fault = if self.dice.one_in(2) { Fault::Broken } else { Fault::NoRoom };
-        let lost = self.may_be_lost();
-        if self.faulty || !(lost & self.scene.members()).is_empty() && !self.dice.one_in(10) {
-            return;
-        }
-        // Nobody knows which device it will be.
-        if (0..self.known.paths.len() as u8).any(|dev| self.costs_what_parity_does_not_cover(Dev(dev))) {
-            return;
-        }
-        report.faults += 1;
-        self.scene.diary.note(|| format!("an operation is to fail: {fault:?}"));
-        self.faulty = true;
-        if self.dice.one_in(2) {
-            self.os.fail_after(self.dice.below(12), fault);
-        } else {
-            let points = [SyncPoint::Flush, SyncPoint::Flush, SyncPoint::Fua, SyncPoint::Commit, SyncPoint::Intents];
-            self.os.fail_sync(self.dice.pick(&points), fault);
-        }
-    }
-
     /// Whether the loss of a device may cost data, since there may be rows of which neither the parity nor
     /// the cache tells what a member held.
-    fn costs_what_parity_does_not_cover(&self, dev: Dev) -> bool {
+    pub(super) fn costs_what_parity_does_not_cover(&self, dev: Dev) -> bool {
         let member = self.scene.members().contains(dev);
         if !self.scene.cache.delays_parity {
             return false;
@@ -162,6 +112,9 @@ impl Life<'_> {
             return self.replace_by(dev, true, report);
         }
         self.os.set_broken(&path, true);
+        if self.scene.options.errors && self.dice.one_in(3) {
+            self.roster_fails(report);
+        }
         self.dead.insert(dev);
         self.touched.insert(dev);
         if self.scene.members().contains(dev) {
@@ -213,9 +166,16 @@ impl Life<'_> {
         self.dead.insert(dev);
         self.touched.insert(dev);
         self.scene.diary.note(|| format!("{dev} is replaced"));
+        let fails = self.scene.options.errors && !hangs && self.dice.one_in(3);
+        if fails {
+            self.replacing_fails(report);
+        }
         let replaced = self.files.replace(dev, &new);
         // Until it is replaced the old file is the array's, and does not answer.
         self.took(report)?;
+        if fails && let Some(outcome) = self.has_not_replaced(dev, &replaced, report)? {
+            return Ok(outcome);
+        }
         if let Err(error) = replaced {
             return Err(format!("{dev} cannot be replaced: {error}"));
         }

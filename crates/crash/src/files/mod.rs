@@ -7,6 +7,7 @@
 //! rows are consistent, byte by byte, and the next start has nothing to recover.
 
 mod doubt;
+mod errors;
 mod life;
 mod mishaps;
 mod small;
@@ -17,9 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use destage_cache::{HostCacheInfo, Served};
-use destage_exec::{
-    Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io, Moment, Recording, SyncPoint,
-};
+use destage_exec::{Chance, DeviceConfig, DeviceOptions, Existing, Files, FilesConfig, Io, Moment, Recording, Slip};
 use destage_plan::{Column, Dev, DevSet, Row};
 use destage_raid::Level;
 
@@ -27,7 +26,7 @@ use crate::asked::Asked;
 use crate::caught::caught;
 use crate::cell::{PAGE, PAGE_SECTORS};
 use crate::model::{Model, SECTOR};
-use crate::{Dice, Parity};
+use crate::{Crooked, Dice, Parity};
 use doubt::Doubt;
 
 pub use small::shrink_files;
@@ -40,12 +39,14 @@ const PATIENCE: u64 = 100_000;
 pub struct FilesOptions {
     /// Of this level.
     pub level: Option<Level>,
-    /// A sync that is left out everywhere.
-    pub skip: Option<SyncPoint>,
-    /// A planted fault: a sync covers only what the worker wrote that asks for it.
-    pub own_alone: bool,
+    /// A fault of the executor, in what it asks of the operating system.
+    pub slip: Option<Slip>,
+    /// A fault of what the executor carries out, or of what passes between it and that.
+    pub crooked: Option<Crooked>,
     /// Devices are served over a ring, not by workers of their own.
     pub ring: bool,
+    /// Much more often something fails, and whatever can: making, opening and replacing, too.
+    pub errors: bool,
     /// Actions that are left out, a bit each; the last bit stands for an older array over which
     /// this one is made. What is left is what it was.
     pub leave_out: u64,
@@ -179,13 +180,18 @@ struct Scene {
     cache: &'static HostCacheInfo,
     cell: crate::Cell,
     check: Parity,
-    ring: bool,
+    seed: u64,
+    options: FilesOptions,
     diary: Rc<Diary>,
 }
 
 impl Scene {
     fn controller(&self) -> Box<dyn Served> {
-        self.cell.build(self.cache)
+        let honest = self.cell.build(self.cache);
+        match self.options.crooked {
+            Some(crooked) => crooked.around(honest, self.seed),
+            None => honest,
+        }
     }
 
     fn config(&self, paths: &[PathBuf]) -> FilesConfig {
@@ -205,7 +211,7 @@ impl Scene {
             nv_slots: self.cell.nv_slots + self.cell.nv_slots_of(self.cache),
             intents: "/array/intents".into(),
             rows: self.cell.geometry.member_pages(),
-            io: if self.ring { Io::Ring } else { Io::Threads },
+            io: if self.options.ring { Io::Ring } else { Io::Threads },
             patience: FilesConfig::PATIENCE,
         }
     }
@@ -308,10 +314,9 @@ fn history(
     cell.mode = crate::Cell::mode_of(seed);
     cell.cache_trims = seed % 4 == 2;
     let check = Parity::new(cell.geometry.clone());
-    let scene = Scene { cache, cell, check, ring: options.ring, diary: Rc::clone(diary) };
+    let scene = Scene { cache, cell, check, seed, options, diary: Rc::clone(diary) };
     let os = Recording::new(move |n| Box::new(Dice::part(seed, n)));
-    os.skip(options.skip);
-    os.cover_own_alone(options.own_alone);
+    os.plant(options.slip);
     let paths: Vec<PathBuf> = (0..scene.pages().len()).map(|dev| path(dev, 0)).collect();
     for path in &paths {
         prepare(&os, path);
@@ -320,6 +325,9 @@ fn history(
     let (lost, excused, broken, depth) = (DevSet::EMPTY, false, false, 0);
     let doubt = Doubt::default();
     let fresh = Known { model, paths, number: 0, lost, down: lost, excused, broken, doubt, generation: 0, depth };
+    if options.errors {
+        errors::fails_to_be_made(&scene, &os, &fresh, report)?;
+    }
     let mut life = create(&scene, &os, &fresh, None, &mut dice, report)?;
     let is_left_out = |bit: u32| options.leave_out >> bit & 1 != 0;
     if dice.one_in(6) && !is_left_out(OLDER) {
@@ -333,7 +341,7 @@ fn history(
     let mut dice = Dice::part(seed, u64::MAX / 2 - 1);
     life.os.keep_moments(dice.pick(&[4, 8, 16]));
     let actions = dice.within(5, 40);
-    let mishaps = dice.pick(&[4, 8, 20]);
+    let mishaps = if options.errors { 2 } else { dice.pick(&[4, 8, 20]) };
     for number in (0..actions).filter(|number| !is_left_out(*number as u32)) {
         // Each from chance of its own, so that it stays what it is when others are left out.
         life.dice = Dice::part(seed, u64::MAX / 2 + number);

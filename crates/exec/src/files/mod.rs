@@ -81,7 +81,7 @@ pub use config::{DeviceConfig, DeviceOptions, Existing, FilesConfig, Io};
 pub use error::FilesError;
 pub use os::{Identity, Os, OsFile, Presence, SyncPoint};
 pub use real::RealOs;
-pub use recording::{Chance, Fault, Moment, Recording, Survival};
+pub use recording::{Chance, Fault, Moment, Recording, Slip, Survival};
 pub use ring::{Ended, Entries, Entry, Operation, Ring, Tag, Taken};
 pub use serving::Traffic;
 

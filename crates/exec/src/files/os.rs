@@ -186,4 +186,9 @@ pub trait OsFile: fmt::Debug + Send + Sync {
     fn hangs(&self) -> bool {
         false
     }
+
+    /// Bytes of a sector, of which no part alone is read or written. Only files without threads are asked.
+    fn sector(&self) -> usize {
+        512
+    }
 }

@@ -13,10 +13,11 @@
 //!   go on.
 //!
 //! There are no threads: chance decides which lane goes on, and which of its workers, so that a seed
-//! decides everything. One [`SyncPoint`] can be left out, to see what misses it.
+//! decides everything. A [`Slip`] of the executor can be planted, to see what finds it.
 
 mod inode;
 mod queue;
+mod slip;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,8 +32,10 @@ use super::os::{Identity, Os, OsFile, Presence, SyncPoint};
 use super::ring::Ring;
 use inode::{Change, Inode, apply_some};
 use queue::Queue;
+use slip::{Debt, part};
 
 pub use inode::{Chance, Survival};
+pub use slip::Slip;
 
 /// What goes wrong with one of the coming operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,10 +80,15 @@ struct State {
     chance: Box<dyn Chance>,
     /// Operations so far.
     operations: u64,
-    skipped: Option<SyncPoint>,
-    own_alone: bool,
+    slip: Option<Slip>,
+    /// What the slip told to be durable and is not so far.
+    debts: Vec<Debt>,
+    /// Files of which a sync was left out that the next one stands for.
+    paired: BTreeSet<usize>,
     fault: Option<(u64, Fault)>,
     failing_sync: Option<(SyncPoint, Fault)>,
+    /// Where the last fault struck that was asked for.
+    struck: Option<PathBuf>,
     /// Of so many operations one is kept as a moment; none if 0.
     rarity: u64,
     moments: Vec<Moment>,
@@ -88,6 +96,13 @@ struct State {
     handles: u64,
     /// Whose moments draw from where.
     fork: Fork,
+}
+
+/// Where an operation is.
+#[derive(Clone, Copy)]
+enum At<'a> {
+    File(usize),
+    Path(&'a Path),
 }
 
 /// Makes the chance of what is left of a moment.
@@ -119,10 +134,12 @@ impl Recording {
             sectors,
             chance,
             operations: 0,
-            skipped: None,
-            own_alone: false,
+            slip: None,
+            debts: Vec::new(),
+            paired: BTreeSet::new(),
             fault: None,
             failing_sync: None,
+            struck: None,
             rarity: 0,
             moments: Vec::new(),
             syncs: BTreeMap::new(),
@@ -141,30 +158,33 @@ impl Recording {
         self.lock().sectors.insert(path.to_owned(), bytes);
     }
 
-    /// Leaves out every sync of this kind from now on.
-    pub fn skip(&self, point: Option<SyncPoint>) {
-        self.lock().skipped = point;
-    }
-
-    /// A planted fault: a sync makes durable only what the worker wrote that asks for it.
-    pub fn cover_own_alone(&self, own_alone: bool) {
-        self.lock().own_alone = own_alone;
+    /// Plants a fault of the executor, from now on and in what is left at any later moment.
+    pub fn plant(&self, slip: Option<Slip>) {
+        self.lock().slip = slip;
     }
 
     /// One of the coming operations that change something fails: the one after so many.
     pub fn fail_after(&self, operations: u64, fault: Fault) {
-        self.lock().fault = Some((operations, fault));
+        let mut state = self.lock();
+        (state.fault, state.struck) = (Some((operations, fault)), None);
     }
 
-    /// The next sync of a file of this kind fails.
+    /// The next sync of this kind fails.
     pub fn fail_sync(&self, at: SyncPoint, fault: Fault) {
-        self.lock().failing_sync = Some((at, fault));
+        let mut state = self.lock();
+        (state.failing_sync, state.struck) = (Some((at, fault)), None);
     }
 
     /// Whether a fault that was asked for is still to come; it does not come any more.
     pub fn take_fault(&self) -> bool {
         let mut state = self.lock();
         state.failing_sync.take().is_some() | state.fault.take().is_some()
+    }
+
+    /// The file or folder that the fault struck which was asked for last; none while that is to come. Nobody is told
+    /// of a fault of a file that is broken anyway.
+    pub fn struck(&self) -> Option<PathBuf> {
+        self.lock().struck.clone()
     }
 
     /// Keeps one of so many operations as a moment; none if 0.
@@ -249,13 +269,14 @@ impl Recording {
 
 impl State {
     /// An operation begins. A moment may be kept: before the operation, that is after the last one.
-    fn begin(&mut self, needs_room: bool, changes: bool) -> io::Result<()> {
+    fn begin(&mut self, needs_room: bool, changes: bool, at: At<'_>) -> io::Result<()> {
         if self.rarity > 0 && self.chance.below(self.rarity) == 0 {
             let power = self.chance.below(4) > 0;
             let left = self.end(power);
             self.moments.push(Moment { operations: self.operations, power, left });
         }
         self.operations += 1;
+        self.pay(None);
         let Some((left, fault)) = &mut self.fault else { return Ok(()) };
         if !changes || *fault == Fault::NoRoom && !needs_room {
             return Ok(());
@@ -265,8 +286,26 @@ impl State {
             return Ok(());
         }
         let errno = fault.errno();
+        if matches!(at, At::File(file) if self.disk.inodes[file].broken) {
+            return Ok(());
+        }
         self.fault = None;
+        self.strike(at);
         Err(errno.into())
+    }
+
+    /// A fault that was asked for strikes here.
+    fn strike(&mut self, at: At<'_>) {
+        self.struck = Some(match at {
+            At::Path(path) => path.to_owned(),
+            At::File(file) => self.path_of(file),
+        });
+    }
+
+    /// The name of a file; an empty one if it has none any more.
+    fn path_of(&self, file: usize) -> PathBuf {
+        let named = self.disk.names.iter().find(|(_, inode)| **inode == file);
+        named.map(|(path, _)| path.clone()).unwrap_or_default()
     }
 
     fn end(&mut self, power: bool) -> Recording {
@@ -309,11 +348,11 @@ impl State {
         for inode in &mut disk.inodes {
             // Nobody has it open any more, and no sync of it is under way.
             (inode.locked_by, inode.hangs, inode.sync_begun) = (None, false, None);
+            inode.settled = inode.pending.len();
         }
         let chance = (self.fork)(self.chance.below(u64::MAX));
         let left = Recording::of(disk, self.sectors.clone(), chance, Arc::clone(&self.fork));
-        left.cover_own_alone(self.own_alone);
-        left.skip(self.skipped);
+        left.plant(self.slip);
         left
     }
 }
@@ -330,7 +369,7 @@ impl Os for Recording {
     fn open(&self, path: &Path, presence: Presence) -> io::Result<Arc<dyn OsFile>> {
         let mut state = self.lock();
         let there = state.disk.names.get(path).copied();
-        state.begin(there.is_none(), there.is_none() && presence != Presence::There)?;
+        state.begin(there.is_none(), there.is_none() && presence != Presence::There, At::Path(path))?;
         let inode = match (there, presence) {
             (Some(_), Presence::New) => return Err(Errno::EXIST.into()),
             (None, Presence::There) => return Err(Errno::NOENT.into()),
@@ -360,16 +399,22 @@ impl Os for Recording {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
-        state.begin(false, true)?;
+        state.begin(false, true, At::Path(path))?;
         state.disk.names.remove(path).map(|_| ()).ok_or_else(|| Errno::NOENT.into())
     }
 
     fn sync_folder(&self, folder: &Path, at: SyncPoint) -> io::Result<()> {
         let mut state = self.lock();
         *state.syncs.entry(at).or_default() += 1;
-        state.begin(false, true)?;
-        if state.skipped == Some(at) {
-            return Ok(());
+        let mut begun = state.begin(false, true, At::Path(folder));
+        if let Some((_, fault)) = state.failing_sync.take_if(|failing| failing.0 == at) {
+            state.strike(At::Path(folder));
+            begun = Err(fault.errno().into());
+        }
+        match state.slip {
+            Some(Slip::Missing(missing)) if missing == at => return Ok(()),
+            Some(Slip::Unheard(unheard)) if unheard == at && begun.is_err() => return Ok(()),
+            _ => begun?,
         }
         let Disk { names, durable_names, .. } = &mut state.disk;
         let inside = |path: &PathBuf| path.parent() == Some(folder);
@@ -408,7 +453,7 @@ impl RecordedFile {
         work: impl FnOnce(&mut Inode) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut state = self.os.lock();
-        let begun = state.begin(needs_room, changes);
+        let begun = state.begin(needs_room, changes, At::File(self.inode));
         let inode = &mut state.disk.inodes[self.inode];
         if inode.broken {
             return Err(Errno::IO.into());
@@ -417,25 +462,40 @@ impl RecordedFile {
         work(inode)
     }
 
+    /// As [`operation`](Self::operation), of what changes the file.
+    fn change(&self, change: Change) -> io::Result<()> {
+        let done = self.operation(true, true, |inode| {
+            inode.change(change);
+            Ok(())
+        });
+        let slip = self.os.lock().slip;
+        done.or_else(|error| if slip.is_some_and(|slip| slip.misses(&error)) { Ok(()) } else { Err(error) })
+    }
+
+    /// How many of these bytes are read, written or made zeros.
+    fn part(&self, offset: u64, len: usize, of: Slip) -> usize {
+        let state = &mut *self.os.lock();
+        let sector = state.disk.inodes[self.inode].sector;
+        if state.slip == Some(of) { part(offset, len, sector, &mut *state.chance) } else { len }
+    }
+
     fn sync(&self, at: SyncPoint, lengths: bool) -> io::Result<()> {
         let mut state = self.os.lock();
         *state.syncs.entry(at).or_default() += 1;
-        let mut begun = state.begin(true, true);
-        if let Some((_, fault)) = state.failing_sync.take_if(|failing| failing.0 == at) {
+        let mut begun = state.begin(true, true, At::File(self.inode));
+        let broken = state.disk.inodes[self.inode].broken;
+        if !broken && let Some((_, fault)) = state.failing_sync.take_if(|failing| failing.0 == at) {
+            state.strike(At::File(self.inode));
             begun = Err(fault.errno().into());
         }
-        let State { disk, chance, skipped, own_alone, .. } = &mut *state;
-        let inode = &mut disk.inodes[self.inode];
-        if inode.broken || begun.is_err() {
-            inode.spoil(&mut **chance);
-            return Err(begun.err().unwrap_or_else(|| Errno::IO.into()));
+        if broken || begun.is_err() {
+            let State { disk, chance, debts, .. } = &mut *state;
+            debts.retain(|debt| !debt.is_of(self.inode));
+            disk.inodes[self.inode].spoil(&mut **chance);
+            let unheard = state.slip == Some(Slip::Unheard(at));
+            return if unheard { Ok(()) } else { Err(begun.err().unwrap_or_else(|| Errno::IO.into())) };
         }
-        let by = own_alone.then_some(inode.worker);
-        if *skipped == Some(at) {
-            inode.sync_begun = None;
-        } else {
-            inode.sync(lengths, by);
-        }
+        state.sync(self.inode, at, lengths);
         Ok(())
     }
 }
@@ -465,32 +525,32 @@ impl OsFile for RecordedFile {
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.operation(true, true, |inode| {
-            inode.change(Change::SetLen(bytes));
-            Ok(())
-        })
+        self.change(Change::SetLen(bytes))
     }
 
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.operation(false, false, |inode| {
+        let len = self.part(offset, bytes.len(), Slip::ShortRead);
+        let bytes = &mut bytes[..len];
+        let read = self.operation(false, false, |inode| {
             let from = inode.content.get(offset as usize..offset as usize + bytes.len());
             bytes.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
             Ok(())
-        })
+        });
+        if read.is_err() && self.os.lock().slip == Some(Slip::UnheardRead) {
+            bytes.fill(0);
+            return Ok(());
+        }
+        read
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.operation(true, true, |inode| {
-            inode.change(Change::Write { offset, bytes: bytes.to_vec() });
-            Ok(())
-        })
+        let len = self.part(offset, bytes.len(), Slip::ShortWrite);
+        self.change(Change::Write { offset, bytes: bytes[..len].to_vec() })
     }
 
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.operation(true, true, |inode| {
-            inode.change(Change::Punch { offset, len });
-            Ok(())
-        })
+        let len = self.part(offset, len as usize, Slip::ShortHole) as u64;
+        self.change(Change::Punch { offset, len })
     }
 
     fn sync_data(&self, at: SyncPoint) -> io::Result<()> {
@@ -512,6 +572,10 @@ impl OsFile for RecordedFile {
 
     fn hangs(&self) -> bool {
         self.os.lock().disk.inodes[self.inode].hangs
+    }
+
+    fn sector(&self) -> usize {
+        self.os.lock().disk.inodes[self.inode].sector as usize
     }
 }
 
@@ -578,7 +642,7 @@ mod tests {
         file(&later).sync_data(SyncPoint::Flush).expect("it is synced");
         assert_eq!(found(&later).as_deref(), Some(&b"onetwo"[..]));
         // The planted fault.
-        os.cover_own_alone(true);
+        os.plant(Some(Slip::OwnAlone));
         made.asked_by(1);
         made.write_all_at(b"six", 6).expect("room");
         made.sync_begins();

@@ -42,13 +42,46 @@ pub(super) enum Change {
     SetLen(u64),
 }
 
+impl Change {
+    pub(super) fn apply(&self, bytes: &mut Vec<u8>) {
+        match *self {
+            Self::Write { offset, bytes: ref new } => {
+                let end = offset as usize + new.len();
+                if bytes.len() < end {
+                    bytes.resize(end, 0);
+                }
+                bytes[offset as usize..end].copy_from_slice(new);
+            }
+            Self::Punch { offset, len } => {
+                let end = ((offset + len) as usize).min(bytes.len());
+                if let Some(range) = bytes.get_mut(offset as usize..end) {
+                    range.fill(0);
+                }
+            }
+            Self::SetLen(len) => bytes.resize(len as usize, 0),
+        }
+    }
+}
+
+/// A change that is not durable.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    /// The worker that did it.
+    pub(super) worker: usize,
+    /// It was done while a sync was under way.
+    pub(super) beside: bool,
+    pub(super) change: Change,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Inode {
     /// What reads see.
     pub(super) content: Vec<u8>,
     pub(super) durable: Vec<u8>,
-    /// Since the last sync, with the worker that did each.
-    pub(super) pending: Vec<(usize, Change)>,
+    /// Since the last sync.
+    pub(super) pending: Vec<Pending>,
+    /// Of these, those that were there when the last sync ended, or the process before.
+    pub(super) settled: usize,
     /// The worker that asks now.
     pub(super) worker: usize,
     /// Where among what is pending a sync has begun: it covers what is before.
@@ -69,6 +102,7 @@ impl Inode {
             content: bytes.clone(),
             durable: bytes,
             pending: Vec::new(),
+            settled: 0,
             worker: 0,
             sync_begun: None,
             spoiled: false,
@@ -80,61 +114,50 @@ impl Inode {
     }
 
     pub(super) fn change(&mut self, change: Change) {
-        apply(&mut self.content, &change);
-        self.pending.push((self.worker, change));
+        change.apply(&mut self.content);
+        self.pending.push(Pending { worker: self.worker, beside: self.sync_begun.is_some(), change });
     }
 
-    /// All that was done before the sync began is durable, but for lengths that were set unless
-    /// `lengths`; of one worker alone, if the fault is planted that it covers no more.
-    pub(super) fn sync(&mut self, lengths: bool, by: Option<usize>) {
+    /// What is pending before here is covered by a sync that ends now.
+    pub(super) fn covered_by_sync(&mut self) -> usize {
+        self.sync_begun.take().unwrap_or(self.pending.len())
+    }
+
+    /// What is pending before `end` is durable, but for lengths that were set unless `lengths`, and for
+    /// what the sync does not cover.
+    pub(super) fn sync(&mut self, lengths: bool, end: usize, covers: impl Fn(usize, &Pending) -> bool) {
         // What a length that is not durable cuts off or adds stays undecided, and so does what was
         // done before it.
-        let last = self.pending.iter().rposition(|(_, change)| !lengths && matches!(change, Change::SetLen(_)));
-        let first = last.map_or(0, |last| last + 1);
-        let end = self.sync_begun.take().unwrap_or(self.pending.len()).max(first);
-        let covered = self.pending.extract_if(first..end, |(worker, _)| by.is_none_or(|by| *worker == by));
-        for (_, change) in covered {
-            apply(&mut self.durable, &change);
+        let sets = |pending: &Pending| !lengths && matches!(pending.change, Change::SetLen(_));
+        let first = self.pending.iter().rposition(sets).map_or(0, |last| last + 1);
+        let mut index = first;
+        let covered = self.pending.extract_if(first..end.clamp(first, self.pending.len()), |pending| {
+            index += 1;
+            covers(index - 1, pending)
+        });
+        for pending in covered {
+            pending.change.apply(&mut self.durable);
         }
     }
 
     /// A sync fails: what is pending is durable or never will be, as chance has it.
     pub(super) fn spoil(&mut self, chance: &mut dyn Chance) {
-        (self.spoiled, self.sync_begun) = (true, None);
+        (self.spoiled, self.sync_begun, self.settled) = (true, None, 0);
         let pending = std::mem::take(&mut self.pending);
         apply_some(&mut self.durable, &pending, self.sector, 0, Survival::Sectors, chance);
-    }
-}
-
-fn apply(bytes: &mut Vec<u8>, change: &Change) {
-    match *change {
-        Change::Write { offset, bytes: ref new } => {
-            let end = offset as usize + new.len();
-            if bytes.len() < end {
-                bytes.resize(end, 0);
-            }
-            bytes[offset as usize..end].copy_from_slice(new);
-        }
-        Change::Punch { offset, len } => {
-            let end = ((offset + len) as usize).min(bytes.len());
-            if let Some(range) = bytes.get_mut(offset as usize..end) {
-                range.fill(0);
-            }
-        }
-        Change::SetLen(len) => bytes.resize(len as usize, 0),
     }
 }
 
 /// Applies what survives of these changes.
 pub(super) fn apply_some(
     bytes: &mut Vec<u8>,
-    changes: &[(usize, Change)],
+    changes: &[Pending],
     sector: u64,
     file: usize,
     survival: Survival,
     chance: &mut dyn Chance,
 ) {
-    for (_, change) in changes {
+    for Pending { change, .. } in changes {
         let whole = match survival {
             Survival::Nothing => false,
             Survival::Everything => true,
@@ -146,7 +169,7 @@ pub(super) fn apply_some(
             }
         };
         if whole {
-            apply(bytes, change);
+            change.apply(bytes);
         }
     }
 }
@@ -157,7 +180,7 @@ fn apply_sectors(bytes: &mut Vec<u8>, change: &Change, sector: u64, chance: &mut
         Change::Punch { offset, len } => (*offset, *len),
         Change::SetLen(_) => {
             if chance.below(2) == 0 {
-                apply(bytes, change);
+                change.apply(bytes);
             }
             return;
         }
@@ -172,7 +195,7 @@ fn apply_sectors(bytes: &mut Vec<u8>, change: &Change, sector: u64, chance: &mut
                 }
                 _ => Change::Punch { offset: at, len: end - at },
             };
-            apply(bytes, &part);
+            part.apply(bytes);
         }
         at = end;
     }

@@ -9,9 +9,6 @@ use rustix::fd::BorrowedFd;
 
 use crate::files::ring::{Ended, Entries, Entry, Operation, Ring};
 
-/// Bytes of a sector at most: less is not written of what was asked for.
-const SECTOR: usize = 512;
-
 /// Operations that wait.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -36,9 +33,10 @@ impl Waiting {
         let Entry { tag, file, operation, bytes, range } = &mut self.entry;
         file.asked_by(tag.command as usize);
         // A quarter of those that can be are done in part.
-        let sectors = range.len() / SECTOR;
+        let sector = file.sector();
+        let sectors = range.len() / sector;
         let part = sectors > 1 && choose(4) == 0;
-        let len = if part { (1 + choose(sectors - 1)) * SECTOR } else { range.len() };
+        let len = if part { (1 + choose(sectors - 1)) * sector } else { range.len() };
         let range = range.start..range.start + len;
         let done = match *operation {
             Operation::Read { offset } => {

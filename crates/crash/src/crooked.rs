@@ -1,0 +1,180 @@
+//! Faults planted between a controller and the executor, whichever that is: a controller around the controller plans
+//! what that one would if it did its work badly, or tells the executor something else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use destage_cache::{CacheCounts, Rounds, Served};
+use destage_plan::{Buf, Class, Controller, DevSet, Event, Issue, OpId, Out, Row, Rows, Step, StepSet};
+use destage_raid::array::{Array, Sources};
+
+use crate::{Dice, Mutant};
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crooked {
+    /// What the executor is given to do is done as badly as by this one.
+    Plans(Mutant),
+    /// A file that takes a device's place is named as the device's before it is noted that what the device held is lost.
+    NamedEarly,
+}
+
+impl Crooked {
+    /// Plants it around a controller.
+    pub(crate) fn around(self, inner: Box<dyn Served>, seed: u64) -> Box<dyn Served> {
+        let mut dice = Dice::part(seed, u64::MAX - 2);
+        let left = dice.below(if self == Self::Plans(Mutant::UnreadMember) { 24 } else { 12 });
+        let (seen, written, own) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+        Box::new(Bent { inner, crooked: self, left: Some(left), seen, written, own })
+    }
+}
+
+/// A controller with a fault around it.
+struct Bent {
+    inner: Box<dyn Served>,
+    crooked: Crooked,
+    /// Of faults that happen once in a life: how many steps of their kind go well before; none when it has happened.
+    left: Option<u64>,
+    /// Steps of that kind that were counted.
+    seen: BTreeSet<(u32, u8)>,
+    /// Rows that operations write.
+    written: BTreeMap<u32, Vec<Rows>>,
+    /// Its own operations, and the rows whose intents they clear.
+    own: Vec<(OpId, Rows)>,
+}
+
+impl Bent {
+    /// Whether the fault that happens once happens to this step, of those that it may happen to.
+    fn strikes(&mut self, issue: Issue) -> bool {
+        if !self.seen.insert((issue.op.0, issue.step.0)) {
+            return false;
+        }
+        match self.left {
+            Some(0) => {
+                self.left = None;
+                true
+            }
+            Some(more) => {
+                self.left = Some(more - 1);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Changes what was planned.
+    fn bend(&mut self, mutant: Mutant, out: &mut Out) {
+        let members = self.inner.array().config().geometry.members();
+        let is_written = |step: &Step| match step {
+            Step::Write { ext, .. } | Step::WriteList { ext, .. } if ext.dev().0 < members => Some(ext.rows()),
+            _ => None,
+        };
+        let mut there = BTreeSet::new();
+        // Of the operation that is being shown.
+        let (mut op, mut writes) = (None, StepSet::EMPTY);
+        out.meddle(|planned| {
+            let issue = planned.issue;
+            if op.replace(issue.op) != Some(issue.op) {
+                writes = StepSet::EMPTY;
+            }
+            there.insert((issue.op.0, issue.step.0));
+            if let Some(rows) = is_written(&planned.step) {
+                writes |= StepSet::one(issue.step);
+                if mutant == Mutant::EarlyClear && self.seen.insert((issue.op.0, issue.step.0)) {
+                    self.written.entry(issue.op.0).or_default().push(rows);
+                }
+            }
+            if planned.begun {
+                return;
+            }
+            match (mutant, &mut planned.step) {
+                (Mutant::OmitFlush, step @ Step::FlushDev { .. })
+                | (Mutant::UnreadMember, step @ Step::Read { dst: Buf::Tmp { .. }, .. })
+                    if self.strikes(issue) =>
+                {
+                    *step = Step::Join;
+                }
+                (Mutant::SkipIntent, step @ Step::Intent { set: true, .. }) => *step = Step::Join,
+                (
+                    Mutant::IgnoreFua,
+                    Step::Write { fua, .. } | Step::WriteList { fua, .. } | Step::MetaWrite { fua, .. },
+                ) => *fua = false,
+                (Mutant::AckBeforeWrite, _) => planned.after -= writes,
+                _ => {}
+            }
+        });
+        self.seen.retain(|seen| there.contains(seen));
+    }
+
+    /// Handles an event of an operation of its own; whether it was one.
+    fn handle_own(&mut self, event: Event<'_>, out: &mut Out) -> bool {
+        let (Event::Granted(op) | Event::OpDone(op)) = event else { return false };
+        let Some(at) = self.own.iter().position(|own| own.0 == op) else { return false };
+        if let Event::Granted(_) = event {
+            let rows = out.rows(op, &[self.own[at].1]);
+            out.step(op, Step::Intent { rows, set: false }, StepSet::EMPTY);
+            out.close(op);
+        } else {
+            self.own.swap_remove(at);
+        }
+        true
+    }
+}
+
+impl Controller for Bent {
+    fn handle(&mut self, event: Event<'_>, out: &mut Out) {
+        if self.handle_own(event, out) {
+            return;
+        }
+        self.inner.handle(event, out);
+        let Crooked::Plans(mutant) = self.crooked else { return };
+        if let Event::OpDone(op) = event {
+            for rows in self.written.remove(&op.0).into_iter().flatten() {
+                let own = out.open(Class::Internal, None, None);
+                self.own.push((own, rows));
+            }
+        }
+        self.bend(mutant, out);
+    }
+
+    fn unnoted(&self) -> DevSet {
+        if self.crooked == Crooked::NamedEarly { DevSet::EMPTY } else { self.inner.unnoted() }
+    }
+}
+
+impl Served for Bent {
+    fn array(&self) -> &Array {
+        self.inner.array()
+    }
+
+    fn is_caching(&self) -> bool {
+        self.inner.is_caching()
+    }
+
+    fn counts(&self) -> Option<&CacheCounts> {
+        self.inner.counts()
+    }
+
+    fn figures(&self) -> Vec<u64> {
+        self.inner.figures()
+    }
+
+    fn sources(&self, row: Row) -> Sources {
+        self.inner.sources(row)
+    }
+
+    fn stale_rows(&self) -> usize {
+        self.inner.stale_rows()
+    }
+
+    fn left_rows(&self) -> u64 {
+        self.inner.left_rows()
+    }
+
+    fn gc_warning(&self) -> Option<u32> {
+        self.inner.gc_warning()
+    }
+
+    fn rounds(&self) -> Option<Rounds> {
+        self.inner.rounds()
+    }
+}

@@ -1,0 +1,179 @@
+//! What is made to fail: an operation of serving, making, opening or replacing an array. Whoever asked for it must hear of
+//! it: the executor stops, or a device has failed, or the call ends with an error.
+
+use std::sync::Arc;
+
+use destage_exec::{Existing, Fault, Files, FilesError, Recording, SyncPoint};
+use destage_plan::{Dev, DevSet};
+
+use super::{FilesReport, Known, Life, Outcome, Scene};
+use crate::Dice;
+
+/// An array cannot be made, since one of the operations fails; then it can.
+pub(super) fn fails_to_be_made(
+    scene: &Scene,
+    os: &Recording,
+    fresh: &Known,
+    report: &mut FilesReport,
+) -> Result<(), String> {
+    let mut dice = Dice::part(scene.seed, u64::MAX / 4);
+    let os = os.end(false);
+    report.faults += 1;
+    match dice.below(8) {
+        0 => os.fail_sync(SyncPoint::CreateEmptied, Fault::Broken),
+        1 => os.fail_sync(SyncPoint::CreateDevice, Fault::Broken),
+        2 => os.fail_sync(SyncPoint::CreateIntents, Fault::Broken),
+        3 => os.fail_sync(SyncPoint::CreateNvram, Fault::Broken),
+        4 => os.fail_sync(SyncPoint::CreateFolder, Fault::Broken),
+        5 => os.fail_after(dice.below(40), Fault::Broken),
+        _ => os.fail_after(dice.below(40), Fault::NoRoom),
+    }
+    let create = || {
+        let system = Arc::new(os.clone());
+        Files::create_on(system, scene.controller(), scene.config(&fresh.paths), Existing::Refuse).map(|_| ())
+    };
+    let created = create();
+    match (created, os.struck()) {
+        (Err(FilesError::Io { .. }), Some(_)) => {}
+        (Err(error), _) => return Err(format!("it cannot be made: {error}")),
+        (Ok(()), Some(path)) => {
+            return Err(format!("it is made, though an operation on {} failed", path.display()));
+        }
+        (Ok(()), None) => return Ok(()),
+    }
+    create().map_err(|error| format!("what is left of an array that could not be made is in its way: {error}"))
+}
+
+impl Life<'_> {
+    /// Of the members that are noted as lost some answer at the next start: they have missed writes.
+    pub(super) fn answer_again(&self, left: &Recording) {
+        let mut dice = Dice::new(!self.dice.clone().draw());
+        let noted = (self.dead - self.window) & self.scene.members();
+        for dev in noted.iter().filter(|dev| !self.files.answers(*dev)) {
+            if dice.one_in(2) {
+                left.set_broken(&self.known.paths[dev.index()], false);
+            }
+        }
+    }
+
+    /// Opening what is left is cut short by an error, to be tried again.
+    pub(super) fn fails_to_open(
+        &mut self,
+        left: &Recording,
+        known: &mut Known,
+        report: &mut FilesReport,
+    ) -> Result<(), String> {
+        match self.dice.below(if self.scene.options.errors { 6 } else { 4 }) {
+            0 => left.fail_after(self.dice.below(24), Fault::Broken),
+            1 => left.fail_sync(SyncPoint::OpenNvram, Fault::Broken),
+            2 => left.fail_sync(SyncPoint::OpenIntents, Fault::Broken),
+            3 => left.fail_sync(SyncPoint::OpenDevice, Fault::Broken),
+            4 => left.fail_sync(SyncPoint::OpenFolder, Fault::Broken),
+            _ => left.fail_after(self.dice.below(24), Fault::NoRoom),
+        }
+        report.faults += 1;
+        let opened = Files::open_on(Arc::new(left.clone()), self.scene.controller(), self.scene.config(&known.paths));
+        match opened {
+            Err(FilesError::Io { .. }) => {}
+            Err(other) => return Err(format!("it cannot be opened: {other}")),
+            // Who starts the array sees what failed; if that is too much, it is not the question.
+            Ok(files) => {
+                let down: DevSet = (0..known.paths.len() as u8).map(Dev).filter(|dev| !files.answers(*dev)).collect();
+                if let Some(path) = left.struck()
+                    && !down.iter().any(|dev| known.paths[dev.index()] == path)
+                {
+                    return Err(format!("it is opened, though an operation on {} failed", path.display()));
+                }
+                for dev in down.iter() {
+                    known.lost.insert(dev);
+                    known.down.insert(dev);
+                    known.excused = true;
+                    left.take_away(&known.paths[dev.index()]);
+                    if self.scene.holder() == Some(dev) {
+                        known.doubt_all(self.scene);
+                    }
+                }
+                known.lost = known.lost & self.scene.members();
+                known.broken |= self.scene.too_many(known.lost);
+            }
+        }
+        left.take_fault();
+        Ok(())
+    }
+
+    /// One of the coming operations fails.
+    pub(super) fn fault(&mut self, report: &mut FilesReport) {
+        let fault = if self.dice.one_in(2) { Fault::Broken } else { Fault::NoRoom };
+        let lost = self.may_be_lost();
+        if self.faulty || !(lost & self.scene.members()).is_empty() && !self.dice.one_in(10) {
+            return;
+        }
+        // Nobody knows which device it will be.
+        if (0..self.known.paths.len() as u8).any(|dev| self.costs_what_parity_does_not_cover(Dev(dev))) {
+            return;
+        }
+        report.faults += 1;
+        self.scene.diary.note(|| format!("an operation is to fail: {fault:?}"));
+        self.faulty = true;
+        if self.dice.one_in(2) {
+            self.os.fail_after(self.dice.below(12), fault);
+        } else {
+            let points = [SyncPoint::Flush, SyncPoint::Flush, SyncPoint::Fua, SyncPoint::Commit, SyncPoint::Intents];
+            self.os.fail_sync(self.dice.pick(&points), fault);
+        }
+    }
+
+    /// The note that a device is lost fails.
+    pub(super) fn roster_fails(&mut self, report: &mut FilesReport) {
+        report.faults += 1;
+        self.scene.diary.note(|| "the note of that is to fail".to_owned());
+        self.faulty = true;
+        self.os.fail_sync(SyncPoint::Roster, Fault::Broken);
+    }
+
+    /// A file is to take a device's place, and that fails.
+    pub(super) fn replacing_fails(&mut self, report: &mut FilesReport) {
+        report.faults += 1;
+        let points = [SyncPoint::ReplaceDevice, SyncPoint::ReplaceFolder, SyncPoint::Roster];
+        self.os.fail_sync(self.dice.pick(&points), Fault::Broken);
+    }
+
+    /// How it goes on if a file that was to take a device's place did not.
+    pub(super) fn has_not_replaced(
+        &mut self,
+        dev: Dev,
+        replaced: &Result<(), FilesError>,
+        report: &mut FilesReport,
+    ) -> Result<Option<Outcome>, String> {
+        let Some(struck) = self.os.struck() else {
+            self.os.take_fault();
+            return Ok(None);
+        };
+        let intents = self.scene.config(&self.known.paths).intents;
+        match replaced {
+            Ok(()) => Err(format!("{dev} is replaced, though an operation on {} failed", struck.display())),
+            Err(error @ FilesError::Io { path, .. }) if *path == intents => {
+                self.faulty = true;
+                self.stopped(error, report).map(Some)
+            }
+            // The device has failed, and stays so.
+            Err(FilesError::Io { .. }) => {
+                self.watch();
+                Ok(Some(Outcome::On))
+            }
+            Err(error) => Err(format!("{dev} cannot be replaced: {error}")),
+        }
+    }
+
+    /// When all that was begun has ended: an operation that failed, and that no device has failed over, has stopped the
+    /// executor, unless it was one of a device that had failed before.
+    pub(super) fn heard(&mut self) -> Result<(), String> {
+        let Some(struck) = self.os.struck().filter(|_| self.faulty && self.files.is_idle()) else { return Ok(()) };
+        let dev = self.known.paths.iter().position(|path| *path == struck);
+        if dev.is_some_and(|dev| !self.files.answers(Dev(dev as u8))) || struck.as_os_str().is_empty() {
+            self.faulty = false;
+            return Ok(());
+        }
+        Err(format!("an operation on {} failed, and nobody heard of it", struck.display()))
+    }
+}
