@@ -1,0 +1,166 @@
+//! Faults of the file executor itself, each of which is found: every sync that is left out, what is done in another order
+//! than it must, every error that is not heard. The bounds are some ten times what was measured.
+//!
+//! Not among them, since they cost nothing: a start that makes contents durable and no lengths of members or intents (these
+//! are when a file is made, or named as a member's); a trim of which nothing is done (pages that a
+//! discard covers may keep what they held); a controller that is not told of a failed device (its operations are).
+
+use destage_cache::host_caches;
+use destage_crash::{Crooked, FilesOptions, run_files, run_store};
+use destage_exec::Slip::{
+    self, BegunBefore, ContentAlone, HeadFirst, Held, Late, Missing, NotAnew, OwnAlone, Paired, ShortHole, ShortRead,
+    ShortWrite, TooSoon, Unheard, UnheardNoRoom, UnheardRead, UnheardWrite,
+};
+use destage_exec::SyncPoint::{
+    self, Commit, CreateDevice, CreateEmptied, CreateIntents, CreateNvram, Flush, Fua, Intents, OpenDevice,
+    OpenIntents, OpenNvram, ReplaceDevice, Roster,
+};
+use destage_raid::Level;
+use rayon::prelude::*;
+
+/// Syncs of files, not of folders, that are told as done before they are; [`in_steps_of_the_nvram`] has the one of its start.
+const LATE: [Slip; 11] = [
+    Late(Flush),
+    Late(Fua),
+    Late(Commit),
+    Late(Intents),
+    Late(Roster),
+    Late(OpenIntents),
+    Late(OpenDevice),
+    Late(CreateEmptied),
+    Late(CreateDevice),
+    Late(CreateIntents),
+    Late(ReplaceDevice),
+];
+
+/// What is done in another order than it must.
+const ORDERS: [Slip; 17] = [
+    Held(Commit),
+    Held(Intents),
+    Held(Roster),
+    TooSoon(Fua),
+    TooSoon(Commit),
+    TooSoon(Intents),
+    TooSoon(Roster),
+    TooSoon(CreateDevice),
+    TooSoon(CreateIntents),
+    TooSoon(CreateNvram),
+    TooSoon(ReplaceDevice),
+    Paired(Commit),
+    Paired(Intents),
+    HeadFirst(Commit),
+    NotAnew(OpenNvram),
+    BegunBefore(Fua),
+    OwnAlone,
+];
+
+/// Syncs that do less than they are for.
+const CONTENT_ALONE: [Slip; 5] = [
+    ContentAlone(CreateDevice),
+    ContentAlone(CreateIntents),
+    ContentAlone(CreateNvram),
+    ContentAlone(OpenNvram),
+    ContentAlone(ReplaceDevice),
+];
+
+/// Results that are taken for more than they are.
+const SHORT: [Slip; 4] = [UnheardRead, ShortWrite, ShortRead, ShortHole];
+
+/// Histories of each cell where a fault is looked for.
+const SEEDS: u64 = 400;
+
+/// Where a fault is looked for: arrays without a cache and with one on a device, and one whose cache is in the NVRAM if
+/// that is what the fault is about.
+fn cells(slip: Option<Slip>) -> &'static [(&'static str, Level)] {
+    const CELLS: [(&str, Level); 3] = [("none", Level::Raid5), ("write-through", Level::Raid1), ("wow", Level::Raid5)];
+    let about_nvram = slip.and_then(Slip::of).is_some_and(|of| matches!(of, Commit | OpenNvram));
+    &CELLS[..if about_nvram { 3 } else { 2 }]
+}
+
+/// After how many cuts something is found, and what.
+fn first(options: FilesOptions) -> Option<String> {
+    let mut cuts = 0;
+    (0..SEEDS).find_map(|seed| {
+        cells(options.slip).iter().find_map(|(name, level)| {
+            let cache = host_caches().find(|cache| cache.name == *name).expect("a cache of this name");
+            match run_files(cache, seed, FilesOptions { level: Some(*level), ..options }) {
+                Ok(report) => {
+                    cuts += report.cuts + report.kills;
+                    None
+                }
+                Err(failure) => {
+                    let cuts = cuts + failure.cuts;
+                    Some(format!("after {cuts} cuts, {name} {level} seed {seed}: {}", failure.what))
+                }
+            }
+        })
+    })
+}
+
+fn are_found(slips: impl IntoIterator<Item = Slip>, options: FilesOptions) {
+    let slips: Vec<_> = slips.into_iter().collect();
+    let found: Vec<_> =
+        slips.into_par_iter().map(|slip| (slip, first(FilesOptions { slip: Some(slip), ..options }))).collect();
+    for (slip, found) in &found {
+        println!("{slip:?}: {}", found.as_deref().unwrap_or("not found"));
+    }
+    let missed: Vec<_> = found.iter().filter(|(_, found)| found.is_none()).map(|(slip, _)| slip).collect();
+    assert!(missed.is_empty(), "nothing finds {missed:?}");
+}
+
+const BY_THREADS: FilesOptions =
+    FilesOptions { level: None, slip: None, crooked: None, ring: false, errors: false, leave_out: 0 };
+
+/// Whatever can fails much more often than it usually does.
+const ERRORS: FilesOptions = FilesOptions { errors: true, ..BY_THREADS };
+
+#[test]
+fn every_sync_that_is_left_out_or_does_less() {
+    are_found(SyncPoint::ALL.map(Missing).into_iter().chain(CONTENT_ALONE), BY_THREADS);
+}
+
+#[test]
+fn every_sync_that_is_told_as_done_early() {
+    are_found(LATE, BY_THREADS);
+}
+
+#[test]
+fn every_swapped_order() {
+    are_found(ORDERS, BY_THREADS);
+    are_found([NotAnew(OpenIntents)], ERRORS);
+}
+
+#[test]
+fn a_replacement_that_is_named_before_the_loss_is_noted() {
+    let found = first(FilesOptions { crooked: Some(Crooked::NamedEarly), ..BY_THREADS });
+    println!("NamedEarly: {}", found.expect("it is found"));
+}
+
+#[test]
+fn every_error_that_is_not_heard() {
+    are_found(SyncPoint::ALL.map(Unheard).into_iter().chain([UnheardWrite, UnheardNoRoom]), ERRORS);
+    are_found(SHORT, BY_THREADS);
+}
+
+/// What a ring is asked for is another's code.
+#[test]
+fn over_a_ring() {
+    let orders = [Missing(Flush), Missing(Fua), Late(Flush), Late(Fua), TooSoon(Fua), BegunBefore(Fua), OwnAlone];
+    are_found(orders.into_iter().chain(SHORT), FilesOptions { ring: true, ..BY_THREADS });
+    let errors = [Unheard(Flush), Unheard(Fua), UnheardWrite, UnheardNoRoom];
+    are_found(errors, FilesOptions { ring: true, ..ERRORS });
+}
+
+/// What the NVRAM and the intents do alone, and in order, whoever uses them.
+#[test]
+fn in_steps_of_the_nvram() {
+    let slips = [
+        [Missing, Late, Held, TooSoon, Unheard].map(|of| of(Commit)),
+        [Missing, Late, Held, TooSoon, Unheard].map(|of| of(Intents)),
+        [Missing(OpenNvram), Missing(OpenIntents), Paired(Commit), HeadFirst(Commit), NotAnew(OpenNvram)],
+    ];
+    for slip in slips.into_iter().flatten().chain([Late(OpenNvram)]) {
+        let found = (0..SEEDS).find_map(|seed| run_store(seed, Some(slip)).err());
+        println!("{slip:?}: {}", found.unwrap_or_else(|| panic!("nothing finds {slip:?}")).what);
+    }
+}
