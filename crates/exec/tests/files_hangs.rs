@@ -154,8 +154,10 @@ fn opening_and_making_say_which_file_hangs() {
 fn replacing_says_that_the_new_file_hangs_and_another_is_taken() {
     let (os, folder) = (Probe::default(), folder());
     let (mut files, content) = filled(&os, folder.path());
-    for (call, answers) in [(Call::Open, true), (Call::Sync(SyncPoint::ReplaceDevice), false)] {
-        let new = folder.path().join(format!("new{answers}"));
+    // The last while it is labelled.
+    let hangs = [(Call::Open, true), (Call::Sync(SyncPoint::ReplaceDevice), true), (Call::Write, false)];
+    for (number, (call, answers)) in hangs.into_iter().enumerate() {
+        let new = folder.path().join(format!("new{number}"));
         os.hang(&new, call);
         let begin = Instant::now();
         let error = files.replace(Dev(1), &new).expect_err("it hangs");
