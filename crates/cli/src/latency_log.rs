@@ -5,29 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
-use destage_plan::Op;
-use destage_report::{Cell, Column, ColumnKind, TableWriter};
+use destage_report::{Cell, Column, ColumnKind, LATENCY_LOG, TableWriter};
 use destage_sim::buffer::{LoggedRequest, RequestLog};
 
 use crate::output::NewFile;
 
 /// Rows that are held until they are written together; in Parquet a row group.
 const ROWS: usize = 1 << 15;
-
-const COLUMNS: [(&str, ColumnKind); 12] = [
-    ("policy", ColumnKind::Text),
-    ("cache_bytes", ColumnKind::Integer),
-    ("request", ColumnKind::Integer),
-    ("arrival_ns", ColumnKind::Integer),
-    ("volume", ColumnKind::Integer),
-    ("offset", ColumnKind::Integer),
-    ("bytes", ColumnKind::Integer),
-    ("kind", ColumnKind::Text),
-    ("response_ns", ColumnKind::Integer),
-    ("pages", ColumnKind::Integer),
-    ("hit_pages", ColumnKind::Integer),
-    ("gc_delayed", ColumnKind::Integer),
-];
 
 /// A log that the simulation writes and the command completes.
 #[derive(Clone)]
@@ -47,16 +31,16 @@ impl LatencyLog {
     pub fn begin(file: NewFile, path: &Path) -> Result<Self> {
         let is_parquet = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
         let file = if is_parquet {
-            TableWriter::parquet(file, "requests", &COLUMNS)?
+            TableWriter::parquet(file, "requests", &LATENCY_LOG)?
         } else {
-            TableWriter::csv(file, &COLUMNS)?
+            TableWriter::csv(file, &LATENCY_LOG)?
         };
         let column = |(name, kind): (&str, ColumnKind)| Column {
             name: name.to_owned(),
             is_text: kind == ColumnKind::Text,
             cells: Vec::new(),
         };
-        let columns = COLUMNS.into_iter().map(column).collect();
+        let columns = LATENCY_LOG.into_iter().map(column).collect();
         let run = [Cell::Null, Cell::Null];
         Ok(Self(Arc::new(Mutex::new(State { file: Some(file), run, columns, error: None }))))
     }
@@ -101,7 +85,7 @@ impl State {
             Cell::Integer(request.volume.into()),
             Cell::Integer(request.offset),
             Cell::Integer(request.bytes),
-            Cell::Text(word(request.op).to_owned()),
+            Cell::Text(request.op.word().to_owned()),
             request.response.map_or(Cell::Null, |time| Cell::Integer(time.0)),
             Cell::Integer(request.pages),
             Cell::Integer(request.hit_pages),
@@ -127,15 +111,5 @@ impl RequestLog for LatencyLog {
             }
         }
         state.error.is_none()
-    }
-}
-
-/// What is asked, in a word.
-const fn word(op: Op) -> &'static str {
-    match op {
-        Op::Read => "read",
-        Op::Write => "write",
-        Op::Flush => "flush",
-        Op::Discard => "discard",
     }
 }

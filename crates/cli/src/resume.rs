@@ -4,49 +4,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use destage_report::kept::{self, Kept, KeptError, Key};
+use destage_report::results::RunKind;
 use destage_scenario::sim::Requests;
-use destage_sim::array::ArrayResult;
-use destage_sim::buffer::RunResult;
-use destage_sim::experiment::Sweep;
-use destage_sim::measure::{InputResult, TraceCharacteristics};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-use crate::characteristics::Counter;
+use destage_sim::experiment::{Counter, Sweep};
+use destage_sim::measure::TraceCharacteristics;
 
 /// Runs of a first pass over the trace for each thread.
 const RUNS_PER_THREAD: usize = 2;
 /// After a pass that took less than this the next one is for twice as many runs.
 const SHORT: Duration = Duration::from_mins(1);
-
-/// What a run of either kind brings.
-pub trait RunKind: Serialize + DeserializeOwned {
-    /// What came in.
-    fn input(&mut self) -> &mut InputResult;
-
-    /// What was done for it, for rates.
-    fn work(&self) -> u64;
-}
-
-impl RunKind for RunResult {
-    fn input(&mut self) -> &mut InputResult {
-        &mut self.input
-    }
-
-    fn work(&self) -> u64 {
-        self.counters.accesses
-    }
-}
-
-impl RunKind for ArrayResult {
-    fn input(&mut self) -> &mut InputResult {
-        &mut self.input
-    }
-
-    fn work(&self) -> u64 {
-        self.steps.sum()
-    }
-}
 
 /// What became of all runs.
 pub struct Done<R> {

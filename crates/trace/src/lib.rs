@@ -5,6 +5,7 @@
 //! [`Trace`] that yields [`Request`]s in batches. Nothing here grows with the length of a trace.
 
 mod compress;
+mod copy;
 mod detect;
 mod error;
 mod export;
@@ -25,6 +26,7 @@ mod synth;
 mod window;
 
 pub use compress::Compression;
+pub use copy::{CopyError, Exported, copy_export, copy_native};
 pub use destage_plan::{Nanos, Op, Request, SECTOR_BYTES};
 pub use error::{Place, TraceError};
 pub use export::{EXPORTS, ExportError, ExportInfo, ExportReport, ExportSpec, Exporter, Refusals};

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use destage_scenario::quantity::show_count;
-use destage_trace::{EXPORTS, ExportError, ExportInfo, ExportReport, ExportSpec, Exporter, Source};
+use destage_trace::{CopyError, EXPORTS, ExportInfo, ExportSpec, Exported, Source};
 
-use crate::output::{self, NewFile, Outputs};
+use crate::output::{self, Outputs};
 use crate::screen;
 
 /// Volumes whose names are told.
@@ -37,13 +37,13 @@ fn scratch(to: &Path) -> PathBuf {
 /// cannot be done.
 pub fn write(source: &mut dyn Source, from: &str, spec: &ExportSpec, outputs: &mut Outputs, to: &Path) -> Result<()> {
     let scratch = scratch(to);
-    let exporter = Exporter::new(spec, outputs.file(to)?, &scratch).map_err(failed(from, to))?;
-    let (file, report, latencies) = pump(source, exporter, from, to)?;
+    let copied = destage_trace::copy_export(source, outputs.file(to)?, spec, &scratch);
+    let (file, Exported { report, latencies_left_out }) = copied.map_err(failed(from, to))?;
     outputs.commit([file])?;
     let bytes = std::fs::metadata(to).ok().filter(std::fs::Metadata::is_file);
     let bytes = bytes.map(|meta| format!("; {} bytes", show_count(meta.len()))).unwrap_or_default();
     eprintln!("wrote {} as {spec}: {report}{bytes}", to.display());
-    if latencies {
+    if latencies_left_out {
         screen::note("the trace's latencies are not written");
     }
     if spec.numbers_volumes() {
@@ -52,32 +52,13 @@ pub fn write(source: &mut dyn Source, from: &str, spec: &ExportSpec, outputs: &m
     Ok(())
 }
 
-/// What an exporter says, with the file that it speaks of.
-fn failed(from: &str, to: &Path) -> impl Fn(ExportError) -> anyhow::Error {
+/// What went wrong, with the file that it speaks of.
+pub fn failed(from: &str, to: &Path) -> impl Fn(CopyError) -> anyhow::Error {
     move |error| match error {
-        ExportError::Io(error) => output::refused(to)(error),
-        error => anyhow::Error::new(error).context(from.to_owned()),
+        CopyError::Read(error) => error.into(),
+        CopyError::Write(error) => output::refused(to)(error),
+        CopyError::Export(error) => anyhow::Error::new(error).context(from.to_owned()),
     }
-}
-
-fn pump(
-    source: &mut dyn Source,
-    mut exporter: Exporter<NewFile>,
-    from: &str,
-    to: &Path,
-) -> Result<(NewFile, ExportReport, bool)> {
-    let failed = failed(from, to);
-    let (mut batch, mut latencies, mut any_latencies) = (Vec::new(), Vec::new(), false);
-    loop {
-        source.next_batch(&mut batch)?;
-        if batch.is_empty() {
-            break;
-        }
-        any_latencies = any_latencies || source.latencies(&mut latencies)?;
-        exporter.write(&batch, source.volume_names()).map_err(&failed)?;
-    }
-    let (file, report) = exporter.finish().map_err(&failed)?;
-    Ok((file, report, any_latencies))
 }
 
 /// Says which number a volume's name became, where that is not the name itself.

@@ -7,23 +7,22 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use destage_report::kept::Kept;
+use destage_report::results::{self, Documented, RunKind};
 use destage_report::{FILES, Objective, Report};
 use destage_scenario::Settings;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::sim::{self, Requests, SIM};
 use destage_sim::buffer::RequestLog;
-use destage_sim::experiment::{Progress, Resources};
+use destage_sim::experiment::{Counter, Progress, Resources};
 
 use crate::array_output;
 use crate::buffer_output;
-use crate::characteristics::Counter;
 use crate::commands::report::Folder;
 use crate::flags;
 use crate::latency_log::LatencyLog;
 use crate::output::{NewFile, Outputs};
 use crate::progress::{Bar, Line};
-use crate::results::{self, Documented};
-use crate::resume::{Done, Resumed, RunKind};
+use crate::resume::{Done, Resumed};
 use crate::screen::Screen;
 
 /// The command.
@@ -97,7 +96,7 @@ impl Sinks {
     ) -> Result<()> {
         let mut outputs = self.outputs;
         let log = self.log.as_ref().map(LatencyLog::finish).transpose()?.flatten();
-        let json = self.json.map(|file| (file, results::json as fn(&mut dyn Write, &[R]) -> Result<()>));
+        let json = self.json.map(|file| (file, results::json as fn(&mut dyn Write, &[R]) -> std::io::Result<()>));
         let csv = self.csv.map(|file| (file, results::csv as _));
         let (direct, whole): (Vec<_>, Vec<_>) = json.into_iter().chain(csv).partition(|(file, _)| file.is_direct());
         let mut files = Vec::from_iter(log);
@@ -152,10 +151,7 @@ impl Ending<'_> {
         // Of what was kept it is known already.
         let counted = results.first_mut().and_then(|first| first.input().characteristics.take());
         let counted = counted.or_else(|| self.counter.map(Counter::finish)).filter(|_| self.sinks.keep());
-        for result in &mut results {
-            let input = result.input();
-            (input.characteristics, input.sizes) = (counted.clone(), sizes.clone());
-        }
+        results::complete(&mut results, counted.as_ref(), sizes.as_ref());
         self.sinks.write(&results, self.objective, |screen, runs| text(screen, runs, self.objective))
     }
 }

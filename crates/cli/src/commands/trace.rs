@@ -6,23 +6,21 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use destage_plan::PageGeometry;
+use destage_report::TraceDescription;
 use destage_report::figures::Show;
+use destage_report::results::quote;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::synth::{self, SYNTH};
 use destage_scenario::workload::{self, Workload};
-use destage_sim::measure::{Latency, TraceLocality, TraceStatResult, VolumeTrafficResult};
 use destage_trace::{
-    EXPORTS, ExportSpec, FORMATS, FormatId, FormatSpec, LATENCY_UNKNOWN, LOCALITY_LISTS, Locality, LocalityOf,
-    LocalitySummary, NATIVE_DEFAULT_LEVEL, Nanos, NativeWriter, OpenOptions, Request, Source, Synth, Trace, TraceStat,
-    TraceSummary, VolumeStat, VolumeTraffic,
+    EXPORTS, ExportSpec, FORMATS, FormatId, FormatSpec, LATENCY_UNKNOWN, LOCALITY_LISTS, LocalityOf, LocalitySummary,
+    NATIVE_DEFAULT_LEVEL, Nanos, OpenOptions, Request, Source, Synth, Trace, TraceSummary,
 };
-use serde_json::json;
 
 use super::{export, mrc, record};
 use crate::candidates;
 use crate::flags;
-use crate::output::{self, Outputs};
-use crate::results::quote;
+use crate::output::Outputs;
 use crate::screen::{self, Screen};
 use crate::table::{Column, Table};
 
@@ -162,48 +160,19 @@ fn stat(matches: &ArgMatches) -> Result<()> {
     let mut rows = Vec::new();
     for file in matches.get_many::<String>("files").into_iter().flatten() {
         let mut trace = open(file, matches)?;
-        let (mut stat, mut volumes) = (TraceStat::new(geometry), VolumeStat::default());
-        let mut latencies = Latencies::default();
-        let mut locality = of.map(|of| Locality::new(geometry, of));
-        let mut batch = Vec::new();
-        loop {
-            trace.next_batch(&mut batch)?;
-            if batch.is_empty() {
-                break;
-            }
-            stat.feed(&batch);
-            volumes.feed(&batch);
-            latencies.feed(file, &mut trace)?;
-            if let Some(locality) = &mut locality {
-                locality.feed(&batch).with_context(|| format!("{file}: --locality"))?;
-            }
-        }
+        rows.push(TraceDescription::of(file, &mut trace, geometry, of)?);
         warn_of_skipped(&trace);
-        let locality = locality.map(Locality::finish);
-        let volumes = named(volumes.finish(), trace.volume_names());
-        rows.push((file, trace.format().name(), stat.finish(), volumes, latencies.known.summary(), locality));
     }
     if matches.get_flag("json") {
         let mut out = std::io::stdout().lock();
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|(file, format, s, volumes, latencies, locality)| {
-                let by_volume =
-                    volumes.iter().map(|(name, of)| VolumeTrafficResult::new(name, of, traffic_share(of, s)));
-                let stat = TraceStatResult::new(file, format, s, latencies.clone(), by_volume.collect());
-                let mut value = json!(stat);
-                if let Some(locality) = locality {
-                    value["locality"] = json!(TraceLocality::from(locality));
-                }
-                value
-            })
-            .collect();
+        let rows: Vec<_> = rows.iter().map(TraceDescription::as_json).collect();
         serde_json::to_writer_pretty(&mut out, &rows)?;
         writeln!(out)?;
         return Ok(());
     }
     let mut screen = Screen::stdout();
-    for (i, (file, format, summary, volumes, latencies, locality)) in rows.iter().enumerate() {
+    for (i, described) in rows.iter().enumerate() {
+        let TraceDescription { file, format, summary, latencies, locality, .. } = described;
         if i > 0 {
             writeln!(screen)?;
         }
@@ -214,7 +183,7 @@ fn stat(matches: &ArgMatches) -> Result<()> {
             let known = ("requests with a latency", show_count(l.count));
             screen.pairs([("latency mean, p50, p99, p99.9, max", times.join(", ")), known])?;
         }
-        show_volumes(&mut screen, volumes, summary)?;
+        show_volumes(&mut screen, described)?;
         if let Some(locality) = locality {
             show_locality(&mut screen, locality)?;
         }
@@ -225,21 +194,9 @@ fn stat(matches: &ArgMatches) -> Result<()> {
 /// Volumes that a table shows; JSON has all.
 const MOST_VOLUMES: usize = 20;
 
-/// The volumes as the trace names them; by their numbers, as `sim --volumes` takes them, where it does
-/// not.
-fn named(volumes: Vec<VolumeTraffic>, names: &[String]) -> Vec<(String, VolumeTraffic)> {
-    let name = |of: &VolumeTraffic| names.get(of.volume as usize).cloned().unwrap_or_else(|| of.volume.to_string());
-    volumes.into_iter().map(|of| (name(&of), of)).collect()
-}
-
-/// A part of all bytes read and written; none of nothing.
-fn traffic_share(of: &VolumeTraffic, s: &TraceSummary) -> Option<f64> {
-    let all = s.read_bytes.saturating_add(s.write_bytes);
-    (all > 0).then(|| of.bytes() as f64 / all as f64)
-}
-
 /// What each volume is asked for, where there are several.
-fn show_volumes(screen: &mut Screen, volumes: &[(String, VolumeTraffic)], s: &TraceSummary) -> Result<()> {
+fn show_volumes(screen: &mut Screen, described: &TraceDescription) -> Result<()> {
+    let volumes = &described.volumes;
     if volumes.len() < 2 {
         return Ok(());
     }
@@ -247,7 +204,7 @@ fn show_volumes(screen: &mut Screen, volumes: &[(String, VolumeTraffic)], s: &Tr
     let mut table = Table::new([Column::name("volume")].into_iter().chain(numbers.map(Column::number)));
     for (name, of) in volumes.iter().take(MOST_VOLUMES) {
         let [read, written] = [of.read_bytes, of.write_bytes].map(|bytes| Show::Bytes.text(bytes as f64, 1));
-        let share = traffic_share(of, s).map_or_else(|| "-".to_owned(), |share| Show::Percent.text(share, 2));
+        let share = described.traffic_share(of).map_or_else(|| "-".to_owned(), |share| Show::Percent.text(share, 2));
         let counts = [u64::from(of.volume), of.reads, of.writes].map(show_count);
         table.add([name.clone()].into_iter().chain(counts).chain([read, written, share]));
     }
@@ -290,29 +247,6 @@ fn show_locality(screen: &mut Screen, locality: &LocalitySummary) -> Result<()> 
     }
     table.print(screen)?;
     Ok(())
-}
-
-/// The latencies that a trace holds, where it holds any.
-#[derive(Default)]
-struct Latencies {
-    known: Latency,
-    batch: Vec<Nanos>,
-}
-
-impl Latencies {
-    /// Adds those of the trace's last batch.
-    fn feed(&mut self, file: &str, trace: &mut Trace) -> Result<()> {
-        // Squares of larger ones could not be summed.
-        const MAX: Nanos = Nanos(1 << 44);
-        trace.latencies(&mut self.batch)?;
-        for &latency in self.batch.iter().filter(|&&latency| latency != LATENCY_UNKNOWN) {
-            if latency > MAX {
-                bail!("{file}: a request took {} s; more than 4 hours cannot be right", latency.0 / 1_000_000_000);
-            }
-            self.known.record(latency);
-        }
-        Ok(())
-    }
 }
 
 /// Names, values and explanations of a summary's rows.
@@ -363,30 +297,11 @@ fn summary_rows(s: &TraceSummary) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Writes all of `source` to `to`; returns the number of requests.
-fn write_native(source: &mut dyn Source, outputs: &mut Outputs, to: &Path, level: i32) -> Result<u64> {
-    let failed = output::refused(to);
-    let mut writer = NativeWriter::with_level(outputs.file(to)?, level).map_err(&failed)?;
-    let (mut batch, mut latencies) = (Vec::new(), Vec::new());
-    let (mut requests, mut names) = (0, 0);
-    loop {
-        source.next_batch(&mut batch)?;
-        if batch.is_empty() {
-            break;
-        }
-        let known = source.volume_names();
-        if known.len() > names {
-            writer.volume_names(known).map_err(&failed)?;
-            names = known.len();
-        }
-        if source.latencies(&mut latencies)? {
-            writer.write_with_latencies(&batch, &latencies).map_err(&failed)?;
-        } else {
-            writer.write(&batch).map_err(&failed)?;
-        }
-        requests += batch.len() as u64;
-    }
-    outputs.commit([writer.finish().map_err(&failed)?])?;
+/// Writes all of `source`, which messages call `from`, to `to`; returns the number of requests.
+fn write_native(source: &mut dyn Source, from: &str, outputs: &mut Outputs, to: &Path, level: i32) -> Result<u64> {
+    let copied = destage_trace::copy_native(source, outputs.file(to)?, level);
+    let (file, requests) = copied.map_err(export::failed(from, to))?;
+    outputs.commit([file])?;
     Ok(requests)
 }
 
@@ -408,7 +323,7 @@ fn convert(matches: &ArgMatches) -> Result<()> {
     if let Some(spec) = spec {
         export::write(&mut trace, from, &spec, &mut outputs, &to)?;
     } else {
-        let requests = write_native(&mut trace, &mut outputs, &to, level.unwrap_or(NATIVE_DEFAULT_LEVEL))?;
+        let requests = write_native(&mut trace, from, &mut outputs, &to, level.unwrap_or(NATIVE_DEFAULT_LEVEL))?;
         report_written(&to, requests);
     }
     warn_of_skipped(&trace);
@@ -467,7 +382,7 @@ fn make_up(matches: &ArgMatches) -> Result<()> {
         Some(workload) => Box::new(workload.open()?),
         None => Box::new(Synth::new(synth::spec(&settings)?)?),
     };
-    let requests = write_native(&mut *source, &mut outputs, &to, level)?;
+    let requests = write_native(&mut *source, "", &mut outputs, &to, level)?;
     report_written(&to, requests);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Experiments: many runs over one trace, which is read once for all of them that memory has room
 //! for.
 
+mod characteristics;
 mod error;
 mod extent;
 mod findings;
@@ -8,6 +9,7 @@ mod pass;
 mod passes;
 mod sweep;
 
+pub use characteristics::Counter;
 pub use error::ExperimentError;
 pub use extent::Capacity;
 pub(crate) use extent::Looked;

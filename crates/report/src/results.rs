@@ -1,12 +1,12 @@
-//! Results as JSON and as CSV.
+//! Results as `destage sim` writes them, as JSON and as CSV, and what those of both kinds have in common.
 
-use std::io::Write;
+use std::io::{Result, Write};
 
-use anyhow::Result;
 use destage_sim::array::ArrayResult;
 use destage_sim::buffer::RunResult;
-use destage_sim::measure::FieldDoc;
+use destage_sim::measure::{FieldDoc, InputResult, SizesResult, TraceCharacteristics};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// A kind of result with documented fields.
@@ -24,6 +24,47 @@ impl Documented for RunResult {
 impl Documented for ArrayResult {
     fn fields() -> Vec<FieldDoc> {
         Self::fields()
+    }
+}
+
+/// What a run of either kind brings.
+pub trait RunKind: Serialize + DeserializeOwned {
+    /// What came in.
+    fn input(&mut self) -> &mut InputResult;
+
+    /// What was done for it, for rates.
+    fn work(&self) -> u64;
+}
+
+impl RunKind for RunResult {
+    fn input(&mut self) -> &mut InputResult {
+        &mut self.input
+    }
+
+    fn work(&self) -> u64 {
+        self.counters.accesses
+    }
+}
+
+impl RunKind for ArrayResult {
+    fn input(&mut self) -> &mut InputResult {
+        &mut self.input
+    }
+
+    fn work(&self) -> u64 {
+        self.steps.sum()
+    }
+}
+
+/// Adds to results what is known of all runs alike: of their trace, and of how sizes of caches were chosen.
+pub fn complete<R: RunKind>(
+    results: &mut [R],
+    characteristics: Option<&TraceCharacteristics>,
+    sizes: Option<&SizesResult>,
+) {
+    for result in results {
+        let input = result.input();
+        (input.characteristics, input.sizes) = (characteristics.cloned(), sizes.cloned());
     }
 }
 

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use destage_plan::{Nanos, PageGeometry, Request};
-use destage_sim::experiment::Input;
-use destage_sim::measure::TraceCharacteristics;
 use destage_trace::{Skipped, Source, TraceError, TraceStat};
+
+use super::Input;
+use crate::measure::TraceCharacteristics;
 
 /// Entries of the set of pages at most, some 200 MB; a trace that needs more has its different
 /// pages not counted.
