@@ -21,6 +21,7 @@ fn experiment(policy: &str, cache_pages: u64, device: DeviceConfig) -> Experimen
         trace: "memory".into(),
         geometry: PageGeometry::new(PAGE, 64).expect("a geometry"),
         policies: vec![policy.parse().expect("a policy")],
+        foreign: Vec::new(),
         caches: vec![cache_pages * PAGE],
         device,
         capacity: Capacity::Given,

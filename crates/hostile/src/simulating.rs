@@ -47,6 +47,7 @@ pub(crate) fn check(bytes: &[u8]) {
         trace: "trace".into(),
         geometry,
         policies: vec![PolicySpec { name: format!("{layers}{policy}"), given: Vec::new() }],
+        foreign: Vec::new(),
         caches: vec![4096 * (u64::from(bytes.u8() % 32) + 1)],
         device,
         capacity: Capacity::Given,

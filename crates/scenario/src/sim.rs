@@ -1040,6 +1040,7 @@ pub fn experiment(settings: &Settings, requests: &Requests) -> Result<Experiment
         trace: requests.name(),
         geometry,
         policies: settings.all("policy", buffer_policy)?,
+        foreign: Vec::new(),
         caches: requests.caches(settings, geometry.page_bytes())?.unwrap_or_default(),
         capacity: match device {
             DeviceConfig::Ssd(..) => capacity(settings, requests)?,

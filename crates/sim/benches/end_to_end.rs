@@ -94,6 +94,7 @@ fn experiment(policy: &str, cache: u64, device: DeviceConfig) -> Experiment {
         trace: "bench".into(),
         geometry: PageGeometry::new(PAGE, 64).expect("a geometry"),
         policies: vec![policy.parse().expect("a policy")],
+        foreign: Vec::new(),
         caches: vec![cache],
         device,
         capacity: Capacity::Given,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use destage_plan::{Nanos, PageGeometry, PolicySpec};
 use destage_policy::buffer::{
-    self, Buffer, BufferConfig, Built, EvictionUnit, NoDevice, PolicyError, PolicyInfo, Visitor,
+    self, Buffer, BufferConfig, Built, EvictionUnit, ForeignPolicy, NoDevice, PolicyError, PolicyInfo, Visitor,
 };
 use destage_trace::TraceError;
 
@@ -49,6 +49,8 @@ pub struct Experiment {
     pub geometry: PageGeometry,
     /// The policies.
     pub policies: Vec<PolicySpec>,
+    /// Those of them that are written elsewhere, found by their names.
+    pub foreign: Vec<ForeignPolicy>,
     /// The buffer sizes in bytes.
     pub caches: Vec<u64>,
     /// The device.
@@ -121,6 +123,9 @@ pub enum SimError {
         /// Bytes granted.
         granted: u64,
     },
+    /// A policy that is written elsewhere could not be made; whoever makes it knows why.
+    #[error("policy '{0}' could not be made")]
+    Foreign(String),
     /// There is a log for one run.
     #[error("latency-log takes the requests of one run, and these are {runs} runs: give one policy and one cache size")]
     Log {
@@ -286,7 +291,7 @@ impl Experiment {
     /// experiments with the same text have the same result over the same requests.
     pub fn identities(&self) -> Vec<String> {
         let of = |(policy, bytes): (&PolicySpec, u64)| {
-            let caches = if is_sized(policy) { vec![bytes] } else { Vec::new() };
+            let caches = if self.is_sized(policy) { vec![bytes] } else { Vec::new() };
             format!("{:?}", Self { policies: vec![policy.clone()], caches, ..self.clone() })
         };
         self.combinations().map(of).collect()
@@ -297,9 +302,39 @@ impl Experiment {
         self.policies.iter().flat_map(|policy| self.sizes(policy))
     }
 
+    /// The policy of this name that is written elsewhere, if there is one.
+    fn foreign(&self, policy: &PolicySpec) -> Option<&ForeignPolicy> {
+        self.foreign.iter().find(|foreign| foreign.name == policy.name)
+    }
+
+    /// Whether it holds anything, so that its size matters.
+    fn is_sized(&self, policy: &PolicySpec) -> bool {
+        self.foreign(policy).is_some() || buffer::info(base(policy)).is_ok_and(PolicyInfo::is_sized)
+    }
+
+    /// A run of the policy.
+    fn build(&self, policy: &PolicySpec, build: Build<'_>) -> Result<(Box<dyn Job>, Built), SimError> {
+        let config = build.config;
+        if let Some(foreign) = self.foreign(policy) {
+            let made = foreign.build(self.buffer_config(&config));
+            let made = made.map_err(|_| SimError::Foreign(foreign.name.clone()))?;
+            let built = Built {
+                is_sized: true,
+                unit: foreign.unit,
+                chooses_channels: false,
+                avoids_collection: false,
+                params: Vec::new(),
+            };
+            return Ok(build.visit(made, built));
+        }
+        let settled = config.admission.settle(policy)?;
+        Ok(buffer::build(&settled, self.buffer_config(&config), build)?)
+    }
+
     /// The policy at each of the sizes, or once if it holds nothing.
     fn sizes<'a>(&'a self, policy: &'a PolicySpec) -> Vec<(&'a PolicySpec, u64)> {
-        let sizes = if is_sized(policy) { self.caches.as_slice() } else { self.caches.get(..1).unwrap_or_default() };
+        let sizes =
+            if self.is_sized(policy) { self.caches.as_slice() } else { self.caches.get(..1).unwrap_or_default() };
         sizes.iter().map(|&bytes| (policy, bytes)).collect()
     }
 
@@ -352,9 +387,7 @@ impl<'a> Runs for BufferRuns<'a> {
     /// Without building its device.
     fn check(&self, &(policy, cache_bytes): &Self::Combination) -> Result<(), SimError> {
         let config = self.experiment.run_config(cache_bytes)?;
-        let settled = config.admission.settle(policy)?;
-        let build = Build { config, ssd: None };
-        let (_, built) = buffer::build(&settled, self.experiment.buffer_config(&config), build)?;
+        let (_, built) = self.experiment.build(policy, Build { config, ssd: None })?;
         self.experiment.device.suits(policy, &built)
     }
 
@@ -365,9 +398,7 @@ impl<'a> Runs for BufferRuns<'a> {
             (DeviceConfig::Ssd(_, start), Some(shape), None) => Some(MakeSsd::New(shape, *start)),
             _ => None,
         };
-        let build = Build { config, ssd };
-        let settled = config.admission.settle(policy)?;
-        let (mut job, built) = buffer::build(&settled, self.experiment.buffer_config(&config), build)?;
+        let (mut job, built) = self.experiment.build(policy, Build { config, ssd })?;
         self.experiment.device.suits(policy, &built)?;
         let params = built.params.into_iter().map(|(name, value)| ParamValue { name: name.into(), value }).collect();
         let cache_bytes = built.is_sized.then_some(cache_bytes);
@@ -488,11 +519,6 @@ impl Experiment {
 /// The name of the policy inside all layers.
 fn base(policy: &PolicySpec) -> &str {
     policy.name.rsplit('+').next().unwrap_or_default().trim()
-}
-
-/// Whether it holds anything, so that its size matters.
-fn is_sized(policy: &PolicySpec) -> bool {
-    buffer::info(base(policy)).is_ok_and(PolicyInfo::is_sized)
 }
 
 /// The name with its layers, without blanks.

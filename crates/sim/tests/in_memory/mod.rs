@@ -48,6 +48,7 @@ pub(crate) fn experiment(
         trace: "requests".into(),
         geometry,
         policies: policies.iter().map(|spec| spec.parse().expect(spec)).collect(),
+        foreign: Vec::new(),
         caches: caches.to_vec(),
         device,
         capacity: Capacity::Given,
