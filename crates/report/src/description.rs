@@ -3,7 +3,7 @@
 use destage_plan::PageGeometry;
 use destage_sim::measure::{Latency, LatencySummary, TraceLocality, TraceStatResult, VolumeTrafficResult};
 use destage_trace::{
-    LATENCY_UNKNOWN, Locality, LocalityOf, LocalitySummary, Nanos, Source, TooManyPages, Trace, TraceError, TraceStat,
+    LATENCY_UNKNOWN, Locality, LocalityOf, LocalitySummary, Nanos, Source, TooManyPages, TraceError, TraceStat,
     TraceSummary, VolumeStat, VolumeTraffic,
 };
 use serde_json::{Value, json};
@@ -54,13 +54,14 @@ pub enum DescriptionError {
 }
 
 impl TraceDescription {
-    /// Reads the trace, which the user named `file`, to its end, and describes it in pages of this geometry.
+    /// Reads the trace, which the user named `file` and which is in this format, to its end, and describes it in pages of this geometry.
     ///
     /// # Errors
     /// Where it cannot be read, or what it holds cannot be told.
     pub fn of(
         file: &str,
-        trace: &mut Trace,
+        format: &'static str,
+        trace: &mut dyn Source,
         geometry: PageGeometry,
         locality: Option<LocalityOf>,
     ) -> Result<Self, DescriptionError> {
@@ -90,7 +91,7 @@ impl TraceDescription {
         }
         Ok(Self {
             file: file.to_owned(),
-            format: trace.format().name(),
+            format,
             summary: stat.finish(),
             volumes: named(volumes.finish(), trace.volume_names()),
             latencies: known.summary(),

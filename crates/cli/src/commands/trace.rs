@@ -160,7 +160,7 @@ fn stat(matches: &ArgMatches) -> Result<()> {
     let mut rows = Vec::new();
     for file in matches.get_many::<String>("files").into_iter().flatten() {
         let mut trace = open(file, matches)?;
-        rows.push(TraceDescription::of(file, &mut trace, geometry, of)?);
+        rows.push(TraceDescription::of(file, trace.format().name(), &mut trace, geometry, of)?);
         warn_of_skipped(&trace);
     }
     if matches.get_flag("json") {

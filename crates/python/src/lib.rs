@@ -1,0 +1,50 @@
+//! What the Python package `destage` is made of beside Python: traces, simulations and results, as docs/python.md
+//! describes them. The package's own part, with the documentation of each function, is `python/destage`.
+//!
+//! Whatever takes long runs on a thread of its own, without the interpreter's lock, while the calling thread looks for
+//! signals (`call.rs`). Errors have the text that the command line prints.
+
+mod arrow;
+mod call;
+mod file;
+mod latencies;
+mod policy;
+mod report;
+mod settings;
+mod simulate;
+mod trace;
+
+use pyo3::prelude::*;
+
+pyo3::create_exception!(
+    destage,
+    DestageError,
+    pyo3::exceptions::PyException,
+    "What went wrong, in the words of the command line."
+);
+
+/// An error as Python's exception.
+fn raised(error: impl std::fmt::Display) -> PyErr {
+    DestageError::new_err(error.to_string())
+}
+
+#[pymodule]
+mod _destage {
+    #[pymodule_export]
+    use super::DestageError;
+    #[pymodule_export]
+    use super::arrow::Table;
+    #[pymodule_export]
+    use super::policy::policies;
+    #[pymodule_export]
+    use super::report::{page, tables};
+    #[pymodule_export]
+    use super::settings::settings;
+    #[pymodule_export]
+    use super::simulate::simulate;
+    #[pymodule_export]
+    use super::trace::{Trace, formats, synth, workloads, write_trace};
+
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

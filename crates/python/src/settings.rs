@@ -1,0 +1,68 @@
+//! Settings as they are given in Python, under the names that the command line has.
+
+use std::path::{Path, PathBuf};
+
+use destage_scenario::sim::SIM;
+use destage_scenario::synth::SYNTH;
+use destage_scenario::{Key, Settings, Takes};
+use pyo3::prelude::*;
+
+use crate::raised;
+
+/// Settings of `destage sim` that say where and how results are shown, which is said in other ways here.
+const OF_THE_COMMAND: [(&str, &str); 7] = [
+    ("json", "call .json() on the result"),
+    ("csv", "take .table() of the result"),
+    ("report", "call .report(folder) on the result"),
+    ("latency-log", "give latencies=True"),
+    ("resume", "it keeps results of the command line; keep the result, which can be pickled"),
+    ("progress", "a call shows nothing until it returns"),
+    ("timing", "take the time of the call"),
+];
+
+/// A scenario: its text, and the file whose folder names in it begin at.
+pub(crate) type Scenario = (String, PathBuf);
+
+/// Settings of `destage sim`: those of a scenario, overridden by those that are given by name.
+pub(crate) fn of_sim(scenario: Option<&Scenario>, given: Vec<(String, Vec<String>)>) -> PyResult<Settings> {
+    let settings = of(SIM, scenario, given)?;
+    match OF_THE_COMMAND.iter().find(|(name, _)| settings.is_given(name)) {
+        Some((name, instead)) => {
+            Err(raised(format_args!("'{name}' is a setting of the command line alone: {instead}")))
+        }
+        None => Ok(settings),
+    }
+}
+
+/// Settings with these keys.
+pub(crate) fn of(
+    keys: &'static [Key],
+    scenario: Option<&Scenario>,
+    given: Vec<(String, Vec<String>)>,
+) -> PyResult<Settings> {
+    let mut settings = Settings::new(keys);
+    if let Some((text, file)) = scenario {
+        settings.read_text(file, text).map_err(raised)?;
+    }
+    for (name, values) in given {
+        let several = keys.iter().any(|key| key.name == name && key.takes == Takes::Several);
+        if values.len() != 1 && !several && keys.iter().any(|key| key.name == name) {
+            return Err(raised(format_args!("'{name}' takes one value, not a list")));
+        }
+        settings.flag(&name, values).map_err(raised)?;
+    }
+    Ok(settings)
+}
+
+/// Reads a scenario file.
+pub(crate) fn read(file: &Path) -> PyResult<Scenario> {
+    Ok((destage_scenario::read(file).map_err(raised)?, file.to_owned()))
+}
+
+/// Name, value, default and meaning of every setting that a call takes, in the order of the command line's help.
+#[pyfunction]
+pub(crate) fn settings(of_synth: bool) -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
+    let keys = if of_synth { SYNTH } else { SIM };
+    let taken = keys.iter().filter(|key| of_synth || OF_THE_COMMAND.iter().all(|(name, _)| *name != key.name));
+    taken.map(|key| (key.name, key.value, key.default, key.help)).collect()
+}

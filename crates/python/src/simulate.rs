@@ -1,0 +1,125 @@
+//! A simulation: what `destage sim` does, from settings to results.
+
+use destage_report::results::{self, Documented, RunKind};
+use destage_scenario::sim::{self, Requests};
+use destage_scenario::{Settings, Simulation};
+use destage_sim::buffer::RequestLog;
+use destage_sim::experiment::{Counter, Input};
+use destage_trace::TraceError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::arrow::Table;
+use crate::call::{self, Stop};
+use crate::latencies::Latencies;
+use crate::policy::{Failure, Given, foreign};
+use crate::raised;
+use crate::settings::{self, Scenario};
+
+/// Simulates what the settings describe, with policies of Python's beside the built-in ones. Returns the results as `destage
+/// sim --json` writes them, what became of each request if that is wanted, and the objective.
+#[pyfunction]
+#[pyo3(signature = (scenario, scenario_file, given, policies, latencies, columns))]
+pub(crate) fn simulate(
+    py: Python<'_>,
+    scenario: Option<Scenario>,
+    scenario_file: Option<std::path::PathBuf>,
+    given: Vec<(String, Vec<String>)>,
+    policies: Vec<Given>,
+    latencies: bool,
+    columns: Option<Vec<String>>,
+) -> PyResult<(Bound<'_, PyBytes>, Option<Table>, Option<String>)> {
+    let scenario = match scenario_file {
+        Some(file) => Some(settings::read(&file)?),
+        None => scenario,
+    };
+    let settings = settings::of_sim(scenario.as_ref(), given)?;
+    if let Some((name, ..)) = policies.first().filter(|_| settings.is_given("array")) {
+        let what = "is a buffer inside an SSD, and with array there are caches of the host: leave array out";
+        return Err(raised(format_args!("policy '{name}' {what}")));
+    }
+    let log = latencies.then(|| Latencies::begin(columns)).transpose()?;
+    let objective = settings.optional("objective", destage_report::Objective::named).map_err(raised)?;
+    let objective = objective.map(|_| settings.one("objective", |text| Ok::<_, String>(text.to_owned())));
+    let objective = objective.transpose().map_err(raised)?;
+    let (stop, failure) = (Stop::default(), Failure::default());
+    let work = Work { settings, log: log.clone(), stop: stop.clone(), failure: failure.clone(), policies };
+    let json = call::run(py, &stop, move || work.json());
+    // What was raised in a policy is why the simulation ended.
+    let json = failure.take().map_or(json, Err)?;
+    Ok((PyBytes::new(py, &json), log.map(|log| log.table()), objective))
+}
+
+/// What a simulation needs.
+struct Work {
+    settings: Settings,
+    log: Option<Latencies>,
+    stop: Stop,
+    failure: Failure,
+    policies: Vec<Given>,
+}
+
+impl Work {
+    /// The results.
+    fn json(self) -> PyResult<Vec<u8>> {
+        let settings = &self.settings;
+        let mut requests = sim::requests(settings).map_err(raised)?;
+        destage_scenario::count(settings, &mut requests, &mut |_, _| {}).map_err(raised)?;
+        destage_scenario::find_sizes(settings, &mut requests, &|_| {}).map_err(raised)?;
+        let simulation = destage_scenario::simulation(settings, &requests).map_err(raised)?;
+        let mut resources = sim::resources(settings).map_err(raised)?;
+        let (geometry, limit) = match &simulation {
+            Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
+            Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
+        };
+        let counter = Counter::new(geometry, limit);
+        let mut passes = 0;
+        let mut open = || -> Result<Input, TraceError> {
+            let input = self.stop.input(requests.open(passes)?);
+            passes += 1;
+            // Every pass reads the same.
+            Ok(if passes == 1 { counter.count(input) } else { input })
+        };
+        match simulation {
+            Simulation::Buffers(mut experiment) => {
+                if !self.policies.is_empty() {
+                    experiment.foreign = foreign(self.policies, &self.failure, &self.stop)?;
+                    // They would only wait for each other: one of them at a time has the interpreter.
+                    if !settings.is_given("threads") {
+                        resources.threads = 1;
+                    }
+                }
+                let log = self.log.map(|log| Box::new(log) as Box<dyn RequestLog>);
+                let report = experiment.run_logged(resources, &mut open, &|_| {}, log).map_err(raised)?;
+                written(report.results, settings, &requests, &experiment.caches, &counter)
+            }
+            Simulation::Array(experiment) => {
+                if let Some((name, ..)) = self.policies.first() {
+                    let what =
+                        "is a buffer inside an SSD, and with array there are caches of the host: leave array out";
+                    return Err(raised(format_args!("policy '{name}' {what}")));
+                }
+                if self.log.is_some() {
+                    return Err(raised("'latency-log' has no meaning with array"));
+                }
+                let report = experiment.run(resources, &mut open, &|_| {}).map_err(raised)?;
+                written(report.results, settings, &requests, &experiment.caches, &counter)
+            }
+        }
+    }
+}
+
+/// The results as JSON, with what is known of the trace and of the sizes of caches.
+fn written<R: Documented + RunKind>(
+    mut results: Vec<R>,
+    settings: &Settings,
+    requests: &Requests,
+    caches: &[u64],
+    counter: &Counter,
+) -> PyResult<Vec<u8>> {
+    let sizes = requests.sizes_result(settings, caches).map_err(raised)?;
+    results::complete(&mut results, Some(&counter.finish()), sizes.as_ref());
+    let mut json = Vec::new();
+    results::json(&mut json, &results)?;
+    Ok(json)
+}
