@@ -4,7 +4,7 @@ CARGO ?= cargo
 OUT := out
 TRACE := traces/own.oltp-pgbench-ext4.destage
 
-.PHONY: demo test soak fuzz bench validate reproduce advisories clean
+.PHONY: demo test soak fuzz bench validate reproduce wheel advisories clean
 
 # Which write buffer serves a real workload best? The trace is a recording of PostgreSQL under pgbench, on ext4.
 demo:
@@ -49,6 +49,12 @@ reproduce:
 	@sh scripts/need-tools
 	$(CARGO) build --release --locked -p destage
 	target/release/destage reproduce all --markdown=docs/reproduction.md --report=docs/reproduction $(if $(TRACES),--traces $(TRACES))
+
+# The Python package, for every Python from 3.11 on: out/wheels/destage-*.whl. `pip install .` builds and installs the same.
+wheel:
+	@sh scripts/need-tools
+	@sh scripts/python-env target/venv-wheel maturin==1.16.0
+	target/venv-wheel/bin/maturin build --locked --out $(OUT)/wheels
 
 # Known vulnerabilities; needs cargo-deny and the advisory database, hence the network.
 advisories:

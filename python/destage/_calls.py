@@ -1,0 +1,188 @@
+"""What can be called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from . import _destage
+from ._policy import Policy
+from ._results import Experiment
+from ._trace import Trace
+
+Scalar: TypeAlias = str | int | float | bool | PathLike[str]
+Value: TypeAlias = Scalar | Sequence[Scalar] | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of `simulate` or `synth`."""
+
+    #: Its name on the command line; in Python `-` is `_`, and `ssd.planes` is `ssd={"planes": ...}`.
+    name: str
+    #: What stands for its value in the help.
+    value: str
+    #: The value where none is given; empty where there is none.
+    default: str
+    #: What it does.
+    help: str
+
+
+def settings(of: str = "simulate") -> list[Setting]:
+    """Every setting of `simulate` ("simulate") or `synth` ("synth"), from the command line's own list."""
+    if of not in ("simulate", "synth"):
+        raise _destage.DestageError(f"there are no settings of '{of}', only of simulate and synth")
+    return [Setting(*setting) for setting in _destage.settings(of == "synth")]
+
+
+def policies() -> list[tuple[str, str, str]]:
+    """Name, title and place ("ssd" or "host") of every built-in policy."""
+    return _destage.policies()
+
+
+def formats() -> list[tuple[str, str, bool]]:
+    """Name, meaning, and whether it is written as well as read, of every format of traces."""
+    return _destage.formats()
+
+
+def workloads() -> list[tuple[str, str]]:
+    """Name and meaning of every built-in workload, for `simulate(workload=...)` and `synth(..., workload=...)`."""
+    return _destage.workloads()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return fspath(value) if isinstance(value, PathLike) else str(value)
+
+
+def _given(values: Mapping[str, Any], table: str = "") -> Iterable[tuple[str, list[str]]]:
+    """Settings under the names of the command line."""
+    for name, value in values.items():
+        # `from` is a word of Python's.
+        name = table + name.rstrip("_").replace("_", "-")
+        if isinstance(value, Mapping):
+            yield from _given(value, f"{name}.")
+        elif value is None:
+            continue
+        elif isinstance(value, (str, PathLike)) or not isinstance(value, Iterable):
+            yield name, [_text(value)]
+        else:
+            yield name, [_text(item) for item in value]
+
+
+def _policies(values: Any) -> tuple[list[str], list[tuple[str, str, Callable[[int, int], object]]]]:
+    """Names of policies, and those of them that are written in Python."""
+    names: list[str] = []
+    own: list[tuple[str, str, Callable[[int, int], object]]] = []
+    single = isinstance(values, (str, type)) or not isinstance(values, Iterable)
+    for policy in [values] if single else values:
+        if isinstance(policy, str):
+            names.append(policy)
+        elif isinstance(policy, type) and issubclass(policy, Policy):
+            name = policy.name or f"python-{policy.__name__}"
+            names.append(name)
+            own.append((name, policy.unit, policy))
+        else:
+            raise _destage.DestageError(f"policy {policy!r}: a name, or a class that is derived from destage.Policy")
+    return names, own
+
+
+def simulate(
+    trace: Trace | str | PathLike[str] | None = None,
+    *,
+    scenario: str | PathLike[str] | Mapping[str, Value] | None = None,
+    policy: str | type[Policy] | Sequence[str | type[Policy]] | None = None,
+    latencies: bool | Sequence[str] = False,
+    **settings: Value,
+) -> Experiment:
+    """Simulates policies x sizes over a trace, as `destage sim` does, and returns the results.
+
+    trace: a trace or its file. `workload="exchange"` and the like take its place.
+    scenario: settings as the text of a TOML file, as its path (a `Path`, not text), or as a mapping. What is given by name
+        overrides it.
+    policy: names of built-in policies with their parameters ("lb-clock:...", `destage.policies()`), and classes of your own
+        that are derived from `destage.Policy`.
+    latencies: keep what became of each request, or these columns of it; of a single run only. See `Experiment.latencies`.
+    settings: whatever `destage.settings()` lists, such as `cache="1MiB..1GiB/8"`, `device="ssd"`, `array="raid5:5"`,
+        `ssd={"preset": "pm9a3"}`, `limit=1_000_000`, `threads=2`. Sizes are bytes or have a unit, times have one.
+
+    Raises `DestageError` with the command line's words, what a policy of yours raised, or KeyboardInterrupt upon Ctrl-C.
+    """
+    given: dict[str, list[str]] = {}
+    text: tuple[str, str] | None = None
+    file: PathLike[str] | None = None
+    own: list[tuple[str, str, Callable[[int, int], object]]] = []
+    if isinstance(scenario, Mapping):
+        within = dict(scenario)
+        if policy is None:
+            policy = cast(Any, within.pop("policy", None))
+        given.update(_given(within))
+    elif isinstance(scenario, PathLike):
+        file = scenario
+    elif scenario is not None:
+        text = (scenario, "scenario")
+    if isinstance(trace, Trace):
+        given["trace"] = [str(trace.path)]
+        given["format"] = [trace.format]
+        if trace.lenient:
+            given["lenient"] = ["true"]
+    elif trace is not None:
+        given["trace"] = [fspath(trace)]
+    given.update(_given(settings))
+    if policy is not None:
+        given["policy"], own = _policies(policy)
+    columns = None if isinstance(latencies, bool) else list(latencies)
+    json, log, objective = _destage.simulate(
+        text, file, list(given.items()), own, latencies is True or columns is not None, columns
+    )
+    return Experiment(json, objective=objective, latencies=log)
+
+
+def run_scenario(scenario: str, trace: str | PathLike[str] | None = None, *, threads: int | None = None) -> str:
+    """Simulates a scenario, the text of a TOML file, over a trace, and returns the results as JSON.
+
+    For worker processes: what goes in and what comes out is text.
+
+    trace: in place of the scenario's own.
+    threads: threads that simulate; all processors unless the scenario says otherwise. Results do not depend on it.
+    """
+    return simulate(trace, scenario=scenario, threads=threads).json()
+
+
+def synth(path: str | PathLike[str], **settings: Value) -> Trace:
+    """Makes up a trace into a file of the native format. The same settings give the same bytes on any machine.
+
+    settings: whatever `destage.settings("synth")` lists, such as `length=100_000` (requests, or a time such as "60s"),
+        `read=30` (percent), `footprint="zipf:1.1"`, `space="1GiB"`, `arrivals="poisson:1ms"`, `workload="exchange"`, `seed=2`.
+    """
+    _destage.synth(path, list(_given(settings)))
+    return Trace(path)
+
+
+def write_trace(
+    path: str | PathLike[str],
+    *,
+    time_ns: Sequence[int],
+    op: Sequence[str],
+    offset: Sequence[int],
+    bytes: Sequence[int],
+    volume: Sequence[int] | None = None,
+    latency_ns: Sequence[int | None] | None = None,
+    level: int | None = None,
+) -> Trace:
+    """Writes requests as a trace in the native format, from lists, arrays or columns with as many values each.
+
+    time_ns: arrivals, ns after the beginning.
+    op: "read", "write", "flush" or "discard".
+    offset: first byte on the volume, B.
+    bytes: how many, B.
+    volume: numbers of volumes from 0; all 0 unless they are given.
+    latency_ns: ns from arrival to completion, None where it is not known.
+    level: compression, 1 to 22.
+    """
+    _destage.write_trace(path, time_ns, op, offset, bytes, volume, latency_ns, level)
+    return Trace(Path(path))
