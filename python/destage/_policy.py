@@ -31,7 +31,7 @@ class Policy(ABC):
     unit: ClassVar[Literal["page", "block"]] = "page"
 
     def __init__(self, capacity_pages: int, pages_per_block: int) -> None:
-        """Begins a run with an empty buffer.
+        """Begins a run with an empty buffer. One may be made more than is used, to see that it can be.
 
         capacity_pages: how many pages the buffer holds at most.
         pages_per_block: pages in a logical block.

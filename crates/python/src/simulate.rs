@@ -3,8 +3,8 @@
 use destage_report::results::{self, Documented, RunKind};
 use destage_scenario::sim::{self, Requests};
 use destage_scenario::{Settings, Simulation};
-use destage_sim::buffer::RequestLog;
-use destage_sim::experiment::{Counter, Input};
+use destage_sim::buffer::{RequestLog, RunResult};
+use destage_sim::experiment::{Counter, Input, Sweep};
 use destage_trace::TraceError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -44,7 +44,15 @@ pub(crate) fn simulate(
     let objective = objective.transpose().map_err(raised)?;
     let (stop, failure) = (Stop::default(), Failure::default());
     let work = Work { settings, log: log.clone(), stop: stop.clone(), failure: failure.clone(), policies };
-    let json = call::run(py, &stop, move || work.json());
+    let in_python = !work.policies.is_empty();
+    let json = call::run(py, &stop, move || {
+        if in_python {
+            // A thread that Python has met is known to it until it leaves here: it would be introduced for each access.
+            Python::attach(|py| py.detach(|| work.json()))
+        } else {
+            work.json()
+        }
+    });
     // What was raised in a policy is why the simulation ended.
     let json = failure.take().map_or(json, Err)?;
     Ok((PyBytes::new(py, &json), log.map(|log| log.table()), objective))
@@ -67,7 +75,7 @@ impl Work {
         destage_scenario::count(settings, &mut requests, &mut |_, _| {}).map_err(raised)?;
         destage_scenario::find_sizes(settings, &mut requests, &|_| {}).map_err(raised)?;
         let simulation = destage_scenario::simulation(settings, &requests).map_err(raised)?;
-        let mut resources = sim::resources(settings).map_err(raised)?;
+        let resources = sim::resources(settings).map_err(raised)?;
         let (geometry, limit) = match &simulation {
             Simulation::Buffers(experiment) => (experiment.geometry, experiment.limit),
             Simulation::Array(experiment) => (experiment.geometry, experiment.limit),
@@ -82,16 +90,17 @@ impl Work {
         };
         match simulation {
             Simulation::Buffers(mut experiment) => {
-                if !self.policies.is_empty() {
-                    experiment.foreign = foreign(self.policies, &self.failure, &self.stop)?;
-                    // They would only wait for each other: one of them at a time has the interpreter.
-                    if !settings.is_given("threads") {
-                        resources.threads = 1;
-                    }
-                }
                 let log = self.log.map(|log| Box::new(log) as Box<dyn RequestLog>);
-                let report = experiment.run_logged(resources, &mut open, &|_| {}, log).map_err(raised)?;
-                written(report.results, settings, &requests, &experiment.caches, &counter)
+                let one_by_one = !self.policies.is_empty() && log.is_none();
+                experiment.foreign = foreign(self.policies, &self.failure, &self.stop)?;
+                let results = if one_by_one {
+                    let mut results = OneByOne(Vec::new());
+                    experiment.sweep(resources, &mut open, &|_| {}, &mut results).map_err(raised)?;
+                    results.0
+                } else {
+                    experiment.run_logged(resources, &mut open, &|_| {}, log).map_err(raised)?.results
+                };
+                written(results, settings, &requests, &experiment.caches, &counter)
             }
             Simulation::Array(experiment) => {
                 if let Some((name, ..)) = self.policies.first() {
@@ -106,6 +115,25 @@ impl Work {
                 written(report.results, settings, &requests, &experiment.caches, &counter)
             }
         }
+    }
+}
+
+/// Runs each in a pass of its own, which then is on this thread: policies of Python's would only wait for each other, since one
+/// of them at a time has the interpreter.
+struct OneByOne(Vec<RunResult>);
+
+impl Sweep<RunResult> for OneByOne {
+    fn wants(&self, _: usize) -> bool {
+        true
+    }
+
+    fn per_pass(&mut self) -> usize {
+        1
+    }
+
+    fn take(&mut self, _: usize, result: RunResult) -> bool {
+        self.0.push(result);
+        true
     }
 }
 
