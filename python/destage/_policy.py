@@ -17,8 +17,8 @@ class Policy(ABC):
     policy that evicts what the buffer does not hold, or lets a page in while it is full, ends the simulation with a
     `DestageError`, and whatever a method raises is raised by the call.
 
-    It is slower than a built-in policy by two orders of magnitude, since each page access calls Python: about a million
-    accesses take a second or two.
+    It is slower than a built-in policy by an order of magnitude or more, since each page access calls Python: a million
+    accesses take a second or two (docs/python.md).
 
     Pages are whole numbers from 0, at most as many as the trace touches or the SSD has; page `p` belongs to block
     `p // pages_per_block`. Pages of a block lie beside each other on the device. Without a device, or where
