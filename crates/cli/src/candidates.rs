@@ -1,35 +1,53 @@
 //! What a shell can suggest as the value of a setting. A suggestion is one of many values that are
 //! right: a policy has parameters and layers, a workload can be a file; so nothing is refused here.
 
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command, ValueHint};
 use destage_cache::{all_host_caches, host_cache_layers};
 use destage_policy::buffer::{layers, policies};
 use destage_reproduce::paper;
-use destage_scenario::{Key, Takes, workload};
+use destage_scenario::{Key, Takes, path_text, workload};
 use destage_trace::{EXPORTS, FORMATS, FormatId};
 
-/// Takes any text and suggests some.
+/// Takes any text, or any name of a file, and suggests some.
 #[derive(Clone)]
-pub struct Suggested(fn(&'static str) -> Vec<String>, &'static str);
+pub struct Suggested {
+    values: fn(&'static str) -> Vec<String>,
+    of: &'static str,
+    /// It may be a file, of which the value is the text ([`path_text`]).
+    is_path: bool,
+}
 
 impl TypedValueParser for Suggested {
     type Value = String;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &std::ffi::OsStr) -> Result<String, Error> {
-        StringValueParser::new().parse_ref(command, arg, value)
+        if self.is_path {
+            path().parse_ref(command, arg, value)
+        } else {
+            StringValueParser::new().parse_ref(command, arg, value)
+        }
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let Self(values, of) = self;
-        Some(Box::new(values(of).into_iter().map(PossibleValue::new)))
+        Some(Box::new((self.values)(self.of).into_iter().map(PossibleValue::new)))
     }
 }
 
 /// `arg` with suggestions, which its help does not list.
 fn suggesting(arg: Arg, values: fn(&'static str) -> Vec<String>, of: &'static str) -> Arg {
-    arg.value_parser(Suggested(values, of)).hide_possible_values(true)
+    arg.value_parser(Suggested { values, of, is_path: false }).hide_possible_values(true)
+}
+
+/// The same of one that may also be a file.
+fn suggesting_or_file(arg: Arg, values: fn(&'static str) -> Vec<String>) -> Arg {
+    arg.value_parser(Suggested { values, of: "", is_path: true }).hide_possible_values(true)
+}
+
+/// Takes the name of any file as its text ([`path_text`]), as settings do.
+pub fn path() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().map(path_text::of)
 }
 
 /// The argument of a setting with what can be suggested for it.
@@ -40,7 +58,10 @@ pub fn of_setting(key: &Key, arg: Arg) -> Arg {
         "format" => format(arg),
         "ssd.preset" => suggesting(arg, |_| names(destage_sim::ssd::presets()), ""),
         "disk-profile" => suggesting(arg, |_| names(destage_sim::disk::PRESETS.iter().copied()), ""),
-        _ if key.takes == Takes::File || key.value == "FILE" => arg.value_hint(ValueHint::FilePath),
+        _ if key.value == "DIR" => arg.value_parser(path()).value_hint(ValueHint::DirPath),
+        _ if key.takes == Takes::File || key.value == "FILE" => {
+            arg.value_parser(path()).value_hint(ValueHint::FilePath)
+        }
         _ if key.value.contains('|') => suggesting(arg, alternatives, key.value),
         _ => arg,
     }
@@ -70,12 +91,12 @@ pub fn export(arg: Arg) -> Arg {
 
 /// The argument of a workload.
 pub fn workload(arg: Arg) -> Arg {
-    suggesting(arg, |_| workload::built_in().map(|workload| workload.name().to_owned()).collect(), "")
+    suggesting_or_file(arg, |_| workload::built_in().map(|workload| workload.name().to_owned()).collect())
 }
 
 /// The argument of a paper.
 pub fn paper(arg: Arg) -> Arg {
-    suggesting(arg, |_| paper::built_in().chain(["all"]).map(str::to_owned).collect(), "")
+    suggesting_or_file(arg, |_| paper::built_in().chain(["all"]).map(str::to_owned).collect())
 }
 
 /// The argument of a policy or layer that is documented.

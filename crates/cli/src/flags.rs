@@ -1,10 +1,8 @@
 //! Settings as flags of the command line.
 
-use std::path::Path;
-
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, ValueHint, value_parser};
-use destage_scenario::{Key, ScenarioError, Settings, Takes};
+use destage_scenario::{Key, ScenarioError, Settings, Takes, path_text};
 
 use crate::candidates;
 
@@ -14,6 +12,7 @@ pub fn args(keys: &'static [Key]) -> Vec<Arg> {
         Arg::new("scenario")
             .long("scenario")
             .value_name("FILE")
+            .value_parser(candidates::path())
             .value_hint(ValueHint::FilePath)
             .help("Read settings from a TOML file, in which every flag below is a key"),
         Arg::new("set")
@@ -56,7 +55,7 @@ fn arg(key: &'static Key) -> Arg {
 pub fn settings(keys: &'static [Key], matches: &ArgMatches) -> Result<Settings, ScenarioError> {
     let mut settings = Settings::new(keys);
     if let Some(file) = matches.get_one::<String>("scenario") {
-        settings.read_file(Path::new(file))?;
+        settings.read_file(&path_text::path(file))?;
     }
     for pair in matches.get_many::<String>("set").into_iter().flatten() {
         settings.set(pair)?;

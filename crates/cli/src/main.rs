@@ -48,7 +48,8 @@ fn main() -> ExitCode {
             let wrong = std::env::args_os().skip(1).find(|argument| argument.to_str().is_none()).unwrap_or_default();
             let wrong = wrong.as_encoded_bytes().escape_ascii();
             screen::fail(format_args!(
-                "the argument \"{wrong}\" is not UTF-8, which it has to be here: give the file another name, or a link with one"
+                "the argument \"{wrong}\" is not UTF-8, and stands where no file is named: in text (--set, scenario files) write a \
+                 file's name with \\xHH for each byte that is not UTF-8"
             ));
             return ExitCode::from(2);
         }

@@ -18,56 +18,107 @@ fn unreadable(text: &str) -> OsString {
     name
 }
 
-/// Calls with a name in the place of `{}`: all are refused, with the argument named, or succeed.
+/// Calls with the name of a file, and of another, in the places of `{}` and `{new}`: each does what it would with any name.
 #[test]
-fn a_name_that_is_not_utf_8_is_taken_or_named() {
+fn a_name_that_is_not_utf_8_is_a_name() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("good.spc"), TRACE).unwrap();
-    fs::write(folder.path().join(unreadable("spc")), TRACE).unwrap();
+    let inside = |name: &OsStr| folder.path().join(name);
+    fs::write(inside(OsStr::new("good.spc")), TRACE).unwrap();
+    fs::write(inside(&unreadable("spc")), TRACE).unwrap();
+    fs::create_dir(inside(&unreadable("man"))).unwrap();
+    let settings = "trace = 'caf\\xe9.spc'\npolicy = \"lru\"\ncache = \"1MiB\"\n";
+    fs::write(inside(&unreadable("toml")), settings).unwrap();
     let calls = [
-        "sim {} --policy lru",
-        "sim --trace {}",
-        "sim --trace={}",
-        "sim --set trace={}",
-        "sim --scenario {}",
-        "sim --workload {}",
-        "sim good.spc --policy lru --json={}",
-        "sim good.spc --policy lru --csv={}",
-        "sim good.spc --policy lru --report {}",
-        "trace stat {}",
-        "trace head {}",
-        "trace convert {} to.destage",
-        "trace convert good.spc {}",
-        "trace synth {}",
-        "trace record /dev/null {}",
-        "report {} --out page",
-        "report good.spc --out {}",
-        "reproduce {}",
-        "reproduce gcar --traces {}",
-        "man --out {}",
-        "{}",
+        "sim {}.spc --policy lru",
+        "sim --trace {}.spc",
+        "sim --trace={}.spc --resume {new}.d",
+        "sim --set trace=caf\\xe9.spc",
+        "sim --set trace='caf\\xe9.spc'",
+        "sim --scenario {}.toml",
+        "sim good.spc --policy lru --cache 1MiB --json={new}.json",
+        "sim good.spc --policy lru --cache 1MiB --csv {new}.csv",
+        "sim good.spc --policy lru --cache 1MiB --latency-log={new}.log.csv",
+        "sim good.spc --policy lru --cache 1MiB --report {new}.page",
+        "advise {}.spc --budget 1MiB --report {new}.advice",
+        "trace stat {}.spc",
+        "trace head {}.spc",
+        "trace mrc {}.spc",
+        "trace convert {}.spc to.destage",
+        "trace convert good.spc {new}.destage",
+        "trace convert {}.spc {new}.msr --to msr",
+        "trace synth {new}.synth --length 100",
+        "report {new}.json --out {new}.again",
+        "man --out {new}.man",
     ];
     for call in calls {
-        let name = unreadable("spc");
-        let words = call.split(' ').map(|word| match word.split_once("{}") {
-            None => OsString::from(word),
-            Some((before, _)) => {
-                let mut word = OsString::from(before);
-                word.push(&name);
-                word
-            }
-        });
-        let output = command(&[]).args(words).current_dir(folder.path()).output().expect("the binary starts");
+        let new = call
+            .split_once("{new}")
+            .map(|(_, end)| unreadable(end.split(' ').next().unwrap_or("").trim_start_matches('.')));
+        let output = command(&[]).args(call.split(' ').map(named)).current_dir(folder.path()).output().unwrap();
         let message = String::from_utf8(output.stderr).expect("messages are UTF-8");
+        // No shell takes these quotes away.
+        let refused = call.contains('\'');
+        assert_eq!(output.status.success(), !refused, "{call}: {message}");
         assert!(!message.contains("panicked"), "{call}: {message}");
-        let code = output.status.code();
-        assert!(code == Some(0) || matches!(code, Some(1 | 2)) && !message.is_empty(), "{call}: {code:?} {message}");
-        if call.starts_with("sim") || call.starts_with("trace convert") {
-            assert_eq!(code, Some(2), "{call}: {message}");
-            let named = message.contains("caf\\xe9.spc\" is not UTF-8") && message.contains("another name, or a link");
-            assert!(named, "{call}: {message}");
+        if !refused {
+            assert!(new.is_none_or(|new| inside(&new).exists()), "{call}: {message}");
         }
     }
+}
+
+/// What names a file in words is what can be given for it.
+#[test]
+fn the_text_of_a_name_leads_back_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(unreadable("spc")), TRACE).unwrap();
+    // Looks like such a text, and is a name of its own.
+    fs::write(folder.path().join(r"caf\xe9.spc"), "0,8,4096,W,0.5\n").unwrap();
+    let run = |words: &[OsString]| {
+        let output = command(&[]).args(words).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("results are UTF-8")
+    };
+    let words = |text: &str| text.split(' ').map(named).collect::<Vec<_>>();
+    for (name, text, requests) in
+        [(unreadable("spc"), r"caf\xe9.spc", 3), (r"caf\xe9.spc".into(), r"caf\x5cxe9.spc", 1)]
+    {
+        let mut sim = words("sim --policy lru --cache 1MiB --json --trace");
+        sim.push(name.clone());
+        let json: serde_json::Value = serde_json::from_str(&run(&sim)).unwrap();
+        let input = &json[0]["input"];
+        assert_eq!((&input["trace"], &input["trace_requests"]), (&text.into(), &requests.into()), "{input}");
+        // The scenario that is printed is of the same trace, wherever it lies.
+        let mut print = words("sim --policy lru --cache 1MiB --print-scenario");
+        print.push(name);
+        let elsewhere = tempfile::tempdir().unwrap();
+        let scenario = elsewhere.path().join("printed.toml");
+        fs::write(&scenario, run(&print)).unwrap();
+        let again: serde_json::Value =
+            serde_json::from_str(&run(&["sim".into(), "--scenario".into(), scenario.into(), "--json".into()])).unwrap();
+        assert_eq!(again[0]["input"]["trace_requests"], requests);
+    }
+}
+
+/// Where no file is named, the argument is told, with what would be right.
+#[test]
+fn text_that_is_not_utf_8_is_refused() {
+    for call in ["sim good.spc --policy {}", "sim --set trace={}", "trace convert a b --to {}", "policies {}"] {
+        let output = command(&[]).args(call.split(' ').map(named)).output().unwrap();
+        let message = String::from_utf8(output.stderr).expect("messages are UTF-8");
+        assert_eq!(output.status.code(), Some(2), "{call}: {message}");
+        let told = message.contains(r#"caf\xe9." is not UTF-8"#) && message.contains(r"write a file's name with \xHH");
+        assert!(told, "{call}: {message}");
+    }
+}
+
+/// A word of a call, with the name in its place.
+fn named(word: &str) -> OsString {
+    let Some((before, after)) = word.split_once("{}").or_else(|| word.split_once("{new}")) else {
+        return word.into();
+    };
+    let mut whole = OsString::from(before);
+    whole.push(unreadable(after.trim_start_matches('.')));
+    whole
 }
 
 #[test]

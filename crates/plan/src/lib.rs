@@ -6,6 +6,7 @@
 
 // What all crates speak.
 pub mod names; // names as people write them
+pub mod path_text; // names of files as text, any of them
 pub mod quantity; // sizes and times as people write them
 mod request; // requests of a trace
 mod spec; // policies and parameters as a user writes them

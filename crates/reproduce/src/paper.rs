@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use destage_scenario::{ScenarioError, quantity, workload};
+use destage_scenario::{ScenarioError, path_text, quantity, workload};
 use serde::Deserialize;
 
 use crate::counted::Counted;
@@ -314,7 +314,7 @@ impl Paper {
     /// they are there.
     pub fn reads(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
         let described = self.workload.iter().filter_map(|workload| workload.synthetic.as_deref());
-        let described = described.filter(|name| workload::is_file(name)).map(PathBuf::from);
+        let described = described.filter(|name| workload::is_file(name)).map(path_text::path);
         described.chain(self.workload.iter().flat_map(|workload| workload.candidates(folders))).collect()
     }
 
@@ -323,14 +323,14 @@ impl Paper {
         if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
             return Self::parse(Path::new(&format!("{name}.toml (built in)")), text);
         }
-        let file = Path::new(name);
+        let file = &*path_text::path(name);
         if file.extension().is_some_and(|end| end == "toml") {
             let mut paper = Self::parse(file, &destage_scenario::read(file)?)?;
             // A workload's file is named from the paper's.
             let folder = file.parent().unwrap_or(Path::new(""));
             for name in paper.workload.iter_mut().filter_map(|workload| workload.synthetic.as_mut()) {
                 if Path::new(name.as_str()).extension().is_some_and(|end| end == "toml") {
-                    *name = folder.join(name.as_str()).display().to_string();
+                    *name = path_text::of(folder.join(path_text::path(name)));
                 }
             }
             return Ok(paper);

@@ -15,7 +15,7 @@ pub mod synth;
 pub mod workload;
 
 pub use array::level_and_members;
-pub use destage_plan::quantity;
+pub use destage_plan::{path_text, quantity};
 pub use error::ScenarioError;
 pub use print::scenario;
 pub use settings::{Key, Settings, Takes, line_of, read};

@@ -9,7 +9,7 @@ use destage_plan::names::distance;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::ScenarioError;
+use crate::{ScenarioError, path_text};
 
 /// Bytes of a scenario file at most; a hand-written one has a few thousand.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -220,9 +220,7 @@ impl Settings {
             let value = self.one(name, |text| Ok::<_, String>(text.to_owned()))?;
             if let Some(path) = self.path(name)?.filter(|_| is_file(name, &value)) {
                 let path = std::path::absolute(path).map_err(|error| wrong(&error))?;
-                let path = path.into_os_string().into_string();
-                let path = path.map_err(|path| wrong(&format_args!("{} is not UTF-8", Path::new(&path).display())))?;
-                whole.flag(name, vec![path])?;
+                whole.flag(name, vec![path_text::of(path)])?;
             }
         }
         Ok(whole)
@@ -288,10 +286,10 @@ impl Settings {
         })
     }
 
-    /// A file's name: from a scenario file it is relative to that file.
+    /// A file's name, which has the text that was given ([`path_text`]): from a scenario file it is relative to that file.
     pub fn path(&self, name: &str) -> Result<Option<PathBuf>, ScenarioError> {
         let (_, given) = self.find(name);
-        let path = self.optional(name, |text| Ok::<_, String>(PathBuf::from(text)))?;
+        let path = self.optional(name, |text| Ok::<_, String>(path_text::path(text)))?;
         Ok(match (path, &given.origin) {
             (Some(path), Origin::Scenario { file, .. }) if path != Path::new("-") => {
                 Some(file.parent().map_or_else(|| path.clone(), |folder| folder.join(&path)))

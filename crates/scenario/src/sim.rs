@@ -18,7 +18,7 @@ use crate::quantity as q;
 use crate::sizes::{self, CacheSize};
 use crate::synth::WORKLOAD_SET;
 use crate::workload::Workload;
-use crate::{Key, ScenarioError, Settings};
+use crate::{Key, ScenarioError, Settings, path_text};
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -400,7 +400,7 @@ impl Requests {
     /// The trace's file or the workload's name, as the user gave it.
     pub fn name(&self) -> String {
         match &self.origin {
-            Origin::File { file, .. } => file.display().to_string(),
+            Origin::File { file, .. } => path_text::of(file),
             Origin::Workload(workload) => workload.name().to_owned(),
             Origin::Named(name) => name.clone(),
         }

@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 use crate::quantity as q;
 use crate::settings::{line_of, read};
 use crate::synth::{self, STREAM, joined};
-use crate::{Key, ScenarioError, Settings};
+use crate::{Key, ScenarioError, Settings, path_text};
 
 /// The keys of a workload file outside its parts.
 const WORKLOAD: &[Key] = &[
@@ -136,7 +136,8 @@ impl Workload {
             return Self::built_in(name, text);
         }
         if is_file(name) {
-            return Self::parse(name, Path::new(name), &read(Path::new(name))?);
+            let file = path_text::path(name);
+            return Self::parse(name, &file, &read(&file)?);
         }
         let names: Vec<&str> = BUILT_IN.iter().map(|&(name, _)| name).collect();
         let near = nearest(name, names.iter().copied());
@@ -160,7 +161,7 @@ impl Workload {
         };
         // A file named in a scenario file lies beside it.
         let mut workload = if is_file(&given) {
-            Self::parse(&file.display().to_string(), &file, &read(&file)?)?
+            Self::parse(&path_text::of(&file), &file, &read(&file)?)?
         } else {
             Self::named(&given)?
         };

@@ -12,6 +12,7 @@ use destage_scenario::sim::{self, SIM};
 use destage_sim::experiment::Progress;
 
 use crate::advice_output;
+use crate::candidates;
 use crate::commands::report::Folder;
 use crate::flags;
 use crate::output::{NewFile, Outputs};
@@ -33,6 +34,7 @@ pub fn command() -> Command {
         .arg(
             Arg::new("positional")
                 .value_name("TRACE")
+                .value_parser(candidates::path())
                 .value_hint(ValueHint::FilePath)
                 .conflicts_with("trace")
                 .help("The trace, as with --trace"),

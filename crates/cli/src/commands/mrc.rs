@@ -54,6 +54,7 @@ pub fn command() -> Command {
                 .value_name("FILE")
                 .required(true)
                 .num_args(1..)
+                .value_parser(candidates::path())
                 .value_hint(ValueHint::FilePath)
                 .help("The traces; - for the standard input"),
         )

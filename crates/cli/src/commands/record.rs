@@ -39,6 +39,7 @@ pub fn command() -> Command {
             Arg::new("device")
                 .value_name("DEVICE")
                 .required(true)
+                .value_parser(value_parser!(PathBuf))
                 .value_hint(ValueHint::FilePath)
                 .help("A disk or a partition, such as /dev/nvme0n1"),
         )
@@ -46,6 +47,7 @@ pub fn command() -> Command {
             Arg::new("out")
                 .value_name("OUT")
                 .required(true)
+                .value_parser(value_parser!(PathBuf))
                 .value_hint(ValueHint::FilePath)
                 .help("The new trace; - for the standard output"),
         )
@@ -110,18 +112,19 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     if requests == Some(0) {
         bail!("--limit 0: at least 1");
     }
-    let to = PathBuf::from(argument("out").unwrap_or_default());
+    let path = |name| matches.get_one::<PathBuf>(name).cloned().unwrap_or_default();
+    let (file, to) = (path("device"), path("out"));
     if matches.get_flag("json") && to == Path::new("-") {
         bail!("--json and - both want the standard output; write the trace to a file");
     }
     let level = matches.get_one::<i32>("level").copied().unwrap_or(NATIVE_DEFAULT_LEVEL);
     let at = if argument("at") == Some("queue") { At::Queue } else { At::Issue };
 
-    let device = Device::open(Path::new(argument("device").unwrap_or_default()))?;
+    let device = Device::open(&file)?;
     check_output(&device, &to, matches.get_flag("own-writes"))?;
     // Before anything is begun: whoever has run a long command does not want to learn that its
     // recording has no place.
-    let mut outputs = Outputs::apart_from(argument("device"))?;
+    let mut outputs = Outputs::apart_from([file])?;
     let file = outputs.file(&to)?;
     let replaces = file.replaces();
     // From here on a signal ends the recording in good order; before, it ends the program as ever.

@@ -11,6 +11,7 @@ use destage_reproduce::page::Pages;
 use destage_reproduce::paper::{self, Paper};
 use destage_reproduce::report;
 use destage_reproduce::reproduce::{Options, reproduce_with};
+use destage_scenario::path_text;
 use destage_scenario::workload::is_file;
 
 use crate::commands::report::Folder;
@@ -97,7 +98,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let read = papers
         .iter()
         .flat_map(|paper| paper.reads(&folders))
-        .chain(names.iter().filter(|name| is_file(name)).map(PathBuf::from));
+        .chain(names.iter().filter(|name| is_file(name)).map(|name| path_text::path(name)));
     let mut outputs = Outputs::apart_from(read)?;
     // The folder first, since the other may lie in it.
     let folder = matches.get_one::<PathBuf>("report");

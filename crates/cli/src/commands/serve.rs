@@ -1,6 +1,7 @@
 //! `destage serve`: an array as a network block device.
 
 use std::cell::RefCell;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::rc::Rc;
@@ -50,6 +51,7 @@ pub fn command() -> Command {
         )
         .arg(
             text("run", "COMMAND")
+                .value_parser(value_parser!(OsString))
                 .value_hint(ValueHint::CommandString)
                 .help("Serve while this shell command runs, which finds $uri and $unixsocket; its failure is ours"),
         )
@@ -113,7 +115,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
     rows.extend(uris.iter().map(|uri| ("at", uri.clone())));
     Screen::stderr().pairs(rows)?;
-    let command = matches.get_one::<String>("run");
+    let command = matches.get_one::<OsString>("run");
     let (stop, wake) = (service.stop_flag(), service.waker());
     let job = command.map(|command| {
         let first = uris.first().map_or("", String::as_str);
@@ -156,13 +158,13 @@ struct Job {
 }
 
 impl Job {
-    fn start(command: &str, uri: &str, socket: Option<&PathBuf>) -> Result<Self> {
+    fn start(command: &OsStr, uri: &str, socket: Option<&PathBuf>) -> Result<Self> {
         let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", command]).env("uri", uri);
+        shell.arg("-c").arg(command).env("uri", uri);
         if let Some(socket) = socket {
             shell.env("unixsocket", socket);
         }
-        Ok(Self { child: shell.spawn().with_context(|| format!("cannot run {command}"))? })
+        Ok(Self { child: shell.spawn().with_context(|| format!("cannot run {}", command.display()))? })
     }
 
     /// Says so when it has ended.

@@ -17,6 +17,7 @@ use destage_sim::experiment::{Counter, Progress, Resources};
 
 use crate::array_output;
 use crate::buffer_output;
+use crate::candidates;
 use crate::commands::report::Folder;
 use crate::flags;
 use crate::latency_log::LatencyLog;
@@ -37,6 +38,7 @@ pub fn command() -> Command {
         .arg(
             Arg::new("positional")
                 .value_name("TRACE")
+                .value_parser(candidates::path())
                 .value_hint(ValueHint::FilePath)
                 .conflicts_with("trace")
                 .help("The trace, as with --trace"),

@@ -9,6 +9,7 @@ use destage_plan::PageGeometry;
 use destage_report::TraceDescription;
 use destage_report::figures::Show;
 use destage_report::results::quote;
+use destage_scenario::path_text;
 use destage_scenario::quantity::{self as q, show_count};
 use destage_scenario::synth::{self, SYNTH};
 use destage_scenario::workload::{self, Workload};
@@ -25,7 +26,7 @@ use crate::screen::{self, Screen};
 use crate::table::{Column, Table};
 
 fn file_arg(name: &'static str) -> Arg {
-    Arg::new(name).value_name("FILE").required(true).value_hint(ValueHint::FilePath)
+    Arg::new(name).value_name("FILE").required(true).value_parser(candidates::path()).value_hint(ValueHint::FilePath)
 }
 
 fn input_args() -> [Arg; 2] {
@@ -133,10 +134,11 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     }
 }
 
+/// Opens the trace whose name has this text.
 fn open(file: &str, matches: &ArgMatches) -> Result<Trace> {
     let format = matches.get_one::<String>("format").map(|text| text.parse::<FormatSpec>());
     let format = format.transpose().map_err(|error| anyhow::anyhow!("--format: {error}"))?;
-    Ok(destage_trace::open(file, &OpenOptions { format, lenient: matches.get_flag("lenient") })?)
+    Ok(destage_trace::open(path_text::path(file), &OpenOptions { format, lenient: matches.get_flag("lenient") })?)
 }
 
 /// Says what a lenient reader left out.
@@ -307,7 +309,7 @@ fn write_native(source: &mut dyn Source, from: &str, outputs: &mut Outputs, to: 
 
 fn convert(matches: &ArgMatches) -> Result<()> {
     let argument = |name| matches.get_one::<String>(name).map_or("", String::as_str);
-    let (from, to) = (argument("from"), PathBuf::from(argument("to")));
+    let (from, to) = (argument("from"), path_text::path(argument("to")));
     let format = argument("as");
     let spec = if FormatId::Native.is_called(format) {
         None
@@ -318,7 +320,7 @@ fn convert(matches: &ArgMatches) -> Result<()> {
     if let (Some(spec), Some(_)) = (&spec, level) {
         bail!("--level: only the native format is compressed; leave it out with --to {spec}");
     }
-    let mut outputs = Outputs::apart_from(destage_trace::files(from))?;
+    let mut outputs = Outputs::apart_from(destage_trace::files(path_text::path(from)))?;
     let mut trace = open(from, matches)?;
     if let Some(spec) = spec {
         export::write(&mut trace, from, &spec, &mut outputs, &to)?;
@@ -373,7 +375,7 @@ fn head(matches: &ArgMatches) -> Result<()> {
 
 fn make_up(matches: &ArgMatches) -> Result<()> {
     let settings = flags::settings(SYNTH, matches)?;
-    let to = PathBuf::from(matches.get_one::<String>("to").map_or("", String::as_str));
+    let to = path_text::path(matches.get_one::<String>("to").map_or("", String::as_str));
     let level = synth::level(&settings)?;
     let workload = workload::named_by(&settings)?;
     let file = workload.as_ref().and_then(Workload::file);
