@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -56,7 +56,7 @@ def workloads() -> list[tuple[str, str]]:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return fspath(value) if isinstance(value, PathLike) else str(value)
+    return _destage.path_text(value) if isinstance(value, PathLike) else str(value)
 
 
 def _given(values: Mapping[str, Any], table: str = "") -> Iterable[tuple[str, list[str]]]:
@@ -126,12 +126,12 @@ def simulate(
     elif scenario is not None:
         text = (scenario, "scenario")
     if isinstance(trace, Trace):
-        given["trace"] = [str(trace.path)]
+        given["trace"] = [_destage.path_text(trace.path)]
         given["format"] = [trace.format]
         if trace.lenient:
             given["lenient"] = ["true"]
     elif trace is not None:
-        given["trace"] = [fspath(trace)]
+        given["trace"] = [_destage.path_text(trace)]
     given.update(_given(settings))
     if policy is not None:
         given["policy"], own = _policies(policy)

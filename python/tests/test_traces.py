@@ -1,7 +1,10 @@
 """Traces are read, written, made up and described."""
 
 import json
+import os
+import pathlib
 import pickle
+import shutil
 
 import polars as pl
 import pyarrow as pa
@@ -88,6 +91,17 @@ def test_columns_become_a_trace(trace, tmp_path):
         destage.write_trace(tmp_path / "no", time_ns=[0, 1], op=["read", "trim"], offset=[0, 0], bytes=[1, 1])
     with pytest.raises(destage.DestageError, match="time_ns has 2 values and bytes has 1: give as many of each"):
         destage.write_trace(tmp_path / "no", time_ns=[0, 1], op=["read", "read"], offset=[0, 0], bytes=[1])
+
+
+def test_a_file_may_have_any_name(trace, tmp_path):
+    for name in (b"caf\xe9.destage", rb"caf\xe9.destage"):
+        path = os.fsdecode(os.path.join(os.fsencode(tmp_path), name))
+        shutil.copy(trace, path)
+        opened = destage.Trace(path)
+        for given in (path, pathlib.Path(path), opened):
+            assert destage.simulate(given, policy="lru", cache="1MiB", limit=1000)[0].input.trace_requests == 1000
+        assert opened.write(path + ".2", format="msr") == opened.stat().requests
+        os.remove(path)
 
 
 def test_what_there_is_is_listed():

@@ -39,7 +39,7 @@ mod _destage {
     #[pymodule_export]
     use super::report::{page, tables};
     #[pymodule_export]
-    use super::settings::settings;
+    use super::settings::{path_text, settings};
     #[pymodule_export]
     use super::simulate::simulate;
     #[pymodule_export]

@@ -66,3 +66,9 @@ pub(crate) fn settings(of_synth: bool) -> Vec<(&'static str, &'static str, &'sta
     let taken = keys.iter().filter(|key| of_synth || OF_THE_COMMAND.iter().all(|(name, _)| *name != key.name));
     taken.map(|key| (key.name, key.value, key.default, key.help)).collect()
 }
+
+/// A file's name as the text that settings have: it may have bytes that are not UTF-8.
+#[pyfunction]
+pub(crate) fn path_text(path: PathBuf) -> String {
+    destage_scenario::path_text::of(path)
+}
