@@ -99,6 +99,31 @@ fn the_text_of_a_name_leads_back_to_it() {
     }
 }
 
+/// An array, its members and its socket; and an export of which the name has what a URI may not have.
+#[test]
+fn an_array_may_lie_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |call: &str| {
+        let output = command(&[]).args(call.split(' ').map(named)).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{call}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let files = "--member {}.0 --member {}.1 --member {}.2 --member {}.3 --cache-device {}.cache";
+    run(&format!(
+        "create --dev {{}}.array {files} --level raid5:4 --member-size 4MiB --policy write-back --cache 1MiB"
+    ));
+    let text = fs::read_to_string(folder.path().join(unreadable("array")).join("array.toml")).unwrap();
+    assert!(text.contains(r"caf\xe9.cache'"), "{text}");
+    assert!(folder.path().join(unreadable("3")).exists());
+    // The shell puts the words together.
+    let uri = run("serve {}.array --socket {}.s --name a&b/%c --run printf${IFS}%s${IFS}$uri");
+    assert_eq!(uri, "nbd+unix:///a%26b/%25c?socket=caf%E9.s");
+    let ask =
+        format!("serve {{}}.array --run {}${{IFS}}status${{IFS}}*.array${{IFS}}--json", env!("CARGO_BIN_EXE_destage"));
+    let status: serde_json::Value = serde_json::from_str(&run(&ask)).unwrap();
+    assert!(status["array"]["devices"][4]["path"].as_str().unwrap().ends_with(r"/caf\xe9.cache"), "{status}");
+}
+
 /// Where no file is named, the argument is told, with what would be right.
 #[test]
 fn text_that_is_not_utf_8_is_refused() {

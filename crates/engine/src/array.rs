@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use destage_cache::{HostCacheSpec, Served};
 use destage_exec::{Buffer, Completion, Files, FilesError, Io};
-use destage_plan::{Dev, HostRequest, Status};
+use destage_plan::{Dev, HostRequest, Status, path_text};
 use destage_raid::Geometry;
 
 use crate::description::folder;
@@ -85,7 +85,7 @@ impl Array {
             let is_member = u32::from(number) < u32::from(self.geometry.members());
             DeviceStatus {
                 name: if is_member { format!("member {number}") } else { "cache".to_owned() },
-                path: config.path.display().to_string(),
+                path: path_text::of(&config.path),
                 answers: self.files.answers(dev),
                 error,
                 direct: self.files.is_direct(dev),

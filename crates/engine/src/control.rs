@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::as_text;
 use crate::outbox::Outbox;
 use crate::socket::Stream;
 use crate::status::Status;
@@ -29,6 +30,7 @@ pub enum Order {
         /// The device's name in the status, or a member's number.
         device: String,
         /// The file, by a path from the root; the device's own, made anew, if there is none.
+        #[serde(default, with = "as_text")]
         path: Option<PathBuf>,
     },
     /// To end: answered when nothing is left to be recovered.

@@ -12,7 +12,7 @@ use destage_raid::{ArrayGeometryError, Geometry, Layout, Level, MAX_DEVICES};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use uuid::Uuid;
 
-use crate::md;
+use crate::{as_text, md};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -69,6 +69,7 @@ pub struct ArrayPart {
     #[serde(default)]
     pub durability: Durability,
     /// The members' files, from member 0 on.
+    #[serde(with = "as_text")]
     pub members: Vec<PathBuf>,
 }
 
@@ -82,7 +83,7 @@ pub struct CachePart {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
     /// The file of its device, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "as_text")]
     pub device: Option<PathBuf>,
 }
 
@@ -97,8 +98,10 @@ impl Default for CachePart {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct NvramPart {
     /// That of its slots.
+    #[serde(with = "as_text")]
     pub slots: PathBuf,
     /// That of the intents.
+    #[serde(with = "as_text")]
     pub intents: PathBuf,
 }
 

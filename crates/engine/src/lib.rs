@@ -6,6 +6,7 @@
 //! runs; the bytes are moved by [`destage_exec::Files`]. docs/service.md says how to use it and what it promises.
 
 mod array;
+mod as_text;
 mod backend;
 mod connection;
 mod control;

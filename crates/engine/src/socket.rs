@@ -4,8 +4,14 @@ use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+
+/// What stands for something else in a URI, or cannot be in one.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// Where clients come to.
 #[derive(Debug)]
@@ -58,8 +64,12 @@ impl Listener {
 
     /// How NBD clients name the export `name` here.
     pub fn uri(&self, name: &str) -> String {
+        let name = percent_encode(name.as_bytes(), ESCAPED);
         match &self.kind {
-            Kind::Unix(_, path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+            Kind::Unix(_, path) => {
+                let socket = percent_encode(path.as_os_str().as_bytes(), ESCAPED);
+                format!("nbd+unix:///{name}?socket={socket}")
+            }
             Kind::Tcp(_) => match self.address() {
                 Some(address) => format!("nbd://{address}/{name}"),
                 None => format!("nbd:///{name}"),
