@@ -13,6 +13,13 @@ const dumbbells = (() => {
     const values = drawn.flatMap((line) => line.points.map((point) => point[0]));
     const rows = [...new Set(drawn.flatMap((line) => line.points.map((point) => point[1])))];
     const of = (row) => drawn.flatMap((line) => line.points.filter((point) => point[1] === row).map((point) => point[0]));
+    const [plain, rest] = [true, false].map((is) => drawn.filter((line) => (figure.roles[line.label] === 'other') === is));
+    // How many times as long as without what is asked about, at worst; nothing where that makes it no longer.
+    const factorOf = (row) => {
+      const [without, all] = [plain, rest].map((lines) => Math.max(...lines.flatMap((line) => line.points.filter((point) => point[1] === row).map((point) => point[0]))));
+      const factor = all / without;
+      return without > 0 && factor >= 1.05 ? ` (× ${factor.toFixed(factor < 9.95 ? 1 : 0)})` : '';
+    };
     // The longest last.
     rows.sort((a, b) => Math.max(...of(a)) - Math.max(...of(b)));
     const names = rows.map((row) => group.labels[labels[row]]);
@@ -27,10 +34,8 @@ const dumbbells = (() => {
       name: line.name,
       data: line.points.map(([x, row]) => {
         const y = rows.indexOf(row);
-        const all = of(row);
-        const [least, most] = [Math.min(...all), Math.max(...all)];
-        const factor = all.length > 1 && least > 0 && most / least >= 1.05 ? ` (× ${(most / least).toFixed(most / least < 9.95 ? 1 : 0)})` : '';
-        const label = { show: x === most, position: 'right', distance: 8, color: ink, fontSize: text.fontSize, formatter: isTight && factor ? factor.trim().slice(1, -1) : `${shown(figure, x, 3)}${factor}` };
+        const factor = factorOf(row);
+        const label = { show: x === Math.max(...of(row)), position: 'right', distance: 8, color: ink, fontSize: text.fontSize, formatter: isTight && factor ? factor.trim().slice(1, -1) : `${shown(figure, x, 3)}${factor}` };
         return { value: [scaled.to(x), y], raw: x, row, label };
       }),
       symbol: 'circle',
