@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use destage_cache::{HostCacheSpec, Served};
 use destage_exec::{Buffer, Completion, Files, FilesError, Io};
+use destage_nbd::Extent;
 use destage_plan::{Dev, HostRequest, Status, path_text};
 use destage_raid::Geometry;
 
 use crate::description::folder;
 use crate::{
     ArrayStatus, Backend, CacheStatus, Described, Description, DescriptionError, DeviceStatus, Figure, LostRange,
-    ReplaceError, State,
+    ReplaceError, State, marks,
 };
 
 /// How long files may stay locked for a service that was killed: what it had under way in a ring the kernel brings to an
@@ -178,6 +179,10 @@ impl Backend for Array {
             self.description.save(&self.path)?;
         }
         Ok(())
+    }
+
+    fn marks(&self, offset: u64, len: u64) -> Vec<Extent> {
+        marks::of(&**self.files.engine().controller(), self.files.config().shape.page_bytes(), offset, len)
     }
 
     fn status(&self) -> ArrayStatus {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use destage_exec::{Buffer, Completion, FilesError};
+use destage_nbd::Extent;
 use destage_plan::HostRequest;
 
 use crate::{ArrayStatus, DescriptionError};
@@ -78,6 +79,13 @@ pub trait Backend {
     /// # Errors
     /// If there is no such device, or the file cannot take its place.
     fn replace(&mut self, device: &str, path: Option<&Path>) -> Result<(), ReplaceError>;
+
+    /// What holds of the first of these bytes, in the words of [`marks`](crate::marks); of as many as can be told at once.
+    /// Nothing of them, unless it knows better.
+    fn marks(&self, offset: u64, len: u64) -> Vec<Extent> {
+        let _ = offset;
+        vec![Extent { length: len, flags: 0 }]
+    }
 
     /// How it is.
     fn status(&self) -> ArrayStatus;

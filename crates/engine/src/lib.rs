@@ -12,6 +12,7 @@ mod connection;
 mod control;
 mod description;
 mod load;
+pub mod marks;
 mod md;
 mod outbox;
 mod recorder;

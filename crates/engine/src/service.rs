@@ -15,12 +15,12 @@ use destage_nbd::{BlockSizes, Command, Errno, Export, ExportError, Exports, Exte
 use destage_plan::{HostOp, HostRequest, Nanos, Op, Request as Asked};
 use slab::Slab;
 
-use crate::Backend;
 use crate::connection::{Connection, Incoming, Lost};
 use crate::control::Control;
 use crate::load::Load;
 use crate::socket::Listener;
 use crate::waiter::{Interest, Waiter};
+use crate::{Backend, marks};
 
 /// What a client may have in one request, in bytes.
 const LONGEST: u32 = 32 << 20;
@@ -52,6 +52,9 @@ pub struct Offer {
     pub read_only: bool,
 }
 
+/// Contexts of block status.
+const CONTEXTS: [&str; 2] = ["base:allocation", marks::CONTEXT];
+
 impl Offer {
     fn export(&self, bytes: u64) -> Export {
         Export {
@@ -68,7 +71,7 @@ impl Offer {
                 ..Features::default()
             },
             blocks: BlockSizes { minimum: 512, preferred: 4096, maximum: LONGEST },
-            contexts: vec!["base:allocation".to_owned()],
+            contexts: CONTEXTS.map(str::to_owned).to_vec(),
             ..Export::new(self.name.clone(), bytes)
         }
     }
@@ -538,16 +541,19 @@ impl<B: Backend> Service<B> {
         }
     }
 
-    /// What is known of some bytes: that they are there.
+    /// What is known of some bytes: that they are there, and their state.
     fn tell_status(&mut self, at: usize, request: &Request) {
         let client = &mut self.clients[at];
         client.answered(0);
         let Some(session) = client.session().copied() else { return };
         let contexts: Vec<_> = session.contexts().collect();
         for (nth, context) in contexts.iter().enumerate() {
-            let extent = Extent { length: request.length.into(), flags: 0 };
+            let extents = match CONTEXTS[*context] {
+                marks::CONTEXT => self.backend.marks(request.offset, request.length.into()),
+                _ => vec![Extent { length: request.length.into(), flags: 0 }],
+            };
             let last = nth + 1 == contexts.len();
-            client.outbox.text(|text| session.status(request, *context, [extent], last, text));
+            client.outbox.text(|text| session.status(request, *context, extents, last, text));
         }
     }
 }

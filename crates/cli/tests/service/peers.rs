@@ -52,6 +52,9 @@ fn nbdinfo_sees_what_is_offered() {
         let map = run("nbdinfo", &["--map", &uri]);
         let extents: Vec<Vec<&str>> = map.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(extents, [["0", &BYTES.to_string(), "0", "data"]], "{map}");
+        let map = run("nbdinfo", &["--map=destage:state", &uri]);
+        let extents: Vec<Vec<&str>> = map.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(extents, [["0", &BYTES.to_string(), "0"]], "{map}");
         array.stop();
         array.serve(&["--read-only", "--name", "disk"]);
         let all = run("nbdinfo", &["--list", "--json", &uri]);

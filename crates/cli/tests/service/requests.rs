@@ -1,6 +1,9 @@
 //! What clients ask for is done, whichever cache there is.
 
-use destage_nbd::Command;
+use std::os::unix::net::UnixStream;
+
+use destage_nbd::client::blocking::{Connection, Wanted};
+use destage_nbd::{Command, Extent};
 
 use super::{ARRAYS, Array, Draws, page};
 
@@ -142,4 +145,48 @@ fn an_export_can_be_read_only_and_have_a_name() {
     let refused = format!("{:?}", client.write(0, &page(1), false));
     assert!(refused.contains("Perm") || refused.contains("NotOffered") || refused.contains("ReadOnly"), "{refused}");
     array.stop();
+}
+
+/// What `destage:state` says of pages: which the members do not have yet, and which the parity does not cover.
+#[test]
+fn a_client_is_told_what_is_not_on_the_members_yet() {
+    for (policy, mark) in [("none", 0), ("write-through", 0), ("write-back", 1), ("kdd", 2)] {
+        let size: &[&str] = if policy == "none" { &[] } else { &["--cache", "1MiB"] };
+        // Nothing is cleaned while nothing is asked for.
+        let policy = if mark == 0 { policy.to_owned() } else { format!("{policy}:clean-after=1h") };
+        let mut array = Array::new(&[&["--policy", &policy], size].concat());
+        array.serve(&[]);
+        let stream = UnixStream::connect(array.file("nbd.sock")).expect("the service takes clients");
+        let contexts = ["base:allocation", "destage:state"];
+        let wanted = Wanted { structured: true, contexts: &contexts, ..Wanted::default() };
+        let mut client = Connection::begin(stream, &wanted).expect("the export is there");
+        // Twice: kdd covers the first version of a page.
+        for version in [1, 2] {
+            client.write(16 * 4096, &[page(version), page(version)].concat(), false).expect("a write");
+        }
+        let mut told = |offset, length| {
+            let all = client.status(offset, length, false).expect("a status");
+            let of =
+                |number: u32| all.iter().filter(|(context, _)| *context == number).map(|(_, extent)| *extent).collect();
+            let (first, second) = (all[0].0, all[all.len() - 1].0);
+            assert_ne!(first, second);
+            let (there, state): (Vec<Extent>, Vec<Extent>) = (of(first), of(second));
+            assert_eq!(there, [Extent { length: length.into(), flags: 0 }]);
+            state.iter().map(|extent| (extent.length, extent.flags)).collect::<Vec<_>>()
+        };
+        let all = (PAGES * 4096) as u32;
+        let marked = match mark {
+            0 => vec![(u64::from(all), 0)],
+            _ => vec![(16 * 4096, 0), (2 * 4096, mark), (u64::from(all) - 18 * 4096, 0)],
+        };
+        assert_eq!(told(0, all), marked, "{policy}");
+        // Parts of pages, too.
+        assert_eq!(told(17 * 4096 + 512, 1024), [(1024, mark)], "{policy}");
+        assert_eq!(told(16 * 4096 - 512, 1024), if mark == 0 { vec![(1024, 0)] } else { vec![(512, 0), (512, mark)] });
+        let flushed = array.command("flush", &[]);
+        assert!(flushed.status.success(), "{policy}: {}", String::from_utf8_lossy(&flushed.stderr));
+        assert_eq!(told(0, all), [(u64::from(all), 0)], "{policy}: all is on the members, and covered");
+        client.goodbye().expect("a goodbye");
+        array.stop();
+    }
 }

@@ -106,15 +106,19 @@ impl Sources {
         self.stale
     }
 
-    /// The stale columns whose newest version is above, and not on its member: in the NVRAM, or on a device
+    /// Whether the newest version of a column is above, and not on its member: in the NVRAM, or on a device
     /// that is no member and has not what the parity covers beside it, as it has where parity alone is late.
-    pub(super) fn above(&self) -> ColumnSet {
-        let is_above = |column: &Column| match self.newest(*column) {
+    pub const fn is_above(&self, column: Column) -> bool {
+        match self.newest(column) {
             Source::Nv(_) => true,
-            Source::Page(_) => matches!(self.covered(*column), Source::Member | Source::Lost),
+            Source::Page(_) => matches!(self.covered(column), Source::Member | Source::Lost),
             Source::Member | Source::Delta(_) | Source::Before(_) | Source::Parity(_) | Source::Lost => false,
-        };
-        self.stale.iter().filter(is_above).collect()
+        }
+    }
+
+    /// The stale columns of which the newest version [is above](Self::is_above).
+    pub(super) fn above(&self) -> ColumnSet {
+        self.stale.iter().filter(|column| self.is_above(*column)).collect()
     }
 
     /// What the newest version of a column and the one that the parity covers differ in, if that is kept. A
