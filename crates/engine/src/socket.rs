@@ -3,11 +3,12 @@
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use listenfd::ListenFd;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 /// What stands for something else in a URI, or cannot be in one.
@@ -21,8 +22,12 @@ pub struct Listener {
 
 #[derive(Debug)]
 enum Kind {
-    /// The file goes when the listener does.
-    Unix(UnixListener, PathBuf),
+    Unix {
+        listener: UnixListener,
+        path: PathBuf,
+        /// The file goes when the listener does.
+        is_ours: bool,
+    },
     Tcp(TcpListener),
 }
 
@@ -41,7 +46,47 @@ impl Listener {
             bound => bound,
         }?;
         listener.set_nonblocking(true)?;
-        Ok(Self { kind: Kind::Unix(listener, path.to_owned()) })
+        Ok(Self { kind: Kind::Unix { listener, path: path.to_owned(), is_ours: true } })
+    }
+
+    /// Sockets that whoever has started this process has opened for it and listens to, as systemd does: it says so in
+    /// `LISTEN_FDS` and `LISTEN_PID`. They are handed over once, and stay there when the process ends.
+    ///
+    /// # Errors
+    /// If one is of another kind than the stream sockets that clients come to.
+    pub fn handed_over() -> io::Result<Vec<Self>> {
+        let mut all = ListenFd::from_env();
+        (0..all.len()).map(|number| Self::handed(&mut all, number)).collect()
+    }
+
+    fn handed(all: &mut ListenFd, number: usize) -> io::Result<Self> {
+        let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidInput, format!("socket {number}: {why}"));
+        let gone = || wrong("it was not handed over".to_owned());
+        let listener = if let Ok(listener) = all.take_unix_listener(number) {
+            let listener = listener.ok_or_else(gone)?;
+            let path = listener.local_addr()?.as_pathname().map(Path::to_owned);
+            let path =
+                path.ok_or_else(|| wrong("a Unix socket without a path, by which clients name it".to_owned()))?;
+            Self { kind: Kind::Unix { listener, path, is_ours: false } }
+        } else {
+            let listener = all.take_tcp_listener(number);
+            let listener = listener.map_err(|_| wrong("neither a Unix nor a TCP stream socket".to_owned()))?;
+            Self { kind: Kind::Tcp(listener.ok_or_else(gone)?) }
+        };
+        let is_connection = match &listener.kind {
+            Kind::Unix { listener, .. } => {
+                listener.set_nonblocking(true)?;
+                UnixStream::from(OwnedFd::from(listener.try_clone()?)).peer_addr().is_ok()
+            }
+            Kind::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                TcpStream::from(OwnedFd::from(listener.try_clone()?)).peer_addr().is_ok()
+            }
+        };
+        if is_connection {
+            return Err(wrong("it is one client's connection: systemd's socket unit has to say Accept=no".to_owned()));
+        }
+        Ok(listener)
     }
 
     /// A TCP address.
@@ -58,7 +103,7 @@ impl Listener {
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.kind {
             Kind::Tcp(listener) => listener.local_addr().ok(),
-            Kind::Unix(..) => None,
+            Kind::Unix { .. } => None,
         }
     }
 
@@ -66,7 +111,7 @@ impl Listener {
     pub fn uri(&self, name: &str) -> String {
         let name = percent_encode(name.as_bytes(), ESCAPED);
         match &self.kind {
-            Kind::Unix(_, path) => {
+            Kind::Unix { path, .. } => {
                 let socket = percent_encode(path.as_os_str().as_bytes(), ESCAPED);
                 format!("nbd+unix:///{name}?socket={socket}")
             }
@@ -80,7 +125,7 @@ impl Listener {
     /// The next client, if one waits.
     pub(crate) fn accept(&self) -> io::Result<Option<Stream>> {
         let accepted = match &self.kind {
-            Kind::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Kind::Unix { listener, .. } => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
             Kind::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
         };
         match accepted {
@@ -101,7 +146,7 @@ fn is_abandoned(path: &Path) -> bool {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Kind::Unix(_, path) = &self.kind {
+        if let Kind::Unix { path, is_ours: true, .. } = &self.kind {
             // If somebody else took it away, that is as good.
             drop(std::fs::remove_file(path));
         }
@@ -111,7 +156,7 @@ impl Drop for Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.kind {
-            Kind::Unix(listener, _) => listener.as_fd(),
+            Kind::Unix { listener, .. } => listener.as_fd(),
             Kind::Tcp(listener) => listener.as_fd(),
         }
     }
@@ -120,7 +165,7 @@ impl AsFd for Listener {
 impl fmt::Display for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Unix(_, path) => write!(f, "{}", path.display()),
+            Kind::Unix { path, .. } => write!(f, "{}", path.display()),
             Kind::Tcp(_) => match self.address() {
                 Some(address) => write!(f, "{address}"),
                 None => f.write_str("a TCP socket"),

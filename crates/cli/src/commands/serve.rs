@@ -33,7 +33,7 @@ pub fn command() -> Command {
                 .action(ArgAction::Append)
                 .value_parser(value_parser!(PathBuf))
                 .value_hint(ValueHint::FilePath)
-                .help("A Unix socket for clients [default: nbd.sock beside the description, unless --tcp is given]"),
+                .help("A Unix socket for clients [default: nbd.sock beside the description, unless --tcp is given or systemd hands sockets over]"),
         )
         .arg(
             text("tcp", "ADDRESS:PORT")
@@ -63,7 +63,8 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     let described = Description::read(&path)?;
     let mut sockets: Vec<PathBuf> = matches.get_many("socket").unwrap_or_default().cloned().collect();
     let addresses: Vec<&String> = matches.get_many("tcp").unwrap_or_default().collect();
-    if sockets.is_empty() && addresses.is_empty() {
+    let handed_over = Listener::handed_over().context("cannot take the sockets that were handed over")?;
+    if sockets.is_empty() && addresses.is_empty() && handed_over.is_empty() {
         sockets.push(beside(&path, "nbd.sock"));
     }
     let mut outputs = Outputs::apart_from([&path])?;
@@ -78,6 +79,9 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
         read_only: matches.get_flag("read-only"),
     };
     let mut service = Service::new(array, &offer)?;
+    for listener in handed_over {
+        service.listen(listener)?;
+    }
     for socket in &sockets {
         let listener = Listener::unix(socket).with_context(|| format!("cannot listen at {}", socket.display()))?;
         service.listen(listener)?;

@@ -1,5 +1,12 @@
 //! Orders to a service: status, flush, stop; signals; a command that is served.
 
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Child, Command};
+
+use destage_nbd::client::blocking::{Connection, Wanted};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Array, BY_THREADS, binary, page};
@@ -97,4 +104,70 @@ fn a_command_is_served_as_long_as_it_runs() {
     let failed = binary::destage(&["serve", &path, "--run", "exit 3"]);
     assert_eq!(failed.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("exit status: 3"));
+}
+
+/// A shell as systemd would be: it has sockets at 3 and 4, and says so.
+fn activated(array: &Array, sockets: [OwnedFd; 2], count: &str, more: &str) -> Child {
+    let [third, fourth] = sockets;
+    let serve =
+        format!("LISTEN_PID=$$ LISTEN_FDS={count} exec \"$0\" serve \"$1\" {more} 3<&0 4<&1 0</dev/null 1>/dev/null");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &serve, env!("CARGO_BIN_EXE_destage"), &array.path()]).stdin(third).stdout(fourth);
+    let log = std::fs::File::create(array.folder.path().join("log")).expect("a file");
+    shell.stderr(log).spawn().expect("a shell")
+}
+
+#[test]
+fn sockets_may_be_handed_over() {
+    let mut array = Array::new(&["--policy", "write-back", "--cache", "1MiB"]);
+    let path = array.folder.path().join("handed over.sock");
+    for life in 0..2 {
+        // Both outlive the service: who comes before it, or between two, waits.
+        let unix = if life == 0 { UnixListener::bind(&path).expect("a socket") } else { rebound(&path) };
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let address = tcp.local_addr().expect("an address");
+        let before = UnixStream::connect(&path).expect("it is listened to");
+        array.service = Some(activated(&array, [unix.into(), tcp.into()], "2", ""));
+        let mut client = Connection::begin(before, &Wanted::default()).expect("the export is there");
+        client.write(0, &page(life), true).expect("a write");
+        let stream = TcpStream::connect(address).expect("it is listened to");
+        let mut read = vec![0; 4096];
+        Connection::begin(stream, &Wanted::default()).expect("the export is there").read(0, &mut read).expect("a read");
+        assert_eq!(read, page(life));
+        // The one that is there by default is not, and what was handed over stays.
+        assert!(!array.file("nbd.sock").exists());
+        array.stop();
+        assert!(path.exists() && array.log().contains("handed%20over.sock"), "{}", array.log());
+    }
+}
+
+fn rebound(path: &Path) -> UnixListener {
+    std::fs::remove_file(path).expect("the socket's file");
+    UnixListener::bind(path).expect("a socket")
+}
+
+#[test]
+fn what_is_no_socket_for_clients_is_refused() {
+    let array = Array::new(&["--policy", "none"]);
+    let null = || OwnedFd::from(std::fs::File::options().read(true).write(true).open("/dev/null").expect("a device"));
+    let (ours, _theirs) = UnixStream::pair().expect("sockets");
+    for (socket, why) in [(null(), "socket 0: neither a Unix nor a TCP stream socket"), (ours.into(), "socket 0: ")] {
+        let mut service = activated(&array, [socket, null()], "1", "");
+        assert!(!service.wait().expect("it ends").success());
+        assert!(array.log().contains(why), "{}", array.log());
+    }
+    // A connection, as Accept=yes gives it.
+    let path = array.folder.path().join("accepted");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let _client = UnixStream::connect(&path).expect("it is listened to");
+    let (connection, _) = listener.accept().expect("a connection");
+    let mut service = activated(&array, [connection.into(), null()], "1", "");
+    assert!(!service.wait().expect("it ends").success());
+    assert!(array.log().contains("Accept=no"), "{}", array.log());
+    // Those of another process are not ours.
+    let mut array = array;
+    let text = "LISTEN_PID=1 LISTEN_FDS=1 exec \"$0\" serve \"$1\" --run true";
+    let served = Command::new("sh").args(["-c", text, env!("CARGO_BIN_EXE_destage"), &array.path()]).output();
+    assert!(served.expect("a shell").status.success());
+    array.service = None;
 }
