@@ -37,7 +37,7 @@ pub struct Column {
 
 impl Column {
     /// What its cells hold.
-    pub(crate) fn kind(&self) -> ColumnKind {
+    pub fn kind(&self) -> ColumnKind {
         match self.cells.iter().find(|cell| **cell != Cell::Null) {
             Some(Cell::Integer(_)) => ColumnKind::Integer,
             Some(Cell::Text(_)) => ColumnKind::Text,

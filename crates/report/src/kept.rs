@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use crate::ReportRun;
-use folder::Folder;
+pub use folder::Folder;
 
 /// The first line of an entry.
 const MAGIC: &str = "destage run 1";
@@ -51,6 +51,19 @@ impl KeptError {
 pub struct Key(Sha256);
 
 impl Key {
+    /// The beginning of the key of what this program finds.
+    pub fn of(program: &Hash) -> Self {
+        let mut key = Self(Sha256::new());
+        key.part(MAGIC);
+        key.part(program);
+        key
+    }
+
+    /// The hash of all parts.
+    pub fn hash(self) -> Hash {
+        self.0.finalize().into()
+    }
+
     /// Takes in a part, told from those beside it.
     pub fn part(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
@@ -75,10 +88,7 @@ impl Kept {
 
     /// The beginning of a run's key.
     pub fn key(&self) -> Key {
-        let mut key = Key(Sha256::new());
-        key.part(MAGIC);
-        key.part(self.program);
-        key
+        Key::of(&self.program)
     }
 
     /// The name of an entry and its file.
@@ -180,7 +190,8 @@ pub fn content(files: &[PathBuf]) -> Result<Hash, KeptError> {
     Ok(all.finalize().into())
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

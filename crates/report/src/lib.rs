@@ -54,9 +54,11 @@ pub use judge::Judge;
 pub use log::LATENCY_LOG;
 pub use objective::Objective;
 pub use page::{Document, breakable};
+pub use parquet::read as read_parquet;
 pub use ranking::{BestOfSize, Bests, ahead_of, bests};
 pub use rows::TableWriter;
 pub use run::ReportRun;
+pub use table::FlatRuns;
 
 use group::Group;
 

@@ -4,11 +4,15 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::column::writer::ColumnWriter;
-use parquet::data_type::ByteArray;
+use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
@@ -24,7 +28,7 @@ impl From<ParquetError> for ReportError {
 /// everything optional.
 pub(crate) fn write(table: &Table) -> Result<Vec<u8>, ReportError> {
     let kinds: Vec<_> = table.columns.iter().map(|column| (column.name.as_str(), column.kind())).collect();
-    let mut groups = Groups::begin(Vec::new(), table.name, &kinds)?;
+    let mut groups = Groups::begin(Vec::new(), table.name, &kinds, &[])?;
     groups.write(&table.columns)?;
     Ok(groups.finish()?)
 }
@@ -33,16 +37,25 @@ pub(crate) fn write(table: &Table) -> Result<Vec<u8>, ReportError> {
 pub(crate) struct Groups<W: Write + Send>(SerializedFileWriter<W>);
 
 impl<W: Write + Send> Groups<W> {
-    /// One of this name, with these columns.
-    pub(crate) fn begin(out: W, name: &str, columns: &[(&str, ColumnKind)]) -> Result<Self, ParquetError> {
+    /// One of this name, with these columns, and keys and values that are told of the file.
+    pub(crate) fn begin(
+        out: W,
+        name: &str,
+        columns: &[(&str, ColumnKind)],
+        about: &[(&str, String)],
+    ) -> Result<Self, ParquetError> {
         let fields = columns.iter().map(|&(name, kind)| field(name, kind).map(Arc::new));
         let fields = fields.collect::<Result<Vec<_>, _>>()?;
         let schema = Type::group_type_builder(name).with_fields(fields).build()?;
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            // The library's version is no part of the data.
-            .set_created_by("destage".to_owned())
-            .build();
+        let properties =
+            WriterProperties::builder()
+                .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                // The library's version is no part of the data.
+                .set_created_by("destage".to_owned())
+                .set_key_value_metadata((!about.is_empty()).then(|| {
+                    about.iter().map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone())).collect()
+                }))
+                .build();
         Ok(Self(SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?))
     }
 
@@ -80,6 +93,62 @@ impl<W: Write + Send> Groups<W> {
     pub(crate) fn finish(self) -> Result<W, ParquetError> {
         self.0.into_inner()
     }
+}
+
+/// Those columns of a table that are wanted by their names, as it was written here.
+///
+/// # Errors
+/// If it is none, or has columns of other types.
+pub fn read(content: impl Into<Bytes>, wants: impl Fn(&str) -> bool) -> Result<Vec<Column>, ReportError> {
+    let file = SerializedFileReader::new(content.into())?;
+    let schema = file.metadata().file_metadata().schema_descr_ptr();
+    let column = |i| Column {
+        name: schema.column(i).name().to_owned(),
+        is_text: schema.column(i).physical_type() == Physical::BYTE_ARRAY,
+        cells: Vec::new(),
+    };
+    let wanted = (0..schema.num_columns()).filter(|&i| wants(schema.column(i).name()));
+    let mut columns: Vec<_> = wanted.map(|i| (i, column(i))).collect();
+    for group in 0..file.num_row_groups() {
+        let group = file.get_row_group(group)?;
+        let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        for (i, column) in &mut columns {
+            let cells = match group.get_column_reader(*i)? {
+                ColumnReader::Int64ColumnReader(reader) => {
+                    cells(reader, rows, |n| Some(Cell::Integer(n.cast_unsigned())))
+                }
+                ColumnReader::DoubleColumnReader(reader) => cells(reader, rows, |x| Some(Cell::Float(x))),
+                ColumnReader::ByteArrayColumnReader(reader) => {
+                    cells(reader, rows, |text| text.as_utf8().ok().map(|text| Cell::Text(text.to_owned())))
+                }
+                _ => Err(ParquetError::NYI("is of a type that is not written here".into())),
+            };
+            let cells = cells.map_err(|error| ReportError::Write(format!("column {}: {error}", column.name)))?;
+            column.cells.extend(cells);
+        }
+    }
+    Ok(columns.into_iter().map(|(_, column)| column).collect())
+}
+
+/// All cells of a column of a row group.
+fn cells<T: DataType>(
+    mut reader: ColumnReaderImpl<T>,
+    rows: usize,
+    cell: impl Fn(T::T) -> Option<Cell>,
+) -> Result<Vec<Cell>, ParquetError> {
+    let (mut present, mut values) = (Vec::new(), Vec::new());
+    while present.len() < rows {
+        let (read, ..) = reader.read_records(rows - present.len(), Some(&mut present), None, &mut values)?;
+        if read == 0 {
+            return Err(ParquetError::General(format!("ends after {} of {rows} rows", present.len())));
+        }
+    }
+    let mut values = values.into_iter();
+    let cell = |present: i16| match present {
+        0 => Ok(Cell::Null),
+        _ => values.next().and_then(&cell).ok_or_else(|| ParquetError::General("holds what it should not".into())),
+    };
+    present.into_iter().map(cell).collect()
 }
 
 fn field(name: &str, kind: ColumnKind) -> Result<Type, ParquetError> {

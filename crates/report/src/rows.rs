@@ -30,7 +30,20 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     /// Where `out` cannot be written.
     pub fn parquet(out: W, name: &str, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
-        Ok(Self(Form::Parquet(Box::new(Groups::begin(out, name, columns).map_err(unwrapped)?))))
+        Self::parquet_about(out, name, columns, &[])
+    }
+
+    /// The same with keys and values that are told of the file, in its metadata.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn parquet_about(
+        out: W,
+        name: &str,
+        columns: &[(&str, ColumnKind)],
+        about: &[(&str, String)],
+    ) -> io::Result<Self> {
+        Ok(Self(Form::Parquet(Box::new(Groups::begin(out, name, columns, about).map_err(unwrapped)?))))
     }
 
     /// Writes further rows: all columns, with as many cells each.

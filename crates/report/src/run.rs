@@ -8,6 +8,8 @@ use destage_sim::buffer::RunResult;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::Cell;
+
 /// One run's result, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportRun {
@@ -26,6 +28,28 @@ impl ReportRun {
     /// The result of caches over an array.
     pub fn of_array(result: &ArrayResult) -> Self {
         Self { result: json(result), is_array: true }
+    }
+
+    /// What scalar fields tell of a run, under their flat names; lists are not there.
+    pub fn of_cells<'a>(cells: impl Iterator<Item = (&'a str, &'a Cell)>, is_array: bool) -> Self {
+        let mut result = Value::Object(serde_json::Map::new());
+        for (name, cell) in cells {
+            let value = match cell {
+                Cell::Null => continue,
+                Cell::Integer(number) => Value::from(*number),
+                Cell::Float(number) => Value::from(*number),
+                Cell::Text(text) => Value::from(text.as_str()),
+            };
+            let mut within = &mut result;
+            for key in name.split('.') {
+                if !within.is_object() {
+                    *within = Value::Object(serde_json::Map::new());
+                }
+                within = &mut within[key];
+            }
+            *within = value;
+        }
+        Self { result, is_array }
     }
 
     /// The value at `path`, whose keys are parted by points.

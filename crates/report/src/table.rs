@@ -9,6 +9,14 @@ use crate::group::Group;
 use crate::{Cell, Column, ReportError, ReportRun, Table, csv, parquet};
 
 impl Table {
+    /// Itself as Parquet.
+    ///
+    /// # Errors
+    /// Where it cannot be written so.
+    pub fn parquet(&self) -> Result<Vec<u8>, ReportError> {
+        parquet::write(self)
+    }
+
     /// Its files, as CSV and as Parquet: name and content.
     ///
     /// # Errors
@@ -26,6 +34,8 @@ struct Rows {
     name: &'static str,
     columns: Vec<Column>,
     count: usize,
+    /// Where the next cell of a row goes, if it has the columns of the row before.
+    next: usize,
 }
 
 impl Rows {
@@ -33,19 +43,27 @@ impl Rows {
     fn with(name: &'static str, columns: impl Iterator<Item = (&'static str, bool)>) -> Self {
         let head = [("run", false), ("label", true), ("cache_bytes", false)];
         let column = |(name, is_text): (&str, bool)| Column { name: name.to_owned(), is_text, cells: Vec::new() };
-        Self { name, columns: head.into_iter().chain(columns).map(column).collect(), count: 0 }
+        Self { name, columns: head.into_iter().chain(columns).map(column).collect(), count: 0, next: 0 }
+    }
+
+    /// None yet.
+    fn empty(name: &'static str) -> Self {
+        Self { name, columns: Vec::new(), count: 0, next: 0 }
     }
 
     fn begin(&mut self) {
         self.count += 1;
+        self.next = 0;
     }
 
     fn set(&mut self, name: &str, is_text: bool, cell: Cell) {
-        let known = self.columns.iter().position(|column| column.name == name);
+        let expected = Some(self.next).filter(|&at| self.columns.get(at).is_some_and(|column| column.name == name));
+        let known = expected.or_else(|| self.columns.iter().position(|column| column.name == name));
         let at = known.unwrap_or_else(|| {
             self.columns.push(Column { name: name.to_owned(), is_text, cells: Vec::new() });
             self.columns.len() - 1
         });
+        self.next = at + 1;
         let cells = &mut self.columns[at].cells;
         cells.resize(self.count - 1, Cell::Null);
         cells.push(cell);
@@ -133,12 +151,52 @@ fn all_runs(runs: &[ReportRun], labels: &[&str]) -> Table {
     let (buffers, arrays) = (RunResult::fields(), ArrayResult::fields());
     for (i, (run, label)) in runs.iter().zip(labels).enumerate() {
         head(&mut rows, i, run, label);
-        flatten(&mut rows, "", Some(&run.result), if run.is_array { &arrays } else { &buffers });
+        flatten(&mut rows, "", Some(&run.result), if run.is_array { &arrays } else { &buffers }, false);
     }
     rows.end()
 }
 
-fn flatten(rows: &mut Rows, prefix: &str, value: Option<&Value>, fields: &[FieldDoc]) {
+/// The scalar fields of runs, a row for each, with their units where they are numbers. Runs over arrays and buffers have
+/// columns of their own.
+#[derive(Default)]
+pub struct FlatRuns(Option<Rows>);
+
+impl FlatRuns {
+    /// Adds a run, of which `before` is told first.
+    pub fn add(&mut self, before: &[(&str, Cell)], run: &ReportRun) {
+        let rows = self.0.get_or_insert_with(|| Rows::empty("runs"));
+        rows.begin();
+        for (name, cell) in before {
+            rows.set(name, matches!(cell, Cell::Text(_)), cell.clone());
+        }
+        let fields = if run.is_array { ArrayResult::fields() } else { RunResult::fields() };
+        flatten(rows, "", Some(&run.result), &fields, true);
+    }
+
+    /// The columns.
+    pub fn columns(self) -> Vec<Column> {
+        self.0.map_or_else(Vec::new, |rows| rows.end().columns)
+    }
+
+    /// Units of columns, by their names: of runs over arrays, or of buffers.
+    pub fn units(is_array: bool) -> Vec<(String, &'static str)> {
+        fn add(units: &mut Vec<(String, &'static str)>, prefix: &str, fields: &[FieldDoc]) {
+            for field in fields {
+                let name = format!("{prefix}{}", field.name);
+                if PAIRS.contains(&field.name) || field.fields.is_empty() {
+                    units.push((name, field.unit));
+                } else if !LISTS.contains(&field.name) {
+                    add(units, &format!("{name}."), field.fields);
+                }
+            }
+        }
+        let mut units = Vec::new();
+        add(&mut units, "", &if is_array { ArrayResult::fields() } else { RunResult::fields() });
+        units
+    }
+}
+
+fn flatten(rows: &mut Rows, prefix: &str, value: Option<&Value>, fields: &[FieldDoc], with_cache: bool) {
     for field in fields {
         let name = format!("{prefix}{}", field.name);
         let inner = value.and_then(|value| value.get(field.name)).filter(|value| !value.is_null());
@@ -149,11 +207,11 @@ fn flatten(rows: &mut Rows, prefix: &str, value: Option<&Value>, fields: &[Field
                 });
             rows.set(&name, true, Cell::Text(pairs.collect::<Vec<_>>().join(":")));
         } else if field.fields.is_empty() {
-            if name != "cache_bytes" {
+            if with_cache || name != "cache_bytes" {
                 rows.set(&name, field.unit == "-", inner.map_or(Cell::Null, scalar));
             }
         } else if !LISTS.contains(&field.name) {
-            flatten(rows, &format!("{name}."), inner, field.fields);
+            flatten(rows, &format!("{name}."), inner, field.fields, with_cache);
         }
     }
 }

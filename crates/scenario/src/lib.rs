@@ -7,6 +7,7 @@
 mod array;
 mod error;
 mod print;
+mod resolved;
 mod settings;
 pub mod sim;
 mod simulation;
@@ -18,6 +19,7 @@ pub use array::level_and_members;
 pub use destage_plan::{path_text, quantity};
 pub use error::ScenarioError;
 pub use print::scenario;
+pub use resolved::{Looked, ResolveError};
 pub use settings::{Key, Settings, Takes, line_of, read};
 pub use simulation::{CountError, Simulation, SizesError, count, find_sizes, simulation};
 pub use sizes::{CacheSize, Size, chosen};

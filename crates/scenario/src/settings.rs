@@ -238,6 +238,11 @@ impl Settings {
         self.given.get(name).map(|given| given.values.as_slice())
     }
 
+    /// What was given, in the order of names; given again as flags it is the same.
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, &[String])> {
+        self.given.iter().map(|(&name, given)| (name, given.values.as_slice()))
+    }
+
     /// Every setting in force that has a value, as text.
     pub fn in_force(&self) -> Vec<(String, String)> {
         let value = |key: &Key| (key.name.to_owned(), self.find(key.name).1.values.join(","));

@@ -556,6 +556,16 @@ impl Requests {
         self.sizes = Sizes::Found(Arc::new(found));
     }
 
+    /// The same of what was found before.
+    pub(crate) fn sized_as(&self, found: Arc<Found>) -> Self {
+        Self { sizes: Sizes::Found(found), ..self.clone() }
+    }
+
+    /// How many there are in one time, if they were counted.
+    pub(crate) fn counted(&self) -> Option<u64> {
+        self.counted
+    }
+
     fn found(&self) -> Option<&Found> {
         match &self.sizes {
             Sizes::Found(found) => Some(found),
@@ -958,7 +968,7 @@ fn analytic(settings: &Settings) -> Result<AnalyticConfig> {
 }
 
 /// Settings that decide only how a simulation is done or shown.
-pub(crate) const WITHOUT_INFLUENCE: &[&str] =
+pub const WITHOUT_INFLUENCE: &[&str] =
     &["json", "csv", "report", "resume", "objective", "latency-log", "timing", "progress", "threads", "memory"];
 /// Settings that have results say more, and nothing else of what was simulated.
 pub(crate) const SAYING_MORE: &[&str] = &["per-volume"];

@@ -10,7 +10,7 @@ const PART: (&str, &str) = (".destage-kept-", ".part");
 
 /// A folder that this process writes to.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub struct Folder {
     path: PathBuf,
     begun: AtomicU64,
     /// Locked as long as there may be files that are not whole yet; none where folders cannot be locked.
@@ -20,7 +20,7 @@ pub(super) struct Folder {
 impl Folder {
     /// This folder, which has to be there. What processes that were killed left half written is removed, unless others
     /// write to it right now: who comes last does it then.
-    pub(super) fn at(path: &Path) -> Self {
+    pub fn at(path: &Path) -> Self {
         let locked = |folder: &File| {
             if folder.try_lock().is_ok() {
                 tidy(path);
@@ -31,7 +31,8 @@ impl Folder {
         Self { path: path.to_owned(), begun: AtomicU64::new(0), _shared: shared }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -41,14 +42,20 @@ impl Folder {
     }
 
     /// Whether files can be made here.
-    pub(super) fn probe(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn probe(&self) -> io::Result<()> {
         let part = self.part();
         fs::write(&part, "")?;
         fs::remove_file(&part)
     }
 
     /// Writes a file whole, or not at all; one of the name is replaced. It need not be there after a power cut.
-    pub(super) fn write(&self, file: &Path, content: &[u8]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If it cannot be written; what was there before is then there still.
+    pub fn write(&self, file: &Path, content: &[u8]) -> io::Result<()> {
         let part = self.part();
         let written = || {
             let mut open = File::create(&part)?;

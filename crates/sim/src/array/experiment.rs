@@ -333,6 +333,20 @@ impl ArrayExperiment {
         Ok(smallest.combinations(&smallest.array_geometry()?)?.into_iter().map(of).collect())
     }
 
+    /// Of each run, in the order of results, what tells it from the others.
+    ///
+    /// # Errors
+    /// Where the experiment cannot be run.
+    pub fn names(&self) -> Result<Vec<String>, ArrayError> {
+        let smallest = self.smallest()?;
+        let of = |Combination { policy, cache, scheduler }: Combination| {
+            let cache = cache.map_or_else(String::new, |bytes| format!(" with {bytes} B"));
+            let scheduler = scheduler.map_or_else(String::new, |scheduler| format!(", {}", scheduler.name()));
+            format!("{}{cache}{scheduler}", policy.info().name)
+        };
+        Ok(smallest.combinations(&smallest.array_geometry()?)?.into_iter().map(of).collect())
+    }
+
     fn memory_per_run(&self) -> Result<u64, SetupError> {
         let member = Workshop::new(&self.member, self.geometry, Scheduler::default())?;
         let mut bytes = member.memory_bytes().saturating_mul(u64::from(self.array.members));

@@ -297,6 +297,14 @@ impl Experiment {
         self.combinations().map(of).collect()
     }
 
+    /// Of each run, in the order of results, what tells it from the others.
+    pub fn names(&self) -> Vec<String> {
+        let of = |(policy, bytes): (&PolicySpec, u64)| {
+            if self.is_sized(policy) { format!("{policy} with {bytes} B") } else { policy.to_string() }
+        };
+        self.combinations().map(of).collect()
+    }
+
     /// The runs, in the order of results.
     fn combinations(&self) -> impl Iterator<Item = (&PolicySpec, u64)> {
         self.policies.iter().flat_map(|policy| self.sizes(policy))

@@ -1,0 +1,85 @@
+//! Settings in which nothing depends on what a trace holds any more.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use destage_sim::curve::{self, Found};
+use destage_sim::experiment::Progress;
+use destage_sim::input::Warmup;
+
+use crate::sim::{self, Requests};
+use crate::simulation::{self, CountError, SizesError};
+use crate::{ScenarioError, Settings, workload};
+
+/// What was found in passes over traces, so that many scenarios over one trace need each of them once.
+#[derive(Debug, Default)]
+pub struct Looked {
+    counts: HashMap<String, u64>,
+    found: HashMap<String, Arc<Found>>,
+}
+
+/// Why settings could not be resolved.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// The settings.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The requests could not be counted.
+    #[error(transparent)]
+    Count(#[from] CountError),
+    /// Sizes could not be found.
+    #[error(transparent)]
+    Sizes(#[from] SizesError),
+}
+
+impl Looked {
+    /// The same settings with a warm-up in requests or as a time, sizes of caches in bytes where they depend on the trace,
+    /// and names of workload files from the root: whoever has the same trace needs no pass of its own for them. `content`
+    /// stands for what the trace's files hold.
+    ///
+    /// # Errors
+    /// Where the settings describe no simulation, or the trace cannot be read, or not twice.
+    pub fn resolved(
+        &mut self,
+        settings: &Settings,
+        requests: &Requests,
+        content: &str,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Settings, ResolveError> {
+        let mut settings = settings.with_whole_paths(&["workload"], |_, value| workload::is_file(value))?;
+        let mut requests = requests.clone();
+        let of = format!("{content} {}", requests.identity());
+        if requests.needs_count(&settings)? {
+            requests = if let Some(&count) = self.counts.get(&of) {
+                requests.of_count(count)
+            } else {
+                simulation::count(&settings, &mut requests, &mut |share, requests| {
+                    progress(Progress { share, requests, ..Progress::default() });
+                })?;
+                requests
+            };
+            self.counts.extend(requests.counted().map(|count| (of.clone(), count)));
+            let warmup = match requests.warmup(&settings)? {
+                Warmup::Requests(requests) => requests.to_string(),
+                _ => "0".to_owned(),
+            };
+            settings.flag("warmup", vec![warmup])?;
+        }
+        if requests.needs_sizes(&settings)? {
+            let scope = simulation::simulation(&settings, &requests.before_sizes())?.scope();
+            let found = self.found.get(&format!("{of} {scope:?}")).cloned();
+            let found = if let Some(found) = found {
+                found
+            } else {
+                let resources = sim::resources(&settings)?;
+                let looked = curve::lru(&scope, resources, &mut || requests.open(0), progress);
+                Arc::new(looked.map_err(SizesError::from)?)
+            };
+            self.found.insert(format!("{of} {scope:?}"), Arc::clone(&found));
+            let page = scope.geometry.page_bytes();
+            let sizes = requests.sized_as(found).caches(&settings, page)?.unwrap_or_default();
+            settings.flag("cache", sizes.iter().map(u64::to_string).collect())?;
+        }
+        Ok(settings)
+    }
+}
